@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cinch::telemetry {
+
+/// What a process leaves behind when it ends: written by the stash, rendered by `cinch`.
+///
+/// JSON field names equal the member names. Byte counts are exact; seconds are wall time.
+struct Report {
+  static constexpr int current_version = 1;
+
+  /// One (op, operand, codec) with totals over the run.
+  struct Op {
+    std::string op;       ///< "" where unknown
+    std::string operand;
+    std::string codec;    ///< "division", "sign", "kept", "nothing", …
+    std::uint64_t count = 0;         ///< storages
+    std::uint64_t raw_bytes = 0;     ///< sum over all storages of the run
+    std::uint64_t stored_bytes = 0;  ///< likewise
+    double encode_seconds = 0;
+    double decode_seconds = 0;
+  };
+  /// What was not compressed, most bytes first. `bytes` sums over the run's storages or saves.
+  struct PassedThrough {
+    std::string reason;
+    std::uint64_t bytes = 0;
+    std::uint64_t count = 0;
+  };
+
+  int version = current_version;
+  bool active = false;
+  std::string inactive_reason;  ///< "" when active
+  std::string policy;           ///< preset name or path
+  std::int64_t pid = 0;
+  std::string command;          ///< the process's command line, arguments joined by spaces
+  std::string torch_version;
+  std::uint64_t steps = 0;      ///< optimizer steps seen
+  std::uint64_t raw_bytes_at_peak = 0;
+  std::uint64_t stored_bytes_at_peak = 0;
+  std::uint64_t held_elsewhere_bytes_at_peak = 0;  ///< saved, but the program itself holds it
+  double ratio = 0;             ///< raw / stored at peak; 0 when nothing was stored
+  std::uint64_t stash_bytes_at_exit = 0;
+  std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t rss_bytes_at_start = 0;  ///< when the first tensor was saved; 0 if none was
+  double seconds_in_cinch = 0;
+  std::vector<PassedThrough> passed_through;
+  std::vector<Op> ops;
+};
+
+/// One JSON object, indented, ending in a newline.
+std::string to_json(const Report& report);
+
+/// Parses what to_json wrote. Returns nothing and sets `error` (one line: what was found, what was
+/// expected) for text that isn't a report or is of a newer version.
+std::optional<Report> from_json(std::string_view text, std::string& error);
+
+/// Replaces `path` atomically (a temporary file beside it, then rename). Returns "" or one line
+/// that says what failed.
+std::string write_report(const Report& report, const std::string& path);
+
+}  // namespace cinch::telemetry

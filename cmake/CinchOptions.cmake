@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler settings that every target shares, and where binaries go.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+set(CINCH_SANITIZE "" CACHE STRING "Sanitizers for everything but the preload library, e.g. address,undefined")
+option(CINCH_WERROR "Treat warnings as errors" ON)
+
+# What every C++ target of ours links to.
+# -ffp-contract=off: the codecs' bytes must not depend on whether a compiler fuses a*b+c.
+add_library(cinch_options INTERFACE)
+add_library(cinch::options ALIAS cinch_options)
+target_include_directories(cinch_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(cinch_options INTERFACE -Wall -Wextra -ffp-contract=off $<$<BOOL:${CINCH_WERROR}>:-Werror>)
+if(CINCH_SANITIZE)
+  target_compile_options(cinch_options INTERFACE -fsanitize=${CINCH_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(cinch_options INTERFACE -fsanitize=${CINCH_SANITIZE})
+endif()

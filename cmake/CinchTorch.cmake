@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# Imported targets for libtorch_cpu and libc10 of the torch that CINCH_PYTHON imports.
+#
+# Not find_package(Torch): the CUDA wheel's configuration wants to detect a GPU and CUDA toolkit,
+# and the hooks need two libraries and their headers only.
+
+set(CINCH_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH "Python whose torch the core is built against")
+if(NOT EXISTS ${CINCH_PYTHON})
+  message(FATAL_ERROR "cinch: no Python at ${CINCH_PYTHON}: run scripts/setup, or pass -DCINCH_PYTHON=… with torch installed")
+endif()
+
+execute_process(
+  COMMAND ${CINCH_PYTHON} -c "import importlib.util as u, pathlib, re; d = pathlib.Path(u.find_spec('torch').origin).parent; print(d); print(re.search(r\"__version__ = '([0-9.]+)\", (d / 'version.py').read_text()).group(1))"
+  WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
+  OUTPUT_VARIABLE torch_facts OUTPUT_STRIP_TRAILING_WHITESPACE
+  ERROR_VARIABLE torch_error RESULT_VARIABLE torch_result)
+if(NOT torch_result EQUAL 0)
+  message(FATAL_ERROR "cinch: ${CINCH_PYTHON} has no torch: run scripts/setup (${torch_error})")
+endif()
+string(REPLACE "\n" ";" torch_facts "${torch_facts}")
+list(GET torch_facts 0 CINCH_TORCH_DIR)
+list(GET torch_facts 1 CINCH_TORCH_VERSION)
+string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" _ ${CINCH_TORCH_VERSION})
+set(CINCH_TORCH_MAJOR ${CMAKE_MATCH_1})
+set(CINCH_TORCH_MINOR ${CMAKE_MATCH_2})
+message(STATUS "cinch: torch ${CINCH_TORCH_VERSION} in ${CINCH_TORCH_DIR}")
+
+foreach(lib IN ITEMS c10 torch_cpu)
+  add_library(torch::${lib} SHARED IMPORTED)
+  set_target_properties(torch::${lib} PROPERTIES
+    IMPORTED_LOCATION ${CINCH_TORCH_DIR}/lib/lib${lib}.so
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${CINCH_TORCH_DIR}/include;${CINCH_TORCH_DIR}/include/torch/csrc/api/include"
+    # RecordFunction's layout differs without NDEBUG, and torch's wheels are built with it.
+    INTERFACE_COMPILE_DEFINITIONS NDEBUG)
+endforeach()

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace cinch::codecs {
+
+/// Types of the elements that a codec is given.
+enum class ElementType : std::uint8_t { float32, bfloat16, float16, boolean, uint8, int64, other };
+
+/// Size of one element in bytes; 0 for `ElementType::other`, whose bytes only `raw` can take.
+std::size_t element_size(ElementType type) noexcept;
+
+/// What an operator's backward reads of one of its saved operands.
+///
+/// The order is that of growing need: a codec that restores `values` also serves `sign` and `nothing`.
+enum class Reads : std::uint8_t {
+  nothing,  ///< only shape and memory format: max- and average-pool inputs (papers.md §0)
+  sign,     ///< only whether x > 0: ReLU's and leaky ReLU's saved tensor
+  values,   ///< everything
+};
+
+/// How the elements of one storage form planes.
+///
+/// A plane is what shares one zero point and one step: a feature map of one (sample, channel) for
+/// convolutional inputs, a row of features for linear inputs. All numbers count elements. Plane
+/// `p = o * inner + i` starts at `o * outer_stride + i * inner_stride`; its element (d, h, w) lies
+/// `d * stride[0] + h * stride[1] + w * stride[2]` behind that. Unused leading extents are 1.
+/// The *logical index* of an element, which is what random draws are counted by, is
+/// `p * plane_size() + (d * extent[1] + h) * extent[2] + w`; so memory format does not change the
+/// encoded bytes.
+struct PlaneLayout {
+  std::int64_t outer = 1;
+  std::int64_t inner = 1;
+  std::int64_t outer_stride = 0;
+  std::int64_t inner_stride = 0;
+  std::array<std::int64_t, 3> extent = {1, 1, 1};
+  std::array<std::int64_t, 3> stride = {0, 0, 1};
+
+  std::int64_t planes() const noexcept { return outer * inner; }
+  std::int64_t plane_size() const noexcept { return extent[0] * extent[1] * extent[2]; }
+  std::int64_t elements() const noexcept { return planes() * plane_size(); }
+  /// True when logical index equals memory offset for every element.
+  bool is_contiguous() const noexcept;
+
+  /// `n` consecutive elements cut into rows of `row`. @pre row > 0 and n is a multiple of row.
+  static PlaneLayout rows(std::int64_t n, std::int64_t row) noexcept;
+};
+
+/// What is encoded: the description of the bytes, without the bytes.
+struct Description {
+  ElementType type = ElementType::float32;
+  PlaneLayout layout;
+  /// For `window_index` only: extents {D, H, W} of the pooling input's plane that indices point into.
+  std::array<std::int64_t, 3> index_extent = {1, 1, 1};
+};
+
+/// Key of the random stream: Philox4x32-7 with key (seed, entry) and counter (element / 8, step).
+struct RandomKey {
+  std::uint32_t seed = 0;
+  std::uint32_t entry = 0;
+  std::uint64_t step = 0;
+};
+
+/// Runs `body(argument, begin, end)` over disjoint ranges that cover [0, n), perhaps on several
+/// threads, and returns when all have run. Ranges start at multiples of `grain`.
+using ParallelForBody = void (*)(void* argument, std::int64_t begin, std::int64_t end);
+using ParallelFor = void (*)(std::int64_t n, std::int64_t grain, ParallelForBody body, void* argument);
+
+/// The caller's thread alone.
+void serial_for(std::int64_t n, std::int64_t grain, ParallelForBody body, void* argument);
+
+/// `parallel` over a callable `f(begin, end)`, without allocating.
+template <typename F>
+void for_range(ParallelFor parallel, std::int64_t n, std::int64_t grain, F&& f) {
+  parallel(
+      n, grain, [](void* p, std::int64_t b, std::int64_t e) { (*static_cast<std::remove_reference_t<F>*>(p))(b, e); },
+      const_cast<void*>(static_cast<const void*>(&f)));
+}
+
+/// What encoding came to.
+struct Encoded {
+  /// False: this codec can't hold these data (not two-valued, an index outside any window, NaN or
+  /// infinity in a lossy codec). The bytes written, if any, must not be decoded to stand for the
+  /// source; the caller tries another codec or keeps the source.
+  bool representable = false;
+  /// Bytes that hold the result; at most `encoded_bytes()`.
+  std::size_t bytes = 0;
+};
+
+/// One way of turning a storage into fewer bytes and back. Immutable, thread-safe, and free of
+/// allocation but for scratch of a few planes.
+///
+/// Every engine of a codec writes the same bytes; the scalar `reference` engine is the specification.
+class Codec {
+ public:
+  Codec() = default;
+  Codec(const Codec&) = delete;
+  Codec& operator=(const Codec&) = delete;
+  virtual ~Codec() = default;
+
+  /// The name it is registered and reported under.
+  virtual std::string_view name() const noexcept = 0;
+
+  /// The most that `decode` can restore.
+  virtual Reads restores() const noexcept = 0;
+
+  /// True when what is restored makes every gradient bit-exact (given what backward reads).
+  virtual bool exact() const noexcept = 0;
+
+  /// Whether this codec takes data of this description at all.
+  virtual bool accepts(const Description& what) const noexcept = 0;
+
+  /// Upper bound, exact for fixed-rate codecs, of the bytes that `encode` writes. @pre accepts(what)
+  virtual std::size_t encoded_bytes(const Description& what) const noexcept = 0;
+
+  /// Encodes the elements at `source`. @pre accepts(what), out.size() >= encoded_bytes(what)
+  virtual Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
+                         RandomKey key, ParallelFor parallel) const = 0;
+
+  /// Writes every element that `what.layout` reaches at `target`; for `Reads::sign` the value 1
+  /// where x > 0 held and 0 elsewhere. Bytes that the layout doesn't reach are left alone.
+  /// @pre reads != nothing and restores() >= reads, and `in` is what encode wrote for `what`
+  /// @return false when `in` is too short or its header contradicts `what`; nothing is read or
+  /// written out of bounds whatever `in` holds.
+  virtual bool decode(const Description& what, std::span<const std::byte> in, void* target,
+                      Reads reads, ParallelFor parallel) const = 0;
+};
+
+/// A codec by name with its parameters, as policies write it. Unused fields are ignored.
+struct CodecSpec {
+  std::string name;      ///< "division", "sign", "two_valued", "window_index", "raw"
+  int bits = 2;          ///< bits per element of the residual (DIVISION's Q), 1 to 8
+  int block = 8;         ///< pooling block edge (DIVISION's B), >= 1
+  bool edge_ceil = true; ///< partial border blocks kept (papers.md §1, trap 2); false: as the paper
+  /// Also hold 1 bit an element, x > 0, and restore exact zeros where it is 0: for non-negative
+  /// data (a ReLU's output) whose values and signs are both read. `restores()` is then exact in sign.
+  bool with_sign = false;
+
+  bool operator==(const CodecSpec&) const = default;
+};
+
+enum class Engine : std::uint8_t { reference, cpu };
+
+/// The codec that `spec` names, or null when the name is unknown or a parameter out of range.
+std::shared_ptr<const Codec> make_codec(const CodecSpec& spec, Engine engine = Engine::cpu);
+
+/// Names known to make_codec, in alphabetical order.
+std::span<const std::string_view> codec_names() noexcept;
+
+}  // namespace cinch::codecs

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "codecs/codec.h"
+
+namespace cinch::policy {
+
+/// Sizes and strides, in elements, of one tensor over a storage.
+struct Geometry {
+  std::span<const std::int64_t> sizes;
+  std::span<const std::int64_t> strides;
+  std::int64_t offset = 0;
+};
+
+/// One saving of a storage, as a policy sees it.
+struct Use {
+  std::string_view op;       ///< "aten::convolution"; a Python autograd.Function's class name; "" unknown
+  std::string_view operand;  ///< "input", "result"; "" unknown
+  bool is_output = false;
+  codecs::ElementType type = codecs::ElementType::other;
+  Geometry geometry;
+  /// For max-pool indices: {D, H, W} of the pooled input's plane; zeros where unknown.
+  std::array<std::int64_t, 3> index_extent = {0, 0, 0};
+};
+
+/// One storage in the stash with all its uses, at the moment when it became solely the stash's.
+struct EntryDescription {
+  std::size_t storage_bytes = 0;
+  std::span<const Use> uses;
+  /// Geometry of the tensor that covers the storage when no use does (the base of views); empty
+  /// sizes where unknown.
+  Geometry cover;
+};
+
+/// How the stash shall hold an entry.
+struct Decision {
+  enum class Action : std::uint8_t {
+    keep,    ///< hold the storage as it is
+    drop,    ///< backward reads no value: hold nothing, restore zeros
+    encode,  ///< try `candidates` in turn; keep when none can represent the data
+  };
+  struct Candidate {
+    codecs::CodecSpec spec;
+    codecs::Description what;  ///< layout over the whole storage, from its first byte
+  };
+  Action action = Action::keep;
+  /// Static text, for the report's list of what was passed through; empty unless `keep`.
+  std::string_view reason;
+  std::vector<Candidate> candidates;
+};
+
+}  // namespace cinch::policy
