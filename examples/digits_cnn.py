@@ -4,7 +4,7 @@
 The images are real, ship inside scikit-learn, and are enlarged batch by batch, so nearly all memory
 that training needs is what autograd saves for backward.
 
-    python examples/digits_cnn.py --epochs 4 --json metrics.json
+    python examples/digits_cnn.py --epochs 6 --json metrics.json
 """
 
 import argparse
@@ -94,8 +94,8 @@ def memory_bytes(field: str) -> int:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch", type=int, default=96)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--size", type=int, default=64, help="side of the enlarged images")
     parser.add_argument("--width", type=int, default=16, help="channels of the first stage")
     parser.add_argument("--blocks", type=int, nargs="+", default=[4, 4, 4, 2], help="residual blocks per stage")

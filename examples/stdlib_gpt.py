@@ -3,7 +3,7 @@
 
 Every tenth file is held out; the score is bits per byte on them.
 
-    python examples/stdlib_gpt.py --steps 120 --json metrics.json
+    python examples/stdlib_gpt.py --steps 160 --json metrics.json
 """
 
 import argparse
@@ -117,13 +117,13 @@ def memory_bytes(field: str) -> int:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=160)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--context", type=int, default=256)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=5e-4)
     parser.add_argument("--validation-batches", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", metavar="FILE", help="write metrics to FILE")
