@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -19,7 +21,8 @@ struct Geometry {
 
 /// One saving of a storage, as a policy sees it.
 struct Use {
-  std::string_view op;       ///< "aten::convolution"; a Python autograd.Function's class name; "" unknown
+  /// "aten::convolution"; a Python autograd.Function's class name; "" unknown
+  std::string_view op;
   std::string_view operand;  ///< "input", "result"; "" unknown
   bool is_output = false;
   codecs::ElementType type = codecs::ElementType::other;
@@ -49,7 +52,8 @@ struct Decision {
     codecs::Description what;  ///< layout over the whole storage, from its first byte
   };
   Action action = Action::keep;
-  /// Static text, for the report's list of what was passed through; empty unless `keep`.
+  /// Static text, for the report's list of what was passed through: why the entry is kept, or, for
+  /// `encode`, why it is when no candidate can represent the data. Empty for `drop`.
   std::string_view reason;
   std::vector<Candidate> candidates;
 };

@@ -13,21 +13,23 @@ enum class OperandKind : std::uint8_t {
   unknown,     ///< nothing is known: exact or kept, never lossy by guess
   activation,  ///< values that a lossy codec may approximate, if the policy says so
   exact,       ///< statistics, log-sum-exp, log-probabilities, seeds, gathered indices: never lossy
-  window_index ///< max-pool's indices into the input plane
+  window_index  ///< max-pool's indices into the input plane
 };
 
 /// A fact about one saved operand of one operator; facts are PyTorch's, not a policy's.
 struct OperandFact {
   codecs::Reads reads = codecs::Reads::values;
   OperandKind kind = OperandKind::unknown;
-  /// Number of trailing dimensions that form a plane: 2 for conv2d and batch-norm inputs of rank 4,
-  /// `rank - 2` in general for those ("spatial"); 1 for rows of features.
+  /// True for feature maps: (N, C, plane…). False for rows of features.
   bool spatial = false;
+  /// Number of trailing dimensions that form a plane when `spatial`; 0 stands for rank - 2.
+  std::uint8_t plane_rank = 0;
 };
 
 /// The fact for `op` ("aten::native_batch_norm") and `operand`: the schema's argument name
 /// ("input"), or "result", "result1", … for outputs by their position among the op's returns.
-/// Unlisted pairs give the default fact: values, unknown.
+/// In-place variants ("aten::relu_") share the facts of their operator. Unlisted pairs give the
+/// default fact: values, unknown.
 OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept;
 
 }  // namespace cinch::policy

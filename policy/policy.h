@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,17 +18,17 @@ namespace cinch::policy {
 /// One rule of a policy file: what it matches and what it says. The first rule that matches a use
 /// decides for that use.
 struct Rule {
-  std::string op = "*";        ///< glob over the operator's name
-  std::string operand = "*";   ///< glob over the operand's name
+  std::string op = "*";       ///< glob over the operator's name
+  std::string operand = "*";  ///< glob over the operand's name
   std::optional<codecs::ElementType> type;
   std::vector<std::string> shape;  ///< per dimension "*", "64" or ">=64"; empty matches every shape
-  bool keep = false;                       ///< hold the storage as it is
+  bool keep = false;               ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
 };
 
 /// A policy file, validated.
 struct Settings {
-  std::string name;  ///< the preset's name, or the file's path
+  std::string name;                 ///< the preset's name, or the file's path
   std::string policy = "division";  ///< "division", "lossless" or "off"
   std::size_t min_bytes = 4096;     ///< storages below this are left to PyTorch
   std::uint32_t seed = 0;
@@ -37,10 +38,10 @@ struct Settings {
 
 /// Why a policy can't be used: one message for people.
 struct PolicyError {
-  std::string file;   ///< path, or the preset's name
-  int line = 0;       ///< 1-based; 0 when the file could not be read
-  int column = 0;     ///< 1-based
-  std::string field;  ///< JSON path, "rules[1].match.op"
+  std::string file;     ///< path, or the preset's name
+  int line = 0;         ///< 1-based; 0 when the file could not be read
+  int column = 0;       ///< 1-based
+  std::string field;    ///< JSON path, "rules[1].match.op"
   std::string message;  ///< what was found and what was expected
 
   /// "file:line:column: field: message"

@@ -17,9 +17,9 @@ struct Report {
 
   /// One (op, operand, codec) with totals over the run.
   struct Op {
-    std::string op;       ///< "" where unknown
+    std::string op;  ///< "" where unknown
     std::string operand;
-    std::string codec;    ///< "division", "sign", "kept", "nothing", …
+    std::string codec;               ///< "division", "sign", "kept", "nothing", …
     std::uint64_t count = 0;         ///< storages
     std::uint64_t raw_bytes = 0;     ///< sum over all storages of the run
     std::uint64_t stored_bytes = 0;  ///< likewise
@@ -38,13 +38,13 @@ struct Report {
   std::string inactive_reason;  ///< "" when active
   std::string policy;           ///< preset name or path
   std::int64_t pid = 0;
-  std::string command;          ///< the process's command line, arguments joined by spaces
+  std::string command;  ///< the process's command line, arguments joined by spaces
   std::string torch_version;
-  std::uint64_t steps = 0;      ///< optimizer steps seen
+  std::uint64_t steps = 0;  ///< optimizer steps seen
   std::uint64_t raw_bytes_at_peak = 0;
   std::uint64_t stored_bytes_at_peak = 0;
   std::uint64_t held_elsewhere_bytes_at_peak = 0;  ///< saved, but the program itself holds it
-  double ratio = 0;             ///< raw / stored at peak; 0 when nothing was stored
+  double ratio = 0;  ///< raw / stored at peak; 0 when nothing was stored
   std::uint64_t stash_bytes_at_exit = 0;
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t rss_bytes_at_start = 0;  ///< when the first tensor was saved; 0 if none was

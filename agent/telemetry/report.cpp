@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/telemetry/report.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace cinch::telemetry {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Applies `visit(name, member)` to the members of a Report, or of a part of it, in the order in
+/// which they are written. One list serves writing and reading.
+template <typename Op, typename Visit>
+void visit_op(Op& op, Visit&& visit) {
+  visit("op", op.op);
+  visit("operand", op.operand);
+  visit("codec", op.codec);
+  visit("count", op.count);
+  visit("raw_bytes", op.raw_bytes);
+  visit("stored_bytes", op.stored_bytes);
+  visit("encode_seconds", op.encode_seconds);
+  visit("decode_seconds", op.decode_seconds);
+}
+
+template <typename PassedThrough, typename Visit>
+void visit_passed_through(PassedThrough& item, Visit&& visit) {
+  visit("reason", item.reason);
+  visit("bytes", item.bytes);
+  visit("count", item.count);
+}
+
+template <typename R, typename Visit>
+void visit_report(R& r, Visit&& visit) {
+  visit("version", r.version);
+  visit("active", r.active);
+  visit("inactive_reason", r.inactive_reason);
+  visit("policy", r.policy);
+  visit("pid", r.pid);
+  visit("command", r.command);
+  visit("torch_version", r.torch_version);
+  visit("steps", r.steps);
+  visit("raw_bytes_at_peak", r.raw_bytes_at_peak);
+  visit("stored_bytes_at_peak", r.stored_bytes_at_peak);
+  visit("held_elsewhere_bytes_at_peak", r.held_elsewhere_bytes_at_peak);
+  visit("ratio", r.ratio);
+  visit("stash_bytes_at_exit", r.stash_bytes_at_exit);
+  visit("peak_rss_bytes", r.peak_rss_bytes);
+  visit("rss_bytes_at_start", r.rss_bytes_at_start);
+  visit("seconds_in_cinch", r.seconds_in_cinch);
+  visit("passed_through", r.passed_through);
+  visit("ops", r.ops);
+}
+
+/// Writes members into a JSON object.
+struct Writer {
+  Json& json;
+
+  template <typename T>
+  void operator()(const char* name, const T& member) const {
+    json[name] = member;
+  }
+  void operator()(const char* name, const std::vector<Report::Op>& ops) const {
+    Json& list = json[name] = Json::array();
+    for (const auto& op : ops) visit_op(op, Writer{list.emplace_back(Json::object())});
+  }
+  void operator()(const char* name, const std::vector<Report::PassedThrough>& items) const {
+    Json& list = json[name] = Json::array();
+    for (const auto& item : items) {
+      visit_passed_through(item, Writer{list.emplace_back(Json::object())});
+    }
+  }
+};
+
+/// Reads members from a JSON object. Fields that are missing leave their member as it is: later
+/// minor additions then need no new version.
+struct Reader {
+  const Json& json;
+
+  template <typename T>
+  void operator()(const char* name, T& member) const {
+    if (const auto it = json.find(name); it != json.end() && !it->is_null()) member = it->get<T>();
+  }
+  void operator()(const char* name, std::vector<Report::Op>& ops) const {
+    const auto it = json.find(name);
+    if (it == json.end()) return;
+    for (const Json& item : *it) visit_op(ops.emplace_back(), Reader{item});
+  }
+  void operator()(const char* name, std::vector<Report::PassedThrough>& items) const {
+    const auto it = json.find(name);
+    if (it == json.end()) return;
+    for (const Json& item : *it) visit_passed_through(items.emplace_back(), Reader{item});
+  }
+};
+
+std::string system_error(const char* doing, const std::string& path) {
+  return std::string(doing) + ' ' + path + ": " + strerror(errno);
+}
+
+}  // namespace
+
+std::string to_json(const Report& report) {
+  Json json = Json::object();
+  visit_report(report, Writer{json});
+  // A command line may hold any bytes.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::optional<Report> from_json(std::string_view text, std::string& error) {
+  try {
+    const Json json = Json::parse(text);
+    if (!json.is_object() || !json.contains("version") || !json.at("version").is_number_integer()) {
+      error = "found JSON without a \"version\", expected a report of Cinch";
+      return std::nullopt;
+    }
+    if (const int version = json.at("version"); version > Report::current_version || version < 1) {
+      error = "found report version " + std::to_string(version) + ", expected " +
+              std::to_string(Report::current_version) + ": another version of Cinch wrote it";
+      return std::nullopt;
+    }
+    Report report;
+    visit_report(report, Reader{json});
+    return report;
+  } catch (const Json::parse_error& e) {
+    error = "found no JSON at byte " + std::to_string(e.byte) + ", expected a report of Cinch";
+  } catch (const std::exception& e) {
+    error = std::string("found a field of another type than a report's: ") + e.what();
+  }
+  return std::nullopt;
+}
+
+std::string write_report(const Report& report, const std::string& path) {
+  try {
+    const std::string text = to_json(report);
+    const std::string temporary = path + ".tmp." + std::to_string(getpid());
+    std::FILE* file = std::fopen(temporary.c_str(), "we");
+    if (file == nullptr) return system_error("cannot create", temporary);
+    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    const bool closed = std::fclose(file) == 0;
+    if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return "";
+    std::string message = system_error("cannot write", path);
+    std::remove(temporary.c_str());
+    return message;
+  } catch (const std::exception& e) {
+    return "cannot write " + path + ": " + e.what();
+  }
+}
+
+}  // namespace cinch::telemetry

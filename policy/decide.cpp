@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The joint decision over all uses of a storage: it is held so that the most demanding use is
+// served, and no use ever reads a sign, a statistic or an index that was approximated.
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "policy/layout.h"
+#include "policy/match.h"
+#include "policy/need.h"
+#include "policy/policy.h"
+
+namespace cinch::policy {
+namespace {
+
+using codecs::CodecSpec;
+using codecs::Description;
+using codecs::ElementType;
+using codecs::PlaneLayout;
+using Level = Need::Level;
+
+constexpr std::int64_t kFlatRow = 256;    // papers.md §1, trap 8
+constexpr std::int64_t kExactRow = 4096;  // codecs without statistics: any row will do
+
+struct KnownUse {
+  const Use* use;
+  OperandFact fact;
+  Need need;
+};
+
+Decision keep(std::string_view reason) {
+  return {Decision::Action::keep, reason, {}};
+}
+
+/// One entry on its way to a decision.
+class Entry {
+ public:
+  Entry(const Settings& settings, const EntryDescription& description)
+      : description_(description), bytes_(static_cast<std::int64_t>(description.storage_bytes)) {
+    for (const Use& use : description.uses) {
+      const OperandFact fact = operand_fact(use.op, use.operand);
+      uses_.push_back({&use, fact, need_of(settings, use, fact)});
+    }
+    type_ = uses_.front().use->type;
+    if (std::ranges::any_of(uses_, [this](const KnownUse& u) { return u.use->type != type_; })) {
+      type_ = ElementType::other;
+      mixed_types_ = true;
+    }
+    const auto size = static_cast<std::int64_t>(codecs::element_size(type_));
+    if (size > 0 && bytes_ % size == 0) elements_ = bytes_ / size;
+  }
+
+  Decision decide() const {
+    const KnownUse& most =
+        *std::ranges::max_element(uses_, {}, [](const KnownUse& u) { return u.need.level; });
+    switch (most.need.level) {
+      case Level::keep:
+        return keep(most.need.reason);
+      case Level::nothing:
+        return {Decision::Action::drop, {}, {}};
+      case Level::sign:
+        return decide_sign(most.need.reason);
+      case Level::approximate:
+        return decide_approximate();
+      case Level::exact:
+        break;
+    }
+    return decide_exact(most.need.reason);
+  }
+
+ private:
+  std::string_view unusable_reason() const {
+    return mixed_types_ ? "one storage of several element types"
+                        : "storage that is no whole number of elements";
+  }
+
+  Decision decide_sign(std::string_view reason) const {
+    if (elements_ == 0) return keep(unusable_reason());
+    return encode({candidate("sign")}, reason);
+  }
+
+  Decision decide_exact(std::string_view reason) const {
+    std::vector<Decision::Candidate> candidates;
+    for (const std::string_view name : {"two_valued", "window_index", "raw"}) {
+      const auto wants = [&name](const KnownUse& u) { return u.need.spec.name == name; };
+      const auto it = std::ranges::find_if(uses_, wants);
+      if (it == uses_.end() || it->need.level != Level::exact) continue;
+      if (name == "raw") {
+        candidates.push_back(raw());
+      } else if (elements_ > 0 && name == "two_valued") {
+        candidates.push_back(candidate(name));
+      } else if (elements_ > 0) {
+        append_window_index(*it, candidates);
+      }
+    }
+    if (!candidates.empty()) return encode(std::move(candidates), reason);
+    return keep(mixed_types_ ? unusable_reason() : reason);
+  }
+
+  Decision decide_approximate() const {
+    if (elements_ == 0 || !is_float(type_)) return keep(unusable_reason());
+    const KnownUse* best = nullptr;
+    bool sign = false;
+    for (const KnownUse& u : uses_) {
+      if (u.need.level == Level::sign) {
+        // Zeros restored where x > 0 did not hold are right only where nothing is negative.
+        const bool relu = functional_name(u.use->op) == "aten::relu";
+        if (!relu || !covers(u.use->geometry, elements_)) {
+          return keep("a sign is read beside approximated values");
+        }
+        sign = true;
+      }
+      if (u.need.level != Level::approximate) continue;
+      if (best == nullptr || std::pair(u.need.spec.bits, -u.need.spec.block) >
+                                 std::pair(best->need.spec.bits, -best->need.spec.block)) {
+        best = &u;
+      }
+    }
+    CodecSpec spec = best->need.spec;
+    spec.with_sign = sign;
+    PlaneLayout layout = approximate_layout(*best);
+    if (division_bits_per_element(spec, layout) > std::max(8, spec.bits + 2 + (sign ? 1 : 0))) {
+      const std::int64_t row = flat_row(elements_, kFlatRow);
+      layout = PlaneLayout::rows(elements_, row);
+      spec.bits = std::max(spec.bits, 4);
+      spec.block = static_cast<int>(row <= kExactRow ? row : kFlatRow);
+    }
+    return encode({{std::move(spec), {type_, layout, {1, 1, 1}}}}, best->need.reason);
+  }
+
+  PlaneLayout approximate_layout(const KnownUse& best) const {
+    if (best.fact.spatial) {
+      for (const Geometry* geometry : {&best.use->geometry, &description_.cover}) {
+        if (geometry->sizes.empty() || !covers(*geometry, elements_)) continue;
+        if (const auto planes = plane_layout(*geometry, best.fact.plane_rank)) return *planes;
+      }
+    }
+    // Rows that every use has whole: heads, where a fused projection holds several.
+    std::int64_t row = 0;
+    for (const KnownUse& u : uses_) {
+      if (u.need.level == Level::approximate) row = std::gcd(row, row_length(u.use->geometry));
+    }
+    const bool usable = row >= shortest_row || row == elements_;
+    if (!usable || elements_ % row != 0) row = flat_row(elements_, kFlatRow);
+    return PlaneLayout::rows(elements_, row);
+  }
+
+  void append_window_index(const KnownUse& u, std::vector<Decision::Candidate>& to) const {
+    if (!covers(u.use->geometry, elements_)) return;
+    const auto planes = plane_layout(u.use->geometry, u.fact.plane_rank);
+    if (!planes) return;
+    CodecSpec spec;
+    spec.name = "window_index";
+    to.push_back({std::move(spec), {type_, *planes, u.use->index_extent}});
+  }
+
+  /// `codec` over the storage as one run of elements.
+  Decision::Candidate candidate(std::string_view codec) const {
+    CodecSpec spec;
+    spec.name = codec;
+    return {std::move(spec), flat(type_, elements_)};
+  }
+
+  Decision::Candidate raw() const {
+    CodecSpec spec;
+    spec.name = "raw";
+    // The type `other` counts bytes.
+    return {std::move(spec),
+            elements_ > 0 ? flat(type_, elements_) : flat(ElementType::other, bytes_)};
+  }
+
+  static Description flat(ElementType type, std::int64_t count) {
+    return {type, PlaneLayout::rows(count, flat_row(count, kExactRow)), {1, 1, 1}};
+  }
+
+  static Decision encode(std::vector<Decision::Candidate> candidates, std::string_view reason) {
+    return {Decision::Action::encode, reason, std::move(candidates)};
+  }
+
+  const EntryDescription& description_;
+  std::int64_t bytes_;
+  std::vector<KnownUse> uses_;
+  ElementType type_ = ElementType::other;
+  bool mixed_types_ = false;
+  std::int64_t elements_ = 0;  ///< 0 when the storage is no whole number of elements of one type
+};
+
+}  // namespace
+
+Policy::Policy(Settings settings) : settings_(std::move(settings)) {}
+
+bool Policy::enabled() const noexcept {
+  return settings_.policy != "off";
+}
+
+Decision Policy::decide(const EntryDescription& entry) const {
+  if (!enabled()) return keep("the policy is off");
+  if (entry.uses.empty() || entry.storage_bytes == 0) return keep("nothing to encode");
+  try {
+    return Entry(settings_, entry).decide();
+  } catch (const std::exception&) {
+    return keep("out of memory while deciding");
+  }
+}
+
+}  // namespace cinch::policy

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/json_source.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+namespace cinch::policy {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Reads characters for the parser and tells how far it got: nlohmann's own events carry no
+/// positions.
+class TrackingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  TrackingIterator(const char* at, const char** reached) : at_(at), reached_(reached) {}
+  reference operator*() const { return *at_; }
+  TrackingIterator& operator++() {
+    *reached_ = ++at_;
+    return *this;
+  }
+  TrackingIterator operator++(int) {
+    TrackingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  friend bool operator==(const TrackingIterator& a, const TrackingIterator& b) {
+    return a.at_ == b.at_;
+  }
+  friend bool operator!=(const TrackingIterator& a, const TrackingIterator& b) { return !(a == b); }
+
+ private:
+  const char* at_;
+  const char** reached_;
+};
+
+/// Follows the parser's events and records where each token began: it is the first character
+/// after the previous token that isn't white space, a comma or a colon. A number's event comes
+/// one character late, but that character never begins a token whose place is wanted.
+class Recorder {
+ public:
+  explicit Recorder(std::string_view text) : text_(text), reached_(text.data()) {}
+
+  const char** reached() { return &reached_; }
+
+  bool on_event(Json::parse_event_t event, const Json& parsed) {
+    const std::size_t start = text_.find_first_not_of(" \t\r\n,:", token_end_);
+    token_end_ = static_cast<std::size_t>(reached_ - text_.data());
+    switch (event) {
+      case Json::parse_event_t::key:
+        on_key(parsed.get_ref<const std::string&>(), start);
+        break;
+      case Json::parse_event_t::value:
+        begin_value(start);
+        break;
+      case Json::parse_event_t::object_start:
+      case Json::parse_event_t::array_start:
+        open_.push_back(
+            {begin_value(start), event == Json::parse_event_t::array_start ? 0 : kNoIndex, {}});
+        break;
+      case Json::parse_event_t::object_end:
+      case Json::parse_event_t::array_end:
+        open_.pop_back();
+        break;
+    }
+    return true;
+  }
+
+  std::map<std::string, Location> locations;
+  std::optional<JsonError> duplicate;
+
+ private:
+  static constexpr std::int64_t kNoIndex = -1;
+  struct Container {
+    std::string pointer;
+    std::int64_t next_index;  ///< kNoIndex in objects
+    std::string key;          ///< the key whose value comes next, in objects
+  };
+
+  void on_key(const std::string& key, std::size_t start) {
+    const std::string pointer = pointer_append(open_.back().pointer, key);
+    open_.back().key = key;
+    const bool fresh = locations.try_emplace(pointer, Location{start, 0}).second;
+    if (!fresh && !duplicate) {
+      duplicate = {position_at(text_, start), pointer,
+                   "found the key \"" + key + "\" a second time, expected each key once"};
+    }
+  }
+
+  std::string begin_value(std::size_t start) {
+    std::string pointer;
+    if (!open_.empty()) {
+      Container& parent = open_.back();
+      pointer = pointer_append(parent.pointer, parent.next_index == kNoIndex
+                                                   ? parent.key
+                                                   : std::to_string(parent.next_index++));
+    }
+    locations[pointer].value = start;
+    return pointer;
+  }
+
+  std::string_view text_;
+  const char* reached_;
+  std::size_t token_end_ = 0;
+  std::vector<Container> open_;
+};
+
+/// nlohmann's description without its prefix, which repeats the position.
+std::string syntax_message(std::string_view what) {
+  const std::size_t column = what.find(", column ");
+  const std::size_t colon = column == what.npos ? what.npos : what.find(": ", column);
+  return std::string(colon == what.npos ? what : what.substr(colon + 2));
+}
+
+}  // namespace
+
+TextPosition position_at(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, std::min(offset, text.size()));
+  const std::size_t newline = before.rfind('\n');
+  const std::string_view line = newline == before.npos ? before : before.substr(newline + 1);
+  const auto starts_character = [](char c) { return (c & 0xC0) != 0x80; };
+  return {1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')),
+          1 + static_cast<int>(std::count_if(line.begin(), line.end(), starts_character))};
+}
+
+std::variant<JsonSource, JsonError> parse_json(std::string_view text) {
+  Recorder recorder(text);
+  const TrackingIterator first(text.data(), recorder.reached());
+  const TrackingIterator last(text.data() + text.size(), recorder.reached());
+  JsonSource source;
+  try {
+    source.document = Json::parse(first, last, [&recorder](int, Json::parse_event_t e, Json& v) {
+      return recorder.on_event(e, v);
+    });
+  } catch (const Json::parse_error& error) {
+    return JsonError{position_at(text, error.byte == 0 ? 0 : error.byte - 1), "",
+                     syntax_message(error.what())};
+  }
+  if (recorder.duplicate) return *recorder.duplicate;
+  source.locations = std::move(recorder.locations);
+  return source;
+}
+
+std::string pointer_append(const std::string& pointer, std::string_view token) {
+  std::string result = pointer + '/';
+  for (const char c : token) {
+    if (c == '~') {
+      result += "~0";
+    } else if (c == '/') {
+      result += "~1";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string field_path(const std::string& pointer) {
+  std::string path;
+  std::size_t begin = 1;
+  while (begin <= pointer.size() && !pointer.empty()) {
+    const std::size_t end = std::min(pointer.find('/', begin), pointer.size());
+    std::string token = pointer.substr(begin, end - begin);
+    for (std::size_t at = 0; (at = token.find('~', at)) != token.npos; ++at) {
+      token.replace(at, 2, token.substr(at, 2) == "~1" ? "/" : "~");
+    }
+    const bool index = !token.empty() && token.find_first_not_of("0123456789") == token.npos;
+    if (index) {
+      path += '[' + token + ']';
+    } else {
+      path += (path.empty() ? "" : ".") + token;
+    }
+    begin = end + 1;
+  }
+  return path;
+}
+
+}  // namespace cinch::policy

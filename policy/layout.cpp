@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/layout.h"
+
+#include <algorithm>
+
+namespace cinch::policy {
+namespace {
+
+using codecs::PlaneLayout;
+
+/// Smallest stride >= `above` among dimensions longer than 1; their index, or -1.
+int next_dimension(const Geometry& g, std::int64_t above) noexcept {
+  int best = -1;
+  for (int i = 0; i < static_cast<int>(g.sizes.size()); ++i) {
+    if (g.sizes[i] <= 1 || g.strides[i] < above) continue;
+    if (best < 0 || g.strides[i] < g.strides[best]) best = i;
+  }
+  return best;
+}
+
+/// Length of the contiguous run that starts at the first element, up to the first length of at
+/// least `enough`.
+std::int64_t contiguous_run(const Geometry& g, std::int64_t enough) noexcept {
+  std::int64_t run = 1;
+  while (run < enough) {
+    const int next = next_dimension(g, run);
+    if (next < 0 || g.strides[next] != run) break;
+    run *= g.sizes[next];
+  }
+  return run;
+}
+
+}  // namespace
+
+bool covers(const Geometry& geometry, std::int64_t elements) noexcept {
+  if (geometry.offset != 0 || geometry.sizes.size() != geometry.strides.size()) return false;
+  std::int64_t count = 1;
+  for (const std::int64_t size : geometry.sizes) {
+    if (size <= 0 || size > elements) return false;
+    count *= size;
+    if (count > elements) return false;
+  }
+  return count == elements && contiguous_run(geometry, elements) == elements;
+}
+
+std::optional<PlaneLayout> plane_layout(const Geometry& geometry, int plane_rank) noexcept {
+  const int rank = static_cast<int>(geometry.sizes.size());
+  const int depth = plane_rank > 0 ? plane_rank : rank - 2;
+  const int outside = rank - depth;
+  if (depth < 1 || depth > 3 || outside < 0 || outside > 2) return std::nullopt;
+
+  PlaneLayout layout;
+  const auto set = [&geometry](int dimension, std::int64_t& extent, std::int64_t& stride) {
+    extent = geometry.sizes[dimension];
+    // The stride of a dimension of one element is arbitrary in PyTorch; layouts have one form.
+    stride = extent == 1 ? 0 : geometry.strides[dimension];
+  };
+  layout.stride = {0, 0, 0};
+  for (int i = 0; i < depth; ++i) {
+    const int axis = 3 - depth + i;
+    set(outside + i, layout.extent[axis], layout.stride[axis]);
+  }
+  if (outside >= 1) set(outside - 1, layout.inner, layout.inner_stride);
+  if (outside == 2) set(0, layout.outer, layout.outer_stride);
+  return layout;
+}
+
+std::int64_t row_length(const Geometry& geometry) noexcept {
+  const int first = next_dimension(geometry, 1);
+  if (first < 0 || geometry.strides[first] != 1) return 0;
+  return contiguous_run(geometry, std::max(geometry.sizes[first], shortest_row));
+}
+
+std::int64_t flat_row(std::int64_t elements, std::int64_t wanted) noexcept {
+  constexpr std::int64_t furthest = 16;  // times shorter or longer than wanted
+  if (elements <= wanted) return elements;
+  for (std::int64_t row = wanted; row >= std::max<std::int64_t>(wanted / furthest, 2); --row) {
+    if (elements % row == 0) return row;
+  }
+  for (std::int64_t row = wanted + 1; row <= std::min(wanted * furthest, elements); ++row) {
+    if (elements % row == 0) return row;
+  }
+  return elements;
+}
+
+double division_bits_per_element(const codecs::CodecSpec& spec,
+                                 const PlaneLayout& layout) noexcept {
+  double blocks = 1;
+  for (const std::int64_t extent : layout.extent) {
+    const std::int64_t block = std::min<std::int64_t>(spec.block, extent);
+    blocks *= static_cast<double>(spec.edge_ceil ? (extent + block - 1) / block : extent / block);
+  }
+  return spec.bits + (spec.with_sign ? 1 : 0) +
+         (16 * blocks + 32) / static_cast<double>(layout.plane_size());
+}
+
+}  // namespace cinch::policy

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "policy/entry.h"
+
+namespace cinch::policy {
+
+/// Whether `geometry` reaches each of the `elements` elements of a storage exactly once, from its
+/// first: a permutation of a contiguous tensor.
+bool covers(const Geometry& geometry, std::int64_t elements) noexcept;
+
+/// Planes of a feature map (N, C, plane…) whose last `plane_rank` dimensions form the plane (0
+/// stands for rank - 2). Logical channels, whatever the memory format.
+/// @return nothing when no plane can be made: fewer dimensions than that, or more than 3 in a plane
+std::optional<codecs::PlaneLayout> plane_layout(const Geometry& geometry, int plane_rank) noexcept;
+
+/// The length of the rows that `geometry` has in memory: of its contiguous dimension, joined with
+/// what lies contiguously outside it while that makes rows shorter than `shortest_row`.
+/// 0 when no dimension is contiguous.
+std::int64_t row_length(const Geometry& geometry) noexcept;
+inline constexpr std::int64_t shortest_row = 32;
+
+/// A row length that divides `elements`, not far from `wanted` where such a divisor exists.
+std::int64_t flat_row(std::int64_t elements, std::int64_t wanted) noexcept;
+
+/// Bits an element that DIVISION needs on planes of this extent (papers.md §1, "Size").
+double division_bits_per_element(const codecs::CodecSpec& spec,
+                                 const codecs::PlaneLayout& layout) noexcept;
+
+}  // namespace cinch::policy

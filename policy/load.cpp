@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a policy's text to Settings, or to one error for people.
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+
+#include "policy/json_source.h"
+#include "policy/policy.h"
+#include "policy/schema_check.h"
+#include "policy/suggest.h"
+
+namespace cinch::policy {
+namespace {
+
+using Json = nlohmann::json;
+using codecs::CodecSpec;
+using codecs::ElementType;
+
+std::optional<ElementType> element_type(const std::string& name) {
+  if (name == "float32") return ElementType::float32;
+  if (name == "bfloat16") return ElementType::bfloat16;
+  if (name == "float16") return ElementType::float16;
+  if (name == "bool") return ElementType::boolean;
+  if (name == "uint8") return ElementType::uint8;
+  if (name == "int64") return ElementType::int64;
+  return std::nullopt;
+}
+
+CodecSpec read_codec(const Json& json, CodecSpec defaults) {
+  CodecSpec spec = std::move(defaults);
+  spec.name = json.value("name", spec.name);
+  spec.bits = json.value("bits", spec.bits);
+  spec.block = json.value("block", spec.block);
+  if (json.contains("edge")) spec.edge_ceil = json.at("edge") == "ceil";
+  return spec;
+}
+
+Rule read_rule(const Json& json, const CodecSpec& defaults) {
+  Rule rule;
+  const Json& match = json.at("match");
+  rule.op = match.value("op", rule.op);
+  rule.operand = match.value("operand", rule.operand);
+  if (match.contains("dtype")) rule.type = element_type(match.at("dtype"));
+  if (match.contains("shape")) rule.shape = match.at("shape").get<std::vector<std::string>>();
+  rule.keep = json.contains("keep");
+  if (!rule.keep) rule.codec = read_codec(json.at("codec"), defaults);
+  return rule;
+}
+
+Settings read_settings(const Json& json, std::string_view file) {
+  Settings settings;
+  settings.name = file;
+  settings.policy = json.at("policy");
+  settings.min_bytes = json.value("min_bytes", settings.min_bytes);
+  settings.seed = json.value("seed", settings.seed);
+  settings.division.name = "division";
+  if (json.contains("division")) {
+    settings.division = read_codec(json.at("division"), settings.division);
+  }
+  if (json.contains("rules")) {
+    for (const Json& rule : json.at("rules")) {
+      settings.rules.push_back(read_rule(rule, settings.division));
+    }
+  }
+  return settings;
+}
+
+PolicyError to_policy_error(const JsonError& error, std::string_view file) {
+  return {std::string(file), error.where.line, error.where.column, field_path(error.pointer),
+          error.message};
+}
+
+/// What a schema can't say: "lossless" has to be true of the rules too.
+std::optional<JsonError> check_meaning(const Settings& settings, const JsonSource& source,
+                                       std::string_view text) {
+  if (settings.policy != "lossless") return std::nullopt;
+  for (std::size_t i = 0; i < settings.rules.size(); ++i) {
+    const auto& codec = settings.rules[i].codec;
+    if (!codec || codec->name != "division") continue;
+    const std::string pointer = "/rules/" + std::to_string(i) + "/codec/name";
+    return JsonError{position_at(text, source.locations.at(pointer).value), pointer,
+                     "found the approximating codec \"" + codec->name +
+                         "\" under policy \"lossless\", expected an exact one, such as \"raw\""};
+  }
+  return std::nullopt;
+}
+
+std::variant<std::string, PolicyError> read_file(const std::string& path) {
+  constexpr std::size_t largest = 1 << 20;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
+                                                             &std::fclose);
+  std::string text;
+  char buffer[8192];
+  std::size_t count = 0;
+  while (file && text.size() <= largest &&
+         (count = std::fread(buffer, 1, sizeof buffer, file.get())) > 0) {
+    text.append(buffer, count);
+  }
+  if (!file || std::ferror(file.get()) != 0) {
+    return PolicyError{path, 0, 0, "", std::string("cannot read the policy: ") + strerror(errno)};
+  }
+  if (text.size() > largest) {
+    return PolicyError{path, 0, 0, "", "found more than 1 MiB, expected a policy file"};
+  }
+  return text;
+}
+
+std::variant<Settings, PolicyError> load_preset(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name) return parse_settings(preset.text, name);
+    names.emplace_back(preset.name);
+  }
+  return PolicyError{std::string(name), 0, 0, "",
+                     "found no preset of this name, expected one of " + quoted_list(names) +
+                         " or a path (with a '/' or ending in \".json\")" +
+                         did_you_mean(name, names)};
+}
+
+}  // namespace
+
+std::string PolicyError::to_string() const {
+  std::string text = file;
+  if (line > 0) text += ':' + std::to_string(line) + ':' + std::to_string(column);
+  text += ": ";
+  if (!field.empty()) text += field + ": ";
+  return text + message;
+}
+
+std::variant<Settings, PolicyError> parse_settings(std::string_view text, std::string_view file) {
+  try {
+    const auto parsed = parse_json(text);
+    if (const auto* error = std::get_if<JsonError>(&parsed)) return to_policy_error(*error, file);
+    const auto& source = std::get<JsonSource>(parsed);
+    if (const auto error = check_schema(source, text)) return to_policy_error(*error, file);
+    Settings settings = read_settings(source.document, file);
+    if (const auto error = check_meaning(settings, source, text)) {
+      return to_policy_error(*error, file);
+    }
+    return settings;
+  } catch (const std::exception& error) {
+    return PolicyError{std::string(file), 0, 0, "", std::string("internal error: ") + error.what()};
+  }
+}
+
+std::variant<Settings, PolicyError> load_settings(std::string_view preset_or_path) {
+  try {
+    const bool is_path =
+        preset_or_path.find('/') != preset_or_path.npos || preset_or_path.ends_with(".json");
+    if (!is_path) return load_preset(preset_or_path);
+    const std::string path(preset_or_path);
+    const auto text = read_file(path);
+    if (const auto* error = std::get_if<PolicyError>(&text)) return *error;
+    return parse_settings(std::get<std::string>(text), path);
+  } catch (const std::exception& error) {
+    return PolicyError{std::string(preset_or_path), 0, 0, "",
+                       std::string("internal error: ") + error.what()};
+  }
+}
+
+}  // namespace cinch::policy

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/match.h"
+
+#include <charconv>
+
+namespace cinch::policy {
+
+bool glob_match(std::string_view pattern, std::string_view text) noexcept {
+  std::size_t p = 0;
+  std::size_t t = 0;
+  // Where to resume after a mismatch: behind the last star, which then swallows one more.
+  std::size_t star = pattern.npos;
+  std::size_t swallowed = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = ++p;
+      swallowed = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != pattern.npos) {
+      p = star;
+      t = ++swallowed;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
+}
+
+bool dimension_match(std::string_view pattern, std::int64_t size) noexcept {
+  if (pattern == "*") return true;
+  const bool at_least = pattern.starts_with(">=");
+  if (at_least) pattern.remove_prefix(2);
+  std::int64_t bound = 0;
+  const auto [end, error] = std::from_chars(pattern.data(), pattern.data() + pattern.size(), bound);
+  if (error != std::errc{} || end != pattern.data() + pattern.size()) return false;
+  return at_least ? size >= bound : size == bound;
+}
+
+std::string_view functional_name(std::string_view op) noexcept {
+  if (op.starts_with("aten::") && op.ends_with('_') && !op.ends_with("__")) op.remove_suffix(1);
+  return op;
+}
+
+bool rule_match(const Rule& rule, const Use& use) noexcept {
+  if (!glob_match(rule.op, use.op) && !glob_match(rule.op, functional_name(use.op))) return false;
+  if (!glob_match(rule.operand, use.operand)) return false;
+  if (rule.type && *rule.type != use.type) return false;
+  if (rule.shape.empty()) return true;
+  if (rule.shape.size() != use.geometry.sizes.size()) return false;
+  for (std::size_t i = 0; i < rule.shape.size(); ++i) {
+    if (!dimension_match(rule.shape[i], use.geometry.sizes[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace cinch::policy

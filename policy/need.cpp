@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/need.h"
+
+#include <algorithm>
+
+#include "policy/match.h"
+
+namespace cinch::policy {
+namespace {
+
+using codecs::CodecSpec;
+using codecs::ElementType;
+using codecs::Reads;
+using Level = Need::Level;
+
+CodecSpec named(std::string_view codec) {
+  CodecSpec spec;
+  spec.name = codec;
+  return spec;
+}
+
+/// An exact need. Masks are often stored a byte or a float an element: worth a look at the data,
+/// which stops at the third value.
+Need exactly(std::string_view reason, bool try_two_valued) {
+  return {Level::exact, named(try_two_valued ? "two_valued" : ""), reason};
+}
+
+bool is_mask_type(ElementType type) noexcept {
+  return type == ElementType::boolean || type == ElementType::uint8;
+}
+
+bool is_linear(std::string_view op) noexcept {
+  return op == "aten::addmm" || op == "aten::mm" || op == "aten::linear";
+}
+
+Need default_need(const Settings& settings, const Use& use, const OperandFact& fact) {
+  if (fact.reads == Reads::nothing) return {Level::nothing, {}, {}};
+  if (fact.reads == Reads::sign && is_float(use.type)) {
+    return {Level::sign, {}, "data that a sign mask cannot stand for"};
+  }
+  switch (fact.kind) {
+    case OperandKind::window_index:
+      if (std::ranges::find(use.index_extent, 0) == use.index_extent.end()) {
+        return {Level::exact, named("window_index"), "pooling indices outside any window"};
+      }
+      return exactly("pooling indices into a plane of unknown extent", false);
+    case OperandKind::exact:
+      return exactly("has to be exact", is_mask_type(use.type));
+    case OperandKind::unknown:
+      return exactly("not known to tolerate approximation",
+                     is_mask_type(use.type) || is_float(use.type));
+    case OperandKind::activation:
+      break;
+  }
+  if (settings.policy == "lossless") return {Level::exact, named("raw"), {}};
+  if (!is_float(use.type)) return exactly("element type without a codec", is_mask_type(use.type));
+  if (fact.spatial || is_linear(functional_name(use.op))) {
+    return {Level::approximate, settings.division, "not finite, or too large in magnitude"};
+  }
+  return exactly("no rule chooses a codec", false);
+}
+
+}  // namespace
+
+bool is_float(ElementType type) noexcept {
+  return type == ElementType::float32 || type == ElementType::bfloat16 ||
+         type == ElementType::float16;
+}
+
+Need need_of(const Settings& settings, const Use& use, const OperandFact& fact) {
+  const auto rule = std::ranges::find_if(
+      settings.rules, [&use](const Rule& candidate) { return rule_match(candidate, use); });
+  if (rule == settings.rules.end()) return default_need(settings, use, fact);
+  if (rule->keep || !rule->codec) return {Level::keep, {}, "a rule keeps it"};
+
+  const CodecSpec& codec = *rule->codec;
+  const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
+  if (codec.name == "division") {
+    // A rule's wildcards reach operands it does not mean: the facts still protect those.
+    if (!may_lose || fact.reads != Reads::values || !is_float(use.type)) {
+      return default_need(settings, use, fact);
+    }
+    return {Level::approximate, codec, "not finite, or too large in magnitude"};
+  }
+  if (codec.name == "sign") {
+    if (!may_lose || fact.reads == Reads::nothing || !is_float(use.type)) {
+      return default_need(settings, use, fact);
+    }
+    return {Level::sign, {}, "data that a sign mask cannot stand for"};
+  }
+  return {Level::exact, codec, "data that the rule's codec cannot represent"};
+}
+
+}  // namespace cinch::policy
