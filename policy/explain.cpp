@@ -132,10 +132,7 @@ Explanation explain_members(const Json& schema, const Json& value, const std::st
 
 const Json* subschema_at(const Json& schema, const std::string& pointer) {
   const Json* node = resolve(schema, &schema);
-  Json::json_pointer rest(pointer);
-  std::vector<std::string> tokens;
-  for (; !rest.empty(); rest.pop_back()) tokens.insert(tokens.begin(), rest.back());
-  for (const std::string& token : tokens) {
+  for (const std::string& token : pointer_tokens(pointer)) {
     if (node == nullptr || !node->is_object()) return nullptr;
     if (node->contains("properties") && node->at("properties").contains(token)) {
       node = resolve(schema, &node->at("properties").at(token));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <vector>
 
 namespace cinch::policy {
 namespace {
@@ -149,35 +148,38 @@ std::variant<JsonSource, JsonError> parse_json(std::string_view text) {
 }
 
 std::string pointer_append(const std::string& pointer, std::string_view token) {
-  std::string result = pointer + '/';
+  std::string result = pointer;
+  result.push_back('/');
   for (const char c : token) {
-    if (c == '~') {
-      result += "~0";
-    } else if (c == '/') {
-      result += "~1";
-    } else {
-      result += c;
-    }
+    if (c == '~' || c == '/') result.push_back('~');
+    result.push_back(c == '~' ? '0' : c == '/' ? '1' : c);
   }
   return result;
 }
 
-std::string field_path(const std::string& pointer) {
-  std::string path;
-  std::size_t begin = 1;
-  while (begin <= pointer.size() && !pointer.empty()) {
-    const std::size_t end = std::min(pointer.find('/', begin), pointer.size());
-    std::string token = pointer.substr(begin, end - begin);
-    for (std::size_t at = 0; (at = token.find('~', at)) != token.npos; ++at) {
-      token.replace(at, 2, token.substr(at, 2) == "~1" ? "/" : "~");
-    }
-    const bool index = !token.empty() && token.find_first_not_of("0123456789") == token.npos;
-    if (index) {
-      path += '[' + token + ']';
+std::vector<std::string> pointer_tokens(std::string_view pointer) {
+  std::vector<std::string> tokens;
+  for (std::size_t i = 0; i < pointer.size(); ++i) {
+    if (pointer[i] == '/') {
+      tokens.emplace_back();
+    } else if (pointer[i] == '~') {
+      ++i;  // our own pointers are always well formed
+      tokens.back().push_back(pointer[i] == '1' ? '/' : '~');
     } else {
-      path += (path.empty() ? "" : ".") + token;
+      tokens.back().push_back(pointer[i]);
     }
-    begin = end + 1;
+  }
+  return tokens;
+}
+
+std::string field_path(std::string_view pointer) {
+  std::string path;
+  for (const std::string& token : pointer_tokens(pointer)) {
+    const bool index = !token.empty() && token.find_first_not_of("0123456789") == token.npos;
+    if (!index && !path.empty()) path.push_back('.');
+    if (index) path.push_back('[');
+    path.append(token);
+    if (index) path.push_back(']');
   }
   return path;
 }

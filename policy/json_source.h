@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -46,7 +47,10 @@ std::variant<JsonSource, JsonError> parse_json(std::string_view text);
 /// Appends `token` to a JSON pointer, escaped.
 std::string pointer_append(const std::string& pointer, std::string_view token);
 
+/// The steps of a well-formed JSON pointer, unescaped.
+std::vector<std::string> pointer_tokens(std::string_view pointer);
+
 /// "/rules/1/match/op" as people write it: "rules[1].match.op".
-std::string field_path(const std::string& pointer);
+std::string field_path(std::string_view pointer);
 
 }  // namespace cinch::policy
