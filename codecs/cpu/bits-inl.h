@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_BITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_BITS_INL_H_
+#undef CINCH_CODECS_CPU_BITS_INL_H_
+#else
+#define CINCH_CODECS_CPU_BITS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "codecs/cpu/workspace.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Eight codes, one a byte, are one 64-bit lane here, and Q bytes once packed. Neighbours are
+/// joined in three steps: pairs to 2Q bits in 16, to 4Q in 32, to 8Q in 64.
+template <int Q, class D64, class V64>
+HWY_INLINE V64 join_codes(D64 d64, V64 codes) {
+  const hn::Repartition<std::uint16_t, D64> d16;
+  const hn::Repartition<std::uint32_t, D64> d32;
+  const auto v8 = hn::BitCast(d16, codes);
+  const auto v16 = hn::BitCast(
+      d32, hn::Or(hn::And(v8, hn::Set(d16, 0xFF)), hn::ShiftLeft<Q>(hn::ShiftRight<8>(v8))));
+  const auto v32 = hn::BitCast(d64, hn::Or(hn::And(v16, hn::Set(d32, 0xFFFF)),
+                                           hn::ShiftLeft<2 * Q>(hn::ShiftRight<16>(v16))));
+  return hn::Or(hn::And(v32, hn::Set(d64, 0xFFFFFFFFU)),
+                hn::ShiftLeft<4 * Q>(hn::ShiftRight<32>(v32)));
+}
+
+/// The way back. Bits above 8Q of a lane are ignored.
+template <int Q, class D64, class V64>
+HWY_INLINE V64 split_codes(D64 d64, V64 packed) {
+  const hn::Repartition<std::uint16_t, D64> d16;
+  const hn::Repartition<std::uint32_t, D64> d32;
+  const auto mask32 = hn::Set(d64, (std::uint64_t{1} << (4 * Q)) - 1);
+  const auto v32 =
+      hn::BitCast(d32, hn::Or(hn::And(packed, mask32),
+                              hn::ShiftLeft<32>(hn::And(hn::ShiftRight<4 * Q>(packed), mask32))));
+  const auto mask16 = hn::Set(d32, (std::uint32_t{1} << (2 * Q)) - 1);
+  const auto v16 =
+      hn::BitCast(d16, hn::Or(hn::And(v32, mask16), hn::ShiftLeft<16>(hn::ShiftRight<2 * Q>(v32))));
+  const auto mask8 = hn::Set(d16, static_cast<std::uint16_t>((1 << Q) - 1));
+  return hn::BitCast(d64, hn::Or(hn::And(v16, mask8), hn::ShiftLeft<8>(hn::ShiftRight<Q>(v16))));
+}
+
+/// Type whose size is Q bytes, where there is one.
+template <int Q>
+using Packed = std::conditional_t<Q == 1, std::uint8_t,
+                                  std::conditional_t<Q == 2, std::uint16_t, std::uint32_t>>;
+
+/// Packs 8 * groups codes of Q bits into groups * Q bytes. Loads up to a vector past the codes.
+template <int Q>
+HWY_INLINE void pack_groups(const std::uint8_t* HWY_RESTRICT codes, std::int64_t groups,
+                            std::byte* HWY_RESTRICT out) {
+  const hn::ScalableTag<std::uint64_t> d64;
+  const hn::Repartition<std::uint8_t, decltype(d64)> d8;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
+  HWY_ALIGN std::uint64_t rest[HWY_MAX_BYTES / 8];
+  for (std::int64_t g = 0; g < groups; g += lanes) {
+    const auto joined = join_codes<Q>(d64, hn::BitCast(d64, hn::LoadU(d8, codes + g * 8)));
+    if constexpr (Q == 1 || Q == 2 || Q == 4) {
+      if (g + lanes <= groups) {
+        const hn::Rebind<Packed<Q>, decltype(d64)> narrow;
+        hn::StoreU(hn::TruncateTo(narrow, joined), narrow,
+                   reinterpret_cast<Packed<Q>*>(out + g * Q));
+        continue;
+      }
+    }
+    hn::Store(joined, d64, rest);
+    const std::int64_t count = std::min(lanes, groups - g);
+    for (std::int64_t i = 0; i < count; ++i) {
+      // Eight bytes at once where the next group's will overwrite the surplus.
+      const std::int64_t at = (g + i) * Q;
+      if (at + 8 <= groups * Q) {
+        std::memcpy(out + at, &rest[i], 8);
+      } else {
+        std::memcpy(out + at, &rest[i], Q);
+      }
+    }
+  }
+}
+
+/// Unpacks groups of eight codes from `in`, of which `size` bytes are readable; what lies beyond
+/// counts as 0. Stores up to a vector past the codes.
+template <int Q>
+HWY_INLINE void unpack_groups(const std::byte* HWY_RESTRICT in, std::int64_t size,
+                              std::int64_t groups, std::uint8_t* HWY_RESTRICT codes) {
+  const hn::ScalableTag<std::uint64_t> d64;
+  const hn::Repartition<std::uint8_t, decltype(d64)> d8;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
+  HWY_ALIGN std::uint64_t loaded[HWY_MAX_BYTES / 8] = {};
+  for (std::int64_t g = 0; g < groups; g += lanes) {
+    auto packed = hn::Zero(d64);
+    bool done = false;
+    if constexpr (Q == 1 || Q == 2 || Q == 4) {
+      if ((g + lanes) * Q <= size) {
+        const hn::Rebind<Packed<Q>, decltype(d64)> narrow;
+        const auto loaded_narrow =
+            hn::LoadU(narrow, reinterpret_cast<const Packed<Q>*>(in + g * Q));
+        if constexpr (Q == 4) {
+          packed = hn::PromoteTo(d64, loaded_narrow);
+        } else {
+          const hn::Rebind<std::uint32_t, decltype(d64)> d32;
+          packed = hn::PromoteTo(d64, hn::PromoteTo(d32, loaded_narrow));
+        }
+        done = true;
+      }
+    }
+    if (!done) {
+      for (std::int64_t i = 0; i < lanes; ++i) {
+        const std::int64_t at = (g + i) * Q;
+        loaded[i] = 0;
+        if (at + 8 <= size) {
+          std::memcpy(&loaded[i], in + at, 8);
+        } else if (at < size) {
+          std::memcpy(&loaded[i], in + at, std::min<std::int64_t>(Q, size - at));
+        }
+      }
+      packed = hn::Load(d64, loaded);
+    }
+    hn::StoreU(hn::BitCast(d8, split_codes<Q>(d64, packed)), d8, codes + g * 8);
+  }
+}
+
+/// Calls f with std::integral_constant<int, bits>, 1 to 8.
+template <class F>
+HWY_INLINE void with_bits(int bits, const F& f) {
+  switch (bits) {
+    case 1:
+      return f(std::integral_constant<int, 1>());
+    case 2:
+      return f(std::integral_constant<int, 2>());
+    case 3:
+      return f(std::integral_constant<int, 3>());
+    case 4:
+      return f(std::integral_constant<int, 4>());
+    case 5:
+      return f(std::integral_constant<int, 5>());
+    case 6:
+      return f(std::integral_constant<int, 6>());
+    case 7:
+      return f(std::integral_constant<int, 7>());
+    default:
+      return f(std::integral_constant<int, 8>());
+  }
+}
+
+/// 8 * groups codes into groups * bits bytes. Loads up to a vector past the codes.
+HWY_INLINE void pack_codes(int bits, const std::uint8_t* codes, std::int64_t groups,
+                           std::byte* out) {
+  if (bits == 8) {
+    std::memcpy(out, codes, groups * 8);
+    return;
+  }
+  with_bits(bits, [&](auto q) { pack_groups<(q < 8 ? q : 7)>(codes, groups, out); });
+}
+
+/// The last codes of a stream, fewer than eight, into as many bytes as they need.
+HWY_INLINE void pack_tail(int bits, const std::uint8_t* codes, std::int64_t count, std::byte* out) {
+  std::uint64_t packed = 0;
+  for (std::int64_t i = 0; i < count; ++i) packed |= std::uint64_t{codes[i]} << (i * bits);
+  std::memcpy(out, &packed, (count * bits + 7) / 8);
+}
+
+/// Codes [begin, begin + count) of the stream `in` of `size` bytes.
+/// @return where in `buffer` they lie; it has room for count + 8 and a vector
+HWY_INLINE const std::uint8_t* unpack_codes(int bits, const std::byte* in, std::int64_t size,
+                                            std::int64_t begin, std::int64_t count,
+                                            std::uint8_t* buffer) {
+  const std::int64_t skipped = begin % 8;
+  const std::int64_t groups = (skipped + count + 7) / 8;
+  const std::int64_t offset = begin / 8 * bits;
+  if (bits == 8) {
+    std::memcpy(buffer, in + begin, count);
+    return buffer;
+  }
+  with_bits(bits, [&](auto q) {
+    unpack_groups<(q < 8 ? q : 7)>(in + offset, size - offset, groups, buffer);
+  });
+  return buffer + skipped;
+}
+
+/// A bit stream that is written from codes, in order: what does not yet fill a byte waits.
+class CodeStream {
+ public:
+  CodeStream(int bits, std::byte* out) : bits_(bits), out_(out) {}
+
+  /// Room for the next `n` codes and a vector, behind those that wait. `n` is the same every time:
+  /// the buffer must not move while codes wait in it.
+  std::uint8_t* room(cpu::Buffer& buffer, std::int64_t n, std::int64_t slack) {
+    codes_ = buffer.get<std::uint8_t>(n + 8 + slack);
+    return codes_ == nullptr ? nullptr : codes_ + waiting_;
+  }
+
+  void push(std::int64_t n) {
+    const std::int64_t groups = (waiting_ + n) / 8;
+    pack_codes(bits_, codes_, groups, out_);
+    out_ += groups * bits_;
+    waiting_ = (waiting_ + n) % 8;
+    std::memmove(codes_, codes_ + groups * 8, waiting_);
+  }
+
+  void finish() {
+    if (waiting_ != 0) pack_tail(bits_, codes_, waiting_, out_);
+  }
+
+ private:
+  int bits_;
+  std::byte* out_;
+  std::uint8_t* codes_ = nullptr;
+  std::int64_t waiting_ = 0;
+};
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

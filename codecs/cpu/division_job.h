@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "codecs/codec.h"
+#include "codecs/division.h"
+
+namespace cinch::codecs::cpu {
+
+/// What every task of one encode or decode shares.
+struct DivisionJob {
+  const Description& what;
+  const DivisionParameters& parameters;
+  DivisionGeometry geometry;
+  DivisionSections sections;
+  RandomKey key;  ///< encode only
+  Reads reads;    ///< decode only
+
+  DivisionJob(const Description& description, const DivisionParameters& division_parameters,
+              RandomKey random_key, Reads wanted) noexcept
+      : what(description),
+        parameters(division_parameters),
+        geometry(division_parameters, description.layout.extent),
+        sections(division_parameters, geometry, description.layout),
+        key(random_key),
+        reads(wanted) {}
+};
+
+}  // namespace cinch::codecs::cpu

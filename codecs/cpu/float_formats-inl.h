@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_FLOAT_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_FLOAT_FORMATS_INL_H_
+#undef CINCH_CODECS_CPU_FLOAT_FORMATS_INL_H_
+#else
+#define CINCH_CODECS_CPU_FLOAT_FORMATS_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/codec.h"
+#include "codecs/float_formats.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The functions of codecs/float_formats.h, lane by lane. Highway's own conversions differ between
+// targets in denormals, infinities and ties.
+
+template <class DF, class V32>
+HWY_INLINE hn::Vec<DF> lanes_of_bf16(DF df, V32 bits) {
+  return hn::BitCast(df, hn::ShiftLeft<16>(bits));
+}
+
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE auto lanes_to_bf16(DF df, VF x) {
+  const hn::RebindToUnsigned<DF> du;
+  (void)df;
+  const auto bits = hn::BitCast(du, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  return hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF))));
+}
+
+template <class DF, class V32>
+HWY_INLINE hn::Vec<DF> lanes_of_f16(DF df, V32 bits) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)));
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7FFF)));
+  const auto scaled = hn::BitCast(du, hn::Mul(hn::BitCast(df, magnitude), hn::Set(df, 0x1p112F)));
+  const auto special =
+      hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(du, 0x0F7FFFFFU)), hn::Set(du, 0x7F800000U));
+  return hn::BitCast(df, hn::Or(hn::Or(sign, scaled), special));
+}
+
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE auto lanes_to_f16(DF df, VF x) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto sign = hn::And(hn::ShiftRight<16>(hn::BitCast(du, x)), hn::Set(du, 0x8000));
+  const auto magnitude = hn::Min(hn::Abs(x), hn::Set(df, kMaxF16));
+  const auto half = hn::Set(df, 0.5F);
+  const auto denormal = hn::Sub(hn::BitCast(du, hn::Add(magnitude, half)), hn::BitCast(du, half));
+  const auto bits = hn::BitCast(du, magnitude);
+  const auto odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(du, 1));
+  const auto normal = hn::ShiftRight<13>(
+      hn::Sub(hn::Add(bits, hn::Add(odd, hn::Set(du, 0xFFF))), hn::Set(du, 112U << 23)));
+  const auto is_small = hn::RebindMask(du, hn::Lt(magnitude, hn::Set(df, 0x1p-14F)));
+  return hn::Or(sign, hn::IfThenElse(is_small, denormal, normal));
+}
+
+/// n elements of `type` at `source` as floats. @pre type is one of the three
+HWY_INLINE void to_floats(ElementType type, const void* source, std::int64_t n,
+                          float* HWY_RESTRICT floats) {
+  if (type == ElementType::float32) {
+    std::memcpy(floats, source, n * sizeof(float));
+    return;
+  }
+  const hn::ScalableTag<float> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const hn::Rebind<std::uint16_t, decltype(df)> d16;
+  const auto* halves = static_cast<const std::uint16_t*>(source);
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+  const bool is_bf16 = type == ElementType::bfloat16;
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto bits = hn::PromoteTo(du, hn::LoadU(d16, halves + i));
+    hn::StoreU(is_bf16 ? lanes_of_bf16(df, bits) : lanes_of_f16(df, bits), df, floats + i);
+  }
+  for (; i < n; ++i) floats[i] = is_bf16 ? float_of_bf16(halves[i]) : float_of_f16(halves[i]);
+}
+
+/// n floats to the nearest elements of `type` at `target`.
+HWY_INLINE void from_floats(ElementType type, const float* HWY_RESTRICT floats, std::int64_t n,
+                            void* target) {
+  if (type == ElementType::float32) {
+    std::memcpy(target, floats, n * sizeof(float));
+    return;
+  }
+  const hn::ScalableTag<float> df;
+  const hn::Rebind<std::uint16_t, decltype(df)> d16;
+  auto* halves = static_cast<std::uint16_t*>(target);
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+  const bool is_bf16 = type == ElementType::bfloat16;
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = hn::LoadU(df, floats + i);
+    hn::StoreU(hn::TruncateTo(d16, is_bf16 ? lanes_to_bf16(df, x) : lanes_to_f16(df, x)), d16,
+               halves + i);
+  }
+  for (; i < n; ++i) halves[i] = is_bf16 ? bf16_nearest(floats[i]) : f16_nearest(floats[i]);
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/cpu/planes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "codecs/layout.h"
+
+namespace cinch::codecs::cpu {
+namespace {
+
+enum class Way { gather, scatter };
+
+/// Planes [0, count) of one outer index, of which `memory` and `logical` are the first elements.
+template <Way way, typename T>
+void copy_run(const PlaneLayout& layout, T* memory, std::int64_t count, T* logical) noexcept {
+  const std::int64_t plane_size = layout.plane_size();
+  const auto& [depth, height, width] = layout.extent;
+  for (std::int64_t d = 0; d < depth; ++d) {
+    for (std::int64_t h = 0; h < height; ++h) {
+      T* m = memory + d * layout.stride[0] + h * layout.stride[1];
+      T* l = logical + (d * height + h) * width;
+      for (std::int64_t w = 0; w < width; ++w, m += layout.stride[2], ++l) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          if constexpr (way == Way::gather) {
+            l[i * plane_size] = m[i * layout.inner_stride];
+          } else {
+            m[i * layout.inner_stride] = l[i * plane_size];
+          }
+        }
+      }
+    }
+  }
+}
+
+template <Way way, typename T>
+void copy_planes(const PlaneLayout& layout, T* memory, std::int64_t first, std::int64_t count,
+                 T* logical) noexcept {
+  const std::int64_t plane_size = layout.plane_size();
+  const bool dense = has_dense_planes(layout);
+  for (std::int64_t done = 0; done < count;) {
+    T* m = memory + plane_offset(layout, first + done);
+    T* l = logical + done * plane_size;
+    if (dense) {
+      std::memcpy(way == Way::gather ? l : m, way == Way::gather ? m : l, plane_size * sizeof(T));
+      ++done;
+      continue;
+    }
+    const std::int64_t run = std::min(count - done, layout.inner - (first + done) % layout.inner);
+    copy_run<way>(layout, m, run, l);
+    done += run;
+  }
+}
+
+template <Way way>
+void copy_any(const PlaneLayout& layout, std::size_t element_size, void* memory, std::int64_t first,
+              std::int64_t count, void* logical) noexcept {
+  const auto copy = [&]<typename T>(T*) {
+    copy_planes<way>(layout, static_cast<T*>(memory), first, count, static_cast<T*>(logical));
+  };
+  switch (element_size) {
+    case 1:
+      return copy(static_cast<std::uint8_t*>(nullptr));
+    case 2:
+      return copy(static_cast<std::uint16_t*>(nullptr));
+    case 4:
+      return copy(static_cast<std::uint32_t*>(nullptr));
+    default:
+      return copy(static_cast<std::uint64_t*>(nullptr));
+  }
+}
+
+}  // namespace
+
+void gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
+                   std::int64_t first, std::int64_t count, void* logical) noexcept {
+  copy_any<Way::gather>(layout, element_size, const_cast<void*>(memory), first, count, logical);
+}
+
+void scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
+                    std::int64_t first, std::int64_t count, void* memory) noexcept {
+  copy_any<Way::scatter>(layout, element_size, memory, first, count, const_cast<void*>(logical));
+}
+
+std::int64_t planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept {
+  constexpr std::int64_t kCacheLine = 64;
+  const std::int64_t unit = planes_per_byte(layout.plane_size());
+  const bool interleaved = layout.inner > 1 && layout.inner_stride < layout.stride[2];
+  if (interleaved) return std::max<std::int64_t>(8, kCacheLine / std::int64_t(element_size));
+  // Small planes together, so that a call for each doesn't dominate.
+  constexpr std::int64_t kTileElements = 8192;
+  return std::max<std::int64_t>(1, kTileElements / (unit * layout.plane_size())) * unit;
+}
+
+}  // namespace cinch::codecs::cpu

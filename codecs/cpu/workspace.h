@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+/// Memory that a thread's encodes and decodes use again and again.
+namespace cinch::codecs::cpu {
+
+/// One growing block, aligned for any vector. What it holds does not outlive the next `get`.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { std::free(data_); }
+
+  /// Room for `count` elements of T, or null when memory has run out.
+  template <typename T>
+  T* get(std::int64_t count) noexcept {
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    if (bytes > size_ || data_ == nullptr) grow(bytes);
+    return static_cast<T*>(data_);
+  }
+
+  /// Gives the memory back if it is more than a thread should hold for the next call.
+  void trim() noexcept {
+    if (size_ > kKeptBytes) clear();
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 256;
+  static constexpr std::size_t kKeptBytes = std::size_t{4} << 20;
+
+  void clear() noexcept {
+    std::free(data_);
+    data_ = nullptr;
+    size_ = 0;
+  }
+
+  void grow(std::size_t bytes) noexcept {
+    clear();
+    const std::size_t rounded = (bytes / kAlignment + 1) * kAlignment;
+    data_ = std::aligned_alloc(kAlignment, rounded);
+    if (data_ == nullptr) return;
+    // Vectors may load past what was stored; the lanes are ignored, but should not be noise.
+    std::memset(data_, 0, rounded);
+    size_ = rounded;
+  }
+
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// What the kernels need besides source and result, each a plane or a few of them.
+struct Workspace {
+  Buffer tile;      ///< gathered planes, in the source's type
+  Buffer plane;     ///< one plane as floats
+  Buffer residual;  ///< one plane as floats
+  Buffer codes;     ///< one byte an element
+  Buffer signs;     ///< one byte an element
+  Buffer draws;     ///< a stretch of random draws
+  Buffer row;       ///< one row as floats
+  Buffer sums;      ///< one row of block sums
+  Buffer means;     ///< one row of block means
+
+  void trim() noexcept {
+    for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means}) {
+      b->trim();
+    }
+  }
+};
+
+/// The calling thread's.
+inline Workspace& workspace() noexcept {
+  thread_local Workspace instance;
+  return instance;
+}
+
+}  // namespace cinch::codecs::cpu

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/division.h"
+
+#include <algorithm>
+
+#include "codecs/layout.h"
+
+namespace cinch::codecs {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+DivisionGeometry::DivisionGeometry(const DivisionParameters& parameters,
+                                   const std::array<std::int64_t, 3>& plane_extent) noexcept
+    : extent(plane_extent), edge_ceil(parameters.edge_ceil) {
+  for (int axis = 0; axis < 3; ++axis) {
+    block[axis] = std::min(parameters.block, extent[axis]);
+    blocks[axis] = edge_ceil ? ceil_div(extent[axis], block[axis]) : extent[axis] / block[axis];
+  }
+}
+
+std::int64_t DivisionGeometry::cover_begin(int axis, std::int64_t b) const noexcept {
+  if (edge_ceil) return std::min(b * block[axis], extent[axis]);
+  return ceil_div(b * extent[axis], blocks[axis]);
+}
+
+std::int64_t DivisionGeometry::pool_end(int axis, std::int64_t b) const noexcept {
+  return std::min((b + 1) * block[axis], extent[axis]);
+}
+
+DivisionSections::DivisionSections(const DivisionParameters& parameters,
+                                   const DivisionGeometry& geometry,
+                                   const PlaneLayout& layout) noexcept {
+  ranges = 2 * geometry.block_count() * layout.planes();
+  signs = ranges + 4 * layout.planes();
+  codes = signs + (parameters.with_sign ? bytes_for_bits(layout.elements()) : 0);
+  end = codes + bytes_for_bits(layout.elements() * parameters.bits);
+}
+
+bool DivisionCodec::accepts(const Description& what) const noexcept {
+  const bool is_float = what.type == ElementType::float32 || what.type == ElementType::bfloat16 ||
+                        what.type == ElementType::float16;
+  return is_float && is_valid(what.layout);
+}
+
+std::size_t DivisionCodec::encoded_bytes(const Description& what) const noexcept {
+  const DivisionGeometry geometry(parameters_, what.layout.extent);
+  return static_cast<std::size_t>(DivisionSections(parameters_, geometry, what.layout).end);
+}
+
+bool DivisionCodec::can_decode(const Description& what, std::size_t size,
+                               Reads reads) const noexcept {
+  if (reads == Reads::nothing || (reads == Reads::sign && !parameters_.with_sign)) return false;
+  return accepts(what) && size >= encoded_bytes(what);
+}
+
+}  // namespace cinch::codecs

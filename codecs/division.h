@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "codecs/codec.h"
+#include "codecs/host_device.h"
+
+/// DIVISION (Wang et al., ICML 2023): a plane's block means in bfloat16, and what remains of each
+/// element in a few stochastically rounded bits (papers.md §1).
+///
+/// Arithmetic, all of it float32 in round-to-nearest-even and without fused multiply-add. Per
+/// plane:
+///
+///  1. Each block's elements are summed per column, front to back, then top to bottom. The column
+///     sums, filled up with +0 to bit_ceil(B') columns, are added in adjacent pairs until one is
+///     left. That sum over the number of the block's elements, rounded to nearest, is its mean L.
+///  2. r = x - L, L being the rounded mean of the block that covers x.
+///  3. lo = min r rounded down to bfloat16 (+0 rather than -0); step = (max r - lo) / (2^Q - 1)
+///     rounded up to bfloat16, at least 2^-110, but 0 where max r = lo. scale = 65536 / step, or 0.
+///  4. code = min((int32(rint((r - lo) * scale)) + draw16(key, logical index)) >> 16, 2^Q - 1).
+///
+/// Decoded: (L + lo) + step * code, rounded to nearest even for 16-bit types (float16 clamped to
+/// its finite range). Given L, the expectation of what is decoded is x to within 2^-16 steps.
+/// A plane of one value that bfloat16 holds decodes exactly when no block has more than 65536
+/// elements; any plane with max r = lo decodes to L + lo, no matter the draws.
+///
+/// A source with a NaN, an infinity or a magnitude above 2^80 is not representable; hence nothing
+/// overflows, and whatever is decoded is finite.
+///
+/// Bytes, little-endian: block means of all planes, bfloat16, plane by plane | lo, step as bfloat16
+/// for each plane | with_sign: 1 bit an element, x > 0 | Q bits an element. Bit streams run over
+/// the logical index, without padding between planes: element k has bits [kQ, kQ + Q), lowest
+/// first, and the last byte's unused bits are 0.
+namespace cinch::codecs {
+
+struct DivisionParameters {
+  int bits = 2;            ///< Q, 1 to 8
+  std::int64_t block = 8;  ///< B, >= 1
+  bool edge_ceil = true;   ///< see DivisionGeometry
+  bool with_sign = false;  ///< also hold x > 0; elements where it is false decode to exactly 0
+};
+
+inline constexpr float kDivisionMaxMagnitude = 0x1p80F;
+inline constexpr float kDivisionMinStep = 0x1p-110F;
+
+/// A plane's zero point and step, both bfloat16.
+struct DivisionRange {
+  std::uint16_t lo = 0;
+  std::uint16_t step = 0;
+};
+
+/// How a plane is cut into blocks of B' = min(B, extent) per axis, and which block's mean stands
+/// for which element.
+///
+/// edge_ceil: ceil(extent / B') blocks, the last one perhaps partial; coordinate i is covered by
+/// the block that holds it, i / B'. Otherwise as the paper's code has it: floor(extent / B') whole
+/// blocks, spread by nearest upsampling, so that block i * blocks / extent covers coordinate i.
+struct DivisionGeometry {
+  std::array<std::int64_t, 3> extent;
+  std::array<std::int64_t, 3> block;
+  std::array<std::int64_t, 3> blocks;
+  bool edge_ceil;
+
+  DivisionGeometry(const DivisionParameters& parameters,
+                   const std::array<std::int64_t, 3>& plane_extent) noexcept;
+
+  std::int64_t block_count() const noexcept { return blocks[0] * blocks[1] * blocks[2]; }
+
+  /// The block along `axis` whose mean stands for coordinate `i`.
+  CINCH_HD std::int64_t covering(int axis, std::int64_t i) const noexcept {
+    return edge_ceil ? i / block[axis] : i * blocks[axis] / extent[axis];
+  }
+  /// First coordinate that block `b` covers along `axis`; the extent for b = blocks.
+  std::int64_t cover_begin(int axis, std::int64_t b) const noexcept;
+  /// Ends of what block `b` averages along `axis`.
+  std::int64_t pool_begin(int axis, std::int64_t b) const noexcept { return b * block[axis]; }
+  std::int64_t pool_end(int axis, std::int64_t b) const noexcept;
+};
+
+/// Byte offsets of the sections of the encoded data.
+struct DivisionSections {
+  std::int64_t ranges;
+  std::int64_t signs;
+  std::int64_t codes;
+  std::int64_t end;
+
+  DivisionSections(const DivisionParameters& parameters, const DivisionGeometry& geometry,
+                   const PlaneLayout& layout) noexcept;
+};
+
+/// What both engines share: everything but encode and decode.
+class DivisionCodec : public Codec {
+ public:
+  explicit DivisionCodec(const DivisionParameters& parameters) : parameters_(parameters) {}
+
+  std::string_view name() const noexcept override { return "division"; }
+  Reads restores() const noexcept override { return Reads::values; }
+  bool exact() const noexcept override { return false; }
+  bool accepts(const Description& what) const noexcept override;
+  std::size_t encoded_bytes(const Description& what) const noexcept override;
+
+ protected:
+  const DivisionParameters& parameters() const noexcept { return parameters_; }
+  /// Whether decode can serve `reads` from `size` bytes: signs only if they were held.
+  bool can_decode(const Description& what, std::size_t size, Reads reads) const noexcept;
+
+ private:
+  DivisionParameters parameters_;
+};
+
+/// @pre parameters in range
+std::shared_ptr<const Codec> make_division_reference(const DivisionParameters& parameters);
+std::shared_ptr<const Codec> make_division_cpu(const DivisionParameters& parameters);
+
+}  // namespace cinch::codecs

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+#include "codecs/codec.h"
+
+namespace cinch::codecs {
+
+/// True when every extent is 1 to 2^31-1, no count or stride is negative, and one plane's
+/// elements can be counted in 64 bits: what every codec asks of a layout.
+bool is_valid(const PlaneLayout& layout) noexcept;
+
+/// True when the elements of each plane lie side by side in logical order; planes may lie anywhere.
+bool has_dense_planes(const PlaneLayout& layout) noexcept;
+
+/// Memory offset, in elements, of the first element of `plane`. @pre 0 <= plane < planes()
+inline std::int64_t plane_offset(const PlaneLayout& layout, std::int64_t plane) noexcept {
+  return plane / layout.inner * layout.outer_stride + plane % layout.inner * layout.inner_stride;
+}
+
+/// One past the largest memory offset that the layout reaches, in elements; 0 when it has none.
+std::int64_t reach(const PlaneLayout& layout) noexcept;
+
+/// The fewest planes whose elements fill whole bytes at 1 bit an element, hence at any number of
+/// bits: tasks that start at multiples of it write disjoint bytes. 1, 2, 4 or 8.
+inline std::int64_t planes_per_byte(std::int64_t plane_size) noexcept {
+  return 8 / std::gcd<std::int64_t>(8, plane_size);
+}
+
+/// Size of one element where `ElementType::other` counts bytes, as `raw` has it.
+inline std::size_t element_size_or_byte(ElementType type) noexcept {
+  const std::size_t size = element_size(type);
+  return size == 0 ? 1 : size;
+}
+
+/// Bytes that hold `bits` bits.
+inline std::int64_t bytes_for_bits(std::int64_t bits) noexcept {
+  return (bits + 7) / 8;
+}
+
+}  // namespace cinch::codecs

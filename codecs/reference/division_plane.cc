@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/reference/division_plane.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "codecs/float_formats.h"
+
+namespace cinch::codecs::reference {
+namespace {
+
+/// Logical index of element (d, h, w) within its plane.
+std::int64_t at(const DivisionGeometry& g, std::int64_t d, std::int64_t h, std::int64_t w) {
+  return (d * g.extent[1] + h) * g.extent[2] + w;
+}
+
+/// Mean of block (bd, bh, bw), rounded to bfloat16.
+std::uint16_t block_mean(std::span<const float> x, const DivisionGeometry& g, std::int64_t bd,
+                         std::int64_t bh, std::int64_t bw) {
+  std::vector<float> column(std::bit_ceil(static_cast<std::uint64_t>(g.block[2])), 0.0F);
+  const std::int64_t d0 = g.pool_begin(0, bd), d1 = g.pool_end(0, bd);
+  const std::int64_t h0 = g.pool_begin(1, bh), h1 = g.pool_end(1, bh);
+  const std::int64_t w0 = g.pool_begin(2, bw), w1 = g.pool_end(2, bw);
+  for (std::int64_t w = w0; w < w1; ++w) {
+    float sum = x[at(g, d0, h0, w)];
+    for (std::int64_t d = d0; d < d1; ++d) {
+      for (std::int64_t h = h0; h < h1; ++h) {
+        if (d != d0 || h != h0) sum += x[at(g, d, h, w)];
+      }
+    }
+    column[w - w0] = sum;
+  }
+  for (std::size_t count = column.size() / 2; count > 0; count /= 2) {
+    for (std::size_t i = 0; i < count; ++i) column[i] = column[2 * i] + column[2 * i + 1];
+  }
+  return bf16_nearest(column[0] / static_cast<float>((d1 - d0) * (h1 - h0) * (w1 - w0)));
+}
+
+/// NearestUp: calls f(logical index, index of the covering block) for every element.
+template <typename F>
+void for_each_covered(const DivisionGeometry& g, F f) {
+  for (std::int64_t d = 0; d < g.extent[0]; ++d) {
+    for (std::int64_t h = 0; h < g.extent[1]; ++h) {
+      for (std::int64_t w = 0; w < g.extent[2]; ++w) {
+        const std::int64_t row = g.covering(0, d) * g.blocks[1] + g.covering(1, h);
+        f(at(g, d, h, w), row * g.blocks[2] + g.covering(2, w));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+DivisionRange division_range(float min, float max, int bits) noexcept {
+  DivisionRange range;
+  range.lo = bf16_down(min + 0.0F);  // -0 becomes +0
+  const float extent = max - float_of_bf16(range.lo);
+  if (extent > 0.0F) {
+    const float step = extent / static_cast<float>((1 << bits) - 1);
+    range.step = bf16_up(std::max(step, kDivisionMinStep));
+  }
+  return range;
+}
+
+std::uint8_t division_code(float r, DivisionRange range, int bits, std::uint32_t draw) noexcept {
+  const float step = float_of_bf16(range.step);
+  const float scale = step > 0.0F ? 65536.0F / step : 0.0F;
+  // 0 <= r - lo <= (2^bits - 1) * step but for rounding, so this is below 2^25.
+  const auto u = static_cast<std::int32_t>(std::nearbyint((r - float_of_bf16(range.lo)) * scale));
+  const std::int32_t code = (u + static_cast<std::int32_t>(draw)) >> 16;
+  return static_cast<std::uint8_t>(std::min(code, (1 << bits) - 1));
+}
+
+DivisionPlane encode_plane(std::span<const float> x, const DivisionGeometry& g, int bits,
+                           std::span<const std::uint32_t> draws) {
+  DivisionPlane plane;
+  for (std::int64_t bd = 0; bd < g.blocks[0]; ++bd) {
+    for (std::int64_t bh = 0; bh < g.blocks[1]; ++bh) {
+      for (std::int64_t bw = 0; bw < g.blocks[2]; ++bw) {
+        plane.means.push_back(block_mean(x, g, bd, bh, bw));
+      }
+    }
+  }
+
+  std::vector<float> r(x.size());
+  for_each_covered(g, [&](std::int64_t i, std::int64_t block) {
+    r[i] = x[i] - float_of_bf16(plane.means[block]);
+  });
+  const auto [min, max] = std::minmax_element(r.begin(), r.end());
+  plane.range = division_range(*min, *max, bits);
+
+  plane.codes.resize(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    plane.codes[i] = division_code(r[i], plane.range, bits, draws[i]);
+  }
+  return plane;
+}
+
+std::vector<float> decode_plane(const DivisionPlane& plane, const DivisionGeometry& g) {
+  const float lo = float_of_bf16(plane.range.lo);
+  const float step = float_of_bf16(plane.range.step);
+  std::vector<float> x(plane.codes.size());
+  for_each_covered(g, [&](std::int64_t i, std::int64_t block) {
+    x[i] = (float_of_bf16(plane.means[block]) + lo) + step * static_cast<float>(plane.codes[i]);
+  });
+  return x;
+}
+
+}  // namespace cinch::codecs::reference

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include "codecs/codec.h"
+#include "codecs/division.h"
+#include "codecs/raw.h"
+#include "codecs/sign.h"
+#include "codecs/two_valued.h"
+#include "codecs/window_index.h"
+
+namespace cinch::codecs {
+namespace {
+
+using CodecPtr = std::shared_ptr<const Codec>;
+
+CodecPtr make_division(const CodecSpec& spec, Engine engine) {
+  if (spec.bits < 1 || spec.bits > 8 || spec.block < 1) return nullptr;
+  const DivisionParameters parameters = {spec.bits, spec.block, spec.edge_ceil, spec.with_sign};
+  return engine == Engine::cpu ? make_division_cpu(parameters)
+                               : make_division_reference(parameters);
+}
+
+template <CodecPtr (*reference)(), CodecPtr (*cpu)()>
+CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
+  return engine == Engine::cpu ? cpu() : reference();
+}
+
+struct Family {
+  std::string_view name;
+  CodecPtr (*make)(const CodecSpec&, Engine);
+};
+
+/// One line a codec, in alphabetical order.
+constexpr std::array kFamilies = {
+    Family{"division", make_division},
+    Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},
+    Family{"sign", make_plain<make_sign_reference, make_sign_cpu>},
+    Family{"two_valued", make_plain<make_two_valued_reference, make_two_valued_cpu>},
+    Family{"window_index", make_plain<make_window_index_reference, make_window_index_cpu>},
+};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kFamilies.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kFamilies[i].name;
+  return names;
+}();
+
+}  // namespace
+
+CodecPtr make_codec(const CodecSpec& spec, Engine engine) {
+  for (const Family& family : kFamilies) {
+    if (family.name == spec.name) return family.make(spec, engine);
+  }
+  return nullptr;
+}
+
+std::span<const std::string_view> codec_names() noexcept {
+  return kNames;
+}
+
+}  // namespace cinch::codecs

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "codecs/codec.h"
+#include "codecs/layout.h"
+
+/// One bit an element, x > 0: all that the backward of ReLU and leaky ReLU reads, so their
+/// gradients stay exact (papers.md §0).
+///
+/// Not representable: a source with a NaN, which PyTorch's !(x <= 0) counts as positive.
+/// Bytes: bit k, lowest first, is x > 0 of the element at logical index k; unused bits are 0.
+namespace cinch::codecs {
+
+class SignCodec : public Codec {
+ public:
+  std::string_view name() const noexcept override { return "sign"; }
+  Reads restores() const noexcept override { return Reads::sign; }
+  bool exact() const noexcept override { return true; }
+  bool accepts(const Description& what) const noexcept override {
+    const bool is_float = what.type == ElementType::float32 || what.type == ElementType::bfloat16 ||
+                          what.type == ElementType::float16;
+    return is_float && is_valid(what.layout);
+  }
+  std::size_t encoded_bytes(const Description& what) const noexcept override {
+    return static_cast<std::size_t>(bytes_for_bits(what.layout.elements()));
+  }
+
+ protected:
+  bool can_decode(const Description& what, std::size_t size, Reads reads) const noexcept {
+    return reads == Reads::sign && accepts(what) && size >= encoded_bytes(what);
+  }
+};
+
+/// Bit pattern of 1 in a floating-point type.
+inline std::uint64_t bits_of_one(ElementType type) noexcept {
+  if (type == ElementType::float32) return 0x3F800000U;
+  return type == ElementType::bfloat16 ? 0x3F80U : 0x3C00U;
+}
+
+/// Bit pattern of +infinity in a floating-point type; magnitudes above it are NaNs.
+inline std::uint64_t bits_of_infinity(ElementType type) noexcept {
+  if (type == ElementType::float32) return 0x7F800000U;
+  return type == ElementType::bfloat16 ? 0x7F80U : 0x7C00U;
+}
+
+std::shared_ptr<const Codec> make_sign_reference();
+std::shared_ptr<const Codec> make_sign_cpu();
+
+}  // namespace cinch::codecs

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "codecs/codec.h"
+#include "codecs/layout.h"
+
+/// Lossless: one bit an element for storages that hold at most two distinct bit patterns, such as
+/// boolean masks and the float noise {0, 1/(1-p)} that dropout saves (papers.md §0).
+///
+/// Not representable: a third pattern; looking for it ends at the first one found.
+/// Bytes: first pattern (that of the element at logical index 0), second pattern (the other one, or
+/// the first again), one element's size each, little-endian | bit k, lowest first, says that the
+/// element at logical index k has the second pattern; unused bits are 0.
+namespace cinch::codecs {
+
+class TwoValuedCodec : public Codec {
+ public:
+  std::string_view name() const noexcept override { return "two_valued"; }
+  Reads restores() const noexcept override { return Reads::values; }
+  bool exact() const noexcept override { return true; }
+  bool accepts(const Description& what) const noexcept override {
+    return element_size(what.type) != 0 && is_valid(what.layout);
+  }
+  std::size_t encoded_bytes(const Description& what) const noexcept override {
+    return 2 * element_size(what.type) +
+           static_cast<std::size_t>(bytes_for_bits(what.layout.elements()));
+  }
+
+ protected:
+  bool can_decode(const Description& what, std::size_t size, Reads reads) const noexcept {
+    return reads == Reads::values && accepts(what) && size >= encoded_bytes(what);
+  }
+};
+
+std::shared_ptr<const Codec> make_two_valued_reference();
+std::shared_ptr<const Codec> make_two_valued_cpu();
+
+}  // namespace cinch::codecs
