@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policy/policy.h"
+#include "tests/policy/entry_builder.h"
+
+namespace cinch::policy {
+namespace {
+
+using Action = Decision::Action;
+using Type = codecs::ElementType;
+using Extent = std::array<std::int64_t, 3>;
+
+Policy preset(std::string_view name) {
+  return Policy(std::get<Settings>(load_settings(name)));
+}
+
+Policy with_rules(const std::string& rules, const std::string& policy = "division") {
+  const auto result = parse_settings(
+      R"({"version":1,"policy":")" + policy + R"(","rules":[)" + rules + "]}", "test");
+  if (const auto* error = std::get_if<PolicyError>(&result)) ADD_FAILURE() << error->to_string();
+  return Policy(std::get<Settings>(result));
+}
+
+Decision division(const EntryBuilder& entry) {
+  return preset("division").decide(entry.build());
+}
+Decision lossless(const EntryBuilder& entry) {
+  return preset("lossless").decide(entry.build());
+}
+
+std::vector<std::string> codec_names(const Decision& decision) {
+  std::vector<std::string> names;
+  for (const auto& candidate : decision.candidates) names.push_back(candidate.spec.name);
+  return names;
+}
+
+TEST(Decide, ConvolutionInputBecomesPlanes) {
+  const Decision d = division(EntryBuilder().use("aten::convolution", "input", {4, 16, 28, 28}));
+  ASSERT_EQ(d.action, Action::encode);
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("division"));
+  const auto& [spec, what] = d.candidates[0];
+  EXPECT_EQ(spec.bits, 2);
+  EXPECT_EQ(spec.block, 8);
+  EXPECT_FALSE(spec.with_sign);
+  EXPECT_EQ(what.type, Type::float32);
+  EXPECT_EQ(what.layout.extent, (Extent{1, 28, 28}));
+  EXPECT_EQ(what.layout.planes(), 64);
+  EXPECT_TRUE(what.layout.is_contiguous());
+}
+
+TEST(Decide, ReluOutputThatAConvolutionReadsKeepsItsSigns) {
+  const Decision d = division(EntryBuilder()
+                                  .use("aten::relu_", "result", {4, 16, 28, 28})
+                                  .use("aten::convolution", "input", {4, 16, 28, 28}));
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_TRUE(d.candidates[0].spec.with_sign);
+  EXPECT_EQ(d.candidates[0].spec.bits, 2);
+}
+
+TEST(Decide, ReluOfAPartProvesNothingAboutTheRest) {
+  const Decision d = division(EntryBuilder()
+                                  .use("aten::convolution", "input", {4, 16, 28, 28})
+                                  .use("aten::relu_", "result", {2, 16, 28, 28}));
+  EXPECT_EQ(d.action, Action::keep);
+  EXPECT_EQ(d.reason, "a sign is read beside approximated values");
+}
+
+TEST(Decide, LeakySignsAreNeverApproximated) {
+  const Decision d = division(EntryBuilder()
+                                  .use("aten::leaky_relu_", "result", {4, 16, 28, 28})
+                                  .use("aten::convolution", "input", {4, 16, 28, 28}));
+  EXPECT_EQ(d.action, Action::keep);
+}
+
+TEST(Decide, SignsAloneTakeOneBit) {
+  for (const auto& decide : {division, lossless}) {
+    const Decision d = decide(EntryBuilder().use("aten::relu", "result", {100, 100}));
+    ASSERT_EQ(d.action, Action::encode);
+    EXPECT_THAT(codec_names(d), testing::ElementsAre("sign"));
+    EXPECT_EQ(d.candidates[0].what.layout.elements(), 10000);
+  }
+}
+
+TEST(Decide, WhatBackwardNeverReadsIsDropped) {
+  for (const auto& decide : {division, lossless}) {
+    EXPECT_EQ(decide(EntryBuilder().use("aten::avg_pool2d", "self", {4, 16, 28, 28})).action,
+              Action::drop);
+  }
+  const Decision both = division(EntryBuilder()
+                                     .use("aten::max_pool2d_with_indices", "self", {4, 16, 28, 28})
+                                     .use("aten::relu", "result", {4, 16, 28, 28}));
+  EXPECT_THAT(codec_names(both), testing::ElementsAre("sign"));
+}
+
+TEST(Decide, StatisticsAndUnknownOperandsStayExact) {
+  const Decision exact = division(EntryBuilder().use("aten::native_batch_norm", "result1", {4096}));
+  EXPECT_EQ(exact.action, Action::keep);
+  EXPECT_EQ(exact.reason, "has to be exact");
+  const Decision beside = division(EntryBuilder()
+                                       .use("aten::addmm", "mat1", {64, 256})
+                                       .use("aten::_softmax", "result", {64, 256}));
+  EXPECT_EQ(beside.action, Action::keep);
+  EXPECT_EQ(
+      division(EntryBuilder().use("aten::sort", "result1", {64, 256}).typed(Type::int64)).action,
+      Action::keep);
+}
+
+TEST(Decide, UnknownFloatsMayBeMasks) {
+  const Decision d = division(EntryBuilder().use("aten::mul", "other", {64, 256}));
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued"));
+  EXPECT_EQ(d.reason, "not known to tolerate approximation");
+}
+
+TEST(Decide, BooleansBecomeBits) {
+  for (const auto& decide : {division, lossless}) {
+    const Decision d = decide(
+        EntryBuilder().use("aten::native_dropout", "result1", {64, 256}).typed(Type::boolean));
+    EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued"));
+  }
+}
+
+TEST(Decide, PoolingIndicesBecomeWindowPositions) {
+  EntryBuilder entry;
+  entry.use("aten::max_pool2d_with_indices", "result1", {4, 16, 14, 14}).typed(Type::int64);
+  EXPECT_EQ(division(entry).action, Action::keep) << "extent unknown";
+  entry.index_extent({1, 28, 28});
+  for (const auto& decide : {division, lossless}) {
+    const Decision d = decide(entry);
+    ASSERT_THAT(codec_names(d), testing::ElementsAre("window_index"));
+    EXPECT_EQ(d.candidates[0].what.index_extent, (Extent{1, 28, 28}));
+    EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 14, 14}));
+  }
+}
+
+TEST(Decide, ChannelsLastKeepsLogicalPlanes) {
+  const Dims sizes{4, 16, 28, 28};
+  const Decision d =
+      division(EntryBuilder().use("aten::convolution", "input", sizes, channels_last(sizes)));
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 28, 28}));
+  EXPECT_EQ(d.candidates[0].what.layout.inner_stride, 1);
+}
+
+TEST(Decide, TinyPlanesBecomeFlatRowsOfFourBits) {
+  const Decision d = division(EntryBuilder().use("aten::convolution", "input", {16, 512, 2, 2}));
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_EQ(d.candidates[0].spec.bits, 4);
+  EXPECT_EQ(d.candidates[0].spec.block, 256);
+  EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 256}));
+  EXPECT_EQ(d.candidates[0].what.layout.elements(), 16 * 512 * 4);
+}
+
+TEST(Decide, BatchNormOverFeaturesHasRows) {
+  const Decision d = division(EntryBuilder().use("aten::native_batch_norm", "input", {64, 1024}));
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 1024}));
+}
+
+TEST(Decide, LinearInputsHaveRowsOfFeatures) {
+  const Decision d = division(EntryBuilder().use("aten::addmm", "mat1", {512, 768}));
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_EQ(d.candidates[0].spec.bits, 4);
+  EXPECT_EQ(d.candidates[0].spec.block, 64);
+  EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 768}));
+}
+
+TEST(Decide, HeadsOfAFusedProjectionAreTheRows) {
+  const Dims head{2, 12, 128, 64};
+  const Dims strides{128 * 2304, 64, 2304, 1};
+  const char* op = "aten::_scaled_dot_product_flash_attention_for_cpu";
+  EntryBuilder entry;
+  entry.use(op, "query", head, strides, 0)
+      .use(op, "key", head, strides, 768)
+      .use(op, "value", head, strides, 1536)
+      .bytes(2 * 128 * 2304 * 4);
+  for (const bool with_cover : {false, true}) {
+    if (with_cover) entry.cover({2, 128, 2304});
+    const Decision d = division(entry);
+    ASSERT_EQ(d.action, Action::encode);
+    EXPECT_EQ(d.candidates[0].spec.bits, 4);
+    EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 64}));
+    EXPECT_EQ(d.candidates[0].what.layout.elements(), 2 * 128 * 2304);
+  }
+}
+
+TEST(Decide, TheCoverGivesPlanesWhenOnlyPartsAreUsed) {
+  const Decision d = division(EntryBuilder()
+                                  .use("aten::convolution", "input", {2, 16, 28, 28})
+                                  .cover({4, 16, 28, 28})
+                                  .bytes(4 * 16 * 28 * 28 * 4));
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 28, 28}));
+  EXPECT_EQ(d.candidates[0].what.layout.planes(), 64);
+}
+
+TEST(Decide, PaddedStoragesAreCutFlat) {
+  const Decision d = division(
+      EntryBuilder().use("aten::convolution", "input", {2, 16, 28, 28}).bytes(32 * 784 * 4 + 64));
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_EQ(d.candidates[0].what.layout.elements(), 32 * 784 + 16);
+}
+
+TEST(Decide, OddStoragesAreKeptOrTakenAsBytes) {
+  EntryBuilder ragged;
+  ragged.use("aten::addmm", "mat1", {64, 64}).bytes(64 * 64 * 4 + 1);
+  EXPECT_EQ(division(ragged).reason, "storage that is no whole number of elements");
+  const Decision raw = lossless(ragged);
+  ASSERT_THAT(codec_names(raw), testing::ElementsAre("raw"));
+  EXPECT_EQ(raw.candidates[0].what.type, Type::other);
+  EXPECT_EQ(raw.candidates[0].what.layout.elements(), 64 * 64 * 4 + 1);
+
+  EntryBuilder mixed;
+  mixed.use("aten::addmm", "mat1", {64, 64})
+      .use("aten::mm", "self", {64, 128})
+      .typed(Type::bfloat16);
+  EXPECT_EQ(division(mixed).reason, "one storage of several element types");
+}
+
+TEST(Decide, TheMostPreciseUseWins) {
+  const Policy policy = with_rules(
+      R"({"match":{"op":"a"},"codec":{"name":"division","bits":3}},
+         {"match":{"op":"b"},"codec":{"name":"division","bits":5,"block":64}},
+         {"match":{"op":"c"},"codec":{"name":"division","bits":5,"block":32}})");
+  const Decision d = policy.decide(EntryBuilder()
+                                       .use("a", "x", {64, 64})
+                                       .use("b", "x", {64, 64})
+                                       .use("c", "x", {64, 64})
+                                       .build());
+  ASSERT_EQ(d.action, Action::encode);
+  EXPECT_EQ(d.candidates[0].spec.bits, 5);
+  EXPECT_EQ(d.candidates[0].spec.block, 32);
+}
+
+TEST(Decide, RulesKeep) {
+  const Policy policy = with_rules(R"({"match":{"op":"aten::relu"},"keep":true})");
+  const Decision d = policy.decide(EntryBuilder()
+                                       .use("aten::convolution", "input", {4, 16, 28, 28})
+                                       .use("aten::relu_", "result", {4, 16, 28, 28})
+                                       .build());
+  EXPECT_EQ(d.action, Action::keep);
+  EXPECT_EQ(d.reason, "a rule keeps it");
+}
+
+TEST(Decide, BroadRulesCannotApproximateWhatMustBeExact) {
+  const Policy policy = with_rules(R"({"match":{"op":"*"},"codec":{"name":"division","bits":4}})");
+  const auto action = [&policy](std::string_view op, std::string_view operand) {
+    return policy.decide(EntryBuilder().use(op, operand, {64, 64}).build());
+  };
+  EXPECT_EQ(action("aten::native_layer_norm", "weight").action, Action::keep);
+  EXPECT_EQ(action("aten::avg_pool2d", "self").action, Action::drop);
+  EXPECT_THAT(codec_names(action("aten::relu", "result")), testing::ElementsAre("sign"));
+  EXPECT_THAT(codec_names(action("MyFunction", "x")), testing::ElementsAre("division"));
+}
+
+TEST(Decide, RulesMayAskForRawAndSign) {
+  const Policy policy = with_rules(
+      R"({"match":{"op":"aten::threshold"},"codec":{"name":"sign"}},
+         {"match":{"op":"aten::mm"},"codec":{"name":"raw"}})");
+  EXPECT_THAT(
+      codec_names(policy.decide(EntryBuilder().use("aten::threshold", "self", {64, 64}).build())),
+      testing::ElementsAre("sign"));
+  EXPECT_THAT(codec_names(policy.decide(EntryBuilder().use("aten::mm", "self", {64, 64}).build())),
+              testing::ElementsAre("raw"));
+}
+
+TEST(Decide, ActivationsWithoutARuleAreKept) {
+  const Decision d =
+      with_rules("").decide(EntryBuilder().use("aten::gelu", "self", {64, 256}).build());
+  EXPECT_EQ(d.action, Action::keep);
+  EXPECT_EQ(d.reason, "no rule chooses a codec");
+}
+
+TEST(Decide, LosslessTakesActivationsRaw) {
+  const Decision d = lossless(EntryBuilder()
+                                  .use("aten::relu", "result", {4, 16, 28, 28})
+                                  .use("aten::convolution", "input", {4, 16, 28, 28}));
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("raw"));
+  const Decision wide =
+      lossless(EntryBuilder().use("aten::gelu", "self", {64}).typed(Type::other).bytes(512));
+  EXPECT_THAT(codec_names(wide), testing::ElementsAre("raw"));
+}
+
+TEST(Decide, CodecsAcceptTheirDescriptions) {
+  const Dims shape{4, 16, 28, 28};
+  EntryBuilder entries[6];
+  entries[0].use("aten::relu", "result", shape);
+  entries[1].use("aten::mul", "other", shape);
+  entries[2].use("x", "y", shape).typed(Type::boolean);
+  entries[3].use("aten::max_pool2d_with_indices", "result1", shape).typed(Type::int64);
+  entries[3].index_extent({1, 56, 56});
+  entries[4].use("aten::gelu", "self", {64}).typed(Type::other).bytes(512);
+  entries[5].use("aten::relu", "result", shape).use("aten::convolution", "input", shape);
+  for (const EntryBuilder& entry : entries) {
+    for (const auto& decide : {division, lossless}) {
+      for (const auto& [spec, what] : decide(entry).candidates) {
+        const auto codec = codecs::make_codec(spec);
+        ASSERT_NE(codec, nullptr) << spec.name;
+        EXPECT_TRUE(codec->accepts(what)) << spec.name;
+      }
+    }
+  }
+}
+
+TEST(Decide, OffTakesNothing) {
+  const Policy policy = preset("off");
+  EXPECT_FALSE(policy.enabled());
+  EXPECT_TRUE(preset("division").enabled());
+  EXPECT_EQ(policy.decide(EntryBuilder().use("aten::relu", "result", {64, 64}).build()).action,
+            Action::keep);
+}
+
+TEST(Decide, NothingToDecide) {
+  EXPECT_EQ(preset("division").decide({}).action, Action::keep);
+}
+
+TEST(Decide, EveryLayoutOverRandomShapesCoversTheStorage) {
+  const Policy policy = preset("division");
+  for (std::int64_t n = 1; n < 40; ++n) {
+    for (std::int64_t edge = 1; edge < 12; ++edge) {
+      for (const auto* op : {"aten::convolution", "aten::native_layer_norm"}) {
+        const Dims sizes{2, n, edge, edge};
+        const Decision d = policy.decide(EntryBuilder().use(op, "input", sizes).build());
+        ASSERT_EQ(d.action, Action::encode);
+        const auto& [spec, what] = d.candidates[0];
+        EXPECT_EQ(what.layout.elements(), count(sizes));
+        EXPECT_TRUE(codecs::make_codec(spec)->accepts(what));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cinch::policy

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "policy/embedded.h"
+#include "policy/policy.h"
+
+namespace cinch::policy {
+namespace {
+
+Settings accepted(std::string_view text) {
+  const auto result = parse_settings(text, "p.json");
+  if (const auto* error = std::get_if<PolicyError>(&result)) {
+    ADD_FAILURE() << error->to_string();
+    return {};
+  }
+  return std::get<Settings>(result);
+}
+
+std::string refused(std::string_view text) {
+  const auto result = parse_settings(text, "p.json");
+  const auto* error = std::get_if<PolicyError>(&result);
+  return error == nullptr ? "accepted" : error->to_string();
+}
+
+TEST(Load, DefaultsOfEveryField) {
+  const Settings s = accepted(R"({"version": 1, "policy": "division"})");
+  EXPECT_EQ(s.name, "p.json");
+  EXPECT_EQ(s.policy, "division");
+  EXPECT_EQ(s.min_bytes, 4096U);
+  EXPECT_EQ(s.seed, 0U);
+  EXPECT_EQ(s.division.name, "division");
+  EXPECT_EQ(s.division.bits, 2);
+  EXPECT_EQ(s.division.block, 8);
+  EXPECT_TRUE(s.division.edge_ceil);
+  EXPECT_TRUE(s.rules.empty());
+}
+
+TEST(Load, EveryField) {
+  const Settings s = accepted(R"({
+    "$schema": "policy.schema.json", "version": 1, "description": "d", "policy": "division",
+    "division": {"block": 16, "bits": 4, "edge": "paper"}, "min_bytes": 0, "seed": 4294967295,
+    "rules": [
+      {"comment": "c", "match": {"op": "aten::mm", "operand": "self", "dtype": "bfloat16",
+                                 "shape": ["*", ">=64"]}, "codec": {"name": "division", "bits": 8}},
+      {"match": {"op": "aten::x"}, "keep": true}]})");
+  EXPECT_EQ(s.division.block, 16);
+  EXPECT_FALSE(s.division.edge_ceil);
+  EXPECT_EQ(s.min_bytes, 0U);
+  EXPECT_EQ(s.seed, 4294967295U);
+  ASSERT_EQ(s.rules.size(), 2U);
+  EXPECT_EQ(s.rules[0].op, "aten::mm");
+  EXPECT_EQ(s.rules[0].operand, "self");
+  EXPECT_EQ(s.rules[0].type, codecs::ElementType::bfloat16);
+  EXPECT_THAT(s.rules[0].shape, testing::ElementsAre("*", ">=64"));
+  EXPECT_EQ(s.rules[0].codec->bits, 8);
+  EXPECT_EQ(s.rules[0].codec->block, 16) << "left out: the file's own division parameters";
+  EXPECT_TRUE(s.rules[1].keep);
+  EXPECT_FALSE(s.rules[1].codec);
+  EXPECT_EQ(s.rules[1].operand, "*");
+}
+
+TEST(Load, UnknownFieldIsSuggested) {
+  EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"off\",\n  \"min_byte\": 3}"),
+            "p.json:2:3: min_byte: found an unknown field, expected one of \"$schema\", "
+            "\"description\", \"division\", \"min_bytes\", \"policy\", \"rules\", \"seed\", "
+            "\"version\"; did you mean \"min_bytes\"?");
+  EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"division\",\n\"division\": {\n  \"bit\": 2}}"),
+            "p.json:3:3: division.bit: found an unknown field, expected one of \"bits\", "
+            "\"block\", \"edge\"; did you mean \"bits\"?");
+}
+
+TEST(Load, FieldsOfLaterVersionsAreUnknown) {
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "guard": {}})"),
+              testing::HasSubstr("p.json:1:33: guard: found an unknown field"));
+}
+
+TEST(Load, WrongEnumIsSuggested) {
+  EXPECT_EQ(refused("{\"version\": 1,\n \"policy\": \"divison\"}"),
+            "p.json:2:12: policy: found \"divison\", expected one of \"division\", \"lossless\", "
+            "\"off\"; did you mean \"division\"?");
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "division",
+  "rules": [{"match": {"op": "x"}, "keep": true},
+            {"match": {"op": "y"}, "codec": {"name": "divsion"}}]})"),
+            "p.json:3:54: rules[1].codec.name: found \"divsion\", expected one of \"division\", "
+            "\"raw\", \"sign\", \"two_valued\", \"window_index\"; did you mean \"division\"?");
+}
+
+TEST(Load, WrongTypesAndRanges) {
+  EXPECT_EQ(refused(R"({"version": 1, "policy": 3})"),
+            "p.json:1:26: policy: found 3, expected one of \"division\", \"lossless\", \"off\"");
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": -1})"),
+            "p.json:1:41: seed: found -1, expected an integer from 0 to 4294967295");
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": 1.5})"),
+            "p.json:1:41: seed: found 1.5, expected an integer from 0 to 4294967295");
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "min_bytes": "4 KiB"})"),
+            "p.json:1:46: min_bytes: found \"4 KiB\", expected an integer from 0 to "
+            "9007199254740991");
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "division": {"bits": 9}})"),
+            "p.json:1:54: division.bits: found 9, expected an integer from 1 to 8");
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "division": []})"),
+            "p.json:1:45: division: found an array, expected an object");
+  EXPECT_EQ(refused(R"({"version": 2, "policy": "off"})"),
+            "p.json:1:13: version: found 2, expected 1");
+  EXPECT_EQ(refused("[]"), "p.json:1:1: found an array, expected an object");
+  EXPECT_EQ(
+      refused(R"({"version":1,"policy":"off","rules":[{"match":{"shape":["6x"]},"keep":true}]})"),
+      "p.json:1:57: rules[0].match.shape[0]: found \"6x\", expected \"*\", a size like "
+      "\"64\" or a bound like \">=64\"");
+  EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"match":{"op":""},"keep":true}]})"),
+            "p.json:1:53: rules[0].match.op: found \"\", expected a string, not empty");
+}
+
+TEST(Load, MissingFields) {
+  EXPECT_EQ(refused("\n {}"), "p.json:2:2: found no field \"version\", expected it to be 1");
+  EXPECT_EQ(refused(R"({"version": 1})"),
+            "p.json:1:1: found no field \"policy\", expected it to be one of \"division\", "
+            "\"lossless\", \"off\"");
+  EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"keep":true}]})"),
+            "p.json:1:38: rules[0]: found no field \"match\", expected it");
+  EXPECT_THAT(refused(R"({"version":1,"policy":"off","rules":[{"match":{},"keep":true}]})"),
+              testing::StartsWith("p.json:1:47: rules[0].match: found no field, expected one of"));
+}
+
+TEST(Load, RulesHaveExactlyOneOutcome) {
+  EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"match":{"op":"x"}}]})"),
+            "p.json:1:38: rules[0]: found none of \"codec\", \"keep\", expected exactly one of "
+            "them");
+  EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[
+{"match":{"op":"x"},"keep":true,"codec":{"name":"raw"}}]})"),
+            "p.json:2:1: rules[0]: found both of \"codec\", \"keep\", expected exactly one of "
+            "them");
+  EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"match":{"op":"x"},"keep":false}]})"),
+            "p.json:1:65: rules[0].keep: found false, expected true");
+}
+
+TEST(Load, TheFirstOfSeveralErrorsIsReported) {
+  EXPECT_THAT(refused(R"({"version": 1, "polcy": "off", "seed": -1, "x": 0})"),
+              testing::StartsWith("p.json:1:40: seed: "))
+      << "errors inside a value come before errors of what surrounds it";
+}
+
+TEST(Load, LosslessMeansLossless) {
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "lossless", "rules": [
+  {"match": {"op": "x"}, "codec": {"name": "division"}}]})"),
+            "p.json:2:44: rules[0].codec.name: found the approximating codec \"division\" under "
+            "policy \"lossless\", expected an exact one, such as \"raw\"");
+}
+
+TEST(Load, DuplicateKeysAndSyntaxErrorsCarryFileAndPlace) {
+  EXPECT_EQ(refused("{\"version\": 1,\n \"version\": 1}"),
+            "p.json:2:2: version: found the key \"version\" a second time, expected each key once");
+  EXPECT_THAT(refused("{\n\"version\" 1}"), testing::StartsWith("p.json:2:11: syntax error"));
+}
+
+TEST(Load, HostileTextNeverThrows) {
+  const std::string_view seed = presets()[0].text;
+  for (std::size_t i = 0; i < seed.size(); i += 7) {
+    std::string text(seed);
+    for (const char c : {'\0', '"', '{', '\xff', '9'}) {
+      text[i] = c;
+      (void)parse_settings(text, "fuzz");
+    }
+    (void)parse_settings(seed.substr(0, i), "cut");
+  }
+}
+
+TEST(Presets, AllAreValidAndDescribed) {
+  std::vector<std::string_view> names;
+  for (const Preset& preset : presets()) {
+    names.push_back(preset.name);
+    EXPECT_FALSE(preset.summary.empty());
+    const auto result = load_settings(preset.name);
+    if (const auto* error = std::get_if<PolicyError>(&result)) ADD_FAILURE() << error->to_string();
+    EXPECT_EQ(std::get<Settings>(result).name, preset.name);
+  }
+  EXPECT_THAT(names, testing::ElementsAre("division", "lossless", "off"));
+}
+
+TEST(Presets, AreTheFilesInConfigs) {
+  for (const Preset& preset : presets()) {
+    std::ifstream file(std::string(CINCH_CONFIGS_DIR "/") + std::string(preset.name) + ".json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(preset.text, text) << preset.name;
+  }
+}
+
+TEST(LoadSettings, UnknownPresetIsSuggested) {
+  const auto result = load_settings("losless");
+  EXPECT_EQ(std::get<PolicyError>(result).to_string(),
+            "losless: found no preset of this name, expected one of \"division\", \"lossless\", "
+            "\"off\" or a path (with a '/' or ending in \".json\"); did you mean \"lossless\"?");
+}
+
+TEST(LoadSettings, UnreadableFilesSaySo) {
+  EXPECT_EQ(std::get<PolicyError>(load_settings("./no/such.json")).to_string(),
+            "./no/such.json: cannot read the policy: No such file or directory");
+  EXPECT_EQ(std::get<PolicyError>(load_settings("/")).to_string(),
+            "/: cannot read the policy: Is a directory");
+}
+
+TEST(LoadSettings, ReadsFiles) {
+  const auto result = load_settings(CINCH_CONFIGS_DIR "/lossless.json");
+  ASSERT_TRUE(std::holds_alternative<Settings>(result));
+  EXPECT_EQ(std::get<Settings>(result).name, CINCH_CONFIGS_DIR "/lossless.json");
+}
+
+TEST(Schema, CodecNamesAreTheRegistrys) {
+  const auto schema = nlohmann::json::parse(schema_text());
+  const auto names = schema.at("definitions").at("codec").at("properties").at("name").at("enum");
+  const auto known = codecs::codec_names();
+  EXPECT_EQ(names.get<std::vector<std::string>>(),
+            std::vector<std::string>(known.begin(), known.end()));
+}
+
+}  // namespace
+}  // namespace cinch::policy

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/operand.h"
+
+#include <gtest/gtest.h>
+
+namespace cinch::policy {
+namespace {
+
+using codecs::Reads;
+
+TEST(OperandFact, ConvolutionAndNorms) {
+  const OperandFact conv = operand_fact("aten::convolution", "input");
+  EXPECT_EQ(conv.reads, Reads::values);
+  EXPECT_EQ(conv.kind, OperandKind::activation);
+  EXPECT_TRUE(conv.spatial);
+  EXPECT_EQ(operand_fact("aten::convolution", "weight").kind, OperandKind::exact);
+  EXPECT_EQ(operand_fact("aten::native_batch_norm", "input").kind, OperandKind::activation);
+  EXPECT_EQ(operand_fact("aten::native_batch_norm", "running_mean").kind, OperandKind::exact);
+  EXPECT_EQ(operand_fact("aten::native_batch_norm", "result1").kind, OperandKind::exact);
+  EXPECT_FALSE(operand_fact("aten::native_layer_norm", "input").spatial);
+  EXPECT_EQ(operand_fact("aten::native_layer_norm", "result2").kind, OperandKind::exact);
+}
+
+TEST(OperandFact, InPlaceVariantsShareFacts) {
+  EXPECT_EQ(operand_fact("aten::relu", "result").reads, Reads::sign);
+  EXPECT_EQ(operand_fact("aten::relu_", "result").reads, Reads::sign);
+  EXPECT_EQ(operand_fact("aten::leaky_relu", "self").reads, Reads::sign);
+  EXPECT_EQ(operand_fact("aten::leaky_relu_", "result").reads, Reads::sign);
+  EXPECT_EQ(operand_fact("aten::silu_", "self").kind, OperandKind::activation);
+}
+
+TEST(OperandFact, Pooling) {
+  EXPECT_EQ(operand_fact("aten::max_pool2d_with_indices", "self").reads, Reads::nothing);
+  const OperandFact index = operand_fact("aten::max_pool2d_with_indices", "result1");
+  EXPECT_EQ(index.kind, OperandKind::window_index);
+  EXPECT_EQ(index.plane_rank, 2);
+  EXPECT_EQ(operand_fact("aten::max_pool3d_with_indices", "result1").plane_rank, 3);
+  EXPECT_EQ(operand_fact("aten::avg_pool2d", "self").reads, Reads::nothing);
+}
+
+TEST(OperandFact, AttentionKeepsLogSumExpExact) {
+  for (const auto* op : {"aten::_scaled_dot_product_flash_attention_for_cpu",
+                         "aten::_scaled_dot_product_flash_attention",
+                         "aten::_scaled_dot_product_efficient_attention",
+                         "aten::_scaled_dot_product_cudnn_attention"}) {
+    for (const auto* operand : {"query", "key", "value", "result0", "output"}) {
+      EXPECT_EQ(operand_fact(op, operand).kind, OperandKind::activation) << op << operand;
+    }
+    for (const auto* operand : {"result1", "logsumexp", "log_sumexp", "attn_mask", "rng_state"}) {
+      EXPECT_EQ(operand_fact(op, operand).kind, OperandKind::exact) << op << operand;
+    }
+  }
+}
+
+TEST(OperandFact, WhatIsNotListedIsUnknown) {
+  for (const auto& [op, operand] : {std::pair{"aten::mul", "other"},
+                                    {"aten::hardtanh", "self"},
+                                    {"aten::threshold", "self"},
+                                    {"aten::relu", "self"},
+                                    {"MyFunction", "result"},
+                                    {"", ""}}) {
+    const OperandFact fact = operand_fact(op, operand);
+    EXPECT_EQ(fact.kind, OperandKind::unknown) << op;
+    EXPECT_EQ(fact.reads, Reads::values) << op;
+  }
+}
+
+}  // namespace
+}  // namespace cinch::policy

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks policy/operand.cpp against the installed torch.
+
+For every operand said to be read for its sign only, or not at all, training with that saved tensor
+replaced by what Cinch would restore (1 where x > 0 and 0 elsewhere; zeros) gives the same
+gradients bit for bit. As a check of the check, the same replacement changes gradients where values
+are read.
+"""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch.autograd.graph import saved_tensors_hooks
+
+
+def signs(x):
+    return (x > 0).to(x.dtype)
+
+
+def gradients(function, inputs, replace=None, double=False):
+    """Gradients of sum(function(*inputs) * weights); each saved float tensor goes through replace."""
+
+    def unpack(x):
+        if replace is None or not x.is_floating_point():
+            return x
+        restored = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype)
+        return restored.copy_(replace(x))
+
+    leaves = [x.detach().clone(memory_format=torch.preserve_format).requires_grad_() for x in inputs]
+    with saved_tensors_hooks(lambda x: x, unpack):
+        y = function(*leaves)
+    weights = torch.linspace(-1.0, 1.0, y.numel(), dtype=y.dtype).reshape(y.shape)
+    grads = torch.autograd.grad(y, leaves, weights, create_graph=double)
+    if double and any(g.requires_grad for g in grads):
+        probe = sum((g * torch.linspace(0.5, 1.5, g.numel()).reshape(g.shape)).sum() for g in grads)
+        grads += tuple(g for g in torch.autograd.grad(probe, leaves, allow_unused=True) if g is not None)
+    return grads
+
+
+def same(a, b):
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b))
+
+
+def inplace(function):
+    """function applied in place to a non-leaf."""
+    return lambda x: function(x * 1.0)
+
+
+def cases():
+    def x(*sizes, dtype=torch.float32):
+        values = torch.randn(*sizes, dtype=dtype)
+        values.flatten()[:: 7] = 0.0  # exact zeros sit on the edge of every sign test
+        return values
+
+    image, series, volume = x(3, 4, 12, 12), x(3, 4, 13), x(2, 3, 6, 6, 6)
+    last = image.contiguous(memory_format=torch.channels_last)
+    for name, function in [
+        ("relu", torch.relu),
+        ("relu_", inplace(torch.relu_)),
+        ("leaky_relu", lambda v: F.leaky_relu(v, 0.1)),
+        ("leaky_relu, negative slope", lambda v: F.leaky_relu(v, -0.3)),
+        ("leaky_relu_", inplace(lambda v: F.leaky_relu_(v, 0.1))),
+        ("leaky_relu_, slope 0", inplace(lambda v: F.leaky_relu_(v, 0.0))),
+    ]:
+        for layout, values in [("contiguous", image), ("channels last", last), ("bfloat16", image.bfloat16())]:
+            yield f"{name}, {layout}", function, [values], signs
+    for name, function, values in [
+        ("max_pool1d", lambda v: F.max_pool1d(v, 3, 2), series),
+        ("max_pool2d", lambda v: F.max_pool2d(v, 3, 2, 1), image),
+        ("max_pool2d, dilated", lambda v: F.max_pool2d(v, 2, 1, 0, 2, True), image),
+        ("max_pool2d, channels last", lambda v: F.max_pool2d(v, 3, 2, 1), last),
+        ("max_pool3d", lambda v: F.max_pool3d(v, 2), volume),
+        ("adaptive_max_pool1d", lambda v: F.adaptive_max_pool1d(v, 5), series),
+        ("adaptive_max_pool2d", lambda v: F.adaptive_max_pool2d(v, 5), image),
+        ("adaptive_max_pool3d", lambda v: F.adaptive_max_pool3d(v, 4), volume),
+        ("avg_pool1d", lambda v: F.avg_pool1d(v, 3, 2), series),
+        ("avg_pool2d", lambda v: F.avg_pool2d(v, 3, 2, 1), image),
+        ("avg_pool2d, channels last", lambda v: F.avg_pool2d(v, 3, 2, 1), last),
+        ("avg_pool3d", lambda v: F.avg_pool3d(v, 2), volume),
+        ("adaptive_avg_pool1d", lambda v: F.adaptive_avg_pool1d(v, 5), series),
+        ("adaptive_avg_pool2d", lambda v: F.adaptive_avg_pool2d(v, 5), image),
+        ("adaptive_avg_pool2d, channels last", lambda v: F.adaptive_avg_pool2d(v, 5), last),
+        ("adaptive_avg_pool3d", lambda v: F.adaptive_avg_pool3d(v, 4), volume),
+    ]:
+        yield name, function, [values], torch.zeros_like
+
+
+def values_matter():
+    x = torch.randn(3, 4, 8, 8)
+    yield "gelu", F.gelu, [x], signs
+    yield "silu", F.silu, [x], signs
+    yield "hardswish", F.hardswish, [x], signs
+    yield "elu_", inplace(F.elu_), [x], signs
+    yield "tanh", torch.tanh, [x], signs
+    yield "hardtanh", F.hardtanh, [x * 2], signs
+    yield "threshold", lambda v: F.threshold(v, 0.3, 0.0), [x], signs
+    yield "prelu", F.prelu, [x, torch.full((1,), 0.2)], signs
+    yield "conv2d", F.conv2d, [x, torch.randn(5, 4, 3, 3)], torch.zeros_like
+
+
+def main():
+    torch.manual_seed(0)
+    failures = []
+    count = 0
+    for name, function, inputs, replace in cases():
+        for double in (False, True):
+            count += 1
+            if not same(gradients(function, inputs, None, double), gradients(function, inputs, replace, double)):
+                failures.append(f"{name}{' (double backward)' if double else ''}: reads more than operand.cpp says")
+    for name, function, inputs, replace in values_matter():
+        count += 1
+        if same(gradients(function, inputs), gradients(function, inputs, replace)):
+            failures.append(f"{name}: the replacement went unnoticed, so this check checks nothing")
+    for failure in failures:
+        print(failure)
+    print(f"torch {torch.__version__}: {count - len(failures)} of {count} facts hold")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
