@@ -29,7 +29,7 @@ foreach(lib IN ITEMS c10 torch_cpu)
   add_library(torch::${lib} SHARED IMPORTED)
   set_target_properties(torch::${lib} PROPERTIES
     IMPORTED_LOCATION ${CINCH_TORCH_DIR}/lib/lib${lib}.so
-    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${CINCH_TORCH_DIR}/include;${CINCH_TORCH_DIR}/include/torch/csrc/api/include"
+    INTERFACE_INCLUDE_DIRECTORIES "${CINCH_TORCH_DIR}/include;${CINCH_TORCH_DIR}/include/torch/csrc/api/include"
     # RecordFunction's layout differs without NDEBUG, and torch's wheels are built with it.
     INTERFACE_COMPILE_DEFINITIONS NDEBUG)
 endforeach()

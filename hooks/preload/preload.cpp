@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libcinch.so: what LD_PRELOAD puts into a process. It knows libc and libdl only, does nothing
+// until torch announces itself by setting its autograd engine, and then loads the core that knows
+// torch.
+//
+// Four functions of libtorch_cpu are interposed; each calls the original:
+//   torch::autograd::set_default_engine_stub   `import torch` calls it once: the moment to start
+//   SavedVariable(Tensor, bool, bool)          sees a tensor before autograd asks for hooks
+//   SavedVariable(optional<Tensor>, …)         so that its callers, not itself, are the site
+//   SavedVariable::register_hooks              a user's hooks on a tensor that the core holds
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hooks/preload/core_abi.h"
+
+#define CINCH_EXPORT extern "C" __attribute__((visibility("default")))
+
+#define SET_DEFAULT_ENGINE_STUB _ZN5torch8autograd23set_default_engine_stubEPFRNS0_6EngineEvE
+#define SAVED_VARIABLE _ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb
+#define SAVED_VARIABLE_OPTIONAL _ZN5torch8autograd13SavedVariableC1ERKSt8optionalIN2at6TensorEEbb
+#define REGISTER_HOOKS \
+  _ZN5torch8autograd13SavedVariable14register_hooksEOSt10unique_ptrINS0_18SavedVariableHooksESt14default_deleteIS3_EE
+
+#define STRING_OF_(name) #name
+#define STRING_OF(name) STRING_OF_(name)
+
+namespace {
+
+using SavedVariable = void (*)(void*, const void*, bool, bool);
+
+// Written once each, with the same value whoever writes; read on every save.
+SavedVariable real_saved_variable;
+SavedVariable real_saved_variable_optional;
+const cinch::CoreTable* core;
+
+// The return address of the optional overload while its inner constructor call runs.
+__attribute__((tls_model("initial-exec"))) thread_local void* outer_site;
+
+template <typename T>
+T load(T& shared) {
+  return __atomic_load_n(&shared, __ATOMIC_ACQUIRE);
+}
+template <typename T>
+void store(T& shared, T value) {
+  __atomic_store_n(&shared, value, __ATOMIC_RELEASE);
+}
+
+void say(const char* what, const char* detail) {
+  fprintf(stderr, "cinch: inactive: %s%s\n", what, detail);
+}
+
+bool is_set(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
+}
+
+struct Search {
+  const char* file;
+  char path[PATH_MAX];
+};
+
+int match(dl_phdr_info* info, size_t, void* argument) {
+  auto* search = static_cast<Search*>(argument);
+  const char* slash = info->dlpi_name == nullptr ? nullptr : strrchr(info->dlpi_name, '/');
+  if (slash == nullptr || strcmp(slash + 1, search->file) != 0) return 0;
+  if (strlen(info->dlpi_name) >= sizeof search->path) return 0;
+  strcpy(search->path, info->dlpi_name);
+  return 1;
+}
+
+// torch is loaded RTLD_LOCAL, where RTLD_NEXT does not look: find the library itself.
+void* original(const char* symbol) {
+  Search search = {"libtorch_cpu.so", ""};
+  if (dl_iterate_phdr(match, &search) == 0) return nullptr;
+  void* library = dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY);
+  if (library == nullptr) return nullptr;
+  void* address = dlsym(library, symbol);
+  dlclose(library);
+  return address;
+}
+
+// A torch whose symbol vanished while its caller still calls it can't happen: the call that brought
+// us here was bound to that symbol's name. Nothing sensible could follow.
+template <typename F>
+F must(F& cached, const char* symbol) {
+  F function = load(cached);
+  if (__builtin_expect(function == nullptr, 0)) {
+    function = reinterpret_cast<F>(original(symbol));
+    store(cached, function);
+  }
+  return function;
+}
+
+// The version of the torch in this process as major * 256 + minor; 0 when it does not tell.
+unsigned torch_version() {
+  auto abi_version = reinterpret_cast<uint64_t (*)()>(original("aoti_torch_abi_version"));
+  return abi_version == nullptr ? 0 : static_cast<unsigned>(abi_version() >> 48);
+}
+
+// Path of the core: beside this library.
+bool core_path(char (&path)[PATH_MAX]) {
+  static const char anchor = 0;
+  Dl_info info;
+  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return false;
+  const char* slash = strrchr(info.dli_fname, '/');
+  const size_t folder = slash == nullptr ? 0 : static_cast<size_t>(slash + 1 - info.dli_fname);
+  static const char name[] = "libcinch_torch.so";
+  if (folder + sizeof name > sizeof path) return false;
+  memcpy(path, info.dli_fname, folder);
+  memcpy(path + folder, name, sizeof name);
+  return true;
+}
+
+const cinch::CoreTable* open_core(cinch::EngineStub engine_stub) {
+  const unsigned version = torch_version();
+  if (version != CINCH_TORCH_MAJOR * 256 + CINCH_TORCH_MINOR) {
+    char found[128];
+    if (version == 0) {
+      snprintf(found, sizeof found, "this torch does not tell its version, which %d.%d does",
+               CINCH_TORCH_MAJOR, CINCH_TORCH_MINOR);
+    } else {
+      snprintf(found, sizeof found, "torch %u.%u found, built for torch %d.%d", version / 256,
+               version % 256, CINCH_TORCH_MAJOR, CINCH_TORCH_MINOR);
+    }
+    say(found, "");
+    return nullptr;
+  }
+  char path[PATH_MAX];
+  if (!core_path(path)) {
+    say("no path to libcinch_torch.so", "");
+    return nullptr;
+  }
+  // Never unloaded: torch will hold pointers into it until the process ends.
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) {
+    say("can't load the core: ", dlerror());
+    return nullptr;
+  }
+  auto open = reinterpret_cast<cinch::CoreOpen>(dlsym(library, "cinch_core_open"));
+  if (open == nullptr) {
+    say("no cinch_core_open in ", path);
+    return nullptr;
+  }
+  const cinch::CoreTable* table = open(engine_stub);
+  if (table != nullptr && table->abi != cinch::core_abi_version) {
+    say("libcinch.so and libcinch_torch.so are of different versions: ", path);
+    return nullptr;
+  }
+  return table;
+}
+
+}  // namespace
+
+CINCH_EXPORT void SET_DEFAULT_ENGINE_STUB(cinch::EngineStub stub) {
+  auto real =
+      reinterpret_cast<void (*)(cinch::EngineStub)>(original(STRING_OF(SET_DEFAULT_ENGINE_STUB)));
+  real(stub);
+  static bool seen;
+  if (__atomic_exchange_n(&seen, true, __ATOMIC_ACQ_REL) || is_set("CINCH_DISABLE")) return;
+  store(core, open_core(stub));
+}
+
+CINCH_EXPORT void SAVED_VARIABLE(void* self, const void* tensor, bool is_output,
+                                 bool is_inplace_on_view) {
+  void* site = outer_site != nullptr ? outer_site : __builtin_return_address(0);
+  outer_site = nullptr;
+  if (const auto* table = load(core)) {
+    table->before_save(tensor, is_output, is_inplace_on_view, site);
+  }
+  must(real_saved_variable, STRING_OF(SAVED_VARIABLE))(self, tensor, is_output, is_inplace_on_view);
+}
+
+CINCH_EXPORT void SAVED_VARIABLE_OPTIONAL(void* self, const void* tensor, bool is_output,
+                                          bool is_inplace_on_view) {
+  outer_site = __builtin_return_address(0);
+  must(real_saved_variable_optional, STRING_OF(SAVED_VARIABLE_OPTIONAL))(self, tensor, is_output,
+                                                                         is_inplace_on_view);
+  outer_site = nullptr;
+}
+
+CINCH_EXPORT void REGISTER_HOOKS(void* self, void* hooks) {
+  if (const auto* table = load(core)) table->before_register_hooks(self);
+  static cinch::RegisterHooks real;
+  must(real, STRING_OF(REGISTER_HOOKS))(self, hooks);
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/candidate.h"
+
+#include <ATen/SavedTensorHooks.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
+
+#include "hooks/torch/parameter.h"
+
+namespace cinch::hooks {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+// Every key that an ordinary dense CPU tensor may carry. A closed list: what torch invents later is
+// declined until somebody has looked at it.
+const std::uint64_t plain_cpu_keys =
+    DispatchKeySet({DispatchKey::CPU, DispatchKey::ADInplaceOrView, DispatchKey::AutogradCPU,
+                    DispatchKey::AutocastCPU})
+        .raw_repr();
+
+// Modes under which tensors are not what they seem.
+const DispatchKeySet transforming_modes = DispatchKeySet(
+    {DispatchKey::Python, DispatchKey::PythonDispatcher, DispatchKey::PreDispatch,
+     DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::FuncTorchDynamicLayerBackMode,
+     DispatchKey::FuncTorchVmapMode, DispatchKey::FuncTorchBatched,
+     DispatchKey::FuncTorchGradWrapper, DispatchKey::Functionalize, DispatchKey::Tracer});
+
+bool transforming() {
+  return c10::impl::tls_local_dispatch_key_set().included_.has_any(transforming_modes);
+}
+
+bool user_hooks_in_force() {
+  const auto& state = at::SavedTensorDefaultHooks::get_tls_state();
+  return !state.stack.empty() || state.is_tracing || state.disabled_error_message.has_value();
+}
+
+// Memory that the ordinary CPU allocator gave is freed by its deleter; NumPy's, shared memory's and
+// copy-on-write storages' isn't, and freeing those early gains nothing or breaks something.
+bool from_ordinary_allocator(const c10::StorageImpl& storage) {
+  const auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
+  return storage.data_ptr().get_deleter() == allocator->raw_deleter();
+}
+
+}  // namespace
+
+std::string_view reason(Verdict verdict) noexcept {
+  switch (verdict) {
+    case Verdict::wanted:
+      return "";
+    case Verdict::undefined:
+      return "";
+    case Verdict::not_plain:
+      return "tensor subclass, or not plain dense memory";
+    case Verdict::device:
+      return "device not supported yet";
+    case Verdict::transform:
+      return "under torch.func, tracing or functionalization";
+    case Verdict::inplace_view:
+      return "output of an in-place operation on a view";
+    case Verdict::small:
+      return "smaller than min_bytes";
+    case Verdict::type:
+      return "element type without a codec";
+    case Verdict::integers:
+      return "integers (indices, targets)";
+    case Verdict::parameter:
+      return "parameter, or a view or cast of one";
+    case Verdict::foreign_storage:
+      return "memory of NumPy, shared memory or another allocator";
+    case Verdict::during_backward:
+      return "saved while a backward runs";
+    case Verdict::user_hooks:
+      return "the program's own saved-tensor hooks";
+  }
+  return "";
+}
+
+codecs::ElementType element_type(c10::ScalarType type) noexcept {
+  switch (type) {
+    case c10::ScalarType::Float:
+      return codecs::ElementType::float32;
+    case c10::ScalarType::BFloat16:
+      return codecs::ElementType::bfloat16;
+    case c10::ScalarType::Half:
+      return codecs::ElementType::float16;
+    case c10::ScalarType::Bool:
+      return codecs::ElementType::boolean;
+    case c10::ScalarType::Byte:
+      return codecs::ElementType::uint8;
+    case c10::ScalarType::Long:
+      return codecs::ElementType::int64;
+    default:
+      return codecs::ElementType::other;
+  }
+}
+
+std::size_t storage_bytes(const at::Tensor& tensor) noexcept try {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (impl.has_symbolic_sizes_strides() || !impl.has_storage()) return 0;
+  return impl.unsafe_storage().nbytes();
+} catch (...) {
+  return 0;
+}
+
+Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
+              std::size_t min_bytes) noexcept try {
+  if (!tensor.defined()) return Verdict::undefined;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const DispatchKeySet keys = impl.key_set();
+  if ((keys.raw_repr() & ~plain_cpu_keys) != 0 || !keys.has(DispatchKey::CPU)) {
+    const bool another_device =
+        keys.has_backend(c10::BackendComponent::CUDABit) && !keys.has(DispatchKey::Python);
+    return another_device ? Verdict::device : Verdict::not_plain;
+  }
+  if (transforming()) return Verdict::transform;
+  if (impl.has_symbolic_sizes_strides() || !impl.has_storage() || tensor.is_inference()) {
+    return Verdict::not_plain;
+  }
+  const c10::StorageImpl& storage = *impl.unsafe_storage().unsafeGetStorageImpl();
+  if (storage.nbytes() < min_bytes || impl.numel() == 0 || impl.is_wrapped_number()) {
+    return Verdict::small;
+  }
+  const codecs::ElementType type = element_type(tensor.scalar_type());
+  if (type == codecs::ElementType::other) return Verdict::type;
+  if (type == codecs::ElementType::int64 && !is_output) return Verdict::integers;
+  if (is_inplace_on_view) return Verdict::inplace_view;
+  if (derives_from_parameter(tensor)) return Verdict::parameter;
+  if (!from_ordinary_allocator(storage)) return Verdict::foreign_storage;
+  if (user_hooks_in_force()) return Verdict::user_hooks;
+  if (torch::autograd::get_current_node() != nullptr) return Verdict::during_backward;
+  return Verdict::wanted;
+} catch (...) {
+  return Verdict::not_plain;
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include <ATen/core/Tensor.h>
+
+#include "codecs/codec.h"
+
+namespace cinch::hooks {
+
+/// Whether Cinch wants a tensor that autograd is about to save, or why not.
+enum class Verdict : std::uint8_t {
+  wanted,
+  undefined,        ///< nothing is saved
+  not_plain,        ///< subclass, fake, functorch, sparse, nested, quantized, lazy conj or neg …
+  device,           ///< on a device that this build doesn't handle
+  transform,        ///< torch.func, tracing, functionalization at work
+  inplace_view,     ///< output of an in-place op on a view: PyTorch's own bookkeeping is needed
+  small,            ///< storage below the policy's min_bytes
+  type,             ///< element type that nothing is known to do with
+  integers,         ///< integers that aren't an operator's output: user-held indices, targets
+  parameter,        ///< a parameter, or a view or cast of one
+  foreign_storage,  ///< memory that didn't come from the device's ordinary allocator (NumPy,
+                    ///< shared)
+  during_backward,  ///< saved while a backward runs: read back at once
+  user_hooks,       ///< the program's own saved-tensor hooks are in force
+};
+
+/// Text for people, for the report's list of what was passed through.
+std::string_view reason(Verdict verdict) noexcept;
+inline constexpr std::size_t verdict_count = 13;
+
+/// Judges `tensor`, cheapest questions first. Never throws, never runs an operator, never touches a
+/// symbolic size.
+Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
+              std::size_t min_bytes) noexcept;
+
+/// Bytes of `tensor`'s storage; 0 where it has none or its size is symbolic.
+std::size_t storage_bytes(const at::Tensor& tensor) noexcept;
+
+/// The codecs' name for a dtype; `other` for those they do not know.
+codecs::ElementType element_type(c10::ScalarType type) noexcept;
+
+}  // namespace cinch::hooks

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libcinch_torch.so's entry points: what libcinch.so calls when torch is there, what it forwards of
+// the functions it interposes, and the query that tests and `cinch doctor` use.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "hooks/preload/core_abi.h"
+#include "hooks/torch/candidate.h"
+#include "hooks/torch/engine.h"
+#include "hooks/torch/fork.h"
+#include "hooks/torch/op_context.h"
+#include "hooks/torch/register_hooks.h"
+#include "hooks/torch/report.h"
+#include "hooks/torch/site.h"
+#include "hooks/torch/stash.h"
+#include "policy/policy.h"
+
+namespace cinch::hooks {
+namespace {
+
+using Extent = std::array<std::int64_t, 3>;
+
+// The plane that a max-pool's indices, saved next on this thread, point into.
+thread_local Extent pooled_plane = {0, 0, 0};
+
+Extent trailing_extent(c10::IntArrayRef sizes, int dimensions) {
+  Extent extent = {1, 1, 1};
+  const auto n = std::min<std::size_t>(static_cast<std::size_t>(dimensions), sizes.size());
+  for (std::size_t i = 0; i < n; ++i) extent[2 - i] = sizes[sizes.size() - 1 - i];
+  return extent;
+}
+
+void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_view,
+                 void* site_address) noexcept {
+  const auto& tensor = *static_cast<const at::Tensor*>(tensor_pointer);
+  intent = {};
+  intent.decided = true;
+  const Verdict verdict =
+      judge(tensor, is_output, is_inplace_on_view, stash().settings().min_bytes);
+  if (verdict != Verdict::wanted) {
+    if (verdict != Verdict::undefined) {
+      stash().statistics().declined(verdict, storage_bytes(tensor));
+    }
+    return;
+  }
+  try {
+    Site& site = site_at(site_address);
+    if (recording_names() || site.names() == nullptr) {
+      learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
+    }
+    const SiteNames* names = site.names();
+    if (names != nullptr && names->pooled_dimensions != 0) {
+      pooled_plane = trailing_extent(tensor.sizes(), names->pooled_dimensions);
+    } else if (tensor.scalar_type() == c10::ScalarType::Long) {
+      intent.index_extent = std::exchange(pooled_plane, {0, 0, 0});
+    }
+    intent.site = &site;
+    intent.is_output = is_output;
+    intent.wanted = true;
+  } catch (const std::exception&) {
+    // No memory to learn a site: PyTorch keeps this tensor itself.
+  }
+}
+
+void before_register_hooks(void* saved_variable) {
+  give_back_to_autograd(saved_variable);
+}
+
+void at_exit() {
+  // A process that saved nothing must not replace what another one of the same run left.
+  const char* where = std::getenv("CINCH_REPORT");
+  const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
+  const bool saved = stash().rss_at_start() != 0;
+  if (saved ||
+      (!is_forked_child() && (own_file || (where != nullptr && access(where, F_OK) != 0)))) {
+    leave_report(current_report());
+  }
+}
+
+const CoreTable table = {core_abi_version, before_save, before_register_hooks};
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+const CoreTable* start(EngineStub engine_stub) {
+  const char* wanted = std::getenv("CINCH_POLICY");
+  const std::string name = wanted == nullptr || *wanted == '\0' ? "division" : wanted;
+  auto loaded = policy::load_settings(name);
+  if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
+    std::fprintf(stderr, "cinch: inactive: %s\n", error->to_string().c_str());
+    // The one place where Cinch ends a process: CINCH_STRICT asks for exactly that.
+    if (is_set("CINCH_STRICT")) _exit(2);
+    leave_report(inactive_report(error->to_string(), name));
+    return nullptr;
+  }
+  auto& settings = std::get<policy::Settings>(loaded);
+  if (!policy::Policy(settings).enabled()) {
+    leave_report(inactive_report("the policy is off", settings.name));
+    return nullptr;
+  }
+  start_stash(std::move(settings));
+  register_site_locks();
+  observe_operators();
+  install_fork_handlers([] { stash().begin_in_child(); });
+  std::atexit(at_exit);
+  // EngineStub returns a reference, which the preload library, without torch's types, calls void*.
+  take_over_engine(
+      reinterpret_cast<torch::autograd::EngineStub>(reinterpret_cast<void (*)()>(engine_stub)));
+  return &table;
+}
+
+}  // namespace
+}  // namespace cinch::hooks
+
+#define CINCH_EXPORT extern "C" __attribute__((visibility("default")))
+
+CINCH_EXPORT const cinch::CoreTable* cinch_core_open(cinch::EngineStub engine_stub) {
+  try {
+    return cinch::hooks::start(engine_stub);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cinch: inactive: %s\n", error.what());
+    return nullptr;
+  }
+}
+
+// The report as of now as JSON, into `buffer` of `capacity` bytes, zero-terminated and cut short if
+// need be. Returns the bytes that all of it needs, without the zero.
+CINCH_EXPORT std::size_t cinch_report_json(char* buffer, std::size_t capacity) {
+  try {
+    const std::string json = cinch::telemetry::to_json(cinch::hooks::current_report());
+    if (capacity != 0) {
+      const std::size_t n = std::min(json.size(), capacity - 1);
+      std::memcpy(buffer, json.data(), n);
+      buffer[n] = '\0';
+    }
+    return json.size();
+  } catch (const std::exception&) {
+    return 0;
+  }
+}

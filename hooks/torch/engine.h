@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <torch/csrc/autograd/engine.h>
+
+#include "hooks/torch/site.h"
+
+namespace cinch::hooks {
+
+/// Makes autograd ask us for saved-tensor hooks: replaces torch's engine stub by one that gives the
+/// same engine, with one slot of its vtable ours.
+///
+/// No Python and no GIL; all threads are covered, and a forked child too, whose engine PyTorch
+/// builds anew: the stub looks each time. @pre called once
+void take_over_engine(torch::autograd::EngineStub real);
+
+/// What the interposed SavedVariable constructor decided, for the question that follows on the same
+/// thread. Cleared by that question.
+struct Intent {
+  bool decided = false;
+  bool wanted = false;
+  bool is_output = false;
+  Site* site = nullptr;
+  std::array<std::int64_t, 3> index_extent = {0, 0, 0};
+};
+extern thread_local Intent intent;
+
+}  // namespace cinch::hooks

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/fork.h"
+
+#include <atomic>
+#include <vector>
+
+#include <pthread.h>
+
+namespace cinch::hooks {
+namespace {
+
+std::vector<std::mutex*>& locks() {
+  static auto& instance = *new std::vector<std::mutex*>;
+  return instance;
+}
+
+std::atomic<bool> forked_child{false};
+void (*child_handler)() = nullptr;
+
+void before_fork() {
+  entry_work().lock();
+  for (std::mutex* lock : locks()) lock->lock();
+}
+
+void after_fork() {
+  for (auto lock = locks().rbegin(); lock != locks().rend(); ++lock) (*lock)->unlock();
+  entry_work().unlock();
+}
+
+void after_fork_in_child() {
+  forked_child.store(true, std::memory_order_relaxed);
+  after_fork();
+  child_handler();
+}
+
+}  // namespace
+
+void install_fork_handlers(void (*in_child)()) {
+  child_handler = in_child;
+  pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+void register_fork_lock(std::mutex& lock) {
+  locks().push_back(&lock);
+}
+
+std::shared_mutex& entry_work() {
+  static auto& instance = *new std::shared_mutex;
+  return instance;
+}
+
+bool is_forked_child() noexcept {
+  return forked_child.load(std::memory_order_relaxed);
+}
+
+}  // namespace cinch::hooks

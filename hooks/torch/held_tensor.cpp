@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/held_tensor.h"
+
+#include <chrono>
+#include <sstream>
+
+#include <ATen/core/TensorBase.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "hooks/torch/candidate.h"
+#include "hooks/torch/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+// Adds its lifetime to the time spent in Cinch.
+class Stopwatch {
+ public:
+  Stopwatch() = default;
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    const auto spent = std::chrono::steady_clock::now() - start_;
+    stash().statistics().spent(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count()));
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+at::Tensor make_tensor(c10::Storage storage, c10::ScalarType type, const Geometry& geometry) {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
+                                                         c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                         c10::scalarTypeToTypeMeta(type));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides,
+                                                      geometry.offset);
+  return tensor;
+}
+
+}  // namespace
+
+HeldTensor::HeldTensor() : judged_(false) {
+  use_.site = &site_at(nullptr);
+}
+
+HeldTensor::HeldTensor(Site& site, bool is_output, std::array<std::int64_t, 3> index_extent) {
+  use_.site = &site;
+  use_.is_output = is_output;
+  use_.index_extent = index_extent;
+}
+
+HeldTensor::~HeldTensor() {
+  if (entry_ != nullptr) stash().release(*entry_, use_);
+}
+
+void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
+  const Stopwatch stopwatch;
+  version_ = torch::autograd::impl::version_counter(tensor);
+  saved_version_ = version_.current_version();
+  if (const auto& grad_fn = tensor.grad_fn()) {
+    was_leaf_ = false;
+    grad_fn_ = grad_fn;
+  }
+  if (use_.is_output) {
+    output_nr_ = static_cast<std::uint32_t>(tensor.output_nr());
+  } else if (judged_) {
+    original_ = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
+  }
+  if (!judged_ && judge(tensor, false, false, stash().settings().min_bytes) != Verdict::wanted) {
+    alias_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
+    return;
+  }
+  use_.type = tensor.scalar_type();
+  use_.geometry = {c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides()),
+                   tensor.storage_offset()};
+  try {
+    entry_ = &stash().save(tensor, use_);
+  } catch (const std::exception&) {
+    // No memory for bookkeeping: hold the tensor as PyTorch would. Its own grad_fn is left behind,
+    // or an output would keep itself alive.
+    alias_ = tensor.tensor_data();
+  }
+}
+
+at::Tensor HeldTensor::call_unpack_hook() {
+  const Stopwatch stopwatch;
+  refuse_detached();
+  check_version();
+  return restore();
+}
+
+at::Tensor HeldTensor::restore() {
+  if (entry_ == nullptr) return alias_;
+  return make_tensor(stash().restore(*entry_, use_), use_.type, use_.geometry);
+}
+
+// What PyTorch would call the saved tensor's grad_fn: an input's own, as it is now.
+std::shared_ptr<torch::autograd::Node> HeldTensor::current_grad_fn() const {
+  const auto original = original_.lock();
+  if (original == nullptr) return grad_fn_.lock();
+  return at::Tensor(original).grad_fn();
+}
+
+// As torch/csrc/autograd/saved_variable.cpp does for a saved original without a grad_fn.
+void HeldTensor::refuse_detached() const {
+  if (was_leaf_ || use_.is_output) return;
+  const auto original = original_.lock();
+  if (original == nullptr) return;
+  TORCH_CHECK(at::Tensor(original).grad_fn(),
+              "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+              "This is not supported, please use out-of-place `.detach()` instead");
+}
+
+std::string HeldTensor::type_name() const {
+  if (alias_.defined()) return alias_.toString();
+  return make_tensor(
+             c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(), nullptr, false),
+             use_.type, {c10::DimVector{0}, c10::DimVector{1}, 0})
+      .toString();
+}
+
+// The text is PyTorch's own (SavedVariable::unpack), word for word.
+void HeldTensor::check_version() const {
+  const std::uint32_t current = version_.current_version();
+  if (current == saved_version_) return;
+  std::ostringstream message;
+  message << "one of the variables needed for gradient computation has been modified by an inplace "
+             "operation: ["
+          << type_name() << " "
+          << (alias_.defined() ? alias_.sizes() : c10::IntArrayRef(use_.geometry.sizes)) << "]";
+  if (const auto grad_fn = current_grad_fn()) {
+    message << ", which is output " << output_nr_ << " of " << grad_fn->name() << ",";
+  }
+  message << " is at version " << current << "; expected version " << saved_version_ << " instead.";
+  if (!torch::autograd::AnomalyMode::is_enabled()) {
+    message << " Hint: enable anomaly detection to find the operation that failed to compute its "
+               "gradient, with torch.autograd.set_detect_anomaly(True).";
+  } else {
+    message << " Hint: the backtrace further above shows the operation that failed to compute its "
+               "gradient. The variable in question was changed in there or anywhere later. Good "
+               "luck!";
+  }
+  TORCH_CHECK(false, message.str());
+}
+
+}  // namespace cinch::hooks

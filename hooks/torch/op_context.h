@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hooks/torch/site.h"
+
+namespace cinch::hooks {
+
+/// Observes operators through at::RecordFunction: a stack of running operators per thread, switched
+/// on only while there are sites to be named (about 0.5 µs an operator), and optimizer steps.
+
+/// Registers the callbacks. @pre called once
+void observe_operators();
+
+/// Whether operator names are being recorded.
+bool recording_names() noexcept;
+
+/// Starts recording (again).
+void record_names();
+
+/// Called at each start of a backward: recording stops after two in a row without a new site.
+void backward_began();
+
+/// What runs on this thread, innermost; null while names are not recorded or nothing runs.
+struct OperatorFrame;
+OperatorFrame* current_frame() noexcept;
+
+/// The operator's name, valid while it runs.
+const char* frame_name(const OperatorFrame& frame) noexcept;
+
+/// The schema's name of the argument that is the tensor `tensor_impl`; empty when none is, or two.
+std::string argument_name(const OperatorFrame& frame, const void* tensor_impl);
+
+/// Names `site` when the operator returns and its outputs can be compared with `tensor_impl`.
+void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl);
+
+/// Optimizer steps seen so far.
+std::uint64_t optimizer_steps() noexcept;
+
+}  // namespace cinch::hooks

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/process_memory.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace cinch::hooks {
+namespace {
+
+// A line of /proc/self/status such as "VmHWM:   123456 kB". Not getrusage's ru_maxrss: that one is
+// inherited through exec, so it may speak of the launcher's parent.
+std::uint64_t status_bytes(const char* field) {
+  std::FILE* status = std::fopen("/proc/self/status", "re");
+  if (status == nullptr) return 0;
+  char line[256];
+  unsigned long long kilobytes = 0;
+  while (std::fgets(line, sizeof line, status) != nullptr) {
+    const std::size_t length = std::strlen(field);
+    if (std::strncmp(line, field, length) == 0) {
+      std::sscanf(line + length, ": %llu", &kilobytes);
+      break;
+    }
+  }
+  std::fclose(status);
+  return kilobytes * 1024;
+}
+
+}  // namespace
+
+std::uint64_t resident_bytes() noexcept {
+  return status_bytes("VmRSS");
+}
+
+std::uint64_t peak_resident_bytes() noexcept {
+  return status_bytes("VmHWM");
+}
+
+}  // namespace cinch::hooks

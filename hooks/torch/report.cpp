@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/report.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include <torch/version.h>
+#include <unistd.h>
+
+#include "hooks/torch/op_context.h"
+#include "hooks/torch/process_memory.h"
+#include "hooks/torch/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  for (char& c : text) {
+    if (c == '\0') c = ' ';
+  }
+  return text;
+}
+
+// What every report tells of its process.
+telemetry::Report of_this_process() {
+  telemetry::Report report;
+  report.pid = getpid();
+  report.command = command_line();
+  report.torch_version = TORCH_VERSION;
+  report.peak_rss_bytes = peak_resident_bytes();
+  return report;
+}
+
+std::string replace_all(std::string text, const std::string& what, const std::string& by) {
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
+}  // namespace
+
+telemetry::Report current_report() {
+  telemetry::Report report = of_this_process();
+  report.active = true;
+  report.policy = stash().settings().name;
+  report.steps = optimizer_steps();
+  const Stash::Peak peak = stash().peak();
+  report.raw_bytes_at_peak = peak.raw_bytes;
+  report.stored_bytes_at_peak = peak.stored_bytes;
+  report.held_elsewhere_bytes_at_peak = peak.held_elsewhere_bytes;
+  if (peak.stored_bytes != 0) {
+    report.ratio = static_cast<double>(peak.raw_bytes) / static_cast<double>(peak.stored_bytes);
+  }
+  report.stash_bytes_at_exit = stash().bytes();
+  report.rss_bytes_at_start = stash().rss_at_start();
+  stash().statistics().fill(report);
+  return report;
+}
+
+telemetry::Report inactive_report(std::string reason, std::string policy) {
+  telemetry::Report report = of_this_process();
+  report.inactive_reason = std::move(reason);
+  report.policy = std::move(policy);
+  return report;
+}
+
+void leave_report(const telemetry::Report& report) {
+  const char* where = std::getenv("CINCH_REPORT");
+  if (where == nullptr || *where == '\0') return;
+  const std::string path = replace_all(where, "%p", std::to_string(report.pid));
+  const std::string error = telemetry::write_report(report, path);
+  if (!error.empty()) std::fprintf(stderr, "cinch: no report: %s\n", error.c_str());
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "agent/telemetry/report.h"
+
+namespace cinch::hooks {
+
+/// The report as of now. @pre the stash was started
+telemetry::Report current_report();
+
+/// A report that only says why Cinch is not active.
+telemetry::Report inactive_report(std::string reason, std::string policy);
+
+/// Writes `report` where CINCH_REPORT says ("%p" stands for the process's number); says so on
+/// stderr if that fails. Nothing when CINCH_REPORT is not set.
+void leave_report(const telemetry::Report& report);
+
+}  // namespace cinch::hooks

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/statistics.h"
+
+#include <algorithm>
+
+#include "hooks/torch/fork.h"
+
+namespace cinch::hooks {
+namespace {
+
+double seconds(std::uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+}  // namespace
+
+Statistics::Statistics() {
+  register_fork_lock(mutex_);
+}
+
+OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::string_view codec) {
+  const std::lock_guard lock(mutex_);
+  for (OpTotals& row : ops_) {
+    if (row.op == op && row.operand == operand && row.codec == codec) return row;
+  }
+  OpTotals& row = ops_.emplace_back();
+  row.op = op;
+  row.operand = operand;
+  row.codec = codec;
+  return row;
+}
+
+void Statistics::declined(Verdict verdict, std::size_t bytes) noexcept {
+  Amount& amount = declined_[static_cast<std::size_t>(verdict)];
+  amount.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  amount.count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Statistics::passed_through(std::string_view why, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  auto it = passed_through_.find(why);
+  if (it == passed_through_.end()) {
+    it = passed_through_.try_emplace(std::string(why)).first;
+    it->second.reason = why;
+  }
+  it->second.bytes += bytes;
+  it->second.count += 1;
+}
+
+void Statistics::fill(telemetry::Report& report) const {
+  const std::lock_guard lock(mutex_);
+  report.seconds_in_cinch = seconds(nanoseconds_.load(std::memory_order_relaxed));
+  for (const auto& [why, amount] : passed_through_) report.passed_through.push_back(amount);
+  for (std::size_t i = 0; i < verdict_count; ++i) {
+    const auto verdict = static_cast<Verdict>(i);
+    const std::uint64_t count = declined_[i].count.load(std::memory_order_relaxed);
+    if (count == 0 || reason(verdict).empty()) continue;
+    report.passed_through.push_back(
+        {std::string(reason(verdict)), declined_[i].bytes.load(std::memory_order_relaxed), count});
+  }
+  std::stable_sort(report.passed_through.begin(), report.passed_through.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  for (const OpTotals& row : ops_) {
+    if (row.count == 0) continue;
+    report.ops.push_back({row.op, row.operand, row.codec, row.count, row.raw_bytes,
+                          row.stored_bytes, seconds(row.encode_nanoseconds),
+                          seconds(row.decode_nanoseconds)});
+  }
+  std::stable_sort(report.ops.begin(), report.ops.end(),
+                   [](const auto& a, const auto& b) { return a.raw_bytes > b.raw_bytes; });
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/telemetry/report.h"
+#include "hooks/torch/candidate.h"
+
+namespace cinch::hooks {
+
+/// Totals over the run for one (op, operand, codec); a row of the report.
+struct OpTotals {
+  std::string op;
+  std::string operand;
+  std::string codec;
+  std::atomic<std::uint64_t> count{0};
+  std::atomic<std::uint64_t> raw_bytes{0};
+  std::atomic<std::uint64_t> stored_bytes{0};
+  std::atomic<std::uint64_t> encode_nanoseconds{0};
+  std::atomic<std::uint64_t> decode_nanoseconds{0};
+
+  /// One more storage.
+  void add(std::uint64_t raw, std::uint64_t stored, std::uint64_t nanoseconds) noexcept {
+    count.fetch_add(1, std::memory_order_relaxed);
+    raw_bytes.fetch_add(raw, std::memory_order_relaxed);
+    stored_bytes.fetch_add(stored, std::memory_order_relaxed);
+    encode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+};
+
+/// What the report is made of. Thread-safe; counters on the hot path are relaxed atomics.
+class Statistics {
+ public:
+  Statistics();
+
+  /// The row of (op, operand, codec), created when new; valid forever.
+  OpTotals& op(std::string_view op, std::string_view operand, std::string_view codec);
+
+  /// A tensor that was left to PyTorch.
+  void declined(Verdict verdict, std::size_t bytes) noexcept;
+
+  /// A storage that was taken, but not compressed. @param why Text that lives forever.
+  void passed_through(std::string_view why, std::size_t bytes);
+
+  /// Wall time that the program spent in Cinch.
+  void spent(std::uint64_t nanoseconds) noexcept {
+    nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+
+  /// Fills `seconds_in_cinch`, `passed_through` and `ops`.
+  void fill(telemetry::Report& report) const;
+
+ private:
+  struct Amount {
+    std::atomic<std::uint64_t> bytes{0};
+    std::atomic<std::uint64_t> count{0};
+  };
+  mutable std::mutex mutex_;
+  std::deque<OpTotals> ops_;
+  std::map<std::string, telemetry::Report::PassedThrough, std::less<>> passed_through_;
+  std::array<Amount, verdict_count> declined_;
+  std::atomic<std::uint64_t> nanoseconds_{0};
+};
+
+}  // namespace cinch::hooks
