@@ -157,7 +157,7 @@ def check_targets(example: Example, summary: dict) -> list[dict]:
             targets.append({"what": what, "reached": reached, "bound": bound, "at_least": at_least, "met": met})
 
     target("ratio", summary["ratio"], example.least_ratio, at_least=True)
-    target(f"loss of {example.score_label}", summary["score_loss"], example.largest_score_loss)
+    target(f"{example.score_label} lost", summary["score_loss"], example.largest_score_loss)
     target("growth of peak RSS, cinch / plain,", summary["growth_ratio"], example.largest_growth)
     target("training time, cinch / plain,", summary["train_time_ratio"], example.largest_time)
     return targets
@@ -173,10 +173,10 @@ def render(example: Example, summary: dict, targets: list[dict], pairs: int) -> 
     def score(side: dict) -> str:
         return f"{side[example.score_field] * example.score_scale:.2f} {example.score_unit}".rstrip()
 
-    score_change = 0.0 - summary["score_loss"] if example.higher_is_better else summary["score_loss"]
+    score_change = cinch[example.score_field] - plain[example.score_field]
     rows = [
         ("", "plain", f"cinch ({POLICY})", ""),
-        (example.score_label, score(plain), score(cinch), f"{score_change:+.2f}"),
+        (example.score_label, score(plain), score(cinch), f"{score_change * example.score_scale:+.2f}"),
         (
             "activations kept at peak",
             mebibytes(summary["raw_bytes_at_peak"]),

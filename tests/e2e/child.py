@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one module of workloads in this process, and writes down what each computed.
+
+    python child.py MODULE OUTPUT.pt
+
+Under the preload each workload's outcome also tells how many tensors Cinch took during it and how
+many bytes the stash still held after it.
+"""
+
+import gc
+import sys
+
+import torch
+
+import live
+from workloads import registry
+
+
+def measure(function) -> dict:
+    torch.manual_seed(0)
+    taken_before = live.taken()
+    values = function()
+    gc.collect()
+    taken_after = live.taken()
+    return {
+        "values": values,
+        "stash_bytes": live.stash_bytes(),
+        "taken": None if taken_after is None else taken_after - taken_before,
+    }
+
+
+def main():
+    module, output = sys.argv[1:]
+    torch.save({name: measure(function) for name, function in registry.load(module).items()}, output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs programs plainly or under the preload, and compares what they computed.
+
+The build under test is $CINCH_BUILD_DIR.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import torch
+
+BUILD = pathlib.Path(os.environ["CINCH_BUILD_DIR"])
+CINCH = BUILD / "bin/cinch"
+PRELOAD = BUILD / "lib/libcinch.so"
+CORE = BUILD / "lib/libcinch_torch.so"
+HERE = pathlib.Path(__file__).resolve().parent
+
+LOSSLESS = {"version": 1, "policy": "lossless", "min_bytes": 0}
+
+
+@dataclasses.dataclass
+class Run:
+    """A program that has ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+    report: dict | None
+
+
+def plain_environment(extra: dict[str, str] | None = None) -> dict[str, str]:
+    """The caller's environment without anything that would load or steer Cinch."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
+    return env | {"PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"} | (extra or {})
+
+
+def preload_environment(folder: pathlib.Path, policy: str | dict) -> dict[str, str]:
+    """What a bare LD_PRELOAD of Cinch needs: `policy` is a preset's name or a policy file's content."""
+    if isinstance(policy, dict):
+        file = folder / "policy.json"
+        file.write_text(json.dumps(policy))
+        policy = str(file)
+    return {
+        "LD_PRELOAD": str(PRELOAD),
+        "CINCH_POLICY": policy,
+        "CINCH_REPORT": str(folder / "report.json"),
+        "CINCH_STRICT": "1",
+        "E2E_CORE": str(CORE),
+    }
+
+
+def run(command: list, env: dict[str, str], timeout: float = 300) -> Run:
+    """Runs `command` to its end, whatever its exit status; reads the report that CINCH_REPORT names."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=timeout,
+    )
+    report = pathlib.Path(env.get("CINCH_REPORT", "/nonexistent"))
+    content = json.loads(report.read_text()) if report.exists() else None
+    return Run(done.returncode, done.stdout, done.stderr, content)
+
+
+def run_python(arguments: list, folder: pathlib.Path, policy: str | dict | None = None) -> Run:
+    """Runs Python with `arguments`: plainly, or under the preload when there is a `policy`.
+
+    The program must succeed, and under the preload Cinch must have been active.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    env = plain_environment(preload_environment(folder, policy) if policy is not None else None)
+    done = run([sys.executable, *arguments], env)
+    assert done.status == 0, f"exit status {done.status}\n{done.stdout}\n{done.stderr}"
+    if policy is not None:
+        assert done.report is not None, "no report was written"
+        assert done.report["active"], done.report["inactive_reason"]
+    return done
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one workload did (see child.py)."""
+
+    values: dict
+    stash_bytes: int | None
+    taken: int | None
+
+
+@dataclasses.dataclass
+class Workloads:
+    """A module of workloads that has been run in one process."""
+
+    run: Run
+    outcomes: dict[str, Outcome]
+
+
+def run_workloads(module: str, folder: pathlib.Path, policy: str | dict | None = None) -> Workloads:
+    """Runs every workload of workloads/`module`.py in one process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    output = folder / "outcomes.pt"
+    done = run_python([HERE / "child.py", module, output], folder, policy)
+    saved = torch.load(output, weights_only=True)
+    return Workloads(done, {name: Outcome(**outcome) for name, outcome in saved.items()})
+
+
+def new_lines(stderr: str, plain_stderr: str) -> list[str]:
+    """Lines of `stderr` that the plain run did not print (as often)."""
+    return list((collections.Counter(stderr.splitlines()) - collections.Counter(plain_stderr.splitlines())).elements())
+
+
+def same_bits(left, right) -> bool:
+    """Equal type and content; of tensors also dtype, shape and every bit (so -0 is not 0, NaN is NaN)."""
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        if left.dtype != right.dtype or left.shape != right.shape:
+            return False
+        left, right = (t.contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+        return torch.equal(left, right)
+    return type(left) is type(right) and left == right
+
+
+@dataclasses.dataclass
+class Pair:
+    """The same workloads without and with Cinch."""
+
+    plain: Workloads
+    cinch: Workloads
+
+    def check(self, name: str, takes: bool | None = True):
+        """A workload computed the same bits, Cinch took part in it (or, as told, did not; None: either),
+        and its stash was empty afterwards."""
+        plain, cinch = self.plain.outcomes[name], self.cinch.outcomes[name]
+        assert plain.values.keys() == cinch.values.keys()
+        different = [key for key in plain.values if not same_bits(plain.values[key], cinch.values[key])]
+        assert not different
+        assert takes in (None, cinch.taken > 0), f"{cinch.taken} tensors taken"
+        assert cinch.stash_bytes == 0
+
+    def check_silence(self):
+        """Cinch made the program print nothing on stderr that it does not print anyway."""
+        assert new_lines(self.cinch.run.stderr, self.plain.run.stderr) == []
+
+
+def run_pair(module: str, folder: pathlib.Path, policy: str | dict = LOSSLESS) -> Pair:
+    return Pair(run_workloads(module, folder / "plain"), run_workloads(module, folder / "cinch", policy))
