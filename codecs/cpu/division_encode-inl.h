@@ -21,6 +21,7 @@
 #include "codecs/cpu/workspace.h"
 #include "codecs/layout.h"
 #include "codecs/reference/division_plane.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -130,6 +131,7 @@ HWY_INLINE Residuals subtract_means(const cpu::DivisionJob& job, const float* HW
   const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
   auto min = hn::Set(df, 0x1p127F);
   auto max = hn::Set(df, -0x1p127F);
+  const std::int64_t ahead = std::max<std::int64_t>(g.block[1] * width, 512);
   // As integers, so that infinities and NaNs are the largest of all.
   auto largest = hn::Zero(di);
 
@@ -141,6 +143,8 @@ HWY_INLINE Residuals subtract_means(const cpu::DivisionJob& job, const float* HW
         for (std::int64_t h = g.cover_begin(1, bh); h < g.cover_begin(1, bh + 1); ++h) {
           const std::int64_t begin = (d * g.extent[1] + h) * width;
           const auto step = [&](std::int64_t w, auto keep) {
+            // The column sums of the next rows read too many streams for the hardware to foresee.
+            hwy::Prefetch(x + begin + w + ahead);
             const auto value = keep(hn::LoadU(df, x + begin + w), hn::Zero(df));
             const auto residual = hn::Sub(value, hn::LoadU(df, row + w));
             const auto magnitude = hn::And(hn::BitCast(di, value), magnitude_mask);
@@ -174,6 +178,7 @@ HWY_INLINE bool quantize(const cpu::DivisionJob& job, const float* HWY_RESTRICT 
                          std::uint8_t* HWY_RESTRICT codes) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
+  const hn::RebindToUnsigned<decltype(df)> du;
   const hn::Rebind<std::uint16_t, decltype(df)> d16;
   const hn::Rebind<std::uint8_t, decltype(df)> d8;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
@@ -195,7 +200,7 @@ HWY_INLINE bool quantize(const cpu::DivisionJob& job, const float* HWY_RESTRICT 
       const auto u = hn::NearestInt(hn::Mul(distance, scale));
       const auto draw = hn::PromoteTo(di, hn::LoadU(d16, draws + skipped + i));
       const auto code = hn::Min(hn::ShiftRight<16>(hn::Add(u, draw)), top);
-      hn::StoreU(hn::DemoteTo(d8, code), d8, codes + begin + i);
+      hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, code)), d8, codes + begin + i);
     }
   }
   return true;

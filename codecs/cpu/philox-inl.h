@@ -28,8 +28,11 @@ HWY_INLINE void fill_draws(RandomKey key, std::uint64_t first, std::int64_t bloc
   const auto multiplier1 = hn::Set(d32, philox::kMultiplier1);
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
 
+  auto index = hn::Iota(d64, first);
+  const auto next = hn::Set(d64, static_cast<std::uint64_t>(lanes));
   for (std::int64_t block = 0; block < blocks; block += lanes) {
-    auto c0 = hn::Iota(d64, first + static_cast<std::uint64_t>(block));
+    auto c0 = index;
+    index = hn::Add(index, next);
     auto c1 = hn::ShiftRight<32>(c0);
     auto c2 = hn::Set(d64, key.step);
     auto c3 = hn::Set(d64, key.step >> 32);

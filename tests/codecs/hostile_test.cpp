@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoders given anything but what encode wrote. Buffers are exactly as large as they are said to
+// be, so that AddressSanitizer sees a byte too many.
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "codecs/window_index.h"
+#include "tests/codecs/support.h"
+
+namespace cinch::codecs::test {
+namespace {
+
+std::vector<CodecSpec> all_specs() {
+  std::vector<CodecSpec> specs = {
+      {.name = "sign"}, {.name = "two_valued"}, {.name = "window_index"}, {.name = "raw"}};
+  for (const int bits : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    specs.push_back({.name = "division", .bits = bits, .with_sign = bits % 2 == 0});
+  }
+  return specs;
+}
+
+Description described(const CodecSpec& spec, bool last_format) {
+  return {.type = spec.name == "window_index" ? ElementType::int64 : ElementType::float32,
+          .layout = last_format ? channels_last(2, 3, {1, 5, 7}) : contiguous(7, {1, 5, 7}),
+          .index_extent = {1, 10, 14}};
+}
+
+TEST(Hostile, RandomBytesStayInBounds) {
+  std::mt19937 random(6);
+  for (const CodecSpec& spec : all_specs()) {
+    for (int round = 0; round < 60; ++round) {
+      const Description what = described(spec, round % 2 != 0);
+      for (const Engine engine : {Engine::reference, Engine::cpu}) {
+        const auto codec = make_codec(spec, engine);
+        Bytes in(round % 3 == 0 ? random() % codec->encoded_bytes(what)
+                                : codec->encoded_bytes(what) - (round % 3 == 1 ? 0 : 1));
+        for (std::byte& b : in) b = static_cast<std::byte>(random());
+        Bytes target(source_bytes(what));
+        for (const Reads reads : {Reads::nothing, Reads::sign, Reads::values}) {
+          codec->decode(what, in, target.data(), reads, serial_for);
+        }
+      }
+    }
+  }
+}
+
+TEST(Hostile, TruncatedBytesAreRefused) {
+  for (const CodecSpec& spec : all_specs()) {
+    if (spec.name == "window_index") continue;  // its size is in its header
+    const Description what = described(spec, false);
+    const Bytes source = make_source(what, std::vector<float>(what.layout.elements(), 1.0F));
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec(spec, engine);
+      Bytes bytes = encode(*codec, what, source);
+      ASSERT_FALSE(bytes.empty());
+      for (; !bytes.empty(); bytes.pop_back()) {
+        bytes.shrink_to_fit();
+        if (bytes.size() == codec->encoded_bytes(what)) continue;
+        ASSERT_TRUE(decode(*codec, what, bytes, codec->restores()).empty()) << spec.name;
+      }
+    }
+  }
+}
+
+TEST(Hostile, WindowIndicesStayWithinThePlane) {
+  const Description what = described({.name = "window_index"}, false);
+  const std::int64_t n = what.layout.elements();
+  std::mt19937 random(2);
+  Bytes source(source_bytes(what));
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t i = k % 35;
+    reference::store_bits(source.data(), k, 8, (i / 7 * 2 + random() % 2) * 14 + i % 7 * 2);
+  }
+  for (const Engine engine : {Engine::reference, Engine::cpu}) {
+    const auto codec = make_codec({.name = "window_index"}, engine);
+    const Bytes good = encode(*codec, what, source);
+    ASSERT_FALSE(good.empty());
+    int decoded = 0;
+    for (int round = 0; round < 3000; ++round) {
+      Bytes damaged = good;
+      for (int i = 0; i < 3; ++i)
+        damaged[random() % good.size()] = static_cast<std::byte>(random());
+      if (round % 4 == 0) damaged.resize(random() % good.size());
+      const Bytes target = decode(*codec, what, damaged);
+      if (target.empty()) continue;
+      ++decoded;
+      for (std::int64_t k = 0; k < n; ++k) {
+        ASSERT_LT(reference::load_bits(target.data(), k, 8), 140U);
+      }
+    }
+    EXPECT_GT(decoded, 0);
+  }
+}
+
+}  // namespace
+}  // namespace cinch::codecs::test
