@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace cinch::cli {
+
+/// A program to start.
+struct Command {
+  std::vector<std::string> arguments;  ///< the program's name first, looked up in PATH
+  std::vector<std::pair<std::string, std::string>> environment;  ///< set over our own
+  std::string output;  ///< file that takes stdout and stderr; "" leaves them ours
+};
+
+/// How a child ended.
+struct ChildResult {
+  pid_t pid = 0;
+  /// As a shell has it: the exit status, 128 + the signal that killed it, 127 when the program was
+  /// not found, 126 when it could not be run.
+  int status = 0;
+  bool started = false;
+  std::string error;  ///< why it could not be started, one line
+};
+
+/// Runs `command` to its end. While it runs, SIGTERM, SIGINT and SIGHUP that somebody sends us are
+/// passed on to it; those of the terminal reach it anyway.
+ChildResult run_child(const Command& command);
+
+}  // namespace cinch::cli

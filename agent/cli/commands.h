@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+/// The subcommands. Each prints what it has to say and returns the process's exit status.
+namespace cinch::cli {
+
+inline constexpr int kUsageError = 2;  ///< bad policy, bad usage, or an incomplete installation
+
+struct RunOptions {
+  std::string policy = "division";  ///< a preset's name, or a path
+  std::string report;               ///< where the report shall be kept; "" nowhere
+  bool strict = false;
+  bool disable = false;
+  bool quiet = false;
+  std::vector<std::string> command;
+};
+int run(const RunOptions& options);
+
+int check_policy(const std::string& file);
+int list_policies();
+int show_policy(const std::string& name);
+
+int show_report(const std::string& file);
+
+int doctor(const std::string& python);
+
+}  // namespace cinch::cli

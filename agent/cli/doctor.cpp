@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// cinch doctor: does Cinch work with this Python, and if not, why.
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "agent/cli/child.h"
+#include "agent/cli/commands.h"
+#include "agent/cli/doctor_program.h"
+#include "agent/cli/text.h"
+#include "agent/cli/workplace.h"
+
+namespace cinch::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// One run of the test program.
+struct Trial {
+  ChildResult child;
+  Json facts = Json::object();  ///< what the program wrote; empty when it did not get that far
+  std::string output;
+};
+
+Trial try_program(const std::string& python, const fs::path& directory, const std::string& name,
+                  std::vector<std::pair<std::string, std::string>> environment) {
+  Command command{{python, "-c", doctor_program(), (directory / (name + ".facts")).string()},
+                  std::move(environment),
+                  (directory / (name + ".txt")).string()};
+  Trial trial;
+  trial.child = run_child(command);
+  std::error_code ignored;
+  if (fs::exists(command.output, ignored)) trial.output = read_file(command.output);
+  if (fs::exists(command.arguments[3], ignored)) {
+    trial.facts = Json::parse(read_file(command.arguments[3]), nullptr, false);
+    if (!trial.facts.is_object()) trial.facts = Json::object();
+  }
+  return trial;
+}
+
+/// The lines that Cinch itself wrote.
+std::string cinch_lines(const std::string& output) {
+  std::string lines;
+  for (std::size_t begin = 0; begin < output.size();) {
+    const std::size_t end = std::min(output.find('\n', begin), output.size());
+    const std::string line = output.substr(begin, end - begin);
+    if (line.starts_with("cinch")) lines += (lines.empty() ? "" : " | ") + line;
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::string last_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const std::size_t newline = text.rfind('\n');
+  return newline == text.npos ? text : text.substr(newline + 1);
+}
+
+/// Prints one line a check, and remembers whether all went well.
+class Checklist {
+ public:
+  explicit Checklist(Style style) : style_(style) {}
+
+  /// `advice` says what to do when the check failed. Returns `passed`.
+  bool check(bool passed, const std::string& what, const std::string& advice) {
+    std::printf("%s  %s\n", passed ? style_.good("ok    ").c_str() : style_.bad("FAILED").c_str(),
+                what.c_str());
+    if (!passed) std::printf("        %s\n", advice.c_str());
+    all_passed_ = all_passed_ && passed;
+    return passed;
+  }
+  bool all_passed() const { return all_passed_; }
+  const Style& style() const { return style_; }
+
+ private:
+  Style style_;
+  bool all_passed_ = true;
+};
+
+bool check_python(Checklist& list, const Trial& plain, const std::string& python) {
+  const std::string version = plain.facts.value("python", "");
+  if (!list.check(plain.child.started && !version.empty(),
+                  "Python " + (version.empty() ? "(" + python + ")" : version + " runs"),
+                  plain.child.started
+                      ? "it ended with status " + std::to_string(plain.child.status) + ": " +
+                            last_line(plain.output)
+                      : plain.child.error + "; name another with --python")) {
+    return false;
+  }
+  const std::string torch = plain.facts.value("torch", "");
+  if (!list.check(!torch.empty(), torch.empty() ? "PyTorch is installed" : "PyTorch " + torch,
+                  python + " says " + plain.facts.value("error", "nothing") +
+                      "; install torch there, or name the Python that has it with --python")) {
+    return false;
+  }
+  return list.check(plain.facts.contains("gradients"), "two small models train without Cinch",
+                    plain.facts.value("error", ""));
+}
+
+bool check_preload(Checklist& list, const Trial& under) {
+  const std::string advice =
+      under.facts.empty() ? "under Cinch the program ended with status " +
+                                std::to_string(under.child.status) + ": " + last_line(under.output)
+      : under.facts.value("ld_preload", "").empty()
+          ? std::string("LD_PRELOAD did not reach Python: a wrapper script clears the environment")
+          : std::string(
+                "the loader ignored LD_PRELOAD: this Python is statically linked, setuid, "
+                "or of another libc or architecture than Cinch");
+  return list.check(under.facts.value("preloaded", false), "libcinch.so is loaded into Python",
+                    advice);
+}
+
+void check_outcome(Checklist& list, const Trial& plain, const Trial& under,
+                   const std::vector<FoundReport>& reports) {
+  const bool active = !reports.empty() && reports.front().report.active;
+  std::string why = cinch_lines(under.output);
+  if (why.empty() && !reports.empty()) why = reports.front().report.inactive_reason;
+  if (why.empty()) {
+    why = "it neither left a report nor said why: please report this";
+    if (!under.output.empty()) why += "; the last line was: " + last_line(under.output);
+  }
+  if (!list.check(active, "Cinch is active", why)) return;
+
+  std::uint64_t tensors = 0;
+  for (const auto& op : reports.front().report.ops) tensors += op.count;
+  list.check(tensors > 0, "saved tensors are intercepted (" + std::to_string(tensors) + ")",
+             "Cinch was loaded but saw none of the model's tensors: please report this, with the "
+             "output of: python -c \"import torch; print(torch.__config__.show())\"");
+  const std::string expected = plain.facts.value("gradients", "-");
+  list.check(under.facts.value("gradients", "") == expected,
+             "gradients under the lossless policy equal PyTorch's bit for bit",
+             under.facts.contains("error")
+                 ? under.facts.value("error", "")
+                 : "they differ: please do not train with this version, and report it");
+}
+
+int examine(Checklist& list, const std::string& python) {
+  const Libraries libraries = find_libraries();
+  list.check(libraries.problem.empty(), "Cinch's libraries are in place", libraries.problem);
+  const TemporaryDirectory directory;
+  const Trial plain = try_program(python, directory.path(), "plain", {{"CINCH_DISABLE", "1"}});
+  if (!check_python(list, plain, python) || !libraries.problem.empty()) return 1;
+
+  const fs::path policy = directory.path() / "policy.json";
+  std::ofstream(policy) << R"({"version": 1, "policy": "lossless", "min_bytes": 0})";
+  const fs::path reports = directory.path() / "reports";
+  fs::create_directory(reports);
+  const Trial under = try_program(python, directory.path(), "under",
+                                  {{"LD_PRELOAD", preload_value(libraries.preload)},
+                                   {"CINCH_POLICY", policy.string()},
+                                   {"CINCH_DISABLE", ""},
+                                   {"CINCH_REPORT", (reports / "%p.json").string()}});
+  if (check_preload(list, under)) check_outcome(list, plain, under, find_reports(reports));
+  return list.all_passed() ? 0 : 1;
+}
+
+}  // namespace
+
+int doctor(const std::string& python) {
+  Checklist list(Style{colour_wanted(STDOUT_FILENO)});
+  int status = 1;
+  try {
+    status = examine(list, python);
+  } catch (const std::exception& error) {
+    list.check(false, "the examination itself", error.what());
+  }
+  std::printf("%s\n", status == 0 ? list.style().bold("Cinch works with this Python.").c_str()
+                                  : list.style().bad("Cinch does not work here yet.").c_str());
+  return status;
+}
+
+}  // namespace cinch::cli

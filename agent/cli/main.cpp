@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of `cinch`; what the subcommands do is in a file each.
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "agent/cli/commands.h"
+
+namespace cinch::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  cinch doctor                                  does Cinch work with my Python?
+  cinch run -- python train.py                  train in a fraction of the memory
+  cinch run --policy lossless -- python a.py    approximate nothing
+  cinch run --report r.json -- python train.py  keep the report, then: cinch report r.json
+  cinch policy list                             ready policies
+  cinch policy show division > my.json          start a policy of your own
+  cinch policy check my.json                    is it right?
+
+The same without this command:
+  LD_PRELOAD=.../libcinch.so CINCH_POLICY=division python train.py)";
+
+void add_run(CLI::App& app, RunOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand("run", "Run a program with its activations compressed");
+  sub->add_option("--policy,-p", options.policy, "A preset's name (cinch policy list) or a file")
+      ->envname("CINCH_POLICY")
+      ->type_name("POLICY")
+      ->capture_default_str();
+  sub->add_option("--report,-r", options.report, "Keep the report of what was saved in this file")
+      ->envname("CINCH_REPORT")
+      ->type_name("FILE.json");
+  sub->add_flag("--strict", options.strict,
+                "Stop the program rather than run it uncompressed when Cinch cannot start")
+      ->envname("CINCH_STRICT");
+  sub->add_flag("--disable", options.disable, "Run the program as without Cinch")
+      ->envname("CINCH_DISABLE");
+  sub->add_flag("--quiet,-q", options.quiet, "No summary at the end unless Cinch was not active");
+  sub->footer(
+      "Usage: cinch run [OPTIONS] -- PROGRAM [ARGUMENTS...]\n\n"
+      "The exit status is the program's; 128 + N when signal N killed it; 127 or 126 when it\n"
+      "could not be started; 2 when the policy is wrong, and then the program is not started.");
+  // Without --, the program begins at the first word that is no option of ours.
+  sub->prefix_command();
+  sub->callback([sub, &options, &status] {
+    if (options.command.empty()) options.command = sub->remaining();
+    if (!options.command.empty() && options.command.front().starts_with('-')) {
+      throw CLI::ExtrasError(std::vector<std::string>{options.command.front()});
+    }
+    status = run(options);
+  });
+}
+
+void add_policy(CLI::App& app, std::string& argument, int& status) {
+  CLI::App* sub = app.add_subcommand("policy", "Check, list and show policies");
+  sub->require_subcommand(1);
+  CLI::App* check = sub->add_subcommand("check", "Is this policy right? Exit 0, or 2 and why not");
+  check->add_option("POLICY", argument, "A file or a preset's name")->required();
+  check->callback([&] { status = check_policy(argument); });
+  sub->add_subcommand("list", "The policies that ship with Cinch")->callback([&status] {
+    status = list_policies();
+  });
+  CLI::App* show = sub->add_subcommand("show", "Print a shipped policy's file");
+  show->add_option("NAME", argument, "The preset's name")->required();
+  show->callback([&] { status = show_policy(argument); });
+}
+
+int main(std::vector<std::string> arguments) {
+  int status = 0;
+  RunOptions options;
+  // What follows -- is the program's, whatever it looks like.
+  if (const auto split = std::ranges::find(arguments, "--"); split != arguments.end()) {
+    options.command.assign(split + 1, arguments.end());
+    arguments.erase(split, arguments.end());
+  }
+  CLI::App app("cinch: train PyTorch programs, unmodified, in a fraction of the memory", "cinch");
+  app.set_version_flag("--version", "cinch " CINCH_VERSION);
+  app.require_subcommand(1);
+  app.footer(kExamples);
+  add_run(app, options, status);
+  std::string policy;
+  add_policy(app, policy, status);
+  std::string file;
+  CLI::App* report = app.add_subcommand("report", "Show a report that cinch run --report kept");
+  report->add_option("FILE", file, "The report")->required();
+  report->callback([&] { status = show_report(file); });
+  std::string python = "python3";
+  CLI::App* examine = app.add_subcommand("doctor", "Find out whether Cinch works here, or why not");
+  examine->add_option("--python", python, "The Python to examine")
+      ->type_name("PYTHON")
+      ->capture_default_str();
+  examine->callback([&] { status = doctor(python); });
+
+  std::ranges::reverse(arguments);  // as CLI11 wants them
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace cinch::cli
+
+int main(int count, char** arguments) {
+  try {
+    return cinch::cli::main({arguments + 1, arguments + count});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cinch: %s\n", error.what());
+    return cinch::cli::kUsageError;
+  }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// cinch policy: check, list and show policies.
+
+#include <cstdio>
+
+#include "agent/cli/commands.h"
+#include "agent/cli/text.h"
+#include "policy/policy.h"
+
+namespace cinch::cli {
+namespace {
+
+using policy::Rule;
+using policy::Settings;
+
+std::string dtype_name(const std::optional<codecs::ElementType>& type) {
+  if (!type) return "*";
+  switch (*type) {
+    case codecs::ElementType::float32:
+      return "float32";
+    case codecs::ElementType::bfloat16:
+      return "bfloat16";
+    case codecs::ElementType::float16:
+      return "float16";
+    case codecs::ElementType::boolean:
+      return "bool";
+    case codecs::ElementType::uint8:
+      return "uint8";
+    case codecs::ElementType::int64:
+      return "int64";
+    case codecs::ElementType::other:
+      break;
+  }
+  return "other";
+}
+
+std::string shape_text(const Rule& rule) {
+  std::string text;
+  for (const std::string& dimension : rule.shape) text += (text.empty() ? "" : ", ") + dimension;
+  return text.empty() ? "*" : '[' + text + ']';
+}
+
+std::string division_text(const codecs::CodecSpec& spec) {
+  return "block " + std::to_string(spec.block) + ", bits " + std::to_string(spec.bits) + ", edge " +
+         (spec.edge_ceil ? "ceil" : "paper");
+}
+
+std::string outcome(const Rule& rule) {
+  if (rule.keep) return "keep";
+  return rule.codec->name == "division" ? "division: " + division_text(*rule.codec)
+                                        : rule.codec->name;
+}
+
+void print(const Settings& settings) {
+  std::printf("  policy     %s\n", settings.policy.c_str());
+  if (settings.policy == "off") return;
+  std::printf("  division   %s\n", division_text(settings.division).c_str());
+  std::printf("  min_bytes  %zu\n", settings.min_bytes);
+  std::printf("  seed       %u\n", settings.seed);
+  if (settings.rules.empty()) return;
+  Table table({"op", "operand", "dtype", "shape", "what"});
+  for (const Rule& rule : settings.rules) {
+    table.add({rule.op, rule.operand, dtype_name(rule.type), shape_text(rule), outcome(rule)});
+  }
+  std::printf("  rules, the first match decides:\n%s", table.render("    ").c_str());
+}
+
+}  // namespace
+
+int check_policy(const std::string& file) {
+  const auto loaded = policy::load_settings(file);
+  if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
+    std::fprintf(stderr, "cinch: %s\n", error->to_string().c_str());
+    return kUsageError;
+  }
+  std::printf("%s: OK\n", file.c_str());
+  print(std::get<Settings>(loaded));
+  return 0;
+}
+
+int list_policies() {
+  Table table({"name", "what it does"});
+  for (const policy::Preset& preset : policy::presets()) {
+    table.add({std::string(preset.name), std::string(preset.summary)});
+  }
+  std::fputs(table.render("").c_str(), stdout);
+  return 0;
+}
+
+int show_policy(const std::string& name) {
+  for (const policy::Preset& preset : policy::presets()) {
+    if (preset.name != name) continue;
+    std::fwrite(preset.text.data(), 1, preset.text.size(), stdout);
+    return 0;
+  }
+  const auto loaded = policy::load_settings(name);
+  const auto* error = std::get_if<policy::PolicyError>(&loaded);
+  std::fprintf(stderr, "cinch: %s\n",
+               error != nullptr ? error->to_string().c_str()
+                                : (name + ": found a file, expected a preset's name").c_str());
+  return kUsageError;
+}
+
+}  // namespace cinch::cli

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/cli/render.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace cinch::cli {
+namespace {
+
+using telemetry::Report;
+
+constexpr std::size_t kEverything = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kSummaryOps = 6;
+constexpr std::size_t kSummaryReasons = 4;
+/// Below this ratio, what was not compressed is the news.
+constexpr double kLowRatio = 2;
+
+std::string headline(const Report& r) {
+  const std::string raw = human_bytes(r.raw_bytes_at_peak);
+  const std::string policy = " (policy " + r.policy + ")";
+  if (r.raw_bytes_at_peak == 0) return "no activation memory was taken" + policy;
+  if (r.stored_bytes_at_peak == 0) {
+    return "no activation memory left: " + raw + " needed no byte at the peak" + policy;
+  }
+  return human_ratio(r.ratio) + " less activation memory: " + raw + " kept as " +
+         human_bytes(r.stored_bytes_at_peak) + " at the peak" + policy;
+}
+
+std::string cost_line(const Report& r) {
+  return "peak RSS " + human_bytes(r.peak_rss_bytes) + ", " + counted(r.steps, "optimizer step") +
+         ", " + human_seconds(r.seconds_in_cinch) + " in Cinch";
+}
+
+std::string passed_through(const Report& r, std::size_t most) {
+  auto items = r.passed_through;
+  std::ranges::stable_sort(items, std::ranges::greater{}, &Report::PassedThrough::bytes);
+  Table table({"reason", ">bytes", ">count"});
+  for (std::size_t i = 0; i < std::min(most, items.size()); ++i) {
+    table.add({items[i].reason, human_bytes(items[i].bytes), std::to_string(items[i].count)});
+  }
+  std::string text = table.render("  ");
+  if (items.size() > most) text += "  and " + counted(items.size() - most, "more reason") + '\n';
+  return text;
+}
+
+std::string ops(const Report& r, std::size_t most, bool seconds) {
+  auto items = r.ops;
+  std::ranges::stable_sort(items, std::ranges::greater{}, &Report::Op::raw_bytes);
+  std::vector<std::string> header{"operator", "operand", "codec", ">count",
+                                  ">raw",     ">stored", ">ratio"};
+  if (seconds) header.insert(header.end(), {">encode", ">decode"});
+  Table table(header);
+  for (std::size_t i = 0; i < std::min(most, items.size()); ++i) {
+    const Report::Op& op = items[i];
+    std::vector<std::string> row{op.op.empty() ? "(unknown)" : op.op,
+                                 op.operand,
+                                 op.codec,
+                                 std::to_string(op.count),
+                                 human_bytes(op.raw_bytes),
+                                 human_bytes(op.stored_bytes),
+                                 op.stored_bytes == 0
+                                     ? "-"
+                                     : human_ratio(static_cast<double>(op.raw_bytes) /
+                                                   static_cast<double>(op.stored_bytes))};
+    if (seconds) {
+      row.push_back(human_seconds(op.encode_seconds));
+      row.push_back(human_seconds(op.decode_seconds));
+    }
+    table.add(std::move(row));
+  }
+  std::string text = table.render("  ");
+  if (items.size() > most) text += "  and " + counted(items.size() - most, "more row") + '\n';
+  return text;
+}
+
+/// The body that summary and full report share, without the lines' prefix.
+std::string body(const Report& r, const Style& style, bool full) {
+  if (!r.active) return style.bad("NOT ACTIVE: " + r.inactive_reason) + '\n';
+  std::string text = style.bold(headline(r)) + '\n' + cost_line(r) + '\n';
+  if (r.held_elsewhere_bytes_at_peak > 0) {
+    text += human_bytes(r.held_elsewhere_bytes_at_peak) +
+            " more were saved for backward, but the program itself holds them\n";
+  }
+  std::string passed;
+  const bool low = r.ratio < kLowRatio;
+  if (!r.passed_through.empty()) {
+    passed = (low ? style.bad("NOT COMPRESSED, and why (sums over the run):")
+                  : std::string("not compressed, and why (sums over the run):")) +
+             '\n' + passed_through(r, full ? kEverything : kSummaryReasons);
+  }
+  if (low) text += passed;
+  if (!r.ops.empty()) {
+    text +=
+        "what was saved (sums over the run):\n" + ops(r, full ? kEverything : kSummaryOps, full);
+  }
+  if (!low) text += passed;
+  if (r.stash_bytes_at_exit > 0) {
+    text += human_bytes(r.stash_bytes_at_exit) + " were still waiting for a backward at exit\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string render_summary(const Report& report, const Style& style) {
+  const std::string text = body(report, style, false);
+  std::string prefixed;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    prefixed += "cinch: " + text.substr(begin, end + 1 - begin);
+    begin = end + 1;
+  }
+  return prefixed;
+}
+
+std::string render_report(const Report& report, const Style& style) {
+  std::string text = "process " + std::to_string(report.pid) + ": " + report.command + '\n';
+  if (!report.torch_version.empty()) text += "torch " + report.torch_version + '\n';
+  return text + body(report, style, true);
+}
+
+}  // namespace cinch::cli

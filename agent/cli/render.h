@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "agent/cli/text.h"
+#include "agent/telemetry/report.h"
+
+namespace cinch::cli {
+
+/// What `cinch run` prints at the end: every line begins with "cinch: ".
+std::string render_summary(const telemetry::Report& report, const Style& style);
+
+/// What `cinch report` prints: everything that the report holds.
+std::string render_report(const telemetry::Report& report, const Style& style);
+
+}  // namespace cinch::cli

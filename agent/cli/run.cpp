@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// cinch run: starts a program under the preload and says at its end what became of its memory.
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include <unistd.h>
+
+#include "agent/cli/child.h"
+#include "agent/cli/commands.h"
+#include "agent/cli/render.h"
+#include "agent/cli/workplace.h"
+#include "policy/policy.h"
+
+namespace cinch::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void say(const std::string& line) {
+  std::fprintf(stderr, "cinch: %s\n", line.c_str());
+}
+
+/// The child may change its directory before it reads the policy: paths become absolute.
+std::string absolute_policy(const std::string& policy) {
+  const bool is_path = policy.find('/') != policy.npos || policy.ends_with(".json");
+  return is_path ? fs::absolute(policy).string() : policy;
+}
+
+/// Why no report can be written to `path`, or "".
+std::string report_problem(const std::string& path) {
+  if (path.empty()) return "";
+  const fs::path parent = fs::absolute(path).parent_path();
+  if (fs::is_directory(path)) return "cannot write the report " + path + ": it is a directory";
+  if (access(parent.c_str(), W_OK) != 0) {
+    return "cannot write the report " + path + ": " + strerror(errno);
+  }
+  return "";
+}
+
+std::string expand_pid(std::string path, std::int64_t pid) {
+  const std::size_t at = path.find("%p");
+  return at == path.npos ? path : path.replace(at, 2, std::to_string(pid));
+}
+
+void keep_report(const FoundReport& found, const std::string& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  fs::copy_file(found.file, expand_pid(path, found.report.pid),
+                fs::copy_options::overwrite_existing, error);
+  if (error) say("cannot write the report " + path + ": " + error.message());
+}
+
+/// Nothing came back: the loudest of our words, with the likely reason.
+void say_inactive(const ChildResult& child, const Style& style) {
+  std::string why;
+  if (child.status > 128) {
+    why = "the program was killed by signal " + std::to_string(child.status - 128) +
+          " before it could leave a report";
+    if (child.status == 128 + 9) why += " (out of memory?)";
+  } else {
+    why =
+        "no process loaded PyTorch and left a report; a statically linked or setuid program, a "
+        "cleared environment or os._exit() are other reasons";
+  }
+  say(style.bad("NOT ACTIVE: " + why + "; try: cinch doctor"));
+}
+
+void report_end(const RunOptions& options, const ChildResult& child, const fs::path& directory) {
+  const Style style{colour_wanted(STDERR_FILENO)};
+  const auto reports = find_reports(directory);
+  if (reports.empty()) return say_inactive(child, style);
+  const FoundReport& main = reports.front();
+  keep_report(main, options.report);
+  if (options.quiet && main.report.active) return;
+  std::fputs(render_summary(main.report, style).c_str(), stderr);
+  if (reports.size() > 1) {
+    std::uint64_t raw = 0;
+    for (std::size_t i = 1; i < reports.size(); ++i) raw += reports[i].report.raw_bytes_at_peak;
+    say(std::to_string(reports.size() - 1) + " more of its processes used PyTorch, with " +
+        human_bytes(raw) + " at their peaks");
+  }
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  if (options.command.empty()) {
+    say("found no program to run, expected: cinch run [options] -- PROGRAM [arguments]");
+    return kUsageError;
+  }
+  const auto loaded = policy::load_settings(options.policy);
+  if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
+    say(error->to_string());
+    return kUsageError;
+  }
+  const Libraries libraries = find_libraries();
+  for (const std::string& problem : {libraries.problem, report_problem(options.report)}) {
+    if (problem.empty()) continue;
+    say(problem);
+    return kUsageError;
+  }
+  const TemporaryDirectory directory;
+  Command command{options.command, {}, ""};
+  command.environment = {{"LD_PRELOAD", preload_value(libraries.preload)},
+                         {"CINCH_POLICY", absolute_policy(options.policy)},
+                         {"CINCH_REPORT", (directory.path() / "%p.json").string()}};
+  if (options.strict) command.environment.emplace_back("CINCH_STRICT", "1");
+  if (options.disable) command.environment.emplace_back("CINCH_DISABLE", "1");
+
+  const ChildResult child = run_child(command);
+  if (!child.started) {
+    say(child.error);
+    return child.status;
+  }
+  const bool meant_inactive = options.disable || std::get<policy::Settings>(loaded).policy == "off";
+  if (!meant_inactive) report_end(options, child, directory.path());
+  return child.status;
+}
+
+}  // namespace cinch::cli

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cinch::cli {
+
+/// "412.3 MiB", "17 B".
+std::string human_bytes(std::uint64_t bytes);
+
+/// "3.1 s", "12 ms", "2 min 5 s".
+std::string human_seconds(double seconds);
+
+/// "11.4x"; "125x" from 100 on.
+std::string human_ratio(double ratio);
+
+/// "1 step", "60 steps".
+std::string counted(std::uint64_t count, std::string_view noun);
+
+/// Whether text may carry escape sequences: on a terminal, unless NO_COLOR is set.
+bool colour_wanted(int file_descriptor);
+
+/// Emphasis, where colour is wanted, and the plain text elsewhere.
+struct Style {
+  bool colour = false;
+
+  std::string bold(std::string_view text) const { return wrap("1", text); }
+  std::string good(std::string_view text) const { return wrap("32", text); }
+  std::string bad(std::string_view text) const { return wrap("1;31", text); }
+
+ private:
+  std::string wrap(std::string_view code, std::string_view text) const;
+};
+
+/// Rows under a header, columns as wide as they need; a column whose header begins with '>' is
+/// aligned to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header);
+  void add(std::vector<std::string> row);
+  /// Every line begins with `indent` and ends in a newline.
+  std::string render(std::string_view indent) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<bool> right_;
+};
+
+}  // namespace cinch::cli
