@@ -46,9 +46,12 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
   // Without --, the program begins at the first word that is no option of ours.
   sub->prefix_command();
   sub->callback([sub, &options, &status] {
-    if (options.command.empty()) options.command = sub->remaining();
-    if (!options.command.empty() && options.command.front().starts_with('-')) {
-      throw CLI::ExtrasError(std::vector<std::string>{options.command.front()});
+    const std::vector<std::string> rest = sub->remaining();
+    const bool is_program = options.command.empty() && !rest.empty() && rest[0][0] != '-';
+    if (is_program) {
+      options.command = rest;
+    } else if (!rest.empty()) {
+      throw CLI::ExtrasError(std::vector<std::string>{rest.front()});
     }
     status = run(options);
   });

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the executable, beside a library that stands in for libcinch.so.
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/cli/child.h"
+#include "agent/cli/workplace.h"
+
+namespace cinch::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+struct Outcome {
+  int status;
+  std::string output;  ///< stdout and stderr
+};
+
+class Cli : public testing::Test {
+ protected:
+  using Environment = std::vector<std::pair<std::string, std::string>>;
+
+  void SetUp() override {
+    fs::create_directories(root() / "bin");
+    fs::create_directories(root() / "lib");
+    fs::create_directories(root() / "tmp");
+    fs::copy_file(CINCH_EXECUTABLE, root() / "bin" / "cinch");
+    for (const char* name : {"libcinch.so", "libcinch_torch.so"}) {
+      fs::copy_file(FAKE_CINCH, root() / "lib" / name);
+    }
+  }
+
+  const fs::path& root() const { return directory_.path(); }
+  std::string cinch() const { return (root() / "bin" / "cinch").string(); }
+
+  Outcome program(std::vector<std::string> arguments, const Environment& environment = {}) {
+    const fs::path output = root() / ("output" + std::to_string(++runs_));
+    Command command{std::move(arguments), {{"TMPDIR", (root() / "tmp").string()}}, output.string()};
+    for (const auto& variable : environment) command.environment.push_back(variable);
+    const int status = run_child(command).status;
+    return {status, fs::exists(output) ? read_file(output) : ""};
+  }
+  Outcome cli(std::vector<std::string> arguments, const Environment& environment = {}) {
+    arguments.insert(arguments.begin(), cinch());
+    return program(std::move(arguments), environment);
+  }
+  Outcome shell(const std::string& script, std::vector<std::string> options = {},
+                const Environment& environment = {}) {
+    std::vector<std::string> arguments{"run"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    arguments.insert(arguments.end(), {"--", "sh", "-c", script});
+    return cli(std::move(arguments), environment);
+  }
+  bool left_nothing_behind() const { return fs::is_empty(root() / "tmp"); }
+
+ private:
+  TemporaryDirectory directory_;
+  int runs_ = 0;
+};
+
+TEST_F(Cli, HelpAndVersion) {
+  EXPECT_EQ(cli({"--version"}).output, "cinch 0.1.0\n");
+  const Outcome help = cli({"--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.output, AllOf(HasSubstr("cinch run -- python train.py"), HasSubstr("doctor")));
+  EXPECT_EQ(cli({}).status, 2);
+  EXPECT_EQ(cli({"runn"}).status, 2);
+}
+
+TEST_F(Cli, RunSetsTheEnvironment) {
+  const Outcome o = shell("echo \"$LD_PRELOAD|$CINCH_POLICY|$CINCH_REPORT\"");
+  EXPECT_EQ(o.status, 0);
+  const std::string library = (root() / "lib" / "libcinch.so").string();
+  EXPECT_THAT(o.output, StartsWith(library + "|division|" + (root() / "tmp" / "cinch-").string()));
+  EXPECT_THAT(o.output, HasSubstr("/%p.json\n"));
+  EXPECT_TRUE(left_nothing_behind());
+}
+
+TEST_F(Cli, RunKeepsAnExistingPreload) {
+  const Outcome o = shell("echo $LD_PRELOAD", {}, {{"LD_PRELOAD", FAKE_CINCH}});
+  EXPECT_THAT(o.output,
+              StartsWith((root() / "lib" / "libcinch.so").string() + ":" FAKE_CINCH "\n"));
+}
+
+TEST_F(Cli, RunOptionsAreTheEnvironmentsToo) {
+  const Outcome o = shell("echo $CINCH_POLICY $CINCH_STRICT $CINCH_DISABLE", {},
+                          {{"CINCH_POLICY", "lossless"}, {"CINCH_STRICT", "1"}});
+  EXPECT_THAT(o.output, StartsWith("lossless 1\n"));
+  EXPECT_EQ(shell("echo $CINCH_DISABLE", {"--disable"}).output, "1\n")
+      << "nothing to say about a run that was meant to be plain";
+}
+
+TEST_F(Cli, RunMakesPolicyPathsAbsolute) {
+  std::ofstream(root() / "mine.json") << R"({"version": 1, "policy": "lossless"})";
+  const Outcome o = program({"sh", "-c",
+                             "cd " + root().string() + " && " + cinch() +
+                                 " run --policy mine.json -- sh -c "
+                                 "'cd / && echo $CINCH_POLICY'"});
+  EXPECT_THAT(o.output, StartsWith((root() / "mine.json").string() + "\n"));
+}
+
+TEST_F(Cli, RunPassesTheStatusOn) {
+  EXPECT_EQ(shell("exit 7").status, 7);
+  EXPECT_EQ(shell("kill -9 $$").status, 137);
+  EXPECT_EQ(cli({"run", "sh", "-c", "exit 5"}).status, 5) << "-- may be left out";
+}
+
+TEST_F(Cli, RunSaysWhatCouldNotBeStarted) {
+  const Outcome missing = cli({"run", "--", "no-such-program"});
+  EXPECT_EQ(missing.status, 127);
+  EXPECT_EQ(missing.output, "cinch: cannot run no-such-program: No such file or directory\n");
+  const Outcome directory = cli({"run", "--", root().string()});
+  EXPECT_EQ(directory.status, 126);
+  EXPECT_THAT(directory.output, HasSubstr("Permission denied"));
+  EXPECT_TRUE(left_nothing_behind());
+}
+
+TEST_F(Cli, RunRefusesBadUsage) {
+  EXPECT_EQ(cli({"run"}).status, 2);
+  EXPECT_EQ(cli({"run", "--"}).status, 2);
+  const Outcome typo = cli({"run", "--polcy", "off", "--", "echo", "started"});
+  EXPECT_EQ(typo.status, 2);
+  EXPECT_THAT(typo.output, AllOf(HasSubstr("--polcy"), Not(HasSubstr("started"))));
+}
+
+TEST_F(Cli, RunChecksThePolicyBeforeItStartsAnything) {
+  const std::string path = (root() / "bad.json").string();
+  std::ofstream(path) << "{\"version\": 1,\n \"policy\": \"divison\"}";
+  const Outcome o = shell("echo started", {"--policy", path});
+  EXPECT_EQ(o.status, 2);
+  EXPECT_THAT(o.output, AllOf(StartsWith("cinch: " + path + ":2:12: policy: found \"divison\""),
+                              HasSubstr("did you mean \"division\"?"), Not(HasSubstr("started"))));
+  EXPECT_EQ(shell("echo started", {"-p", "nope"}).status, 2);
+}
+
+TEST_F(Cli, RunSaysWhichLibraryIsMissing) {
+  fs::remove(root() / "lib" / "libcinch_torch.so");
+  const Outcome o = shell("echo started");
+  EXPECT_EQ(o.status, 2);
+  EXPECT_THAT(o.output, AllOf(StartsWith("cinch: libcinch_torch.so is missing from "),
+                              Not(HasSubstr("started"))));
+}
+
+TEST_F(Cli, RunForwardsSignals) {
+  for (const std::string signal : {"TERM", "INT", "HUP"}) {
+    const std::string ready = (root() / ("ready" + signal)).string();
+    const std::string child = "trap 'echo got " + signal + "; exit 9' " + signal + "; touch " +
+                              ready +
+                              "; i=0; while [ $i -lt 200 ]; do sleep 0.05; i=$((i+1)); done";
+    std::ofstream(root() / "child.sh") << child;
+    // A shell's background jobs ignore SIGINT unless told otherwise.
+    const Outcome o =
+        program({"sh", "-c",
+                 "env --default-signal=INT " + cinch() + " run -q -- sh " +
+                     (root() / "child.sh").string() + " & pid=$!; i=0; while [ ! -e " + ready +
+                     " ] && [ $i -lt 200 ]; do sleep 0.05; i=$((i+1)); done; kill -" + signal +
+                     " $pid; wait $pid; echo status $?"});
+    EXPECT_THAT(o.output, AllOf(HasSubstr("got " + signal), HasSubstr("status 9"))) << signal;
+  }
+  EXPECT_TRUE(left_nothing_behind());
+}
+
+TEST_F(Cli, RunSummarizesTheReport) {
+  const Outcome o = shell("FAKE_RAW_BYTES=4096 env true");
+  EXPECT_EQ(o.status, 0);
+  EXPECT_THAT(o.output, StartsWith("cinch: 4.0x less activation memory: 4.0 KiB kept as 1.0 KiB at "
+                                   "the peak (policy division)\n"));
+  EXPECT_EQ(shell("FAKE_RAW_BYTES=4096 env true", {"--quiet"}).output, "");
+  EXPECT_TRUE(left_nothing_behind());
+}
+
+TEST_F(Cli, RunKeepsTheMainReport) {
+  const std::string kept = (root() / "kept.json").string();
+  const Outcome o = shell(
+      "FAKE_RAW_BYTES=10 env true; FAKE_RAW_BYTES=8192 env true; "
+      "FAKE_RAW_BYTES=20 env true",
+      {"--report", kept});
+  EXPECT_THAT(o.output, HasSubstr("8.0 KiB kept as"));
+  EXPECT_THAT(o.output,
+              HasSubstr("cinch: 2 more of its processes used PyTorch, with 30 B at their peaks\n"));
+  const Outcome shown = cli({"report", kept});
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_THAT(shown.output, HasSubstr("8.0 KiB kept as 1.0 KiB at the peak"));
+}
+
+TEST_F(Cli, RunRefusesAReportItCouldNotWrite) {
+  const Outcome o = shell("echo started", {"--report", (root() / "no" / "r.json").string()});
+  EXPECT_EQ(o.status, 2);
+  EXPECT_THAT(o.output, AllOf(HasSubstr("cannot write the report"), Not(HasSubstr("started"))));
+}
+
+TEST_F(Cli, RunIsLoudWhenCinchWasNotActive) {
+  const Outcome none = shell("true", {"--quiet"});
+  EXPECT_EQ(none.status, 0);
+  EXPECT_THAT(none.output, AllOf(StartsWith("cinch: NOT ACTIVE: "), HasSubstr("cinch doctor")));
+  EXPECT_THAT(shell("kill -9 $$").output, HasSubstr("killed by signal 9"));
+  EXPECT_THAT(shell("FAKE_INACTIVE=1 FAKE_RAW_BYTES=0 env true", {"--quiet"}).output,
+              HasSubstr("NOT ACTIVE: torch 2.12 is not 2.11"));
+  EXPECT_EQ(shell("true", {"--policy", "off"}).output, "");
+}
+
+TEST_F(Cli, PolicyCommands) {
+  const Outcome list = cli({"policy", "list"});
+  EXPECT_THAT(list.output,
+              AllOf(HasSubstr("division"), HasSubstr("lossless"), HasSubstr("\noff ")));
+  const Outcome shown = cli({"policy", "show", "lossless"});
+  EXPECT_THAT(shown.output, HasSubstr("\"policy\": \"lossless\""));
+  EXPECT_EQ(cli({"policy", "show", "nope"}).status, 2);
+
+  const std::string path = (root() / "p.json").string();
+  std::ofstream(path) << shown.output;
+  const Outcome good = cli({"policy", "check", path});
+  EXPECT_EQ(good.status, 0);
+  EXPECT_THAT(good.output, StartsWith(path + ": OK\n  policy     lossless\n"));
+  std::ofstream(path) << "{\"version\": 1, \"policy\": \"off\",\n  \"sed\": 1}";
+  const Outcome bad = cli({"policy", "check", path});
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_THAT(bad.output, AllOf(StartsWith("cinch: " + path + ":2:3: sed: found an unknown field"),
+                                HasSubstr("did you mean \"seed\"?")));
+  EXPECT_EQ(cli({"policy"}).status, 2);
+}
+
+TEST_F(Cli, ReportRefusesOtherFiles) {
+  const std::string path = (root() / "r.json").string();
+  EXPECT_EQ(cli({"report", path}).output,
+            "cinch: cannot read " + path + ": No such file or directory\n");
+  std::ofstream(path) << "{\"version\": 99}";
+  const Outcome newer = cli({"report", path});
+  EXPECT_EQ(newer.status, 2);
+  EXPECT_THAT(newer.output, HasSubstr("found report version 99, expected 1"));
+}
+
+TEST_F(Cli, DoctorSaysWhatIsWrong) {
+  const Outcome no_python = cli({"doctor", "--python", "no-such-python"});
+  EXPECT_EQ(no_python.status, 1);
+  EXPECT_THAT(no_python.output, AllOf(HasSubstr("FAILED  Python"), HasSubstr("--python")));
+  const Outcome not_python = cli({"doctor", "--python", "true"});
+  EXPECT_EQ(not_python.status, 1);
+  fs::remove(root() / "lib" / "libcinch.so");
+  EXPECT_THAT(cli({"doctor", "--python", "true"}).output,
+              HasSubstr("FAILED  Cinch's libraries are in place\n        libcinch.so is missing"));
+  EXPECT_TRUE(left_nothing_behind());
+}
+
+}  // namespace
+}  // namespace cinch::cli

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/telemetry/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "agent/cli/workplace.h"
+
+namespace cinch::telemetry {
+namespace {
+
+Report full() {
+  Report r;
+  r.active = true;
+  r.policy = "division";
+  r.pid = 42;
+  r.command = "python train.py --name \"x\"";
+  r.torch_version = "2.11.0";
+  r.steps = 60;
+  r.raw_bytes_at_peak = (1ULL << 53) + 1;  // no double holds it
+  r.stored_bytes_at_peak = 7;
+  r.held_elsewhere_bytes_at_peak = 8;
+  r.ratio = 11.5;
+  r.stash_bytes_at_exit = 9;
+  r.peak_rss_bytes = 10;
+  r.rss_bytes_at_start = 11;
+  r.seconds_in_cinch = 0.25;
+  r.passed_through = {{"has to be exact", 100, 2}, {"a rule keeps it", 50, 1}};
+  r.ops = {{"aten::convolution", "input", "division", 3, 300, 30, 0.5, 0.125}};
+  return r;
+}
+
+Report parsed(const std::string& text) {
+  std::string error;
+  const auto report = from_json(text, error);
+  EXPECT_TRUE(report) << error;
+  return report.value_or(Report{});
+}
+
+std::string refused(const std::string& text) {
+  std::string error;
+  EXPECT_FALSE(from_json(text, error));
+  return error;
+}
+
+TEST(Report, SurvivesTheRoundTrip) {
+  const Report before = full();
+  const std::string text = to_json(before);
+  const Report after = parsed(text);
+  EXPECT_EQ(to_json(after), text);
+  EXPECT_EQ(after.raw_bytes_at_peak, before.raw_bytes_at_peak);
+  EXPECT_EQ(after.command, before.command);
+  ASSERT_EQ(after.passed_through.size(), 2U);
+  EXPECT_EQ(after.passed_through[0].reason, "has to be exact");
+  ASSERT_EQ(after.ops.size(), 1U);
+  EXPECT_EQ(after.ops[0].decode_seconds, 0.125);
+}
+
+TEST(Report, HasTheFieldsThatItsReadersExpect) {
+  const auto json = nlohmann::json::parse(to_json(full()));
+  for (const auto* field : {"version", "active", "inactive_reason", "policy", "steps",
+                            "raw_bytes_at_peak", "stored_bytes_at_peak", "ratio", "peak_rss_bytes",
+                            "seconds_in_cinch", "passed_through", "ops"}) {
+    EXPECT_TRUE(json.contains(field)) << field;
+  }
+  for (const auto* field : {"op", "operand", "count", "raw_bytes", "stored_bytes", "codec"}) {
+    EXPECT_TRUE(json.at("ops").at(0).contains(field)) << field;
+  }
+}
+
+TEST(Report, AnyBytesInTheCommandLine) {
+  Report r = full();
+  r.command = "prog \xff\xfe\n";
+  EXPECT_EQ(parsed(to_json(r)).command, "prog \xEF\xBF\xBD\xEF\xBF\xBD\n");
+}
+
+TEST(Report, FieldsOfLaterAdditionsAreOptionalAndIgnored) {
+  const Report r = parsed(R"({"version": 1, "steps": 3, "brand_new": [1]})");
+  EXPECT_EQ(r.steps, 3U);
+  EXPECT_FALSE(r.active);
+}
+
+TEST(Report, OtherVersionsAreRefused) {
+  EXPECT_EQ(refused(R"({"version": 2})"),
+            "found report version 2, expected 1: another version of Cinch wrote it");
+}
+
+TEST(Report, OtherTextsAreRefused) {
+  EXPECT_THAT(refused(""), testing::HasSubstr("expected a report of Cinch"));
+  EXPECT_THAT(refused("{\"version\""), testing::HasSubstr("found no JSON at byte"));
+  EXPECT_THAT(refused("[1]"), testing::HasSubstr("found JSON without a \"version\""));
+  EXPECT_THAT(refused(R"({"version": 1, "steps": "many"})"),
+              testing::HasSubstr("found a field of another type"));
+  EXPECT_THAT(refused(R"({"version": 1, "ops": [{"op": 3}]})"),
+              testing::HasSubstr("found a field of another type"));
+}
+
+TEST(WriteReport, ReplacesTheFile) {
+  const cli::TemporaryDirectory directory;
+  const std::string path = (directory.path() / "r.json").string();
+  Report r = full();
+  EXPECT_EQ(write_report(r, path), "");
+  r.steps = 61;
+  EXPECT_EQ(write_report(r, path), "");
+  EXPECT_EQ(parsed(cli::read_file(path)).steps, 61U);
+  const auto entries = std::filesystem::directory_iterator(directory.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "no temporary file stays";
+}
+
+TEST(WriteReport, SaysWhatFailed) {
+  const cli::TemporaryDirectory directory;
+  EXPECT_THAT(write_report(full(), (directory.path() / "no" / "r.json").string()),
+              testing::AllOf(testing::StartsWith("cannot create "),
+                             testing::EndsWith(": No such file or directory")));
+  EXPECT_THAT(write_report(full(), directory.path().string()), testing::StartsWith("cannot "));
+}
+
+}  // namespace
+}  // namespace cinch::telemetry
