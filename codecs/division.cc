@@ -6,30 +6,13 @@
 #include "codecs/layout.h"
 
 namespace cinch::codecs {
-namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept {
-  return (a + b - 1) / b;
-}
-
-}  // namespace
-
 DivisionGeometry::DivisionGeometry(const DivisionParameters& parameters,
                                    const std::array<std::int64_t, 3>& plane_extent) noexcept
     : extent(plane_extent), edge_ceil(parameters.edge_ceil) {
   for (int axis = 0; axis < 3; ++axis) {
     block[axis] = std::min(parameters.block, extent[axis]);
-    blocks[axis] = edge_ceil ? ceil_div(extent[axis], block[axis]) : extent[axis] / block[axis];
+    blocks[axis] = (extent[axis] + (edge_ceil ? block[axis] - 1 : 0)) / block[axis];
   }
-}
-
-std::int64_t DivisionGeometry::cover_begin(int axis, std::int64_t b) const noexcept {
-  if (edge_ceil) return std::min(b * block[axis], extent[axis]);
-  return ceil_div(b * extent[axis], blocks[axis]);
-}
-
-std::int64_t DivisionGeometry::pool_end(int axis, std::int64_t b) const noexcept {
-  return std::min((b + 1) * block[axis], extent[axis]);
 }
 
 DivisionSections::DivisionSections(const DivisionParameters& parameters,

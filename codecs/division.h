@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -76,10 +77,17 @@ struct DivisionGeometry {
     return edge_ceil ? i / block[axis] : i * blocks[axis] / extent[axis];
   }
   /// First coordinate that block `b` covers along `axis`; the extent for b = blocks.
-  std::int64_t cover_begin(int axis, std::int64_t b) const noexcept;
+  CINCH_HD std::int64_t cover_begin(int axis, std::int64_t b) const noexcept {
+    if (edge_ceil) return std::min(b * block[axis], extent[axis]);
+    return (b * extent[axis] + blocks[axis] - 1) / blocks[axis];
+  }
   /// Ends of what block `b` averages along `axis`.
-  std::int64_t pool_begin(int axis, std::int64_t b) const noexcept { return b * block[axis]; }
-  std::int64_t pool_end(int axis, std::int64_t b) const noexcept;
+  CINCH_HD std::int64_t pool_begin(int axis, std::int64_t b) const noexcept {
+    return b * block[axis];
+  }
+  CINCH_HD std::int64_t pool_end(int axis, std::int64_t b) const noexcept {
+    return std::min((b + 1) * block[axis], extent[axis]);
+  }
 };
 
 /// Byte offsets of the sections of the encoded data.

@@ -76,10 +76,12 @@ HWY_INLINE void add_pairs(float* sums, std::int64_t count) {
 }
 
 /// Means of block row (bd, bh), rounded to bfloat16: as floats to `means`, their bits to `out`.
+/// `sums`, `means` and `bits` have room for a vector more.
 HWY_INLINE void pool_block_row(const DivisionGeometry& g, const float* x, std::int64_t bd,
                                std::int64_t bh, float* HWY_RESTRICT sums, float* HWY_RESTRICT means,
-                               std::byte* out) {
+                               std::uint16_t* HWY_RESTRICT bits, std::byte* out) {
   const hn::ScalableTag<float> df;
+  const hn::Rebind<std::uint16_t, decltype(df)> d16;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
   const std::int64_t blocks = g.blocks[2];
   const std::int64_t columns = std::min(blocks * g.block[2], g.extent[2]);
@@ -97,15 +99,14 @@ HWY_INLINE void pool_block_row(const DivisionGeometry& g, const float* x, std::i
   const std::int64_t last = blocks - 1;
   const float last_sum = sums[last];
   const std::int64_t last_width = g.pool_end(2, last) - g.pool_begin(2, last);
-  const auto round = [&](auto mean) { return lanes_of_bf16(df, lanes_to_bf16(df, mean)); };
   for (std::int64_t b = 0; b < blocks; b += lanes) {
-    hn::StoreU(round(hn::Div(hn::LoadU(df, sums + b), count)), df, means + b);
+    const auto mean = lanes_to_bf16(df, hn::Div(hn::LoadU(df, sums + b), count));
+    hn::StoreU(hn::TruncateTo(d16, mean), d16, bits + b);
+    hn::StoreU(lanes_of_bf16(df, mean), df, means + b);
   }
-  means[last] = float_of_bf16(bf16_nearest(last_sum / static_cast<float>(rows * last_width)));
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    const auto bits = static_cast<std::uint16_t>(float_bits(means[b]) >> 16);
-    std::memcpy(out + 2 * b, &bits, 2);
-  }
+  bits[last] = bf16_nearest(last_sum / static_cast<float>(rows * last_width));
+  means[last] = float_of_bf16(bits[last]);
+  std::memcpy(out, bits, blocks * 2);
 }
 
 /// Residuals of one plane, and what bounds them.
@@ -125,7 +126,8 @@ HWY_INLINE Residuals subtract_means(const cpu::DivisionJob& job, const float* HW
   const std::int64_t width = g.extent[2];
   float* const row = work.row.get<float>(row_room(g, lanes));
   float* const sums = work.sums.get<float>(sums_room(g, lanes));
-  float* const means = work.means.get<float>(g.blocks[2] + lanes);
+  float* const means = work.means.get<float>(2 * (g.blocks[2] + lanes));
+  auto* const mean_bits = reinterpret_cast<std::uint16_t*>(means + g.blocks[2] + lanes);
   if (row == nullptr || sums == nullptr || means == nullptr) return {0.0F, 0.0F, false};
 
   const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
@@ -136,11 +138,14 @@ HWY_INLINE Residuals subtract_means(const cpu::DivisionJob& job, const float* HW
   auto largest = hn::Zero(di);
 
   for (std::int64_t bd = 0; bd < g.blocks[0]; ++bd) {
+    const std::int64_t d0 = g.cover_begin(0, bd), d1 = g.cover_begin(0, bd + 1);
     for (std::int64_t bh = 0; bh < g.blocks[1]; ++bh) {
-      pool_block_row(g, x, bd, bh, sums, means, out + 2 * (bd * g.blocks[1] + bh) * g.blocks[2]);
+      pool_block_row(g, x, bd, bh, sums, means, mean_bits,
+                     out + 2 * (bd * g.blocks[1] + bh) * g.blocks[2]);
+      const std::int64_t h0 = g.cover_begin(1, bh), h1 = g.cover_begin(1, bh + 1);
       spread_means(g, means, row);
-      for (std::int64_t d = g.cover_begin(0, bd); d < g.cover_begin(0, bd + 1); ++d) {
-        for (std::int64_t h = g.cover_begin(1, bh); h < g.cover_begin(1, bh + 1); ++h) {
+      for (std::int64_t d = d0; d < d1; ++d) {
+        for (std::int64_t h = h0; h < h1; ++h) {
           const std::int64_t begin = (d * g.extent[1] + h) * width;
           const auto step = [&](std::int64_t w, auto keep) {
             // The column sums of the next rows read too many streams for the hardware to foresee.
@@ -172,35 +177,57 @@ HWY_INLINE Residuals subtract_means(const cpu::DivisionJob& job, const float* HW
           hn::GetLane(hn::MaxOfLanes(di, largest)) <= limit};
 }
 
-/// Codes of n residuals, the first at logical index `first`; stores up to a vector beyond.
-HWY_INLINE bool quantize(const cpu::DivisionJob& job, const float* HWY_RESTRICT r, std::int64_t n,
-                         std::int64_t first, DivisionRange range, cpu::Workspace& work,
-                         std::uint8_t* HWY_RESTRICT codes) {
+/// Codes of `count` residuals at `r`, whose draws lie at `draws`; stores up to a vector beyond.
+template <bool kEightBits>
+HWY_INLINE void quantize_stretch(const float* HWY_RESTRICT r,
+                                 const std::uint16_t* HWY_RESTRICT draws, std::int64_t count,
+                                 DivisionRange range, int bits, std::uint8_t* HWY_RESTRICT codes) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::RebindToUnsigned<decltype(df)> du;
   const hn::Rebind<std::uint16_t, decltype(df)> d16;
   const hn::Rebind<std::uint8_t, decltype(df)> d8;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  constexpr std::int64_t kStretch = 2048;
-  auto* const draws = work.draws.get<std::uint16_t>(kStretch + 16 * lanes + 64);
-  if (draws == nullptr) return false;
-
   const float step = float_of_bf16(range.step);
   const auto lo = hn::Set(df, float_of_bf16(range.lo));
   const auto scale = hn::Set(df, step > 0.0F ? 65536.0F / step : 0.0F);
-  const auto top = hn::Set(di, (1 << job.parameters.bits) - 1);
+  // Adding 2^23 rounds to an integer, which the low bits of the sum then are, as long as it is
+  // below 2^23: with 7 bits or fewer. What lies above the code falls away with the upper bytes.
+  const auto magic = hn::Set(df, 0x1p23F);
+  const auto base = kEightBits ? hn::Zero(di) : hn::ShiftRight<16>(hn::BitCast(di, magic));
+  const auto top = hn::Add(base, hn::Set(di, (1 << bits) - 1));
+  for (std::int64_t i = 0; i < count; i += lanes) {
+    const auto u = hn::Mul(hn::Sub(hn::LoadU(df, r + i), lo), scale);
+    const auto draw = hn::PromoteTo(di, hn::LoadU(d16, draws + i));
+    auto fixed = hn::Zero(di);
+    if constexpr (kEightBits) {
+      fixed = hn::NearestInt(u);
+    } else {
+      fixed = hn::BitCast(di, hn::Add(u, magic));
+    }
+    const auto code = hn::Min(hn::ShiftRight<16>(hn::Add(fixed, draw)), top);
+    hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, code)), d8, codes + i);
+  }
+}
+
+/// Codes of n residuals, the first at logical index `first`; stores up to a vector beyond.
+HWY_INLINE bool quantize(const cpu::DivisionJob& job, const float* HWY_RESTRICT r, std::int64_t n,
+                         std::int64_t first, DivisionRange range, cpu::Workspace& work,
+                         std::uint8_t* HWY_RESTRICT codes) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  constexpr std::int64_t kStretch = 2048;
+  auto* const draws = work.draws.get<std::uint16_t>(kStretch + 16 * lanes + 64);
+  if (draws == nullptr) return false;
+  const int bits = job.parameters.bits;
   const std::int64_t skipped = first % philox::kDrawsPerBlock;
   for (std::int64_t begin = 0; begin < n; begin += kStretch) {
     const std::int64_t count = std::min(kStretch, n - begin);
     fill_draws(job.key, static_cast<std::uint64_t>((first + begin) / philox::kDrawsPerBlock),
                (skipped + count + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock, draws);
-    for (std::int64_t i = 0; i < count; i += lanes) {
-      const auto distance = hn::Sub(hn::LoadU(df, r + begin + i), lo);
-      const auto u = hn::NearestInt(hn::Mul(distance, scale));
-      const auto draw = hn::PromoteTo(di, hn::LoadU(d16, draws + skipped + i));
-      const auto code = hn::Min(hn::ShiftRight<16>(hn::Add(u, draw)), top);
-      hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, code)), d8, codes + begin + i);
+    if (bits == 8) {
+      quantize_stretch<true>(r + begin, draws + skipped, count, range, bits, codes + begin);
+    } else {
+      quantize_stretch<false>(r + begin, draws + skipped, count, range, bits, codes + begin);
     }
   }
   return true;
