@@ -74,20 +74,16 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact) 
   if (rule->keep || !rule->codec) return {Level::keep, {}, "a rule keeps it"};
 
   const CodecSpec& codec = *rule->codec;
-  const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
   if (codec.name == "division") {
     // A rule's wildcards reach operands it does not mean: the facts still protect those.
+    const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
     if (!may_lose || fact.reads != Reads::values || !is_float(use.type)) {
       return default_need(settings, use, fact);
     }
     return {Level::approximate, codec, "not finite, or too large in magnitude"};
   }
-  if (codec.name == "sign") {
-    if (!may_lose || fact.reads == Reads::nothing || !is_float(use.type)) {
-      return default_need(settings, use, fact);
-    }
-    return {Level::sign, {}, "data that a sign mask cannot stand for"};
-  }
+  // What backward reads is PyTorch's to say: where it is the sign, this is the default already.
+  if (codec.name == "sign") return default_need(settings, use, fact);
   return {Level::exact, codec, "data that the rule's codec cannot represent"};
 }
 

@@ -255,15 +255,28 @@ TEST(Decide, BroadRulesCannotApproximateWhatMustBeExact) {
   EXPECT_THAT(codec_names(action("MyFunction", "x")), testing::ElementsAre("division"));
 }
 
-TEST(Decide, RulesMayAskForRawAndSign) {
-  const Policy policy = with_rules(
-      R"({"match":{"op":"aten::threshold"},"codec":{"name":"sign"}},
-         {"match":{"op":"aten::mm"},"codec":{"name":"raw"}})");
-  EXPECT_THAT(
-      codec_names(policy.decide(EntryBuilder().use("aten::threshold", "self", {64, 64}).build())),
-      testing::ElementsAre("sign"));
+TEST(Decide, RulesMayAskForRaw) {
+  const Policy policy = with_rules(R"({"match":{"op":"aten::mm"},"codec":{"name":"raw"}})");
   EXPECT_THAT(codec_names(policy.decide(EntryBuilder().use("aten::mm", "self", {64, 64}).build())),
               testing::ElementsAre("raw"));
+}
+
+TEST(Decide, ARuleCannotMakeBackwardReadLess) {
+  const Policy policy = with_rules(R"({"match":{"op":"*"},"codec":{"name":"sign"}})");
+  const auto names = [&policy](std::string_view op, std::string_view operand) {
+    return codec_names(policy.decide(EntryBuilder().use(op, operand, {64, 64}).build()));
+  };
+  EXPECT_THAT(names("aten::relu", "result"), testing::ElementsAre("sign"));
+  EXPECT_THAT(names("aten::addmm", "mat1"), testing::ElementsAre("division"));
+  EXPECT_THAT(names("aten::threshold", "self"), testing::ElementsAre("two_valued"));
+}
+
+TEST(Decide, MasksAreNotTriedWhereASignIsRead) {
+  EXPECT_EQ(
+      division(
+          EntryBuilder().use("aten::relu", "result", {64, 64}).use("aten::mul", "self", {64, 64}))
+          .action,
+      Action::keep);
 }
 
 TEST(Decide, ActivationsWithoutARuleAreKept) {
