@@ -49,11 +49,8 @@ HWY_INLINE void add_means(const DivisionGeometry& g, const std::byte* means, Div
       const std::int64_t bh = g.covering(1, h);
       if (h == g.cover_begin(1, bh)) {
         const std::byte* bits = means + 2 * (bd * g.blocks[1] + bh) * g.blocks[2];
-        for (std::int64_t b = 0; b < g.blocks[2]; ++b) {
-          std::uint16_t mean;
-          std::memcpy(&mean, bits + 2 * b, 2);
-          block_values[b] = float_of_bf16(mean) + lo;
-        }
+        to_floats(ElementType::bfloat16, bits, g.blocks[2], block_values);
+        for (std::int64_t b = 0; b < g.blocks[2]; ++b) block_values[b] += lo;
         spread_means(g, block_values, row);
       }
       // A vector may reach into the next row, which is written after, but not past the plane.

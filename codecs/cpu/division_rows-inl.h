@@ -7,6 +7,7 @@
 #define CINCH_CODECS_CPU_DIVISION_ROWS_INL_H_
 #endif
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -34,11 +35,17 @@ HWY_INLINE void spread_means(const DivisionGeometry& g, const float* HWY_RESTRIC
                              float* HWY_RESTRICT row) {
   const hn::ScalableTag<float> df;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+  // What is stored past a block's end, the next block overwrites.
+  if (g.edge_ceil && g.block[2] <= lanes) {
+    for (std::int64_t b = 0; b < g.blocks[2]; ++b) {
+      hn::StoreU(hn::Set(df, means[b]), df, row + b * g.block[2]);
+    }
+    return;
+  }
   std::int64_t w = 0;
   for (std::int64_t b = 0; b < g.blocks[2]; ++b) {
     const auto mean = hn::Set(df, means[b]);
     const std::int64_t end = g.cover_begin(2, b + 1);
-    // What is stored past the end, the next block overwrites.
     for (; w < end; w += lanes) hn::StoreU(mean, df, row + w);
     w = end;
   }

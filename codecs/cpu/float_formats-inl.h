@@ -79,7 +79,11 @@ HWY_INLINE void to_floats(ElementType type, const void* source, std::int64_t n,
     const auto bits = hn::PromoteTo(du, hn::LoadU(d16, halves + i));
     hn::StoreU(is_bf16 ? lanes_of_bf16(df, bits) : lanes_of_f16(df, bits), df, floats + i);
   }
-  for (; i < n; ++i) floats[i] = is_bf16 ? float_of_bf16(halves[i]) : float_of_f16(halves[i]);
+  for (; i < n; ++i) {
+    std::uint16_t half;  // block means may lie at odd addresses
+    std::memcpy(&half, halves + i, sizeof half);
+    floats[i] = is_bf16 ? float_of_bf16(half) : float_of_f16(half);
+  }
 }
 
 /// n floats to the nearest elements of `type` at `target`.

@@ -11,24 +11,47 @@ namespace {
 
 enum class Way { gather, scatter };
 
+/// One row of `width` elements of each of `count` planes, `plane_size` apart in `logical`.
+template <Way way, typename T>
+void copy_rows(const PlaneLayout& layout, T* memory, std::int64_t width, std::int64_t count,
+               T* logical, std::int64_t plane_size) noexcept {
+  // Elements of a stretch share cache lines on the side that is read, and lie together on the
+  // side that is written.
+  constexpr std::int64_t kStretch = 16;
+  for (std::int64_t begin = 0; begin < width; begin += kStretch) {
+    const std::int64_t end = std::min(width, begin + kStretch);
+    if constexpr (way == Way::gather) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        for (std::int64_t w = begin; w < end; ++w) {
+          logical[i * plane_size + w] = memory[w * layout.stride[2] + i * layout.inner_stride];
+        }
+      }
+    } else {
+      for (std::int64_t w = begin; w < end; ++w) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          memory[w * layout.stride[2] + i * layout.inner_stride] = logical[i * plane_size + w];
+        }
+      }
+    }
+  }
+}
+
 /// Planes [0, count) of one outer index, of which `memory` and `logical` are the first elements.
 template <Way way, typename T>
 void copy_run(const PlaneLayout& layout, T* memory, std::int64_t count, T* logical) noexcept {
   const std::int64_t plane_size = layout.plane_size();
   const auto& [depth, height, width] = layout.extent;
+  const bool one_row = layout.stride[1] == width * layout.stride[2];
   for (std::int64_t d = 0; d < depth; ++d) {
+    T* const slice = memory + d * layout.stride[0];
+    T* const to = logical + d * height * width;
+    if (one_row) {
+      copy_rows<way>(layout, slice, height * width, count, to, plane_size);
+      continue;
+    }
     for (std::int64_t h = 0; h < height; ++h) {
-      T* m = memory + d * layout.stride[0] + h * layout.stride[1];
-      T* l = logical + (d * height + h) * width;
-      for (std::int64_t w = 0; w < width; ++w, m += layout.stride[2], ++l) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          if constexpr (way == Way::gather) {
-            l[i * plane_size] = m[i * layout.inner_stride];
-          } else {
-            m[i * layout.inner_stride] = l[i * plane_size];
-          }
-        }
-      }
+      copy_rows<way>(layout, slice + h * layout.stride[1], width, count, to + h * width,
+                     plane_size);
     }
   }
 }

@@ -113,7 +113,7 @@ constexpr std::array kFloats = {ElementType::float32, ElementType::bfloat16, Ele
 TEST(Engines, DivisionWritesTheReferencesBytes) {
   for_each_target([](const std::string& target) {
     Random random(7);
-    for (int round = 0; round < 400 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < 200 && !testing::Test::HasFailure(); ++round) {
       CodecSpec spec{.name = "division",
                      .bits = static_cast<int>(draw(random, 1, 8)),
                      .block = static_cast<int>(draw(random, 1, 20)),
@@ -132,7 +132,7 @@ TEST(Engines, DivisionWritesTheReferencesBytes) {
 TEST(Engines, MasksWriteTheReferencesBytes) {
   for_each_target([](const std::string& target) {
     Random random(8);
-    for (int round = 0; round < 300 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < 120 && !testing::Test::HasFailure(); ++round) {
       Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
       const Bytes floats = make_source(what, random_values(random, what.layout, false));
       SCOPED_TRACE(target + " " + describe(what, {.name = "sign"}));
@@ -159,7 +159,7 @@ TEST(Engines, MasksWriteTheReferencesBytes) {
 TEST(Engines, WindowIndicesWriteTheReferencesBytes) {
   for_each_target([](const std::string& target) {
     Random random(9);
-    for (int round = 0; round < 200 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < 80 && !testing::Test::HasFailure(); ++round) {
       Description what{.type = ElementType::int64, .layout = random_layout(random)};
       const std::array<std::int64_t, 3> stride = {draw(random, 1, 3), draw(random, 1, 3),
                                                   draw(random, 1, 3)};
