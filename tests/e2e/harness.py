@@ -48,26 +48,28 @@ def preload_environment(folder: pathlib.Path, policy: str | dict) -> dict[str, s
     return {
         "LD_PRELOAD": str(PRELOAD),
         "CINCH_POLICY": policy,
-        "CINCH_REPORT": str(folder / "report.json"),
+        "CINCH_REPORT": str(folder / "report-%p.json"),
         "CINCH_STRICT": "1",
         "E2E_CORE": str(CORE),
     }
 
 
 def run(command: list, env: dict[str, str], timeout: float = 300) -> Run:
-    """Runs `command` to its end, whatever its exit status; reads the report that CINCH_REPORT names."""
-    done = subprocess.run(
+    """Runs `command` to its end, whatever its exit status, and reads the report of that very process."""
+    process = subprocess.Popen(
         [str(word) for word in command],
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=timeout,
     )
-    report = pathlib.Path(env.get("CINCH_REPORT", "/nonexistent"))
-    content = json.loads(report.read_text()) if report.exists() else None
-    return Run(done.returncode, done.stdout, done.stderr, content)
+    try:
+        stdout, stderr = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+    report = pathlib.Path(env.get("CINCH_REPORT", "").replace("%p", str(process.pid)))
+    return Run(process.returncode, stdout, stderr, json.loads(report.read_text()) if report.is_file() else None)
 
 
 def run_python(arguments: list, folder: pathlib.Path, policy: str | dict | None = None) -> Run:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The division preset: what it may approximate, what it may not, and what it reports."""
+
+import pytest
+import torch
+
+import harness
+from workloads import registry
+
+EXACT = [
+    "sign_and_mask_operators",
+    "pooling_operators",
+    "first_step_of_a_convolutional_net",
+    "first_step_of_a_transformer",
+]
+APPROXIMATE = ["gradient_of_a_convolutional_net", "gradient_of_a_transformer"]
+TRAININGS = ["training_of_a_convolutional_net", "training_of_a_transformer"]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return harness.run_pair("approximate", tmp_path_factory.mktemp("division"), "division")
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact(pair, name):
+    pair.check(name)
+
+
+def test_statistics_and_indices_are_exact(pair):
+    pair.check("statistics_and_indices", takes=None)
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_gradient_is_close(pair, name):
+    plain, cinch = (side.outcomes[name].values["gradient"] for side in (pair.plain, pair.cinch))
+    assert torch.nn.functional.cosine_similarity(plain, cinch, dim=0) > 0.9
+    assert not torch.equal(plain, cinch), "nothing was approximated"
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_training_learns(pair, name):
+    plain, cinch = (side.outcomes[name].values["losses"] for side in (pair.plain, pair.cinch))
+    assert cinch[0] == plain[0]
+    assert cinch[-1] < 0.7 * cinch[0]
+
+
+@pytest.mark.parametrize("name", registry.load("approximate"))
+def test_nothing_stays(pair, name):
+    assert pair.cinch.outcomes[name].stash_bytes == 0
+
+
+def test_silent(pair):
+    pair.check_silence()
+
+
+PROGRAM = """
+import torch
+from workloads.models import ConvNet, cross_entropy
+torch.manual_seed(0)
+model, x = ConvNet(), torch.randn(16, 3, 64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for _ in range(4):
+    optimizer.zero_grad()
+    cross_entropy()(model(x)).backward()
+    optimizer.step()
+"""
+
+
+def test_report(tmp_path):
+    """Every promised field is there, and the numbers agree with each other and with the program."""
+    report = harness.run_python(["-c", PROGRAM], tmp_path, "division").report
+    assert report["version"] == 1
+    assert report["active"] is True and report["inactive_reason"] == ""
+    assert report["policy"] == "division"
+    assert report["torch_version"].startswith(torch.__version__.split("+")[0].rsplit(".", 1)[0])
+    assert report["steps"] == 4
+    assert report["stash_bytes_at_exit"] == 0
+    assert report["raw_bytes_at_peak"] > report["stored_bytes_at_peak"] > 0
+    assert report["ratio"] == pytest.approx(report["raw_bytes_at_peak"] / report["stored_bytes_at_peak"], rel=1e-3)
+    assert report["peak_rss_bytes"] > report["rss_bytes_at_start"] > 0
+    assert report["seconds_in_cinch"] > 0
+    reasons = report["passed_through"]
+    assert reasons == sorted(reasons, key=lambda entry: -entry["bytes"])
+    assert all(entry["reason"] and entry["count"] > 0 for entry in reasons)
+    for op in report["ops"]:
+        assert op.keys() >= {"op", "operand", "count", "raw_bytes", "stored_bytes", "codec"}
+    # ConvNet saves 1.5 MiB and more a batch-norm input: a plane of 64 x 64 takes 2.26 bits of 32.
+    norms = [op for op in report["ops"] if "batch_norm" in op["op"] and op["codec"] == "division"]
+    assert norms and all(op["raw_bytes"] / op["stored_bytes"] > 10 for op in norms)
+    # The stem's ReLU output is read by max-pool only, which does not look at it.
+    assert {"division", "sign"} <= {op["codec"] for op in report["ops"]}
