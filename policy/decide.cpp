@@ -21,8 +21,8 @@ using codecs::ElementType;
 using codecs::PlaneLayout;
 using Level = Need::Level;
 
-constexpr std::int64_t kFlatRow = 256;    // papers.md §1, trap 8
-constexpr std::int64_t kExactRow = 4096;  // codecs without statistics: any row will do
+constexpr std::int64_t flat_row_length = 256;    // papers.md §1, trap 8
+constexpr std::int64_t exact_row_length = 4096;  // codecs without statistics: any row will do
 
 struct KnownUse {
   const Use* use;
@@ -128,10 +128,10 @@ class Entry {
     spec.with_sign = sign;
     PlaneLayout layout = approximate_layout(*best);
     if (division_bits_per_element(spec, layout) > std::max(8, spec.bits + 2 + (sign ? 1 : 0))) {
-      const std::int64_t row = flat_row(elements_, kFlatRow);
+      const std::int64_t row = flat_row(elements_, flat_row_length);
       layout = PlaneLayout::rows(elements_, row);
       spec.bits = std::max(spec.bits, 4);
-      spec.block = static_cast<int>(row <= kExactRow ? row : kFlatRow);
+      spec.block = static_cast<int>(row <= exact_row_length ? row : flat_row_length);
     }
     return encode({{std::move(spec), {type_, layout, {1, 1, 1}}}}, best->need.reason);
   }
@@ -149,7 +149,7 @@ class Entry {
       if (u.need.level == Level::approximate) row = std::gcd(row, row_length(u.use->geometry));
     }
     const bool usable = row >= shortest_row || row == elements_;
-    if (!usable || elements_ % row != 0) row = flat_row(elements_, kFlatRow);
+    if (!usable || elements_ % row != 0) row = flat_row(elements_, flat_row_length);
     return PlaneLayout::rows(elements_, row);
   }
 
@@ -178,7 +178,7 @@ class Entry {
   }
 
   static Description flat(ElementType type, std::int64_t count) {
-    return {type, PlaneLayout::rows(count, flat_row(count, kExactRow)), {1, 1, 1}};
+    return {type, PlaneLayout::rows(count, flat_row(count, exact_row_length)), {1, 1, 1}};
   }
 
   static Decision encode(std::vector<Decision::Candidate> candidates, std::string_view reason) {

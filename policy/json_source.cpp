@@ -62,7 +62,7 @@ class Recorder {
       case Json::parse_event_t::object_start:
       case Json::parse_event_t::array_start:
         open_.push_back(
-            {begin_value(start), event == Json::parse_event_t::array_start ? 0 : kNoIndex, {}});
+            {begin_value(start), event == Json::parse_event_t::array_start ? 0 : no_index, {}});
         break;
       case Json::parse_event_t::object_end:
       case Json::parse_event_t::array_end:
@@ -76,10 +76,10 @@ class Recorder {
   std::optional<JsonError> duplicate;
 
  private:
-  static constexpr std::int64_t kNoIndex = -1;
+  static constexpr std::int64_t no_index = -1;
   struct Container {
     std::string pointer;
-    std::int64_t next_index;  ///< kNoIndex in objects
+    std::int64_t next_index;  ///< no_index in objects
     std::string key;          ///< the key whose value comes next, in objects
   };
 
@@ -97,7 +97,7 @@ class Recorder {
     std::string pointer;
     if (!open_.empty()) {
       Container& parent = open_.back();
-      pointer = pointer_append(parent.pointer, parent.next_index == kNoIndex
+      pointer = pointer_append(parent.pointer, parent.next_index == no_index
                                                    ? parent.key
                                                    : std::to_string(parent.next_index++));
     }

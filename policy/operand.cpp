@@ -4,6 +4,7 @@
 #include "policy/operand.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "policy/match.h"
 
@@ -12,13 +13,13 @@ namespace {
 
 using codecs::Reads;
 
-constexpr OperandFact kRows{Reads::values, OperandKind::activation, false, 0};
-constexpr OperandFact kSpatial{Reads::values, OperandKind::activation, true, 0};
-constexpr OperandFact kExact{Reads::values, OperandKind::exact, false, 0};
-constexpr OperandFact kSign{Reads::sign, OperandKind::activation, false, 0};
-constexpr OperandFact kUnread{Reads::nothing, OperandKind::activation, false, 0};
-constexpr OperandFact kWindow2d{Reads::values, OperandKind::window_index, true, 2};
-constexpr OperandFact kWindow3d{Reads::values, OperandKind::window_index, true, 3};
+constexpr OperandFact rows{Reads::values, OperandKind::activation, false, 0};
+constexpr OperandFact spatial{Reads::values, OperandKind::activation, true, 0};
+constexpr OperandFact exact{Reads::values, OperandKind::exact, false, 0};
+constexpr OperandFact sign{Reads::sign, OperandKind::activation, false, 0};
+constexpr OperandFact unread{Reads::nothing, OperandKind::activation, false, 0};
+constexpr OperandFact window_2d{Reads::values, OperandKind::window_index, true, 2};
+constexpr OperandFact window_3d{Reads::values, OperandKind::window_index, true, 3};
 
 struct Row {
   std::string_view op;
@@ -28,129 +29,131 @@ struct Row {
 
 // Sorted by op. Outputs carry the names that the op's schema gives them where it does, besides
 // their positions.
-constexpr Row kFacts[] = {
-    {"aten::_adaptive_avg_pool2d", "self", kUnread},
-    {"aten::_adaptive_avg_pool3d", "self", kUnread},
-    {"aten::_batch_norm_no_update", "input", kSpatial},
-    {"aten::_batch_norm_no_update", "*", kExact},
-    {"aten::_batch_norm_with_update", "input", kSpatial},
-    {"aten::_batch_norm_with_update", "*", kExact},
-    {"aten::_cudnn_attention_forward", "key", kRows},
-    {"aten::_cudnn_attention_forward", "output", kRows},
-    {"aten::_cudnn_attention_forward", "query", kRows},
-    {"aten::_cudnn_attention_forward", "result0", kRows},
-    {"aten::_cudnn_attention_forward", "value", kRows},
-    {"aten::_cudnn_attention_forward", "*", kExact},
-    {"aten::_efficient_attention_forward", "key", kRows},
-    {"aten::_efficient_attention_forward", "output", kRows},
-    {"aten::_efficient_attention_forward", "query", kRows},
-    {"aten::_efficient_attention_forward", "result0", kRows},
-    {"aten::_efficient_attention_forward", "value", kRows},
-    {"aten::_efficient_attention_forward", "*", kExact},
-    {"aten::_flash_attention_forward", "key", kRows},
-    {"aten::_flash_attention_forward", "output", kRows},
-    {"aten::_flash_attention_forward", "query", kRows},
-    {"aten::_flash_attention_forward", "result0", kRows},
-    {"aten::_flash_attention_forward", "value", kRows},
-    {"aten::_flash_attention_forward", "*", kExact},
-    {"aten::_fused_rms_norm", "input", kRows},
-    {"aten::_fused_rms_norm", "*", kExact},
-    {"aten::_log_softmax", "*", kExact},
-    {"aten::_masked_softmax", "*", kExact},
-    {"aten::_native_batch_norm_legit", "input", kSpatial},
-    {"aten::_native_batch_norm_legit", "*", kExact},
-    {"aten::_native_batch_norm_legit_no_training", "input", kSpatial},
-    {"aten::_native_batch_norm_legit_no_training", "*", kExact},
-    {"aten::_prelu_kernel", "self", kRows},
-    {"aten::_prelu_kernel", "*", kExact},
-    {"aten::_safe_softmax", "*", kExact},
-    {"aten::_scaled_dot_product_cudnn_attention", "key", kRows},
-    {"aten::_scaled_dot_product_cudnn_attention", "output", kRows},
-    {"aten::_scaled_dot_product_cudnn_attention", "query", kRows},
-    {"aten::_scaled_dot_product_cudnn_attention", "result0", kRows},
-    {"aten::_scaled_dot_product_cudnn_attention", "value", kRows},
-    {"aten::_scaled_dot_product_cudnn_attention", "*", kExact},
-    {"aten::_scaled_dot_product_efficient_attention", "key", kRows},
-    {"aten::_scaled_dot_product_efficient_attention", "output", kRows},
-    {"aten::_scaled_dot_product_efficient_attention", "query", kRows},
-    {"aten::_scaled_dot_product_efficient_attention", "result0", kRows},
-    {"aten::_scaled_dot_product_efficient_attention", "value", kRows},
-    {"aten::_scaled_dot_product_efficient_attention", "*", kExact},
-    {"aten::_scaled_dot_product_flash_attention", "key", kRows},
-    {"aten::_scaled_dot_product_flash_attention", "output", kRows},
-    {"aten::_scaled_dot_product_flash_attention", "query", kRows},
-    {"aten::_scaled_dot_product_flash_attention", "result0", kRows},
-    {"aten::_scaled_dot_product_flash_attention", "value", kRows},
-    {"aten::_scaled_dot_product_flash_attention", "*", kExact},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "key", kRows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "output", kRows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "query", kRows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "result0", kRows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "value", kRows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "*", kExact},
-    {"aten::_softmax", "*", kExact},
-    {"aten::adaptive_max_pool2d", "result1", kWindow2d},
-    {"aten::adaptive_max_pool2d", "self", kUnread},
-    {"aten::adaptive_max_pool3d", "result1", kWindow3d},
-    {"aten::adaptive_max_pool3d", "self", kUnread},
+constexpr Row facts[] = {
+    {"aten::_adaptive_avg_pool2d", "self", unread},
+    {"aten::_adaptive_avg_pool3d", "self", unread},
+    {"aten::_batch_norm_no_update", "input", spatial},
+    {"aten::_batch_norm_no_update", "*", exact},
+    {"aten::_batch_norm_with_update", "input", spatial},
+    {"aten::_batch_norm_with_update", "*", exact},
+    {"aten::_cudnn_attention_forward", "key", rows},
+    {"aten::_cudnn_attention_forward", "output", rows},
+    {"aten::_cudnn_attention_forward", "query", rows},
+    {"aten::_cudnn_attention_forward", "result0", rows},
+    {"aten::_cudnn_attention_forward", "value", rows},
+    {"aten::_cudnn_attention_forward", "*", exact},
+    {"aten::_efficient_attention_forward", "key", rows},
+    {"aten::_efficient_attention_forward", "output", rows},
+    {"aten::_efficient_attention_forward", "query", rows},
+    {"aten::_efficient_attention_forward", "result0", rows},
+    {"aten::_efficient_attention_forward", "value", rows},
+    {"aten::_efficient_attention_forward", "*", exact},
+    {"aten::_flash_attention_forward", "key", rows},
+    {"aten::_flash_attention_forward", "output", rows},
+    {"aten::_flash_attention_forward", "query", rows},
+    {"aten::_flash_attention_forward", "result0", rows},
+    {"aten::_flash_attention_forward", "value", rows},
+    {"aten::_flash_attention_forward", "*", exact},
+    {"aten::_fused_rms_norm", "input", rows},
+    {"aten::_fused_rms_norm", "*", exact},
+    {"aten::_log_softmax", "*", exact},
+    {"aten::_masked_softmax", "*", exact},
+    {"aten::_native_batch_norm_legit", "input", spatial},
+    {"aten::_native_batch_norm_legit", "*", exact},
+    {"aten::_native_batch_norm_legit_no_training", "input", spatial},
+    {"aten::_native_batch_norm_legit_no_training", "*", exact},
+    {"aten::_prelu_kernel", "self", rows},
+    {"aten::_prelu_kernel", "*", exact},
+    {"aten::_safe_softmax", "*", exact},
+    {"aten::_scaled_dot_product_cudnn_attention", "key", rows},
+    {"aten::_scaled_dot_product_cudnn_attention", "output", rows},
+    {"aten::_scaled_dot_product_cudnn_attention", "query", rows},
+    {"aten::_scaled_dot_product_cudnn_attention", "result0", rows},
+    {"aten::_scaled_dot_product_cudnn_attention", "value", rows},
+    {"aten::_scaled_dot_product_cudnn_attention", "*", exact},
+    {"aten::_scaled_dot_product_efficient_attention", "key", rows},
+    {"aten::_scaled_dot_product_efficient_attention", "output", rows},
+    {"aten::_scaled_dot_product_efficient_attention", "query", rows},
+    {"aten::_scaled_dot_product_efficient_attention", "result0", rows},
+    {"aten::_scaled_dot_product_efficient_attention", "value", rows},
+    {"aten::_scaled_dot_product_efficient_attention", "*", exact},
+    {"aten::_scaled_dot_product_flash_attention", "key", rows},
+    {"aten::_scaled_dot_product_flash_attention", "output", rows},
+    {"aten::_scaled_dot_product_flash_attention", "query", rows},
+    {"aten::_scaled_dot_product_flash_attention", "result0", rows},
+    {"aten::_scaled_dot_product_flash_attention", "value", rows},
+    {"aten::_scaled_dot_product_flash_attention", "*", exact},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", "key", rows},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", "output", rows},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", "query", rows},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", "result0", rows},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", "value", rows},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", "*", exact},
+    {"aten::_softmax", "*", exact},
+    {"aten::adaptive_max_pool2d", "result1", window_2d},
+    {"aten::adaptive_max_pool2d", "self", unread},
+    {"aten::adaptive_max_pool3d", "result1", window_3d},
+    {"aten::adaptive_max_pool3d", "self", unread},
     // mat1 and mat2 are the linear layer's input and its transposed weight; the weight is a
     // parameter's view, which the hooks never take.
-    {"aten::addmm", "mat1", kRows},
-    {"aten::addmm", "mat2", kRows},
-    {"aten::avg_pool2d", "self", kUnread},
-    {"aten::avg_pool3d", "self", kUnread},
-    {"aten::baddbmm", "batch1", kRows},
-    {"aten::baddbmm", "batch2", kRows},
-    {"aten::bmm", "mat2", kRows},
-    {"aten::bmm", "self", kRows},
-    {"aten::celu", "result", kRows},
-    {"aten::celu", "self", kRows},
-    {"aten::convolution", "input", kSpatial},
-    {"aten::convolution", "*", kExact},
-    {"aten::convolution_overrideable", "input", kSpatial},
-    {"aten::convolution_overrideable", "*", kExact},
-    {"aten::cudnn_batch_norm", "input", kSpatial},
-    {"aten::cudnn_batch_norm", "*", kExact},
-    {"aten::elu", "result", kRows},
-    {"aten::elu", "self", kRows},
-    {"aten::embedding", "*", kExact},
-    {"aten::gelu", "self", kRows},
-    {"aten::glu", "self", kRows},
-    {"aten::hardswish", "self", kRows},
+    {"aten::addmm", "mat1", rows},
+    {"aten::addmm", "mat2", rows},
+    {"aten::avg_pool2d", "self", unread},
+    {"aten::avg_pool3d", "self", unread},
+    {"aten::baddbmm", "batch1", rows},
+    {"aten::baddbmm", "batch2", rows},
+    {"aten::bmm", "mat2", rows},
+    {"aten::bmm", "self", rows},
+    {"aten::celu", "result", rows},
+    {"aten::celu", "self", rows},
+    {"aten::convolution", "input", spatial},
+    {"aten::convolution", "*", exact},
+    {"aten::convolution_overrideable", "input", spatial},
+    {"aten::convolution_overrideable", "*", exact},
+    {"aten::cudnn_batch_norm", "input", spatial},
+    {"aten::cudnn_batch_norm", "*", exact},
+    {"aten::elu", "result", rows},
+    {"aten::elu", "self", rows},
+    {"aten::embedding", "*", exact},
+    {"aten::gelu", "self", rows},
+    {"aten::glu", "self", rows},
+    {"aten::hardswish", "self", rows},
     // The in-place variant reads its result, whose sign is the input's: PyTorch refuses negative
     // slopes there.
-    {"aten::leaky_relu", "result", kSign},
-    {"aten::leaky_relu", "self", kSign},
-    {"aten::linear", "input", kRows},
-    {"aten::linear", "*", kExact},
-    {"aten::max_pool2d_with_indices", "result1", kWindow2d},
-    {"aten::max_pool2d_with_indices", "self", kUnread},
-    {"aten::max_pool3d_with_indices", "result1", kWindow3d},
-    {"aten::max_pool3d_with_indices", "self", kUnread},
-    {"aten::mish", "self", kRows},
-    {"aten::mm", "mat2", kRows},
-    {"aten::mm", "self", kRows},
-    {"aten::native_batch_norm", "input", kSpatial},
-    {"aten::native_batch_norm", "*", kExact},
-    {"aten::native_group_norm", "input", kSpatial},
-    {"aten::native_group_norm", "*", kExact},
-    {"aten::native_layer_norm", "input", kRows},
-    {"aten::native_layer_norm", "*", kExact},
-    {"aten::nll_loss2d_forward", "*", kExact},
-    {"aten::nll_loss_forward", "*", kExact},
-    {"aten::relu", "result", kSign},
-    {"aten::sigmoid", "result", kRows},
-    {"aten::silu", "self", kRows},
-    {"aten::softplus", "self", kRows},
-    {"aten::tanh", "result", kRows},
+    {"aten::leaky_relu", "result", sign},
+    {"aten::leaky_relu", "self", sign},
+    {"aten::linear", "input", rows},
+    {"aten::linear", "*", exact},
+    {"aten::max_pool2d_with_indices", "result1", window_2d},
+    {"aten::max_pool2d_with_indices", "self", unread},
+    {"aten::max_pool3d_with_indices", "result1", window_3d},
+    {"aten::max_pool3d_with_indices", "self", unread},
+    {"aten::mish", "self", rows},
+    {"aten::mm", "mat2", rows},
+    {"aten::mm", "self", rows},
+    {"aten::native_batch_norm", "input", spatial},
+    {"aten::native_batch_norm", "*", exact},
+    {"aten::native_group_norm", "input", spatial},
+    {"aten::native_group_norm", "*", exact},
+    {"aten::native_layer_norm", "input", rows},
+    {"aten::native_layer_norm", "*", exact},
+    {"aten::nll_loss2d_forward", "*", exact},
+    {"aten::nll_loss_forward", "*", exact},
+    {"aten::relu", "result", sign},
+    {"aten::sigmoid", "result", rows},
+    {"aten::silu", "self", rows},
+    {"aten::softplus", "self", rows},
+    {"aten::tanh", "result", rows},
 };
-static_assert(std::ranges::is_sorted(kFacts, {}, &Row::op));
+static_assert(std::ranges::is_sorted(facts, {}, &Row::op));
 
 }  // namespace
 
 OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept {
-  for (const Row& row : std::ranges::equal_range(kFacts, functional_name(op), {}, &Row::op)) {
-    if (row.operand == operand || row.operand == "*") return row.fact;
+  const std::string_view name = functional_name(op);
+  for (const Row* row = std::ranges::lower_bound(facts, name, {}, &Row::op);
+       row != std::end(facts) && row->op == name; ++row) {
+    if (row->operand == operand || row->operand == "*") return row->fact;
   }
   return {};
 }

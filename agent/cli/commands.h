@@ -7,7 +7,7 @@
 /// The subcommands. Each prints what it has to say and returns the process's exit status.
 namespace cinch::cli {
 
-inline constexpr int kUsageError = 2;  ///< bad policy, bad usage, or an incomplete installation
+inline constexpr int usage_error = 2;  ///< bad policy, bad usage, or an incomplete installation
 
 struct RunOptions {
   std::string policy = "division";  ///< a preset's name, or a path

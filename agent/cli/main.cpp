@@ -12,7 +12,7 @@
 namespace cinch::cli {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* examples = R"(Examples:
   cinch doctor                                  does Cinch work with my Python?
   cinch run -- python train.py                  train in a fraction of the memory
   cinch run --policy lossless -- python a.py    approximate nothing
@@ -82,7 +82,7 @@ int main(std::vector<std::string> arguments) {
   CLI::App app("cinch: train PyTorch programs, unmodified, in a fraction of the memory", "cinch");
   app.set_version_flag("--version", "cinch " CINCH_VERSION);
   app.require_subcommand(1);
-  app.footer(kExamples);
+  app.footer(examples);
   add_run(app, options, status);
   std::string policy;
   add_policy(app, policy, status);
@@ -101,7 +101,7 @@ int main(std::vector<std::string> arguments) {
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
+    return app.exit(error) == 0 ? 0 : usage_error;
   }
   return status;
 }
@@ -114,6 +114,6 @@ int main(int count, char** arguments) {
     return cinch::cli::main({arguments + 1, arguments + count});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cinch: %s\n", error.what());
-    return cinch::cli::kUsageError;
+    return cinch::cli::usage_error;
   }
 }

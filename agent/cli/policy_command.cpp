@@ -71,7 +71,7 @@ int check_policy(const std::string& file) {
   const auto loaded = policy::load_settings(file);
   if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
     std::fprintf(stderr, "cinch: %s\n", error->to_string().c_str());
-    return kUsageError;
+    return usage_error;
   }
   std::printf("%s: OK\n", file.c_str());
   print(std::get<Settings>(loaded));
@@ -98,7 +98,7 @@ int show_policy(const std::string& name) {
   std::fprintf(stderr, "cinch: %s\n",
                error != nullptr ? error->to_string().c_str()
                                 : (name + ": found a file, expected a preset's name").c_str());
-  return kUsageError;
+  return usage_error;
 }
 
 }  // namespace cinch::cli

@@ -9,11 +9,11 @@ namespace {
 
 using telemetry::Report;
 
-constexpr std::size_t kEverything = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t kSummaryOps = 6;
-constexpr std::size_t kSummaryReasons = 4;
+constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t summary_ops = 6;
+constexpr std::size_t summary_reasons = 4;
 /// Below this ratio, what was not compressed is the news.
-constexpr double kLowRatio = 2;
+constexpr double low_ratio = 2;
 
 std::string headline(const Report& r) {
   const std::string raw = human_bytes(r.raw_bytes_at_peak);
@@ -43,16 +43,27 @@ std::string passed_through(const Report& r, std::size_t most) {
   return text;
 }
 
-std::string ops(const Report& r, std::size_t most, bool seconds) {
+/// An operator's name that leaves room for numbers in a terminal; the full report has it whole.
+std::string short_name(std::string name) {
+  constexpr std::size_t longest = 32;
+  if (name.starts_with("aten::")) name.erase(0, 6);
+  if (name.size() > longest) name = name.substr(0, longest - 3) + "...";
+  return name;
+}
+
+std::string ops(const Report& r, bool full) {
+  const std::size_t most = full ? everything : summary_ops;
   auto items = r.ops;
   std::ranges::stable_sort(items, std::ranges::greater{}, &Report::Op::raw_bytes);
   std::vector<std::string> header{"operator", "operand", "codec", ">count",
                                   ">raw",     ">stored", ">ratio"};
-  if (seconds) header.insert(header.end(), {">encode", ">decode"});
+  if (full) header.insert(header.end(), {">encode", ">decode"});
   Table table(header);
   for (std::size_t i = 0; i < std::min(most, items.size()); ++i) {
     const Report::Op& op = items[i];
-    std::vector<std::string> row{op.op.empty() ? "(unknown)" : op.op,
+    std::vector<std::string> row{op.op.empty() ? "(unknown)"
+                                 : full        ? op.op
+                                               : short_name(op.op),
                                  op.operand,
                                  op.codec,
                                  std::to_string(op.count),
@@ -62,7 +73,7 @@ std::string ops(const Report& r, std::size_t most, bool seconds) {
                                      ? "-"
                                      : human_ratio(static_cast<double>(op.raw_bytes) /
                                                    static_cast<double>(op.stored_bytes))};
-    if (seconds) {
+    if (full) {
       row.push_back(human_seconds(op.encode_seconds));
       row.push_back(human_seconds(op.decode_seconds));
     }
@@ -82,16 +93,15 @@ std::string body(const Report& r, const Style& style, bool full) {
             " more were saved for backward, but the program itself holds them\n";
   }
   std::string passed;
-  const bool low = r.ratio < kLowRatio;
+  const bool low = r.ratio < low_ratio;
   if (!r.passed_through.empty()) {
     passed = (low ? style.bad("NOT COMPRESSED, and why (sums over the run):")
                   : std::string("not compressed, and why (sums over the run):")) +
-             '\n' + passed_through(r, full ? kEverything : kSummaryReasons);
+             '\n' + passed_through(r, full ? everything : summary_reasons);
   }
   if (low) text += passed;
   if (!r.ops.empty()) {
-    text +=
-        "what was saved (sums over the run):\n" + ops(r, full ? kEverything : kSummaryOps, full);
+    text += "what was saved (sums over the run):\n" + ops(r, full);
   }
   if (!low) text += passed;
   if (r.stash_bytes_at_exit > 0) {

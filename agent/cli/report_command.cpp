@@ -25,7 +25,7 @@ int show_report(const std::string& file) {
     error = failure.what();
   }
   std::fprintf(stderr, "cinch: %s\n", error.c_str());
-  return kUsageError;
+  return usage_error;
 }
 
 }  // namespace cinch::cli

@@ -89,18 +89,18 @@ void report_end(const RunOptions& options, const ChildResult& child, const fs::p
 int run(const RunOptions& options) {
   if (options.command.empty()) {
     say("found no program to run, expected: cinch run [options] -- PROGRAM [arguments]");
-    return kUsageError;
+    return usage_error;
   }
   const auto loaded = policy::load_settings(options.policy);
   if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
     say(error->to_string());
-    return kUsageError;
+    return usage_error;
   }
   const Libraries libraries = find_libraries();
   for (const std::string& problem : {libraries.problem, report_problem(options.report)}) {
     if (problem.empty()) continue;
     say(problem);
-    return kUsageError;
+    return usage_error;
   }
   const TemporaryDirectory directory;
   Command command{options.command, {}, ""};

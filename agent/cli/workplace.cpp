@@ -19,7 +19,7 @@ Libraries find_libraries() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   const fs::path directory = (self.parent_path().parent_path() / "lib").lexically_normal();
-  const Libraries found{directory / "libcinch.so", ""};
+  Libraries found{directory / "libcinch.so", ""};
   for (const char* name : {"libcinch.so", "libcinch_torch.so"}) {
     if (!fs::exists(directory / name, error)) {
       return {found.preload, std::string(name) + " is missing from " + directory.string() +

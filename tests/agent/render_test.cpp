@@ -11,7 +11,7 @@ namespace {
 
 using telemetry::Report;
 
-constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t mib = 1 << 20;
 
 Report good_run() {
   Report r;
@@ -21,15 +21,15 @@ Report good_run() {
   r.command = "python train.py";
   r.torch_version = "2.11.0";
   r.steps = 60;
-  r.raw_bytes_at_peak = 412 * kMiB;
-  r.stored_bytes_at_peak = 36 * kMiB;
+  r.raw_bytes_at_peak = 412 * mib;
+  r.stored_bytes_at_peak = 36 * mib;
   r.ratio = 412.0 / 36;
-  r.peak_rss_bytes = 861 * kMiB;
+  r.peak_rss_bytes = 861 * mib;
   r.seconds_in_cinch = 3.14;
-  r.passed_through = {{"has to be exact", 2 * kMiB, 120}, {"a rule keeps it", 5 * kMiB, 60}};
-  r.ops = {{"aten::relu", "result", "sign", 60, 640 * kMiB, 20 * kMiB, 0.5, 0.25},
-           {"aten::convolution", "input", "division", 120, 2000 * kMiB, 180 * kMiB, 1, 0.5},
-           {"aten::max_pool2d_with_indices", "self", "nothing", 60, 100 * kMiB, 0, 0, 0}};
+  r.passed_through = {{"has to be exact", 2 * mib, 120}, {"a rule keeps it", 5 * mib, 60}};
+  r.ops = {{"aten::relu", "result", "sign", 60, 640 * mib, 20 * mib, 0.5, 0.25},
+           {"aten::convolution", "input", "division", 120, 2000 * mib, 180 * mib, 1, 0.5},
+           {"aten::max_pool2d_with_indices", "self", "nothing", 60, 100 * mib, 0, 0, 0}};
   return r;
 }
 
@@ -39,10 +39,10 @@ TEST(RenderSummary, OfAGoodRun) {
       R"(cinch: 11.4x less activation memory: 412.0 MiB kept as 36.0 MiB at the peak (policy division)
 cinch: peak RSS 861.0 MiB, 60 optimizer steps, 3.1 s in Cinch
 cinch: what was saved (sums over the run):
-cinch:   operator                       operand  codec     count        raw     stored  ratio
-cinch:   aten::convolution              input    division    120    2.0 GiB  180.0 MiB  11.1x
-cinch:   aten::relu                     result   sign         60  640.0 MiB   20.0 MiB  32.0x
-cinch:   aten::max_pool2d_with_indices  self     nothing      60  100.0 MiB        0 B      -
+cinch:   operator                 operand  codec     count        raw     stored  ratio
+cinch:   convolution              input    division    120    2.0 GiB  180.0 MiB  11.1x
+cinch:   relu                     result   sign         60  640.0 MiB   20.0 MiB  32.0x
+cinch:   max_pool2d_with_indices  self     nothing      60  100.0 MiB        0 B      -
 cinch: not compressed, and why (sums over the run):
 cinch:   reason             bytes  count
 cinch:   a rule keeps it  5.0 MiB     60
@@ -71,6 +71,16 @@ TEST(RenderSummary, IsShort) {
   EXPECT_THAT(text, testing::HasSubstr("cinch:   and 18 more reasons\n"));
 }
 
+TEST(RenderSummary, ShortensNames) {
+  Report r = good_run();
+  r.ops[0].op = "aten::_scaled_dot_product_flash_attention_for_cpu";
+  r.ops[1].op = "";
+  const std::string text = render_summary(r, Style{});
+  EXPECT_THAT(text, testing::HasSubstr("  _scaled_dot_product_flash_att...  result"));
+  EXPECT_THAT(text, testing::HasSubstr("  (unknown)  "));
+  EXPECT_THAT(render_report(r, Style{}), testing::HasSubstr(r.ops[0].op));
+}
+
 TEST(RenderSummary, OfAnInactiveProcess) {
   Report r;
   r.inactive_reason = "torch 2.12.0 is not 2.11";
@@ -83,15 +93,15 @@ TEST(RenderSummary, OfEmptyRuns) {
   r.policy = "lossless";
   EXPECT_THAT(render_summary(r, Style{}),
               testing::StartsWith("cinch: no activation memory was taken (policy lossless)\n"));
-  r.raw_bytes_at_peak = kMiB;
+  r.raw_bytes_at_peak = mib;
   EXPECT_THAT(render_summary(r, Style{}),
               testing::StartsWith("cinch: no activation memory left: 1.0 MiB needed no byte"));
 }
 
 TEST(RenderSummary, MentionsWhatOthersHold) {
   Report r = good_run();
-  r.held_elsewhere_bytes_at_peak = 3 * kMiB;
-  r.stash_bytes_at_exit = kMiB;
+  r.held_elsewhere_bytes_at_peak = 3 * mib;
+  r.stash_bytes_at_exit = mib;
   const std::string text = render_summary(r, Style{});
   EXPECT_THAT(text, testing::HasSubstr("cinch: 3.0 MiB more were saved for backward, but the "
                                        "program itself holds them\n"));
