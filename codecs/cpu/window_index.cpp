@@ -2,7 +2,7 @@
 #include "codecs/window_index.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "codecs/cpu/window_index.cc"
+#define HWY_TARGET_INCLUDE "codecs/cpu/window_index.cpp"
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off

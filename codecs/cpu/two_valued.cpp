@@ -2,7 +2,7 @@
 #include "codecs/two_valued.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "codecs/cpu/two_valued.cc"
+#define HWY_TARGET_INCLUDE "codecs/cpu/two_valued.cpp"
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "codecs/cpu/division.cc"
+#define HWY_TARGET_INCLUDE "codecs/cpu/division.cpp"
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off

@@ -2,7 +2,7 @@
 #include "codecs/sign.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "codecs/cpu/sign.cc"
+#define HWY_TARGET_INCLUDE "codecs/cpu/sign.cpp"
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off
