@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -54,7 +55,7 @@ def preload_environment(folder: pathlib.Path, policy: str | dict) -> dict[str, s
     }
 
 
-def run(command: list, env: dict[str, str], timeout: float = 300) -> Run:
+def run(command: list, env: dict[str, str], timeout: float = 240) -> Run:
     """Runs `command` to its end, whatever its exit status, and reads the report of that very process."""
     process = subprocess.Popen(
         [str(word) for word in command],
@@ -63,11 +64,14 @@ def run(command: list, env: dict[str, str], timeout: float = 300) -> Run:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     try:
         stdout, stderr = process.communicate(timeout=timeout)
-    finally:
-        process.kill()
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # its children would keep the pipes open
+        stdout, stderr = process.communicate()
+        raise AssertionError(f"still running after {timeout} s: {command}\n{stdout}\n{stderr}") from None
     report = pathlib.Path(env.get("CINCH_REPORT", "").replace("%p", str(process.pid)))
     return Run(process.returncode, stdout, stderr, json.loads(report.read_text()) if report.is_file() else None)
 

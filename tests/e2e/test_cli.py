@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command, and what a bare LD_PRELOAD does where there is nothing to do or something is wrong."""
+
+import json
+import os
+import sys
+
+import pytest
+
+import harness
+
+TRAINING = """
+import torch
+from workloads.models import ConvNet, cross_entropy
+torch.manual_seed(0)
+model, x = ConvNet(), torch.randn(8, 3, 64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for _ in range(2):
+    optimizer.zero_grad()
+    loss = cross_entropy()(model(x))
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+"""
+
+WRONG = '{\n  "version": 1,\n  "policy": "division",\n  "division": { "bits": 99 }\n}\n'
+
+
+def cinch(*arguments, env: dict[str, str] | None = None) -> harness.Run:
+    return harness.run([harness.CINCH, *arguments], harness.plain_environment(env))
+
+
+def bare(arguments: list, env: dict[str, str]) -> harness.Run:
+    """LD_PRELOAD without the command, and without strictness."""
+    return harness.run(arguments, harness.plain_environment({"LD_PRELOAD": str(harness.PRELOAD)} | env))
+
+
+@pytest.fixture
+def wrong_policy(tmp_path):
+    file = tmp_path / "wrong.json"
+    file.write_text(WRONG)
+    return file
+
+
+def assert_names_the_mistake(stderr: str, file):
+    """One line: file, line, column, the field's path and what was expected."""
+    lines = stderr.splitlines()
+    assert len(lines) == 1, stderr
+    assert lines[0].startswith("cinch:")
+    assert f"{file}:4:" in lines[0]
+    assert "bits" in lines[0] and "99" in lines[0] and "expected" in lines[0]
+
+
+class TestRun:
+    def test_trains_and_sums_up(self, tmp_path):
+        plain = harness.run([sys.executable, "-c", TRAINING], harness.plain_environment())
+        file = tmp_path / "report.json"
+        done = cinch("run", "--policy", "lossless", "--report", file, "--", sys.executable, "-c", TRAINING)
+        assert (done.status, done.stdout) == (0, plain.stdout)
+        added = harness.new_lines(done.stderr, plain.stderr)
+        assert added and all(line.startswith("cinch:") for line in added)
+        summary = "\n".join(added)
+        for word in ("less activation memory", "peak RSS", "in Cinch", "2 optimizer steps", "not compressed"):
+            assert word.lower() in summary.lower()
+        report = json.loads(file.read_text())
+        assert report["active"] and report["steps"] == 2
+
+    @pytest.mark.parametrize("status", [0, 1, 7, 255])
+    def test_passes_the_exit_status(self, status):
+        assert cinch("run", "--", "/bin/sh", "-c", f"exit {status}").status == status
+
+    def test_passes_a_signal(self):
+        assert cinch("run", "--", "/bin/sh", "-c", "kill -TERM $$").status == 128 + 15
+
+    def test_program_is_missing(self, tmp_path):
+        assert cinch("run", "--", tmp_path / "nothing").status == 127
+
+    def test_says_loudly_that_it_was_not_active(self):
+        done = cinch("run", "--", "/bin/true")
+        assert done.status == 0
+        assert "NOT ACTIVE" in done.stderr
+
+    def test_keeps_an_existing_preload(self):
+        done = cinch("run", "--", "/bin/sh", "-c", "echo $LD_PRELOAD", env={"LD_PRELOAD": "libm.so.6"})
+        assert {str(harness.PRELOAD), "libm.so.6"} == set(done.stdout.strip().replace(":", " ").split())
+
+    def test_disabled_is_silent(self):
+        done = cinch("run", "--disable", "--", sys.executable, "-c", TRAINING)
+        plain = harness.run([sys.executable, "-c", TRAINING], harness.plain_environment())
+        assert (done.status, done.stdout) == (0, plain.stdout)
+        assert harness.new_lines(done.stderr, plain.stderr) == []
+
+    def test_wrong_policy_does_not_start_the_program(self, tmp_path, wrong_policy):
+        started = tmp_path / "started"
+        done = cinch("run", "--policy", wrong_policy, "--", "/bin/touch", started)
+        assert done.status == 2 and not started.exists()
+        assert_names_the_mistake(done.stderr, wrong_policy)
+
+    def test_unknown_preset(self):
+        done = cinch("run", "--policy", "divison", "--", "/bin/true")
+        assert done.status == 2
+        assert "division" in done.stderr
+
+
+class TestBarePreload:
+    def test_inert_without_torch(self):
+        done = bare(["/bin/true"], {})
+        assert (done.status, done.stdout, done.stderr) == (0, "", "")
+
+    def test_nothing_printed_and_no_report_without_torch(self, tmp_path):
+        done = bare([sys.executable, "-c", "print(1)"], {"CINCH_REPORT": str(tmp_path / "r.json")})
+        assert (done.status, done.stdout, done.stderr) == (0, "1\n", "")
+        assert done.report is None
+
+    @pytest.mark.parametrize("policy", ["division", "no such policy"])
+    def test_disabled_is_silent_and_inactive(self, tmp_path, policy):
+        env = {"CINCH_DISABLE": "1", "CINCH_POLICY": policy, "CINCH_REPORT": str(tmp_path / "r.json")}
+        done = bare([sys.executable, "-c", TRAINING], env)
+        plain = harness.run([sys.executable, "-c", TRAINING], harness.plain_environment())
+        assert (done.status, done.stdout) == (0, plain.stdout)
+        assert harness.new_lines(done.stderr, plain.stderr) == []
+        assert done.report is None or not done.report["active"]
+
+    def test_off_computes_the_same(self, tmp_path):
+        done = bare([sys.executable, "-c", TRAINING], {"CINCH_POLICY": "off", "CINCH_REPORT": str(tmp_path / "r.json")})
+        plain = harness.run([sys.executable, "-c", TRAINING], harness.plain_environment())
+        assert (done.status, done.stdout) == (0, plain.stdout)
+        assert harness.new_lines(done.stderr, plain.stderr) == []
+        assert done.report is not None and not done.report["active"] and done.report["inactive_reason"]
+
+    def test_wrong_policy_runs_uncompressed(self, tmp_path, wrong_policy):
+        env = {"CINCH_POLICY": str(wrong_policy), "CINCH_REPORT": str(tmp_path / "r.json")}
+        done = bare([sys.executable, "-c", TRAINING], env)
+        plain = harness.run([sys.executable, "-c", TRAINING], harness.plain_environment())
+        assert (done.status, done.stdout) == (0, plain.stdout)
+        assert_names_the_mistake("\n".join(harness.new_lines(done.stderr, plain.stderr)), wrong_policy)
+        assert done.report is None or not done.report["active"]
+
+    def test_wrong_policy_stops_a_strict_program(self, wrong_policy):
+        done = bare([sys.executable, "-c", TRAINING], {"CINCH_POLICY": str(wrong_policy), "CINCH_STRICT": "1"})
+        assert (done.status, done.stdout) == (2, "")
+        assert_names_the_mistake(done.stderr, wrong_policy)
+
+
+class TestOtherCommands:
+    def test_doctor_finds_all_well(self):
+        done = cinch("doctor", "--python", sys.executable)
+        assert done.status == 0, done.stdout + done.stderr
+        assert "FAILED" not in done.stdout
+
+    def test_doctor_without_torch(self, tmp_path):
+        """A Python whose site-packages are out of reach."""
+        python = tmp_path / "python"
+        python.write_text(f'#!/bin/sh\nexec "{os.path.realpath(sys.executable)}" -I -S "$@"\n')
+        python.chmod(0o755)
+        done = cinch("doctor", "--python", python)
+        assert done.status != 0
+        assert "FAILED" in done.stdout and "torch" in done.stdout
+
+    def test_policies(self, wrong_policy):
+        listed = cinch("policy", "list")
+        assert listed.status == 0
+        for preset in ("division", "lossless", "off"):
+            assert preset in listed.stdout
+            assert cinch("policy", "check", preset).status == 0
+        refused = cinch("policy", "check", wrong_policy)
+        assert refused.status == 2
+        assert_names_the_mistake(refused.stderr, wrong_policy)
+
+    def test_shown_policy_can_be_used(self, tmp_path):
+        file = tmp_path / "mine.json"
+        file.write_text(cinch("policy", "show", "division").stdout)
+        assert cinch("policy", "check", file).status == 0
+
+    def test_report(self, tmp_path):
+        file = tmp_path / "report.json"
+        assert cinch("run", "--report", file, "--", sys.executable, "-c", TRAINING).status == 0
+        shown = cinch("report", file)
+        assert shown.status == 0
+        assert "batch_norm" in shown.stdout and "division" in shown.stdout
+        file.write_text("{")
+        assert cinch("report", file).status == 2
+
+    def test_help_and_version(self):
+        assert cinch("--version").stdout.startswith("cinch ")
+        help_text = cinch("--help").stdout
+        for command in ("run", "doctor", "policy", "report"):
+            assert command in help_text
+        assert cinch("no such command").status == 2
