@@ -26,7 +26,7 @@ option(CINCH_WERROR "Treat warnings as errors" ON)
 add_library(cinch_options INTERFACE)
 add_library(cinch::options ALIAS cinch_options)
 target_include_directories(cinch_options INTERFACE ${PROJECT_SOURCE_DIR})
-# -Wno-restrict: GCC 12 warns wrongly of std::string::replace (GCC bug 105651).
+# -Wno-restrict: GCC 12 warns wrongly of std::string (GCC bug 105651).
 target_compile_options(cinch_options INTERFACE
   -Wall -Wextra -Wno-restrict -ffp-contract=off $<$<BOOL:${CINCH_WERROR}>:-Werror>)
 if(CINCH_SANITIZE)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/explain.h"
 
-#include <regex>
 #include <vector>
 
 #include "policy/json_source.h"
@@ -73,10 +72,8 @@ bool value_fits(const Json& schema, const Json& value) {
   if (schema.contains("minItems") && value.size() < schema.at("minItems")) return false;
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
-    if (text.size() < schema.value("minLength", std::size_t{0})) return false;
-    if (schema.contains("pattern")) {
-      return std::regex_search(text, std::regex(schema.at("pattern").get<std::string>()));
-    }
+    // A string that gets here was refused: where there is a pattern, for its sake.
+    return text.size() >= schema.value("minLength", std::size_t{0}) && !schema.contains("pattern");
   }
   return true;
 }

@@ -22,7 +22,8 @@ const nlohmann::json* subschema_at(const nlohmann::json& schema, const std::stri
 /// Says why `value`, at `pointer`, does not satisfy `subschema` by itself (its members aside).
 /// The message is empty when it does.
 ///
-/// Knows the keywords that our schema uses; that the schema holds is valijson's to say.
+/// Knows the keywords that our schema uses.
+/// @pre valijson refused the document for the sake of `value`
 Explanation explain(const nlohmann::json& subschema, const nlohmann::json& value,
                     const std::string& pointer);
 

@@ -2,10 +2,10 @@
 #include "hooks/torch/candidate.h"
 
 #include <ATen/SavedTensorHooks.h>
-#include <c10/core/Allocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 
+#include "hooks/torch/host_allocator.h"
 #include "hooks/torch/parameter.h"
 
 namespace cinch::hooks {
@@ -37,11 +37,10 @@ bool user_hooks_in_force() {
   return !state.stack.empty() || state.is_tracing || state.disabled_error_message.has_value();
 }
 
-// Memory that the ordinary CPU allocator gave is freed by its deleter; NumPy's, shared memory's and
-// copy-on-write storages' isn't, and freeing those early gains nothing or breaks something.
+// Memory of NumPy's, shared memory's and copy-on-write storages' is freed by other deleters;
+// freeing those early gains nothing or breaks something.
 bool from_ordinary_allocator(const c10::StorageImpl& storage) {
-  const auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
-  return storage.data_ptr().get_deleter() == allocator->raw_deleter();
+  return is_host_deleter(storage.data_ptr().get_deleter());
 }
 
 }  // namespace

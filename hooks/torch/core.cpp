@@ -14,6 +14,7 @@
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/engine.h"
 #include "hooks/torch/fork.h"
+#include "hooks/torch/host_allocator.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/register_hooks.h"
 #include "hooks/torch/report.h"
@@ -109,6 +110,7 @@ const CoreTable* start(EngineStub engine_stub) {
   start_stash(std::move(settings));
   register_site_locks();
   observe_operators();
+  if (stash().settings().allocator_enabled) install_host_allocator();
   install_fork_handlers([] { stash().begin_in_child(); });
   std::atexit(at_exit);
   // EngineStub returns a reference, which the preload library, without torch's types, calls void*.

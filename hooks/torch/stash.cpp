@@ -7,6 +7,7 @@
 #include <shared_mutex>
 
 #include "hooks/torch/fork.h"
+#include "hooks/torch/host_allocator.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/process_memory.h"
@@ -241,6 +242,7 @@ void Stash::leave_growth(const Entry* reading) {
   sample();
   encoded_pool_.new_period();
   decoded_pool_.new_period();
+  host_allocator_new_period();
 }
 
 // Takes the peak's measure. What the program itself owns at this moment costs nothing extra for

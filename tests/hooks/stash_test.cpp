@@ -114,7 +114,7 @@ TEST_F(StashTest, ModifiedInPlaceIsRefusedInPyTorchsWords) {
     EXPECT_EQ(
         error.msg(),
         "one of the variables needed for gradient computation has been modified by an inplace "
-        "operation: [CPUFloatType [3, 4]], which is output 0 of AddBackward0, is at version 1; "
+        "operation: [CPUFloatType [3, 4]], which is output 0 of AddBackward1, is at version 1; "
         "expected version 0 instead. Hint: enable anomaly detection to find the operation that "
         "failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).");
   }

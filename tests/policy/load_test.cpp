@@ -33,6 +33,7 @@ TEST(Load, DefaultsOfEveryField) {
   EXPECT_EQ(s.name, "p.json");
   EXPECT_EQ(s.policy, "division");
   EXPECT_EQ(s.min_bytes, 4096U);
+  EXPECT_TRUE(s.allocator_enabled);
   EXPECT_EQ(s.seed, 0U);
   EXPECT_EQ(s.division.name, "division");
   EXPECT_EQ(s.division.bits, 2);
@@ -45,6 +46,7 @@ TEST(Load, EveryField) {
   const Settings s = accepted(R"({
     "$schema": "policy.schema.json", "version": 1, "description": "d", "policy": "division",
     "division": {"block": 16, "bits": 4, "edge": "paper"}, "min_bytes": 0, "seed": 4294967295,
+    "allocator": {"enabled": false},
     "rules": [
       {"comment": "c", "match": {"op": "aten::mm", "operand": "self", "dtype": "bfloat16",
                                  "shape": ["*", ">=64"]}, "codec": {"name": "division", "bits": 8}},
@@ -52,6 +54,7 @@ TEST(Load, EveryField) {
   EXPECT_EQ(s.division.block, 16);
   EXPECT_FALSE(s.division.edge_ceil);
   EXPECT_EQ(s.min_bytes, 0U);
+  EXPECT_FALSE(s.allocator_enabled);
   EXPECT_EQ(s.seed, 4294967295U);
   ASSERT_EQ(s.rules.size(), 2U);
   EXPECT_EQ(s.rules[0].op, "aten::mm");
@@ -68,7 +71,7 @@ TEST(Load, EveryField) {
 TEST(Load, UnknownFieldIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"off\",\n  \"min_byte\": 3}"),
             "p.json:2:3: min_byte: found an unknown field, expected one of \"$schema\", "
-            "\"description\", \"division\", \"min_bytes\", \"policy\", \"rules\", \"seed\", "
+            "\"allocator\", \"description\", \"division\", \"min_bytes\", \"policy\", \"rules\", \"seed\", "
             "\"version\"; did you mean \"min_bytes\"?");
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"division\",\n\"division\": {\n  \"bit\": 2}}"),
             "p.json:3:3: division.bit: found an unknown field, expected one of \"bits\", "
