@@ -132,7 +132,15 @@ def same_bits(left, right) -> bool:
     return type(left) is type(right) and left == right
 
 
-@dataclasses.dataclass
+def difference_text(different: dict[str, tuple]) -> str:
+    """The first few of several pairs (plain, with Cinch) that should have been the same."""
+    lines = [f"{len(different)} values differ (plain, with Cinch)"]
+    for key, values in list(different.items())[:4]:
+        lines += [key] + [f"  {value.flatten()[:6] if isinstance(value, torch.Tensor) else value}" for value in values]
+    return "\n".join(lines)
+
+
+@dataclasses.dataclass(repr=False)
 class Pair:
     """The same workloads without and with Cinch."""
 
@@ -144,8 +152,12 @@ class Pair:
         and its stash was empty afterwards."""
         plain, cinch = self.plain.outcomes[name], self.cinch.outcomes[name]
         assert plain.values.keys() == cinch.values.keys()
-        different = [key for key in plain.values if not same_bits(plain.values[key], cinch.values[key])]
-        assert not different
+        different = {
+            key: (plain.values[key], cinch.values[key])
+            for key in plain.values
+            if not same_bits(plain.values[key], cinch.values[key])
+        }
+        assert not different, difference_text(different)
         assert takes in (None, cinch.taken > 0), f"{cinch.taken} tensors taken"
         assert cinch.stash_bytes == 0
 
