@@ -42,7 +42,7 @@ std::atomic<bool> recording{false};
 std::atomic<std::uint64_t> steps{0};
 at::CallbackHandle names_handle{};
 std::mutex& switch_mutex = *new std::mutex;
-int quiet_backwards = 0;            // under switch_mutex
+int quiet_looks = 0;                // under switch_mutex
 std::uint64_t changes_at_last = 0;  // under switch_mutex
 
 std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& function) {
@@ -93,6 +93,16 @@ std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& func
   return nullptr;
 }
 
+// Ends recording when this is the `enough`-th look in a row that finds no new site.
+void stop_if_quiet(int enough) {
+  const std::lock_guard lock(switch_mutex);
+  const std::uint64_t changes = site_changes();
+  quiet_looks = changes == changes_at_last ? quiet_looks + 1 : 0;
+  changes_at_last = changes;
+  if (quiet_looks < enough || !recording.exchange(false)) return;
+  at::disableCallback(names_handle);
+}
+
 }  // namespace
 
 void observe_operators() {
@@ -103,7 +113,7 @@ void observe_operators() {
                                            .needsInputs(true)
                                            .needsOutputs(true)
                                            .scopes({at::RecordScope::FUNCTION}));
-  recording.store(true, std::memory_order_relaxed);
+  at::disableCallback(names_handle);  // until a tensor is taken whose site has no name
 }
 
 bool recording_names() noexcept {
@@ -112,19 +122,21 @@ bool recording_names() noexcept {
 
 void record_names() {
   const std::lock_guard lock(switch_mutex);
-  quiet_backwards = 0;
+  quiet_looks = 0;
   if (recording.exchange(true)) return;
   at::reenableCallback(names_handle);
 }
 
+void saved_while_recording() {
+  constexpr int look_every = 4096;
+  static std::atomic<int> saves{0};
+  if (saves.fetch_add(1, std::memory_order_relaxed) % look_every == look_every - 1) {
+    stop_if_quiet(1);
+  }
+}
+
 void backward_began() {
-  if (!recording_names()) return;
-  const std::lock_guard lock(switch_mutex);
-  const std::uint64_t changes = site_changes();
-  quiet_backwards = changes == changes_at_last ? quiet_backwards + 1 : 0;
-  changes_at_last = changes;
-  if (quiet_backwards < 2 || !recording.exchange(false)) return;
-  at::disableCallback(names_handle);
+  if (recording_names()) stop_if_quiet(2);
 }
 
 OperatorFrame* current_frame() noexcept {

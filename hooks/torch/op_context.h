@@ -23,6 +23,10 @@ void record_names();
 /// Called at each start of a backward: recording stops after two in a row without a new site.
 void backward_began();
 
+/// Called at each save while names are recorded: stops recording after some thousands without a new
+/// site, for programs that never run a backward.
+void saved_while_recording();
+
 /// What runs on this thread, innermost; null while names are not recorded or nothing runs.
 struct OperatorFrame;
 OperatorFrame* current_frame() noexcept;

@@ -88,6 +88,7 @@ std::uint64_t site_changes() noexcept {
 }
 
 void learn_site(Site& site, const void* tensor_impl, bool is_output) {
+  if (recording_names()) saved_while_recording();
   if (site.shared()) return;
   OperatorFrame* frame = current_frame();
   if (frame == nullptr) {
