@@ -124,8 +124,9 @@ class Codec {
   virtual Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                          RandomKey key, ParallelFor parallel) const = 0;
 
-  /// Writes every element that `what.layout` reaches at `target`; for `Reads::sign` the value 1
-  /// where x > 0 held and 0 elsewhere. Bytes that the layout doesn't reach are left alone.
+  /// Writes every element that `what.layout` reaches at `target`; for `Reads::sign` something
+  /// positive where x > 0 held and nothing positive elsewhere: the values if `exact()`, else 1 and
+  /// 0. Bytes that the layout doesn't reach are left alone.
   /// @pre reads != nothing and restores() >= reads, and `in` is what encode wrote for `what`
   /// @return false when `in` is too short or its header contradicts `what`; nothing is read or
   /// written out of bounds whatever `in` holds.

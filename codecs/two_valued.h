@@ -32,7 +32,7 @@ class TwoValuedCodec : public Codec {
 
  protected:
   bool can_decode(const Description& what, std::size_t size, Reads reads) const noexcept {
-    return reads == Reads::values && accepts(what) && size >= encoded_bytes(what);
+    return reads != Reads::nothing && accepts(what) && size >= encoded_bytes(what);
   }
 };
 

@@ -76,11 +76,6 @@ class Entry {
                         : "storage that is no whole number of elements";
   }
 
-  bool reads_sign() const {
-    return std::ranges::any_of(
-        uses_, [](const KnownUse& u) { return u.fact.reads == codecs::Reads::sign; });
-  }
-
   Decision decide_sign(std::string_view reason) const {
     if (elements_ == 0) return keep(unusable_reason());
     return encode({candidate("sign")}, reason);
@@ -95,8 +90,7 @@ class Entry {
       if (name == "raw") {
         candidates.push_back(raw());
       } else if (elements_ > 0 && name == "two_valued") {
-        // It restores values, whose sign a use would have to derive.
-        if (!reads_sign()) candidates.push_back(candidate(name));
+        candidates.push_back(candidate(name));
       } else if (elements_ > 0) {
         append_window_index(*it, candidates);
       }

@@ -2,6 +2,7 @@
 #include "hooks/torch/fork.h"
 
 #include <atomic>
+#include <new>
 #include <vector>
 
 #include <pthread.h>
@@ -22,14 +23,21 @@ void before_fork() {
   for (std::mutex* lock : locks()) lock->lock();
 }
 
-void after_fork() {
+void unlock_mutexes() {
   for (auto lock = locks().rbegin(); lock != locks().rend(); ++lock) (*lock)->unlock();
+}
+
+void after_fork_in_parent() {
+  unlock_mutexes();
   entry_work().unlock();
 }
 
 void after_fork_in_child() {
   forked_child.store(true, std::memory_order_relaxed);
-  after_fork();
+  unlock_mutexes();
+  // glibc's rwlock knows its writer by thread number, and this thread has got a new one: it could
+  // not unlock what it locked as the parent. Nobody else is here to hold it.
+  new (&entry_work()) std::shared_mutex;
   child_handler();
 }
 
@@ -37,7 +45,7 @@ void after_fork_in_child() {
 
 void install_fork_handlers(void (*in_child)()) {
   child_handler = in_child;
-  pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 void register_fork_lock(std::mutex& lock) {

@@ -106,25 +106,26 @@ void Stash::collect_sole_owned(std::size_t at_most, const Entry* but, Entries& r
 // Carries out the plan of an entry that was just collected.
 void Stash::settle(Entry& entry) {
   c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
-  bool smaller = false;
+  std::string_view kept_because;
   {
     const std::shared_lock gate(entry_work());
     const std::lock_guard lock(entry.mutex);
-    // Another thread may have read it since it was collected; then it is in use, and stays.
-    if (entry.raw.use_count() == 1) smaller = encode(entry, freed);
-    if (!smaller) entry.state = Entry::State::kept;
+    if (entry.raw.use_count() != 1) {
+      kept_because = "read by another thread when it was to be encoded";
+    } else if (!encode(entry, freed)) {
+      kept_because = entry.plan->reason.empty() ? "no memory to encode it" : entry.plan->reason;
+    }
+    if (!kept_because.empty()) entry.state = Entry::State::kept;
   }
-  const std::size_t stored = smaller ? entry.encoded_bytes : entry.raw_bytes;
-  if (!smaller) {
-    const bool by_policy = entry.plan->action == policy::Decision::Action::keep;
-    statistics_.passed_through(by_policy ? entry.plan->reason : "no codec made it smaller",
-                               entry.raw_bytes);
+  const bool kept = !kept_because.empty();
+  if (kept) {
+    statistics_.passed_through(kept_because, entry.raw_bytes);
     entry.plan->kept->add(entry.raw_bytes, entry.raw_bytes, 0);
   }
   {
     const std::lock_guard lock(mutex_);
     settled_raw_ += entry.raw_bytes;
-    settled_stored_ += stored;
+    settled_stored_ += kept ? entry.raw_bytes : entry.encoded_bytes;
   }
   drop_holder(entry, nullptr);
 }

@@ -4,6 +4,10 @@
 
 #include "hooks/torch/stash.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -12,6 +16,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "hooks/torch/fork.h"
 #include "hooks/torch/held_tensor.h"
 
 namespace cinch::hooks {
@@ -165,6 +170,37 @@ TEST_F(StashTest, OneEntryReadByManyThreads) {
     });
   }
   for (auto& thread : threads) thread.join();
+}
+
+// A fork while other threads encode and decode: the child's locks are free, and it can go on.
+TEST_F(StashTest, ForkedChildGoesOn) {
+  static const bool installed = [] {
+    install_fork_handlers([] { stash().begin_in_child(); });
+    return true;
+  }();
+  ASSERT_TRUE(installed);
+  std::atomic<bool> done{false};
+  std::thread busy([&done] {
+    while (!done) {
+      const auto held = pack(at::randn({300, 300}));
+      poll();
+      held->call_unpack_hook();
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      const auto held = pack(at::ones({100, 100}));
+      poll();
+      _exit(held->call_unpack_hook().equal(at::ones({100, 100})) ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  done = true;
+  busy.join();
 }
 
 }  // namespace

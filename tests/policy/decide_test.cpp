@@ -271,12 +271,10 @@ TEST(Decide, ARuleCannotMakeBackwardReadLess) {
   EXPECT_THAT(names("aten::threshold", "self"), testing::ElementsAre("two_valued"));
 }
 
-TEST(Decide, MasksAreNotTriedWhereASignIsRead) {
-  EXPECT_EQ(
-      division(
-          EntryBuilder().use("aten::relu", "result", {64, 64}).use("aten::mul", "self", {64, 64}))
-          .action,
-      Action::keep);
+TEST(Decide, ExactValuesServeSignsToo) {
+  const Decision d = division(
+      EntryBuilder().use("aten::relu", "result", {64, 64}).use("aten::mul", "self", {64, 64}));
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued"));
 }
 
 TEST(Decide, ActivationsWithoutARuleAreKept) {
