@@ -66,6 +66,7 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
   if (use_.is_output) {
     output_nr_ = static_cast<std::uint32_t>(tensor.output_nr());
   } else if (judged_) {
+    was_view_ = !was_leaf_ && tensor.is_view();
     original_ = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
   }
   if (!judged_ && judge(tensor, false, false, stash().settings().min_bytes) != Verdict::wanted) {
@@ -96,16 +97,23 @@ at::Tensor HeldTensor::restore() {
   return make_tensor(stash().restore(*entry_, use_), use_.type, use_.geometry);
 }
 
-// What PyTorch would call the saved tensor's grad_fn: an input's own, as it is now.
-std::shared_ptr<torch::autograd::Node> HeldTensor::current_grad_fn() const {
-  const auto original = original_.lock();
-  if (original == nullptr) return grad_fn_.lock();
-  return at::Tensor(original).grad_fn();
+// The name of what PyTorch would call the modified tensor's grad_fn: an input's own, as it is now.
+std::string HeldTensor::current_grad_fn_name() const {
+  std::shared_ptr<torch::autograd::Node> grad_fn;
+  if (const auto original = original_.lock()) {
+    grad_fn = at::Tensor(original).grad_fn();
+  } else if (was_view_) {
+    return "AsStridedBackward0";  // what a view's grad_fn becomes once its base was modified
+  } else {
+    grad_fn = grad_fn_.lock();
+  }
+  return grad_fn == nullptr ? "" : grad_fn->name();
 }
 
 // As torch/csrc/autograd/saved_variable.cpp does for a saved original without a grad_fn.
 void HeldTensor::refuse_detached() const {
-  if (was_leaf_ || use_.is_output) return;
+  // A program that looks at grad_fn._saved_self itself is not refused, only a backward.
+  if (was_leaf_ || use_.is_output || torch::autograd::get_current_node() == nullptr) return;
   const auto original = original_.lock();
   if (original == nullptr) return;
   TORCH_CHECK(at::Tensor(original).grad_fn(),
@@ -130,13 +138,13 @@ void HeldTensor::check_version() const {
              "operation: ["
           << type_name() << " "
           << (alias_.defined() ? alias_.sizes() : c10::IntArrayRef(use_.geometry.sizes)) << "]";
-  if (const auto grad_fn = current_grad_fn()) {
-    message << ", which is output " << output_nr_ << " of " << grad_fn->name() << ",";
+  if (const std::string node = current_grad_fn_name(); !node.empty()) {
+    message << ", which is output " << output_nr_ << " of " << node << ",";
   }
   message << " is at version " << current << "; expected version " << saved_version_ << " instead.";
   if (!torch::autograd::AnomalyMode::is_enabled()) {
     message << " Hint: enable anomaly detection to find the operation that failed to compute its "
-               "gradient, with torch.autograd.set_detect_anomaly(True).";
+               "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).";
   } else {
     message << " Hint: the backtrace further above shows the operation that failed to compute its "
                "gradient. The variable in question was changed in there or anywhere later. Good "

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -39,7 +40,7 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   at::Tensor restore();
 
  private:
-  std::shared_ptr<torch::autograd::Node> current_grad_fn() const;
+  std::string current_grad_fn_name() const;
   void refuse_detached() const;
   void check_version() const;
   std::string type_name() const;
@@ -52,6 +53,7 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   std::uint32_t saved_version_ = 0;
   std::uint32_t output_nr_ = 0;  ///< of outputs; PyTorch leaves it 0 for inputs
   bool was_leaf_ = true;
+  bool was_view_ = false;  ///< an input that is a differentiable view
   std::weak_ptr<torch::autograd::Node> grad_fn_;
   /// The input that was saved, to notice that it was detached in place; null for outputs and
   /// leaves.

@@ -4,9 +4,6 @@
 
 #include "hooks/torch/stash.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -15,6 +12,8 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "hooks/torch/fork.h"
 #include "hooks/torch/held_tensor.h"
@@ -121,7 +120,8 @@ TEST_F(StashTest, ModifiedInPlaceIsRefusedInPyTorchsWords) {
         "one of the variables needed for gradient computation has been modified by an inplace "
         "operation: [CPUFloatType [3, 4]], which is output 0 of AddBackward1, is at version 1; "
         "expected version 0 instead. Hint: enable anomaly detection to find the operation that "
-        "failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).");
+        "failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
+        "check_nan=False).");
   }
 }
 

@@ -128,6 +128,20 @@ def modified_through_data():
 
 
 @workload
+def modified_and_gone():
+    """Refused too, though the program no longer has what it modified."""
+
+    def program(leaf, x):
+        hidden = x.tanh()
+        y = hidden.sin()
+        hidden.mul_(2)
+        del hidden
+        y.sum().backward()
+
+    return in_every_size(program)
+
+
+@workload
 def detached_in_place():
     """detach_() after saving: as the input of the node, as its output, and of a view's base."""
 
@@ -229,14 +243,18 @@ def hooks_refused():
 def errors_and_then_training():
     """A refused backward halfway through a network leaves the process able to train."""
     torch.manual_seed(4)
-    model = nn.Sequential(nn.Linear(32, 32), nn.Sigmoid(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+    layers = [nn.Linear(32, 32), nn.Sigmoid()]
+    for _ in range(4):
+        layers += [nn.Linear(32, 32), nn.Tanh()]
+    model = nn.Sequential(*layers, nn.Linear(32, 1))
     x = torch.randn(16, 32)
     outputs = []
     model[1].register_forward_hook(lambda module, inputs, output: outputs.append(output))
 
     def broken():
         loss = model(x).sum()
-        outputs.pop().mul_(2)
+        output = outputs.pop()
+        output.mul_(2)
         loss.backward()
 
     texts = {f"error{i}": message_of(broken) for i in range(3)}
