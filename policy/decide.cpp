@@ -144,7 +144,22 @@ class Entry {
     }
     const bool usable = row >= shortest_row || row == elements_;
     if (!usable || elements_ % row != 0) row = flat_row(elements_, flat_row_length);
+    if (holds_heads()) row = joined(row);
     return PlaneLayout::rows(elements_, row);
+  }
+
+  /// Whether rows are as short as attention's heads: (sample, head, token, feature).
+  bool holds_heads() const {
+    return std::ranges::any_of(uses_, [](const KnownUse& u) {
+      return u.need.level == Level::approximate && u.use->geometry.sizes.size() == 4;
+    });
+  }
+
+  /// Neighbouring rows made one while they hold no more than ActNN's group, 256 elements: a row a
+  /// head would spend half a bit an element on its zero point and step, and most of the time too.
+  std::int64_t joined(std::int64_t row) const {
+    while (2 * row <= flat_row_length && elements_ % (2 * row) == 0) row *= 2;
+    return row;
   }
 
   void append_window_index(const KnownUse& u, std::vector<Decision::Candidate>& to) const {

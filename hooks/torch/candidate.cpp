@@ -66,7 +66,7 @@ std::string_view reason(Verdict verdict) noexcept {
     case Verdict::integers:
       return "integers (indices, targets)";
     case Verdict::parameter:
-      return "parameter, or a view or cast of one";
+      return "";  // lives as long as the model anyway: saving it costs nothing
     case Verdict::foreign_storage:
       return "memory of NumPy, shared memory or another allocator";
     case Verdict::during_backward:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/buffer_pool.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <thread>
@@ -33,24 +34,38 @@ TEST(BufferPool, LargeBuffersStartOnAHugePage) {
   }
 }
 
-TEST(BufferPool, NeverHoldsMoreThanWasNeededAtOnce) {
+TEST(BufferPool, HoldsLittleMoreThanWasNeededAtOnce) {
   BufferPool pool;
-  for (std::size_t i = 1; i <= 20; ++i) {
-    pool.take(i * mebibyte);  // one at a time, every size another
-    EXPECT_LE(pool.idle_bytes() + pool.used_bytes(), i * mebibyte * 9 / 8);  // sizes are rounded
+  std::size_t most_held = 0;
+  for (std::size_t i = 1; i <= 100; ++i) {
+    pool.take(i * 4 * mebibyte);  // one at a time, every size another
+    const std::size_t needed = i * 4 * mebibyte * 9 / 8;  // sizes are rounded
+    const std::size_t held = pool.idle_bytes() + pool.used_bytes();
+    EXPECT_LE(held, needed + std::max(needed / 4, 64 * mebibyte));
+    most_held = std::max(most_held, held);
+  }
+  EXPECT_GT(most_held, 400 * mebibyte);
+}
+
+TEST(BufferPool, SizesThatTakeTurnsKeepTheirBuffers) {
+  BufferPool pool;
+  const void* small = pool.take(4 * mebibyte).get();
+  const void* large = pool.take(16 * mebibyte).get();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(pool.take(4 * mebibyte).get(), small);
+    EXPECT_EQ(pool.take(16 * mebibyte).get(), large);
+    pool.new_period();
   }
 }
 
 TEST(BufferPool, ForgetsAPeakAfterTwoPeriods) {
   BufferPool pool;
-  pool.take(16 * mebibyte);
+  pool.take(160 * mebibyte);
   pool.new_period();
-  EXPECT_EQ(pool.idle_bytes(), 16 * mebibyte);
+  EXPECT_EQ(pool.idle_bytes(), 160 * mebibyte);
   pool.take(1 * mebibyte);
   pool.new_period();
-  EXPECT_LE(pool.idle_bytes(), 1 * mebibyte);
-  pool.new_period();
-  EXPECT_EQ(pool.idle_bytes(), 0u);
+  EXPECT_EQ(pool.idle_bytes(), 1 * mebibyte);
 }
 
 TEST(BufferPool, SmallAndEmptyRequests) {

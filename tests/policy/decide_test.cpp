@@ -167,7 +167,7 @@ TEST(Decide, LinearInputsHaveRowsOfFeatures) {
   EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 768}));
 }
 
-TEST(Decide, HeadsOfAFusedProjectionAreTheRows) {
+TEST(Decide, HeadsOfAFusedProjectionAreJoinedToGroups) {
   const Dims head{2, 12, 128, 64};
   const Dims strides{128 * 2304, 64, 2304, 1};
   const char* op = "aten::_scaled_dot_product_flash_attention_for_cpu";
@@ -181,7 +181,7 @@ TEST(Decide, HeadsOfAFusedProjectionAreTheRows) {
     const Decision d = division(entry);
     ASSERT_EQ(d.action, Action::encode);
     EXPECT_EQ(d.candidates[0].spec.bits, 4);
-    EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 64}));
+    EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 256}));
     EXPECT_EQ(d.candidates[0].what.layout.elements(), 2 * 128 * 2304);
   }
 }
