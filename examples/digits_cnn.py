@@ -4,7 +4,7 @@
 The images are real, ship inside scikit-learn, and are enlarged batch by batch, so nearly all memory
 that training needs is what autograd saves for backward.
 
-    python examples/digits_cnn.py --epochs 6 --json metrics.json
+    python examples/digits_cnn.py --epochs 3 --json metrics.json
 """
 
 import argparse
@@ -94,11 +94,11 @@ def memory_bytes(field: str) -> int:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--size", type=int, default=64, help="side of the enlarged images")
-    parser.add_argument("--width", type=int, default=16, help="channels of the first stage")
-    parser.add_argument("--blocks", type=int, nargs="+", default=[4, 4, 4, 2], help="residual blocks per stage")
+    parser.add_argument("--width", type=int, default=32, help="channels of the first stage")
+    parser.add_argument("--blocks", type=int, nargs="+", default=[5, 4, 3, 1], help="residual blocks per stage")
     parser.add_argument("--lr", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", metavar="FILE", help="write metrics to FILE")

@@ -30,7 +30,8 @@ enum class Verdict : std::uint8_t {
   user_hooks,       ///< the program's own saved-tensor hooks are in force
 };
 
-/// Text for people, for the report's list of what was passed through; empty where nothing is missed.
+/// Text for people, for the report's list of what was passed through; empty where nothing is
+/// missed.
 std::string_view reason(Verdict verdict) noexcept;
 inline constexpr std::size_t verdict_count = 13;
 
