@@ -22,6 +22,8 @@ class BufferPool {
   BufferPool() = default;
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
+  /// @pre every buffer was given back
+  ~BufferPool() { unmap(idle_); }
 
   /// A buffer of at least `bytes`, contents undefined; its deleter gives it back. Small ones come
   /// from the C library and are neither kept nor counted. Null data when
