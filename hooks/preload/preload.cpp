@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "hooks/preload/core_abi.h"
+#include "hooks/preload/environment.h"
 
 #define CINCH_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -53,11 +54,6 @@ void store(T& shared, T value) {
 
 void say(const char* what, const char* detail) {
   fprintf(stderr, "cinch: inactive: %s%s\n", what, detail);
-}
-
-bool is_set(const char* name) {
-  const char* value = getenv(name);
-  return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
 }
 
 struct Search {
@@ -162,7 +158,7 @@ CINCH_EXPORT void SET_DEFAULT_ENGINE_STUB(cinch::EngineStub stub) {
       reinterpret_cast<void (*)(cinch::EngineStub)>(original(STRING_OF(SET_DEFAULT_ENGINE_STUB)));
   real(stub);
   static bool seen;
-  if (__atomic_exchange_n(&seen, true, __ATOMIC_ACQ_REL) || is_set("CINCH_DISABLE")) return;
+  if (__atomic_exchange_n(&seen, true, __ATOMIC_ACQ_REL) || cinch::is_set("CINCH_DISABLE")) return;
   store(core, open_core(stub));
 }
 

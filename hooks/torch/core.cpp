@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "hooks/preload/core_abi.h"
+#include "hooks/preload/environment.h"
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/engine.h"
 #include "hooks/torch/fork.h"
@@ -85,11 +86,6 @@ void at_exit() {
 }
 
 const CoreTable table = {core_abi_version, before_save, before_register_hooks};
-
-bool is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
-}
 
 const CoreTable* start(EngineStub engine_stub) {
   const char* wanted = std::getenv("CINCH_POLICY");

@@ -10,7 +10,7 @@ namespace cinch::hooks {
 ///
 /// The C library's allocator suits activations badly: freed blocks of some 16 MB stay in a heap
 /// that fragments (the digits example grows by twice what it ever uses), larger ones are mapped and
-/// faulted in anew each time. The pool never holds more than was recently in use at once.
+/// faulted in anew each time. The pool holds little more than was recently in use at once.
 /// @pre called once, from the thread that imports torch
 void install_host_allocator();
 

@@ -74,7 +74,7 @@ Site& site_at(void* address) {
   static thread_local std::array<Line, 256> cache{};
   const auto bits = reinterpret_cast<std::uintptr_t>(address);
   Line& line = cache[(bits ^ (bits >> 8)) % cache.size()];
-  if (line.address != address) line = {address, &find_or_create(address)};
+  if (line.site == nullptr || line.address != address) line = {address, &find_or_create(address)};
   return *line.site;
 }
 

@@ -36,6 +36,7 @@ Stash* instance = nullptr;
 Stash::Stash(policy::Settings settings)
     : policy_(std::move(settings)), planner_(policy_, statistics_) {
   register_fork_lock(mutex_);
+  register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
   register_fork_lock(encoded_pool_.mutex());
   register_fork_lock(decoded_pool_.mutex());
 }

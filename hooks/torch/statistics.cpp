@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "hooks/torch/fork.h"
-
 namespace cinch::hooks {
 namespace {
 
@@ -13,10 +11,6 @@ double seconds(std::uint64_t nanoseconds) {
 }
 
 }  // namespace
-
-Statistics::Statistics() {
-  register_fork_lock(mutex_);
-}
 
 OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::string_view codec) {
   const std::lock_guard lock(mutex_);

@@ -39,8 +39,6 @@ struct OpTotals {
 /// What the report is made of. Thread-safe; counters on the hot path are relaxed atomics.
 class Statistics {
  public:
-  Statistics();
-
   /// The row of (op, operand, codec), created when new; valid forever.
   OpTotals& op(std::string_view op, std::string_view operand, std::string_view codec);
 
@@ -54,6 +52,9 @@ class Statistics {
   void spent(std::uint64_t nanoseconds) noexcept {
     nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
+
+  /// The lock of `op` and `passed_through`, for forks.
+  std::mutex& mutex() noexcept { return mutex_; }
 
   /// Fills `seconds_in_cinch`, `passed_through` and `ops`.
   void fill(telemetry::Report& report) const;

@@ -126,6 +126,24 @@ TEST_F(StashTest, ModifiedInPlaceIsRefusedInPyTorchsWords) {
   }
 }
 
+// What autograd gets from a torch whose SavedVariable constructor can't be interposed.
+TEST_F(StashTest, UnjudgedTensorsAreTakenOrHeldAsTheyAre) {
+  const auto pack_unjudged = [](const at::Tensor& tensor) {
+    auto held = std::make_unique<HeldTensor>();
+    const at::NoGradGuard no_grad;
+    held->call_pack_hook(tensor);
+    return held;
+  };
+  at::Tensor x = at::ones({50, 50});
+  const auto taken = pack_unjudged(x);
+  const auto declined = pack_unjudged(at::ones({3}, at::kDouble));
+  EXPECT_EQ(stash().bytes(), 50u * 50 * 4);
+  x.reset();
+  poll();
+  EXPECT_TRUE(taken->call_unpack_hook().equal(at::ones({50, 50})));
+  EXPECT_TRUE(declined->call_unpack_hook().equal(at::ones({3}, at::kDouble)));
+}
+
 TEST_F(StashTest, ReleasedWhilePendingLeavesNothing) {
   for (int i = 0; i < 100; ++i) {
     at::Tensor x = at::randn({1000});
