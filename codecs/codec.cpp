@@ -1,24 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/codec.h"
 
+#include <array>
+
 namespace cinch::codecs {
 
+namespace {
+
+struct TypeRow {
+  std::string_view name;
+  std::size_t size;
+};
+
+/// In the order of ElementType.
+constexpr std::array<TypeRow, 10> kTypes = {{{"float32", 4},
+                                             {"bfloat16", 2},
+                                             {"float16", 2},
+                                             {"float64", 8},
+                                             {"bool", 1},
+                                             {"uint8", 1},
+                                             {"int16", 2},
+                                             {"int32", 4},
+                                             {"int64", 8},
+                                             {"other", 0}}};
+static_assert(kTypes.size() == static_cast<std::size_t>(ElementType::other) + 1);
+
+}  // namespace
+
 std::size_t element_size(ElementType type) noexcept {
-  switch (type) {
-    case ElementType::float32:
-      return 4;
-    case ElementType::bfloat16:
-    case ElementType::float16:
-      return 2;
-    case ElementType::boolean:
-    case ElementType::uint8:
-      return 1;
-    case ElementType::int64:
-      return 8;
-    case ElementType::other:
-      break;
+  return kTypes[static_cast<std::size_t>(type)].size;
+}
+
+std::string_view type_name(ElementType type) noexcept {
+  return kTypes[static_cast<std::size_t>(type)].name;
+}
+
+std::optional<ElementType> type_named(std::string_view name) noexcept {
+  for (std::size_t i = 0; i + 1 < kTypes.size(); ++i) {
+    if (kTypes[i].name == name) return static_cast<ElementType>(i);
   }
-  return 0;
+  return std::nullopt;
 }
 
 bool PlaneLayout::is_contiguous() const noexcept {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,14 +13,38 @@
 namespace cinch::codecs {
 
 /// Types of the elements that a codec is given.
-enum class ElementType : std::uint8_t { float32, bfloat16, float16, boolean, uint8, int64, other };
+enum class ElementType : std::uint8_t {
+  float32,
+  bfloat16,
+  float16,
+  float64,
+  boolean,
+  uint8,
+  int16,
+  int32,
+  int64,
+  other
+};
 
 /// Size of one element in bytes; 0 for `ElementType::other`, whose bytes only `raw` can take.
 std::size_t element_size(ElementType type) noexcept;
 
+/// The type's name as PyTorch and policy files write it: "float32", "bool", …, "other".
+std::string_view type_name(ElementType type) noexcept;
+
+/// The type of that name, or nothing; "other" names none.
+std::optional<ElementType> type_named(std::string_view name) noexcept;
+
+/// Whether quantizing codecs take elements of this type: float32, bfloat16 and float16.
+constexpr bool is_quantizable(ElementType type) noexcept {
+  return type == ElementType::float32 || type == ElementType::bfloat16 ||
+         type == ElementType::float16;
+}
+
 /// What an operator's backward reads of one of its saved operands.
 ///
-/// The order is that of growing need: a codec that restores `values` also serves `sign` and `nothing`.
+/// The order is that of growing need: a codec that restores `values` also serves `sign` and
+/// `nothing`.
 enum class Reads : std::uint8_t {
   nothing,  ///< only shape and memory format: max- and average-pool inputs (papers.md §0)
   sign,     ///< only whether x > 0: ReLU's and leaky ReLU's saved tensor
@@ -28,11 +53,12 @@ enum class Reads : std::uint8_t {
 
 /// How the elements of one storage form planes.
 ///
-/// A plane is what shares one zero point and one step: a feature map of one (sample, channel) for
-/// convolutional inputs, a row of features for linear inputs. All numbers count elements. Plane
-/// `p = o * inner + i` starts at `o * outer_stride + i * inner_stride`; its element (d, h, w) lies
-/// `d * stride[0] + h * stride[1] + w * stride[2]` behind that. Unused leading extents are 1.
-/// The *logical index* of an element, which is what random draws are counted by, is
+/// A plane is what a codec treats as a unit: DIVISION's feature map of one (sample, channel) or row
+/// of features, ActNN's sample. Codecs by channel take the planes of equal `i` below, over all `o`,
+/// as channel i: M = outer * plane_size() elements, in the order of (o, d, h, w). All numbers count
+/// elements. Plane `p = o * inner + i` starts at `o * outer_stride + i * inner_stride`; its element
+/// (d, h, w) lies `d * stride[0] + h * stride[1] + w * stride[2]` behind that. Unused leading
+/// extents are 1. The *logical index* of an element, which is what random draws are counted by, is
 /// `p * plane_size() + (d * extent[1] + h) * extent[2] + w`; so memory format does not change the
 /// encoded bytes.
 struct PlaneLayout {
@@ -44,6 +70,7 @@ struct PlaneLayout {
   std::array<std::int64_t, 3> stride = {0, 0, 1};
 
   std::int64_t planes() const noexcept { return outer * inner; }
+  std::int64_t channels() const noexcept { return inner; }
   std::int64_t plane_size() const noexcept { return extent[0] * extent[1] * extent[2]; }
   std::int64_t elements() const noexcept { return planes() * plane_size(); }
   /// True when logical index equals memory offset for every element.
@@ -54,11 +81,25 @@ struct PlaneLayout {
 };
 
 /// What is encoded: the description of the bytes, without the bytes.
+///
+/// Numbers by channel lie in memory of the engine that reads them (device memory for CUDA), one for
+/// each of layout.channels(), and are read by `encode` only: what decoding needs is in the encoded
+/// bytes. Pointers and spans must stay valid until the call's work is done.
 struct Description {
   ElementType type = ElementType::float32;
   PlaneLayout layout;
-  /// For `window_index` only: extents {D, H, W} of the pooling input's plane that indices point into.
+  /// For `window_index` only: extents {D, H, W} of the pooling input's plane that indices point
+  /// into.
   std::array<std::int64_t, 3> index_extent = {1, 1, 1};
+  /// For `group_quant` only: bits of each plane, 1 to 8, planes() of them, in host memory for every
+  /// engine; empty: CodecSpec::bits for all. The same for `encoded_bytes` and `encode`.
+  std::span<const std::uint8_t> plane_bits = {};
+  /// For `blpa` only: center and scale by channel (the producing normalization's beta and gamma);
+  /// null: mean and standard deviation of the data.
+  const float* channel_center = nullptr;
+  const float* channel_scale = nullptr;
+  /// For `fixed_point` only: error bound by channel; null: CodecSpec::error_bound for all.
+  const float* channel_bound = nullptr;
 };
 
 /// Key of the random stream: Philox4x32-7 with key (seed, entry) and counter (element / 8, step).
@@ -71,7 +112,8 @@ struct RandomKey {
 /// Runs `body(argument, begin, end)` over disjoint ranges that cover [0, n), perhaps on several
 /// threads, and returns when all have run. Ranges start at multiples of `grain`.
 using ParallelForBody = void (*)(void* argument, std::int64_t begin, std::int64_t end);
-using ParallelFor = void (*)(std::int64_t n, std::int64_t grain, ParallelForBody body, void* argument);
+using ParallelFor = void (*)(std::int64_t n, std::int64_t grain, ParallelForBody body,
+                             void* argument);
 
 /// The caller's thread alone.
 void serial_for(std::int64_t n, std::int64_t grain, ParallelForBody body, void* argument);
@@ -80,15 +122,21 @@ void serial_for(std::int64_t n, std::int64_t grain, ParallelForBody body, void* 
 template <typename F>
 void for_range(ParallelFor parallel, std::int64_t n, std::int64_t grain, F&& f) {
   parallel(
-      n, grain, [](void* p, std::int64_t b, std::int64_t e) { (*static_cast<std::remove_reference_t<F>*>(p))(b, e); },
+      n, grain,
+      [](void* p, std::int64_t b, std::int64_t e) {
+        (*static_cast<std::remove_reference_t<F>*>(p))(b, e);
+      },
       const_cast<void*>(static_cast<const void*>(&f)));
 }
 
 /// What encoding came to.
 struct Encoded {
   /// False: this codec can't hold these data (not two-valued, an index outside any window, NaN or
-  /// infinity in a lossy codec). The bytes written, if any, must not be decoded to stand for the
-  /// source; the caller tries another codec or keeps the source.
+  /// infinity in a quantizing codec); the caller tries another codec or keeps the source. Where the
+  /// source is gone by the time this is known, as it is on CUDA, nothing silently wrong comes back:
+  /// quantizing codecs write their bytes as always, the same in every engine, but the plane, group
+  /// or channel that can't be held is poisoned, which is to say that it decodes to NaN. Other
+  /// codecs' bytes must then not be decoded.
   bool representable = false;
   /// Bytes that hold the result; at most `encoded_bytes()`.
   std::size_t bytes = 0;
@@ -97,7 +145,8 @@ struct Encoded {
 /// One way of turning a storage into fewer bytes and back. Immutable, thread-safe, and free of
 /// allocation but for scratch of a few planes.
 ///
-/// Every engine of a codec writes the same bytes; the scalar `reference` engine is the specification.
+/// Every engine of a codec writes the same bytes; the scalar `reference` engine is the
+/// specification.
 class Codec {
  public:
   Codec() = default;
@@ -117,7 +166,8 @@ class Codec {
   /// Whether this codec takes data of this description at all.
   virtual bool accepts(const Description& what) const noexcept = 0;
 
-  /// Upper bound, exact for fixed-rate codecs, of the bytes that `encode` writes. @pre accepts(what)
+  /// Upper bound, exact for fixed-rate codecs, of the bytes that `encode` writes. @pre
+  /// accepts(what)
   virtual std::size_t encoded_bytes(const Description& what) const noexcept = 0;
 
   /// Encodes the elements at `source`. @pre accepts(what), out.size() >= encoded_bytes(what)
@@ -136,12 +186,24 @@ class Codec {
 
 /// A codec by name with its parameters, as policies write it. Unused fields are ignored.
 struct CodecSpec {
-  std::string name;      ///< "division", "sign", "two_valued", "window_index", "raw"
-  int bits = 2;          ///< bits per element of the residual (DIVISION's Q), 1 to 8
-  int block = 8;         ///< pooling block edge (DIVISION's B), >= 1
-  bool edge_ceil = true; ///< partial border blocks kept (papers.md §1, trap 2); false: as the paper
+  std::string name;  ///< one of codec_names()
+  int bits = 2;      ///< bits per element (DIVISION's Q, BLPA's K, ActNN's b), 1 to 8
+  int block = 8;     ///< pooling block edge (DIVISION's B), >= 1
+  bool edge_ceil =
+      true;         ///< partial border blocks kept (papers.md §1, trap 2); false: as the paper
+  int group = 256;  ///< elements that share a range in `group_quant`, a positive multiple of 8
+  /// The largest |x - decoded x| of `error_bounded`, `error_bounded_ratio`, `fixed_point` and
+  /// `dct`; finite and > 0 there.
+  float error_bound = 0.0F;
+  /// `fixed_point`, `dct`: hold zeros as one bit each where that is smaller (ZVC, papers.md §4).
+  bool zero_value = true;
+  int refresh = 100;  ///< `error_bounded_ratio`: encodes between two makings of the code book, >= 1
+  /// `interval`: the bounds of ReLU6, hardtanh and their like; lower < upper.
+  float lower = 0.0F;
+  float upper = 6.0F;
   /// Also hold 1 bit an element, x > 0, and restore exact zeros where it is 0: for non-negative
-  /// data (a ReLU's output) whose values and signs are both read. `restores()` is then exact in sign.
+  /// data (a ReLU's output) whose values and signs are both read. `restores()` is then exact in
+  /// sign.
   bool with_sign = false;
 
   bool operator==(const CodecSpec&) const = default;

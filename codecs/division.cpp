@@ -25,9 +25,7 @@ DivisionSections::DivisionSections(const DivisionParameters& parameters,
 }
 
 bool DivisionCodec::accepts(const Description& what) const noexcept {
-  const bool is_float = what.type == ElementType::float32 || what.type == ElementType::bfloat16 ||
-                        what.type == ElementType::float16;
-  return is_float && is_valid(what.layout);
+  return is_quantizable(what.type) && is_valid(what.layout);
 }
 
 std::size_t DivisionCodec::encoded_bytes(const Description& what) const noexcept {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string_view>
 
+#include "codecs/affine.h"
 #include "codecs/codec.h"
 #include "codecs/host_device.h"
 
@@ -21,17 +22,17 @@
 ///     sums, filled up with +0 to bit_ceil(B') columns, are added in adjacent pairs until one is
 ///     left. That sum over the number of the block's elements, rounded to nearest, is its mean L.
 ///  2. r = x - L, L being the rounded mean of the block that covers x.
-///  3. lo = min r rounded down to bfloat16 (+0 rather than -0); step = (max r - lo) / (2^Q - 1)
-///     rounded up to bfloat16, at least 2^-110, but 0 where max r = lo. scale = 65536 / step, or 0.
-///  4. code = min((int32(rint((r - lo) * scale)) + draw16(key, logical index)) >> 16, 2^Q - 1).
+///  3. lo, step = affine_range(min r, max r, Q).
+///  4. code = affine_code(r, lo, scale, Q, draw16(key, logical index)).
 ///
 /// Decoded: (L + lo) + step * code, rounded to nearest even for 16-bit types (float16 clamped to
 /// its finite range). Given L, the expectation of what is decoded is x to within 2^-16 steps.
 /// A plane of one value that bfloat16 holds decodes exactly when no block has more than 65536
 /// elements; any plane with max r = lo decodes to L + lo, no matter the draws.
 ///
-/// A source with a NaN, an infinity or a magnitude above 2^80 is not representable; hence nothing
-/// overflows, and whatever is decoded is finite.
+/// A plane with a NaN, an infinity or a magnitude above kAffineMaxMagnitude is not representable
+/// and poisoned: its means and codes are 0, its range is poisoned_range(). Everything else decodes
+/// to finite numbers.
 ///
 /// Bytes, little-endian: block means of all planes, bfloat16, plane by plane | lo, step as bfloat16
 /// for each plane | with_sign: 1 bit an element, x > 0 | Q bits an element. Bit streams run over
@@ -44,15 +45,6 @@ struct DivisionParameters {
   std::int64_t block = 8;  ///< B, >= 1
   bool edge_ceil = true;   ///< see DivisionGeometry
   bool with_sign = false;  ///< also hold x > 0; elements where it is false decode to exactly 0
-};
-
-inline constexpr float kDivisionMaxMagnitude = 0x1p80F;
-inline constexpr float kDivisionMinStep = 0x1p-110F;
-
-/// A plane's zero point and step, both bfloat16.
-struct DivisionRange {
-  std::uint16_t lo = 0;
-  std::uint16_t step = 0;
 };
 
 /// How a plane is cut into blocks of B' = min(B, extent) per axis, and which block's mean stands

@@ -20,9 +20,7 @@ class SignCodec : public Codec {
   Reads restores() const noexcept override { return Reads::sign; }
   bool exact() const noexcept override { return true; }
   bool accepts(const Description& what) const noexcept override {
-    const bool is_float = what.type == ElementType::float32 || what.type == ElementType::bfloat16 ||
-                          what.type == ElementType::float16;
-    return is_float && is_valid(what.layout);
+    return is_quantizable(what.type) && is_valid(what.layout);
   }
   std::size_t encoded_bytes(const Description& what) const noexcept override {
     return static_cast<std::size_t>(bytes_for_bits(what.layout.elements()));
@@ -33,18 +31,6 @@ class SignCodec : public Codec {
     return reads == Reads::sign && accepts(what) && size >= encoded_bytes(what);
   }
 };
-
-/// Bit pattern of 1 in a floating-point type.
-inline std::uint64_t bits_of_one(ElementType type) noexcept {
-  if (type == ElementType::float32) return 0x3F800000U;
-  return type == ElementType::bfloat16 ? 0x3F80U : 0x3C00U;
-}
-
-/// Bit pattern of +infinity in a floating-point type; magnitudes above it are NaNs.
-inline std::uint64_t bits_of_infinity(ElementType type) noexcept {
-  if (type == ElementType::float32) return 0x7F800000U;
-  return type == ElementType::bfloat16 ? 0x7F80U : 0x7C00U;
-}
 
 std::shared_ptr<const Codec> make_sign_reference();
 std::shared_ptr<const Codec> make_sign_cpu();

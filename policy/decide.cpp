@@ -100,7 +100,7 @@ class Entry {
   }
 
   Decision decide_approximate() const {
-    if (elements_ == 0 || !is_float(type_)) return keep(unusable_reason());
+    if (elements_ == 0 || !codecs::is_quantizable(type_)) return keep(unusable_reason());
     const KnownUse* best = nullptr;
     bool sign = false;
     for (const KnownUse& u : uses_) {

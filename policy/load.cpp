@@ -17,17 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 using codecs::CodecSpec;
-using codecs::ElementType;
-
-std::optional<ElementType> element_type(const std::string& name) {
-  if (name == "float32") return ElementType::float32;
-  if (name == "bfloat16") return ElementType::bfloat16;
-  if (name == "float16") return ElementType::float16;
-  if (name == "bool") return ElementType::boolean;
-  if (name == "uint8") return ElementType::uint8;
-  if (name == "int64") return ElementType::int64;
-  return std::nullopt;
-}
 
 CodecSpec read_codec(const Json& json, CodecSpec defaults) {
   CodecSpec spec = std::move(defaults);
@@ -43,7 +32,7 @@ Rule read_rule(const Json& json, const CodecSpec& defaults) {
   const Json& match = json.at("match");
   rule.op = match.value("op", rule.op);
   rule.operand = match.value("operand", rule.operand);
-  if (match.contains("dtype")) rule.type = element_type(match.at("dtype"));
+  if (match.contains("dtype")) rule.type = codecs::type_named(match.at("dtype").get<std::string>());
   if (match.contains("shape")) rule.shape = match.at("shape").get<std::vector<std::string>>();
   rule.keep = json.contains("keep");
   if (!rule.keep) rule.codec = read_codec(json.at("codec"), defaults);

@@ -35,7 +35,7 @@ bool is_linear(std::string_view op) noexcept {
 
 Need default_need(const Settings& settings, const Use& use, const OperandFact& fact) {
   if (fact.reads == Reads::nothing) return {Level::nothing, {}, {}};
-  if (fact.reads == Reads::sign && is_float(use.type)) {
+  if (fact.reads == Reads::sign && codecs::is_quantizable(use.type)) {
     return {Level::sign, {}, "data that a sign mask cannot stand for"};
   }
   switch (fact.kind) {
@@ -48,12 +48,13 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
       return exactly("has to be exact", is_mask_type(use.type));
     case OperandKind::unknown:
       return exactly("not known to tolerate approximation",
-                     is_mask_type(use.type) || is_float(use.type));
+                     is_mask_type(use.type) || codecs::is_quantizable(use.type));
     case OperandKind::activation:
       break;
   }
   if (settings.policy == "lossless") return {Level::exact, named("raw"), {}};
-  if (!is_float(use.type)) return exactly("element type without a codec", is_mask_type(use.type));
+  if (!codecs::is_quantizable(use.type))
+    return exactly("element type without a codec", is_mask_type(use.type));
   if (fact.spatial || is_linear(functional_name(use.op))) {
     return {Level::approximate, settings.division, "not finite, or too large in magnitude"};
   }
@@ -61,11 +62,6 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
 }
 
 }  // namespace
-
-bool is_float(ElementType type) noexcept {
-  return type == ElementType::float32 || type == ElementType::bfloat16 ||
-         type == ElementType::float16;
-}
 
 Need need_of(const Settings& settings, const Use& use, const OperandFact& fact) {
   const auto rule = std::ranges::find_if(
@@ -77,7 +73,7 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact) 
   if (codec.name == "division") {
     // A rule's wildcards reach operands it does not mean: the facts still protect those.
     const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
-    if (!may_lose || fact.reads != Reads::values || !is_float(use.type)) {
+    if (!may_lose || fact.reads != Reads::values || !codecs::is_quantizable(use.type)) {
       return default_need(settings, use, fact);
     }
     return {Level::approximate, codec, "not finite, or too large in magnitude"};

@@ -23,7 +23,4 @@ struct Need {
 /// What `use` needs under `settings`: the first matching rule's word, else the algorithm's.
 Need need_of(const Settings& settings, const Use& use, const OperandFact& fact);
 
-/// True for the types that approximating codecs take.
-bool is_float(codecs::ElementType type) noexcept;
-
 }  // namespace cinch::policy

@@ -14,24 +14,7 @@ using policy::Rule;
 using policy::Settings;
 
 std::string dtype_name(const std::optional<codecs::ElementType>& type) {
-  if (!type) return "*";
-  switch (*type) {
-    case codecs::ElementType::float32:
-      return "float32";
-    case codecs::ElementType::bfloat16:
-      return "bfloat16";
-    case codecs::ElementType::float16:
-      return "float16";
-    case codecs::ElementType::boolean:
-      return "bool";
-    case codecs::ElementType::uint8:
-      return "uint8";
-    case codecs::ElementType::int64:
-      return "int64";
-    case codecs::ElementType::other:
-      break;
-  }
-  return "other";
+  return type ? std::string(codecs::type_name(*type)) : "*";
 }
 
 std::string shape_text(const Rule& rule) {

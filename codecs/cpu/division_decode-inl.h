@@ -26,7 +26,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// One plane from its means (at `means`, bfloat16), range and codes to the n floats at `x`, and
 /// nothing beyond. Loads up to a vector past the codes.
-HWY_INLINE void add_means(const DivisionGeometry& g, const std::byte* means, DivisionRange range,
+HWY_INLINE void add_means(const DivisionGeometry& g, const std::byte* means, AffineRange range,
                           const std::uint8_t* HWY_RESTRICT codes, float* HWY_RESTRICT block_values,
                           float* HWY_RESTRICT row, float* HWY_RESTRICT x) {
   const hn::ScalableTag<float> df;
@@ -121,7 +121,7 @@ bool division_decode(const cpu::DivisionJob& job, const std::byte* in, void* tar
     float* const x = type == ElementType::float32 ? reinterpret_cast<float*>(elements) : plane;
 
     if (job.reads != Reads::sign) {
-      DivisionRange range;
+      AffineRange range;
       std::memcpy(&range, in + job.sections.ranges + p * 4, 4);
       const std::uint8_t* const codes =
           unpack_codes(bits, in + job.sections.codes, code_bytes, p * n, n, code_room);

@@ -183,7 +183,7 @@ HWY_INLINE Residuals subtract_means(const cpu::DivisionJob& job, const float* HW
       }
     }
   }
-  const auto limit = static_cast<std::int32_t>(float_bits(kDivisionMaxMagnitude));
+  const auto limit = static_cast<std::int32_t>(float_bits(kAffineMaxMagnitude));
   return {hn::GetLane(hn::MinOfLanes(df, min)), hn::GetLane(hn::MaxOfLanes(df, max)),
           hn::GetLane(hn::MaxOfLanes(di, largest)) <= limit};
 }
@@ -229,7 +229,7 @@ bool division_encode(const cpu::DivisionJob& job, const void* source, std::byte*
 
     const Residuals residuals = subtract_means(job, x, work, r, out + p * blocks * 2);
     if (!residuals.good) return false;
-    const DivisionRange range = reference::division_range(residuals.min, residuals.max, bits);
+    const AffineRange range = affine_range(residuals.min, residuals.max, bits);
     std::memcpy(out + job.sections.ranges + p * 4, &range, 4);
 
     std::uint8_t* const room = codes.room(work.codes, n, slack);

@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <bool kEightBits>
 HWY_INLINE void quantize_stretch(const float* HWY_RESTRICT r,
                                  const std::uint16_t* HWY_RESTRICT draws, std::int64_t count,
-                                 DivisionRange range, int bits, std::uint8_t* HWY_RESTRICT codes) {
+                                 AffineRange range, int bits, std::uint8_t* HWY_RESTRICT codes) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::RebindToUnsigned<decltype(df)> du;
@@ -58,7 +58,7 @@ HWY_INLINE void quantize_stretch(const float* HWY_RESTRICT r,
 /// Codes of n residuals, the first at logical index `first`; stores up to a
 /// vector beyond.
 HWY_INLINE bool quantize(const cpu::DivisionJob& job, const float* HWY_RESTRICT r, std::int64_t n,
-                         std::int64_t first, DivisionRange range, cpu::Workspace& work,
+                         std::int64_t first, AffineRange range, cpu::Workspace& work,
                          std::uint8_t* HWY_RESTRICT codes) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   constexpr std::int64_t kStretch = 2048;

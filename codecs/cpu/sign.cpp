@@ -56,6 +56,7 @@ HWY_AFTER_NAMESPACE();
 #include <span>
 
 #include "codecs/cpu/runs.h"
+#include "codecs/element_bits.h"
 
 namespace cinch::codecs {
 namespace {

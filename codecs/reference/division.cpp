@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "codecs/element_bits.h"
 #include "codecs/layout.h"
 #include "codecs/philox.h"
 #include "codecs/reference/division_plane.h"
@@ -32,16 +33,20 @@ class DivisionReference final : public DivisionCodec {
 
     std::vector<float> x(size);
     std::vector<std::uint32_t> draws(size);
+    bool representable = true;
     for (std::int64_t p = 0; p < what.layout.planes(); ++p) {
+      bool good = true;
       for (std::int64_t i = 0; i < size; ++i) {
         const std::int64_t k = p * size + i;
         x[i] = value_of(what.type,
                         load_bits(source, offset_of(what.layout, k), element_size(what.type)));
         draws[i] = philox::draw16(key, static_cast<std::uint64_t>(k));
-        if (!(std::fabs(x[i]) <= kDivisionMaxMagnitude)) return {};
-        if (parameters().with_sign && x[i] < 0.0F) return {};
+        good &= std::fabs(x[i]) <= kAffineMaxMagnitude;
+        if (parameters().with_sign && x[i] < 0.0F) representable = false;
       }
-      const DivisionPlane plane = encode_plane(x, geometry, parameters().bits, draws);
+      representable &= good;
+      const DivisionPlane plane =
+          good ? encode_plane(x, geometry, parameters().bits, draws) : poisoned_plane(blocks, size);
 
       std::memcpy(out.data() + p * blocks * 2, plane.means.data(), blocks * 2);
       std::memcpy(out.data() + at.ranges + p * 4, &plane.range, 4);
@@ -51,7 +56,7 @@ class DivisionReference final : public DivisionCodec {
         put_bits(out.subspan(at.codes), k * parameters().bits, parameters().bits, plane.codes[i]);
       }
     }
-    return {true, static_cast<std::size_t>(at.end)};
+    return {representable, static_cast<std::size_t>(at.end)};
   } catch (const std::bad_alloc&) {
     return {};
   }
@@ -74,9 +79,15 @@ class DivisionReference final : public DivisionCodec {
         plane.codes[i] = static_cast<std::uint8_t>(
             get_bits(in.subspan(at.codes), (p * size + i) * parameters().bits, parameters().bits));
       }
+      const bool poisoned = plane.range == poisoned_range();
       std::vector<float> x = decode_plane(plane, geometry);
       for (std::int64_t i = 0; i < size; ++i) {
         const std::int64_t k = p * size + i;
+        if (poisoned && reads == Reads::values) {
+          store_bits(target, offset_of(what.layout, k), element_size(what.type),
+                     bits_of_nan(what.type));
+          continue;
+        }
         if (parameters().with_sign) {
           const bool positive = get_bits(in.subspan(at.signs), k, 1) != 0;
           if (reads == Reads::sign) x[i] = 1.0F;

@@ -52,26 +52,6 @@ void for_each_covered(const DivisionGeometry& g, F f) {
 
 }  // namespace
 
-DivisionRange division_range(float min, float max, int bits) noexcept {
-  DivisionRange range;
-  range.lo = bf16_down(min + 0.0F);  // -0 becomes +0
-  const float extent = max - float_of_bf16(range.lo);
-  if (extent > 0.0F) {
-    const float step = extent / static_cast<float>((1 << bits) - 1);
-    range.step = bf16_up(std::max(step, kDivisionMinStep));
-  }
-  return range;
-}
-
-std::uint8_t division_code(float r, DivisionRange range, int bits, std::uint32_t draw) noexcept {
-  const float step = float_of_bf16(range.step);
-  const float scale = step > 0.0F ? 65536.0F / step : 0.0F;
-  // 0 <= r - lo <= (2^bits - 1) * step but for rounding, so this is below 2^25.
-  const auto u = static_cast<std::int32_t>(std::nearbyint((r - float_of_bf16(range.lo)) * scale));
-  const std::int32_t code = (u + static_cast<std::int32_t>(draw)) >> 16;
-  return static_cast<std::uint8_t>(std::min(code, (1 << bits) - 1));
-}
-
 DivisionPlane encode_plane(std::span<const float> x, const DivisionGeometry& g, int bits,
                            std::span<const std::uint32_t> draws) {
   DivisionPlane plane;
@@ -88,13 +68,19 @@ DivisionPlane encode_plane(std::span<const float> x, const DivisionGeometry& g, 
     r[i] = x[i] - float_of_bf16(plane.means[block]);
   });
   const auto [min, max] = std::minmax_element(r.begin(), r.end());
-  plane.range = division_range(*min, *max, bits);
+  plane.range = affine_range(*min, *max, bits);
 
   plane.codes.resize(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
-    plane.codes[i] = division_code(r[i], plane.range, bits, draws[i]);
+    plane.codes[i] = static_cast<std::uint8_t>(affine_code(
+        r[i], float_of_bf16(plane.range.lo), affine_scale(plane.range), bits, draws[i]));
   }
   return plane;
+}
+
+DivisionPlane poisoned_plane(std::int64_t blocks, std::int64_t size) {
+  return {std::vector<std::uint16_t>(blocks, 0), poisoned_range(),
+          std::vector<std::uint8_t>(size, 0)};
 }
 
 std::vector<float> decode_plane(const DivisionPlane& plane, const DivisionGeometry& g) {
@@ -102,7 +88,7 @@ std::vector<float> decode_plane(const DivisionPlane& plane, const DivisionGeomet
   const float step = float_of_bf16(plane.range.step);
   std::vector<float> x(plane.codes.size());
   for_each_covered(g, [&](std::int64_t i, std::int64_t block) {
-    x[i] = (float_of_bf16(plane.means[block]) + lo) + step * static_cast<float>(plane.codes[i]);
+    x[i] = affine_value(float_of_bf16(plane.means[block]) + lo, step, plane.codes[i]);
   });
   return x;
 }

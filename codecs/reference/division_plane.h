@@ -14,22 +14,19 @@ namespace cinch::codecs::reference {
 /// One plane, compressed.
 struct DivisionPlane {
   std::vector<std::uint16_t> means;  ///< bfloat16, one a block
-  DivisionRange range;
+  AffineRange range;
   std::vector<std::uint8_t> codes;  ///< one an element
 };
 
 /// Alg. 1. `x` and `draws` (each 0..65535) have one entry an element, in logical order.
-/// @pre every |x| <= kDivisionMaxMagnitude
+/// @pre every |x| <= kAffineMaxMagnitude
 DivisionPlane encode_plane(std::span<const float> x, const DivisionGeometry& geometry, int bits,
                            std::span<const std::uint32_t> draws);
 
+/// What stands for a plane that can't be held.
+DivisionPlane poisoned_plane(std::int64_t blocks, std::int64_t size);
+
 /// Eq. 10.
 std::vector<float> decode_plane(const DivisionPlane& plane, const DivisionGeometry& geometry);
-
-/// Zero point and step that hold residuals from `min` to `max` in codes of `bits` bits (Eq. 9).
-DivisionRange division_range(float min, float max, int bits) noexcept;
-
-/// The code of residual `r`: stochastic rounding of (r - lo) / step.
-std::uint8_t division_code(float r, DivisionRange range, int bits, std::uint32_t draw) noexcept;
 
 }  // namespace cinch::codecs::reference

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 
+#include "codecs/element_bits.h"
 #include "codecs/reference/elements.h"
 
 namespace cinch::codecs {

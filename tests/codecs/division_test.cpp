@@ -17,10 +17,13 @@ namespace cinch::codecs::test {
 namespace {
 
 using reference::decode_plane;
-using reference::division_code;
 using reference::DivisionPlane;
 using reference::encode_plane;
 using testing::ElementsAre;
+
+std::uint32_t code_of(float r, AffineRange range, int bits, std::uint32_t draw) {
+  return affine_code(r, float_of_bf16(range.lo), affine_scale(range), bits, draw);
+}
 
 CodecSpec division(int bits, int block, bool edge_ceil = true, bool with_sign = false) {
   return {.name = "division",
@@ -101,14 +104,14 @@ TEST(Division, StochasticRoundingIsExactOverAllDraws) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> uniform(-1.0F, 2.0F);
   for (const int bits : {1, 2, 4, 8}) {
-    const DivisionRange range = reference::division_range(-1.0F, 2.0F, bits);
+    const AffineRange range = affine_range(-1.0F, 2.0F, bits);
     const double lo = float_of_bf16(range.lo);
     const double step = float_of_bf16(range.step);
     for (int i = 0; i < 4; ++i) {
       const float r = i == 0 ? -1.0F : i == 1 ? 2.0F : uniform(random);
       double sum = 0.0;
       for (std::uint32_t draw = 0; draw < 65536; ++draw) {
-        sum += division_code(r, range, bits, draw);
+        sum += code_of(r, range, bits, draw);
       }
       EXPECT_NEAR(lo + step * sum / 65536.0, r, step * 0x1p-16) << bits << " " << r;
     }
@@ -128,12 +131,12 @@ double standard_errors(const std::vector<double>& errors) {
 
 TEST(Division, IsUnbiasedAndFootnoteEightIsNot) {
   constexpr int kCount = 8192;
-  const DivisionRange range = reference::division_range(-1.0F, 2.0F, 2);
+  const AffineRange range = affine_range(-1.0F, 2.0F, 2);
   const float r = float_of_bf16(range.lo) + 1.2F * float_of_bf16(range.step);
   std::vector<double> right, swapped;
   for (int i = 0; i < kCount; ++i) {
     const std::uint32_t draw = philox::draw16({.seed = 9, .entry = 0, .step = 0}, i);
-    right.push_back(division_code(r, range, 2, draw) - 1.2);
+    right.push_back(code_of(r, range, 2, draw) - 1.2);
     // Rounding up with the probability of rounding down, as the footnote has it.
     const bool up = draw >= 65536 * 0.2;
     swapped.push_back(1.0 + up - 1.2);
@@ -170,7 +173,7 @@ TEST(Division, ErrorsStayWithinOneStep) {
       const DivisionGeometry geometry({.bits = bits, .block = 4}, what.layout.extent);
       const DivisionSections at({.bits = bits, .block = 4}, geometry, what.layout);
       for (std::size_t i = 0; i < x.size(); ++i) {
-        DivisionRange range;
+        AffineRange range;
         std::memcpy(&range, bytes.data() + at.ranges + 4 * (i / what.layout.plane_size()), 4);
         const float step = float_of_bf16(range.step);
         ASSERT_LE(std::fabs(y[i] - x[i]), step * 1.0001F + std::fabs(x[i]) * 1e-6F) << i;

@@ -7,108 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/codecs/random_cases.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {
 namespace {
-
-using Random = std::mt19937;
-
-std::int64_t draw(Random& random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-}
-
-/// Contiguous, channels-last, padded rows or transposed planes of 1 to 3 dimensions.
-PlaneLayout random_layout(Random& random) {
-  std::array<std::int64_t, 3> extent = {1, 1, 1};
-  switch (draw(random, 0, 3)) {
-    case 0:
-      extent[2] = draw(random, 1, 700);
-      break;
-    case 1:
-      extent[1] = draw(random, 1, 30);
-      extent[2] = draw(random, 1, 40);
-      break;
-    case 2:
-      for (auto& e : extent) e = draw(random, 1, 12);
-      break;
-    default:
-      extent = {1, 8 * draw(random, 1, 3), 8 * draw(random, 1, 4)};
-  }
-  const std::int64_t outer = draw(random, 1, 6);
-  const std::int64_t inner = draw(random, 1, 20);
-  switch (draw(random, 0, 3)) {
-    case 0:
-      return channels_last(outer, inner, extent);
-    case 1: {
-      PlaneLayout padded = contiguous(outer, extent);
-      padded.stride = {extent[1] * (extent[2] + 3), extent[2] + 3, 1};
-      padded.outer_stride = extent[0] * padded.stride[0] + 5;
-      return padded;
-    }
-    case 2: {
-      PlaneLayout gaps = contiguous(outer, extent);
-      gaps.outer_stride += 7;
-      return gaps;
-    }
-    default:
-      return contiguous(outer * inner, extent);
-  }
-}
-
-/// Ordinary numbers, and now and then zeros of both signs, denormals, constants or large numbers.
-std::vector<float> random_values(Random& random, const PlaneLayout& layout, bool non_negative) {
-  std::vector<float> values(layout.elements());
-  std::normal_distribution<float> normal;
-  const std::int64_t kind = draw(random, 0, 6);
-  for (std::int64_t k = 0; k < layout.elements(); ++k) {
-    float x = normal(random);
-    if (kind == 1) x = std::max(x, 0.0F);
-    if (kind == 2) x *= 0x1p-130F;
-    if (kind == 3) x = static_cast<float>(k / layout.plane_size()) * 0.37F;
-    if (kind == 4) x *= 3000.0F;
-    if (kind == 5) x = draw(random, 0, 1) != 0 ? 0.0F : -0.0F;
-    if (kind == 6) x = x * 0x1p-20F + 1.0F;
-    values[k] = non_negative && x < 0.0F ? -0.0F : x;
-  }
-  return values;
-}
-
-void expect_same_engines(const CodecSpec& spec, const Description& what, const Bytes& source,
-                         RandomKey key) {
-  const auto reference = make_codec(spec, Engine::reference);
-  const auto cpu = make_codec(spec, Engine::cpu);
-  ASSERT_TRUE(reference->accepts(what));
-  ASSERT_TRUE(cpu->accepts(what));
-  ASSERT_EQ(reference->encoded_bytes(what), cpu->encoded_bytes(what));
-  const Bytes expected = encode(*reference, what, source, key);
-  ASSERT_LE(expected.size(), reference->encoded_bytes(what));
-  for (const ParallelFor parallel : {serial_for, two_threads, every_grain}) {
-    ASSERT_EQ(encode(*cpu, what, source, key, parallel), expected);
-    if (expected.empty()) continue;
-    for (const Reads reads : {Reads::nothing, Reads::sign, Reads::values}) {
-      const Bytes decoded = decode(*reference, what, expected, reads);
-      ASSERT_EQ(decode(*cpu, what, expected, reads, parallel), decoded) << int(reads);
-      if (reads == Reads::values && cpu->exact() && cpu->restores() == Reads::values) {
-        ASSERT_EQ(decoded, source);
-      }
-    }
-  }
-}
-
-std::string describe(const Description& what, const CodecSpec& spec) {
-  const PlaneLayout& l = what.layout;
-  return spec.name + " type " + std::to_string(int(what.type)) + " Q " + std::to_string(spec.bits) +
-         " B " + std::to_string(spec.block) + (spec.edge_ceil ? " ceil" : " paper") +
-         (spec.with_sign ? " sign" : "") + " outer " + std::to_string(l.outer) + " inner " +
-         std::to_string(l.inner) + " extent " + std::to_string(l.extent[0]) + "x" +
-         std::to_string(l.extent[1]) + "x" + std::to_string(l.extent[2]);
-}
-
-constexpr std::array kTypes = {ElementType::float32, ElementType::bfloat16, ElementType::float16,
-                               ElementType::boolean, ElementType::uint8,    ElementType::int64,
-                               ElementType::other};
-constexpr std::array kFloats = {ElementType::float32, ElementType::bfloat16, ElementType::float16};
 
 TEST(Engines, DivisionWritesTheReferencesBytes) {
   for_each_target([](const std::string& target) {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "codecs/float_formats.h"
+#include "codecs/host_device.h"
+
+/// Affine quantization with stochastic rounding, the core of DIVISION, ActNN and AC-GC's AutoQuant
+/// (papers.md §0): x is held as a code of b bits, which stands for lo + step * code.
+///
+/// lo is rounded down and step up to bfloat16 first, and codes are taken against the rounded
+/// numbers: rounding them afterwards would bias what is decoded. Arithmetic is float32, to nearest
+/// even, without fused multiply-add.
+namespace cinch::codecs {
+
+/// Zero point and step, both bfloat16.
+struct AffineRange {
+  std::uint16_t lo = 0;
+  std::uint16_t step = 0;
+
+  CINCH_HD bool operator==(const AffineRange& other) const noexcept {
+    return lo == other.lo && step == other.step;
+  }
+};
+
+/// Larger magnitudes are treated as infinities are, so that nothing here overflows.
+inline constexpr float kAffineMaxMagnitude = 0x1p80F;
+inline constexpr float kAffineMinStep = 0x1p-110F;
+
+/// The range of what holds a NaN, an infinity or a magnitude above kAffineMaxMagnitude: lo 0 and
+/// step NaN, so that every code, written as 0, decodes to NaN.
+inline constexpr std::uint16_t kPoisonedStep = 0x7FC0;
+CINCH_HD inline AffineRange poisoned_range() noexcept {
+  return {0, kPoisonedStep};
+}
+
+/// Range that holds min to max in codes of `bits` bits: lo = min rounded down (+0 rather than -0),
+/// step = (max - lo) / (2^bits - 1) rounded up, at least kAffineMinStep, but 0 where max = lo.
+/// @pre min <= max, both at most kAffineMaxMagnitude in magnitude; 1 <= bits <= 16
+CINCH_HD inline AffineRange affine_range(float min, float max, int bits) noexcept {
+  AffineRange range;
+  range.lo = bf16_down(min + 0.0F);  // -0 becomes +0
+  const float extent = max - float_of_bf16(range.lo);
+  if (extent > 0.0F) {
+    const float step = extent / static_cast<float>((1 << bits) - 1);
+    range.step = bf16_up(step > kAffineMinStep ? step : kAffineMinStep);
+  }
+  return range;
+}
+
+/// 65536 / step, or 0: what turns (x - lo) into 1/65536ths of a step.
+CINCH_HD inline float affine_scale(AffineRange range) noexcept {
+  const float step = float_of_bf16(range.step);
+  return step > 0.0F ? 65536.0F / step : 0.0F;
+}
+
+/// The code of x: floor((x - lo) / step + draw / 65536), clamped.
+/// @pre range holds x, bits <= 8, draw < 65536, scale = affine_scale(range)
+CINCH_HD inline std::uint32_t affine_code(float x, float lo, float scale, int bits,
+                                          std::uint32_t draw) noexcept {
+  // 0 <= x - lo <= (2^bits - 1) * step but for rounding, so this is below 2^25.
+  const auto u = static_cast<std::int32_t>(rintf((x - lo) * scale));
+  const std::int32_t code = (u + static_cast<std::int32_t>(draw)) >> 16;
+  const std::int32_t top = (1 << bits) - 1;
+  return static_cast<std::uint32_t>(code < top ? code : top);
+}
+
+/// What a code stands for.
+CINCH_HD inline float affine_value(float lo, float step, std::uint32_t code) noexcept {
+  return lo + step * static_cast<float>(code);
+}
+
+}  // namespace cinch::codecs
