@@ -7,10 +7,27 @@ if(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
   endif()
+  if(NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER
+      ${CMAKE_CURRENT_LIST_DIR}/record-ptxas ${CMAKE_CXX_COMPILER_LAUNCHER})
+  endif()
   enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it of nvcc 13
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
   set(CINCH_HAVE_CUDA ON)
   message(STATUS "cinch: CUDA ${CMAKE_CUDA_COMPILER_VERSION} found")
 else()
   set(CINCH_HAVE_CUDA OFF)
   message(STATUS "cinch: no nvcc found: building for the CPU only; everything else is built and tested")
 endif()
+
+# What every CUDA target of ours links to besides cinch::options. -fmad=false: as -ffp-contract=off
+# there. Shared runtime: the program's own, which tests can replace by a fake.
+add_library(cinch_cuda_options INTERFACE)
+add_library(cinch::cuda_options ALIAS cinch_cuda_options)
+target_compile_options(cinch_cuda_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr;-Xptxas=-v;-Xcompiler=-Wall,-Wno-unknown-pragmas,-ffp-contract=off>
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CINCH_WERROR}>>:--Werror=all-warnings>)

@@ -29,9 +29,10 @@ add_library(cinch_options INTERFACE)
 add_library(cinch::options ALIAS cinch_options)
 target_include_directories(cinch_options INTERFACE ${PROJECT_SOURCE_DIR})
 # -Wno-restrict: GCC 12 warns wrongly of std::string (GCC bug 105651).
-target_compile_options(cinch_options INTERFACE
-  -Wall -Wextra -Wno-restrict -ffp-contract=off $<$<BOOL:${CINCH_WERROR}>:-Werror>)
+target_compile_options(cinch_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:
+  -Wall;-Wextra;-Wno-restrict;-ffp-contract=off;$<$<BOOL:${CINCH_WERROR}>:-Werror>>)
 if(CINCH_SANITIZE)
-  target_compile_options(cinch_options INTERFACE -fsanitize=${CINCH_SANITIZE} -fno-omit-frame-pointer)
+  target_compile_options(cinch_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${CINCH_SANITIZE};-fno-omit-frame-pointer>)
   target_link_options(cinch_options INTERFACE -fsanitize=${CINCH_SANITIZE})
 endif()

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "codecs/host_device.h"
+
 namespace cinch::codecs {
 
 /// Types of the elements that a codec is given.
@@ -69,10 +71,10 @@ struct PlaneLayout {
   std::array<std::int64_t, 3> extent = {1, 1, 1};
   std::array<std::int64_t, 3> stride = {0, 0, 1};
 
-  std::int64_t planes() const noexcept { return outer * inner; }
-  std::int64_t channels() const noexcept { return inner; }
-  std::int64_t plane_size() const noexcept { return extent[0] * extent[1] * extent[2]; }
-  std::int64_t elements() const noexcept { return planes() * plane_size(); }
+  CINCH_HD std::int64_t planes() const noexcept { return outer * inner; }
+  CINCH_HD std::int64_t channels() const noexcept { return inner; }
+  CINCH_HD std::int64_t plane_size() const noexcept { return extent[0] * extent[1] * extent[2]; }
+  CINCH_HD std::int64_t elements() const noexcept { return planes() * plane_size(); }
   /// True when logical index equals memory offset for every element.
   bool is_contiguous() const noexcept;
 

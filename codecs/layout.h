@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "codecs/codec.h"
+#include "codecs/host_device.h"
 
 namespace cinch::codecs {
 
@@ -17,7 +18,7 @@ bool is_valid(const PlaneLayout& layout) noexcept;
 bool has_dense_planes(const PlaneLayout& layout) noexcept;
 
 /// Memory offset, in elements, of the first element of `plane`. @pre 0 <= plane < planes()
-inline std::int64_t plane_offset(const PlaneLayout& layout, std::int64_t plane) noexcept {
+CINCH_HD inline std::int64_t plane_offset(const PlaneLayout& layout, std::int64_t plane) noexcept {
   return plane / layout.inner * layout.outer_stride + plane % layout.inner * layout.inner_stride;
 }
 
@@ -37,7 +38,7 @@ inline std::size_t element_size_or_byte(ElementType type) noexcept {
 }
 
 /// Bytes that hold `bits` bits.
-inline std::int64_t bytes_for_bits(std::int64_t bits) noexcept {
+CINCH_HD inline std::int64_t bytes_for_bits(std::int64_t bits) noexcept {
   return (bits + 7) / 8;
 }
 

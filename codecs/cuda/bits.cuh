@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "codecs/cuda/device.h"
+#include "codecs/cuda/elements.cuh"
+
+/// Streams of codes: element k's bits are [k * bits, (k + 1) * bits), lowest first.
+namespace cinch::codecs::cuda {
+
+/// Stores the `count` lowest bytes of `packed` (1 to 8), whatever the alignment, in as few accesses
+/// as the address allows. All threads of a warp take the same way where addresses differ by
+/// `count`.
+__device__ __forceinline__ void store_bytes(std::byte* at, std::uint64_t packed, int count) {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  if (count == 2 && address % 2 == 0) {
+    *reinterpret_cast<std::uint16_t*>(at) = static_cast<std::uint16_t>(packed);
+  } else if (count == 4 && address % 4 == 0) {
+    *reinterpret_cast<std::uint32_t*>(at) = static_cast<std::uint32_t>(packed);
+  } else if (count == 8 && address % 8 == 0) {
+    *reinterpret_cast<std::uint64_t*>(at) = packed;
+  } else {
+    for (int i = 0; i < count; ++i) at[i] = static_cast<std::byte>(packed >> (8 * i));
+  }
+}
+
+/// The `count` bytes at `at` (1 to 8), as a number.
+__device__ __forceinline__ std::uint64_t load_bytes(const std::byte* at, int count) {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  if (count == 2 && address % 2 == 0) return *reinterpret_cast<const std::uint16_t*>(at);
+  if (count == 4 && address % 4 == 0) return *reinterpret_cast<const std::uint32_t*>(at);
+  if (count == 8 && address % 8 == 0) return *reinterpret_cast<const std::uint64_t*>(at);
+  std::uint64_t packed = 0;
+  for (int i = 0; i < count; ++i)
+    packed |= std::uint64_t{static_cast<std::uint8_t>(at[i])} << (8 * i);
+  return packed;
+}
+
+/// Eight codes of `bits` bits, first lowest. @pre bits * 8 <= 64
+__device__ __forceinline__ std::uint64_t pack_stretch(const std::uint32_t (&codes)[kStretch],
+                                                      int bits) {
+  std::uint64_t packed = 0;
+  for (int i = 0; i < kStretch; ++i) packed |= std::uint64_t{codes[i]} << (i * bits);
+  return packed;
+}
+
+/// Codes [k, k + count) of a stream, first lowest, count * bits <= 64, wherever k lies.
+__device__ __forceinline__ std::uint64_t load_codes(const std::byte* stream, std::int64_t k,
+                                                    int bits, int count) {
+  const std::int64_t bit = k * bits;
+  const int skipped = static_cast<int>(bit % 8);
+  const int wanted = count * bits;
+  const int bytes = (skipped + wanted + 7) / 8;
+  const std::byte* const at = stream + bit / 8;
+  std::uint64_t packed = load_bytes(at, bytes < 8 ? bytes : 8) >> skipped;
+  if (bytes > 8) packed |= std::uint64_t{static_cast<std::uint8_t>(at[8])} << (64 - skipped);
+  return packed;
+}
+
+}  // namespace cinch::codecs::cuda

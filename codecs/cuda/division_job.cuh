@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "codecs/cuda/codec.h"
+#include "codecs/cuda/elements.cuh"
+#include "codecs/cuda/fast_divide.h"
+#include "codecs/division.h"
+#include "codecs/layout.h"
+
+namespace cinch::codecs::cuda {
+
+/// Planes up to this size are counted in 32 bits within a block's reach.
+inline constexpr std::int64_t kMaxPlane = std::int64_t{1} << 29;
+
+/// What DIVISION's kernels know of an encode or decode. Coordinates within a plane are 32-bit.
+struct DivisionJob {
+  // Where the elements are.
+  PlaneLayout layout;
+  bool contiguous;
+  bool vectors;  ///< 16-byte accesses to the elements are allowed
+  // What a plane is.
+  std::int32_t size;
+  FastDivide by_size, by_height, by_width;
+  std::int32_t extent[3];
+  std::int32_t block[3];
+  std::int32_t blocks[3];
+  std::int32_t block_count;
+  FastDivide by_block_count, by_blocks_height, by_blocks_width;
+  // Coordinate i is covered by block i * cover_factor / by_cover.
+  FastDivide by_cover[3];
+  std::int32_t cover_factor[3];
+  // What is written or read.
+  int bits;
+  bool with_sign;
+  DivisionSections sections;
+  RandomKey key;
+
+  DivisionJob(const DivisionParameters& parameters, const Description& what, const void* elements,
+              RandomKey random_key) noexcept
+      : DivisionJob(parameters, DivisionGeometry(parameters, what.layout.extent), what, elements,
+                    random_key) {}
+
+ private:
+  DivisionJob(const DivisionParameters& parameters, const DivisionGeometry& g,
+              const Description& what, const void* elements, RandomKey random_key) noexcept
+      : layout(what.layout),
+        contiguous(what.layout.is_contiguous()),
+        vectors(contiguous && is_vector_aligned(elements)),
+        size(static_cast<std::int32_t>(what.layout.plane_size())),
+        by_size(size),
+        by_height(g.extent[1]),
+        by_width(g.extent[2]),
+        block_count(static_cast<std::int32_t>(g.block_count())),
+        by_block_count(block_count),
+        by_blocks_height(g.blocks[1]),
+        by_blocks_width(g.blocks[2]),
+        bits(parameters.bits),
+        with_sign(parameters.with_sign),
+        sections(parameters, g, what.layout),
+        key(random_key) {
+    for (int axis = 0; axis < 3; ++axis) {
+      extent[axis] = static_cast<std::int32_t>(g.extent[axis]);
+      block[axis] = static_cast<std::int32_t>(g.block[axis]);
+      blocks[axis] = static_cast<std::int32_t>(g.blocks[axis]);
+      by_cover[axis] = FastDivide(g.edge_ceil ? g.block[axis] : g.extent[axis]);
+      cover_factor[axis] = g.edge_ceil ? 1 : blocks[axis];
+    }
+  }
+
+ public:
+  /// Whether four elements that begin at a multiple of four have one row and one covering block.
+  bool quads() const noexcept {
+    return extent[2] % 4 == 0 && cover_factor[2] == 1 && block[2] % 4 == 0;
+  }
+
+  CINCH_HD std::int64_t plane_begin(std::int64_t plane) const noexcept {
+    return plane / layout.inner * layout.outer_stride + plane % layout.inner * layout.inner_stride;
+  }
+
+  /// Memory offset, from its plane's first element, of the element at logical index `e`.
+  CINCH_HD std::int64_t offset_in_plane(std::uint32_t e) const noexcept {
+    std::uint32_t w = e;
+    std::uint32_t h = by_width.split(w);
+    const std::uint32_t d = by_height.split(h);
+    return d * layout.stride[0] + h * layout.stride[1] + w * layout.stride[2];
+  }
+
+  CINCH_HD std::uint32_t cover(int axis, std::uint32_t i) const noexcept {
+    return by_cover[axis].quotient(i * static_cast<std::uint32_t>(cover_factor[axis]));
+  }
+
+  /// The block of a plane that covers its element `e`.
+  CINCH_HD std::uint32_t covering_block(std::uint32_t e) const noexcept {
+    std::uint32_t w = e;
+    std::uint32_t h = by_width.split(w);
+    const std::uint32_t d = by_height.split(h);
+    return (cover(0, d) * static_cast<std::uint32_t>(blocks[1]) + cover(1, h)) *
+               static_cast<std::uint32_t>(blocks[2]) +
+           cover(2, w);
+  }
+};
+
+/// What a block of a plane averages.
+struct PoolWindow {
+  std::int32_t d0, d1, h0, h1, w0, w1;
+
+  CINCH_HD PoolWindow(const DivisionJob& job, std::uint32_t block) noexcept {
+    std::uint32_t bw = block;
+    std::uint32_t bh = job.by_blocks_width.split(bw);
+    const std::uint32_t bd = job.by_blocks_height.split(bh);
+    begin_end(job, 0, bd, d0, d1);
+    begin_end(job, 1, bh, h0, h1);
+    begin_end(job, 2, bw, w0, w1);
+  }
+
+  CINCH_HD float count() const noexcept {
+    return static_cast<float>(std::int64_t{d1 - d0} * (h1 - h0) * (w1 - w0));
+  }
+
+ private:
+  CINCH_HD static void begin_end(const DivisionJob& job, int axis, std::uint32_t b,
+                                 std::int32_t& begin, std::int32_t& end) noexcept {
+    begin = static_cast<std::int32_t>(b) * job.block[axis];
+    end = job.extent[axis] - begin < job.block[axis] ? job.extent[axis] : begin + job.block[axis];
+  }
+};
+
+/// Sum of column `w` of a window, top to bottom, or +0 beyond its end. `x(d, h, w)` loads.
+template <typename Load>
+__device__ __forceinline__ float column_sum(const PoolWindow& window, std::int32_t w,
+                                            const Load& x) {
+  if (w >= window.w1) return 0.0F;
+  float sum = x(window.d0, window.h0, w);
+  for (std::int32_t h = window.h0 + 1; h < window.h1; ++h) sum += x(window.d0, h, w);
+  for (std::int32_t d = window.d0 + 1; d < window.d1; ++d) {
+    for (std::int32_t h = window.h0; h < window.h1; ++h) sum += x(d, h, w);
+  }
+  return sum;
+}
+
+/// Sum over `lanes` neighbouring lanes (a power of two) in adjacent pairs, in all of them. A lane's
+/// partner adds the same two numbers the other way round, which is the same sum.
+__device__ __forceinline__ float pair_sum(float x, unsigned lanes) {
+  for (unsigned step = 1; step < lanes; step *= 2) {
+    x += __shfl_xor_sync(kAllLanes, x, static_cast<int>(step));
+  }
+  return x;
+}
+
+/// A float's place in the order of numbers, as an integer that atomics can compare.
+__device__ __forceinline__ std::uint32_t ordered(float x) {
+  const std::uint32_t bits = float_bits(x);
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
+}
+__device__ __forceinline__ float of_ordered(std::uint32_t place) {
+  return float_of_bits(place >> 31 != 0 ? place & 0x7FFFFFFFU : ~place);
+}
+
+/// Stores a plane's range, which lies at an even address.
+__device__ __forceinline__ void store_range(const DivisionJob& job, std::byte* out,
+                                            std::int64_t plane, AffineRange range) {
+  auto* const at = reinterpret_cast<std::uint16_t*>(out + job.sections.ranges + plane * 4);
+  at[0] = range.lo;
+  at[1] = range.step;
+}
+
+__device__ __forceinline__ AffineRange load_range(const DivisionJob& job, const std::byte* in,
+                                                  std::int64_t plane) {
+  const auto* const at =
+      reinterpret_cast<const std::uint16_t*>(in + job.sections.ranges + plane * 4);
+  return {at[0], at[1]};
+}
+
+}  // namespace cinch::codecs::cuda

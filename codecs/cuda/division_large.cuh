@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/division_job.cuh"
+#include "codecs/philox.h"
+
+/// DIVISION for planes that don't fit into shared memory, or whose blocks are wider than 128: the
+/// elements are read three times, which the L2 cache softens.
+namespace cinch::codecs::cuda {
+
+/// A plane's bounds in scratch memory, as places in the order of numbers.
+struct LargeBounds {
+  std::uint32_t min, max;
+  std::uint32_t bad;
+};
+
+inline constexpr unsigned kLargeThreads = 256;
+/// Elements of a block of threads: whole stretches.
+inline constexpr std::int32_t kLargeReach = kLargeThreads * kStretch;
+
+static __global__ void division_large_begin(std::int64_t planes, LargeBounds* bounds) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x;
+  if (p < planes) bounds[p] = {0xFFFFFFFFU, 0U, 0U};
+}
+
+/// Sums of aligned runs of 32 columns, added in adjacent pairs as they come: a binary counter whose
+/// digits are the sums that wait for their partner.
+class PairCounter {
+ public:
+  __device__ __forceinline__ void add(float sum) {
+    bool carried = true;
+#pragma unroll
+    for (int level = 0; level < kLevels; ++level) {
+      if (!carried) continue;
+      if ((count_ >> level & 1U) != 0) {
+        sum = waiting_[level] + sum;
+      } else {
+        waiting_[level] = sum;
+        carried = false;
+      }
+    }
+    ++count_;
+    last_ = sum;
+  }
+
+  /// The sum of all, after a power of two of them.
+  __device__ __forceinline__ float total() const {
+    return last_;
+  }
+
+ private:
+  static constexpr int kLevels = 25;  // planes have at most 2^29 elements, runs 32
+  float waiting_[kLevels];
+  unsigned count_ = 0;
+  float last_ = 0.0F;
+};
+
+/// A warp for each block of each plane.
+template <ElementType type>
+__global__ void __launch_bounds__(kLargeThreads)
+    division_large_pool(const DivisionJob job, std::int64_t padded, const void* source,
+                        std::byte* out) {
+  const std::int64_t index = (std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x) / kWarp;
+  if (index >= job.layout.planes() * job.block_count) return;
+  const unsigned lane = threadIdx.x % kWarp;
+  const PoolWindow window(job, static_cast<std::uint32_t>(index % job.block_count));
+  const std::int64_t begin = job.plane_begin(index / job.block_count);
+  const auto load = [&](std::int32_t d, std::int32_t h, std::int32_t w) {
+    return load_value<type>(source, begin + d * job.layout.stride[0] + h * job.layout.stride[1] +
+                                        w * job.layout.stride[2]);
+  };
+  float sum = 0.0F;
+  if (padded <= std::int64_t{kWarp}) {
+    const float column =
+        lane < padded ? column_sum(window, window.w0 + static_cast<int>(lane), load) : 0.0F;
+    sum = pair_sum(column, static_cast<unsigned>(padded));
+  } else {
+    PairCounter counter;
+    for (std::int64_t column = 0; column < padded; column += kWarp) {
+      const std::int64_t w = window.w0 + column + lane;
+      const float one =
+          w < window.w1 ? column_sum(window, static_cast<std::int32_t>(w), load) : 0.0F;
+      counter.add(pair_sum(one, kWarp));
+    }
+    sum = counter.total();
+  }
+  if (lane == 0) reinterpret_cast<std::uint16_t*>(out)[index] = bf16_nearest(sum / window.count());
+}
+
+/// Where a block's elements lie: all threads of it begin in one plane.
+struct LargePlace {
+  std::int64_t k0;
+  std::int64_t plane;
+  std::uint32_t e;
+
+  __device__ __forceinline__ explicit LargePlace(const DivisionJob& job)
+      : k0(std::int64_t{blockIdx.x} * kLargeReach),
+        plane(k0 / job.size),
+        e(static_cast<std::uint32_t>(k0 % job.size)) {}
+
+  /// The plane and the place in it of the block's element `i`.
+  __device__ __forceinline__ std::int64_t locate(const DivisionJob& job, std::uint32_t i,
+                                                 std::uint32_t& within) const {
+    within = e + i;
+    return plane + job.by_size.split(within);
+  }
+};
+
+template <ElementType type>
+__device__ __forceinline__ float large_residual(const DivisionJob& job, const void* source,
+                                                const std::byte* out, std::int64_t plane,
+                                                std::uint32_t e, float& value) {
+  value = load_value<type>(source, job.plane_begin(plane) + job.offset_in_plane(e));
+  const auto* const means = reinterpret_cast<const std::uint16_t*>(out) + plane * job.block_count;
+  return value - float_of_bf16(means[job.covering_block(e)]);
+}
+
+template <ElementType type>
+__global__ void __launch_bounds__(kLargeThreads)
+    division_large_bounds(const DivisionJob job, const void* source, const std::byte* out,
+                          LargeBounds* bounds, Result* result) {
+  const LargePlace place(job);
+  const std::int64_t elements = job.layout.elements();
+  for (int j = 0; j < kStretch; ++j) {
+    const std::uint32_t i = j * kLargeThreads + threadIdx.x;
+    const bool valid = place.k0 + i < elements;
+    std::uint32_t e = 0;
+    const std::int64_t plane = valid ? place.locate(job, i, e) : -1;
+    float value = 0.0F;
+    const float r = valid ? large_residual<type>(job, source, out, plane, e, value) : 0.0F;
+    const bool bad = !(fabsf(value) <= kAffineMaxMagnitude);
+    if (bad) bounds[plane].bad = 1;
+    if (job.with_sign && value < 0.0F) result->not_representable = 1;
+
+    const auto first_plane = __shfl_sync(kAllLanes, plane, 0);
+    if (__all_sync(kAllLanes, plane == first_plane) != 0 && valid) {
+      float min = bad ? 0x1p127F : r;
+      float max = bad ? -0x1p127F : r;
+      for (int step = 16; step > 0; step /= 2) {
+        const float other_min = __shfl_xor_sync(kAllLanes, min, step);
+        const float other_max = __shfl_xor_sync(kAllLanes, max, step);
+        min = other_min < min ? other_min : min;
+        max = other_max > max ? other_max : max;
+      }
+      if (threadIdx.x % kWarp == 0) {
+        atomicMin(&bounds[plane].min, ordered(min));
+        atomicMax(&bounds[plane].max, ordered(max));
+      }
+    } else if (valid && !bad) {
+      atomicMin(&bounds[plane].min, ordered(r));
+      atomicMax(&bounds[plane].max, ordered(r));
+    }
+  }
+}
+
+static __global__ void division_large_ranges(const DivisionJob job, const LargeBounds* bounds,
+                                             std::byte* out, Result* result) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x;
+  if (p == 0) result->bytes = static_cast<std::uint64_t>(job.sections.end);
+  if (p >= job.layout.planes()) return;
+  if (bounds[p].bad == 0) {
+    store_range(job, out, p,
+                affine_range(of_ordered(bounds[p].min), of_ordered(bounds[p].max), job.bits));
+    return;
+  }
+  store_range(job, out, p, poisoned_range());
+  auto* const means = reinterpret_cast<std::uint16_t*>(out) + p * job.block_count;
+  for (std::int32_t b = 0; b < job.block_count; ++b) means[b] = 0;
+  result->not_representable = 1;
+}
+
+template <ElementType type>
+__global__ void __launch_bounds__(kLargeThreads)
+    division_large_codes(const DivisionJob job, const void* source, std::byte* out) {
+  const LargePlace place(job);
+  const std::int64_t left = job.layout.elements() - place.k0;
+  const std::uint32_t i = threadIdx.x * kStretch;
+  if (i >= left) return;
+  const std::int64_t k = place.k0 + i;
+  const int count = left - i < kStretch ? static_cast<int>(left - i) : kStretch;
+  const philox::Block draws = philox::draw_block(job.key, static_cast<std::uint64_t>(k) / 8);
+  std::uint32_t codes[kStretch] = {};
+  unsigned signs = 0;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if (j >= count) continue;
+    std::uint32_t e = 0;
+    const std::int64_t plane = place.locate(job, i + j, e);
+    const AffineRange range = load_range(job, out, plane);
+    float value = 0.0F;
+    const float r = large_residual<type>(job, source, out, plane, e, value);
+    signs |= static_cast<unsigned>(value > 0.0F) << j;
+    const std::uint32_t draw = draws.word[j / 2] >> (j % 2 * 16) & 0xFFFFU;
+    if (!(range == poisoned_range())) {
+      codes[j] = affine_code(r, float_of_bf16(range.lo), affine_scale(range), job.bits, draw);
+    }
+  }
+  if (job.with_sign) out[job.sections.signs + k / 8] = static_cast<std::byte>(signs);
+  store_bytes(out + job.sections.codes + k / 8 * job.bits, pack_stretch(codes, job.bits),
+              (count * job.bits + 7) / 8);
+}
+
+}  // namespace cinch::codecs::cuda

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "codecs/codec.h"
+#include "codecs/cuda/device.h"
+#include "codecs/element_bits.h"
+#include "codecs/float_formats.h"
+
+/// Elements of the types that quantizing codecs take, in global memory. Kernels work on stretches
+/// of 8 logical elements: one Philox block, whole bytes at any number of bits, and 16 or 32 bytes.
+namespace cinch::codecs::cuda {
+
+inline constexpr int kStretch = 8;
+
+template <ElementType type>
+struct Element {
+  using Bits = std::uint16_t;
+  static constexpr int kPerVector = 8;
+};
+template <>
+struct Element<ElementType::float32> {
+  using Bits = std::uint32_t;
+  static constexpr int kPerVector = 4;
+};
+
+template <ElementType type>
+__device__ __forceinline__ float value_of(std::uint32_t bits) {
+  if constexpr (type == ElementType::float32) return float_of_bits(bits);
+  if constexpr (type == ElementType::bfloat16)
+    return float_of_bf16(static_cast<std::uint16_t>(bits));
+  return float_of_f16(static_cast<std::uint16_t>(bits));
+}
+
+/// Nearest bit pattern. @pre x is not NaN
+template <ElementType type>
+__device__ __forceinline__ typename Element<type>::Bits bits_of(float x) {
+  if constexpr (type == ElementType::float32) return float_bits(x);
+  if constexpr (type == ElementType::bfloat16) return bf16_nearest(x);
+  return f16_nearest(x);
+}
+
+template <ElementType type>
+__device__ __forceinline__ float load_value(const void* source, std::int64_t offset) {
+  return value_of<type>(static_cast<const typename Element<type>::Bits*>(source)[offset]);
+}
+
+/// The bit patterns of `kPerVector` elements that fill 16 bytes.
+template <ElementType type>
+struct Vector {
+  typename Element<type>::Bits bits[Element<type>::kPerVector];
+
+  __device__ __forceinline__ void load(const void* at) {
+    const uint4 v = *static_cast<const uint4*>(at);
+    const std::uint32_t words[4] = {v.x, v.y, v.z, v.w};
+    if constexpr (type == ElementType::float32) {
+      for (int i = 0; i < 4; ++i) bits[i] = words[i];
+    } else {
+      for (int i = 0; i < 8; ++i) {
+        bits[i] = static_cast<std::uint16_t>(words[i / 2] >> (i % 2 * 16));
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store(void* at) const {
+    std::uint32_t words[4];
+    if constexpr (type == ElementType::float32) {
+      for (int i = 0; i < 4; ++i) words[i] = bits[i];
+    } else {
+      for (int i = 0; i < 4; ++i) words[i] = bits[2 * i] | std::uint32_t{bits[2 * i + 1]} << 16;
+    }
+    *static_cast<uint4*>(at) = uint4{words[0], words[1], words[2], words[3]};
+  }
+};
+
+/// Eight consecutive elements from `at`. @pre 16-byte alignment
+template <ElementType type>
+__device__ __forceinline__ void load_stretch(const void* at, float (&x)[kStretch]) {
+  constexpr int kPer = Element<type>::kPerVector;
+  for (int v = 0; v < kStretch / kPer; ++v) {
+    Vector<type> vector;
+    vector.load(static_cast<const std::byte*>(at) + 16 * v);
+    for (int i = 0; i < kPer; ++i) x[v * kPer + i] = value_of<type>(vector.bits[i]);
+  }
+}
+
+/// Eight consecutive elements, as bit patterns, to `at`. @pre 16-byte alignment
+template <ElementType type>
+__device__ __forceinline__ void store_stretch(void* at,
+                                              const typename Element<type>::Bits (&x)[kStretch]) {
+  constexpr int kPer = Element<type>::kPerVector;
+  for (int v = 0; v < kStretch / kPer; ++v) {
+    Vector<type> vector;
+    for (int i = 0; i < kPer; ++i) vector.bits[i] = x[v * kPer + i];
+    vector.store(static_cast<std::byte*>(at) + 16 * v);
+  }
+}
+
+/// Whether the kernels may use 16-byte accesses at `memory`.
+inline bool is_vector_aligned(const void* memory) noexcept {
+  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+}
+
+/// Calls f with std::integral_constant of the type. @pre is_quantizable(type)
+template <typename F>
+auto with_element(ElementType type, const F& f) {
+  switch (type) {
+    case ElementType::bfloat16:
+      return f(std::integral_constant<ElementType, ElementType::bfloat16>());
+    case ElementType::float16:
+      return f(std::integral_constant<ElementType, ElementType::float16>());
+    default:
+      return f(std::integral_constant<ElementType, ElementType::float32>());
+  }
+}
+
+}  // namespace cinch::codecs::cuda

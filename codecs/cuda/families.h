@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "codecs/cuda/codec.h"
+
+/// The device codecs by family. @pre the host codec of the same spec exists
+namespace cinch::codecs::cuda {
+
+std::shared_ptr<const DeviceCodec> make_division_cuda(const CodecSpec& spec);
+
+}  // namespace cinch::codecs::cuda

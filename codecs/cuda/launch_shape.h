@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "codecs/cuda/runtime.h"
+
+/// Launch parameters from shapes.
+namespace cinch::codecs::cuda {
+
+/// What the current device allows; that of the device that is current at a codec's making.
+struct DeviceLimits {
+  std::size_t shared_bytes = std::size_t{48} << 10;  ///< of one block, at most
+  unsigned processors = 1;                           ///< streaming multiprocessors
+};
+
+inline DeviceLimits device_limits() noexcept {
+  DeviceLimits limits;
+  int device = 0;
+  int value = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return limits;
+  if (cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
+      cudaSuccess) {
+    limits.shared_bytes = static_cast<std::size_t>(value);
+  }
+  if (cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device) == cudaSuccess) {
+    limits.processors = static_cast<unsigned>(value);
+  }
+  return limits;
+}
+
+/// The most blocks of a grid.
+inline constexpr std::int64_t kMaxBlocks = 0x7FFFFFFF;
+
+/// Blocks that cover `items`, `each` at a time. @pre the result is at most kMaxBlocks
+constexpr unsigned blocks_for(std::int64_t items, std::int64_t each) noexcept {
+  return static_cast<unsigned>((items + each - 1) / each);
+}
+
+/// Lets a kernel use so much dynamic shared memory; false when the device has not that much.
+template <typename Kernel>
+bool allow_shared(Kernel* kernel, std::size_t bytes) noexcept {
+  if (bytes <= std::size_t{48} << 10) return true;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              static_cast<int>(bytes)) == cudaSuccess;
+}
+
+}  // namespace cinch::codecs::cuda

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <string_view>
+
+#include "codecs/cuda/families.h"
+
+namespace cinch::codecs::cuda {
+namespace {
+
+struct Family {
+  std::string_view name;
+  std::shared_ptr<const DeviceCodec> (*make)(const CodecSpec&);
+};
+
+/// One line a codec, in alphabetical order.
+constexpr std::array kFamilies = {
+    Family{"division", make_division_cuda},
+};
+
+}  // namespace
+
+std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec) {
+  if (codecs::make_codec(spec) == nullptr) return nullptr;
+  for (const Family& family : kFamilies) {
+    if (family.name == spec.name) return family.make(spec);
+  }
+  return nullptr;
+}
+
+}  // namespace cinch::codecs::cuda

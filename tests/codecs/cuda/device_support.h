@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "codecs/cuda/codec.h"
+#include "codecs/cuda/runtime.h"
+#include "tests/codecs/random_cases.h"
+#include "tests/codecs/support.h"
+
+/// Runs device codecs, on a GPU or on the host's stand-in for one, and compares with the reference.
+namespace cinch::codecs::test {
+
+/// Skips on machines without a GPU, and says so.
+class DeviceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+      GTEST_SKIP() << "no CUDA device here";
+    }
+#ifdef CINCH_CUDA_ON_HOST
+    cuda_on_host::set_schedule(7);  // threads out of order: a missing barrier shows
+#endif
+  }
+};
+
+/// Device memory of exactly so many bytes, on the host under AddressSanitizer too.
+class DeviceBytes {
+ public:
+  explicit DeviceBytes(std::size_t size, int fill = 0x5A) : size_(size) {
+    EXPECT_EQ(cudaMalloc(&memory_, size == 0 ? 1 : size), cudaSuccess);
+    EXPECT_EQ(cudaMemset(memory_, fill, size), cudaSuccess);
+  }
+  explicit DeviceBytes(const Bytes& bytes) : DeviceBytes(bytes.size()) {
+    EXPECT_EQ(cudaMemcpy(memory_, bytes.data(), size_, cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  DeviceBytes(const DeviceBytes&) = delete;
+  DeviceBytes& operator=(const DeviceBytes&) = delete;
+  ~DeviceBytes() { cudaFree(memory_); }
+
+  std::byte* data() { return static_cast<std::byte*>(memory_); }
+
+  Bytes host(std::size_t size) {
+    Bytes bytes(size);
+    EXPECT_EQ(cudaMemcpy(bytes.data(), memory_, size, cudaMemcpyDeviceToHost), cudaSuccess);
+    return bytes;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t size_;
+};
+
+struct DeviceEncoded {
+  bool representable;
+  Bytes bytes;
+};
+
+inline DeviceEncoded device_encode(const cuda::DeviceCodec& codec, const Codec& host,
+                                   const Description& what, const Bytes& source, RandomKey key) {
+  DeviceBytes from(source);
+  DeviceBytes out(host.encoded_bytes(what));
+  DeviceBytes result(sizeof(cuda::Result), 0);
+  DeviceBytes scratch(codec.scratch_bytes(what));
+  EXPECT_TRUE(codec.encode(what, from.data(), out.data(),
+                           reinterpret_cast<cuda::Result*>(result.data()), scratch.data(), key,
+                           nullptr));
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  cuda::Result r;
+  std::memcpy(&r, result.host(sizeof r).data(), sizeof r);
+  EXPECT_LE(r.bytes, host.encoded_bytes(what));
+  return {r.not_representable == 0, out.host(r.bytes)};
+}
+
+inline Bytes device_decode(const cuda::DeviceCodec& codec, const Description& what, const Bytes& in,
+                           Reads reads) {
+  DeviceBytes encoded(in);
+  DeviceBytes target(source_bytes(what), 0xA5);
+  DeviceBytes scratch(codec.scratch_bytes(what));
+  EXPECT_TRUE(codec.decode(what, {encoded.data(), in.size()}, target.data(), reads, scratch.data(),
+                           nullptr));
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  return target.host(source_bytes(what));
+}
+
+/// Compares one encode and its decodes with the reference engine's. Sources that `Encoded` calls
+/// not representable are compared too where the bytes are defined (quantizing codecs).
+inline void expect_device_like_reference(const CodecSpec& spec, const Description& what,
+                                         const Bytes& source, RandomKey key, bool poisons) {
+  const auto reference = make_codec(spec, Engine::reference);
+  const auto device = cuda::make_device_codec(spec);
+  ASSERT_NE(reference, nullptr);
+  ASSERT_NE(device, nullptr);
+  ASSERT_TRUE(device->accepts(what));
+  Bytes expected(reference->encoded_bytes(what), std::byte{0x5A});
+  const Encoded encoded = reference->encode(what, source.data(), expected, key, serial_for);
+  const DeviceEncoded actual = device_encode(*device, *reference, what, source, key);
+  ASSERT_EQ(actual.representable, encoded.representable);
+  if (!encoded.representable && !poisons) return;
+  expected.resize(encoded.bytes);
+  ASSERT_EQ(actual.bytes.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(int(actual.bytes[i]), int(expected[i])) << "byte " << i << " of " << expected.size();
+  }
+  for (const Reads reads : {Reads::sign, Reads::values}) {
+    if (reads > reference->restores()) continue;
+    const Bytes decoded = decode(*reference, what, expected, reads);
+    if (decoded.empty() && source_bytes(what) != 0) continue;
+    ASSERT_EQ(device_decode(*device, what, expected, reads), decoded) << int(reads);
+  }
+}
+
+}  // namespace cinch::codecs::test

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+/// A stand-in for CUDA that runs kernels on the host: every thread of a block is a fiber, and
+/// __syncthreads and warp intrinsics switch between them. It checks logic, not speed: a barrier
+/// that not every thread reaches, or a warp intrinsic whose lanes don't all come, aborts with a
+/// word, and AddressSanitizer sees shared and global memory out of bounds. Threads run in an order
+/// that `set_schedule` shuffles, so that a missing barrier shows as a wrong result.
+///
+/// Blocks run one after another on the calling thread, so atomics are plain operations.
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+#define __shared__ static thread_local
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+namespace cinch::cuda_on_host {
+
+struct Identity {
+  dim3 thread, block, block_size, grid_size;
+};
+inline thread_local Identity identity;
+
+/// Runs `kernel` for every thread of every block.
+void run(unsigned blocks, unsigned threads, std::size_t shared_bytes,
+         const std::function<void()>& kernel);
+
+/// The order in which a block's threads run from now on: 0 in order, else shuffled by this seed.
+void set_schedule(std::uint64_t seed);
+
+/// The running block's dynamic shared memory.
+std::byte* dynamic_shared();
+
+void block_barrier();
+
+/// Waits for the lanes of `mask`, then gives the value of lane `from` (own value if that isn't in
+/// the mask), and of which lanes `value` was not 0.
+struct Exchanged {
+  std::uint64_t value;
+  std::uint32_t ballot;
+};
+Exchanged exchange(std::uint32_t mask, std::uint64_t value, unsigned from);
+
+template <typename T>
+T shuffle(std::uint32_t mask, T value, unsigned from) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = exchange(mask, bits, from).value;
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace cinch::cuda_on_host
+
+#define threadIdx (::cinch::cuda_on_host::identity.thread)
+#define blockIdx (::cinch::cuda_on_host::identity.block)
+#define blockDim (::cinch::cuda_on_host::identity.block_size)
+#define gridDim (::cinch::cuda_on_host::identity.grid_size)
+
+inline void __syncthreads() {
+  cinch::cuda_on_host::block_barrier();
+}
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFU) {
+  cinch::cuda_on_host::exchange(mask, 0, 0);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  return cinch::cuda_on_host::exchange(mask, predicate != 0, 0).ballot;
+}
+inline int __any_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) == mask;
+}
+template <typename T>
+T __shfl_sync(unsigned mask, T value, int lane) {
+  return cinch::cuda_on_host::shuffle(mask, value, static_cast<unsigned>(lane) % 32);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes) {
+  return cinch::cuda_on_host::shuffle(mask, value,
+                                      (threadIdx.x % 32) ^ static_cast<unsigned>(lanes));
+}
+template <typename T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta) {
+  const unsigned lane = threadIdx.x % 32;
+  return cinch::cuda_on_host::shuffle(mask, value, lane >= delta ? lane - delta : lane);
+}
+template <typename T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta) {
+  const unsigned lane = threadIdx.x % 32;
+  return cinch::cuda_on_host::shuffle(mask, value, lane + delta < 32 ? lane + delta : lane);
+}
+
+inline void __threadfence() {}
+inline int __popc(unsigned x) {
+  return __builtin_popcount(x);
+}
+inline int __popcll(unsigned long long x) {
+  return __builtin_popcountll(x);
+}
+inline int __clz(int x) {
+  return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x));
+}
+inline int __ffs(int x) {
+  return __builtin_ffs(x);
+}
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32);
+}
+
+template <typename T>
+T atomicAdd(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = old + value;
+  return old;
+}
+template <typename T>
+T atomicMin(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = std::min(old, value);
+  return old;
+}
+template <typename T>
+T atomicMax(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = std::max(old, value);
+  return old;
+}
+template <typename T>
+T atomicOr(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = old | value;
+  return old;
+}
+template <typename T>
+T atomicExch(T* at, std::type_identity_t<T> value) {
+  const T old = *at;
+  *at = value;
+  return old;
+}
+template <typename T>
+T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+  const T old = *at;
+  if (old == expected) *at = value;
+  return old;
+}
+
+// The runtime functions that codecs and their tests call. Everything is done when a call returns.
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrMultiProcessorCount };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+
+inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+inline cudaError_t cudaFree(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
+  std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
+  return cudaMemset(memory, value, bytes);
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
+                                   cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+inline cudaError_t cudaDeviceSynchronize() {
+  return cudaSuccess;
+}
+inline cudaError_t cudaPeekAtLastError() {
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 20 * 1024 : 4;
+  return cudaSuccess;
+}
+template <typename F>
+cudaError_t cudaFuncSetAttribute(F*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+
+#define CINCH_DYNAMIC_SHARED(type, name) \
+  type* const name = reinterpret_cast<type*>(::cinch::cuda_on_host::dynamic_shared())
+
+namespace cinch::codecs::cuda {
+
+template <typename... Parameters, typename... Arguments>
+bool launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+            std::size_t shared_bytes, cudaStream_t, const Arguments&... arguments) noexcept {
+  cinch::cuda_on_host::run(blocks, threads, shared_bytes, [&] { kernel(arguments...); });
+  return true;
+}
+
+}  // namespace cinch::codecs::cuda
