@@ -9,5 +9,9 @@
 namespace cinch::codecs::cuda {
 
 std::shared_ptr<const DeviceCodec> make_division_cuda(const CodecSpec& spec);
+std::shared_ptr<const DeviceCodec> make_raw_cuda(const CodecSpec& spec);
+std::shared_ptr<const DeviceCodec> make_sign_cuda(const CodecSpec& spec);
+std::shared_ptr<const DeviceCodec> make_two_valued_cuda(const CodecSpec& spec);
+std::shared_ptr<const DeviceCodec> make_window_index_cuda(const CodecSpec& spec);
 
 }  // namespace cinch::codecs::cuda

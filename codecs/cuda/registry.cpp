@@ -15,6 +15,10 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division_cuda},
+    Family{"raw", make_raw_cuda},
+    Family{"sign", make_sign_cuda},
+    Family{"two_valued", make_two_valued_cuda},
+    Family{"window_index", make_window_index_cuda},
 };
 
 }  // namespace

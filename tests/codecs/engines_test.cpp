@@ -42,15 +42,7 @@ TEST(Engines, MasksWriteTheReferencesBytes) {
       expect_same_engines({.name = "sign"}, what, floats, {});
 
       what.type = kTypes[draw(random, 0, 6)];
-      Bytes source(source_bytes(what), std::byte{0xA5});
-      const std::uint64_t patterns[3] = {random(), random(), random()};
-      const std::int64_t kinds = draw(random, 0, 2);
-      const std::int64_t rare = draw(random, 1, 40);
-      for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
-        const std::int64_t kind = draw(random, 0, rare) == 0 ? draw(random, 0, kinds) : 0;
-        reference::store_bits(source.data(), reference::offset_of(what.layout, k),
-                              element_size_or_byte(what.type), patterns[kind]);
-      }
+      const Bytes source = random_patterns(random, what);
       expect_same_engines({.name = "raw"}, what, source, {});
       if (what.type != ElementType::other) {
         expect_same_engines({.name = "two_valued"}, what, source, {});
@@ -64,32 +56,7 @@ TEST(Engines, WindowIndicesWriteTheReferencesBytes) {
     Random random(9);
     for (int round = 0; round < 80 && !testing::Test::HasFailure(); ++round) {
       Description what{.type = ElementType::int64, .layout = random_layout(random)};
-      const std::array<std::int64_t, 3> stride = {draw(random, 1, 3), draw(random, 1, 3),
-                                                  draw(random, 1, 3)};
-      const std::array<std::int64_t, 3> window = {draw(random, 1, 3), draw(random, 1, 5),
-                                                  draw(random, 1, 6)};
-      for (int a = 0; a < 3; ++a) {
-        what.index_extent[a] = (what.layout.extent[a] - 1) * stride[a] + window[a];
-      }
-      Bytes source(source_bytes(what), std::byte{0xA5});
-      const bool damaged = draw(random, 0, 9) == 0;
-      for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
-        std::int64_t rest = k % what.layout.plane_size();
-        std::array<std::int64_t, 3> at;
-        for (int a = 2; a >= 0; --a) {
-          at[a] = rest % what.layout.extent[a] * stride[a] + draw(random, 0, window[a] - 1);
-          rest /= what.layout.extent[a];
-        }
-        std::int64_t index = (at[0] * what.index_extent[1] + at[1]) * what.index_extent[2] + at[2];
-        if (damaged && draw(random, 0, 300) == 0) {
-          constexpr std::array<std::int64_t, 4> kStrange = {
-              -1, std::numeric_limits<std::int64_t>::min(),
-              std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 32};
-          index = kStrange[draw(random, 0, 3)];
-        }
-        reference::store_bits(source.data(), reference::offset_of(what.layout, k), 8,
-                              static_cast<std::uint64_t>(index));
-      }
+      const Bytes source = random_window_indices(random, what);
       SCOPED_TRACE(target + " " + describe(what, {.name = "window_index"}));
       expect_same_engines({.name = "window_index"}, what, source, {});
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -76,6 +77,51 @@ inline std::vector<float> random_values(Random& random, const PlaneLayout& layou
     values[k] = non_negative && x < 0.0F ? -0.0F : x;
   }
   return values;
+}
+
+/// Elements of one, two or sometimes three bit patterns.
+inline Bytes random_patterns(Random& random, const Description& what) {
+  Bytes source(source_bytes(what), std::byte{0xA5});
+  const std::uint64_t patterns[3] = {random(), random(), random()};
+  const std::int64_t kinds = draw(random, 0, 2);
+  const std::int64_t rare = draw(random, 1, 40);
+  for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+    const std::int64_t kind = draw(random, 0, rare) == 0 ? draw(random, 0, kinds) : 0;
+    reference::store_bits(source.data(), reference::offset_of(what.layout, k),
+                          element_size_or_byte(what.type), patterns[kind]);
+  }
+  return source;
+}
+
+/// Indices of a random pooling, whose input `what` is then told of; sometimes a few damaged ones.
+inline Bytes random_window_indices(Random& random, Description& what) {
+  const std::array<std::int64_t, 3> stride = {draw(random, 1, 3), draw(random, 1, 3),
+                                              draw(random, 1, 3)};
+  const std::array<std::int64_t, 3> window = {draw(random, 1, 3), draw(random, 1, 5),
+                                              draw(random, 1, 6)};
+  for (int a = 0; a < 3; ++a) {
+    what.index_extent[a] = (what.layout.extent[a] - 1) * stride[a] + window[a];
+  }
+  Bytes source(source_bytes(what), std::byte{0xA5});
+  const bool damaged = draw(random, 0, 9) == 0;
+  for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+    std::int64_t rest = k % what.layout.plane_size();
+    std::array<std::int64_t, 3> at;
+    for (int a = 2; a >= 0; --a) {
+      at[a] = rest % what.layout.extent[a] * stride[a] + draw(random, 0, window[a] - 1);
+      rest /= what.layout.extent[a];
+    }
+    std::int64_t index = (at[0] * what.index_extent[1] + at[1]) * what.index_extent[2] + at[2];
+    if (damaged && draw(random, 0, 300) == 0) {
+      constexpr std::array<std::int64_t, 4> kStrange = {
+          -1, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(),
+          std::int64_t{1} << 32};
+      index = kStrange[draw(random, 0, 3)];
+    }
+    reference::store_bits(source.data(), reference::offset_of(what.layout, k), 8,
+                          static_cast<std::uint64_t>(index));
+  }
+  return source;
 }
 
 inline void expect_same_engines(const CodecSpec& spec, const Description& what, const Bytes& source,

@@ -190,7 +190,7 @@ inline cudaError_t cudaFree(void* memory) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
-  std::memcpy(to, from, bytes);
+  if (bytes != 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codecs/cuda/codec.h"
+#include "codecs/cuda/logical.cuh"
+
+/// One bit an element: kernels over what a bit means.
+namespace cinch::codecs::cuda {
+
+/// Where an element-wise kernel's elements are.
+struct MaskJob {
+  LogicalOrder order;
+  std::int64_t elements;
+  bool vectors;
+
+  MaskJob(const Description& what, const void* memory) noexcept
+      : order(what.layout),
+        elements(what.layout.elements()),
+        vectors(order.contiguous && is_vector_aligned(memory)) {}
+};
+
+/// Bit k of `out` is test(pattern of element k); `test` may note through `strange` that the data
+/// can't be held. `begin` runs once in each thread.
+template <typename T, typename Test>
+__device__ __forceinline__ void encode_mask(const MaskJob& job, const void* source, std::byte* out,
+                                            Result* result, const Test& test) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const BlockPlace place(job.order, first);
+  const std::uint32_t i = threadIdx.x * kStretch;
+  const std::int64_t left = job.elements - first - i;
+  if (left <= 0) return;
+  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
+  Patterns<T> x = {};
+  load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
+  unsigned bits = 0;
+  bool strange = false;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if (j < count) bits |= static_cast<unsigned>(test(x.of[j], strange)) << j;
+  }
+  out[(first + i) / 8] = static_cast<std::byte>(bits);
+  if (strange) result->not_representable = 1;
+}
+
+/// Element k becomes `set` where bit k of `in` is 1, else `clear`.
+template <typename T>
+__device__ __forceinline__ void decode_mask(const MaskJob& job, const std::byte* in, T set, T clear,
+                                            void* target) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const BlockPlace place(job.order, first);
+  const std::uint32_t i = threadIdx.x * kStretch;
+  const std::int64_t left = job.elements - first - i;
+  if (left <= 0) return;
+  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
+  const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
+  Patterns<T> x;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) x.of[j] = (bits >> j & 1U) != 0 ? set : clear;
+  store_any(static_cast<T*>(target), place, i, count, job.vectors, x);
+}
+
+}  // namespace cinch::codecs::cuda

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/cuda/families.h"
+#include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/masks.cuh"
+#include "codecs/element_bits.h"
+#include "codecs/sign.h"
+
+namespace cinch::codecs::cuda {
+namespace {
+
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    sign_encode(const MaskJob job, T infinity, const void* source, std::byte* out, Result* result) {
+  constexpr T kSign = T{1} << (8 * sizeof(T) - 1);
+  encode_mask<T>(job, source, out, result, [&](T bits, bool& strange) {
+    const auto magnitude = static_cast<T>(bits & ~kSign);
+    strange |= magnitude > infinity;
+    return magnitude != 0 && bits == magnitude;
+  });
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    result->bytes = static_cast<std::uint64_t>(bytes_for_bits(job.elements));
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    sign_decode(const MaskJob job, const std::byte* in, T one, void* target) {
+  decode_mask<T>(job, in, one, T{0}, target);
+}
+
+class SignCuda final : public DeviceCodec {
+ public:
+  bool accepts(const Description& what) const noexcept override {
+    return is_quantizable(what.type) && is_valid(what.layout) &&
+           LogicalOrder::accepts(what.layout) && what.layout.elements() <= kRunReach * kMaxBlocks;
+  }
+
+  bool encode(const Description& what, const void* source, std::byte* out, Result* result,
+              void* /*scratch*/, RandomKey /*key*/, Stream stream) const noexcept override {
+    const MaskJob job(what, source);
+    if (job.elements == 0) return true;
+    return with_pattern(element_size(what.type), [&]<typename T>(T*) {
+      return launch(sign_encode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream,
+                    job, static_cast<T>(bits_of_infinity(what.type)), source, out, result);
+    });
+  }
+
+  bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
+              void* /*scratch*/, Stream stream) const noexcept override {
+    const MaskJob job(what, target);
+    if (static_cast<std::int64_t>(in.size()) < bytes_for_bits(job.elements)) return false;
+    if (job.elements == 0) return true;
+    return with_pattern(element_size(what.type), [&]<typename T>(T*) {
+      return launch(sign_decode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream,
+                    job, in.data(), static_cast<T>(bits_of_one(what.type)), target);
+    });
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const DeviceCodec> make_sign_cuda(const CodecSpec& /*spec*/) {
+  return std::make_shared<SignCuda>();
+}
+
+}  // namespace cinch::codecs::cuda

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/cuda/families.h"
+#include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/masks.cuh"
+#include "codecs/layout.h"
+#include "codecs/two_valued.h"
+
+namespace cinch::codecs::cuda {
+namespace {
+
+/// The logical index of the first element that differs from the first one, in scratch memory.
+using OtherIndex = unsigned long long;
+
+static __global__ void two_valued_begin(OtherIndex* other, std::int64_t elements) {
+  *other = static_cast<OtherIndex>(elements);
+}
+
+/// Blocks that begin behind what was found already have nothing to look for.
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    two_valued_find(const MaskJob job, const void* source, OtherIndex* other) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  if (static_cast<OtherIndex>(first) > *static_cast<volatile OtherIndex*>(other)) return;
+  const auto* const x = static_cast<const T*>(source);
+  const T pattern = x[BlockPlace(job.order, 0).offset(0)];
+  const BlockPlace place(job.order, first);
+  for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements; i += kRunThreads) {
+    if (x[place.offset(i)] != pattern) {
+      atomicMin(other, static_cast<OtherIndex>(first + i));
+      return;
+    }
+  }
+}
+
+template <typename T>
+__device__ __forceinline__ void store_pattern(std::byte* at, T pattern) {
+  *reinterpret_cast<T*>(at) = pattern;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    two_valued_encode(const MaskJob job, const void* source, const OtherIndex* other,
+                      std::byte* out, Result* result) {
+  const auto* const x = static_cast<const T*>(source);
+  const T first = x[BlockPlace(job.order, 0).offset(0)];
+  const auto at = static_cast<std::int64_t>(*other);
+  const T second = at < job.elements ? x[BlockPlace(job.order, at).offset(0)] : first;
+  encode_mask<T>(job, source, out + 2 * sizeof(T), result, [&](T bits, bool& strange) {
+    strange |= bits != first && bits != second;
+    return bits != first;
+  });
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    store_pattern(out, first);
+    store_pattern(out + sizeof(T), second);
+    result->bytes = 2 * sizeof(T) + static_cast<std::uint64_t>(bytes_for_bits(job.elements));
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    two_valued_decode(const MaskJob job, const std::byte* in, void* target) {
+  const auto* const patterns = reinterpret_cast<const T*>(in);
+  decode_mask<T>(job, in + 2 * sizeof(T), patterns[1], patterns[0], target);
+}
+
+/// What an empty tensor encodes to: two patterns of 0.
+static __global__ void two_valued_empty(std::byte* out, int bytes, Result* result) {
+  for (int i = 0; i < bytes; ++i) out[i] = std::byte{0};
+  result->bytes = static_cast<std::uint64_t>(bytes);
+}
+
+class TwoValuedCuda final : public DeviceCodec {
+ public:
+  bool accepts(const Description& what) const noexcept override {
+    return element_size(what.type) != 0 && is_valid(what.layout) &&
+           LogicalOrder::accepts(what.layout) && what.layout.elements() <= kRunReach * kMaxBlocks;
+  }
+
+  std::size_t scratch_bytes(const Description& /*what*/) const noexcept override {
+    return sizeof(OtherIndex);
+  }
+
+  bool encode(const Description& what, const void* source, std::byte* out, Result* result,
+              void* scratch, RandomKey /*key*/, Stream stream) const noexcept override {
+    const MaskJob job(what, source);
+    const std::size_t size = element_size(what.type);
+    auto* const other = static_cast<OtherIndex*>(scratch);
+    if (job.elements == 0) {
+      return launch(two_valued_empty, 1, 1, 0, stream, out, static_cast<int>(2 * size), result);
+    }
+    return with_pattern(size, [&]<typename T>(T*) {
+      const unsigned blocks = blocks_for(job.elements, kRunReach);
+      return launch(two_valued_begin, 1, 1, 0, stream, other, job.elements) &&
+             launch(two_valued_find<T>, blocks, kRunThreads, 0, stream, job, source, other) &&
+             launch(two_valued_encode<T>, blocks, kRunThreads, 0, stream, job, source, other, out,
+                    result);
+    });
+  }
+
+  bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
+              void* /*scratch*/, Stream stream) const noexcept override {
+    const MaskJob job(what, target);
+    const std::size_t size = element_size(what.type);
+    if (in.size() < 2 * size + static_cast<std::size_t>(bytes_for_bits(job.elements))) return false;
+    if (job.elements == 0) return true;
+    return with_pattern(size, [&]<typename T>(T*) {
+      return launch(two_valued_decode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0,
+                    stream, job, in.data(), target);
+    });
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const DeviceCodec> make_two_valued_cuda(const CodecSpec& /*spec*/) {
+  return std::make_shared<TwoValuedCuda>();
+}
+
+}  // namespace cinch::codecs::cuda
