@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codecs/cuda/group_quant_job.cuh"
+
+namespace cinch::codecs::cuda {
+
+/// Up to eight elements; beyond `count` they are 0.
+template <ElementType type>
+__device__ __forceinline__ void load_group_stretch(const GroupJob& job, const void* source,
+                                                   const BlockPlace& place, std::uint32_t i,
+                                                   int count, float (&x)[kStretch]) {
+  using Bits = typename Element<type>::Bits;
+  const auto* const elements = static_cast<const Bits*>(source);
+  if (job.vectors && count == kStretch) {
+    load_stretch<type>(elements + place.offset(i), x);
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    x[j] = j < count ? value_of<type>(elements[place.offset(i + j)]) : 0.0F;
+  }
+}
+
+/// Bounds of a group as they grow.
+struct GroupBounds {
+  float min = 0x1p127F;
+  float max = -0x1p127F;
+  bool bad = false;
+
+  __device__ __forceinline__ void add(const float (&x)[kStretch], int count) {
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      if (j >= count) continue;
+      bad |= !(fabsf(x[j]) <= kAffineMaxMagnitude);
+      min = x[j] < min ? x[j] : min;
+      max = x[j] > max ? x[j] : max;
+    }
+  }
+
+  /// Over `lanes` neighbouring lanes, a power of two.
+  __device__ __forceinline__ void join(unsigned lanes) {
+    for (unsigned step = lanes / 2; step > 0; step /= 2) {
+      const float other_min = __shfl_xor_sync(kAllLanes, min, static_cast<int>(step));
+      const float other_max = __shfl_xor_sync(kAllLanes, max, static_cast<int>(step));
+      min = other_min < min ? other_min : min;
+      max = other_max > max ? other_max : max;
+    }
+    const unsigned first = threadIdx.x % kWarp / lanes * lanes;
+    const unsigned those = (lanes == kWarp ? kAllLanes : (1U << lanes) - 1) << first;
+    bad = (__ballot_sync(kAllLanes, bad) & those) != 0;
+  }
+
+  __device__ __forceinline__ AffineRange range(int bits) const {
+    return bad ? poisoned_range() : affine_range(min, max, bits);
+  }
+};
+
+__device__ __forceinline__ void store_group_range(const GroupJob& job, std::byte* out,
+                                                  std::int64_t group, AffineRange range,
+                                                  Result* result) {
+  *reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 4 * group) =
+      range.lo | std::uint32_t{range.step} << 16;
+  if (range == poisoned_range()) result->not_representable = 1;
+}
+
+__device__ __forceinline__ void store_group_codes(const GroupJob& job, std::byte* at, int bits,
+                                                  std::int64_t k, const float (&x)[kStretch],
+                                                  int count, AffineRange range) {
+  std::uint32_t draws[kStretch];
+  draw_stretch(job.key, static_cast<std::uint64_t>(k), draws);
+  const float lo = float_of_bf16(range.lo);
+  const float scale = affine_scale(range);
+  const bool poisoned = range == poisoned_range();
+  std::uint32_t codes[kStretch];
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    codes[j] = j < count && !poisoned ? affine_code(x[j], lo, scale, bits, draws[j]) : 0U;
+  }
+  store_bytes(at, pack_stretch(codes, bits), (count * bits + 7) / 8);
+}
+
+__device__ __forceinline__ int stretch_count(const GroupJob& job, std::uint32_t slot) {
+  const std::int32_t left = job.size - static_cast<std::int32_t>(slot) * kStretch;
+  return left < 0 ? 0 : left < kStretch ? left : kStretch;
+}
+
+/// Groups whose stretches neighbouring lanes of a warp hold in registers: elements are read once.
+template <ElementType type>
+__global__ void __launch_bounds__(kGroupThreads)
+    group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
+                       std::byte* out, Result* result) {
+  const SlotPlace place(job, std::int64_t{blockIdx.x} * kGroupThreads);
+  const auto lanes = static_cast<unsigned>(job.group / kStretch);
+  std::uint32_t slot = 0;
+  const std::uint32_t plane = place.locate(job, threadIdx.x, slot);
+  const bool valid = place.plane + plane < job.planes;
+  const int count = valid ? stretch_count(job, slot) : 0;
+  const std::uint32_t i = plane * static_cast<std::uint32_t>(job.size) + slot * kStretch;
+  float x[kStretch];
+  load_group_stretch<type>(job, source, place.elements, i, count, x);
+  GroupBounds bounds;
+  bounds.add(x, count);
+  bounds.join(lanes);
+  if (blockIdx.x == 0 && threadIdx.x == 0) result->bytes = static_cast<std::uint64_t>(job.end);
+  if (count == 0) return;
+
+  const std::int64_t p = place.plane + plane;
+  const PlaneCodes codes = plane_codes(job, out, offsets, p);
+  const AffineRange range = bounds.range(codes.bits);
+  if (slot % lanes == 0) {
+    store_group_range(job, out, p * job.groups + slot / lanes, range, result);
+  }
+  store_group_codes(job, out + codes.at + std::int64_t{slot} * codes.bits, codes.bits,
+                    p * job.size + std::int64_t{slot} * kStretch, x, count, range);
+}
+
+/// Groups of any other size: a warp each, which reads the elements twice.
+template <ElementType type>
+__global__ void __launch_bounds__(kGroupThreads)
+    group_quant_encode_any(const GroupJob job, const std::int64_t* offsets, const void* source,
+                           std::byte* out, Result* result) {
+  const std::int64_t group = (std::int64_t{blockIdx.x} * kGroupThreads + threadIdx.x) / kWarp;
+  if (blockIdx.x == 0 && threadIdx.x == 0) result->bytes = static_cast<std::uint64_t>(job.end);
+  if (group >= job.planes * job.groups) return;
+  const std::int64_t p = group / job.groups;
+  const auto group_slots = static_cast<std::uint32_t>(job.group / kStretch);
+  const std::uint32_t begin = static_cast<std::uint32_t>(group % job.groups) * group_slots;
+  const std::uint32_t lane = threadIdx.x % kWarp;
+  const BlockPlace place(job.order, p * job.size);
+  GroupBounds bounds;
+  float x[kStretch];
+  for (std::uint32_t s = lane; s < group_slots; s += kWarp) {
+    const int count = stretch_count(job, begin + s);
+    load_group_stretch<type>(job, source, place, (begin + s) * kStretch, count, x);
+    bounds.add(x, count);
+  }
+  __syncwarp();
+  bounds.join(kWarp);
+  const PlaneCodes codes = plane_codes(job, out, offsets, p);
+  const AffineRange range = bounds.range(codes.bits);
+  if (lane == 0) store_group_range(job, out, group, range, result);
+  for (std::uint32_t s = lane; s < group_slots; s += kWarp) {
+    const std::uint32_t slot = begin + s;
+    const int count = stretch_count(job, slot);
+    if (count == 0) continue;
+    load_group_stretch<type>(job, source, place, slot * kStretch, count, x);
+    store_group_codes(job, out + codes.at + std::int64_t{slot} * codes.bits, codes.bits,
+                      p * job.size + std::int64_t{slot} * kStretch, x, count, range);
+  }
+}
+
+}  // namespace cinch::codecs::cuda

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "tests/codecs/cuda/device_support.h"
+
+namespace cinch::codecs::test {
+namespace {
+
+class GroupQuantCuda : public DeviceTest {};
+
+TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
+  Random random(37);
+  for (int round = 0; round < 150 && !testing::Test::HasFailure(); ++round) {
+    CodecSpec spec{.name = "group_quant", .bits = static_cast<int>(draw(random, 1, 8))};
+    constexpr std::array kGroups = {8, 16, 24, 32, 64, 128, 256, 264, 512, 4096};
+    spec.group = kGroups[draw(random, 0, kGroups.size() - 1)];
+    Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+    std::vector<std::uint8_t> bits(what.layout.planes());
+    for (std::uint8_t& b : bits) b = static_cast<std::uint8_t>(draw(random, 1, 8));
+    if (draw(random, 0, 1) != 0) what.plane_bits = bits;
+    const Bytes source = make_source(what, random_values(random, what.layout, false));
+    const RandomKey key{static_cast<std::uint32_t>(random()), 3, random()};
+    SCOPED_TRACE(describe(what, spec) + " G " + std::to_string(spec.group));
+    expect_device_like_reference(spec, what, source, key, true);
+  }
+}
+
+TEST_F(GroupQuantCuda, PlanesOverManyBlocksOfThreads) {
+  Random random(38);
+  for (const std::int64_t size : {9000, 9003}) {
+    const Description what{.type = ElementType::bfloat16, .layout = contiguous(3, {1, 1, size})};
+    expect_device_like_reference({.name = "group_quant"}, what,
+                                 make_source(what, random_values(random, what.layout, false)),
+                                 {1, 2, 3}, true);
+  }
+}
+
+TEST_F(GroupQuantCuda, MorePlaneBitsThanALaunchCarries) {
+  Random random(39);
+  Description what{.type = ElementType::float32, .layout = contiguous(5000, {1, 1, 3})};
+  std::vector<std::uint8_t> bits(5000);
+  for (std::uint8_t& b : bits) b = static_cast<std::uint8_t>(draw(random, 1, 8));
+  what.plane_bits = bits;
+  expect_device_like_reference({.name = "group_quant"}, what,
+                               make_source(what, random_values(random, what.layout, false)), {},
+                               true);
+}
+
+TEST_F(GroupQuantCuda, PoisonsTheReferencesGroups) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  Random random(40);
+  for (const int group : {32, 256, 520}) {
+    for (const float bad : {kNan, kInf, -kInf, 0x1p90F}) {
+      const Description what{.type = ElementType::float32, .layout = contiguous(3, {1, 1, 1000})};
+      std::vector<float> x = random_values(random, what.layout, false);
+      for (const std::int64_t k : {0, 999, 1500, 2999}) x[k] = bad;
+      expect_device_like_reference({.name = "group_quant", .bits = 3, .group = group}, what,
+                                   make_source(what, x), {4, 5, 6}, true);
+    }
+  }
+}
+
+TEST_F(GroupQuantCuda, EmptyTensors) {
+  const Description what{.type = ElementType::float16, .layout = contiguous(0, {1, 1, 9})};
+  expect_device_like_reference({.name = "group_quant"}, what, {}, {}, true);
+}
+
+}  // namespace
+}  // namespace cinch::codecs::test
