@@ -19,12 +19,16 @@ __device__ __forceinline__ void draw_stretch(RandomKey key, std::uint64_t k,
   const philox::Block next = philox::draw_block(key, k / 8 + 1);
 #pragma unroll
   for (unsigned j = 0; j < kStretch; ++j) {
-    // No index that is known only at run time: that would put the words into local memory.
+    // Chosen by value, never by index: that would put the words into local memory.
     const unsigned lane = skipped + j;
-    const philox::Block& from = lane < 8 ? block : next;
+    const bool here = lane < 8;
     const unsigned pair = lane % 8 / 2;
-    const std::uint32_t low = pair % 2 == 0 ? from.word[0] : from.word[1];
-    const std::uint32_t high = pair % 2 == 0 ? from.word[2] : from.word[3];
+    const std::uint32_t even = here ? block.word[0] : next.word[0];
+    const std::uint32_t odd = here ? block.word[1] : next.word[1];
+    const std::uint32_t late_even = here ? block.word[2] : next.word[2];
+    const std::uint32_t late_odd = here ? block.word[3] : next.word[3];
+    const std::uint32_t low = pair % 2 == 0 ? even : odd;
+    const std::uint32_t high = pair % 2 == 0 ? late_even : late_odd;
     draws[j] = (pair < 2 ? low : high) >> (lane % 2 * 16) & 0xFFFFU;
   }
 }
