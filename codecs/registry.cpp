@@ -3,6 +3,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/division.h"
+#include "codecs/float_split.h"
 #include "codecs/interval.h"
 #include "codecs/narrow.h"
 #include "codecs/raw.h"
@@ -41,6 +42,7 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division},
+    Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>},
     Family{"interval", make_interval},
     Family{"narrow", make_plain<make_narrow_reference, make_narrow_cpu>},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},

@@ -13,9 +13,9 @@ namespace cinch::codecs::test {
 namespace {
 
 std::vector<CodecSpec> all_specs() {
-  std::vector<CodecSpec> specs = {{.name = "interval"},     {.name = "narrow"},
-                                  {.name = "sign"},         {.name = "two_valued"},
-                                  {.name = "window_index"}, {.name = "raw"}};
+  std::vector<CodecSpec> specs = {
+      {.name = "float_split"}, {.name = "interval"},     {.name = "narrow"}, {.name = "sign"},
+      {.name = "two_valued"},  {.name = "window_index"}, {.name = "raw"}};
   for (const int bits : {1, 2, 3, 4, 5, 6, 7, 8}) {
     specs.push_back({.name = "division", .bits = bits, .with_sign = bits % 2 == 0});
   }
