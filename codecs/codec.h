@@ -45,13 +45,22 @@ constexpr bool is_quantizable(ElementType type) noexcept {
 
 /// What an operator's backward reads of one of its saved operands.
 ///
-/// The order is that of growing need: a codec that restores `values` also serves `sign` and
-/// `nothing`.
+/// `nothing` is the least and `values` the most; `sign` and `interval` are two different parts of
+/// the values, and neither tells the other.
 enum class Reads : std::uint8_t {
-  nothing,  ///< only shape and memory format: max- and average-pool inputs (papers.md §0)
-  sign,     ///< only whether x > 0: ReLU's and leaky ReLU's saved tensor
-  values,   ///< everything
+  nothing,   ///< only shape and memory format: max- and average-pool inputs (papers.md §0)
+  sign,      ///< only whether x > 0: ReLU's and leaky ReLU's saved tensor
+  interval,  ///< only whether lower < x < upper, the operator's bounds: ReLU6's and hardtanh's
+             ///< input
+  values,    ///< everything
 };
+inline constexpr std::size_t kReadsCount = static_cast<std::size_t>(Reads::values) + 1;
+
+/// Whether what restores `restored` of exact data is enough for whoever reads `reads`. For
+/// `interval` the bounds have to be the same, too.
+constexpr bool serves(Reads restored, Reads reads) noexcept {
+  return restored == Reads::values || restored == reads || reads == Reads::nothing;
+}
 
 /// How the elements of one storage form planes.
 ///
@@ -178,10 +187,12 @@ class Codec {
 
   /// Writes every element that `what.layout` reaches at `target`; for `Reads::sign` something
   /// positive where x > 0 held and nothing positive elsewhere: the values if `exact()`, else 1 and
-  /// 0. Bytes that the layout doesn't reach are left alone.
-  /// @pre reads != nothing and restores() >= reads, and `in` is what encode wrote for `what`
-  /// @return false when `in` is too short or its header contradicts `what`; nothing is read or
-  /// written out of bounds whatever `in` holds.
+  /// 0; for `Reads::interval` something strictly between the bounds where x was, and something that
+  /// isn't elsewhere. Bytes that the layout doesn't reach are left alone.
+  /// @pre reads != nothing and serves(restores(), reads), and `in` is what encode wrote for `what`
+  /// @return false when `in` is too short, its header contradicts `what`, or what is read can't be
+  /// told from what is held: signs of approximated values without `with_sign`, and never the
+  /// interval of approximated values. Nothing is read or written out of bounds whatever `in` holds.
   virtual bool decode(const Description& what, std::span<const std::byte> in, void* target,
                       Reads reads, ParallelFor parallel) const = 0;
 };

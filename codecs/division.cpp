@@ -35,7 +35,7 @@ std::size_t DivisionCodec::encoded_bytes(const Description& what) const noexcept
 
 bool DivisionCodec::can_decode(const Description& what, std::size_t size,
                                Reads reads) const noexcept {
-  if (reads == Reads::nothing || (reads == Reads::sign && !parameters_.with_sign)) return false;
+  if (reads != Reads::values && !(reads == Reads::sign && parameters_.with_sign)) return false;
   return accepts(what) && size >= encoded_bytes(what);
 }
 

@@ -3,6 +3,9 @@
 
 #include "codecs/codec.h"
 #include "codecs/division.h"
+#include "codecs/float_split.h"
+#include "codecs/interval.h"
+#include "codecs/narrow.h"
 #include "codecs/raw.h"
 #include "codecs/sign.h"
 #include "codecs/two_valued.h"
@@ -20,6 +23,12 @@ CodecPtr make_division(const CodecSpec& spec, Engine engine) {
                                : make_division_reference(parameters);
 }
 
+CodecPtr make_interval(const CodecSpec& spec, Engine engine) {
+  if (!(spec.lower < spec.upper)) return nullptr;
+  const IntervalBounds bounds = {spec.lower, spec.upper};
+  return engine == Engine::cpu ? make_interval_cpu(bounds) : make_interval_reference(bounds);
+}
+
 template <CodecPtr (*reference)(), CodecPtr (*cpu)()>
 CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
   return engine == Engine::cpu ? cpu() : reference();
@@ -33,6 +42,9 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division},
+    Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>},
+    Family{"interval", make_interval},
+    Family{"narrow", make_plain<make_narrow_reference, make_narrow_cpu>},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},
     Family{"sign", make_plain<make_sign_reference, make_sign_cpu>},
     Family{"two_valued", make_plain<make_two_valued_reference, make_two_valued_cpu>},

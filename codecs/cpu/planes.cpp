@@ -75,34 +75,105 @@ void copy_planes(const PlaneLayout& layout, T* memory, std::int64_t first, std::
   }
 }
 
-template <Way way>
-void copy_any(const PlaneLayout& layout, std::size_t element_size, void* memory, std::int64_t first,
-              std::int64_t count, void* logical) noexcept {
-  const auto copy = [&]<typename T>(T*) {
-    copy_planes<way>(layout, static_cast<T*>(memory), first, count, static_cast<T*>(logical));
-  };
+/// Elements [begin, begin + count) of the plane whose first element `memory` is.
+template <Way way, typename T>
+void copy_part(const PlaneLayout& layout, T* memory, std::int64_t begin, std::int64_t count,
+               T* logical) noexcept {
+  const std::int64_t width = layout.extent[2];
+  while (count > 0) {
+    const std::int64_t row = begin / width;
+    const std::int64_t some = std::min(count, width - begin % width);
+    T* const m = memory + row / layout.extent[1] * layout.stride[0] +
+                 row % layout.extent[1] * layout.stride[1] + begin % width * layout.stride[2];
+    for (std::int64_t w = 0; w < some; ++w) {
+      if constexpr (way == Way::gather) {
+        logical[w] = m[w * layout.stride[2]];
+      } else {
+        m[w * layout.stride[2]] = logical[w];
+      }
+    }
+    logical += some;
+    begin += some;
+    count -= some;
+  }
+}
+
+template <Way way, typename T>
+void copy_elements(const PlaneLayout& layout, T* memory, std::int64_t begin, std::int64_t count,
+                   T* logical) noexcept {
+  const std::int64_t plane_size = layout.plane_size();
+  while (count > 0) {
+    const std::int64_t plane = begin / plane_size;
+    std::int64_t some = std::min(count, plane_size - begin % plane_size);
+    if (some == plane_size) {
+      const std::int64_t planes = count / plane_size;
+      copy_planes<way>(layout, memory, plane, planes, logical);
+      some = planes * plane_size;
+    } else {
+      copy_part<way>(layout, memory + plane_offset(layout, plane), begin % plane_size, some,
+                     logical);
+    }
+    logical += some;
+    begin += some;
+    count -= some;
+  }
+}
+
+/// Calls f with a null pointer to a type of `element_size` bytes.
+template <class F>
+void with_element(std::size_t element_size, const F& f) {
   switch (element_size) {
     case 1:
-      return copy(static_cast<std::uint8_t*>(nullptr));
+      return f(static_cast<std::uint8_t*>(nullptr));
     case 2:
-      return copy(static_cast<std::uint16_t*>(nullptr));
+      return f(static_cast<std::uint16_t*>(nullptr));
     case 4:
-      return copy(static_cast<std::uint32_t*>(nullptr));
+      return f(static_cast<std::uint32_t*>(nullptr));
     default:
-      return copy(static_cast<std::uint64_t*>(nullptr));
+      return f(static_cast<std::uint64_t*>(nullptr));
   }
+}
+
+template <Way way>
+void copy_any_planes(const PlaneLayout& layout, std::size_t element_size, void* memory,
+                     std::int64_t first, std::int64_t count, void* logical) noexcept {
+  with_element(element_size, [&]<typename T>(T*) {
+    copy_planes<way>(layout, static_cast<T*>(memory), first, count, static_cast<T*>(logical));
+  });
+}
+
+template <Way way>
+void copy_any_elements(const PlaneLayout& layout, std::size_t element_size, void* memory,
+                       std::int64_t begin, std::int64_t count, void* logical) noexcept {
+  with_element(element_size, [&]<typename T>(T*) {
+    copy_elements<way>(layout, static_cast<T*>(memory), begin, count, static_cast<T*>(logical));
+  });
 }
 
 }  // namespace
 
 void gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
                    std::int64_t first, std::int64_t count, void* logical) noexcept {
-  copy_any<Way::gather>(layout, element_size, const_cast<void*>(memory), first, count, logical);
+  copy_any_planes<Way::gather>(layout, element_size, const_cast<void*>(memory), first, count,
+                               logical);
 }
 
 void scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
                     std::int64_t first, std::int64_t count, void* memory) noexcept {
-  copy_any<Way::scatter>(layout, element_size, memory, first, count, const_cast<void*>(logical));
+  copy_any_planes<Way::scatter>(layout, element_size, memory, first, count,
+                                const_cast<void*>(logical));
+}
+
+void gather_elements(const PlaneLayout& layout, std::size_t element_size, const void* memory,
+                     std::int64_t begin, std::int64_t count, void* logical) noexcept {
+  copy_any_elements<Way::gather>(layout, element_size, const_cast<void*>(memory), begin, count,
+                                 logical);
+}
+
+void scatter_elements(const PlaneLayout& layout, std::size_t element_size, const void* logical,
+                      std::int64_t begin, std::int64_t count, void* memory) noexcept {
+  copy_any_elements<Way::scatter>(layout, element_size, memory, begin, count,
+                                  const_cast<void*>(logical));
 }
 
 std::int64_t planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept {

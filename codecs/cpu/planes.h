@@ -18,6 +18,15 @@ void gather_planes(const PlaneLayout& layout, std::size_t element_size, const vo
 void scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
                     std::int64_t first, std::int64_t count, void* memory) noexcept;
 
+/// Copies the elements at logical indices [begin, begin + count) to `logical`.
+/// @pre element_size is 1, 2, 4 or 8
+void gather_elements(const PlaneLayout& layout, std::size_t element_size, const void* memory,
+                     std::int64_t begin, std::int64_t count, void* logical) noexcept;
+
+/// The way back; memory that the layout doesn't reach is left alone.
+void scatter_elements(const PlaneLayout& layout, std::size_t element_size, const void* logical,
+                      std::int64_t begin, std::int64_t count, void* memory) noexcept;
+
 /// How many planes to gather at once: enough of interleaved planes to use whole cache lines, and a
 /// multiple of planes_per_byte.
 std::int64_t planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept;

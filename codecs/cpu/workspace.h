@@ -65,9 +65,11 @@ struct Workspace {
   Buffer row;       ///< one row as floats
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
+  Buffer chunk;     ///< float_split: a chunk's planes, mask and elements that aren't zero
 
   void trim() noexcept {
-    for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means}) {
+    for (Buffer* b :
+         {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means, &chunk}) {
       b->trim();
     }
   }

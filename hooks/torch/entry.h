@@ -56,7 +56,8 @@ struct Entry {
   std::size_t encoded_bytes = 0;
   std::size_t candidate = 0;  ///< which of the plan's candidates encoded it
   /// What was decoded and is still held by somebody, by what is read of it.
-  std::array<c10::weak_intrusive_ptr<c10::StorageImpl>, 3> decoded = {
+  std::array<c10::weak_intrusive_ptr<c10::StorageImpl>, codecs::kReadsCount> decoded = {
+      c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>())};

@@ -41,12 +41,55 @@ TEST(Engines, MasksWriteTheReferencesBytes) {
       SCOPED_TRACE(target + " " + describe(what, {.name = "sign"}));
       expect_same_engines({.name = "sign"}, what, floats, {});
 
-      what.type = kTypes[draw(random, 0, 6)];
+      what.type = kTypes[draw(random, 0, kTypes.size() - 1)];
       const Bytes source = random_patterns(random, what);
       expect_same_engines({.name = "raw"}, what, source, {});
       if (what.type != ElementType::other) {
         expect_same_engines({.name = "two_valued"}, what, source, {});
       }
+    }
+  });
+}
+
+TEST(Engines, IntervalsWriteTheReferencesBytes) {
+  for_each_target([](const std::string& target) {
+    Random random(10);
+    for (int round = 0; round < 120 && !testing::Test::HasFailure(); ++round) {
+      const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+      std::vector<float> values = random_values(random, what.layout, false);
+      CodecSpec spec{.name = "interval"};
+      if (round % 2 != 0) {
+        spec.lower = values[draw(random, 0, what.layout.elements() - 1)];
+        spec.upper = spec.lower + std::abs(values.front()) + 0.5F;
+      }
+      if (round % 10 == 0) values.back() = std::numeric_limits<float>::quiet_NaN();
+      SCOPED_TRACE(target + " " + describe(what, spec));
+      expect_same_engines(spec, what, make_source(what, values), {});
+    }
+  });
+}
+
+TEST(Engines, NarrowIntegersWriteTheReferencesBytes) {
+  constexpr std::array kIntegers = {ElementType::uint8, ElementType::int16, ElementType::int32,
+                                    ElementType::int64};
+  for_each_target([&](const std::string& target) {
+    std::mt19937_64 numbers(11);
+    Random random(11);
+    for (int round = 0; round < 160 && !testing::Test::HasFailure(); ++round) {
+      const Description what{.type = kIntegers[round % 4], .layout = random_layout(random)};
+      const int most = 8 * static_cast<int>(element_size(what.type));
+      const std::int64_t bits = draw(random, 0, std::min(most, 33));
+      const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+      // Distances from anywhere, so that the range may wrap around in the type.
+      const std::uint64_t origin = numbers();
+      Bytes source(source_bytes(what), std::byte{0xA5});
+      for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+        reference::store_bits(source.data(), reference::offset_of(what.layout, k),
+                              element_size(what.type), origin + (numbers() & mask));
+      }
+      SCOPED_TRACE(target + " bits " + std::to_string(bits) + " " +
+                   describe(what, {.name = "narrow"}));
+      expect_same_engines({.name = "narrow"}, what, source, {});
     }
   });
 }

@@ -136,7 +136,7 @@ inline void expect_same_engines(const CodecSpec& spec, const Description& what, 
   for (const ParallelFor parallel : {serial_for, two_threads, every_grain}) {
     ASSERT_EQ(encode(*cpu, what, source, key, parallel), expected);
     if (expected.empty()) continue;
-    for (const Reads reads : {Reads::nothing, Reads::sign, Reads::values}) {
+    for (const Reads reads : {Reads::nothing, Reads::sign, Reads::interval, Reads::values}) {
       const Bytes decoded = decode(*reference, what, expected, reads);
       ASSERT_EQ(decode(*cpu, what, expected, reads, parallel), decoded) << int(reads);
       if (reads == Reads::values && cpu->exact() && cpu->restores() == Reads::values) {
@@ -156,8 +156,9 @@ inline std::string describe(const Description& what, const CodecSpec& spec) {
 }
 
 inline constexpr std::array kTypes = {
-    ElementType::float32, ElementType::bfloat16, ElementType::float16, ElementType::boolean,
-    ElementType::uint8,   ElementType::int64,    ElementType::other};
+    ElementType::float32, ElementType::bfloat16, ElementType::float16, ElementType::float64,
+    ElementType::boolean, ElementType::uint8,    ElementType::int16,   ElementType::int32,
+    ElementType::int64,   ElementType::other};
 inline constexpr std::array kFloats = {ElementType::float32, ElementType::bfloat16,
                                        ElementType::float16};
 

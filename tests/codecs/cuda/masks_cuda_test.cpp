@@ -16,7 +16,7 @@ TEST_F(MasksCuda, WriteTheReferencesBytes) {
     expect_device_like_reference({.name = "sign"}, what,
                                  make_source(what, random_values(random, what.layout, false)), {},
                                  false);
-    what.type = kTypes[draw(random, 0, 6)];
+    what.type = kTypes[draw(random, 0, kTypes.size() - 1)];
     const Bytes source = random_patterns(random, what);
     expect_device_like_reference({.name = "raw"}, what, source, {}, false);
     if (what.type != ElementType::other) {

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/float_split.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codecs/float_split_zstd.h"
+#include "tests/codecs/random_cases.h"
+#include "tests/codecs/support.h"
+
+namespace cinch::codecs::test {
+namespace {
+
+constexpr std::array kEngines = {Engine::reference, Engine::cpu};
+constexpr std::array kSplitTypes = {ElementType::float32, ElementType::bfloat16,
+                                    ElementType::float16, ElementType::float64};
+const CodecSpec kSpec = {.name = "float_split"};
+
+Description row(std::int64_t n, ElementType type) {
+  return {.type = type, .layout = PlaneLayout::rows(n, n)};
+}
+
+/// Normally distributed numbers; `relu`: those below 0 are 0.
+Bytes normal(const Description& what, bool relu) {
+  Random random(3);
+  std::normal_distribution<float> distribution;
+  std::vector<float> values(what.layout.elements());
+  for (float& x : values) x = distribution(random);
+  if (relu) {
+    for (float& x : values) x = std::max(x, 0.0F);
+  }
+  return make_source(what, values);
+}
+
+Bytes noise(const Description& what) {
+  Random random(4);
+  Bytes source(source_bytes(what));
+  for (std::byte& b : source) b = static_cast<std::byte>(random());
+  return source;
+}
+
+template <typename T>
+T load(const Bytes& bytes, std::size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+/// The sections of the chunk at `at`, decompressed to the lengths given.
+std::vector<Bytes> sections_of(const Bytes& bytes, std::size_t at,
+                               const std::vector<std::size_t>& lengths) {
+  std::vector<Bytes> sections;
+  std::size_t next = at + kSplitChunkHeaderBytes + 4 * lengths.size();
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto word = load<std::uint32_t>(bytes, at + kSplitChunkHeaderBytes + 4 * i);
+    const std::span<const std::byte> held =
+        std::span(bytes).subspan(next, word & ~kSplitCompressed);
+    next += held.size();
+    Bytes section(held.begin(), held.end());
+    if ((word & kSplitCompressed) != 0) {
+      section.resize(lengths[i]);
+      EXPECT_TRUE(zstd_decompress(held, section));
+    }
+    EXPECT_EQ(section.size(), lengths[i]);
+    sections.push_back(section);
+  }
+  EXPECT_EQ(next, bytes.size());
+  return sections;
+}
+
+TEST(FloatSplit, HoldsPlanesOfRotatedElements) {
+  const std::int64_t n = 3000;
+  const Description what = row(n, ElementType::float32);
+  const Bytes source = normal(what, false);
+  for (const Engine engine : kEngines) {
+    const Bytes bytes = encode(*make_codec(kSpec, engine), what, source);
+    ASSERT_GT(bytes.size(), 20U);
+    EXPECT_EQ(bytes[0], std::byte{1});
+    EXPECT_EQ(load<std::uint64_t>(bytes, 8), bytes.size() - 16);
+    EXPECT_EQ(load<std::uint32_t>(bytes, 16), std::uint32_t(SplitForm::planes));
+    EXPECT_NE(load<std::uint32_t>(bytes, 20) & kSplitCompressed, 0U);  // exponents
+    EXPECT_EQ(load<std::uint32_t>(bytes, 24), n);                      // mantissas
+    const auto planes = sections_of(bytes, 16, std::vector<std::size_t>(4, n));
+    for (std::int64_t k = 0; k < n; ++k) {
+      const std::uint32_t x =
+          std::rotl(static_cast<std::uint32_t>(reference::load_bits(source.data(), k, 4)), 1);
+      for (int j = 0; j < 4; ++j) {
+        ASSERT_EQ(planes[j][k], static_cast<std::byte>(x >> (24 - 8 * j))) << k << ' ' << j;
+      }
+    }
+  }
+}
+
+TEST(FloatSplit, LeavesZerosOut) {
+  const std::int64_t n = 3001;
+  const Description what = row(n, ElementType::bfloat16);
+  Bytes source = normal(what, true);
+  reference::store_bits(source.data(), 0, 2, 0x8000);  // -0 is no zero
+  std::vector<std::uint16_t> nonzeros;
+  for (std::int64_t k = 0; k < n; ++k) {
+    const auto x = static_cast<std::uint16_t>(reference::load_bits(source.data(), k, 2));
+    if (x != 0) nonzeros.push_back(x);
+  }
+  for (const Engine engine : kEngines) {
+    const Bytes bytes = encode(*make_codec(kSpec, engine), what, source);
+    EXPECT_EQ(load<std::uint32_t>(bytes, 16), std::uint32_t(SplitForm::nonzero_planes));
+    const auto sections = sections_of(bytes, 16, {(n + 7) / 8, nonzeros.size(), nonzeros.size()});
+    for (std::int64_t k = 0; k < n; ++k) {
+      ASSERT_EQ(reference::get_bits(sections[0], k, 1),
+                reference::load_bits(source.data(), k, 2) != 0 ? 1U : 0U);
+    }
+    EXPECT_EQ(sections[0].back() & std::byte{0xFE}, std::byte{0});
+    for (std::size_t k = 0; k < nonzeros.size(); ++k) {
+      const std::uint16_t x = std::rotl(nonzeros[k], 1);
+      ASSERT_EQ(sections[1][k], static_cast<std::byte>(x >> 8));
+      ASSERT_EQ(sections[2][k], static_cast<std::byte>(x));
+    }
+  }
+}
+
+TEST(FloatSplit, HoldsNoiseAsItIs) {
+  for (const ElementType type : kSplitTypes) {
+    const Description what = row(2 * kSplitChunk + 5, type);
+    const Bytes source = noise(what);
+    for (const Engine engine : kEngines) {
+      const auto codec = make_codec(kSpec, engine);
+      const Bytes bytes = encode(*codec, what, source);
+      EXPECT_EQ(bytes.size(), codec->encoded_bytes(what));
+      EXPECT_EQ(bytes.size(), 8 + 3 * 8 + 3 * 4 + source.size());
+      EXPECT_EQ(load<std::uint32_t>(bytes, 32), std::uint32_t(SplitForm::whole));
+      EXPECT_EQ(decode(*codec, what, bytes), source);
+    }
+  }
+}
+
+TEST(FloatSplit, RestoresEveryPattern) {
+  for (const ElementType type : {ElementType::bfloat16, ElementType::float16}) {
+    const Description what = row(1 << 16, type);
+    Bytes source(source_bytes(what));
+    for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+      reference::store_bits(source.data(), k, 2, static_cast<std::uint64_t>(k));
+    }
+    for (const Engine engine : kEngines) {
+      const auto codec = make_codec(kSpec, engine);
+      const Bytes bytes = encode(*codec, what, source);
+      EXPECT_LT(bytes.size(), source.size());
+      EXPECT_EQ(decode(*codec, what, bytes), source);
+    }
+  }
+}
+
+/// What the format is for. The zstd library decides the last digit.
+TEST(FloatSplit, Ratios) {
+  struct Row {
+    ElementType type;
+    bool relu;
+    double ratio;
+  };
+  for (const Row& r :
+       {Row{ElementType::float32, false, 1.19}, Row{ElementType::bfloat16, false, 1.45},
+        Row{ElementType::float16, false, 1.13}, Row{ElementType::float32, true, 2.2},
+        Row{ElementType::bfloat16, true, 2.45}, Row{ElementType::float16, true, 2.0}}) {
+    const Description what = row(3 * kSplitChunk, r.type);
+    const Bytes source = normal(what, r.relu);
+    const Bytes bytes = encode(*make_codec(kSpec), what, source);
+    const double ratio = static_cast<double>(source.size()) / static_cast<double>(bytes.size());
+    EXPECT_GT(ratio, r.ratio) << type_name(r.type) << (r.relu ? " relu" : "");
+  }
+  const Description what = row(3 * kSplitChunk, ElementType::float32);
+  EXPECT_LT(encode(*make_codec(kSpec), what, Bytes(source_bytes(what))).size(), 300U);
+}
+
+TEST(FloatSplit, DamageIsSeen) {
+  const std::int64_t n = 3001;
+  const Description what = row(n, ElementType::bfloat16);
+  const Bytes source = normal(what, true);
+  for (const Engine engine : kEngines) {
+    const auto codec = make_codec(kSpec, engine);
+    const Bytes good = encode(*codec, what, source);
+    ASSERT_EQ(decode(*codec, what, good), source);
+    EXPECT_TRUE(decode(*codec, row(n, ElementType::float16), good).empty());
+    EXPECT_TRUE(decode(*codec, row(n - 1, ElementType::bfloat16), good).empty());
+    const auto refused = [&](std::size_t at, auto value) {
+      Bytes bad = good;
+      std::memcpy(bad.data() + at, &value, sizeof value);
+      return decode(*codec, what, bad).empty();
+    };
+    EXPECT_TRUE(refused(0, std::uint8_t{2}));                                    // version
+    EXPECT_TRUE(refused(8, std::uint64_t{good.size()}));                         // end
+    EXPECT_TRUE(refused(8, ~std::uint64_t{0}));                                  // end
+    EXPECT_TRUE(refused(8, std::uint64_t{3}));                                   // end
+    EXPECT_TRUE(refused(16, std::uint8_t{3}));                                   // form
+    EXPECT_TRUE(refused(16, std::uint8_t(SplitForm::whole)));                    // form
+    EXPECT_TRUE(refused(16, std::uint8_t(SplitForm::planes)));                   // form
+    EXPECT_TRUE(refused(20, load<std::uint32_t>(good, 20) ^ kSplitCompressed));  // mask
+    EXPECT_TRUE(refused(24, load<std::uint32_t>(good, 24) - 1));                 // length
+    EXPECT_TRUE(refused(28, std::uint32_t{0x7FFFFFFF}));                         // length
+    // The mask of half zeros is not worth compressing: one zero less, one element too few.
+    ASSERT_EQ(load<std::uint32_t>(good, 20), 376U);
+    EXPECT_TRUE(refused(32, ~std::to_integer<unsigned>(good[32])));
+    EXPECT_TRUE(refused(32 + 375, std::uint8_t{0xFF}));
+  }
+}
+
+TEST(FloatSplit, EmptyAndSingleElements) {
+  for (const Engine engine : kEngines) {
+    const auto codec = make_codec(kSpec, engine);
+    for (const ElementType type : kSplitTypes) {
+      Description what = row(1, type);
+      for (const std::byte fill : {std::byte{0}, std::byte{0xFF}}) {
+        const Bytes source(source_bytes(what), fill);
+        const Bytes bytes = encode(*codec, what, source);
+        EXPECT_EQ(bytes.size(), 20 + element_size(type));
+        EXPECT_EQ(decode(*codec, what, bytes), source);
+      }
+      what.layout.outer = 0;
+      Bytes out(codec->encoded_bytes(what));
+      EXPECT_EQ(codec->encode(what, nullptr, out, {}, serial_for).bytes, 8U);
+      EXPECT_TRUE(codec->decode(what, out, nullptr, Reads::values, serial_for));
+    }
+  }
+}
+
+PlaneLayout split_layout(Random& random) {
+  switch (draw(random, 0, 5)) {
+    case 0:  // planes larger than a chunk, and chunks that end within rows
+      return channels_last(1, 2, {1, 211, 317});
+    case 1:
+      return channels_last(3, draw(random, 1, 40), {2, draw(random, 1, 31), draw(random, 1, 40)});
+    case 2: {
+      PlaneLayout padded = contiguous(2, {3, 101, 207});
+      padded.stride = {101 * 210, 210, 1};
+      padded.outer_stride = 3 * padded.stride[0] + 5;
+      return padded;
+    }
+    case 3:
+      return PlaneLayout::rows(2 * kSplitChunk, kSplitChunk);
+    case 4: {
+      const std::int64_t n = kSplitChunk * draw(random, 1, 2) + draw(random, -9, 9);
+      return PlaneLayout::rows(n, n);
+    }
+    default:
+      return random_layout(random);
+  }
+}
+
+TEST(FloatSplit, EnginesWriteTheReferencesBytes) {
+  for_each_target([](const std::string& target) {
+    Random random(12);
+    for (int round = 0; round < 12 && !testing::Test::HasFailure(); ++round) {
+      const Description what{.type = kSplitTypes[round % 4], .layout = split_layout(random)};
+      Bytes source(source_bytes(what), std::byte{0xA5});
+      std::normal_distribution<float> normal;
+      const std::int64_t kind = draw(random, 0, 5);
+      std::uint64_t bits = 0;
+      for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+        // Neighbouring chunks of different kinds, so that each has a form of its own.
+        switch ((kind + k / 40000) % 6) {
+          case 0:
+            bits = random() * 0x100000001ULL;
+            break;
+          case 1:
+            bits = draw(random, 0, 9) == 0 ? 0x8000000080008000U : 0;
+            break;
+          case 2:
+            bits = k / 300 % 7 * 0x0101010101010101U;
+            break;
+          default: {
+            const float x = normal(random);
+            const bool zero = kind >= 4 && x < 0.0F;
+            if (what.type == ElementType::float64) {
+              bits = zero ? 0 : std::bit_cast<std::uint64_t>(double{x} * 1.1);
+            } else {
+              bits = reference::bits_of(what.type, zero ? 0.0F : x);
+            }
+          }
+        }
+        reference::store_bits(source.data(), reference::offset_of(what.layout, k),
+                              element_size(what.type), bits);
+      }
+      SCOPED_TRACE(target + " kind " + std::to_string(kind) + " " + describe(what, kSpec));
+      expect_same_engines(kSpec, what, source, {});
+    }
+  });
+}
+
+}  // namespace
+}  // namespace cinch::codecs::test
