@@ -15,7 +15,8 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division_cuda},
-    Family{"group_quant", make_group_quant_cuda},
+    Family{"interval", make_interval_cuda},
+    Family{"narrow", make_narrow_cuda},
     Family{"raw", make_raw_cuda},
     Family{"sign", make_sign_cuda},
     Family{"two_valued", make_two_valued_cuda},

@@ -25,6 +25,39 @@ TEST_F(MasksCuda, WriteTheReferencesBytes) {
   }
 }
 
+TEST_F(MasksCuda, IntervalsWriteTheReferencesBytes) {
+  Random random(28);
+  for (int round = 0; round < 40 && !testing::Test::HasFailure(); ++round) {
+    const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+    std::vector<float> x = random_values(random, what.layout, false);
+    if (round % 10 == 0) x.back() = std::numeric_limits<float>::quiet_NaN();
+    SCOPED_TRACE(describe(what, {.name = "interval"}));
+    expect_device_like_reference({.name = "interval", .lower = -0.5F, .upper = 1.25F}, what,
+                                 make_source(what, x), {}, false);
+  }
+}
+
+TEST_F(MasksCuda, NarrowIntegersWriteTheReferencesBytes) {
+  Random random(31);
+  constexpr std::array kIntegers = {ElementType::uint8, ElementType::int16, ElementType::int32,
+                                    ElementType::int64};
+  for (int round = 0; round < 80 && !testing::Test::HasFailure(); ++round) {
+    const Description what{.type = kIntegers[round % 4], .layout = random_layout(random)};
+    const std::size_t size = element_size(what.type);
+    const int bits = static_cast<int>(draw(random, 0, std::min<std::int64_t>(36, 8 * size)));
+    const std::uint64_t min = random() * std::uint64_t{0x9E3779B97F4A7C15};
+    Bytes source(source_bytes(what), std::byte{0xA5});
+    for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+      const std::uint64_t distance =
+          (std::uint64_t{random()} << 32 | random()) & ((std::uint64_t{1} << bits) - 1);
+      reference::store_bits(source.data(), reference::offset_of(what.layout, k), size,
+                            min + distance);
+    }
+    SCOPED_TRACE(describe(what, {.name = "narrow"}));
+    expect_device_like_reference({.name = "narrow"}, what, source, {}, false);
+  }
+}
+
 TEST_F(MasksCuda, SignsOfNanAreNotRepresentable) {
   const Description what{.type = ElementType::bfloat16, .layout = contiguous(3, {1, 50, 20})};
   std::vector<float> x(what.layout.elements(), 1.0F);
@@ -52,8 +85,9 @@ TEST_F(MasksCuda, WindowTablesLongerThanSharedMemory) {
 }
 
 TEST_F(MasksCuda, EmptyTensors) {
-  for (const char* name : {"sign", "raw", "two_valued", "window_index"}) {
-    const bool integers = std::string(name) == "window_index";
+  for (const std::string name :
+       {"sign", "raw", "two_valued", "window_index", "interval", "narrow"}) {
+    const bool integers = name == "window_index" || name == "narrow";
     const Description what{.type = integers ? ElementType::int64 : ElementType::float32,
                            .layout = contiguous(0, {1, 3, 4}),
                            .index_extent = {1, 6, 8}};

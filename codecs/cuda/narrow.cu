@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/families.h"
+#include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/masks.cuh"
+#include "codecs/layout.h"
+#include "codecs/narrow.h"
+
+namespace cinch::codecs::cuda {
+namespace {
+
+/// Bounds of all elements, in scratch memory, then what they come to.
+struct NarrowBounds {
+  long long min, max;
+  int bits;
+};
+
+/// The signed type of a bit pattern; uint8 is the one unsigned type taken.
+template <typename T>
+__device__ __forceinline__ std::int64_t integer_of(T pattern) {
+  if constexpr (sizeof(T) == 1) return pattern;
+  if constexpr (sizeof(T) == 2) return static_cast<std::int16_t>(pattern);
+  if constexpr (sizeof(T) == 4) return static_cast<std::int32_t>(pattern);
+  return static_cast<std::int64_t>(pattern);
+}
+
+static __global__ void narrow_begin(NarrowBounds* bounds) {
+  *bounds = {0x7FFFFFFFFFFFFFFF, -0x7FFFFFFFFFFFFFFF - 1, 0};
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    narrow_survey(const MaskJob job, const void* source, NarrowBounds* bounds) {
+  const auto* const elements = static_cast<const T*>(source);
+  long long min = 0x7FFFFFFFFFFFFFFF;
+  long long max = -0x7FFFFFFFFFFFFFFF - 1;
+  const std::int64_t step = std::int64_t{gridDim.x} * kRunReach;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kRunReach; first < job.elements;
+       first += step) {
+    const BlockPlace place(job.order, first);
+    for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
+         i += kRunThreads) {
+      const long long value = integer_of(elements[place.offset(i)]);
+      min = value < min ? value : min;
+      max = value > max ? value : max;
+    }
+  }
+  for (int lanes = 16; lanes > 0; lanes /= 2) {
+    const long long other_min = __shfl_xor_sync(kAllLanes, min, lanes);
+    const long long other_max = __shfl_xor_sync(kAllLanes, max, lanes);
+    min = other_min < min ? other_min : min;
+    max = other_max > max ? other_max : max;
+  }
+  if (threadIdx.x % kWarp == 0 && min <= max) {
+    atomicMin(&bounds->min, min);
+    atomicMax(&bounds->max, max);
+  }
+}
+
+static __global__ void narrow_header(ElementType type, std::int64_t elements, NarrowBounds* bounds,
+                                     std::byte* out, Result* result) {
+  if (elements == 0) *bounds = {0, 0, 0};
+  const auto span =
+      static_cast<std::uint64_t>(bounds->max) - static_cast<std::uint64_t>(bounds->min);
+  int bits = 0;
+  while (bits < 64 && span >> bits != 0) ++bits;
+  if (bits > kNarrowMaxBits) {
+    result->not_representable = 1;
+    bits = 0;
+  }
+  bounds->bits = bits;
+  auto* const words = reinterpret_cast<std::uint32_t*>(out);
+  words[0] = kNarrowVersion | static_cast<std::uint32_t>(type) << 8 |
+             static_cast<std::uint32_t>(bits) << 16;
+  words[1] = 0;
+  *reinterpret_cast<long long*>(out + 8) = bounds->min;
+  result->bytes = static_cast<std::uint64_t>(kNarrowHeaderBytes + bytes_for_bits(elements * bits));
+}
+
+/// Eight distances of up to 32 bits, joined and stored in whole bytes.
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    narrow_encode(const MaskJob job, const void* source, const NarrowBounds* bounds,
+                  std::byte* codes) {
+  const int bits = bounds->bits;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const std::uint32_t i = threadIdx.x * kStretch;
+  const std::int64_t left = job.elements - first - i;
+  if (bits == 0 || left <= 0) return;
+  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
+  const BlockPlace place(job.order, first);
+  Patterns<T> x = {};
+  load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
+  std::byte* at = codes + (first + i) / 8 * bits;
+  std::uint64_t waiting = 0;
+  int filled = 0;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if (j >= count) continue;
+    const auto distance =
+        static_cast<std::uint64_t>(integer_of(x.of[j])) - static_cast<std::uint64_t>(bounds->min);
+    waiting |= distance << filled;  // fewer than 32 bits wait, and at most 32 come
+    filled += bits;
+    if (filled < 32) continue;
+    store_bytes(at, waiting & 0xFFFFFFFFU, 4);
+    at += 4;
+    waiting >>= 32;
+    filled -= 32;
+  }
+  if (filled > 0) store_bytes(at, waiting, (filled + 7) / 8);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    narrow_decode(const MaskJob job, const std::byte* in, std::int64_t in_size, void* target) {
+  const int bits = static_cast<int>(in[2]);
+  if (bits > kNarrowMaxBits || kNarrowHeaderBytes + bytes_for_bits(job.elements * bits) > in_size) {
+    return;
+  }
+  const auto min = *reinterpret_cast<const std::uint64_t*>(in + 8);
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const BlockPlace place(job.order, first);
+  for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements; i += kRunThreads) {
+    const std::uint64_t distance =
+        bits == 0 ? 0 : load_codes(in + kNarrowHeaderBytes, first + i, bits, 1) & mask;
+    static_cast<T*>(target)[place.offset(i)] = static_cast<T>(min + distance);
+  }
+}
+
+class NarrowCuda final : public DeviceCodec {
+ public:
+  bool accepts(const Description& what) const noexcept override {
+    return host_->accepts(what) && LogicalOrder::accepts(what.layout) &&
+           what.layout.elements() <= kRunReach * kMaxBlocks;
+  }
+
+  std::size_t scratch_bytes(const Description& /*what*/) const noexcept override {
+    return sizeof(NarrowBounds);
+  }
+
+  bool encode(const Description& what, const void* source, std::byte* out, Result* result,
+              void* scratch, RandomKey /*key*/, Stream stream) const noexcept override {
+    const MaskJob job(what, source);
+    auto* const bounds = static_cast<NarrowBounds*>(scratch);
+    const unsigned blocks = blocks_for(job.elements, kRunReach);
+    const unsigned few = blocks < 8 * processors_ ? blocks : 8 * processors_;
+    return with_pattern(element_size(what.type), [&]<typename T>(T*) {
+      return launch(narrow_begin, 1, 1, 0, stream, bounds) &&
+             (blocks == 0 ||
+              launch(narrow_survey<T>, few, kRunThreads, 0, stream, job, source, bounds)) &&
+             launch(narrow_header, 1, 1, 0, stream, what.type, job.elements, bounds, out, result) &&
+             (blocks == 0 || launch(narrow_encode<T>, blocks, kRunThreads, 0, stream, job, source,
+                                    bounds, out + kNarrowHeaderBytes));
+    });
+  }
+
+  bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
+              void* /*scratch*/, Stream stream) const noexcept override {
+    const MaskJob job(what, target);
+    const auto size = static_cast<std::int64_t>(in.size());
+    if (size < kNarrowHeaderBytes) return false;
+    if (job.elements == 0) return true;
+    return with_pattern(element_size(what.type), [&]<typename T>(T*) {
+      return launch(narrow_decode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream,
+                    job, in.data(), size, target);
+    });
+  }
+
+ private:
+  std::shared_ptr<const Codec> host_ = make_narrow_reference();
+  unsigned processors_ = device_limits().processors;
+};
+
+}  // namespace
+
+std::shared_ptr<const DeviceCodec> make_narrow_cuda(const CodecSpec& /*spec*/) {
+  return std::make_shared<NarrowCuda>();
+}
+
+}  // namespace cinch::codecs::cuda
