@@ -3,6 +3,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/division.h"
+#include "codecs/group_quant.h"
 #include "codecs/raw.h"
 #include "codecs/sign.h"
 #include "codecs/two_valued.h"
@@ -20,6 +21,13 @@ CodecPtr make_division(const CodecSpec& spec, Engine engine) {
                                : make_division_reference(parameters);
 }
 
+CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
+  if (spec.bits < 1 || spec.bits > 8 || spec.group < 1 || spec.group % 8 != 0) return nullptr;
+  const GroupQuantParameters parameters = {spec.bits, spec.group};
+  return engine == Engine::cpu ? make_group_quant_cpu(parameters)
+                               : make_group_quant_reference(parameters);
+}
+
 template <CodecPtr (*reference)(), CodecPtr (*cpu)()>
 CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
   return engine == Engine::cpu ? cpu() : reference();
@@ -33,6 +41,7 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division},
+    Family{"group_quant", make_group_quant},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},
     Family{"sign", make_plain<make_sign_reference, make_sign_cpu>},
     Family{"two_valued", make_plain<make_two_valued_reference, make_two_valued_cpu>},

@@ -65,6 +65,8 @@ struct Workspace {
   Buffer row;       ///< one row as floats
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
+  /// What a whole call needs of all its planes: its tasks neither fill nor trim it.
+  Buffer sums_of_planes;
 
   void trim() noexcept {
     for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means}) {
