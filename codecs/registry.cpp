@@ -4,6 +4,7 @@
 #include "codecs/codec.h"
 #include "codecs/division.h"
 #include "codecs/float_split.h"
+#include "codecs/group_quant.h"
 #include "codecs/interval.h"
 #include "codecs/narrow.h"
 #include "codecs/raw.h"
@@ -21,6 +22,13 @@ CodecPtr make_division(const CodecSpec& spec, Engine engine) {
   const DivisionParameters parameters = {spec.bits, spec.block, spec.edge_ceil, spec.with_sign};
   return engine == Engine::cpu ? make_division_cpu(parameters)
                                : make_division_reference(parameters);
+}
+
+CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
+  if (spec.bits < 1 || spec.bits > 8 || spec.group < 1 || spec.group % 8 != 0) return nullptr;
+  const GroupQuantParameters parameters = {spec.bits, spec.group};
+  return engine == Engine::cpu ? make_group_quant_cpu(parameters)
+                               : make_group_quant_reference(parameters);
 }
 
 CodecPtr make_interval(const CodecSpec& spec, Engine engine) {
@@ -43,6 +51,7 @@ struct Family {
 constexpr std::array kFamilies = {
     Family{"division", make_division},
     Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>},
+    Family{"group_quant", make_group_quant},
     Family{"interval", make_interval},
     Family{"narrow", make_plain<make_narrow_reference, make_narrow_cpu>},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},

@@ -56,6 +56,29 @@ template <int Q>
 using Packed = std::conditional_t<Q == 1, std::uint8_t,
                                   std::conditional_t<Q == 2, std::uint16_t, std::uint32_t>>;
 
+/// How to move the Q low bytes of 64-bit lanes to where they lie side by side, two lanes at a time,
+/// and back from a vector of them.
+template <int Q>
+struct ByteMoves {
+  /// Of 16-byte blocks: bytes of both lanes to the front.
+  alignas(16) std::uint8_t join[16] = {};
+  /// Of vectors: the 32-bit words that hold a block's bytes, to the block.
+  HWY_ALIGN std::int32_t words[HWY_MAX_BYTES / 4] = {};
+  /// Of blocks then: bytes to their lanes.
+  HWY_ALIGN std::uint8_t split[HWY_MAX_BYTES] = {};
+
+  constexpr ByteMoves() {
+    for (int i = 0; i < 2 * Q; ++i) join[i] = static_cast<std::uint8_t>(i / Q * 8 + i % Q);
+    for (int i = 0; i < HWY_MAX_BYTES / 4; ++i) words[i] = i / 4 * 2 * Q / 4 + i % 4;
+    for (int i = 0; i < HWY_MAX_BYTES; ++i) {
+      const int in_word = i / 16 * 2 * Q % 4;
+      split[i] = static_cast<std::uint8_t>(i % 8 < Q ? in_word + i % 16 / 8 * Q + i % 8 : 0);
+    }
+  }
+};
+template <int Q>
+inline constexpr ByteMoves<Q> kByteMoves;
+
 /// Packs 8 * groups codes of Q bits into groups * Q bytes. Loads up to a vector past the codes.
 template <int Q>
 HWY_INLINE void pack_groups(const std::uint8_t* HWY_RESTRICT codes, std::int64_t groups,
@@ -63,7 +86,7 @@ HWY_INLINE void pack_groups(const std::uint8_t* HWY_RESTRICT codes, std::int64_t
   const hn::ScalableTag<std::uint64_t> d64;
   const hn::Repartition<std::uint8_t, decltype(d64)> d8;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
-  HWY_ALIGN std::uint64_t rest[HWY_MAX_BYTES / 8];
+  HWY_ALIGN std::uint8_t rest[HWY_MAX_BYTES];
   for (std::int64_t g = 0; g < groups; g += lanes) {
     const auto joined = join_codes<Q>(d64, hn::BitCast(d64, hn::LoadU(d8, codes + g * 8)));
     if constexpr (Q == 1 || Q == 2 || Q == 4) {
@@ -74,15 +97,16 @@ HWY_INLINE void pack_groups(const std::uint8_t* HWY_RESTRICT codes, std::int64_t
         continue;
       }
     }
-    hn::Store(joined, d64, rest);
-    const std::int64_t count = std::min(lanes, groups - g);
-    for (std::int64_t i = 0; i < count; ++i) {
-      // Eight bytes at once where the next group's will overwrite the surplus.
-      const std::int64_t at = (g + i) * Q;
-      if (at + 8 <= groups * Q) {
-        std::memcpy(out + at, &rest[i], 8);
-      } else {
-        std::memcpy(out + at, &rest[i], Q);
+    hn::Store(hn::TableLookupBytes(hn::BitCast(d8, joined), hn::LoadDup128(d8, kByteMoves<Q>.join)),
+              d8, rest);
+    const std::int64_t left = (groups - g) * Q;
+    std::byte* const to = out + g * Q;
+    if (left >= lanes * Q + 16) {
+      // Sixteen bytes at once, as the next lanes' will overwrite the surplus.
+      for (std::int64_t i = 0; i < lanes; i += 2) std::memcpy(to + i * Q, rest + i * 8, 16);
+    } else {
+      for (std::int64_t i = 0; i < lanes && i * Q < left; i += 2) {
+        std::memcpy(to + i * Q, rest + i * 8, std::min<std::int64_t>(2 * Q, left - i * Q));
       }
     }
   }
@@ -95,36 +119,34 @@ HWY_INLINE void unpack_groups(const std::byte* HWY_RESTRICT in, std::int64_t siz
                               std::int64_t groups, std::uint8_t* HWY_RESTRICT codes) {
   const hn::ScalableTag<std::uint64_t> d64;
   const hn::Repartition<std::uint8_t, decltype(d64)> d8;
+  const hn::Repartition<std::uint32_t, decltype(d64)> d32;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
-  HWY_ALIGN std::uint64_t loaded[HWY_MAX_BYTES / 8] = {};
+  constexpr bool kNarrow = Q == 1 || Q == 2 || Q == 4;
+  const std::int64_t loads = kNarrow ? lanes * Q : lanes * 8;
+  const auto words = hn::SetTableIndices(d32, kByteMoves<Q>.words);
+  const auto split = hn::Load(d8, kByteMoves<Q>.split);
+  HWY_ALIGN std::uint8_t rest[HWY_MAX_BYTES];
   for (std::int64_t g = 0; g < groups; g += lanes) {
-    auto packed = hn::Zero(d64);
-    bool done = false;
-    if constexpr (Q == 1 || Q == 2 || Q == 4) {
-      if ((g + lanes) * Q <= size) {
-        const hn::Rebind<Packed<Q>, decltype(d64)> narrow;
-        const auto loaded_narrow =
-            hn::LoadU(narrow, reinterpret_cast<const Packed<Q>*>(in + g * Q));
-        if constexpr (Q == 4) {
-          packed = hn::PromoteTo(d64, loaded_narrow);
-        } else {
-          const hn::Rebind<std::uint32_t, decltype(d64)> d32;
-          packed = hn::PromoteTo(d64, hn::PromoteTo(d32, loaded_narrow));
-        }
-        done = true;
-      }
+    const std::int64_t at = g * Q;
+    const auto* from = reinterpret_cast<const std::uint8_t*>(in) + at;
+    if (at + loads > size) {
+      std::memset(rest, 0, sizeof rest);
+      if (at < size) std::memcpy(rest, from, std::min(lanes * Q, size - at));
+      from = rest;
     }
-    if (!done) {
-      for (std::int64_t i = 0; i < lanes; ++i) {
-        const std::int64_t at = (g + i) * Q;
-        loaded[i] = 0;
-        if (at + 8 <= size) {
-          std::memcpy(&loaded[i], in + at, 8);
-        } else if (at < size) {
-          std::memcpy(&loaded[i], in + at, std::min<std::int64_t>(Q, size - at));
-        }
+    auto packed = hn::Zero(d64);
+    if constexpr (kNarrow) {
+      const hn::Rebind<Packed<Q>, decltype(d64)> narrow;
+      const auto loaded = hn::LoadU(narrow, reinterpret_cast<const Packed<Q>*>(from));
+      if constexpr (Q == 4) {
+        packed = hn::PromoteTo(d64, loaded);
+      } else {
+        const hn::Rebind<std::uint32_t, decltype(d64)> wider;
+        packed = hn::PromoteTo(d64, hn::PromoteTo(wider, loaded));
       }
-      packed = hn::Load(d64, loaded);
+    } else {
+      const auto blocks = hn::TableLookupLanes(hn::BitCast(d32, hn::LoadU(d8, from)), words);
+      packed = hn::BitCast(d64, hn::TableLookupBytes(hn::BitCast(d8, blocks), split));
     }
     hn::StoreU(hn::BitCast(d8, split_codes<Q>(d64, packed)), d8, codes + g * 8);
   }

@@ -66,6 +66,8 @@ struct Workspace {
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
   Buffer chunk;     ///< float_split: a chunk's planes, mask and elements that aren't zero
+  /// What a whole call needs of all its planes: its tasks neither fill nor trim it.
+  Buffer sums_of_planes;
 
   void trim() noexcept {
     for (Buffer* b :

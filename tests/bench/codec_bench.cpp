@@ -41,6 +41,13 @@ Description planes(ElementType type, std::array<std::int64_t, 3> extent, bool ch
   return what;
 }
 
+/// Description of about kBytes of samples (64, 56, 56) whose channels are interleaved.
+Description samples_last(ElementType type) {
+  Description what = planes(type, {64, 56, 56}, false);
+  what.layout.stride = {1, 56 * 64, 64};
+  return what;
+}
+
 template <typename T, typename F>
 std::vector<std::byte> fill(const Description& what, F f) {
   std::vector<std::byte> bytes(what.layout.elements() * sizeof(T));
@@ -109,6 +116,22 @@ std::vector<Case> cases() {
                  {.name = "division"},
                  planes(kF32, {1, 56, 56}, true),
                  noise});
+  for (const int bits : {1, 2, 3, 4, 8}) {
+    all.push_back({"group_quant/" + std::to_string(bits) + "bit",
+                   {.name = "group_quant", .bits = bits},
+                   planes(kF32, {64, 64, 64}, false),
+                   noise});
+  }
+  all.push_back({"group_quant_bf16/2bit",
+                 {.name = "group_quant"},
+                 planes(ElementType::bfloat16, {64, 64, 64}, false),
+                 noise});
+  all.push_back({"group_quant_bf16/8bit",
+                 {.name = "group_quant", .bits = 8},
+                 planes(ElementType::bfloat16, {64, 64, 64}, false),
+                 noise});
+  all.push_back(
+      {"group_quant_channels_last/2bit", {.name = "group_quant"}, samples_last(kF32), noise});
   const Description flat = planes(kF32, {1, 1, 4096}, false);
   all.push_back({"sign/f32", {.name = "sign"}, flat, noise, Reads::sign});
   all.push_back({"sign/bf16",

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_ELEMENTS_INL_H_
+#undef CINCH_CODECS_CPU_ELEMENTS_INL_H_
+#else
+#define CINCH_CODECS_CPU_ELEMENTS_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "codecs/codec.h"
+#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/float_formats.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The types that quantizing codecs take, as types: what an element is in memory, and what it means.
+
+struct Float32 {
+  using Raw = float;
+  using Ordered = float;  ///< what extremes are sought among
+  static constexpr ElementType kType = ElementType::float32;
+};
+
+/// A pair of 16-bit elements is one 32-bit lane, low half first.
+struct Bfloat16 {
+  using Raw = std::uint16_t;
+  using Ordered = std::int32_t;
+  static constexpr ElementType kType = ElementType::bfloat16;
+
+  static float value(std::uint16_t bits) { return float_of_bf16(bits); }
+  template <class DF, class V32>
+  static HWY_INLINE hn::Vec<DF> low(DF df, V32 pairs) {
+    return hn::BitCast(df, hn::ShiftLeft<16>(pairs));
+  }
+  template <class DF, class V32>
+  static HWY_INLINE hn::Vec<DF> high(DF df, V32 pairs) {
+    const hn::RebindToUnsigned<DF> du;
+    return hn::BitCast(df, hn::And(pairs, hn::Set(du, 0xFFFF0000U)));
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE auto bits(DF df, VF x) {
+    return lanes_to_bf16(df, x);
+  }
+};
+
+struct Float16 {
+  using Raw = std::uint16_t;
+  using Ordered = std::int32_t;
+  static constexpr ElementType kType = ElementType::float16;
+
+  static float value(std::uint16_t bits) { return float_of_f16(bits); }
+  template <class DF, class V32>
+  static HWY_INLINE hn::Vec<DF> low(DF df, V32 pairs) {
+    return lanes_of_f16(df, pairs);
+  }
+  template <class DF, class V32>
+  static HWY_INLINE hn::Vec<DF> high(DF df, V32 pairs) {
+    return lanes_of_f16(df, hn::ShiftRight<16>(pairs));
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE auto bits(DF df, VF x) {
+    return lanes_to_f16(df, x);
+  }
+};
+
+/// Calls f with Float32(), Bfloat16() or Float16(). @pre type is one of the three
+template <class F>
+HWY_INLINE auto with_element(ElementType type, const F& f) {
+  if (type == ElementType::float32) return f(Float32());
+  return type == ElementType::bfloat16 ? f(Bfloat16()) : f(Float16());
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

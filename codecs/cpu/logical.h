@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "codecs/codec.h"
+#include "codecs/cpu/workspace.h"
+
+/// Stretches of elements in logical order that may be any part of a plane.
+namespace cinch::codecs::cpu {
+
+/// The same elements in the same logical order, as smaller planes where that makes them easier to
+/// copy: samples (C, H, W) of interleaved channels become their C channels.
+PlaneLayout finer_planes(const PlaneLayout& layout) noexcept;
+
+/// How many planes of `layout` to copy at once: as planes_per_tile has it, but not more than a
+/// thread should hold.
+std::int64_t planes_per_window(const PlaneLayout& layout, std::size_t element_size) noexcept;
+
+/// Reads stretches of a source, front to back. Where memory doesn't have them side by side, a
+/// window of planes is gathered.
+class LogicalReader {
+ public:
+  /// Stretches end at logical index `end` at most.
+  LogicalReader(const PlaneLayout& layout, std::size_t element_size, const void* source,
+                std::int64_t end, Buffer& buffer) noexcept;
+
+  /// Elements [begin, begin + count) of one plane, until the next call; null when memory has run
+  /// out. @pre count > 0
+  const std::byte* read(std::int64_t begin, std::int64_t count) noexcept;
+
+ private:
+  PlaneLayout layout_;
+  std::size_t element_size_;
+  const std::byte* source_;
+  std::int64_t end_;
+  Buffer& buffer_;
+  bool dense_;
+  std::int64_t window_ = 0;  ///< planes to gather
+  std::int64_t first_ = 0;   ///< gathered planes [first_, last_)
+  std::int64_t last_ = 0;
+  std::byte* gathered_ = nullptr;
+};
+
+}  // namespace cinch::codecs::cpu

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace cinch::codecs::cpu {
+
+/// Whether so much is better written past the caches: it would not stay in them anyway, and lines
+/// that are written whole need not be read first.
+inline bool writes_past_caches(std::int64_t bytes) noexcept {
+  constexpr std::int64_t kCached = std::int64_t{16} << 20;
+  return bytes > kCached;
+}
+
+}  // namespace cinch::codecs::cpu

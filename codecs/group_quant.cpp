@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/group_quant.h"
+
+#include <algorithm>
+
+namespace cinch::codecs {
+namespace {
+
+bool are_valid(std::span<const std::uint8_t> plane_bits) noexcept {
+  return std::all_of(plane_bits.begin(), plane_bits.end(),
+                     [](std::uint8_t bits) { return bits >= 1 && bits <= 8; });
+}
+
+}  // namespace
+
+GroupQuantSections::GroupQuantSections(const GroupQuantParameters& parameters,
+                                       const PlaneLayout& layout,
+                                       std::span<const std::uint8_t> plane_bits) noexcept {
+  const std::int64_t size = layout.plane_size();
+  const std::int64_t planes = layout.planes();
+  groups = (size - 1) / parameters.group + 1;
+  ranges = 0;
+  if (!plane_bits.empty()) {
+    ranges = (planes + kGroupQuantAlignment - 1) / kGroupQuantAlignment * kGroupQuantAlignment;
+  }
+  codes = ranges + 4 * groups * planes;
+  end = codes;
+  if (plane_bits.empty()) end += planes * group_quant_code_bytes(size, parameters.bits);
+  for (const int bits : plane_bits) end += group_quant_code_bytes(size, bits);
+}
+
+bool GroupQuantCodec::accepts(const Description& what) const noexcept {
+  if (!is_quantizable(what.type) || !is_valid(what.layout)) return false;
+  if (what.plane_bits.empty()) return true;
+  return static_cast<std::int64_t>(what.plane_bits.size()) == what.layout.planes() &&
+         are_valid(what.plane_bits);
+}
+
+std::size_t GroupQuantCodec::encoded_bytes(const Description& what) const noexcept {
+  return static_cast<std::size_t>(
+      GroupQuantSections(parameters_, what.layout, what.plane_bits).end);
+}
+
+std::optional<std::span<const std::uint8_t>> GroupQuantCodec::encoded_plane_bits(
+    const Description& what, std::span<const std::byte> in, Reads reads) const noexcept {
+  if (reads != Reads::values || !is_quantizable(what.type) || !is_valid(what.layout)) return {};
+  std::span<const std::uint8_t> plane_bits;
+  if (!what.plane_bits.empty()) {
+    const auto planes = static_cast<std::size_t>(what.layout.planes());
+    if (in.size() < planes) return {};
+    plane_bits = {reinterpret_cast<const std::uint8_t*>(in.data()), planes};
+    if (!are_valid(plane_bits)) return {};
+  }
+  const GroupQuantSections at(parameters_, what.layout, plane_bits);
+  if (in.size() < static_cast<std::size_t>(at.end)) return {};
+  return plane_bits;
+}
+
+}  // namespace cinch::codecs

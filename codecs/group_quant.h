@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "codecs/affine.h"
+#include "codecs/codec.h"
+#include "codecs/host_device.h"
+#include "codecs/layout.h"
+
+/// ActNN's per-group quantization (Chen et al., ICML 2021; papers.md §2): groups of G elements of a
+/// sample, each with its own range, stochastically rounded to a few bits, whose number may differ
+/// from sample to sample.
+///
+/// A plane of the layout is a sample. Its elements, in logical order, are cut into groups of G; the
+/// last group of a plane may be shorter, and groups never cross planes. Per group, with b the bits
+/// of its plane:
+///
+///  1. lo, step = affine_range(min x, max x, b).
+///  2. code = affine_code(x, lo, affine_scale(range), b, draw16(key, logical index)).
+///
+/// Decoded: affine_value(lo, step, code), rounded to nearest even for 16-bit types (float16 clamped
+/// to its finite range). Its expectation is x to within 2^-16 steps, and its variance
+/// step^2 p (1 - p), p being the fraction of a step by which x lies above a code.
+/// A group of one value that bfloat16 holds decodes exactly; any group with max x = lo decodes to
+/// lo, no matter the draws.
+///
+/// A group with a NaN, an infinity or a magnitude above kAffineMaxMagnitude is not representable
+/// and poisoned: its codes are 0, its range is poisoned_range(). Everything else decodes to finite
+/// numbers.
+///
+/// Bytes, little-endian: bits of each plane, one byte a plane, then zeros up to a multiple of
+/// kGroupQuantAlignment, all this only if Description::plane_bits is not empty | lo, step as
+/// bfloat16 for each group, plane by plane | codes, plane by plane, each plane's from a byte
+/// boundary on: element k of a plane has bits [kb, kb + b), lowest first, and the unused bits of
+/// the plane's last byte are 0. As G is a multiple of 8, so do groups begin at byte boundaries.
+namespace cinch::codecs {
+
+struct GroupQuantParameters {
+  int bits = 2;              ///< b, 1 to 8
+  std::int64_t group = 256;  ///< G, a positive multiple of 8
+};
+
+/// So that what follows the bits of planes can be read in whole words.
+inline constexpr std::int64_t kGroupQuantAlignment = 16;
+
+/// Bytes of a plane's codes.
+CINCH_HD inline std::int64_t group_quant_code_bytes(std::int64_t plane_size, int bits) noexcept {
+  return (plane_size * bits + 7) / 8;
+}
+
+/// Byte offsets of the sections of the encoded data.
+struct GroupQuantSections {
+  std::int64_t groups;  ///< of each plane
+  std::int64_t ranges;
+  std::int64_t codes;
+  std::int64_t end;
+
+  /// `plane_bits` is empty or has planes() numbers from 1 to 8.
+  GroupQuantSections(const GroupQuantParameters& parameters, const PlaneLayout& layout,
+                     std::span<const std::uint8_t> plane_bits) noexcept;
+};
+
+/// What both engines share: everything but encode and decode.
+class GroupQuantCodec : public Codec {
+ public:
+  explicit GroupQuantCodec(const GroupQuantParameters& parameters) : parameters_(parameters) {}
+
+  std::string_view name() const noexcept override { return "group_quant"; }
+  Reads restores() const noexcept override { return Reads::values; }
+  bool exact() const noexcept override { return false; }
+  bool accepts(const Description& what) const noexcept override;
+  std::size_t encoded_bytes(const Description& what) const noexcept override;
+
+ protected:
+  const GroupQuantParameters& parameters() const noexcept { return parameters_; }
+
+  /// The bits of planes that `in` says it has (empty where they are all the same), or nothing when
+  /// `reads` can't be served from it. Those of the description are not looked at.
+  std::optional<std::span<const std::uint8_t>> encoded_plane_bits(const Description& what,
+                                                                  std::span<const std::byte> in,
+                                                                  Reads reads) const noexcept;
+
+ private:
+  GroupQuantParameters parameters_;
+};
+
+/// @pre parameters in range
+std::shared_ptr<const Codec> make_group_quant_reference(const GroupQuantParameters& parameters);
+std::shared_ptr<const Codec> make_group_quant_cpu(const GroupQuantParameters& parameters);
+
+}  // namespace cinch::codecs

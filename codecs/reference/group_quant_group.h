@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codecs/affine.h"
+
+/// Per-group quantization of one group, as papers.md §2 and `codecs/group_quant.h` define it: the
+/// specification that every engine's bytes are checked against.
+namespace cinch::codecs::reference {
+
+/// One group, compressed.
+struct QuantizedGroup {
+  AffineRange range;
+  std::vector<std::uint8_t> codes;  ///< one an element
+};
+
+/// `x`, not empty, and `draws` (each 0..65535) have one entry an element.
+QuantizedGroup encode_group(std::span<const float> x, int bits,
+                            std::span<const std::uint32_t> draws);
+
+/// @pre the range is not poisoned
+std::vector<float> decode_group(const QuantizedGroup& group);
+
+}  // namespace cinch::codecs::reference
