@@ -45,6 +45,26 @@ __device__ __forceinline__ std::uint64_t pack_stretch(const std::uint32_t (&code
   return packed;
 }
 
+/// Stores the first `count` of eight codes of up to 32 bits in as many whole bytes as they need.
+__device__ __forceinline__ void store_wide_stretch(std::byte* at,
+                                                   const std::uint32_t (&codes)[kStretch], int bits,
+                                                   int count) {
+  std::uint64_t waiting = 0;  // fewer than 32 bits wait, and at most 32 come
+  int filled = 0;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if (j >= count) continue;
+    waiting |= std::uint64_t{codes[j]} << filled;
+    filled += bits;
+    if (filled < 32) continue;
+    store_bytes(at, waiting & 0xFFFFFFFFU, 4);
+    at += 4;
+    waiting >>= 32;
+    filled -= 32;
+  }
+  if (filled > 0) store_bytes(at, waiting, (filled + 7) / 8);
+}
+
 /// Codes [k, k + count) of a stream, first lowest, count * bits <= 64, wherever k lies.
 __device__ __forceinline__ std::uint64_t load_codes(const std::byte* stream, std::int64_t k,
                                                     int bits, int count) {

@@ -7,6 +7,7 @@
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/fast_divide.h"
+#include "codecs/cuda/ordered.cuh"
 #include "codecs/division.h"
 #include "codecs/layout.h"
 
@@ -148,15 +149,6 @@ __device__ __forceinline__ float pair_sum(float x, unsigned lanes) {
     x += __shfl_xor_sync(kAllLanes, x, static_cast<int>(step));
   }
   return x;
-}
-
-/// A float's place in the order of numbers, as an integer that atomics can compare.
-__device__ __forceinline__ std::uint32_t ordered(float x) {
-  const std::uint32_t bits = float_bits(x);
-  return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
-}
-__device__ __forceinline__ float of_ordered(std::uint32_t place) {
-  return float_of_bits(place >> 31 != 0 ? place & 0x7FFFFFFFU : ~place);
 }
 
 /// Stores a plane's range, which lies at an even address.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/block_scan.cuh"
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/logical.cuh"
 #include "codecs/cuda/stretch_draws.cuh"
@@ -99,7 +100,6 @@ static __global__ void group_store_bits(const PlaneBits some, int count, std::by
 /// Offsets of planes' codes from the first code: an exclusive sum, by one block of threads.
 static __global__ void __launch_bounds__(kGroupThreads)
     group_offsets(const GroupJob job, const std::byte* encoded, std::int64_t* offsets) {
-  __shared__ std::int64_t sums[kGroupThreads];
   const std::int64_t each = (job.planes + kGroupThreads - 1) / kGroupThreads;
   const std::int64_t begin = threadIdx.x * each;
   const std::int64_t end = begin + each < job.planes ? begin + each : job.planes;
@@ -109,15 +109,8 @@ static __global__ void __launch_bounds__(kGroupThreads)
   };
   std::int64_t sum = 0;
   for (std::int64_t p = begin; p < end; ++p) sum += bytes(p);
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  for (unsigned step = 1; step < kGroupThreads; step *= 2) {
-    const std::int64_t before = threadIdx.x >= step ? sums[threadIdx.x - step] : 0;
-    __syncthreads();
-    sums[threadIdx.x] += before;
-    __syncthreads();
-  }
-  std::int64_t at = sums[threadIdx.x] - sum;
+  std::int64_t total = 0;
+  std::int64_t at = BlockScan<kGroupThreads>::exclusive(sum, total);
   for (std::int64_t p = begin; p < end; ++p) {
     offsets[p] = at;
     at += bytes(p);

@@ -77,7 +77,6 @@ static __global__ void narrow_header(ElementType type, std::int64_t elements, Na
   result->bytes = static_cast<std::uint64_t>(kNarrowHeaderBytes + bytes_for_bits(elements * bits));
 }
 
-/// Eight distances of up to 32 bits, joined and stored in whole bytes.
 template <typename T>
 __global__ void __launch_bounds__(kRunThreads)
     narrow_encode(const MaskJob job, const void* source, const NarrowBounds* bounds,
@@ -91,23 +90,14 @@ __global__ void __launch_bounds__(kRunThreads)
   const BlockPlace place(job.order, first);
   Patterns<T> x = {};
   load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
-  std::byte* at = codes + (first + i) / 8 * bits;
-  std::uint64_t waiting = 0;
-  int filled = 0;
+  std::uint32_t distances[kStretch] = {};
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
     if (j >= count) continue;
-    const auto distance =
-        static_cast<std::uint64_t>(integer_of(x.of[j])) - static_cast<std::uint64_t>(bounds->min);
-    waiting |= distance << filled;  // fewer than 32 bits wait, and at most 32 come
-    filled += bits;
-    if (filled < 32) continue;
-    store_bytes(at, waiting & 0xFFFFFFFFU, 4);
-    at += 4;
-    waiting >>= 32;
-    filled -= 32;
+    distances[j] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(integer_of(x.of[j])) -
+                                              static_cast<std::uint64_t>(bounds->min));
   }
-  if (filled > 0) store_bytes(at, waiting, (filled + 7) / 8);
+  store_wide_stretch(codes + (first + i) / 8 * bits, distances, bits, count);
 }
 
 template <typename T>

@@ -15,6 +15,7 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division_cuda},
+    Family{"fixed_point", make_fixed_point_cuda},
     Family{"group_quant", make_group_quant_cuda},
     Family{"interval", make_interval_cuda},
     Family{"narrow", make_narrow_cuda},
