@@ -224,6 +224,25 @@ struct CodecSpec {
 
 enum class Engine : std::uint8_t { reference, cpu };
 
+/// How faithfully a codec keeps data that it can hold.
+enum class Fidelity : std::uint8_t {
+  exact,        ///< what backward reads, bit for bit
+  exact_signs,  ///< values approximately; signs and zeros exactly
+  approximate,  ///< values approximately; signs only with CodecSpec::with_sign
+};
+
+/// What `CodecSpec` fields a codec of this name is told its precision by.
+enum class Precision : std::uint8_t { none, bits, error_bound };
+
+/// What is known of a codec before it is made.
+struct CodecTraits {
+  Fidelity fidelity = Fidelity::exact;
+  Precision precision = Precision::none;
+};
+
+/// Nothing for an unknown name.
+std::optional<CodecTraits> codec_traits(std::string_view name) noexcept;
+
 /// The codec that `spec` names, or null when the name is unknown or a parameter out of range.
 std::shared_ptr<const Codec> make_codec(const CodecSpec& spec, Engine engine = Engine::cpu);
 

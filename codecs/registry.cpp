@@ -11,6 +11,7 @@
 #include "codecs/sign.h"
 #include "codecs/two_valued.h"
 #include "codecs/window_index.h"
+#include "codecs/with_sign.h"
 
 namespace cinch::codecs {
 namespace {
@@ -42,16 +43,26 @@ CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
   return engine == Engine::cpu ? cpu() : reference();
 }
 
+/// What CodecSpec::with_sign means to a codec.
+enum class Signs : std::uint8_t {
+  own,     ///< it holds them itself, restores them exactly anyway, or holds nothing else
+  beside,  ///< with_sign.h holds them beside
+};
+
 struct Family {
   std::string_view name;
   CodecPtr (*make)(const CodecSpec&, Engine);
+  CodecTraits traits = {};
+  Signs signs = Signs::own;
 };
+
+constexpr CodecTraits kByBits = {Fidelity::approximate, Precision::bits};
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
-    Family{"division", make_division},
+    Family{"division", make_division, kByBits},
     Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>},
-    Family{"group_quant", make_group_quant},
+    Family{"group_quant", make_group_quant, kByBits, Signs::beside},
     Family{"interval", make_interval},
     Family{"narrow", make_plain<make_narrow_reference, make_narrow_cpu>},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},
@@ -70,9 +81,20 @@ constexpr auto kNames = [] {
 
 CodecPtr make_codec(const CodecSpec& spec, Engine engine) {
   for (const Family& family : kFamilies) {
-    if (family.name == spec.name) return family.make(spec, engine);
+    if (family.name != spec.name) continue;
+    CodecPtr codec = family.make(spec, engine);
+    if (codec == nullptr || !spec.with_sign || family.signs == Signs::own) return codec;
+    return engine == Engine::cpu ? make_with_sign_cpu(std::move(codec))
+                                 : make_with_sign_reference(std::move(codec));
   }
   return nullptr;
+}
+
+std::optional<CodecTraits> codec_traits(std::string_view name) noexcept {
+  for (const Family& family : kFamilies) {
+    if (family.name == name) return family.traits;
+  }
+  return std::nullopt;
 }
 
 std::span<const std::string_view> codec_names() noexcept {

@@ -3,6 +3,7 @@
 // served, and no use ever reads a sign, a statistic or an index that was approximated.
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -83,16 +84,17 @@ class Entry {
 
   Decision decide_exact(std::string_view reason) const {
     std::vector<Decision::Candidate> candidates;
-    for (const std::string_view name : {"two_valued", "window_index", "raw"}) {
+    for (const std::string_view name :
+         {"two_valued", "window_index", "narrow", "float_split", "raw"}) {
       const auto wants = [&name](const KnownUse& u) { return u.need.spec.name == name; };
       const auto it = std::ranges::find_if(uses_, wants);
       if (it == uses_.end() || it->need.level != Level::exact) continue;
       if (name == "raw") {
         candidates.push_back(raw());
-      } else if (elements_ > 0 && name == "two_valued") {
-        candidates.push_back(candidate(name));
-      } else if (elements_ > 0) {
+      } else if (elements_ > 0 && name == "window_index") {
         append_window_index(*it, candidates);
+      } else if (elements_ > 0) {
+        candidates.push_back(candidate(name));
       }
     }
     if (!candidates.empty()) return encode(std::move(candidates), reason);
@@ -102,24 +104,29 @@ class Entry {
   Decision decide_approximate() const {
     if (elements_ == 0 || !codecs::is_quantizable(type_)) return keep(unusable_reason());
     const KnownUse* best = nullptr;
-    bool sign = false;
+    std::vector<const KnownUse*> signs;
     for (const KnownUse& u : uses_) {
       if (u.need.level == Level::sign) {
-        // Zeros restored where x > 0 did not hold are right only where nothing is negative.
-        const bool relu = functional_name(u.use->op) == "aten::relu";
-        if (!relu || !covers(u.use->geometry, elements_)) {
-          return keep("a sign is read beside approximated values");
-        }
-        sign = true;
+        signs.push_back(&u);
+        continue;
       }
       if (u.need.level != Level::approximate) continue;
-      if (best == nullptr || std::pair(u.need.spec.bits, -u.need.spec.block) >
-                                 std::pair(best->need.spec.bits, -best->need.spec.block)) {
-        best = &u;
-      }
+      if (best == nullptr || precision(u.need.spec) > precision(best->need.spec)) best = &u;
     }
     CodecSpec spec = best->need.spec;
-    spec.with_sign = sign;
+    if (codecs::codec_traits(spec.name)->fidelity != codecs::Fidelity::exact_signs) {
+      spec.with_sign = !signs.empty();
+      // Zeros restored where x > 0 did not hold are right only where nothing is negative.
+      const bool are_relus = std::ranges::all_of(signs, [this](const KnownUse* u) {
+        return functional_name(u->use->op) == "aten::relu" && covers(u->use->geometry, elements_);
+      });
+      if (!are_relus) return keep("a sign is read beside approximated values");
+    }
+    if (spec.name != "division") {
+      PlaneLayout layout = codec_layout(spec.name, *best);
+      return encode({{std::move(spec), {type_, layout, {1, 1, 1}}}}, best->need.reason);
+    }
+    const bool sign = spec.with_sign;
     PlaneLayout layout = approximate_layout(*best);
     if (division_bits_per_element(spec, layout) > std::max(8, spec.bits + 2 + (sign ? 1 : 0))) {
       const std::int64_t row = flat_row(elements_, flat_row_length);
@@ -128,6 +135,42 @@ class Entry {
       spec.block = static_cast<int>(row <= exact_row_length ? row : flat_row_length);
     }
     return encode({{std::move(spec), {type_, layout, {1, 1, 1}}}}, best->need.reason);
+  }
+
+  /// What decides between uses that ask for different codecs: a bound on the error before a number of
+  /// bits, then the tighter bound, or the more bits and the smaller block.
+  static std::array<double, 3> precision(const CodecSpec& spec) {
+    const bool bounded =
+        codecs::codec_traits(spec.name)->precision == codecs::Precision::error_bound;
+    if (bounded) return {1.0, -double{spec.error_bound}, 0.0};
+    return {0.0, double(spec.bits), -double(spec.block)};
+  }
+
+  /// The planes that `codec` works on: samples for groups, channels where it has numbers by channel,
+  /// feature maps or rows where it looks at neighbours, and memory as it lies where it doesn't care.
+  PlaneLayout codec_layout(std::string_view codec, const KnownUse& best) const {
+    const bool by_group = codec == "group_quant";
+    const bool by_channel = codec == "blpa" || codec == "fixed_point";
+    if (codec == "error_bounded") return flat(type_, elements_).layout;
+    if (by_group) {
+      const auto rank = static_cast<int>(best.use->geometry.sizes.size());
+      const bool whole = best.fact.spatial && covers(best.use->geometry, elements_);
+      if (const auto samples = whole ? plane_layout(best.use->geometry, rank - 1) : std::nullopt) {
+        return *samples;
+      }
+      return flat(type_, elements_).layout;
+    }
+    PlaneLayout layout = approximate_layout(best);
+    // A row's features are the channels of a linear layer's input.
+    if (by_channel && layout.extent[0] * layout.extent[1] == 1 && layout.inner == 1) {
+      const std::int64_t features = layout.extent[2];
+      layout = {};
+      layout.outer = elements_ / features;
+      layout.inner = features;
+      layout.outer_stride = features;
+      layout.inner_stride = 1;
+    }
+    return layout;
   }
 
   PlaneLayout approximate_layout(const KnownUse& best) const {

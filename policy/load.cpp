@@ -24,6 +24,12 @@ CodecSpec read_codec(const Json& json, CodecSpec defaults) {
   spec.bits = json.value("bits", spec.bits);
   spec.block = json.value("block", spec.block);
   if (json.contains("edge")) spec.edge_ceil = json.at("edge") == "ceil";
+  spec.group = json.value("group", spec.group);
+  spec.error_bound = json.value("error_bound", spec.error_bound);
+  spec.zero_value = json.value("zero_value", spec.zero_value);
+  spec.refresh = json.value("refresh", spec.refresh);
+  spec.lower = json.value("lower", spec.lower);
+  spec.upper = json.value("upper", spec.upper);
   return spec;
 }
 
@@ -65,17 +71,34 @@ PolicyError to_policy_error(const JsonError& error, std::string_view file) {
           error.message};
 }
 
-/// What a schema can't say: "lossless" has to be true of the rules too.
+/// What is wrong with a rule's codec that the schema can't say, or nothing.
+std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
+  const auto traits = codecs::codec_traits(codec.name);
+  const bool exact = !traits || traits->fidelity == codecs::Fidelity::exact;
+  if (settings.policy == "lossless" && !exact) {
+    return "found the approximating codec \"" + codec.name +
+           "\" under policy \"lossless\", expected an exact one, such as \"raw\"";
+  }
+  if (traits && traits->precision == codecs::Precision::error_bound && codec.error_bound == 0.0F) {
+    return "found no \"error_bound\" beside \"" + codec.name + "\", expected a number above 0";
+  }
+  if (codecs::make_codec(codec) == nullptr) {
+    return "found parameters that \"" + codec.name +
+           "\" can't be made with, expected them as the schema's descriptions say";
+  }
+  return {};
+}
+
 std::optional<JsonError> check_meaning(const Settings& settings, const JsonSource& source,
                                        std::string_view text) {
-  if (settings.policy != "lossless") return std::nullopt;
   for (std::size_t i = 0; i < settings.rules.size(); ++i) {
     const auto& codec = settings.rules[i].codec;
-    if (!codec || codec->name != "division") continue;
+    if (!codec) continue;
+    std::string fault = codec_fault(settings, *codec);
+    if (fault.empty()) continue;
     const std::string pointer = "/rules/" + std::to_string(i) + "/codec/name";
     return JsonError{position_at(text, source.locations.at(pointer).value), pointer,
-                     "found the approximating codec \"" + codec->name +
-                         "\" under policy \"lossless\", expected an exact one, such as \"raw\""};
+                     std::move(fault)};
   }
   return std::nullopt;
 }

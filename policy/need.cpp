@@ -29,6 +29,10 @@ bool is_mask_type(ElementType type) noexcept {
   return type == ElementType::boolean || type == ElementType::uint8;
 }
 
+bool is_float_type(ElementType type) noexcept {
+  return codecs::is_quantizable(type) || type == ElementType::float64;
+}
+
 bool is_linear(std::string_view op) noexcept {
   return op == "aten::addmm" || op == "aten::mm" || op == "aten::linear";
 }
@@ -52,7 +56,9 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     case OperandKind::activation:
       break;
   }
-  if (settings.policy == "lossless") return {Level::exact, named("raw"), {}};
+  if (settings.policy == "lossless" && is_float_type(use.type)) {
+    return {Level::exact, named("float_split"), "no smaller when held losslessly"};
+  }
   if (!codecs::is_quantizable(use.type))
     return exactly("element type without a codec", is_mask_type(use.type));
   if (fact.spatial || is_linear(functional_name(use.op))) {
@@ -70,7 +76,8 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact) 
   if (rule->keep || !rule->codec) return {Level::keep, {}, "a rule keeps it"};
 
   const CodecSpec& codec = *rule->codec;
-  if (codec.name == "division") {
+  const auto traits = codecs::codec_traits(codec.name);
+  if (traits && traits->fidelity != codecs::Fidelity::exact) {
     // A rule's wildcards reach operands it does not mean: the facts still protect those.
     const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
     if (!may_lose || fact.reads != Reads::values || !codecs::is_quantizable(use.type)) {
@@ -79,7 +86,7 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact) 
     return {Level::approximate, codec, "not finite, or too large in magnitude"};
   }
   // What backward reads is PyTorch's to say: where it is the sign, this is the default already.
-  if (codec.name == "sign") return default_need(settings, use, fact);
+  if (codec.name == "sign" || codec.name == "interval") return default_need(settings, use, fact);
   return {Level::exact, codec, "data that the rule's codec cannot represent"};
 }
 

@@ -30,8 +30,19 @@ std::string division_text(const codecs::CodecSpec& spec) {
 
 std::string outcome(const Rule& rule) {
   if (rule.keep) return "keep";
-  return rule.codec->name == "division" ? "division: " + division_text(*rule.codec)
-                                        : rule.codec->name;
+  const codecs::CodecSpec& spec = *rule.codec;
+  if (spec.name == "division") return "division: " + division_text(spec);
+  const auto traits = codecs::codec_traits(spec.name);
+  if (traits && traits->precision == codecs::Precision::bits) {
+    return spec.name + ": bits " + std::to_string(spec.bits) +
+           (spec.name == "group_quant" ? ", group " + std::to_string(spec.group) : "");
+  }
+  if (traits && traits->precision == codecs::Precision::error_bound) {
+    char bound[32];
+    std::snprintf(bound, sizeof bound, "%.6g", double{spec.error_bound});
+    return spec.name + ": error_bound " + bound;
+  }
+  return spec.name;
 }
 
 void print(const Settings& settings) {

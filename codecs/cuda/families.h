@@ -9,7 +9,6 @@
 namespace cinch::codecs::cuda {
 
 std::shared_ptr<const DeviceCodec> make_division_cuda(const CodecSpec& spec);
-std::shared_ptr<const DeviceCodec> make_fixed_point_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_group_quant_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_interval_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_narrow_cuda(const CodecSpec& spec);
@@ -17,5 +16,8 @@ std::shared_ptr<const DeviceCodec> make_raw_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_sign_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_two_valued_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_window_index_cuda(const CodecSpec& spec);
+
+/// `inner` with CodecSpec::with_sign, for codecs that don't hold signs themselves.
+std::shared_ptr<const DeviceCodec> make_with_sign_cuda(std::shared_ptr<const DeviceCodec> inner);
 
 }  // namespace cinch::codecs::cuda

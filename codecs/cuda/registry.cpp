@@ -10,13 +10,13 @@ namespace {
 struct Family {
   std::string_view name;
   std::shared_ptr<const DeviceCodec> (*make)(const CodecSpec&);
+  bool signs_beside = false;  ///< CodecSpec::with_sign is with_sign.h's to serve
 };
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division_cuda},
-    Family{"fixed_point", make_fixed_point_cuda},
-    Family{"group_quant", make_group_quant_cuda},
+    Family{"group_quant", make_group_quant_cuda, true},
     Family{"interval", make_interval_cuda},
     Family{"narrow", make_narrow_cuda},
     Family{"raw", make_raw_cuda},
@@ -30,7 +30,9 @@ constexpr std::array kFamilies = {
 std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec) {
   if (codecs::make_codec(spec) == nullptr) return nullptr;
   for (const Family& family : kFamilies) {
-    if (family.name == spec.name) return family.make(spec);
+    if (family.name != spec.name) continue;
+    auto codec = family.make(spec);
+    return spec.with_sign && family.signs_beside ? make_with_sign_cuda(std::move(codec)) : codec;
   }
   return nullptr;
 }

@@ -31,7 +31,15 @@ void append(std::vector<std::int64_t>& key, const Geometry& geometry) {
 
 std::string codec_label(const codecs::CodecSpec& spec) {
   std::string label = spec.name;
-  if (spec.name == "division") label += " " + std::to_string(spec.bits) + "-bit";
+  const auto traits = codecs::codec_traits(spec.name);
+  if (traits && traits->precision == codecs::Precision::bits) {
+    label += " " + std::to_string(spec.bits) + "-bit";
+  }
+  if (traits && traits->precision == codecs::Precision::error_bound) {
+    char bound[32];
+    std::snprintf(bound, sizeof bound, " %.3g", double{spec.error_bound});
+    label += bound;
+  }
   if (spec.with_sign) label += " + sign";
   return label;
 }

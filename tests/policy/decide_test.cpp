@@ -284,14 +284,82 @@ TEST(Decide, ActivationsWithoutARuleAreKept) {
   EXPECT_EQ(d.reason, "no rule chooses a codec");
 }
 
-TEST(Decide, LosslessTakesActivationsRaw) {
+TEST(Decide, LosslessSplitsFloatsAndKeepsTheRest) {
   const Decision d = lossless(EntryBuilder()
                                   .use("aten::relu", "result", {4, 16, 28, 28})
                                   .use("aten::convolution", "input", {4, 16, 28, 28}));
-  EXPECT_THAT(codec_names(d), testing::ElementsAre("raw"));
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("float_split"));
+  EXPECT_EQ(d.candidates[0].what.layout.elements(), 4 * 16 * 28 * 28);
   const Decision wide =
       lossless(EntryBuilder().use("aten::gelu", "self", {64}).typed(Type::other).bytes(512));
-  EXPECT_THAT(codec_names(wide), testing::ElementsAre("raw"));
+  EXPECT_EQ(wide.action, Action::keep);
+}
+
+/// A rule that gives every operand this codec.
+Policy all_with(const std::string& codec) {
+  return with_rules(R"({"match":{"op":"*"},"codec":{"name":)" + codec + "}}");
+}
+
+TEST(Decide, GroupsAreOfSamples) {
+  const Policy policy = all_with(R"("group_quant","bits":4,"group":128)");
+  for (const Dims& strides : {contiguous({4, 16, 9, 7}), channels_last({4, 16, 9, 7})}) {
+    const Decision d = policy.decide(
+        EntryBuilder().use("aten::convolution", "input", {4, 16, 9, 7}, strides).build());
+    ASSERT_THAT(codec_names(d), testing::ElementsAre("group_quant"));
+    EXPECT_EQ(d.candidates[0].spec.bits, 4);
+    EXPECT_EQ(d.candidates[0].spec.group, 128);
+    EXPECT_EQ(d.candidates[0].what.layout.planes(), 4);
+    EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{16, 9, 7}));
+  }
+  const Decision linear =
+      policy.decide(EntryBuilder().use("aten::addmm", "mat1", {640, 768}).build());
+  EXPECT_EQ(linear.candidates[0].what.layout.plane_size() % 128, 0);
+}
+
+TEST(Decide, CodecsByChannelSeeChannels) {
+  for (const char* codec : {R"("blpa","bits":4)", R"("fixed_point","error_bound":0.01)"}) {
+    const Policy policy = all_with(codec);
+    const Decision maps =
+        policy.decide(EntryBuilder().use("aten::convolution", "input", {4, 16, 28, 28}).build());
+    ASSERT_EQ(maps.candidates.size(), 1U) << codec;
+    EXPECT_EQ(maps.candidates[0].what.layout.channels(), 16);
+    const Decision rows =
+        policy.decide(EntryBuilder().use("aten::addmm", "mat1", {640, 768}).build());
+    EXPECT_EQ(rows.candidates[0].what.layout.channels(), 768);
+    EXPECT_EQ(rows.candidates[0].what.layout.outer, 640);
+  }
+}
+
+TEST(Decide, SignsBesideApproximateValues) {
+  const auto relu_and_conv = EntryBuilder()
+                                 .use("aten::relu", "result", {4, 16, 28, 28})
+                                 .use("aten::convolution", "input", {4, 16, 28, 28});
+  const Policy groups = with_rules(
+      R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant"}})");
+  EXPECT_TRUE(groups.decide(relu_and_conv.build()).candidates[0].spec.with_sign);
+
+  // Leaky ReLU's input may be negative: only exact signs will do.
+  const auto leaky = EntryBuilder()
+                         .use("aten::leaky_relu", "self", {4, 16, 28, 28})
+                         .use("aten::convolution", "input", {4, 16, 28, 28});
+  EXPECT_EQ(groups.decide(leaky.build()).action, Action::keep);
+  const Policy bounded = with_rules(
+      R"({"match":{"op":"aten::convolution"},"codec":{"name":"error_bounded","error_bound":0.1}})");
+  const Decision d = bounded.decide(leaky.build());
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("error_bounded"));
+  EXPECT_FALSE(d.candidates[0].spec.with_sign);
+}
+
+TEST(Decide, ABoundIsMorePreciseThanBits) {
+  const Policy policy = with_rules(
+      R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant","bits":8}},)"
+      R"({"match":{"op":"aten::native_batch_norm"},)"
+      R"( "codec":{"name":"error_bounded","error_bound":0.1}})");
+  const Decision d = policy.decide(EntryBuilder()
+                                       .use("aten::convolution", "input", {4, 16, 28, 28})
+                                       .use("aten::native_batch_norm", "input", {4, 16, 28, 28})
+                                       .build());
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("error_bounded"));
 }
 
 TEST(Decide, CodecsAcceptTheirDescriptions) {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/cuda/families.h"
+#include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/masks.cuh"
+#include "codecs/element_bits.h"
+#include "codecs/with_sign.h"
+
+namespace cinch::codecs::cuda {
+namespace {
+
+template <ElementType type>
+__global__ void __launch_bounds__(kRunThreads)
+    with_sign_encode(const MaskJob job, std::int64_t bytes, const void* source, std::byte* out,
+                     Result* result) {
+  using Bits = typename Element<type>::Bits;
+  encode_mask<Bits>(job, source, out, result, [&](Bits bits, bool& strange) {
+    const float x = value_of<type>(bits);
+    strange |= x < 0.0F;
+    return x > 0.0F;
+  });
+  const std::int64_t at = (job.elements + 7) / 8 + threadIdx.x;
+  if (blockIdx.x == 0 && at < bytes) out[at] = std::byte{0};
+}
+
+static __global__ void with_sign_count(std::uint64_t before, Result* result) {
+  result->bytes += before;
+}
+
+/// Zeroes the elements whose bits are 0, but for NaNs; or, where only signs are read, writes 1 and
+/// 0.
+template <ElementType type>
+__global__ void __launch_bounds__(kRunThreads)
+    with_sign_decode(const MaskJob job, const std::byte* in, Reads reads, void* target) {
+  using Bits = typename Element<type>::Bits;
+  constexpr Bits kOne = static_cast<Bits>(bits_of_one(type));
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const BlockPlace place(job.order, first);
+  const std::uint32_t i = threadIdx.x * kStretch;
+  const std::int64_t left = job.elements - first - i;
+  if (left <= 0) return;
+  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
+  const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
+  Patterns<Bits> x = {};
+  if (reads == Reads::values) {
+    load_any(static_cast<const Bits*>(target), place, i, count, job.vectors, x);
+  }
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    const bool positive = (bits >> j & 1U) != 0;
+    if (reads == Reads::sign) {
+      x.of[j] = positive ? kOne : Bits{0};
+    } else {
+      const float value = value_of<type>(x.of[j]);
+      if (!positive && value == value) x.of[j] = 0;
+    }
+  }
+  store_any(static_cast<Bits*>(target), place, i, count, job.vectors, x);
+}
+
+class WithSignCuda final : public DeviceCodec {
+ public:
+  explicit WithSignCuda(std::shared_ptr<const DeviceCodec> inner) noexcept
+      : inner_(std::move(inner)) {}
+
+  bool accepts(const Description& what) const noexcept override {
+    return is_quantizable(what.type) && inner_->accepts(what) &&
+           LogicalOrder::accepts(what.layout) && what.layout.elements() <= kRunReach * kMaxBlocks;
+  }
+
+  std::size_t scratch_bytes(const Description& what) const noexcept override {
+    return inner_->scratch_bytes(what);
+  }
+
+  bool encode(const Description& what, const void* source, std::byte* out, Result* result,
+              void* scratch, RandomKey key, Stream stream) const noexcept override {
+    const MaskJob job(what, source);
+    const std::int64_t before = with_sign_bytes(what.layout);
+    const bool signs =
+        job.elements == 0 || with_element(what.type, [&](auto type) {
+          return launch(with_sign_encode<type.value>, blocks_for(job.elements, kRunReach),
+                        kRunThreads, 0, stream, job, before, source, out, result);
+        });
+    return signs && inner_->encode(what, source, out + before, result, scratch, key, stream) &&
+           launch(with_sign_count, 1, 1, 0, stream, static_cast<std::uint64_t>(before), result);
+  }
+
+  bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
+              void* scratch, Stream stream) const noexcept override {
+    const MaskJob job(what, target);
+    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    if (in.size() < before) return false;
+    if (reads == Reads::values &&
+        !inner_->decode(what, in.subspan(before), target, reads, scratch, stream)) {
+      return false;
+    }
+    return job.elements == 0 || with_element(what.type, [&](auto type) {
+             return launch(with_sign_decode<type.value>, blocks_for(job.elements, kRunReach),
+                           kRunThreads, 0, stream, job, in.data(), reads, target);
+           });
+  }
+
+ private:
+  std::shared_ptr<const DeviceCodec> inner_;
+};
+
+}  // namespace
+
+std::shared_ptr<const DeviceCodec> make_with_sign_cuda(std::shared_ptr<const DeviceCodec> inner) {
+  return std::make_shared<WithSignCuda>(std::move(inner));
+}
+
+}  // namespace cinch::codecs::cuda
