@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/affine_values-inl.h"
 #include "codecs/cpu/bits-inl.h"
-#include "codecs/cpu/elements-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant_job.h"
-#include "codecs/cpu/logical.h"
+#include "codecs/cpu/group_values-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/stream.h"
+#include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/element_bits.h"
 #include "codecs/layout.h"
@@ -58,7 +58,7 @@ HWY_INLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* 
       if (range == poisoned_range()) {
         std::fill_n(x, some, nan_of(S()));
       } else {
-        affine_values(S(), code, some, range, bits, past_caches, x);
+        group_values(S(), code, some, range, bits, past_caches, x);
       }
       code += some;
       x += some;

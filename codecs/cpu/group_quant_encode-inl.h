@@ -11,13 +11,15 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/affine-inl.h"
 #include "codecs/cpu/bits-inl.h"
-#include "codecs/cpu/elements-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant_job.h"
-#include "codecs/cpu/logical.h"
+#include "codecs/cpu/group_quantize-inl.h"
+#include "codecs/cpu/group_ranges-inl.h"
 #include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,6 +33,14 @@ struct GroupTask {
   std::uint8_t* codes;
 };
 
+/// Asks for `count` elements: what is read in bursts, page after page, the hardware does not
+/// foresee.
+template <typename T>
+HWY_INLINE void prefetch(const T* x, std::int64_t count) {
+  constexpr std::int64_t kCacheLine = 64 / sizeof(T);
+  for (std::int64_t i = 0; i < count; i += kCacheLine) hwy::Prefetch(x + i);
+}
+
 /// Groups that lie one behind the other within a plane, `count` elements from logical index
 /// `first` on at `x`: codes of `bits` bits to `out`, their ranges to `ranges`.
 /// @return false when one is poisoned
@@ -41,7 +51,7 @@ HWY_INLINE bool encode_some_groups(const cpu::GroupQuantJob& job,
                                    std::byte* ranges, std::byte* out) {
   const std::int64_t group = job.group;
   const std::int64_t groups = (count - 1) / group + 1;
-  AffineRanges affine;
+  GroupRanges affine;
   affine.find(S(), x, count, group, bits);
   std::memcpy(ranges, affine.ranges(), groups * sizeof(AffineRange));
 
@@ -55,8 +65,9 @@ HWY_INLINE bool encode_some_groups(const cpu::GroupQuantJob& job,
     for (std::int64_t g = begin / group; i < end; ++g) {
       const std::int64_t some = std::min(end, (g + 1) * group) - i;
       std::uint8_t* const codes = task.codes + (i - begin);
-      affine_quantize<S>(x + i, task.draws + skipped + (i - begin), some, affine.lo(g),
-                         affine.scale(g), bits, codes);
+      prefetch(x + i + 2 * cpu::kStretchElements, some);
+      quantize_group<S>(x + i, task.draws + skipped + (i - begin), some, affine.lo(g),
+                        affine.scale(g), bits, codes);
       if (affine.any_poisoned() && affine.poisoned(g)) std::fill_n(codes, some, 0);
       i += some;
     }
@@ -77,7 +88,7 @@ HWY_INLINE bool encode_groups_of(const cpu::GroupQuantJob& job, const void* sour
   const std::int64_t size = layout.plane_size();
   const std::int64_t groups = job.sections.groups;
   const std::int64_t batch =
-      std::clamp<std::int64_t>(cpu::kStretchElements / job.group, 1, AffineRanges::kMost);
+      std::clamp<std::int64_t>(cpu::kStretchElements / job.group, 1, GroupRanges::kMost);
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
   cpu::Workspace& work = cpu::workspace();
   const GroupTask task = {
@@ -87,7 +98,7 @@ HWY_INLINE bool encode_groups_of(const cpu::GroupQuantJob& job, const void* sour
   if (task.draws == nullptr || task.codes == nullptr) return false;
 
   const std::int64_t end = last / groups * size + last % groups * job.group;
-  cpu::LogicalReader reader(layout, sizeof(typename S::Raw), source, end, work.tile);
+  cpu::StretchReader reader(layout, sizeof(typename S::Raw), source, end, work.tile);
   for (std::int64_t g = first; g < last;) {
     const std::int64_t plane = g / groups;
     const std::int64_t in_plane = g % groups;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/layout.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,10 +60,10 @@ TEST(Layout, ImpossibleLayoutsAreInvalid) {
 }
 
 TEST(Registry, NamesAreSortedAndMakeCodecsOfThatName) {
-  EXPECT_THAT(codec_names(), testing::ElementsAre("division", "float_split", "interval", "narrow",
-                                                  "raw", "sign", "two_valued", "window_index"));
+  EXPECT_TRUE(std::ranges::is_sorted(codec_names()));
+  EXPECT_GE(codec_names().size(), 14U);
   for (const std::string_view name : codec_names()) {
-    EXPECT_EQ(make_codec({.name = std::string(name)})->name(), name);
+    EXPECT_EQ(make_codec({.name = std::string(name), .error_bound = 1.0F})->name(), name);
   }
   EXPECT_EQ(make_codec({.name = "zip"}), nullptr);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cpu/logical.h"
+#include "codecs/cpu/stretches.h"
 
 #include <algorithm>
 
@@ -28,7 +28,7 @@ std::int64_t planes_per_window(const PlaneLayout& layout, std::size_t element_si
                                   planes_per_tile(layout, element_size));
 }
 
-LogicalReader::LogicalReader(const PlaneLayout& layout, std::size_t element_size,
+StretchReader::StretchReader(const PlaneLayout& layout, std::size_t element_size,
                              const void* source, std::int64_t end, Buffer& buffer) noexcept
     : layout_(finer_planes(layout)),
       element_size_(element_size),
@@ -39,7 +39,7 @@ LogicalReader::LogicalReader(const PlaneLayout& layout, std::size_t element_size
   if (!dense_) window_ = planes_per_window(layout_, element_size);
 }
 
-const std::byte* LogicalReader::read(std::int64_t begin, std::int64_t count) noexcept {
+const std::byte* StretchReader::read(std::int64_t begin, std::int64_t count) noexcept {
   const auto element = static_cast<std::int64_t>(element_size_);
   const std::int64_t size = layout_.plane_size();
   const std::int64_t plane = begin / size;

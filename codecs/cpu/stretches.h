@@ -20,10 +20,10 @@ std::int64_t planes_per_window(const PlaneLayout& layout, std::size_t element_si
 
 /// Reads stretches of a source, front to back. Where memory doesn't have them side by side, a
 /// window of planes is gathered.
-class LogicalReader {
+class StretchReader {
  public:
   /// Stretches end at logical index `end` at most.
-  LogicalReader(const PlaneLayout& layout, std::size_t element_size, const void* source,
+  StretchReader(const PlaneLayout& layout, std::size_t element_size, const void* source,
                 std::int64_t end, Buffer& buffer) noexcept;
 
   /// Elements [begin, begin + count) of one plane, until the next call; null when memory has run

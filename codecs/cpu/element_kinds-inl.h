@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Per-target include guard, as Highway's foreach_target wants it.
-#if defined(CINCH_CODECS_CPU_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef CINCH_CODECS_CPU_ELEMENTS_INL_H_
-#undef CINCH_CODECS_CPU_ELEMENTS_INL_H_
+#if defined(CINCH_CODECS_CPU_ELEMENT_KINDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_ELEMENT_KINDS_INL_H_
+#undef CINCH_CODECS_CPU_ELEMENT_KINDS_INL_H_
 #else
-#define CINCH_CODECS_CPU_ELEMENTS_INL_H_
+#define CINCH_CODECS_CPU_ELEMENT_KINDS_INL_H_
 #endif
 
 #include <cstdint>

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Per-target include guard, as Highway's foreach_target wants it.
-#if defined(CINCH_CODECS_CPU_AFFINE_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef CINCH_CODECS_CPU_AFFINE_VALUES_INL_H_
-#undef CINCH_CODECS_CPU_AFFINE_VALUES_INL_H_
+#if defined(CINCH_CODECS_CPU_GROUP_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_GROUP_VALUES_INL_H_
+#undef CINCH_CODECS_CPU_GROUP_VALUES_INL_H_
 #else
-#define CINCH_CODECS_CPU_AFFINE_VALUES_INL_H_
+#define CINCH_CODECS_CPU_GROUP_VALUES_INL_H_
 #endif
 
 #include <cstdint>
 #include <cstring>
 
 #include "codecs/affine.h"
-#include "codecs/cpu/elements-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/float_formats.h"
 #include "hwy/highway.h"
 
@@ -44,9 +44,9 @@ HWY_INLINE void write_blocks(D d, const std::uint8_t* HWY_RESTRICT codes, std::i
   std::memcpy(x + i, rest, (count - i) * sizeof(*x));
 }
 
-HWY_INLINE void affine_values(Float32, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                              AffineRange range, int /*bits*/, bool past_caches,
-                              float* HWY_RESTRICT x) {
+HWY_INLINE void group_values(Float32, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
+                             AffineRange range, int /*bits*/, bool past_caches,
+                             float* HWY_RESTRICT x) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<std::uint8_t, decltype(df)> d8;
@@ -111,9 +111,9 @@ class ValueTable {
 };
 
 template <class S>
-HWY_INLINE void affine_values(S, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                              AffineRange range, int bits, bool past_caches,
-                              std::uint16_t* HWY_RESTRICT x) {
+HWY_INLINE void group_values(S, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
+                             AffineRange range, int bits, bool past_caches,
+                             std::uint16_t* HWY_RESTRICT x) {
   if (bits <= 4) {
     ValueTable<S>(range).run(codes, count, past_caches, x);
     return;
