@@ -30,6 +30,11 @@ Decision lossless(const EntryBuilder& entry) {
   return preset("lossless").decide(entry.build());
 }
 
+/// A rule that gives every operand this codec.
+Policy all_with(const std::string& codec) {
+  return with_rules(R"({"match":{"op":"*"},"codec":{"name":)" + codec + "}}");
+}
+
 std::vector<std::string> codec_names(const Decision& decision) {
   std::vector<std::string> names;
   for (const auto& candidate : decision.candidates) names.push_back(candidate.spec.name);
@@ -207,7 +212,8 @@ TEST(Decide, OddStoragesAreKeptOrTakenAsBytes) {
   EntryBuilder ragged;
   ragged.use("aten::addmm", "mat1", {64, 64}).bytes(64 * 64 * 4 + 1);
   EXPECT_EQ(division(ragged).reason, "storage that is no whole number of elements");
-  const Decision raw = lossless(ragged);
+  EXPECT_EQ(lossless(ragged).action, Action::keep);
+  const Decision raw = all_with(R"("raw")").decide(ragged.build());
   ASSERT_THAT(codec_names(raw), testing::ElementsAre("raw"));
   EXPECT_EQ(raw.candidates[0].what.type, Type::other);
   EXPECT_EQ(raw.candidates[0].what.layout.elements(), 64 * 64 * 4 + 1);
@@ -293,11 +299,6 @@ TEST(Decide, LosslessSplitsFloatsAndKeepsTheRest) {
   const Decision wide =
       lossless(EntryBuilder().use("aten::gelu", "self", {64}).typed(Type::other).bytes(512));
   EXPECT_EQ(wide.action, Action::keep);
-}
-
-/// A rule that gives every operand this codec.
-Policy all_with(const std::string& codec) {
-  return with_rules(R"({"match":{"op":"*"},"codec":{"name":)" + codec + "}}");
 }
 
 TEST(Decide, GroupsAreOfSamples) {
