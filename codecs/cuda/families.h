@@ -8,6 +8,7 @@
 /// The device codecs by family. @pre the host codec of the same spec exists
 namespace cinch::codecs::cuda {
 
+std::shared_ptr<const DeviceCodec> make_blpa_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_division_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_group_quant_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_interval_cuda(const CodecSpec& spec);

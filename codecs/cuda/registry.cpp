@@ -15,6 +15,7 @@ struct Family {
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
+    Family{"blpa", make_blpa_cuda},
     Family{"division", make_division_cuda},
     Family{"group_quant", make_group_quant_cuda, true},
     Family{"interval", make_interval_cuda},
