@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "codecs/cuda/device.h"
+
+/// Where blocks of threads put outputs of different sizes, one after another, in a single pass:
+/// decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled
+/// Look-back", 2016). Blocks number themselves as they start, so that whom they wait for has
+/// started.
+namespace cinch::codecs::cuda {
+
+/// In scratch memory: `turns` words follow, one a block.
+struct RunningTotal {
+  unsigned long long next;
+  unsigned long long reserved;
+
+  CINCH_HD unsigned long long* turns() noexcept {
+    return reinterpret_cast<unsigned long long*>(this + 1);
+  }
+  static constexpr std::size_t bytes(std::int64_t blocks) noexcept {
+    return sizeof(RunningTotal) + sizeof(unsigned long long) * static_cast<std::size_t>(blocks);
+  }
+};
+
+inline constexpr unsigned kTotalThreads = 256;
+
+static __global__ void running_total_begin(RunningTotal* total, std::int64_t blocks) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kTotalThreads + threadIdx.x;
+  if (i == 0) total->next = 0;
+  if (i < blocks) total->turns()[i] = 0;
+}
+
+/// The block's number; the same in all its threads.
+__device__ __forceinline__ std::int64_t take_turn(RunningTotal* total) {
+  __shared__ unsigned long long turn;
+  if (threadIdx.x == 0) turn = atomicAdd(&total->next, 1ULL);
+  __syncthreads();
+  return static_cast<std::int64_t>(turn);
+}
+
+/// Adds the block's `own` to the total. @return the sum of all blocks before it, in all threads
+__device__ __forceinline__ std::int64_t add_to_total(RunningTotal* total, std::int64_t turn,
+                                                     std::int64_t own) {
+  // A word says in its upper two bits whether it is empty, a block's own number, or the sum up to
+  // it; it is written at once, so that number and meaning always belong together.
+  constexpr unsigned long long kOwn = 1ULL << 62;
+  constexpr unsigned long long kSum = 2ULL << 62;
+  constexpr unsigned long long kNumber = kOwn - 1;
+  __shared__ std::int64_t shared;
+  unsigned long long* const turns = total->turns();
+  if (threadIdx.x == 0) {
+    atomicExch(turns + turn, (turn == 0 ? kSum : kOwn) | static_cast<unsigned long long>(own));
+  }
+  if (threadIdx.x < kWarp) {
+    std::int64_t before = 0;
+    for (std::int64_t last = turn - 1; last >= 0; last -= kWarp) {
+      const std::int64_t at = last - threadIdx.x;
+      unsigned long long word = kSum;
+      do {
+        if (at >= 0) word = *static_cast<volatile unsigned long long*>(turns + at);
+      } while (__any_sync(kAllLanes, word >> 62 == 0) != 0);
+      const unsigned sums = __ballot_sync(kAllLanes, word >> 62 == 2);
+      const unsigned used =
+          sums == 0 ? kWarp : static_cast<unsigned>(__ffs(static_cast<int>(sums)));
+      auto number = static_cast<std::int64_t>(threadIdx.x < used ? word & kNumber : 0);
+      for (int step = 16; step > 0; step /= 2) number += __shfl_xor_sync(kAllLanes, number, step);
+      before += number;
+      if (sums != 0) break;
+    }
+    if (threadIdx.x == 0) {
+      if (turn > 0) atomicExch(turns + turn, kSum | static_cast<unsigned long long>(before + own));
+      shared = before;
+    }
+  }
+  __syncthreads();
+  return shared;
+}
+
+}  // namespace cinch::codecs::cuda
