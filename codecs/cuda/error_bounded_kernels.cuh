@@ -35,9 +35,16 @@ struct BoundJob {
 
 /// A lane's element of a block, as the block holds it.
 struct BoundCode {
-  std::uint32_t planes;  ///< what the planes hold: |code|, or half of it on the fine lattice
-  bool sign;
-  bool half;
+  std::uint32_t planes = 0;  ///< what the planes hold: |code|, or half of it on the fine lattice
+  bool sign = false;
+  bool half = false;
+
+  BoundCode() = default;
+  __device__ __forceinline__ explicit BoundCode(std::uint32_t packed)
+      : planes(packed & 0x3FFFFFFFU), sign(packed >> 31 != 0), half((packed >> 30 & 1U) != 0) {}
+  __device__ __forceinline__ std::uint32_t packed() const {
+    return planes | std::uint32_t{half} << 30 | std::uint32_t{sign} << 31;
+  }
 };
 
 /// The block's rate, the same in all lanes, and the calling lane's part of it.
@@ -91,6 +98,7 @@ __global__ void __launch_bounds__(kBoundThreads)
   using Bits = typename Element<type>::Bits;
   __shared__ std::uint8_t rates[kSuperblockBlocks];
   __shared__ std::int32_t places[kSuperblockBlocks];
+  __shared__ std::uint32_t codes[kSuperblockElements];
   const std::int64_t superblock = take_turn(total);
   const std::int64_t first = superblock * kSuperblockElements;
   const auto* const elements = static_cast<const Bits*>(source);
@@ -104,11 +112,11 @@ __global__ void __launch_bounds__(kBoundThreads)
                                     : Bits{0};
   };
 
-  BoundCode own[kBoundEach];
-#pragma unroll
   for (int j = 0; j < kBoundEach; ++j) {
     const int block = warp * kBoundEach + j;
-    const unsigned rate = choose_rate<type>(bound, load(block), own[j]);
+    BoundCode own;
+    const unsigned rate = choose_rate<type>(bound, load(block), own);
+    codes[block * kWarp + lane] = own.packed();
     if (lane == 0) rates[block] = static_cast<std::uint8_t>(rate);
   }
   __syncthreads();
@@ -142,7 +150,6 @@ __global__ void __launch_bounds__(kBoundThreads)
   }
 
   std::byte* const to = out + job.at.payload + before;
-#pragma unroll
   for (int j = 0; j < kBoundEach; ++j) {
     const int block = warp * kBoundEach + j;
     if (block >= blocks) continue;  // all lanes alike
@@ -150,7 +157,8 @@ __global__ void __launch_bounds__(kBoundThreads)
     if (rate == kRawRate) {
       reinterpret_cast<Bits*>(to + places[block])[lane] = load(block);
     } else {
-      store_planes(rate, own[j], reinterpret_cast<std::uint32_t*>(to + places[block]));
+      store_planes(rate, BoundCode(codes[block * kWarp + lane]),
+                   reinterpret_cast<std::uint32_t*>(to + places[block]));
     }
   }
 }
