@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
+#include "codecs/blpa.h"
 #include "codecs/codec.h"
 #include "codecs/division.h"
 #include "codecs/group_quant.h"
@@ -13,6 +14,12 @@ namespace cinch::codecs {
 namespace {
 
 using CodecPtr = std::shared_ptr<const Codec>;
+
+CodecPtr make_blpa(const CodecSpec& spec, Engine engine) {
+  if (spec.bits < 1 || spec.bits > 8) return nullptr;
+  const BlpaParameters parameters = {spec.bits, spec.with_sign};
+  return engine == Engine::cpu ? make_blpa_cpu(parameters) : make_blpa_reference(parameters);
+}
 
 CodecPtr make_division(const CodecSpec& spec, Engine engine) {
   if (spec.bits < 1 || spec.bits > 8 || spec.block < 1) return nullptr;
@@ -40,6 +47,7 @@ struct Family {
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
+    Family{"blpa", make_blpa},
     Family{"division", make_division},
     Family{"group_quant", make_group_quant},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},

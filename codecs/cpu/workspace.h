@@ -65,8 +65,10 @@ struct Workspace {
   Buffer row;       ///< one row as floats
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
-  /// What a whole call needs of all its planes: its tasks neither fill nor trim it.
+  // What a whole call needs of all planes or channels: its tasks neither fill nor trim these.
   Buffer sums_of_planes;
+  Buffer sums_of_chunks;
+  Buffer channels;
 
   void trim() noexcept {
     for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means}) {

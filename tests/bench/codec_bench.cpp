@@ -41,6 +41,24 @@ Description planes(ElementType type, std::array<std::int64_t, 3> extent, bool ch
   return what;
 }
 
+constexpr std::int64_t kChannels = 64;
+constexpr std::array<float, kChannels> kCenters = {};
+constexpr auto kScales = [] {
+  std::array<float, kChannels> scales;
+  scales.fill(1.0F);
+  return scales;
+}();
+
+/// Description of about kBytes of samples of kChannels channels, contiguous.
+Description channels(ElementType type, std::int64_t edge) {
+  Description what = planes(type, {1, edge, edge}, false);
+  what.layout.inner = kChannels;
+  what.layout.outer /= kChannels;
+  what.layout.inner_stride = edge * edge;
+  what.layout.outer_stride = kChannels * edge * edge;
+  return what;
+}
+
 /// Description of about kBytes of samples (64, 56, 56) whose channels are interleaved.
 Description samples_last(ElementType type) {
   Description what = planes(type, {64, 56, 56}, false);
@@ -115,6 +133,23 @@ std::vector<Case> cases() {
   all.push_back({"division_channels_last/56x56",
                  {.name = "division"},
                  planes(kF32, {1, 56, 56}, true),
+                 noise});
+  for (const std::int64_t edge : {7, 28, 56}) {
+    all.push_back({"blpa_4bit/" + std::to_string(edge) + "x" + std::to_string(edge),
+                   {.name = "blpa", .bits = 4},
+                   channels(kF32, edge),
+                   noise});
+    Description given = channels(kF32, edge);
+    given.channel_center = kCenters.data();
+    given.channel_scale = kScales.data();
+    all.push_back({"blpa_4bit_given/" + std::to_string(edge) + "x" + std::to_string(edge),
+                   {.name = "blpa", .bits = 4},
+                   given,
+                   noise});
+  }
+  all.push_back({"blpa_4bit_bf16/56x56",
+                 {.name = "blpa", .bits = 4},
+                 channels(ElementType::bfloat16, 56),
                  noise});
   for (const int bits : {1, 2, 3, 4, 8}) {
     all.push_back({"group_quant/" + std::to_string(bits) + "bit",
