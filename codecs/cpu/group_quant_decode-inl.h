@@ -12,14 +12,13 @@
 #include <cstring>
 
 #include "codecs/cpu/bits-inl.h"
+#include "codecs/cpu/code_values-inl.h"
 #include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant_job.h"
-#include "codecs/cpu/group_values-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/stream.h"
 #include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/element_bits.h"
 #include "codecs/layout.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -27,15 +26,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// What poisoned elements decode to.
-template <class S>
-HWY_INLINE typename S::Raw nan_of(S) {
-  const std::uint32_t bits = bits_of_nan(S::kType);
-  typename S::Raw nan;
-  std::memcpy(&nan, &bits, sizeof nan);
-  return nan;
-}
 
 /// Elements [begin, end) of `plane` to `x`; `codes` has room for a stretch. @pre begin % 8 == 0
 template <class S>
@@ -58,7 +48,11 @@ HWY_INLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* 
       if (range == poisoned_range()) {
         std::fill_n(x, some, nan_of(S()));
       } else {
-        group_values(S(), code, some, range, bits, past_caches, x);
+        const float lo = float_of_bf16(range.lo);
+        const float step = float_of_bf16(range.step);
+        write_values(S(), code, some, bits, past_caches, x, [&](auto df, auto c) HWY_ATTR {
+          return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
+        });
       }
       code += some;
       x += some;

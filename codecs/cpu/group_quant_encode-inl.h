@@ -17,9 +17,9 @@
 #include "codecs/cpu/group_quantize-inl.h"
 #include "codecs/cpu/group_ranges-inl.h"
 #include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/prefetch-inl.h"
 #include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,14 +32,6 @@ struct GroupTask {
   std::uint16_t* draws;
   std::uint8_t* codes;
 };
-
-/// Asks for `count` elements: what is read in bursts, page after page, the hardware does not
-/// foresee.
-template <typename T>
-HWY_INLINE void prefetch(const T* x, std::int64_t count) {
-  constexpr std::int64_t kCacheLine = 64 / sizeof(T);
-  for (std::int64_t i = 0; i < count; i += kCacheLine) hwy::Prefetch(x + i);
-}
 
 /// Groups that lie one behind the other within a plane, `count` elements from logical index
 /// `first` on at `x`: codes of `bits` bits to `out`, their ranges to `ranges`.

@@ -8,68 +8,16 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
 #include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/narrow-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Indices of 32-bit lanes that put the quarters of all 16-byte blocks together: first the first
-/// quarters, block by block, then the second ones, and so on.
-template <class D32>
-HWY_INLINE auto by_quarter(D32 d32) {
-  const auto blocks = static_cast<std::uint32_t>(hn::Lanes(d32) / 4);
-  const auto i = hn::Iota(d32, 0);
-  const auto block = hn::And(i, hn::Set(d32, blocks - 1));
-  const auto quarter = hn::ShiftRightSame(i, std::countr_zero(blocks));
-  return hn::IndicesFromVec(d32, hn::Or(hn::ShiftLeft<2>(block), quarter));
-}
-
-/// The same with halves of blocks.
-template <class D32>
-HWY_INLINE auto by_half(D32 d32) {
-  const auto blocks = static_cast<std::uint32_t>(hn::Lanes(d32) / 4);
-  const auto one = hn::Set(d32, 1);
-  const auto i = hn::Iota(d32, 0);
-  const auto half = hn::ShiftRightSame(i, std::countr_zero(2 * blocks));
-  const auto block = hn::And(hn::ShiftRight<1>(i), hn::Set(d32, blocks - 1));
-  return hn::IndicesFromVec(
-      d32, hn::Or(hn::Or(hn::ShiftLeft<2>(block), hn::ShiftLeft<1>(half)), hn::And(i, one)));
-}
-
-/// Codes to one byte each: bits 16 to 23 of four vectors' lanes, vector by vector.
-template <class D32, class V32>
-HWY_INLINE auto narrow_codes(D32 d32, V32 v0, V32 v1, V32 v2, V32 v3) {
-  const hn::Repartition<std::uint16_t, D32> d16;
-  const hn::Repartition<std::uint8_t, D32> d8;
-  alignas(16) static constexpr std::uint8_t kGather[16] = {0, 4, 8, 12, 2, 6, 10, 14,
-                                                           1, 5, 9, 13, 3, 7, 11, 15};
-  const auto c01 = hn::OddEven(hn::BitCast(d16, v1), hn::BitCast(d16, hn::ShiftRight<16>(v0)));
-  const auto c23 = hn::OddEven(hn::BitCast(d16, v3), hn::BitCast(d16, hn::ShiftRight<16>(v2)));
-  const auto bytes = hn::Or(hn::And(c01, hn::Set(d16, 0xFF)), hn::ShiftLeft<8>(c23));
-  const auto quarters = hn::TableLookupBytes(hn::BitCast(d8, bytes), hn::LoadDup128(d8, kGather));
-  return hn::BitCast(d8, hn::TableLookupLanes(hn::BitCast(d32, quarters), by_quarter(d32)));
-}
-
-/// Codes to one byte each: bits 16 to 23 of the lanes of `low0` and `high0` in turns, then of the
-/// others.
-template <class D32, class V32>
-HWY_INLINE auto narrow_paired_codes(D32 d32, V32 low0, V32 high0, V32 low1, V32 high1) {
-  const hn::Repartition<std::uint16_t, D32> d16;
-  const hn::Repartition<std::uint8_t, D32> d8;
-  alignas(16) static constexpr std::uint8_t kGather[16] = {0, 2, 4, 6, 8, 10, 12, 14,
-                                                           1, 3, 5, 7, 9, 11, 13, 15};
-  const auto c0 = hn::OddEven(hn::BitCast(d16, high0), hn::BitCast(d16, hn::ShiftRight<16>(low0)));
-  const auto c1 = hn::OddEven(hn::BitCast(d16, high1), hn::BitCast(d16, hn::ShiftRight<16>(low1)));
-  const auto bytes = hn::Or(hn::And(c0, hn::Set(d16, 0xFF)), hn::ShiftLeft<8>(c1));
-  const auto halves = hn::TableLookupBytes(hn::BitCast(d8, bytes), hn::LoadDup128(d8, kGather));
-  return hn::BitCast(d8, hn::TableLookupLanes(hn::BitCast(d32, halves), by_half(d32)));
-}
 
 /// affine_code of elements of kind S, a vector of bytes at a time.
 template <class S, bool kEightBits>
@@ -77,6 +25,7 @@ class GroupQuantizer {
   using DF = hn::ScalableTag<float>;
   using DI = hn::RebindToSigned<DF>;
   using DU = hn::RebindToUnsigned<DF>;
+  using D16 = hn::Repartition<std::uint16_t, DF>;
   using D8 = hn::Repartition<std::uint8_t, DF>;
   using Raw = typename S::Raw;
 
@@ -115,6 +64,13 @@ class GroupQuantizer {
     }
   }
 
+  /// Codes of `even` in even 16-bit lanes, those of `odd` in odd ones.
+  template <class VU>
+  static HWY_INLINE auto merge(VU even, VU odd) {
+    const D16 d16;
+    return hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even)));
+  }
+
   template <class V8>
   HWY_INLINE V8 clamped(V8 codes) const {
     if constexpr (kEightBits) return codes;
@@ -125,12 +81,13 @@ class GroupQuantizer {
                         const std::uint16_t* HWY_RESTRICT draws) const {
     const DF df;
     const DU du;
-    const hn::Rebind<std::uint16_t, DF> d16;
+    const hn::Rebind<std::uint16_t, DF> half;
     const auto lanes = hn::Lanes(df);
     const auto code = [&](std::size_t i) HWY_ATTR {
-      return hn::Add(fixed(hn::LoadU(df, x + i)), hn::PromoteTo(du, hn::LoadU(d16, draws + i)));
+      return hn::Add(fixed(hn::LoadU(df, x + i)), hn::PromoteTo(du, hn::LoadU(half, draws + i)));
     };
-    return clamped(narrow_codes(du, code(0), code(lanes), code(2 * lanes), code(3 * lanes)));
+    return clamped(bytes_of_quarters(D16(), merge(code(0), code(lanes)),
+                                     merge(code(2 * lanes), code(3 * lanes))));
   }
 
   template <class Half>
@@ -138,7 +95,7 @@ class GroupQuantizer {
                         const std::uint16_t* HWY_RESTRICT draws) const {
     const DF df;
     const DU du;
-    const hn::Repartition<std::uint16_t, DF> d16;
+    const D16 d16;
     const auto lanes = hn::Lanes(d16);
     const auto load = [&](const std::uint16_t* from)
                           HWY_ATTR { return hn::BitCast(du, hn::LoadU(d16, from)); };
@@ -149,7 +106,7 @@ class GroupQuantizer {
     const auto high = [&](std::size_t i) HWY_ATTR {
       return hn::Add(fixed(Half::high(df, load(x + i))), hn::ShiftRight<16>(load(draws + i)));
     };
-    return clamped(narrow_paired_codes(du, low(0), high(0), low(lanes), high(lanes)));
+    return clamped(bytes_of_halves(d16, merge(low(0), high(0)), merge(low(lanes), high(lanes))));
   }
 
   float lo_;

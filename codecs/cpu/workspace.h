@@ -66,8 +66,10 @@ struct Workspace {
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
   Buffer chunk;     ///< float_split: a chunk's planes, mask and elements that aren't zero
-  /// What a whole call needs of all its planes: its tasks neither fill nor trim it.
+  // What a whole call needs of all planes or channels: its tasks neither fill nor trim these.
   Buffer sums_of_planes;
+  Buffer sums_of_chunks;
+  Buffer channels;
 
   void trim() noexcept {
     for (Buffer* b :

@@ -17,7 +17,9 @@ std::vector<CodecSpec> all_specs() {
       {.name = "float_split"}, {.name = "interval"},     {.name = "narrow"}, {.name = "sign"},
       {.name = "two_valued"},  {.name = "window_index"}, {.name = "raw"}};
   for (const int bits : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    specs.push_back({.name = "blpa", .bits = bits, .with_sign = bits % 2 == 0});
     specs.push_back({.name = "division", .bits = bits, .with_sign = bits % 2 == 0});
+    specs.push_back({.name = "group_quant", .bits = bits, .group = 8 * bits});
   }
   return specs;
 }
@@ -60,8 +62,37 @@ TEST(Hostile, TruncatedBytesAreRefused) {
       while (!bytes.empty()) {
         bytes.pop_back();
         bytes.shrink_to_fit();
+      const std::size_t whole = bytes.size();
+      for (; !bytes.empty(); bytes.pop_back()) {
+        bytes.shrink_to_fit();
+        if (bytes.size() == whole) continue;
         ASSERT_TRUE(decode(*codec, what, bytes, codec->restores()).empty()) << spec.name;
       }
+    }
+  }
+}
+
+TEST(Hostile, BitsOfPlanesStayInBounds) {
+  std::mt19937 random(8);
+  const std::vector<std::uint8_t> bits = {1, 8, 3, 2, 5, 7, 4};
+  for (const bool last_format : {false, true}) {
+    Description what = described({.name = "group_quant"}, last_format);
+    what.plane_bits = std::span(bits).first(what.layout.planes());
+    const Bytes source = make_source(what, std::vector<float>(what.layout.elements(), 1.0F));
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec({.name = "group_quant", .group = 16}, engine);
+      const Bytes good = encode(*codec, what, source);
+      ASSERT_FALSE(good.empty());
+      int decoded = 0;
+      for (int round = 0; round < 500; ++round) {
+        Bytes damaged = good;
+        damaged[random() % bits.size()] = static_cast<std::byte>(random() % 10);
+        if (round % 4 == 0) damaged.resize(random() % good.size());
+        damaged.shrink_to_fit();
+        decoded += decode(*codec, what, damaged).empty() ? 0 : 1;
+      }
+      EXPECT_GT(decoded, 0);
+      EXPECT_LT(decoded, 400);
     }
   }
 }

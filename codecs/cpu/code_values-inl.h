@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_CODE_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_CODE_VALUES_INL_H_
+#undef CINCH_CODECS_CPU_CODE_VALUES_INL_H_
+#else
+#define CINCH_CODECS_CPU_CODE_VALUES_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/narrow-inl.h"
+#include "codecs/element_bits.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Codes, one a byte, to the elements that they stand for. What a code stands for is said by
+// value(df, codes): a vector of floats of a vector of codes as floats.
+
+/// Writes `count` elements from as many codes, `block` at a time by kernel(codes, store), where
+/// store(i, vector) puts a vector where element i of the block belongs. Reads up to a vector of
+/// codes beyond, and writes nothing beyond.
+template <class D, class F>
+HWY_INLINE void write_blocks(D d, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
+                             std::int64_t block, bool past_caches, hn::TFromD<D>* HWY_RESTRICT x,
+                             const F& kernel) {
+  std::int64_t i = 0;
+  if (past_caches && reinterpret_cast<std::uintptr_t>(x) % (hn::Lanes(d) * sizeof(*x)) == 0) {
+    for (; i + block <= count; i += block) {
+      kernel(codes + i, [&](std::size_t at, auto v) HWY_ATTR { hn::Stream(v, d, x + i + at); });
+    }
+  } else {
+    for (; i + block <= count; i += block) {
+      kernel(codes + i, [&](std::size_t at, auto v) HWY_ATTR { hn::StoreU(v, d, x + i + at); });
+    }
+  }
+  if (i == count) return;
+  HWY_ALIGN hn::TFromD<D> rest[2 * HWY_MAX_BYTES];
+  kernel(codes + i, [&](std::size_t at, auto v) HWY_ATTR { hn::StoreU(v, d, rest + at); });
+  std::memcpy(x + i, rest, (count - i) * sizeof(*x));
+}
+
+template <class F>
+HWY_INLINE void write_values(Float32, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
+                             int /*bits*/, bool past_caches, float* HWY_RESTRICT x,
+                             const F& value) {
+  const hn::ScalableTag<float> df;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::Rebind<std::uint8_t, decltype(df)> d8;
+  write_blocks(df, codes, count, static_cast<std::int64_t>(hn::Lanes(df)), past_caches, x,
+               [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
+                 store(0, value(df, hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d8, code)))));
+               });
+}
+
+/// Of 4 bits or fewer: the bit patterns are looked up, low and high bytes apart.
+template <class S, class F>
+HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
+                               bool past_caches, std::uint16_t* HWY_RESTRICT x, const F& value) {
+  const hn::CappedTag<float, 16> df;
+  const hn::Rebind<std::uint8_t, decltype(df)> d4;
+  alignas(16) std::uint8_t low_bytes[16];
+  alignas(16) std::uint8_t high_bytes[16];
+  for (std::size_t i = 0; i < 16; i += hn::Lanes(df)) {
+    const auto bits = S::bits(df, value(df, hn::Iota(df, static_cast<float>(i))));
+    hn::StoreU(hn::TruncateTo(d4, bits), d4, low_bytes + i);
+    hn::StoreU(hn::TruncateTo(d4, hn::ShiftRight<8>(bits)), d4, high_bytes + i);
+  }
+  const hn::ScalableTag<std::uint8_t> d8;
+  const hn::Repartition<std::uint16_t, decltype(d8)> d16;
+  const hn::Repartition<std::uint32_t, decltype(d8)> d32;
+  const auto low = hn::LoadDup128(d8, low_bytes);
+  const auto high = hn::LoadDup128(d8, high_bytes);
+  // Interleaving takes the first halves of all blocks, then the second ones.
+  const auto order = from_half(d32);
+  write_blocks(d16, codes, count, static_cast<std::int64_t>(hn::Lanes(d8)), past_caches, x,
+               [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
+                 const auto loaded = hn::BitCast(d32, hn::LoadU(d8, code));
+                 const auto c = hn::BitCast(d8, hn::TableLookupLanes(loaded, order));
+                 const auto l = hn::TableLookupBytes(low, c);
+                 const auto h = hn::TableLookupBytes(high, c);
+                 store(0, hn::BitCast(d16, hn::InterleaveLower(d8, l, h)));
+                 store(hn::Lanes(d16), hn::BitCast(d16, hn::InterleaveUpper(d8, l, h)));
+               });
+}
+
+template <class S, class F>
+HWY_INLINE void write_values(S kind, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
+                             int bits, bool past_caches, std::uint16_t* HWY_RESTRICT x,
+                             const F& value) {
+  if (bits <= 4) {
+    look_values_up(kind, codes, count, past_caches, x, value);
+    return;
+  }
+  const hn::ScalableTag<float> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::Repartition<std::uint16_t, decltype(df)> d16;
+  const hn::Rebind<std::uint8_t, decltype(d16)> d8;
+  const auto pattern = [&](auto code) HWY_ATTR {
+    return S::bits(df, value(df, hn::ConvertTo(df, hn::BitCast(di, code))));
+  };
+  write_blocks(
+      d16, codes, count, static_cast<std::int64_t>(hn::Lanes(d16)), past_caches, x,
+      [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
+        const auto pairs = hn::BitCast(du, hn::PromoteTo(d16, hn::LoadU(d8, code)));
+        const auto even = pattern(hn::And(pairs, hn::Set(du, 0xFF)));
+        const auto odd = pattern(hn::ShiftRight<16>(pairs));
+        store(0, hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd)), hn::BitCast(d16, even)));
+      });
+}
+
+/// What poisoned elements decode to.
+template <class S>
+HWY_INLINE typename S::Raw nan_of(S) {
+  const std::uint32_t bits = bits_of_nan(S::kType);
+  typename S::Raw nan;
+  std::memcpy(&nan, &bits, sizeof nan);
+  return nan;
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
