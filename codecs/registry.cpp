@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cmath>
 
 #include "codecs/codec.h"
 #include "codecs/division.h"
+#include "codecs/error_bounded.h"
+#include "codecs/error_bounded_ratio.h"
 #include "codecs/raw.h"
 #include "codecs/sign.h"
 #include "codecs/two_valued.h"
@@ -20,6 +23,19 @@ CodecPtr make_division(const CodecSpec& spec, Engine engine) {
                                : make_division_reference(parameters);
 }
 
+CodecPtr make_error_bounded(const CodecSpec& spec, Engine engine) {
+  if (!(spec.error_bound > 0.0F) || !std::isfinite(spec.error_bound)) return nullptr;
+  return engine == Engine::cpu ? make_error_bounded_cpu(spec.error_bound)
+                               : make_error_bounded_reference(spec.error_bound);
+}
+
+CodecPtr make_error_bounded_ratio(const CodecSpec& spec, Engine engine) {
+  if (!(spec.error_bound > 0.0F) || !std::isfinite(spec.error_bound)) return nullptr;
+  if (spec.refresh < 1) return nullptr;
+  return engine == Engine::cpu ? make_error_bounded_ratio_cpu(spec.error_bound, spec.refresh)
+                               : make_error_bounded_ratio_reference(spec.error_bound, spec.refresh);
+}
+
 template <CodecPtr (*reference)(), CodecPtr (*cpu)()>
 CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
   return engine == Engine::cpu ? cpu() : reference();
@@ -33,6 +49,8 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division},
+    Family{"error_bounded", make_error_bounded},
+    Family{"error_bounded_ratio", make_error_bounded_ratio},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},
     Family{"sign", make_plain<make_sign_reference, make_sign_cpu>},
     Family{"two_valued", make_plain<make_two_valued_reference, make_two_valued_cpu>},

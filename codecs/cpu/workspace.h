@@ -65,9 +65,12 @@ struct Workspace {
   Buffer row;       ///< one row as floats
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
+  Buffer escapes;   ///< a chunk's elements that codes do not hold
+  Buffer stream;    ///< a chunk's bit streams
 
   void trim() noexcept {
-    for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means}) {
+    for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means,
+                      &escapes, &stream}) {
       b->trim();
     }
   }

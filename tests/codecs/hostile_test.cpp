@@ -13,8 +13,12 @@ namespace cinch::codecs::test {
 namespace {
 
 std::vector<CodecSpec> all_specs() {
-  std::vector<CodecSpec> specs = {
-      {.name = "sign"}, {.name = "two_valued"}, {.name = "window_index"}, {.name = "raw"}};
+  std::vector<CodecSpec> specs = {{.name = "sign"},
+                                  {.name = "two_valued"},
+                                  {.name = "window_index"},
+                                  {.name = "raw"},
+                                  {.name = "error_bounded", .error_bound = 0.01F},
+                                  {.name = "error_bounded_ratio", .error_bound = 0.01F}};
   for (const int bits : {1, 2, 3, 4, 5, 6, 7, 8}) {
     specs.push_back({.name = "division", .bits = bits, .with_sign = bits % 2 == 0});
   }
@@ -55,9 +59,8 @@ TEST(Hostile, TruncatedBytesAreRefused) {
       const auto codec = make_codec(spec, engine);
       Bytes bytes = encode(*codec, what, source);
       ASSERT_FALSE(bytes.empty());
-      for (; !bytes.empty(); bytes.pop_back()) {
+      for (bytes.pop_back(); !bytes.empty(); bytes.pop_back()) {
         bytes.shrink_to_fit();
-        if (bytes.size() == codec->encoded_bytes(what)) continue;
         ASSERT_TRUE(decode(*codec, what, bytes, codec->restores()).empty()) << spec.name;
       }
     }
