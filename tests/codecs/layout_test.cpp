@@ -28,7 +28,7 @@ TEST(Layout, RowsOfNothing) {
   const Description what{.type = ElementType::float32, .layout = none, .index_extent = {1, 1, 1}};
   for (const std::string_view name : codec_names()) {
     for (const Engine engine : {Engine::reference, Engine::cpu}) {
-      const auto codec = make_codec({.name = std::string(name)}, engine);
+      const auto codec = make_codec({.name = std::string(name), .error_bound = 1.0F}, engine);
       if (!codec->accepts(what)) continue;
       Bytes out(codec->encoded_bytes(what));
       EXPECT_TRUE(codec->encode(what, nullptr, out, {}, serial_for).representable) << name;
@@ -59,9 +59,10 @@ TEST(Layout, ImpossibleLayoutsAreInvalid) {
 
 TEST(Registry, NamesAreSortedAndMakeCodecsOfThatName) {
   EXPECT_THAT(codec_names(),
-              testing::ElementsAre("division", "raw", "sign", "two_valued", "window_index"));
+              testing::ElementsAre("division", "error_bounded", "error_bounded_ratio", "raw",
+                                   "sign", "two_valued", "window_index"));
   for (const std::string_view name : codec_names()) {
-    EXPECT_EQ(make_codec({.name = std::string(name)})->name(), name);
+    EXPECT_EQ(make_codec({.name = std::string(name), .error_bound = 1.0F})->name(), name);
   }
   EXPECT_EQ(make_codec({.name = "zip"}), nullptr);
 }
