@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cmath>
 
+#include "codecs/blpa.h"
 #include "codecs/codec.h"
 #include "codecs/division.h"
+#include "codecs/error_bounded.h"
+#include "codecs/error_bounded_ratio.h"
 #include "codecs/float_split.h"
 #include "codecs/group_quant.h"
 #include "codecs/interval.h"
@@ -18,15 +22,41 @@ namespace {
 
 using CodecPtr = std::shared_ptr<const Codec>;
 
+bool has_bits(const CodecSpec& spec) {
+  return spec.bits >= 1 && spec.bits <= 8;
+}
+
+bool has_error_bound(const CodecSpec& spec) {
+  return spec.error_bound > 0.0F && std::isfinite(spec.error_bound);
+}
+
+CodecPtr make_blpa(const CodecSpec& spec, Engine engine) {
+  if (!has_bits(spec)) return nullptr;
+  const BlpaParameters parameters = {spec.bits, spec.with_sign};
+  return engine == Engine::cpu ? make_blpa_cpu(parameters) : make_blpa_reference(parameters);
+}
+
 CodecPtr make_division(const CodecSpec& spec, Engine engine) {
-  if (spec.bits < 1 || spec.bits > 8 || spec.block < 1) return nullptr;
+  if (!has_bits(spec) || spec.block < 1) return nullptr;
   const DivisionParameters parameters = {spec.bits, spec.block, spec.edge_ceil, spec.with_sign};
   return engine == Engine::cpu ? make_division_cpu(parameters)
                                : make_division_reference(parameters);
 }
 
+CodecPtr make_error_bounded(const CodecSpec& spec, Engine engine) {
+  if (!has_error_bound(spec)) return nullptr;
+  return engine == Engine::cpu ? make_error_bounded_cpu(spec.error_bound)
+                               : make_error_bounded_reference(spec.error_bound);
+}
+
+CodecPtr make_error_bounded_ratio(const CodecSpec& spec, Engine engine) {
+  if (!has_error_bound(spec) || spec.refresh < 1) return nullptr;
+  return engine == Engine::cpu ? make_error_bounded_ratio_cpu(spec.error_bound, spec.refresh)
+                               : make_error_bounded_ratio_reference(spec.error_bound, spec.refresh);
+}
+
 CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
-  if (spec.bits < 1 || spec.bits > 8 || spec.group < 1 || spec.group % 8 != 0) return nullptr;
+  if (!has_bits(spec) || spec.group < 1 || spec.group % 8 != 0) return nullptr;
   const GroupQuantParameters parameters = {spec.bits, spec.group};
   return engine == Engine::cpu ? make_group_quant_cpu(parameters)
                                : make_group_quant_reference(parameters);
@@ -57,10 +87,14 @@ struct Family {
 };
 
 constexpr CodecTraits kByBits = {Fidelity::approximate, Precision::bits};
+constexpr CodecTraits kByBoundWithSigns = {Fidelity::exact_signs, Precision::error_bound};
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
+    Family{"blpa", make_blpa, kByBits},
     Family{"division", make_division, kByBits},
+    Family{"error_bounded", make_error_bounded, kByBoundWithSigns},
+    Family{"error_bounded_ratio", make_error_bounded_ratio, kByBoundWithSigns},
     Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>},
     Family{"group_quant", make_group_quant, kByBits, Signs::beside},
     Family{"interval", make_interval},

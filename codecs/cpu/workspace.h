@@ -62,18 +62,27 @@ struct Workspace {
   Buffer codes;     ///< one byte an element
   Buffer signs;     ///< one byte an element
   Buffer draws;     ///< a stretch of random draws
-  Buffer row;       ///< one row as floats
+  Buffer row;       ///< rows as floats
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
+  Buffer columns;   ///< tables over the columns of a plane
+  Buffer runs;      ///< tables over the rows of a plane
+  Buffer pools;     ///< tables over the rows of blocks of a plane
+  Buffer ranges;    ///< what is known of each of some planes
   Buffer chunk;     ///< float_split: a chunk's planes, mask and elements that aren't zero
-  // What a whole call needs of all planes or channels: its tasks neither fill nor trim these.
+  Buffer escapes;   ///< a chunk's elements that codes do not hold
+  Buffer stream;    ///< a chunk's bit streams
+
+  // What a whole call needs of all planes, channels or chunks: its tasks neither fill nor trim these.
   Buffer sums_of_planes;
   Buffer sums_of_chunks;
   Buffer channels;
+  Buffer survey;
+  Buffer offsets;
 
   void trim() noexcept {
-    for (Buffer* b :
-         {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means, &chunk}) {
+    for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means,
+                      &columns, &runs, &pools, &ranges, &chunk, &escapes, &stream}) {
       b->trim();
     }
   }

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "codecs/codec.h"
+#include "codecs/error_bound.h"
+#include "codecs/host_device.h"
+#include "codecs/huffman.h"
+
+/// COMET's codec with prediction and entropy coding (papers.md §5, after cuSZ's dual quantization):
+/// what `error_bounded` holds in planes of fixed length, in about as many bits as the entropy of
+/// the predicted codes.
+///
+///  1. Each element becomes a code of the coarse lattice (codecs/error_bound.h). An element that it
+///     does not hold is escaped: on the fine lattice it has code (|fine code| + 1) / 2 and says in
+///     which half of that bin it lies; else it has code 0 and its own bytes. Where a plan closes
+///     the gap, because there were no zeros, positive codes count from 0 and zeros are escaped.
+///  2. A chunk is at most kChunkElements elements that lie together in logical order and form a
+///     box of planes, slices, rows or parts of a row (`RatioChunks`). Within it, codes are
+///     replaced by what differs from their prediction, which is 0 outside the chunk: the Lorenzo
+///     prediction within planes (differences along each axis in turn), the same element of the
+///     plane before, or nothing. Unlike cuSZ's, predictions of integers are undone exactly.
+///  3. What differs, r, is held as a symbol for its sign and bucket and as many further bits as
+///     tell the bucket's numbers apart: 0 to 15 have buckets of their own, and each octave above is
+///     cut into 8 (where cuSZ escapes what does not fit in a radius of 512).
+///  4. Symbols are coded with a Huffman code, zeros either like other symbols or as the length of
+///     the run of zeros before each other element, with a code of its own.
+///  5. A chunk that would not become smaller than its elements is held as those.
+///
+/// Predictor, runs, gap and code book are a *plan*. A codec object makes a plan from a sample of
+/// the first tensor that it encodes and keeps it for CodecSpec::refresh encodes of non-empty
+/// tensors, or until one needs a quarter more bytes for each element than the one that the plan was
+/// made for. Every symbol has a code, so that an old plan fits any data, if badly. So make one
+/// object for each layer; and encoded bytes depend on what the object encoded before. decode needs
+/// nothing of the object. Encoding from several threads at a time is safe.
+///
+/// Signs and zeros are exact, but that -0 decodes to +0. NaN and infinity keep their bits. Always
+/// representable. Where only signs are read, elements decode to 1 and 0, and NaN to itself.
+///
+/// Bytes, little-endian: version (1), element type (1), predictor (1), flags (1: bit 0 runs, bit 1
+/// closed gap), bound as float32, number of elements as uint64, size of all of this as uint64, size
+/// of the code books as uint32, 4 bytes of 0 | lengths of the values' codes, then with runs those
+/// of the runs' codes (write_code_lengths), and zeros up to a multiple of 8 bytes | where each
+/// chunk begins, as uint64, from the payload's beginning | payload, chunk by chunk.
+///
+/// A chunk as large as its elements is those. Any other is smaller: the sizes in bytes of its first
+/// three streams as uint16 | four streams. Stream s has elements [s * n, (s + 1) * n) of the
+/// chunk's m, n = ceil(m / 4), as tokens, each from its lowest bit up, from bit 0 of the first byte
+/// up:
+///
+///     element = [run's code, its further bits] [escape's code, for kEscapeRaw the element's bits]
+///               value's code, its further bits
+///
+/// With runs, elements with r = 0 that are not escaped are counted instead of written: each
+/// other element is preceded by their number, and the stream ends with it unless it is 0.
+namespace cinch::codecs {
+
+inline constexpr std::uint8_t kRatioVersion = 1;
+inline constexpr std::int64_t kChunkElements = 8192;
+inline constexpr int kChunkStreams = 4;
+inline constexpr std::int64_t kChunkHeaderBytes = 2 * (kChunkStreams - 1);
+inline constexpr std::int64_t kSampleChunks = 32;  ///< that a plan is made from, at most
+
+inline constexpr int kBuckets = 192;    ///< of numbers below 2^26, eight times kMaxCode
+inline constexpr int kRunSymbols = 80;  ///< buckets of numbers below 2^12
+inline constexpr int kEscapeRaw = 2 * kBuckets - 1;
+inline constexpr int kEscapeLower = kEscapeRaw + 1;
+inline constexpr int kEscapeUpper = kEscapeRaw + 2;
+inline constexpr int kValueSymbols = kEscapeRaw + 3;
+
+/// The bucket of n: its own below 16, else one of 8 in its octave. @pre n < 2^26
+CINCH_HD inline int bucket_of(std::uint32_t n) noexcept {
+  const int bits = 28 - __builtin_clz(n | 8U);
+  return 8 * bits + static_cast<int>(n >> bits);
+}
+
+/// How many bits tell a bucket's numbers apart: the lowest bits of the number.
+CINCH_HD inline int bucket_bits(int bucket) noexcept {
+  return bucket < 8 ? 0 : bucket / 8 - 1;
+}
+
+/// The smallest number of a bucket.
+CINCH_HD inline std::uint32_t bucket_base(int bucket) noexcept {
+  return static_cast<std::uint32_t>(bucket - 8 * bucket_bits(bucket)) << bucket_bits(bucket);
+}
+
+/// The symbol of r: 0, 1, -1, 2, -2, … up to buckets.
+CINCH_HD inline int value_symbol(std::int32_t r) noexcept {
+  const auto bits = static_cast<std::uint32_t>(r);
+  return 2 * bucket_of(r < 0 ? 0U - bits : bits) - (r > 0 ? 1 : 0);
+}
+
+/// The bucket of a symbol that is no escape.
+CINCH_HD inline int bucket_of_symbol(int symbol) noexcept {
+  return (symbol + 1) / 2;
+}
+
+enum class Predictor : std::uint8_t { none, lorenzo, plane };
+
+/// How a source is cut into chunks. The axes are planes, d, h and w; the innermost whole boxes that
+/// fit into kChunkElements are put together, as many as fit, along the axis around them, if only 1
+/// element.
+struct RatioChunks {
+  struct Chunk {
+    std::int64_t begin;                  ///< logical index of the first element
+    std::int64_t count;                  ///< elements
+    std::array<std::int64_t, 4> extent;  ///< of the box that they form
+  };
+
+  explicit RatioChunks(const PlaneLayout& layout) noexcept;
+
+  std::int64_t count() const noexcept { return outer_ * along_; }
+  Chunk operator[](std::int64_t index) const noexcept;
+  /// Whole planes in a chunk; 0 where a plane is cut.
+  std::int64_t planes() const noexcept { return axis_ == 0 ? step_ : 0; }
+  /// The first chunk of a plane. @pre a chunk begins with it, or `plane` is planes()
+  std::int64_t of_plane(std::int64_t plane) const noexcept;
+
+ private:
+  std::array<std::int64_t, 4> extent_;
+  int axis_;            ///< along which boxes are put together
+  std::int64_t inner_;  ///< elements of one box
+  std::int64_t step_;   ///< boxes in a chunk
+  std::int64_t outer_;  ///< axis_'s in the source
+  std::int64_t along_;  ///< chunks along one of them
+};
+
+/// An element's code, with its sign, and the escape that it needs, or 0.
+struct RatioCode {
+  std::int32_t code;
+  int escape;
+};
+
+CINCH_HD inline RatioCode ratio_code(const ErrorBound& bound, bool closes_gap, float x) noexcept {
+  const float magnitude = fabsf(x);
+  float code = code_magnitude(magnitude, bound.coarse);
+  int escape = 0;
+  if (!is_held(bound, magnitude, code, bound.coarse)) {
+    const float fine = code_magnitude(magnitude, bound.fine);
+    if (!bound.has_fine || !is_held(bound, magnitude, fine, bound.fine)) return {0, kEscapeRaw};
+    code = ceilf(0.5F * fine);
+    escape = fine < 2.0F * code ? kEscapeLower : kEscapeUpper;
+  }
+  const auto whole = static_cast<std::int32_t>(x < 0.0F ? -code : code);
+  if (!closes_gap) return {whole, escape};
+  if (whole == 0) return {0, kEscapeRaw};
+  return {whole > 0 ? whole - 1 : whole, escape};
+}
+
+/// What a code stands for, as the element's type holds it. @pre escape != kEscapeRaw
+CINCH_HD inline float ratio_value(const ErrorBound& bound, bool closes_gap, std::int32_t code,
+                                  int escape) noexcept {
+  float signed_code = static_cast<float>(code);
+  if (closes_gap && code >= 0) signed_code += 1.0F;
+  const float magnitude = fabsf(signed_code);
+  const float value =
+      escape == 0
+          ? value_magnitude(bound.type, magnitude, bound.coarse)
+          : value_magnitude(bound.type, 2.0F * magnitude - (escape == kEscapeLower ? 1.0F : 0.0F),
+                            bound.fine);
+  return signed_code < 0.0F ? -value : value;
+}
+
+/// An element that says more than its code.
+struct RatioEscape {
+  std::uint32_t position;  ///< in its chunk
+  std::uint32_t symbol;
+  std::uint32_t bits;  ///< the element's own for kEscapeRaw, otherwise 0
+};
+
+/// A chunk's codes, with escapes in the order of their positions.
+struct RatioCodes {
+  std::vector<std::int32_t> codes;
+  std::vector<RatioEscape> escapes;
+};
+
+/// Elements of each stream of a chunk but for the last ones.
+CINCH_HD inline std::int64_t stream_elements(std::int64_t chunk_elements) noexcept {
+  return (chunk_elements + kChunkStreams - 1) / kChunkStreams;
+}
+
+/// Replaces codes by what differs from their prediction.
+void apply_prediction(Predictor predictor, const RatioChunks::Chunk& chunk,
+                      std::span<std::int32_t> codes) noexcept;
+
+/// Calls, for a chunk's streams in turn, out.run(zeros), out.escape(escape) and out.value(r) for
+/// the tokens and out.end_stream().
+template <typename Out>
+void for_each_token(std::span<const std::int32_t> differences, std::span<const RatioEscape> escapes,
+                    bool runs, Out& out) {
+  const auto count = static_cast<std::int64_t>(differences.size());
+  const std::int64_t length = stream_elements(count);
+  auto escape = escapes.begin();
+  std::int64_t i = 0;
+  for (int s = 1; s <= kChunkStreams; ++s) {
+    std::uint32_t zeros = 0;
+    for (; i < std::min(s * length, count); ++i) {
+      const bool escaped = escape != escapes.end() && escape->position == i;
+      if (runs && !escaped && differences[i] == 0) {
+        ++zeros;
+        continue;
+      }
+      if (runs) out.run(zeros);
+      zeros = 0;
+      if (escaped) out.escape(*escape++);
+      out.value(differences[i]);
+    }
+    if (zeros > 0) out.run(zeros);
+    out.end_stream();
+  }
+}
+
+struct RatioPlan {
+  Predictor predictor = Predictor::none;
+  bool runs = false;
+  bool closes_gap = false;
+  std::array<std::uint8_t, kValueSymbols> value_lengths = {};
+  std::array<std::uint8_t, kRunSymbols> run_lengths = {};  ///< unused without runs
+
+  /// The plan that holds these chunks in the fewest bits; the first of equals. `codes` are those
+  /// of `sample`, without the gap closed, and are used up.
+  static RatioPlan make(std::span<const RatioChunks::Chunk> sample, std::span<RatioCodes> codes);
+};
+
+/// What precedes the payload.
+struct RatioHeader {
+  static constexpr std::int64_t kBooks = 32;
+  static constexpr std::int64_t kMaxBookBytes = (kValueSymbols + kRunSymbols + 7) / 8 * 8;
+
+  ElementType type = ElementType::float32;
+  RatioPlan plan;
+  float bound = 0.0F;
+  std::int64_t elements = 0;
+  std::int64_t size = 0;   ///< of everything
+  std::int64_t index = 0;  ///< offset of the index
+
+  /// Writes all that precedes the index, but for the size, which follows by write_size.
+  void write(std::byte* out) noexcept;
+  void write_size(std::byte* out, std::int64_t bytes) noexcept;
+  /// False when `in` does not begin with what `write` makes for this type and number of elements,
+  /// holds less than the size that it states, or that is less than its index needs.
+  bool read(std::span<const std::byte> in, const Description& what, std::int64_t chunks) noexcept;
+};
+
+/// Where a chunk lies in the payload: false if not in it.
+bool find_chunk(std::span<const std::byte> in, const RatioHeader& header, std::int64_t chunks,
+                std::int64_t index, std::span<const std::byte>& found) noexcept;
+
+/// A coded chunk's streams: false if their sizes are more than the chunk's.
+bool find_streams(std::span<const std::byte> chunk,
+                  std::array<std::span<const std::byte>, kChunkStreams>& streams) noexcept;
+
+/// What both engines share: everything but encode and decode, and the plan.
+class ErrorBoundedRatioCodec : public Codec {
+ public:
+  ErrorBoundedRatioCodec(float bound, int refresh) : bound_(bound), refresh_(refresh) {}
+
+  std::string_view name() const noexcept override { return "error_bounded_ratio"; }
+  Reads restores() const noexcept override { return Reads::values; }
+  bool exact() const noexcept override { return false; }
+  bool accepts(const Description& what) const noexcept override;
+  std::size_t encoded_bytes(const Description& what) const noexcept override;
+
+ protected:
+  float bound() const noexcept { return bound_; }
+
+  /// The codes of one chunk, without the gap closed.
+  virtual RatioCodes sample(const Description& what, const void* source,
+                            const RatioChunks::Chunk& chunk) const = 0;
+
+  /// The plan for encoding a source, which counts as an encode unless the source is empty.
+  std::shared_ptr<const RatioPlan> plan_for(const Description& what, const void* source) const;
+  /// Says how many bytes that plan came to.
+  void report(const std::shared_ptr<const RatioPlan>& plan, std::int64_t elements,
+              std::int64_t bytes) const;
+
+ private:
+  RatioPlan make_plan(const Description& what, const void* source) const;
+
+  float bound_;
+  int refresh_;
+  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::shared_ptr<const RatioPlan> plan_;
+  mutable int uses_ = 0;
+  mutable double bytes_per_element_ = 0.0;  ///< of the plan's first encode, 0 before
+};
+
+/// @pre bound > 0 and finite, refresh >= 1
+std::shared_ptr<const Codec> make_error_bounded_ratio_reference(float bound, int refresh);
+std::shared_ptr<const Codec> make_error_bounded_ratio_cpu(float bound, int refresh);
+
+}  // namespace cinch::codecs
