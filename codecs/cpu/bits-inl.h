@@ -21,18 +21,29 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Eight codes, one a byte, are one 64-bit lane here, and Q bytes once packed. Neighbours are
-/// joined in three steps: pairs to 2Q bits in 16, to 4Q in 32, to 8Q in 64.
+/// joined in three steps: pairs to 2Q bits in 16, to 4Q in 32, to 8Q in 64. Bits above 8Q of the
+/// result are noise.
 template <int Q, class D64, class V64>
 HWY_INLINE V64 join_codes(D64 d64, V64 codes) {
   const hn::Repartition<std::uint16_t, D64> d16;
   const hn::Repartition<std::uint32_t, D64> d32;
   const auto v8 = hn::BitCast(d16, codes);
-  const auto v16 = hn::BitCast(
-      d32, hn::Or(hn::And(v8, hn::Set(d16, 0xFF)), hn::ShiftLeft<Q>(hn::ShiftRight<8>(v8))));
-  const auto v32 = hn::BitCast(d64, hn::Or(hn::And(v16, hn::Set(d32, 0xFFFF)),
-                                           hn::ShiftLeft<2 * Q>(hn::ShiftRight<16>(v16))));
-  return hn::Or(hn::And(v32, hn::Set(d64, 0xFFFFFFFFU)),
-                hn::ShiftLeft<4 * Q>(hn::ShiftRight<32>(v32)));
+  if constexpr (Q <= 4) {
+    // The left neighbour's place is free of the right one's bits.
+    const auto mask16 = hn::Set(d16, static_cast<std::uint16_t>((1U << (2 * Q)) - 1));
+    const auto v16 = hn::BitCast(d32, hn::And(hn::Or(v8, hn::ShiftRight<8 - Q>(v8)), mask16));
+    const auto mask32 = hn::Set(d32, (std::uint32_t{1} << (4 * Q)) - 1);
+    const auto v32 =
+        hn::BitCast(d64, hn::And(hn::Or(v16, hn::ShiftRight<16 - 2 * Q>(v16)), mask32));
+    return hn::Or(v32, hn::ShiftRight<32 - 4 * Q>(v32));
+  } else {
+    const auto v16 = hn::BitCast(
+        d32, hn::Or(hn::And(v8, hn::Set(d16, 0xFF)), hn::ShiftLeft<Q>(hn::ShiftRight<8>(v8))));
+    const auto v32 = hn::BitCast(d64, hn::Or(hn::And(v16, hn::Set(d32, 0xFFFF)),
+                                             hn::ShiftLeft<2 * Q>(hn::ShiftRight<16>(v16))));
+    return hn::Or(hn::And(v32, hn::Set(d64, 0xFFFFFFFFU)),
+                  hn::ShiftLeft<4 * Q>(hn::ShiftRight<32>(v32)));
+  }
 }
 
 /// The way back. Bits above 8Q of a lane are ignored.
@@ -40,15 +51,28 @@ template <int Q, class D64, class V64>
 HWY_INLINE V64 split_codes(D64 d64, V64 packed) {
   const hn::Repartition<std::uint16_t, D64> d16;
   const hn::Repartition<std::uint32_t, D64> d32;
-  const auto mask32 = hn::Set(d64, (std::uint64_t{1} << (4 * Q)) - 1);
-  const auto v32 =
-      hn::BitCast(d32, hn::Or(hn::And(packed, mask32),
-                              hn::ShiftLeft<32>(hn::And(hn::ShiftRight<4 * Q>(packed), mask32))));
-  const auto mask16 = hn::Set(d32, (std::uint32_t{1} << (2 * Q)) - 1);
-  const auto v16 =
-      hn::BitCast(d16, hn::Or(hn::And(v32, mask16), hn::ShiftLeft<16>(hn::ShiftRight<2 * Q>(v32))));
-  const auto mask8 = hn::Set(d16, static_cast<std::uint16_t>((1 << Q) - 1));
-  return hn::BitCast(d64, hn::Or(hn::And(v16, mask8), hn::ShiftLeft<8>(hn::ShiftRight<Q>(v16))));
+  const auto v32 = [&] {
+    const auto low = hn::Set(d64, (std::uint64_t{1} << (4 * Q)) - 1);
+    return hn::BitCast(d32, hn::Or(hn::And(packed, low),
+                                   hn::ShiftLeft<32>(hn::And(hn::ShiftRight<4 * Q>(packed), low))));
+  }();
+  const auto v16 = [&] {
+    if constexpr (Q <= 4) {
+      const auto mask = hn::Set(d32, ((1U << (2 * Q)) - 1) * 0x10001U);
+      return hn::BitCast(d16, hn::And(hn::Or(v32, hn::ShiftLeft<16 - 2 * Q>(v32)), mask));
+    } else {
+      const auto low = hn::Set(d32, (std::uint32_t{1} << (2 * Q)) - 1);
+      return hn::BitCast(d16,
+                         hn::Or(hn::And(v32, low), hn::ShiftLeft<16>(hn::ShiftRight<2 * Q>(v32))));
+    }
+  }();
+  if constexpr (Q <= 4) {
+    const auto mask = hn::Set(d16, static_cast<std::uint16_t>(((1U << Q) - 1) * 0x101U));
+    return hn::BitCast(d64, hn::And(hn::Or(v16, hn::ShiftLeft<8 - Q>(v16)), mask));
+  } else {
+    const auto low = hn::Set(d16, static_cast<std::uint16_t>((1 << Q) - 1));
+    return hn::BitCast(d64, hn::Or(hn::And(v16, low), hn::ShiftLeft<8>(hn::ShiftRight<Q>(v16))));
+  }
 }
 
 /// Type whose size is Q bytes, where there is one.
@@ -187,6 +211,48 @@ HWY_INLINE const std::uint8_t* unpack_codes(int bits, const std::byte* in, std::
   });
   return buffer + skipped;
 }
+
+/// Codes of consecutive elements, unpacked a stretch at a time.
+class CodeReader {
+ public:
+  /// Codes that `at` can be asked for at once.
+  static constexpr std::int64_t kMost = 1024;
+
+  /// `in` has `size` bytes; no codes are wanted from index `end` on.
+  CodeReader(int bits, const std::byte* in, std::int64_t size, std::int64_t end)
+      : bits_(bits), in_(in), size_(size), end_(end) {}
+
+  /// @return false when memory ran out
+  bool prepare(cpu::Buffer& buffer) {
+    const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+    buffer_ = buffer.get<std::uint8_t>(kCodes + 8 + 2 * slack);
+    return buffer_ != nullptr;
+  }
+
+  /// Codes [k, k + count), behind which a vector of bytes is readable.
+  HWY_INLINE const std::uint8_t* at(std::int64_t k, std::int64_t count) {
+    if (k < first_ || k + count > first_ + made_) unpack(k);
+    return codes_ + (k - first_);
+  }
+
+ private:
+  HWY_NOINLINE void unpack(std::int64_t k) {
+    first_ = k;
+    made_ = std::min(kCodes, end_ - k);
+    codes_ = unpack_codes(bits_, in_, size_, k, made_, buffer_);
+  }
+
+  static constexpr std::int64_t kCodes = 4 * kMost;
+
+  int bits_;
+  const std::byte* in_;
+  std::int64_t size_;
+  std::int64_t end_;
+  std::int64_t first_ = 0;
+  std::int64_t made_ = 0;
+  std::uint8_t* buffer_ = nullptr;
+  const std::uint8_t* codes_ = nullptr;
+};
 
 /// A bit stream that is written from codes, in order: what does not yet fill a byte waits.
 class CodeStream {

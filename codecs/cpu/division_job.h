@@ -16,16 +16,24 @@ struct DivisionJob {
   DivisionGeometry geometry;
   DivisionSections sections;
   RandomKey key;  ///< encode only
-  Reads reads;    ///< decode only
 
   DivisionJob(const Description& description, const DivisionParameters& division_parameters,
-              RandomKey random_key, Reads wanted) noexcept
+              RandomKey random_key) noexcept
       : what(description),
         parameters(division_parameters),
         geometry(division_parameters, description.layout.extent),
         sections(division_parameters, geometry, description.layout),
-        key(random_key),
-        reads(wanted) {}
+        key(random_key) {}
 };
+
+/// What bounds the residuals of a plane or of a part of it.
+struct DivisionBounds {
+  float min;
+  float max;
+  bool good;  ///< no NaN, infinity or magnitude above kAffineMaxMagnitude
+};
+
+/// How a task ended.
+enum class DivisionOutcome { done, not_representable, out_of_memory };
 
 }  // namespace cinch::codecs::cpu

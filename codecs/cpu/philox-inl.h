@@ -7,8 +7,10 @@
 #define CINCH_CODECS_CPU_PHILOX_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 
+#include "codecs/cpu/workspace.h"
 #include "codecs/philox.h"
 #include "hwy/highway.h"
 
@@ -16,44 +18,108 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// A vector of Philox counters, one a 64-bit lane of which only the low half counts.
+template <class V>
+struct Counters {
+  V c0, c1, c2, c3;
+};
+
+/// Round `round` of `key`, as philox::encipher has it.
+template <class D64, class V>
+HWY_INLINE void philox_round(D64 d64, RandomKey key, std::uint32_t round, Counters<V>& c) {
+  const hn::Repartition<std::uint32_t, D64> d32;
+  const auto key0 = hn::Set(d64, std::uint64_t{key.seed + round * philox::kWeyl0});
+  const auto key1 = hn::Set(d64, std::uint64_t{key.entry + round * philox::kWeyl1});
+  const V product0 = hn::MulEven(hn::BitCast(d32, c.c0), hn::Set(d32, philox::kMultiplier0));
+  const V product1 = hn::MulEven(hn::BitCast(d32, c.c2), hn::Set(d32, philox::kMultiplier1));
+  c.c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), c.c1), key0);
+  c.c1 = product1;
+  c.c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), c.c3), key1);
+  c.c3 = product0;
+}
+
+/// Stores the draws of a vector of enciphered counters, in the order of their elements.
+template <class D64, class V>
+HWY_INLINE void store_draws(D64 d64, const Counters<V>& c, std::uint16_t* HWY_RESTRICT draws) {
+  const auto low_half = hn::Set(d64, 0xFFFFFFFFU);
+  const auto words01 = hn::Or(hn::And(c.c0, low_half), hn::ShiftLeft<32>(c.c1));
+  const auto words23 = hn::Or(hn::And(c.c2, low_half), hn::ShiftLeft<32>(c.c3));
+  hn::StoreInterleaved2(words01, words23, d64, reinterpret_cast<std::uint64_t*>(draws));
+}
+
+/// Vectors of counters that are enciphered side by side, so that none waits for its own products;
+/// as many as registers hold.
+inline constexpr int kPhiloxVectors = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+
 /// Writes the 8 * blocks draws of blocks [first, first + blocks), in the order of their elements,
-/// and up to a vector of blocks beyond. One block a 64-bit lane; only lanes' low halves count.
+/// and up to kPhiloxVectors vectors of blocks beyond.
 HWY_INLINE void fill_draws(RandomKey key, std::uint64_t first, std::int64_t blocks,
                            std::uint16_t* HWY_RESTRICT draws) {
   const hn::ScalableTag<std::uint64_t> d64;
-  const hn::Repartition<std::uint32_t, decltype(d64)> d32;
-  const auto narrow = [&](auto v) { return hn::BitCast(d32, v); };
-  const auto low_half = hn::Set(d64, 0xFFFFFFFFU);
-  const auto multiplier0 = hn::Set(d32, philox::kMultiplier0);
-  const auto multiplier1 = hn::Set(d32, philox::kMultiplier1);
+  using V = hn::Vec<decltype(d64)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
-
-  auto index = hn::Iota(d64, first);
-  const auto next = hn::Set(d64, static_cast<std::uint64_t>(lanes));
-  for (std::int64_t block = 0; block < blocks; block += lanes) {
-    auto c0 = index;
-    index = hn::Add(index, next);
-    auto c1 = hn::ShiftRight<32>(c0);
-    auto c2 = hn::Set(d64, key.step);
-    auto c3 = hn::Set(d64, key.step >> 32);
-    std::uint32_t key0 = key.seed;
-    std::uint32_t key1 = key.entry;
-    for (int round = 0; round < philox::kRounds; ++round) {
-      const auto product0 = hn::MulEven(narrow(c0), multiplier0);
-      const auto product1 = hn::MulEven(narrow(c2), multiplier1);
-      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), c1), hn::Set(d64, std::uint64_t{key0}));
-      c1 = product1;
-      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), c3), hn::Set(d64, std::uint64_t{key1}));
-      c3 = product0;
-      key0 += philox::kWeyl0;
-      key1 += philox::kWeyl1;
+  const V step0 = hn::Set(d64, key.step);
+  const V step1 = hn::Set(d64, key.step >> 32);
+  const V next = hn::Set(d64, static_cast<std::uint64_t>(lanes));
+  V index = hn::Iota(d64, first);
+  for (std::int64_t block = 0; block < blocks; block += kPhiloxVectors * lanes) {
+    Counters<V> counters[kPhiloxVectors];
+    for (Counters<V>& c : counters) {
+      c = {index, hn::ShiftRight<32>(index), step0, step1};
+      index = hn::Add(index, next);
     }
-    const auto words01 = hn::Or(hn::And(c0, low_half), hn::ShiftLeft<32>(c1));
-    const auto words23 = hn::Or(hn::And(c2, low_half), hn::ShiftLeft<32>(c3));
-    hn::StoreInterleaved2(words01, words23, d64,
-                          reinterpret_cast<std::uint64_t*>(draws + block * philox::kDrawsPerBlock));
+    for (std::uint32_t round = 0; round < philox::kRounds; ++round) {
+      for (Counters<V>& c : counters) philox_round(d64, key, round, c);
+    }
+    std::uint16_t* to = draws + block * philox::kDrawsPerBlock;
+    for (const Counters<V>& c : counters) {
+      store_draws(d64, c, to);
+      to += lanes * philox::kDrawsPerBlock;
+    }
   }
 }
+
+/// Draws of consecutive elements, made a stretch at a time.
+class DrawStream {
+ public:
+  /// Elements that `at` can be asked for at once.
+  static constexpr std::int64_t kMost = 1024;
+
+  /// No draws are wanted from logical index `end` on.
+  DrawStream(RandomKey key, std::int64_t end) : key_(key), end_(end) {}
+
+  /// @return false when memory ran out
+  bool prepare(cpu::Buffer& buffer) {
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint64_t>()));
+    draws_ = buffer.get<std::uint16_t>((kBlocks + (kPhiloxVectors + 1) * lanes) *
+                                       philox::kDrawsPerBlock);
+    return draws_ != nullptr;
+  }
+
+  /// The draws of elements [k, k + count), behind which a vector of bytes is readable.
+  HWY_INLINE const std::uint16_t* at(std::int64_t k, std::int64_t count) {
+    if (k < first_ || k + count > first_ + made_) make(k);
+    return draws_ + (k - first_);
+  }
+
+ private:
+  HWY_NOINLINE void make(std::int64_t k) {
+    const std::int64_t block = k / philox::kDrawsPerBlock;
+    const std::int64_t left = (end_ + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock - block;
+    first_ = block * philox::kDrawsPerBlock;
+    made_ = std::min(kBlocks, left) * philox::kDrawsPerBlock;
+    fill_draws(key_, static_cast<std::uint64_t>(block), made_ / philox::kDrawsPerBlock, draws_);
+  }
+
+  /// Room for two of the largest runs, wherever they start.
+  static constexpr std::int64_t kBlocks = 2 * kMost / philox::kDrawsPerBlock + 2;
+
+  RandomKey key_;
+  std::int64_t end_;
+  std::int64_t first_ = 0;
+  std::int64_t made_ = 0;
+  std::uint16_t* draws_ = nullptr;
+};
 
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,38 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cpu/planes.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codecs/cpu/planes.cpp"
+#include "hwy/foreach_target.h"  // must come before what it includes again
+#include "hwy/highway.h"
+// clang-format off
+#include "codecs/cpu/transpose-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+
+void transpose_bytes(std::size_t element_size, const void* from, std::int64_t from_stride,
+                     std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
+                     bool by_rows) {
+  const auto run = [&]<typename T>(T*) {
+    transpose(static_cast<const T*>(from), from_stride, rows, columns, static_cast<T*>(to),
+              to_stride, by_rows);
+  };
+  switch (element_size) {
+    case 1:
+      return run(static_cast<std::uint8_t*>(nullptr));
+    case 2:
+      return run(static_cast<std::uint16_t*>(nullptr));
+    case 4:
+      return run(static_cast<std::uint32_t*>(nullptr));
+    default:
+      return run(static_cast<std::uint64_t*>(nullptr));
+  }
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
 #include <algorithm>
 #include <cstring>
 
 #include "codecs/layout.h"
 
-namespace cinch::codecs::cpu {
+namespace cinch::codecs {
 namespace {
 
+HWY_EXPORT(transpose_bytes);
+
 enum class Way { gather, scatter };
+
+/// Copies `count` elements that are `stride` apart in memory, and side by side in logical order.
+template <Way way, typename T>
+void copy_strided(T* memory, std::int64_t stride, std::int64_t count, T* logical) noexcept {
+  if (stride == 1) {
+    std::memcpy(way == Way::gather ? logical : memory, way == Way::gather ? memory : logical,
+                count * sizeof(T));
+    return;
+  }
+  for (std::int64_t w = 0; w < count; ++w) {
+    if constexpr (way == Way::gather) {
+      logical[w] = memory[w * stride];
+    } else {
+      memory[w * stride] = logical[w];
+    }
+  }
+}
 
 /// One row of `width` elements of each of `count` planes, `plane_size` apart in `logical`.
 template <Way way, typename T>
 void copy_rows(const PlaneLayout& layout, T* memory, std::int64_t width, std::int64_t count,
                T* logical, std::int64_t plane_size) noexcept {
-  // Elements of a stretch share cache lines on the side that is read, and lie together on the
-  // side that is written.
-  constexpr std::int64_t kStretch = 16;
-  for (std::int64_t begin = 0; begin < width; begin += kStretch) {
-    const std::int64_t end = std::min(width, begin + kStretch);
+  if (count > 1 && layout.inner_stride == 1) {
+    const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_bytes);
     if constexpr (way == Way::gather) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        for (std::int64_t w = begin; w < end; ++w) {
-          logical[i * plane_size + w] = memory[w * layout.stride[2] + i * layout.inner_stride];
-        }
-      }
+      transpose(sizeof(T), memory, layout.stride[2], width, count, logical, plane_size, true);
     } else {
-      for (std::int64_t w = begin; w < end; ++w) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          memory[w * layout.stride[2] + i * layout.inner_stride] = logical[i * plane_size + w];
-        }
-      }
+      transpose(sizeof(T), logical, plane_size, count, width, memory, layout.stride[2], false);
     }
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    copy_strided<way>(memory + i * layout.inner_stride, layout.stride[2], width,
+                      logical + i * plane_size);
   }
 }
 
@@ -59,18 +107,10 @@ void copy_run(const PlaneLayout& layout, T* memory, std::int64_t count, T* logic
 template <Way way, typename T>
 void copy_planes(const PlaneLayout& layout, T* memory, std::int64_t first, std::int64_t count,
                  T* logical) noexcept {
-  const std::int64_t plane_size = layout.plane_size();
-  const bool dense = has_dense_planes(layout);
   for (std::int64_t done = 0; done < count;) {
-    T* m = memory + plane_offset(layout, first + done);
-    T* l = logical + done * plane_size;
-    if (dense) {
-      std::memcpy(way == Way::gather ? l : m, way == Way::gather ? m : l, plane_size * sizeof(T));
-      ++done;
-      continue;
-    }
     const std::int64_t run = std::min(count - done, layout.inner - (first + done) % layout.inner);
-    copy_run<way>(layout, m, run, l);
+    copy_run<way>(layout, memory + plane_offset(layout, first + done), run,
+                  logical + done * layout.plane_size());
     done += run;
   }
 }
@@ -95,24 +135,33 @@ void copy_any(const PlaneLayout& layout, std::size_t element_size, void* memory,
 
 }  // namespace
 
-void gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
-                   std::int64_t first, std::int64_t count, void* logical) noexcept {
+void cpu::gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
+                        std::int64_t first, std::int64_t count, void* logical) noexcept {
   copy_any<Way::gather>(layout, element_size, const_cast<void*>(memory), first, count, logical);
 }
 
-void scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
-                    std::int64_t first, std::int64_t count, void* memory) noexcept {
+void cpu::scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
+                         std::int64_t first, std::int64_t count, void* memory) noexcept {
   copy_any<Way::scatter>(layout, element_size, memory, first, count, const_cast<void*>(logical));
 }
 
-std::int64_t planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept {
-  constexpr std::int64_t kCacheLine = 64;
-  const std::int64_t unit = planes_per_byte(layout.plane_size());
+std::int64_t cpu::planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept {
+  const std::int64_t n = layout.plane_size();
   const bool interleaved = layout.inner > 1 && layout.inner_stride < layout.stride[2];
-  if (interleaved) return std::max<std::int64_t>(8, kCacheLine / std::int64_t(element_size));
+  if (interleaved) {
+    // Whole cache lines of memory, and as many side by side as stay in the second cache.
+    const auto line = std::max<std::int64_t>(8, 64 / static_cast<std::int64_t>(element_size));
+    constexpr std::int64_t kTileBytes = std::int64_t{1} << 17;
+    return std::max<std::int64_t>(
+               1, kTileBytes / static_cast<std::int64_t>(element_size) / (n * line)) *
+           line;
+  }
   // Small planes together, so that a call for each doesn't dominate.
   constexpr std::int64_t kTileElements = 8192;
-  return std::max<std::int64_t>(1, kTileElements / (unit * layout.plane_size())) * unit;
+  const std::int64_t unit = planes_per_byte(n);
+  return std::max<std::int64_t>(1, kTileElements / (unit * n)) * unit;
 }
 
-}  // namespace cinch::codecs::cpu
+}  // namespace cinch::codecs
+
+#endif  // HWY_ONCE

@@ -62,12 +62,15 @@ struct Workspace {
   Buffer codes;     ///< one byte an element
   Buffer signs;     ///< one byte an element
   Buffer draws;     ///< a stretch of random draws
-  Buffer row;       ///< one row as floats
+  Buffer row;       ///< rows as floats
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
+  Buffer columns;   ///< tables over the columns of a plane
+  Buffer ranges;    ///< what is known of each of some planes
 
   void trim() noexcept {
-    for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means}) {
+    for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means,
+                      &columns, &ranges}) {
       b->trim();
     }
   }
