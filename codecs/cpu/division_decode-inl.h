@@ -46,29 +46,28 @@ class DivisionDecoder {
     row_ = work.row.get<float>(Spread::pitch(g_) + 2 * lanes());
     means_ = work.means.get<float>(g_.blocks[2] + 2 * lanes());
     return row_ != nullptr && means_ != nullptr && spread_.prepare(g_, work.columns) &&
-           codes_.prepare(work.codes) && (!kWithSign || signs_.prepare(work.signs));
+           runs_.prepare(g_, work.runs) && codes_.prepare(work.codes) &&
+           (!kWithSign || signs_.prepare(work.signs));
   }
 
-  /// Writes elements [begin, end) of plane p to where `x` has the whole plane. May write anything
-  /// behind them, up to element `limit`.
-  HWY_INLINE void operator()(std::int64_t p, std::int64_t begin, std::int64_t end,
-                             std::int64_t limit, T* HWY_RESTRICT x) {
+  /// Writes plane p to `x`, and may write anything behind it, up to element `limit`.
+  HWY_INLINE void operator()(std::int64_t p, std::int64_t limit, T* HWY_RESTRICT x) {
     AffineRange range;
     std::memcpy(&range, in_ + job_.sections.ranges + p * 4, 4);
     if (range == poisoned_range()) {
-      poison(x + begin, end - begin);
+      poison(x, n_);
       return;
     }
     const float lo = float_of_bf16(range.lo);
     step_ = float_of_bf16(range.step);
     std::int64_t current = -1;
-    for_each_run(g_, begin, end, [&](const Run& run) {
+    for (const Run& run : runs_) {
       if (run.block_row != current) {
         load_row(p * g_.block_count() + run.block_row * g_.blocks[2], lo);
         current = run.block_row;
       }
       decode(run, p * n_ + run.first, limit - run.first, x + run.first);
-    });
+    }
   }
 
  private:
@@ -160,6 +159,7 @@ class DivisionDecoder {
   CodeReader codes_;
   CodeReader signs_;
   Spread spread_;
+  Runs runs_;
   float step_ = 0.0F;
   float* row_ = nullptr;
   float* means_ = nullptr;
@@ -176,7 +176,7 @@ HWY_INLINE bool decode_planes(const cpu::DivisionJob& job, const std::byte* in,
   if (!decoder.prepare(work)) return false;
   if (layout.is_contiguous()) {
     for (std::int64_t p = first; p < last; ++p) {
-      decoder(p, 0, n, (last - p) * n, target + p * n);
+      decoder(p, (last - p) * n, target + p * n);
     }
     return true;
   }
@@ -185,7 +185,7 @@ HWY_INLINE bool decode_planes(const cpu::DivisionJob& job, const std::byte* in,
   if (made == nullptr) return false;
   for (std::int64_t p = first; p < last; p += tile) {
     const std::int64_t count = std::min(tile, last - p);
-    for (std::int64_t k = 0; k < count; ++k) decoder(p + k, 0, n, (tile - k) * n, made + k * n);
+    for (std::int64_t k = 0; k < count; ++k) decoder(p + k, (tile - k) * n, made + k * n);
     cpu::scatter_planes(layout, sizeof(T), made, p, count, target);
   }
   return true;

@@ -64,7 +64,7 @@ class DivisionEncoder {
     scale_ = lo_ + ranges;
     packed_ = reinterpret_cast<std::uint32_t*>(scale_ + ranges);
     return rows_ != nullptr && min_ != nullptr && survey_.prepare(work_) &&
-           draws_.prepare(work_.draws) && code_room() != nullptr &&
+           runs_.prepare(g_, work_.runs) && draws_.prepare(work_.draws) && code_room() != nullptr &&
            (!job_.parameters.with_sign || sign_room() != nullptr);
   }
 
@@ -145,7 +145,7 @@ class DivisionEncoder {
     const AffineQuantizer<kEightBits> quantizer(lo_[k], scale_[k], job_.parameters.bits);
     const float* const rows = rows_ + k * block_rows_ * pitch_;
     const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector stands for all
-    for_each_run(g_, 0, n_, [&](const Run& run) {
+    for (const Run& run : runs_) {
       const std::uint16_t* draws = draws_.at(first + run.first, run.count());
       const float* const means = rows + run.block_row * pitch_ + run.column * columns;
       const T* from = x + run.first;
@@ -160,7 +160,7 @@ class DivisionEncoder {
         from += run.width;
         to += run.width;
       }
-    });
+    }
   }
 
   /// 1 for each of n elements above 0, else 0. @return false when an element is negative
@@ -190,6 +190,7 @@ class DivisionEncoder {
   std::int64_t batch_;
   std::byte* out_;
   DivisionSurvey<Elements> survey_;
+  Runs runs_;
   DrawStream draws_;
   CodeStream codes_;
   CodeStream signs_;

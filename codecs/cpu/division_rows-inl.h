@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "codecs/cpu/workspace.h"
 #include "codecs/division.h"
@@ -34,8 +35,7 @@ inline constexpr std::int64_t kMaxRun = 1024;
 
 /// Calls `f(run)` for runs that cover the elements [begin, end) of a plane in logical order.
 template <class F>
-HWY_INLINE void for_each_run(const DivisionGeometry& g, std::int64_t begin, std::int64_t end,
-                             const F& f) {
+void for_each_run(const DivisionGeometry& g, std::int64_t begin, std::int64_t end, const F& f) {
   const std::int64_t height = g.extent[1], width = g.extent[2];
   for (std::int64_t bd = 0; bd < g.blocks[0]; ++bd) {
     for (std::int64_t d = g.cover_begin(0, bd); d < g.cover_begin(0, bd + 1); ++d) {
@@ -59,6 +59,29 @@ HWY_INLINE void for_each_run(const DivisionGeometry& g, std::int64_t begin, std:
     }
   }
 }
+
+/// The runs of a whole plane, the same for all planes.
+class Runs {
+ public:
+  /// @return false when memory ran out
+  bool prepare(const DivisionGeometry& g, cpu::Buffer& buffer) {
+    const std::int64_t n = g.extent[0] * g.extent[1] * g.extent[2];
+    std::int64_t count = 0;
+    for_each_run(g, 0, n, [&](const Run&) { ++count; });
+    auto* const runs = buffer.get<Run>(count);
+    if (runs == nullptr) return false;
+    count = 0;
+    for_each_run(g, 0, n, [&](const Run& run) { runs[count++] = run; });
+    runs_ = {runs, static_cast<std::size_t>(count)};
+    return true;
+  }
+
+  auto begin() const { return runs_.begin(); }
+  auto end() const { return runs_.end(); }
+
+ private:
+  std::span<const Run> runs_;
+};
 
 /// Nearest upsampling of rows of block values to the columns that the blocks cover.
 class Spread {

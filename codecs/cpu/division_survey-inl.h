@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "codecs/cpu/division_job.h"
 #include "codecs/cpu/division_rows-inl.h"
@@ -67,7 +68,8 @@ class DivisionSurvey {
     low_ = sums_ + columns;
     high_ = low_ + columns;
     means_ = work.means.template get<float>(g_.blocks[2] + 2 * lanes());
-    return sums_ != nullptr && means_ != nullptr && spread_.prepare(g_, work.columns);
+    return sums_ != nullptr && means_ != nullptr && spread_.prepare(g_, work.columns) &&
+           make_pools(work.pools);
   }
 
   /// Surveys block rows [first, last) of the plane at `x`, behind which a vector is readable.
@@ -77,31 +79,26 @@ class DivisionSurvey {
                                             std::int64_t last, std::byte* HWY_RESTRICT means,
                                             float* HWY_RESTRICT rows) const {
     Extremes e;
-    const std::int64_t pitch = Spread::pitch(g_), per_depth = g_.blocks[1];
-    std::int64_t bd = first / per_depth, bh = first % per_depth;
-    for (std::int64_t block_row = first; block_row < last; ++block_row) {
-      const Pool pool = {g_.pool_begin(0, bd), g_.pool_end(0, bd), g_.pool_begin(1, bh),
-                         g_.pool_end(1, bh)};
-      float* const row = rows + block_row * pitch;
-      std::byte* const to = means + block_row * g_.blocks[2] * 2;
+    const std::int64_t pitch = Spread::pitch(g_), blocks = g_.blocks[2];
+    rows += first * pitch;
+    means += first * blocks * 2;
+    for (const Pool& pool : pools_.subspan(first, last - first)) {
       if (in_vector_) {
-        in_vector(x, pool, row, e);
-        put_means(row, padded_, to);
+        in_vector(x, pool, rows, e);
+        put_means(rows, padded_, means);
       } else {
         column_stats(x, pool);
         pool_columns(pool, e);
-        put_means(means_, 1, to);
-        spread_(means_, row);
+        put_means(means_, 1, means);
+        spread_(means_, rows);
         if (covers_pools_) {
-          bound_columns(row, e);
+          bound_columns(rows, e);
         } else {
-          bound_elements(x, bd, bh, row, e);
+          bound_elements(x, pool, rows, e);
         }
       }
-      if (++bh == per_depth) {
-        bh = 0;
-        ++bd;
-      }
+      rows += pitch;
+      means += blocks * 2;
     }
     return e.bounds();
   }
@@ -112,11 +109,42 @@ class DivisionSurvey {
 
   static std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(df)); }
 
-  /// Depths and heights of a row of blocks.
+  /// What a row of blocks averages.
   struct Pool {
-    std::int64_t d0, d1, h0, h1;
-    std::int64_t rows() const { return (d1 - d0) * (h1 - h0); }
+    std::int64_t bd, bh;
+    std::int64_t first;   ///< logical index of its first element
+    std::int64_t depths;  ///< of `heights` rows of elements each
+    std::int64_t heights;
+    float rows;
+    float scale;  ///< elements of a whole block, or their inverse where that is exact
+    bool inverse;
   };
+
+  bool make_pools(cpu::Buffer& buffer) {
+    auto* const pools = buffer.get<Pool>(g_.blocks[0] * g_.blocks[1]);
+    if (pools == nullptr) return false;
+    Pool* next = pools;
+    for (std::int64_t bd = 0; bd < g_.blocks[0]; ++bd) {
+      const std::int64_t d = g_.pool_begin(0, bd);
+      for (std::int64_t bh = 0; bh < g_.blocks[1]; ++bh) {
+        const std::int64_t h = g_.pool_begin(1, bh);
+        const std::int64_t depths = g_.pool_end(0, bd) - d, heights = g_.pool_end(1, bh) - h;
+        const std::int64_t count = depths * heights * g_.block[2];
+        const bool inverse = std::has_single_bit(static_cast<std::uint64_t>(count));
+        const auto size = static_cast<float>(count);
+        *next++ = {bd,
+                   bh,
+                   (d * g_.extent[1] + h) * g_.extent[2],
+                   depths,
+                   heights,
+                   static_cast<float>(depths * heights),
+                   inverse ? 1.0F / size : size,
+                   inverse};
+      }
+    }
+    pools_ = {pools, next};
+    return true;
+  }
 
   /// Least and largest, lane by lane, of elements x and residuals x - L, and whether a NaN was
   /// among the elements.
@@ -157,12 +185,12 @@ class DivisionSurvey {
 
   /// Sums, front to back and top to bottom, least and largest of a vector of columns of a pool.
   HWY_INLINE Column column(const T* HWY_RESTRICT x, const Pool& pool, std::int64_t w) const {
-    const std::int64_t width = g_.extent[2], height = g_.extent[1], ahead = ahead_;
-    const T* at = x + (pool.d0 * height + pool.h0) * width + w;
+    const std::int64_t width = g_.extent[2], ahead = ahead_;
+    const T* at = x + pool.first + w;
     VF sum = Elements::load(df, at), low = sum, high = sum;
     hwy::Prefetch(at + ahead);
-    std::int64_t left = pool.h1 - pool.h0 - 1;
-    for (std::int64_t d = pool.d0;;) {
+    std::int64_t left = pool.heights - 1;
+    for (std::int64_t d = 1;; ++d) {
       for (; left > 0; --left) {
         at += width;
         // The hardware can't foresee so many streams.
@@ -172,9 +200,9 @@ class DivisionSurvey {
         low = hn::Min(low, v);
         high = hn::Max(high, v);
       }
-      if (++d == pool.d1) break;
-      at = x + (d * height + pool.h0 - 1) * width + w;
-      left = pool.h1 - pool.h0;
+      if (d == pool.depths) break;
+      at += (g_.extent[1] - pool.heights) * width;
+      left = pool.heights;
     }
     return {sum, low, high};
   }
@@ -192,10 +220,7 @@ class DivisionSurvey {
                             Extremes& e) const {
     const std::int64_t width = g_.extent[2];
     const bool one_block = g_.blocks[2] == 1;
-    const std::int64_t count = pool.rows() * padded_;
-    const bool exact_inverse = std::has_single_bit(static_cast<std::uint64_t>(count));
-    const VF by =
-        hn::Set(df, exact_inverse ? 1.0F / static_cast<float>(count) : static_cast<float>(count));
+    const VF scale = hn::Set(df, pool.scale);
     const auto finish = [&](std::int64_t w, VF low, VF high, VF quotient) {
       e.nan = hn::Or(e.nan, hn::IsNaN(quotient));
       const VF mean = nearest_bf16_value(df, quotient);
@@ -207,13 +232,13 @@ class DivisionSurvey {
     for (; w + lanes() <= width; w += lanes()) {
       const Column c = column(x, pool, w);
       const VF sum = block_sums(c.sum, padded_);
-      finish(w, c.low, c.high, exact_inverse ? hn::Mul(sum, by) : hn::Div(sum, by));
+      finish(w, c.low, c.high, pool.inverse ? hn::Mul(sum, scale) : hn::Div(sum, scale));
     }
     if (w == width) return;
     const auto inside = hn::FirstN(df, static_cast<std::size_t>(width - w));
     const Column c = column(x, pool, w);
     const VF sum = block_sums(hn::IfThenElseZero(inside, c.sum), padded_);
-    const VF rows = hn::Set(df, static_cast<float>(pool.rows()));
+    const VF rows = hn::Set(df, pool.rows);
     finish(w, hn::IfThenElse(inside, c.low, hn::Set(df, kNone)),
            hn::IfThenElse(inside, c.high, hn::Set(df, -kNone)),
            hn::Div(sum, hn::Mul(rows, hn::LoadU(df, last_widths_))));
@@ -243,7 +268,8 @@ class DivisionSurvey {
     }
     for (std::int64_t width = padded_; width > 1; width /= 2) add_pairs(blocks * width / 2);
 
-    const auto count = hn::Set(df, static_cast<float>(pool.rows() * block));
+    const std::int64_t pool_rows = pool.depths * pool.heights;
+    const auto count = hn::Set(df, static_cast<float>(pool_rows * block));
     const std::int64_t last = blocks - 1;
     const float last_sum = sums_[last];
     const std::int64_t last_width = g_.pool_end(2, last) - g_.pool_begin(2, last);
@@ -254,7 +280,7 @@ class DivisionSurvey {
       hn::StoreU(nearest_bf16_value(df, quotient), df, means_ + b);
     }
     means_[last] =
-        float_of_bf16(bf16_nearest(last_sum / static_cast<float>(pool.rows() * last_width)));
+        float_of_bf16(bf16_nearest(last_sum / static_cast<float>(pool_rows * last_width)));
   }
 
   /// Adds adjacent pairs of what is in `sums_`: `count` pairs.
@@ -276,12 +302,12 @@ class DivisionSurvey {
     }
   }
 
-  /// Bounds of what block row (bd, bh) covers, element by element.
-  HWY_INLINE void bound_elements(const T* HWY_RESTRICT x, std::int64_t bd, std::int64_t bh,
+  /// Bounds of what a row of blocks covers, element by element.
+  HWY_INLINE void bound_elements(const T* HWY_RESTRICT x, const Pool& pool,
                                  const float* HWY_RESTRICT row, Extremes& e) const {
     const std::int64_t width = g_.extent[2];
-    for (std::int64_t d = g_.cover_begin(0, bd); d < g_.cover_begin(0, bd + 1); ++d) {
-      for (std::int64_t h = g_.cover_begin(1, bh); h < g_.cover_begin(1, bh + 1); ++h) {
+    for (std::int64_t d = g_.cover_begin(0, pool.bd); d < g_.cover_begin(0, pool.bd + 1); ++d) {
+      for (std::int64_t h = g_.cover_begin(1, pool.bh); h < g_.cover_begin(1, pool.bh + 1); ++h) {
         const T* const from = x + (d * g_.extent[1] + h) * width;
         for (std::int64_t w = 0; w < width; w += lanes()) {
           const auto inside =
@@ -319,6 +345,7 @@ class DivisionSurvey {
   float* high_ = nullptr;
   float* means_ = nullptr;
   Spread spread_;
+  std::span<const Pool> pools_;  ///< one for each row of blocks
 };
 
 }  // namespace cinch::codecs::HWY_NAMESPACE

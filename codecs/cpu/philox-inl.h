@@ -38,44 +38,74 @@ HWY_INLINE void philox_round(D64 d64, RandomKey key, std::uint32_t round, Counte
   c.c3 = product0;
 }
 
-/// Stores the draws of a vector of enciphered counters, in the order of their elements.
-template <class D64, class V>
-HWY_INLINE void store_draws(D64 d64, const Counters<V>& c, std::uint16_t* HWY_RESTRICT draws) {
-  const auto low_half = hn::Set(d64, 0xFFFFFFFFU);
-  const auto words01 = hn::Or(hn::And(c.c0, low_half), hn::ShiftLeft<32>(c.c1));
-  const auto words23 = hn::Or(hn::And(c.c2, low_half), hn::ShiftLeft<32>(c.c3));
-  hn::StoreInterleaved2(words01, words23, d64, reinterpret_cast<std::uint64_t*>(draws));
-}
-
 /// Vectors of counters that are enciphered side by side, so that none waits for its own products;
 /// as many as registers hold.
 inline constexpr int kPhiloxVectors = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
-/// Writes the 8 * blocks draws of blocks [first, first + blocks), in the order of their elements,
-/// and up to kPhiloxVectors vectors of blocks beyond.
-HWY_INLINE void fill_draws(RandomKey key, std::uint64_t first, std::int64_t blocks,
-                           std::uint16_t* HWY_RESTRICT draws) {
+/// fill_draws for blocks whose indices' high halves are the same.
+HWY_INLINE void fill_draws_of_half(RandomKey key, std::uint64_t first, std::int64_t blocks,
+                                   std::uint16_t* HWY_RESTRICT draws) {
   const hn::ScalableTag<std::uint64_t> d64;
+  const hn::Repartition<std::uint32_t, decltype(d64)> d32;
   using V = hn::Vec<decltype(d64)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
-  const V step0 = hn::Set(d64, key.step);
-  const V step1 = hn::Set(d64, key.step >> 32);
-  const V next = hn::Set(d64, static_cast<std::uint64_t>(lanes));
-  V index = hn::Iota(d64, first);
+  const auto set = [&](std::uint64_t x) { return hn::Set(d64, x); };
+
+  // Only the index's low half varies: what the first two rounds make of the rest is the same for
+  // all blocks.
+  const std::uint64_t step_product = std::uint64_t{philox::kMultiplier1} * std::uint32_t(key.step);
+  const std::uint64_t c0_product = std::uint64_t{philox::kMultiplier0} *
+                                   std::uint32_t(step_product >> 32 ^ first >> 32 ^ key.seed);
+  const V c0_mask = set(std::uint32_t(step_product) ^ (key.seed + philox::kWeyl0));
+  const V c2_mask1 = set(std::uint32_t(key.step >> 32) ^ key.entry);
+  const V c2_mask2 = set(std::uint32_t(c0_product >> 32) ^ (key.entry + philox::kWeyl1));
+  const V c3 = set(c0_product);
+
+  // Even lanes count through the first half of a vector's blocks, odd ones through the second:
+  // interleaving then puts them in order.
+  const V iota = hn::Iota(d64, 0);
+  const V second =
+      hn::BitCast(d64, hn::MulEven(hn::BitCast(d32, hn::And(iota, set(1))),
+                                   hn::Set(d32, static_cast<std::uint32_t>(lanes / 2))));
+  V index = hn::Add(hn::Add(set(first), hn::ShiftRight<1>(iota)), second);
   for (std::int64_t block = 0; block < blocks; block += kPhiloxVectors * lanes) {
     Counters<V> counters[kPhiloxVectors];
     for (Counters<V>& c : counters) {
-      c = {index, hn::ShiftRight<32>(index), step0, step1};
-      index = hn::Add(index, next);
+      const V product = hn::MulEven(hn::BitCast(d32, index), hn::Set(d32, philox::kMultiplier0));
+      const V c2 = hn::Xor(hn::ShiftRight<32>(product), c2_mask1);
+      c.c1 = hn::MulEven(hn::BitCast(d32, c2), hn::Set(d32, philox::kMultiplier1));
+      c.c0 = hn::Xor(hn::ShiftRight<32>(c.c1), c0_mask);
+      c.c2 = hn::Xor(product, c2_mask2);
+      c.c3 = c3;
+      index = hn::Add(index, set(static_cast<std::uint64_t>(lanes)));
     }
-    for (std::uint32_t round = 0; round < philox::kRounds; ++round) {
+    for (std::uint32_t round = 2; round < philox::kRounds; ++round) {
       for (Counters<V>& c : counters) philox_round(d64, key, round, c);
     }
-    std::uint16_t* to = draws + block * philox::kDrawsPerBlock;
+    auto* to = reinterpret_cast<std::uint64_t*>(draws + block * philox::kDrawsPerBlock);
     for (const Counters<V>& c : counters) {
-      store_draws(d64, c, to);
-      to += lanes * philox::kDrawsPerBlock;
+      const V low_half = set(0xFFFFFFFFU);
+      const V words01 = hn::Or(hn::And(c.c0, low_half), hn::ShiftLeft<32>(c.c1));
+      const V words23 = hn::Or(hn::And(c.c2, low_half), hn::ShiftLeft<32>(c.c3));
+      hn::StoreU(hn::InterleaveLower(d64, words01, words23), d64, to);
+      hn::StoreU(hn::InterleaveUpper(d64, words01, words23), d64, to + lanes);
+      to += 2 * lanes;
     }
+  }
+}
+
+/// Writes the 8 * blocks draws of blocks [first, first + blocks), in the order of their elements,
+/// and noise for up to kPhiloxVectors vectors of blocks beyond.
+HWY_INLINE void fill_draws(RandomKey key, std::uint64_t first, std::int64_t blocks,
+                           std::uint16_t* HWY_RESTRICT draws) {
+  while (blocks > 0) {
+    const std::uint64_t same_high = (std::uint64_t{1} << 32) - (first & 0xFFFFFFFFU);
+    const auto some =
+        static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(blocks), same_high));
+    fill_draws_of_half(key, first, some, draws);
+    first += some;
+    blocks -= some;
+    draws += some * philox::kDrawsPerBlock;
   }
 }
 

@@ -66,11 +66,13 @@ struct Workspace {
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
   Buffer columns;   ///< tables over the columns of a plane
+  Buffer runs;      ///< tables over the rows of a plane
+  Buffer pools;     ///< tables over the rows of blocks of a plane
   Buffer ranges;    ///< what is known of each of some planes
 
   void trim() noexcept {
     for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means,
-                      &columns, &ranges}) {
+                      &columns, &runs, &pools, &ranges}) {
       b->trim();
     }
   }
