@@ -112,6 +112,44 @@ HWY_INLINE void pack_groups(const std::uint8_t* HWY_RESTRICT codes, std::int64_t
   }
 }
 
+/// 128-bit blocks from addresses `stride` bytes apart.
+template <class D8>
+HWY_INLINE hn::Vec<D8> load_blocks(D8 d8, const std::uint8_t* from, std::int64_t stride) {
+  if constexpr (hn::MaxLanes(D8()) <= 16) {
+    return hn::LoadU(d8, from);
+  } else {
+    const hn::Half<D8> half;
+    const auto blocks = static_cast<std::int64_t>(hn::Lanes(half) / 16);
+    return hn::Combine(d8, load_blocks(half, from + blocks * stride, stride),
+                       load_blocks(half, from, stride));
+  }
+}
+
+/// Groups of eight codes, Q bytes each from `in` on, to one 64-bit lane each. Reads up to 16 bytes
+/// beyond.
+template <int Q, class D64>
+HWY_INLINE hn::Vec<D64> load_groups(D64 d64, const std::byte* in) {
+  const auto* const from = reinterpret_cast<const std::uint8_t*>(in);
+  if constexpr (Q == 1 || Q == 2) {
+    const hn::Rebind<Packed<Q>, D64> narrow;
+    const hn::Rebind<std::uint32_t, D64> d32;
+    const auto packed = hn::LoadU(narrow, reinterpret_cast<const Packed<Q>*>(from));
+    return hn::PromoteTo(d64, hn::PromoteTo(d32, packed));
+  } else if constexpr (Q == 4) {
+    const hn::Rebind<std::uint32_t, D64> d32;
+    return hn::PromoteTo(d64, hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(from)));
+  } else {
+    const hn::Repartition<std::uint8_t, D64> d8;
+    // Two groups make a block.
+    alignas(16) std::uint8_t places[16];
+    for (int i = 0; i < 16; ++i) {
+      places[i] = static_cast<std::uint8_t>(i % 8 < Q ? i / 8 * Q + i % 8 : 0x80);
+    }
+    return hn::BitCast(
+        d64, hn::TableLookupBytesOr0(load_blocks(d8, from, 2 * Q), hn::LoadDup128(d8, places)));
+  }
+}
+
 /// Unpacks groups of eight codes from `in`, of which `size` bytes are readable; what lies beyond
 /// counts as 0. Stores up to a vector past the codes.
 template <int Q>
@@ -120,37 +158,17 @@ HWY_INLINE void unpack_groups(const std::byte* HWY_RESTRICT in, std::int64_t siz
   const hn::ScalableTag<std::uint64_t> d64;
   const hn::Repartition<std::uint8_t, decltype(d64)> d8;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
-  HWY_ALIGN std::uint64_t loaded[HWY_MAX_BYTES / 8] = {};
-  for (std::int64_t g = 0; g < groups; g += lanes) {
-    auto packed = hn::Zero(d64);
-    bool done = false;
-    if constexpr (Q == 1 || Q == 2 || Q == 4) {
-      if ((g + lanes) * Q <= size) {
-        const hn::Rebind<Packed<Q>, decltype(d64)> narrow;
-        const auto loaded_narrow =
-            hn::LoadU(narrow, reinterpret_cast<const Packed<Q>*>(in + g * Q));
-        if constexpr (Q == 4) {
-          packed = hn::PromoteTo(d64, loaded_narrow);
-        } else {
-          const hn::Rebind<std::uint32_t, decltype(d64)> d32;
-          packed = hn::PromoteTo(d64, hn::PromoteTo(d32, loaded_narrow));
-        }
-        done = true;
-      }
-    }
-    if (!done) {
-      for (std::int64_t i = 0; i < lanes; ++i) {
-        const std::int64_t at = (g + i) * Q;
-        loaded[i] = 0;
-        if (at + 8 <= size) {
-          std::memcpy(&loaded[i], in + at, 8);
-        } else if (at < size) {
-          std::memcpy(&loaded[i], in + at, std::min<std::int64_t>(Q, size - at));
-        }
-      }
-      packed = hn::Load(d64, loaded);
-    }
+  constexpr std::int64_t kBeyond = Q == 1 || Q == 2 || Q == 4 ? 0 : 16;
+  std::int64_t g = 0;
+  const auto unpack = [&](const std::byte* from) {
+    const auto packed = load_groups<Q>(d64, from);
     hn::StoreU(hn::BitCast(d8, split_codes<Q>(d64, packed)), d8, codes + g * 8);
+  };
+  for (; g < groups && (g + lanes) * Q + kBeyond <= size; g += lanes) unpack(in + g * Q);
+  for (; g < groups; g += lanes) {
+    std::byte rest[HWY_MAX_BYTES / 8 * Q + 16] = {};
+    if (g * Q < size) std::memcpy(rest, in + g * Q, std::min(lanes * Q, size - g * Q));
+    unpack(rest);
   }
 }
 
