@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -15,6 +16,7 @@
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/division_job.h"
 #include "codecs/cpu/division_rows-inl.h"
+#include "codecs/cpu/division_small-inl.h"
 #include "codecs/cpu/division_survey-inl.h"
 #include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/philox-inl.h"
@@ -46,6 +48,7 @@ class DivisionEncoder {
                                         std::max<std::int64_t>(last - first, 1))),
         out_(out),
         survey_(job),
+        small_survey_(g_),
         draws_(job.key, last * n_),
         codes_(job.parameters.bits,
                out + job.sections.codes + first * n_ / 8 * job.parameters.bits),
@@ -71,18 +74,8 @@ class DivisionEncoder {
   /// Encodes `count` planes from p on, at most batch(), which lie side by side at `x`, with a
   /// vector of bytes readable behind. @return whether they are representable
   bool operator()(const T* HWY_RESTRICT x, std::int64_t p, std::int64_t count) {
-    bool representable = true;
-    const std::int64_t mean_bytes = g_.block_count() * 2;
-    for (std::int64_t k = 0; k < count; ++k) {
-      std::byte* const means = out_ + (p + k) * mean_bytes;
-      const cpu::DivisionBounds bounds =
-          survey_(x + k * n_, 0, block_rows_, means, rows_ + k * block_rows_ * pitch_);
-      min_[k] = bounds.min;
-      max_[k] = bounds.good ? bounds.max : -1.0F;  // less than min_: poisoned
-      if (!bounds.good) std::memset(means, 0, mean_bytes);
-      representable &= bounds.good;
-    }
-    put_ranges(p, count);
+    survey(x, p, count);
+    bool representable = put_ranges(p, count);
     std::uint8_t* const codes = code_room();
     for (std::int64_t k = 0; k < count; ++k) {
       if (max_[k] < min_[k]) {
@@ -116,25 +109,44 @@ class DivisionEncoder {
   std::uint8_t* code_room() { return codes_.room(work_.codes, batch_ * n_, slack()); }
   std::uint8_t* sign_room() { return signs_.room(work_.signs, batch_ * n_, slack()); }
 
-  /// Ranges and scales of the batch from min_ and max_.
-  HWY_INLINE void put_ranges(std::int64_t p, std::int64_t count) {
+  /// The first pass: means, and what min_ and max_ hold.
+  HWY_INLINE void survey(const T* HWY_RESTRICT x, std::int64_t p, std::int64_t count) {
+    const std::int64_t mean_bytes = g_.block_count() * 2;
+    std::byte* const means = out_ + p * mean_bytes;
+    if (SmallDivisionSurvey<Elements>::takes(g_)) {
+      small_survey_(x, count, {min_, max_, means, rows_});
+      return;
+    }
+    for (std::int64_t k = 0; k < count; ++k) {
+      const cpu::DivisionBounds bounds = survey_(x + k * n_, 0, block_rows_, means + k * mean_bytes,
+                                                 rows_ + k * block_rows_ * pitch_);
+      min_[k] = bounds.min;
+      max_[k] = bounds.good ? bounds.max : -1.0F;
+      if (!bounds.good) std::memset(means + k * mean_bytes, 0, mean_bytes);
+    }
+  }
+
+  /// Ranges and scales of the batch from min_ and max_. @return whether all can be held
+  HWY_INLINE bool put_ranges(std::int64_t p, std::int64_t count) {
     const hn::ScalableTag<float> df;
     const hn::RebindToUnsigned<decltype(df)> du;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-    AffineRange poisoned = poisoned_range();
-    std::uint32_t poisoned_bits;
-    std::memcpy(&poisoned_bits, &poisoned, sizeof poisoned_bits);
+    const auto poisoned = hn::Set(du, std::bit_cast<std::uint32_t>(poisoned_range()));
+    bool good = true;
     for (std::int64_t k = 0; k < count; k += lanes) {
       const auto min = hn::LoadU(df, min_ + k);
       const auto max = hn::LoadU(df, max_ + k);
       const auto ranges = affine_ranges(df, min, max, job_.parameters.bits);
-      const auto bad = hn::RebindMask(du, hn::Lt(max, min));
+      const auto bad = hn::Lt(max, min);
+      const auto some = hn::FirstN(df, static_cast<std::size_t>(count - k));
+      good &= hn::AllFalse(df, hn::And(bad, some));
       hn::StoreU(ranges.lo, df, lo_ + k);
       hn::StoreU(ranges.scale, df, scale_ + k);
-      hn::StoreU(hn::IfThenElse(bad, hn::Set(du, poisoned_bits), packed_ranges(df, ranges)), du,
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(du, bad), poisoned, packed_ranges(df, ranges)), du,
                  packed_ + k);
     }
     std::memcpy(out_ + job_.sections.ranges + p * 4, packed_, count * 4);
+    return good;
   }
 
   /// Codes of the batch's plane k at `x`, of logical indices from `first` on.
@@ -190,6 +202,7 @@ class DivisionEncoder {
   std::int64_t batch_;
   std::byte* out_;
   DivisionSurvey<Elements> survey_;
+  SmallDivisionSurvey<Elements> small_survey_;
   Runs runs_;
   DrawStream draws_;
   CodeStream codes_;

@@ -33,6 +33,14 @@ struct DivisionBounds {
   bool good;  ///< no NaN, infinity or magnitude above kAffineMaxMagnitude
 };
 
+/// Where what is known of some planes goes.
+struct DivisionStatistics {
+  float* min;        ///< of each plane's residuals
+  float* max;        ///< less than `min` where the plane can't be held
+  std::byte* means;  ///< of its blocks, bfloat16; 0 where it can't be held
+  float* rows;       ///< the same as floats, spread over columns
+};
+
 /// How a task ended.
 enum class DivisionOutcome { done, not_representable, out_of_memory };
 
