@@ -71,24 +71,26 @@ class DivisionEncoder {
            (!job_.parameters.with_sign || sign_room() != nullptr);
   }
 
-  /// Encodes `count` planes from p on, at most batch(), which lie side by side at `x`, with a
-  /// vector of bytes readable behind. @return whether they are representable
-  bool operator()(const T* HWY_RESTRICT x, std::int64_t p, std::int64_t count) {
-    survey(x, p, count);
+  /// Encodes `count` planes from p on, at most batch(), which lie `pitch` elements apart at `x`,
+  /// with a vector of bytes readable behind. @return whether they are representable
+  bool operator()(const T* HWY_RESTRICT x, std::int64_t pitch, std::int64_t p, std::int64_t count) {
+    survey(x, pitch, p, count);
     bool representable = put_ranges(p, count);
     std::uint8_t* const codes = code_room();
     for (std::int64_t k = 0; k < count; ++k) {
       if (max_[k] < min_[k]) {
         std::memset(codes + k * n_, 0, n_);
       } else if (job_.parameters.bits == 8) {
-        quantize<true>(x + k * n_, (p + k) * n_, k, codes + k * n_);
+        quantize<true>(x + k * pitch, (p + k) * n_, k, codes + k * n_);
       } else {
-        quantize<false>(x + k * n_, (p + k) * n_, k, codes + k * n_);
+        quantize<false>(x + k * pitch, (p + k) * n_, k, codes + k * n_);
       }
     }
     codes_.push(count * n_);
     if (job_.parameters.with_sign) {
-      representable &= positives(x, count * n_, sign_room());
+      for (std::int64_t k = 0; k < count; ++k) {
+        representable &= positives(x + k * pitch, n_, sign_room() + k * n_);
+      }
       signs_.push(count * n_);
     }
     return representable;
@@ -110,16 +112,17 @@ class DivisionEncoder {
   std::uint8_t* sign_room() { return signs_.room(work_.signs, batch_ * n_, slack()); }
 
   /// The first pass: means, and what min_ and max_ hold.
-  HWY_INLINE void survey(const T* HWY_RESTRICT x, std::int64_t p, std::int64_t count) {
+  HWY_INLINE void survey(const T* HWY_RESTRICT x, std::int64_t pitch, std::int64_t p,
+                         std::int64_t count) {
     const std::int64_t mean_bytes = g_.block_count() * 2;
     std::byte* const means = out_ + p * mean_bytes;
     if (SmallDivisionSurvey<Elements>::takes(g_)) {
-      small_survey_(x, count, {min_, max_, means, rows_});
+      small_survey_(x, pitch, count, {min_, max_, means, rows_});
       return;
     }
     for (std::int64_t k = 0; k < count; ++k) {
-      const cpu::DivisionBounds bounds = survey_(x + k * n_, 0, block_rows_, means + k * mean_bytes,
-                                                 rows_ + k * block_rows_ * pitch_);
+      const cpu::DivisionBounds bounds = survey_(
+          x + k * pitch, 0, block_rows_, means + k * mean_bytes, rows_ + k * block_rows_ * pitch_);
       min_[k] = bounds.min;
       max_[k] = bounds.good ? bounds.max : -1.0F;
       if (!bounds.good) std::memset(means + k * mean_bytes, 0, mean_bytes);
@@ -230,14 +233,16 @@ HWY_INLINE cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job,
   for (std::int64_t p = first; p < last; p += tile) {
     const std::int64_t count = std::min(tile, last - p);
     const T* x = source + p * n;
+    std::int64_t pitch = n;
     if (!contiguous || (p + count) * n + slack > layout.elements()) {
-      T* const gathered = work.tile.get<T>(tile * n + slack);
+      pitch = cpu::gathered_pitch(layout, sizeof(T));
+      T* const gathered = work.tile.get<T>(tile * pitch + slack);
       if (gathered == nullptr) return cpu::DivisionOutcome::out_of_memory;
-      cpu::gather_planes(layout, sizeof(T), source, p, count, gathered);
+      cpu::gather_planes(layout, sizeof(T), source, p, count, gathered, pitch);
       x = gathered;
     }
     for (std::int64_t k = 0; k < count; k += encoder.batch()) {
-      representable &= encoder(x + k * n, p + k, std::min(encoder.batch(), count - k));
+      representable &= encoder(x + k * pitch, pitch, p + k, std::min(encoder.batch(), count - k));
     }
   }
   encoder.finish();

@@ -40,8 +40,9 @@ class SmallDivisionSurvey {
         width_(g.extent[2]),
         padded_(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(width_)))) {}
 
-  /// Surveys `count` planes that lie side by side at `x`, behind which a vector is readable.
-  HWY_INLINE void operator()(const T* HWY_RESTRICT x, std::int64_t count,
+  /// Surveys `count` planes that lie `pitch` elements apart at `x`, behind which a vector is
+  /// readable.
+  HWY_INLINE void operator()(const T* HWY_RESTRICT x, std::int64_t pitch, std::int64_t count,
                              const cpu::DivisionStatistics& to) const {
     const auto lane = hn::And(hn::Iota(di, 0), hn::Set(di, kColumns - 1));
     const auto inside = hn::RebindMask(df, hn::Lt(lane, hn::Set(di, static_cast<int>(width_))));
@@ -50,8 +51,8 @@ class SmallDivisionSurvey {
     const std::int64_t beside = lanes() / kColumns;
     for (std::int64_t k = 0; k < count; k += beside) {
       // Where there is no other plane, this one is taken twice.
-      const std::int64_t distance = k + beside <= count ? n_ : 0;
-      const T* const from = x + k * n_;
+      const std::int64_t distance = k + beside <= count ? pitch : 0;
+      const T* const from = x + k * pitch;
       VF sum = load(from, distance), low = sum, high = sum;
       for (std::int64_t i = width_; i < n_; i += width_) {
         const VF v = load(from + i, distance);

@@ -65,61 +65,61 @@ void copy_strided(T* memory, std::int64_t stride, std::int64_t count, T* logical
   }
 }
 
-/// One row of `width` elements of each of `count` planes, `plane_size` apart in `logical`.
+/// One row of `width` elements of each of `count` planes, `pitch` apart in `logical`.
 template <Way way, typename T>
 void copy_rows(const PlaneLayout& layout, T* memory, std::int64_t width, std::int64_t count,
-               T* logical, std::int64_t plane_size) noexcept {
+               T* logical, std::int64_t pitch) noexcept {
   if (count > 1 && layout.inner_stride == 1) {
     const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_bytes);
     if constexpr (way == Way::gather) {
-      transpose(sizeof(T), memory, layout.stride[2], width, count, logical, plane_size, true);
+      transpose(sizeof(T), memory, layout.stride[2], width, count, logical, pitch, true);
     } else {
-      transpose(sizeof(T), logical, plane_size, count, width, memory, layout.stride[2], false);
+      transpose(sizeof(T), logical, pitch, count, width, memory, layout.stride[2], false);
     }
     return;
   }
   for (std::int64_t i = 0; i < count; ++i) {
     copy_strided<way>(memory + i * layout.inner_stride, layout.stride[2], width,
-                      logical + i * plane_size);
+                      logical + i * pitch);
   }
 }
 
 /// Planes [0, count) of one outer index, of which `memory` and `logical` are the first elements.
 template <Way way, typename T>
-void copy_run(const PlaneLayout& layout, T* memory, std::int64_t count, T* logical) noexcept {
-  const std::int64_t plane_size = layout.plane_size();
+void copy_run(const PlaneLayout& layout, T* memory, std::int64_t count, T* logical,
+              std::int64_t pitch) noexcept {
   const auto& [depth, height, width] = layout.extent;
   const bool one_row = layout.stride[1] == width * layout.stride[2];
   for (std::int64_t d = 0; d < depth; ++d) {
     T* const slice = memory + d * layout.stride[0];
     T* const to = logical + d * height * width;
     if (one_row) {
-      copy_rows<way>(layout, slice, height * width, count, to, plane_size);
+      copy_rows<way>(layout, slice, height * width, count, to, pitch);
       continue;
     }
     for (std::int64_t h = 0; h < height; ++h) {
-      copy_rows<way>(layout, slice + h * layout.stride[1], width, count, to + h * width,
-                     plane_size);
+      copy_rows<way>(layout, slice + h * layout.stride[1], width, count, to + h * width, pitch);
     }
   }
 }
 
 template <Way way, typename T>
 void copy_planes(const PlaneLayout& layout, T* memory, std::int64_t first, std::int64_t count,
-                 T* logical) noexcept {
+                 T* logical, std::int64_t pitch) noexcept {
   for (std::int64_t done = 0; done < count;) {
     const std::int64_t run = std::min(count - done, layout.inner - (first + done) % layout.inner);
-    copy_run<way>(layout, memory + plane_offset(layout, first + done), run,
-                  logical + done * layout.plane_size());
+    copy_run<way>(layout, memory + plane_offset(layout, first + done), run, logical + done * pitch,
+                  pitch);
     done += run;
   }
 }
 
 template <Way way>
 void copy_any(const PlaneLayout& layout, std::size_t element_size, void* memory, std::int64_t first,
-              std::int64_t count, void* logical) noexcept {
+              std::int64_t count, void* logical, std::int64_t pitch) noexcept {
   const auto copy = [&]<typename T>(T*) {
-    copy_planes<way>(layout, static_cast<T*>(memory), first, count, static_cast<T*>(logical));
+    copy_planes<way>(layout, static_cast<T*>(memory), first, count, static_cast<T*>(logical),
+                     pitch);
   };
   switch (element_size) {
     case 1:
@@ -136,13 +136,23 @@ void copy_any(const PlaneLayout& layout, std::size_t element_size, void* memory,
 }  // namespace
 
 void cpu::gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
-                        std::int64_t first, std::int64_t count, void* logical) noexcept {
-  copy_any<Way::gather>(layout, element_size, const_cast<void*>(memory), first, count, logical);
+                        std::int64_t first, std::int64_t count, void* logical,
+                        std::int64_t pitch) noexcept {
+  copy_any<Way::gather>(layout, element_size, const_cast<void*>(memory), first, count, logical,
+                        pitch);
 }
 
 void cpu::scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
                          std::int64_t first, std::int64_t count, void* memory) noexcept {
-  copy_any<Way::scatter>(layout, element_size, memory, first, count, const_cast<void*>(logical));
+  copy_any<Way::scatter>(layout, element_size, memory, first, count, const_cast<void*>(logical),
+                         layout.plane_size());
+}
+
+std::int64_t cpu::gathered_pitch(const PlaneLayout& layout, std::size_t element_size) noexcept {
+  constexpr std::size_t kWay = 4096, kCacheLine = 64;
+  const std::int64_t n = layout.plane_size();
+  const bool same_place = static_cast<std::size_t>(n) * element_size % kWay == 0;
+  return n + (same_place ? static_cast<std::int64_t>(kCacheLine / element_size) : 0);
 }
 
 std::int64_t cpu::planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept {
@@ -151,10 +161,9 @@ std::int64_t cpu::planes_per_tile(const PlaneLayout& layout, std::size_t element
   if (interleaved) {
     // Whole cache lines of memory, and as many side by side as stay in the second cache.
     const auto line = std::max<std::int64_t>(8, 64 / static_cast<std::int64_t>(element_size));
-    constexpr std::int64_t kTileBytes = std::int64_t{1} << 17;
-    return std::max<std::int64_t>(
-               1, kTileBytes / static_cast<std::int64_t>(element_size) / (n * line)) *
-           line;
+    constexpr std::int64_t kTileBytes = std::int64_t{1} << 20;
+    const std::int64_t line_bytes = line * n * static_cast<std::int64_t>(element_size);
+    return std::max<std::int64_t>(1, kTileBytes / line_bytes) * line;
   }
   // Small planes together, so that a call for each doesn't dominate.
   constexpr std::int64_t kTileElements = 8192;

@@ -41,18 +41,16 @@ HWY_INLINE void rotate_indices(D d, const V (&from)[n], V (&to)[n]) {
 }
 
 /// One tile. An element's index is (row, column); rotating all bits of one changes their places.
-/// `ahead`: what lies there after the address of each row of `memory` is fetched, which is `from`
-/// or `to`, because the hardware can't foresee so many streams.
+/// Fetches as many rows at `ahead`, `stride` apart. Not inlined: compilers would keep the products
+/// of all row numbers and strides, for which there are no registers.
 template <typename T>
-HWY_INLINE void transpose_tile(const T* HWY_RESTRICT from, std::int64_t from_stride,
-                               T* HWY_RESTRICT to, std::int64_t to_stride, bool by_rows) {
+HWY_NOINLINE void transpose_tile(const T* HWY_RESTRICT from, std::int64_t from_stride,
+                                 T* HWY_RESTRICT to, std::int64_t to_stride, const T* ahead,
+                                 std::int64_t stride) {
   constexpr std::size_t n = kTransposeEdge<T>;
   const hn::CappedTag<T, n> d;
   using V = hn::Vec<decltype(d)>;
   V a[n], b[n];
-  const T* ahead = by_rows ? from : to;
-  const std::int64_t stride = by_rows ? from_stride : to_stride;
-  ahead += static_cast<std::int64_t>(n) * stride;
   for (std::size_t i = 0; i < n; ++i) {
     hwy::Prefetch(ahead + static_cast<std::int64_t>(i) * stride);
     a[i] = hn::LoadU(d, from + static_cast<std::int64_t>(i) * from_stride);
@@ -67,8 +65,8 @@ HWY_INLINE void transpose_tile(const T* HWY_RESTRICT from, std::int64_t from_str
   }
 }
 
-/// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns. `by_rows`: goes
-/// through `from` in order, else through `to`.
+/// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns. `by_rows`: main
+/// memory, which is gone through in order, is `from`; else `to`.
 template <typename T>
 HWY_INLINE void transpose(const T* HWY_RESTRICT from, std::int64_t from_stride, std::int64_t rows,
                           std::int64_t columns, T* HWY_RESTRICT to, std::int64_t to_stride,
@@ -89,8 +87,11 @@ HWY_INLINE void transpose(const T* HWY_RESTRICT from, std::int64_t from_stride, 
       j = std::min(j, inner - n);
       const std::int64_t r = by_rows ? i : j;
       const std::int64_t c = by_rows ? j : i;
+      // The next rows of main memory are too many streams for the hardware to foresee.
+      const T* const ahead =
+          by_rows ? from + (r + n) * from_stride + c : to + (c + n) * to_stride + r;
       transpose_tile(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride,
-                     by_rows);
+                     ahead, by_rows ? from_stride : to_stride);
     }
   }
 }
