@@ -68,6 +68,9 @@ bool WindowIndexCodec::read_tables(const Description& what, std::span<const std:
     return false;
   }
   if (!shape.read(in.data())) return false;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (shape.extent[axis] > what.index_extent[axis]) return false;
+  }
   if (in.size() < static_cast<std::size_t>(encoded_size(what.layout, shape.bits))) return false;
   const std::byte* next = in.data() + kWindowHeaderBytes;
   for (int axis = 0; axis < 3; ++axis) {

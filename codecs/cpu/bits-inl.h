@@ -234,6 +234,48 @@ HWY_INLINE const std::uint8_t* unpack_codes(int bits, const std::byte* in, std::
   return buffer + skipped;
 }
 
+/// Codes of consecutive elements, unpacked a stretch at a time.
+class CodeReader {
+ public:
+  /// Codes that `at` can be asked for at once.
+  static constexpr std::int64_t kMost = 1024;
+
+  /// `in` has `size` bytes; no codes are wanted from index `end` on.
+  CodeReader(int bits, const std::byte* in, std::int64_t size, std::int64_t end)
+      : bits_(bits), in_(in), size_(size), end_(end) {}
+
+  /// @return false when memory ran out
+  bool prepare(cpu::Buffer& buffer) {
+    const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+    buffer_ = buffer.get<std::uint8_t>(kCodes + 8 + 2 * slack);
+    return buffer_ != nullptr;
+  }
+
+  /// Codes [k, k + count), behind which a vector of bytes is readable.
+  HWY_INLINE const std::uint8_t* at(std::int64_t k, std::int64_t count) {
+    if (k < first_ || k + count > first_ + made_) unpack(k);
+    return codes_ + (k - first_);
+  }
+
+ private:
+  HWY_NOINLINE void unpack(std::int64_t k) {
+    first_ = k;
+    made_ = std::min(kCodes, end_ - k);
+    codes_ = unpack_codes(bits_, in_, size_, k, made_, buffer_);
+  }
+
+  static constexpr std::int64_t kCodes = 4 * kMost;
+
+  int bits_;
+  const std::byte* in_;
+  std::int64_t size_;
+  std::int64_t end_;
+  std::int64_t first_ = 0;
+  std::int64_t made_ = 0;
+  std::uint8_t* buffer_ = nullptr;
+  const std::uint8_t* codes_ = nullptr;
+};
+
 /// A bit stream that is written from codes, in order: what does not yet fill a byte waits.
 class CodeStream {
  public:

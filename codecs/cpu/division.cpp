@@ -13,6 +13,7 @@
 #include <atomic>
 #include <span>
 
+#include "codecs/cpu/sign.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/division.h"
 #include "codecs/layout.h"
@@ -23,38 +24,51 @@ namespace {
 HWY_EXPORT(division_encode);
 HWY_EXPORT(division_decode);
 
+using cpu::DivisionOutcome;
+
 class DivisionCpu final : public DivisionCodec {
  public:
   using DivisionCodec::DivisionCodec;
 
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                  RandomKey key, ParallelFor parallel) const override {
-    const cpu::DivisionJob job(what, parameters(), key, Reads::values);
-    const bool good = run(what, parallel, [&](std::int64_t first, std::int64_t last) {
-      return HWY_DYNAMIC_DISPATCH(division_encode)(job, source, out.data(), first, last);
+    const cpu::DivisionJob job(what, parameters(), key);
+    const auto kernel = HWY_DYNAMIC_DISPATCH(division_encode);
+    std::atomic<bool> representable = true;
+    std::atomic<bool> enough_memory = true;
+    for_planes(what, parallel, [&](std::int64_t first, std::int64_t last) {
+      const DivisionOutcome outcome = kernel(job, source, out.data(), first, last);
+      if (outcome == DivisionOutcome::not_representable) representable.store(false);
+      if (outcome == DivisionOutcome::out_of_memory) enough_memory.store(false);
     });
-    return {good, good ? static_cast<std::size_t>(job.sections.end) : 0};
+    if (!enough_memory.load()) return {};
+    return {representable.load(), static_cast<std::size_t>(job.sections.end)};
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
     if (!can_decode(what, in.size(), reads)) return false;
-    const cpu::DivisionJob job(what, parameters(), {}, reads);
-    return run(what, parallel, [&](std::int64_t first, std::int64_t last) {
-      return HWY_DYNAMIC_DISPATCH(division_decode)(job, in.data(), target, first, last);
+    const cpu::DivisionJob job(what, parameters(), {});
+    if (reads == Reads::sign) {
+      return cpu::decode_sign_bits(what, in.data() + job.sections.signs, target, parallel);
+    }
+    const auto kernel = HWY_DYNAMIC_DISPATCH(division_decode);
+    std::atomic<bool> enough_memory = true;
+    for_planes(what, parallel, [&](std::int64_t first, std::int64_t last) {
+      if (!kernel(job, in.data(), target, first, last)) enough_memory.store(false);
     });
+    return enough_memory.load();
   }
 
  private:
+  /// Calls `f(first, last)` for ranges of planes whose codes lie in bytes of their own.
   template <typename F>
-  static bool run(const Description& what, ParallelFor parallel, const F& planes) {
+  static void for_planes(const Description& what, ParallelFor parallel, const F& f) {
     const std::int64_t grain = planes_per_byte(what.layout.plane_size());
-    std::atomic<bool> good = true;
     for_range(parallel, what.layout.planes(), grain, [&](std::int64_t first, std::int64_t last) {
-      if (good.load(std::memory_order_relaxed) && !planes(first, last)) good.store(false);
+      f(first, last);
       cpu::workspace().trim();
     });
-    return good.load();
   }
 };
 

@@ -17,6 +17,7 @@
 #include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/workspace.h"
+#include "codecs/element_bits.h"
 #include "codecs/layout.h"
 #include "hwy/highway.h"
 
@@ -24,120 +25,181 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// One plane from its means (at `means`, bfloat16), range and codes to the n floats at `x`, and
-/// nothing beyond. Loads up to a vector past the codes.
-HWY_INLINE void add_means(const DivisionGeometry& g, const std::byte* means, AffineRange range,
-                          const std::uint8_t* HWY_RESTRICT codes, float* HWY_RESTRICT block_values,
-                          float* HWY_RESTRICT row, float* HWY_RESTRICT x) {
-  const hn::ScalableTag<float> df;
-  const hn::RebindToSigned<decltype(df)> di;
-  const hn::Rebind<std::uint8_t, decltype(df)> d8;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  const float lo = float_of_bf16(range.lo);
-  const auto step = hn::Set(df, float_of_bf16(range.step));
-  const std::int64_t width = g.extent[2];
-  const std::int64_t n = g.extent[0] * g.extent[1] * width;
-  const auto value = [&](std::int64_t i, std::int64_t w) {
-    const auto code = hn::PromoteTo(di, hn::LoadU(d8, codes + i));
-    return hn::Add(hn::LoadU(df, row + w), hn::Mul(step, hn::ConvertTo(df, code)));
-  };
+/// Decodes parts of planes.
+template <class Elements, bool kWithSign>
+class DivisionDecoder {
+ public:
+  using T = typename Elements::T;
 
-  std::int64_t i = 0;
-  for (std::int64_t d = 0; d < g.extent[0]; ++d) {
-    for (std::int64_t h = 0; h < g.extent[1]; ++h) {
-      const std::int64_t bd = g.covering(0, d);
-      const std::int64_t bh = g.covering(1, h);
-      if (h == g.cover_begin(1, bh)) {
-        const std::byte* bits = means + 2 * (bd * g.blocks[1] + bh) * g.blocks[2];
-        to_floats(ElementType::bfloat16, bits, g.blocks[2], block_values);
-        for (std::int64_t b = 0; b < g.blocks[2]; ++b) block_values[b] += lo;
-        spread_means(g, block_values, row);
+  /// `end`: one past the last logical index that is wanted.
+  DivisionDecoder(const cpu::DivisionJob& job, const std::byte* in, std::int64_t end)
+      : job_(job),
+        g_(job.geometry),
+        n_(job.what.layout.plane_size()),
+        in_(in),
+        codes_(job.parameters.bits, in + job.sections.codes, job.sections.end - job.sections.codes,
+               end),
+        signs_(1, in + job.sections.signs, job.sections.codes - job.sections.signs, end) {}
+
+  /// @return false when memory ran out
+  bool prepare(cpu::Workspace& work) {
+    row_ = work.row.get<float>(Spread::pitch(g_) + 2 * lanes());
+    means_ = work.means.get<float>(g_.blocks[2] + 2 * lanes());
+    return row_ != nullptr && means_ != nullptr && spread_.prepare(g_, work.columns) &&
+           runs_.prepare(g_, work.runs) && codes_.prepare(work.codes) &&
+           (!kWithSign || signs_.prepare(work.signs));
+  }
+
+  /// Writes plane p to `x`, and may write anything behind it, up to element `limit`.
+  HWY_INLINE void operator()(std::int64_t p, std::int64_t limit, T* HWY_RESTRICT x) {
+    AffineRange range;
+    std::memcpy(&range, in_ + job_.sections.ranges + p * 4, 4);
+    if (range == poisoned_range()) {
+      poison(x, n_);
+      return;
+    }
+    const float lo = float_of_bf16(range.lo);
+    step_ = float_of_bf16(range.step);
+    std::int64_t current = -1;
+    for (const Run& run : runs_) {
+      if (run.block_row != current) {
+        load_row(p * g_.block_count() + run.block_row * g_.blocks[2], lo);
+        current = run.block_row;
       }
-      // A vector may reach into the next row, which is written after, but not past the plane.
-      std::int64_t w = 0;
-      for (; w < width && i + w + lanes <= n; w += lanes) {
-        hn::StoreU(value(i + w, w), df, x + i + w);
-      }
-      if (w < width) {
-        HWY_ALIGN float rest[HWY_MAX_BYTES / sizeof(float)];
-        hn::Store(value(i + w, w), df, rest);
-        std::memcpy(x + i + w, rest, (width - w) * sizeof(float));
-      }
-      i += width;
+      decode(run, p * n_ + run.first, limit - run.first, x + run.first);
     }
   }
-}
 
-/// Zeroes what is not positive; where only signs are read, the rest becomes 1.
-HWY_INLINE void apply_signs(const std::uint8_t* HWY_RESTRICT signs, std::int64_t n, bool ones,
-                            float* HWY_RESTRICT x) {
-  const hn::ScalableTag<float> df;
-  const hn::RebindToSigned<decltype(df)> di;
-  const hn::Rebind<std::uint8_t, decltype(df)> d8;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto sign = hn::PromoteTo(di, hn::LoadU(d8, signs + i));
-    const auto positive = hn::RebindMask(df, hn::Gt(sign, hn::Zero(di)));
-    const auto v = ones ? hn::Set(df, 1.0F) : hn::LoadU(df, x + i);
-    hn::StoreU(hn::IfThenElseZero(positive, v), df, x + i);
+ private:
+  static constexpr hn::ScalableTag<float> df = {};
+  static std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(df)); }
+
+  static void poison(T* x, std::int64_t count) {
+    const std::uint32_t bits = bits_of_nan(Elements::kType);
+    for (std::int64_t i = 0; i < count; ++i) std::memcpy(x + i, &bits, sizeof(T));
   }
-  for (; i < n; ++i) x[i] = signs[i] == 0 ? 0.0F : ones ? 1.0F : x[i];
-}
 
-/// Decodes planes [first, last).
-bool division_decode(const cpu::DivisionJob& job, const std::byte* in, void* target,
-                     std::int64_t first, std::int64_t last) {
+  /// Block means from the one at `block` on, plus lo, to means_, and spread to row_.
+  HWY_INLINE void load_row(std::int64_t block, float lo) {
+    if (g_.blocks[2] == 1) {
+      std::uint16_t bits;
+      std::memcpy(&bits, in_ + block * 2, 2);
+      hn::StoreU(hn::Set(df, float_of_bf16(bits) + lo), df, row_);
+      return;
+    }
+    const std::int64_t readable = (job_.sections.end - block * 2) / 2;
+    const auto* const bits = reinterpret_cast<const std::uint16_t*>(in_ + block * 2);
+    for (std::int64_t b = 0; b < g_.blocks[2]; b += lanes()) {
+      std::uint16_t rest[HWY_MAX_BYTES / sizeof(float)];
+      const std::uint16_t* from = bits + b;
+      if (b + lanes() > readable) {
+        std::memcpy(rest, from, (readable - b) * 2);
+        from = rest;
+      }
+      hn::StoreU(hn::Add(Bfloat16Elements::load(df, from), hn::Set(df, lo)), df, means_ + b);
+    }
+    spread_(means_, row_);
+  }
+
+  /// Decodes a run of elements from logical index k on, to `x`. May write up to `limit` elements.
+  HWY_INLINE void decode(const Run& run, std::int64_t k, std::int64_t limit, T* HWY_RESTRICT x) {
+    const hn::RebindToSigned<decltype(df)> di;
+    const hn::Rebind<std::uint8_t, decltype(df)> d8;
+    const std::uint8_t* codes = codes_.at(k, run.count());
+    const std::uint8_t* signs = kWithSign ? signs_.at(k, run.count()) : nullptr;
+    const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector stands for all
+    const float* const bases = row_ + run.column * columns;
+    const auto step = hn::Set(df, step_);
+    const std::int64_t width = run.width;
+    const auto value = [&](std::int64_t j) {
+      const auto code = hn::PromoteTo(di, hn::LoadU(d8, codes + j));
+      const auto v =
+          hn::Add(hn::LoadU(df, bases + j * columns), hn::Mul(step, hn::ConvertTo(df, code)));
+      if constexpr (kWithSign) {
+        const auto sign = hn::PromoteTo(di, hn::LoadU(d8, signs + j));
+        return hn::IfThenElseZero(hn::RebindMask(df, hn::Gt(sign, hn::Zero(di))), v);
+      } else {
+        return v;
+      }
+    };
+    const auto next_row = [&] {
+      codes += width;
+      if (kWithSign) signs += width;
+      x += width;
+      limit -= width;
+    };
+
+    // Rows whose last vectors may reach past their ends.
+    const std::int64_t reached = (width + 2 * lanes() - 1) / (2 * lanes()) * (2 * lanes());
+    std::int64_t row = 0;
+    for (; row < run.rows && reached <= limit; ++row, next_row()) {
+      std::int64_t j = 0;
+      for (; j + lanes() < width; j += 2 * lanes()) {
+        Elements::store_two(df, value(j), value(j + lanes()), x + j);
+      }
+      if (j < width) Elements::store(df, value(j), x + j);
+    }
+    for (; row < run.rows; ++row, next_row()) {
+      for (std::int64_t j = 0; j < width; j += lanes()) {
+        if (j + lanes() <= limit) {
+          Elements::store(df, value(j), x + j);
+          continue;
+        }
+        T rest[HWY_MAX_BYTES / sizeof(float)];
+        Elements::store(df, value(j), rest);
+        std::memcpy(x + j, rest, (width - j) * sizeof(T));
+      }
+    }
+  }
+
+  const cpu::DivisionJob& job_;
+  const DivisionGeometry& g_;
+  std::int64_t n_;  ///< elements of a plane
+  const std::byte* in_;
+  CodeReader codes_;
+  CodeReader signs_;
+  Spread spread_;
+  Runs runs_;
+  float step_ = 0.0F;
+  float* row_ = nullptr;
+  float* means_ = nullptr;
+};
+
+template <class Elements, bool kWithSign>
+HWY_INLINE bool decode_planes(const cpu::DivisionJob& job, const std::byte* in,
+                              typename Elements::T* target, std::int64_t first, std::int64_t last) {
+  using T = typename Elements::T;
   const PlaneLayout& layout = job.what.layout;
-  const DivisionGeometry& g = job.geometry;
-  const ElementType type = job.what.type;
-  const auto size = static_cast<std::int64_t>(element_size(type));
   const std::int64_t n = layout.plane_size();
-  const std::int64_t blocks = g.block_count();
-  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
-  const int bits = job.parameters.bits;
-  const bool dense = has_dense_planes(layout);
-  const std::int64_t tile = dense ? 1 : cpu::planes_per_tile(layout, size);
-
   cpu::Workspace& work = cpu::workspace();
-  auto* const gathered = dense ? nullptr : work.tile.get<std::byte>(tile * n * size);
-  float* const plane = work.plane.get<float>(n + slack);
-  float* const row = work.row.get<float>(row_room(g, slack));
-  float* const block_values = work.means.get<float>(g.blocks[2] + slack);
-  auto* const code_room = work.codes.get<std::uint8_t>(n + 8 + 2 * slack);
-  auto* const sign_room = work.signs.get<std::uint8_t>(n + 8 + 2 * slack);
-  if ((!dense && gathered == nullptr) || plane == nullptr || row == nullptr ||
-      block_values == nullptr || code_room == nullptr || sign_room == nullptr) {
-    return false;
+  DivisionDecoder<Elements, kWithSign> decoder(job, in, last * n);
+  if (!decoder.prepare(work)) return false;
+  if (layout.is_contiguous()) {
+    for (std::int64_t p = first; p < last; ++p) {
+      decoder(p, (last - p) * n, target + p * n);
+    }
+    return true;
   }
-
-  const std::int64_t sign_bytes = job.sections.codes - job.sections.signs;
-  const std::int64_t code_bytes = job.sections.end - job.sections.codes;
-  for (std::int64_t p = first; p < last; ++p) {
-    const std::int64_t in_tile = (p - first) % tile;
-    std::byte* const elements =
-        dense ? static_cast<std::byte*>(target) + plane_offset(layout, p) * size
-              : gathered + in_tile * n * size;
-    float* const x = type == ElementType::float32 ? reinterpret_cast<float*>(elements) : plane;
-
-    if (job.reads != Reads::sign) {
-      AffineRange range;
-      std::memcpy(&range, in + job.sections.ranges + p * 4, 4);
-      const std::uint8_t* const codes =
-          unpack_codes(bits, in + job.sections.codes, code_bytes, p * n, n, code_room);
-      add_means(g, in + p * blocks * 2, range, codes, block_values, row, x);
-    }
-    if (job.parameters.with_sign) {
-      const std::uint8_t* const signs =
-          unpack_codes(1, in + job.sections.signs, sign_bytes, p * n, n, sign_room);
-      apply_signs(signs, n, job.reads == Reads::sign, x);
-    }
-    if (x == plane) from_floats(type, plane, n, elements);
-    if (!dense && (in_tile == tile - 1 || p == last - 1)) {
-      cpu::scatter_planes(layout, size, gathered, p - in_tile, in_tile + 1, target);
-    }
+  const std::int64_t tile = cpu::planes_per_tile(layout, sizeof(T));
+  T* const made = work.tile.get<T>(tile * n);
+  if (made == nullptr) return false;
+  for (std::int64_t p = first; p < last; p += tile) {
+    const std::int64_t count = std::min(tile, last - p);
+    for (std::int64_t k = 0; k < count; ++k) decoder(p + k, (tile - k) * n, made + k * n);
+    cpu::scatter_planes(layout, sizeof(T), made, p, count, target);
   }
   return true;
+}
+
+/// Decodes the values of planes [first, last). @return false when memory ran out
+bool division_decode(const cpu::DivisionJob& job, const std::byte* in, void* target,
+                     std::int64_t first, std::int64_t last) {
+  return with_elements(job.what.type, [&](auto elements) {
+    using Elements = decltype(elements);
+    auto* const x = static_cast<typename Elements::T*>(target);
+    return job.parameters.with_sign ? decode_planes<Elements, true>(job, in, x, first, last)
+                                    : decode_planes<Elements, false>(job, in, x, first, last);
+  });
 }
 
 }  // namespace cinch::codecs::HWY_NAMESPACE

@@ -12,239 +12,251 @@
 #include <cstdint>
 #include <cstring>
 
+#include "codecs/cpu/affine-inl.h"
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/division_job.h"
-#include "codecs/cpu/division_quantize-inl.h"
 #include "codecs/cpu/division_rows-inl.h"
+#include "codecs/cpu/division_small-inl.h"
+#include "codecs/cpu/division_survey-inl.h"
 #include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/philox-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/layout.h"
-#include "codecs/reference/division_plane.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Sums of the rows of block row (bd, bh), column by column: `columns` of them,
-/// and up to a vector more.
-HWY_INLINE void column_sums(const DivisionGeometry& g, const float* HWY_RESTRICT x, std::int64_t bd,
-                            std::int64_t bh, std::int64_t columns, float* HWY_RESTRICT sums) {
-  const hn::ScalableTag<float> df;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  const std::int64_t d0 = g.pool_begin(0, bd), d1 = g.pool_end(0, bd);
-  const std::int64_t h0 = g.pool_begin(1, bh), h1 = g.pool_end(1, bh);
-  const std::int64_t width = g.extent[2];
-  for (std::int64_t w = 0; w < columns; w += lanes) {
-    const float* row = x + (d0 * g.extent[1] + h0) * width + w;
-    auto sum = hn::LoadU(df, row);
-    for (std::int64_t h = h0 + 1; h < h1; ++h) {
-      row += width;
-      sum = hn::Add(sum, hn::LoadU(df, row));
-    }
-    for (std::int64_t d = d0 + 1; d < d1; ++d) {
-      row = x + (d * g.extent[1] + h0) * width + w;
-      for (std::int64_t h = h0; h < h1; ++h, row += width) {
-        sum = hn::Add(sum, hn::LoadU(df, row));
+/// Encodes planes in order. Small ones are taken together, so that what is done once a batch, and
+/// vectors that reach past their ends, cost little.
+template <class Elements>
+class DivisionEncoder {
+ public:
+  using T = typename Elements::T;
+
+  DivisionEncoder(const cpu::DivisionJob& job, cpu::Workspace& work, std::byte* out,
+                  std::int64_t first, std::int64_t last)
+      : job_(job),
+        work_(work),
+        g_(job.geometry),
+        n_(job.what.layout.plane_size()),
+        block_rows_(g_.blocks[0] * g_.blocks[1]),
+        pitch_(Spread::pitch(g_)),
+        batch_(std::clamp<std::int64_t>(kBatchElements / n_, 1,
+                                        std::max<std::int64_t>(last - first, 1))),
+        out_(out),
+        survey_(job),
+        small_survey_(g_),
+        draws_(job.key, last * n_),
+        codes_(job.parameters.bits,
+               out + job.sections.codes + first * n_ / 8 * job.parameters.bits),
+        signs_(1, out + job.sections.signs + first * n_ / 8) {}
+
+  /// Planes that `operator()` takes at once.
+  std::int64_t batch() const { return batch_; }
+
+  /// @return false when memory ran out
+  bool prepare() {
+    const std::int64_t ranges = batch_ + slack();
+    rows_ = work_.row.get<float>(batch_ * block_rows_ * pitch_ + slack());
+    min_ = work_.ranges.get<float>(5 * ranges);
+    max_ = min_ + ranges;
+    lo_ = max_ + ranges;
+    scale_ = lo_ + ranges;
+    packed_ = reinterpret_cast<std::uint32_t*>(scale_ + ranges);
+    return rows_ != nullptr && min_ != nullptr && survey_.prepare(work_) &&
+           runs_.prepare(g_, work_.runs) && draws_.prepare(work_.draws) && code_room() != nullptr &&
+           (!job_.parameters.with_sign || sign_room() != nullptr);
+  }
+
+  /// Encodes `count` planes from p on, at most batch(), which lie `pitch` elements apart at `x`,
+  /// with a vector of bytes readable behind. @return whether they are representable
+  bool operator()(const T* HWY_RESTRICT x, std::int64_t pitch, std::int64_t p, std::int64_t count) {
+    survey(x, pitch, p, count);
+    bool representable = put_ranges(p, count);
+    std::uint8_t* const codes = code_room();
+    for (std::int64_t k = 0; k < count; ++k) {
+      if (max_[k] < min_[k]) {
+        std::memset(codes + k * n_, 0, n_);
+      } else if (job_.parameters.bits == 8) {
+        quantize<true>(x + k * pitch, (p + k) * n_, k, codes + k * n_);
+      } else {
+        quantize<false>(x + k * pitch, (p + k) * n_, k, codes + k * n_);
       }
     }
-    hn::StoreU(sum, df, sums + w);
-  }
-}
-
-/// Moves blocks of `block` sums to where blocks of `padded` begin, zeros
-/// between; from the last.
-HWY_INLINE void spread_blocks(float* sums, std::int64_t blocks, std::int64_t block,
-                              std::int64_t padded) {
-  if (block == padded) return;
-  for (std::int64_t b = blocks - 1; b >= 0; --b) {
-    std::memmove(sums + b * padded, sums + b * block, block * sizeof(float));
-    std::fill_n(sums + b * padded + block, padded - block, 0.0F);
-  }
-}
-
-/// Adds adjacent pairs of `count` numbers; `to` may be `from`.
-HWY_INLINE void add_pairs(const float* from, std::int64_t count, float* to) {
-  const hn::ScalableTag<float> df;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  for (std::int64_t i = 0; i < count / 2; i += lanes) {
-    const auto a = hn::LoadU(df, from + 2 * i);
-    const auto b = hn::LoadU(df, from + 2 * i + lanes);
-    hn::StoreU(hn::Add(hn::ConcatEven(df, b, a), hn::ConcatOdd(df, b, a)), df, to + i);
-  }
-}
-
-/// Means of block row (bd, bh), rounded to bfloat16: as floats to `means`,
-/// their bits to `out`. `sums`, `means` and `bits` have room for a vector more.
-HWY_INLINE void pool_block_row(const DivisionGeometry& g, const float* x, std::int64_t bd,
-                               std::int64_t bh, float* HWY_RESTRICT sums, float* HWY_RESTRICT means,
-                               std::uint16_t* HWY_RESTRICT bits, std::byte* out) {
-  const hn::ScalableTag<float> df;
-  const hn::Rebind<std::uint16_t, decltype(df)> d16;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  const std::int64_t blocks = g.blocks[2];
-  const std::int64_t columns = std::min(blocks * g.block[2], g.extent[2]);
-  const auto padded =
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(g.block[2])));
-
-  const std::int64_t rows =
-      (g.pool_end(0, bd) - g.pool_begin(0, bd)) * (g.pool_end(1, bh) - g.pool_begin(1, bh));
-  const float* from = sums;
-  if (rows == 1 && padded > 1 && padded == g.block[2] && columns == blocks * padded) {
-    // Whole blocks of a single row are their own column sums.
-    from = x + (g.pool_begin(0, bd) * g.extent[1] + g.pool_begin(1, bh)) * g.extent[2];
-  } else {
-    column_sums(g, x, bd, bh, columns, sums);
-    std::fill(sums + columns, sums + blocks * g.block[2], 0.0F);
-    spread_blocks(sums, blocks, g.block[2], padded);
-  }
-  for (std::int64_t width = padded; width > 1; width /= 2) {
-    add_pairs(from, blocks * width, sums);
-    from = sums;
+    codes_.push(count * n_);
+    if (job_.parameters.with_sign) {
+      for (std::int64_t k = 0; k < count; ++k) {
+        representable &= positives(x + k * pitch, n_, sign_room() + k * n_);
+      }
+      signs_.push(count * n_);
+    }
+    return representable;
   }
 
-  const auto count = hn::Set(df, static_cast<float>(rows * g.block[2]));
-  const std::int64_t last = blocks - 1;
-  const float last_sum = sums[last];
-  const std::int64_t last_width = g.pool_end(2, last) - g.pool_begin(2, last);
-  for (std::int64_t b = 0; b < blocks; b += lanes) {
-    const auto mean = lanes_to_bf16(df, hn::Div(hn::LoadU(df, sums + b), count));
-    hn::StoreU(hn::TruncateTo(d16, mean), d16, bits + b);
-    hn::StoreU(lanes_of_bf16(df, mean), df, means + b);
+  void finish() {
+    codes_.finish();
+    if (job_.parameters.with_sign) signs_.finish();
   }
-  bits[last] = bf16_nearest(last_sum / static_cast<float>(rows * last_width));
-  means[last] = float_of_bf16(bits[last]);
-  std::memcpy(out, bits, blocks * 2);
-}
 
-/// Residuals of one plane, and what bounds them.
-struct Residuals {
-  float min;
-  float max;
-  bool good;  ///< every element finite and not too large
+ private:
+  /// Small enough for source, codes and draws to stay in the first cache.
+  static constexpr std::int64_t kBatchElements = 4096;
+
+  static std::int64_t slack() {
+    return static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+  }
+  std::uint8_t* code_room() { return codes_.room(work_.codes, batch_ * n_, slack()); }
+  std::uint8_t* sign_room() { return signs_.room(work_.signs, batch_ * n_, slack()); }
+
+  /// The first pass: means, and what min_ and max_ hold.
+  HWY_INLINE void survey(const T* HWY_RESTRICT x, std::int64_t pitch, std::int64_t p,
+                         std::int64_t count) {
+    const std::int64_t mean_bytes = g_.block_count() * 2;
+    std::byte* const means = out_ + p * mean_bytes;
+    if (SmallDivisionSurvey<Elements>::takes(g_)) {
+      small_survey_(x, pitch, count, {min_, max_, means, rows_});
+      return;
+    }
+    for (std::int64_t k = 0; k < count; ++k) {
+      const cpu::DivisionBounds bounds = survey_(
+          x + k * pitch, 0, block_rows_, means + k * mean_bytes, rows_ + k * block_rows_ * pitch_);
+      min_[k] = bounds.min;
+      max_[k] = bounds.good ? bounds.max : -1.0F;
+      if (!bounds.good) std::memset(means + k * mean_bytes, 0, mean_bytes);
+    }
+  }
+
+  /// Ranges and scales of the batch from min_ and max_. @return whether all can be held
+  HWY_INLINE bool put_ranges(std::int64_t p, std::int64_t count) {
+    const hn::ScalableTag<float> df;
+    const hn::RebindToUnsigned<decltype(df)> du;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+    const auto poisoned = hn::Set(du, std::bit_cast<std::uint32_t>(poisoned_range()));
+    bool good = true;
+    for (std::int64_t k = 0; k < count; k += lanes) {
+      const auto min = hn::LoadU(df, min_ + k);
+      const auto max = hn::LoadU(df, max_ + k);
+      const auto ranges = affine_ranges(df, min, max, job_.parameters.bits);
+      const auto bad = hn::Lt(max, min);
+      const auto some = hn::FirstN(df, static_cast<std::size_t>(count - k));
+      good &= hn::AllFalse(df, hn::And(bad, some));
+      hn::StoreU(ranges.lo, df, lo_ + k);
+      hn::StoreU(ranges.scale, df, scale_ + k);
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(du, bad), poisoned, packed_ranges(df, ranges)), du,
+                 packed_ + k);
+    }
+    std::memcpy(out_ + job_.sections.ranges + p * 4, packed_, count * 4);
+    return good;
+  }
+
+  /// Codes of the batch's plane k at `x`, of logical indices from `first` on.
+  template <bool kEightBits>
+  HWY_INLINE void quantize(const T* HWY_RESTRICT x, std::int64_t first, std::int64_t k,
+                           std::uint8_t* HWY_RESTRICT codes) {
+    const hn::ScalableTag<float> df;
+    const AffineQuantizer<kEightBits> quantizer(lo_[k], scale_[k], job_.parameters.bits);
+    const float* const rows = rows_ + k * block_rows_ * pitch_;
+    const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector stands for all
+    for (const Run& run : runs_) {
+      const std::uint16_t* draws = draws_.at(first + run.first, run.count());
+      const float* const means = rows + run.block_row * pitch_ + run.column * columns;
+      const T* from = x + run.first;
+      std::uint8_t* to = codes + run.first;
+      for (std::int64_t row = 0; row < run.rows; ++row) {
+        quantizer(
+            [&](std::int64_t j) {
+              return hn::Sub(Elements::load(df, from + j), hn::LoadU(df, means + j * columns));
+            },
+            draws, run.width, to);
+        draws += run.width;
+        from += run.width;
+        to += run.width;
+      }
+    }
+  }
+
+  /// 1 for each of n elements above 0, else 0. @return false when an element is negative
+  HWY_INLINE bool positives(const T* HWY_RESTRICT x, std::int64_t n,
+                            std::uint8_t* HWY_RESTRICT signs) {
+    const hn::ScalableTag<float> df;
+    const hn::RebindToSigned<decltype(df)> di;
+    const hn::Rebind<std::uint8_t, decltype(df)> d8;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+    auto negative = hn::MaskFromVec(hn::Zero(df));
+    for (std::int64_t i = 0; i < n; i += lanes) {
+      auto v = Elements::load(df, x + i);
+      if (n - i < lanes) v = hn::IfThenElseZero(hn::FirstN(df, static_cast<std::size_t>(n - i)), v);
+      negative = hn::Or(negative, hn::Lt(v, hn::Zero(df)));
+      const auto positive = hn::RebindMask(di, hn::Gt(v, hn::Zero(df)));
+      hn::StoreU(hn::DemoteTo(d8, hn::IfThenElseZero(positive, hn::Set(di, 1))), d8, signs + i);
+    }
+    return hn::AllFalse(df, negative);
+  }
+
+  const cpu::DivisionJob& job_;
+  cpu::Workspace& work_;
+  const DivisionGeometry& g_;
+  std::int64_t n_;           ///< elements of a plane
+  std::int64_t block_rows_;  ///< of a plane
+  std::int64_t pitch_;       ///< of rows_
+  std::int64_t batch_;
+  std::byte* out_;
+  DivisionSurvey<Elements> survey_;
+  SmallDivisionSurvey<Elements> small_survey_;
+  Runs runs_;
+  DrawStream draws_;
+  CodeStream codes_;
+  CodeStream signs_;
+  float* rows_ = nullptr;  ///< the batch's means, spread
+  float *min_ = nullptr, *max_ = nullptr, *lo_ = nullptr, *scale_ = nullptr;  ///< a plane each
+  std::uint32_t* packed_ = nullptr;
 };
 
-/// Means of a plane to `out`, residuals to `r` (room for a vector more).
-HWY_INLINE Residuals subtract_means(const cpu::DivisionJob& job, const float* HWY_RESTRICT x,
-                                    cpu::Workspace& work, float* HWY_RESTRICT r, std::byte* out) {
-  const hn::ScalableTag<float> df;
-  const hn::RebindToSigned<decltype(df)> di;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  const DivisionGeometry& g = job.geometry;
-  const std::int64_t width = g.extent[2];
-  float* const row = work.row.get<float>(row_room(g, lanes));
-  float* const sums = work.sums.get<float>(sums_room(g, lanes));
-  float* const means = work.means.get<float>(2 * (g.blocks[2] + lanes));
-  auto* const mean_bits = reinterpret_cast<std::uint16_t*>(means + g.blocks[2] + lanes);
-  if (row == nullptr || sums == nullptr || means == nullptr) return {0.0F, 0.0F, false};
+template <class Elements>
+HWY_INLINE cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job,
+                                              const typename Elements::T* source, std::byte* out,
+                                              std::int64_t first, std::int64_t last) {
+  using T = typename Elements::T;
+  const PlaneLayout& layout = job.what.layout;
+  const std::int64_t n = layout.plane_size();
+  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+  const bool contiguous = layout.is_contiguous();
+  cpu::Workspace& work = cpu::workspace();
+  DivisionEncoder<Elements> encoder(job, work, out, first, last);
+  const std::int64_t tile = contiguous ? encoder.batch() : cpu::planes_per_tile(layout, sizeof(T));
+  if (!encoder.prepare()) return cpu::DivisionOutcome::out_of_memory;
 
-  const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
-  auto min = hn::Set(df, 0x1p127F);
-  auto max = hn::Set(df, -0x1p127F);
-  const std::int64_t ahead = std::max<std::int64_t>(g.block[1] * width, 512);
-  // As integers, so that infinities and NaNs are the largest of all.
-  auto largest = hn::Zero(di);
-
-  for (std::int64_t bd = 0; bd < g.blocks[0]; ++bd) {
-    const std::int64_t d0 = g.cover_begin(0, bd), d1 = g.cover_begin(0, bd + 1);
-    for (std::int64_t bh = 0; bh < g.blocks[1]; ++bh) {
-      pool_block_row(g, x, bd, bh, sums, means, mean_bits,
-                     out + 2 * (bd * g.blocks[1] + bh) * g.blocks[2]);
-      const std::int64_t h0 = g.cover_begin(1, bh), h1 = g.cover_begin(1, bh + 1);
-      spread_means(g, means, row);
-      for (std::int64_t d = d0; d < d1; ++d) {
-        for (std::int64_t h = h0; h < h1; ++h) {
-          const std::int64_t begin = (d * g.extent[1] + h) * width;
-          const auto step = [&](std::int64_t w, auto keep) {
-            // The column sums of the next rows read too many streams for the
-            // hardware to foresee.
-            hwy::Prefetch(x + begin + w + ahead);
-            const auto value = keep(hn::LoadU(df, x + begin + w), hn::Zero(df));
-            const auto residual = hn::Sub(value, hn::LoadU(df, row + w));
-            const auto magnitude = hn::And(hn::BitCast(di, value), magnitude_mask);
-            min = hn::Min(min, keep(residual, min));
-            max = hn::Max(max, keep(residual, max));
-            largest = hn::Max(largest, magnitude);
-            return residual;
-          };
-          std::int64_t w = 0;
-          for (; w + lanes <= width; w += lanes) {
-            hn::StoreU(step(w, [](auto v, auto) { return v; }), df, r + begin + w);
-          }
-          if (w < width) {
-            const auto mask = hn::FirstN(df, static_cast<std::size_t>(width - w));
-            const auto residual =
-                step(w, [&](auto v, auto other) { return hn::IfThenElse(mask, v, other); });
-            hn::BlendedStore(residual, mask, df, r + begin + w);
-          }
-        }
-      }
+  bool representable = true;
+  for (std::int64_t p = first; p < last; p += tile) {
+    const std::int64_t count = std::min(tile, last - p);
+    const T* x = source + p * n;
+    std::int64_t pitch = n;
+    if (!contiguous || (p + count) * n + slack > layout.elements()) {
+      pitch = cpu::gathered_pitch(layout, sizeof(T));
+      T* const gathered = work.tile.get<T>(tile * pitch + slack);
+      if (gathered == nullptr) return cpu::DivisionOutcome::out_of_memory;
+      cpu::gather_planes(layout, sizeof(T), source, p, count, gathered, pitch);
+      x = gathered;
+    }
+    for (std::int64_t k = 0; k < count; k += encoder.batch()) {
+      representable &= encoder(x + k * pitch, pitch, p + k, std::min(encoder.batch(), count - k));
     }
   }
-  const auto limit = static_cast<std::int32_t>(float_bits(kAffineMaxMagnitude));
-  return {hn::GetLane(hn::MinOfLanes(df, min)), hn::GetLane(hn::MaxOfLanes(df, max)),
-          hn::GetLane(hn::MaxOfLanes(di, largest)) <= limit};
+  encoder.finish();
+  return representable ? cpu::DivisionOutcome::done : cpu::DivisionOutcome::not_representable;
 }
 
 /// Encodes planes [first, last). @pre first is a multiple of planes_per_byte
-bool division_encode(const cpu::DivisionJob& job, const void* source, std::byte* out,
-                     std::int64_t first, std::int64_t last) {
-  const PlaneLayout& layout = job.what.layout;
-  const ElementType type = job.what.type;
-  const auto size = static_cast<std::int64_t>(element_size(type));
-  const std::int64_t n = layout.plane_size();
-  const std::int64_t blocks = job.geometry.block_count();
-  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
-  const int bits = job.parameters.bits;
-  const bool dense = has_dense_planes(layout);
-  const std::int64_t readable = reach(layout);
-  const std::int64_t tile = dense ? 1 : cpu::planes_per_tile(layout, size);
-
-  cpu::Workspace& work = cpu::workspace();
-  auto* const gathered = dense ? nullptr : work.tile.get<std::byte>(tile * n * size);
-  float* const plane = work.plane.get<float>(n + slack);
-  float* const r = work.residual.get<float>(n + slack);
-  if ((!dense && gathered == nullptr) || plane == nullptr || r == nullptr) return false;
-
-  CodeStream codes(bits, out + job.sections.codes + first * n / 8 * bits);
-  CodeStream signs(1, out + job.sections.signs + first * n / 8);
-  for (std::int64_t p = first; p < last; ++p) {
-    const std::int64_t offset = plane_offset(layout, p);
-    const std::byte* elements = static_cast<const std::byte*>(source) + offset * size;
-    if (!dense) {
-      const std::int64_t in_tile = (p - first) % tile;
-      if (in_tile == 0) {
-        cpu::gather_planes(layout, size, source, p, std::min(tile, last - p), gathered);
-      }
-      elements = gathered + in_tile * n * size;
-    }
-    // Vectors may reach past the plane, but not past the source.
-    const float* x = reinterpret_cast<const float*>(elements);
-    if (!dense || type != ElementType::float32 || offset + n + slack > readable) {
-      to_floats(type, elements, n, plane);
-      x = plane;
-    }
-
-    const Residuals residuals = subtract_means(job, x, work, r, out + p * blocks * 2);
-    if (!residuals.good) return false;
-    const AffineRange range = affine_range(residuals.min, residuals.max, bits);
-    std::memcpy(out + job.sections.ranges + p * 4, &range, 4);
-
-    std::uint8_t* const room = codes.room(work.codes, n, slack);
-    if (room == nullptr || !quantize(job, r, n, p * n, range, work, room)) return false;
-    codes.push(n);
-    if (job.parameters.with_sign) {
-      std::uint8_t* const sign_room = signs.room(work.signs, n, slack);
-      if (sign_room == nullptr) return false;
-      if (!positives(x, n, sign_room)) return false;
-      signs.push(n);
-    }
-  }
-  codes.finish();
-  if (job.parameters.with_sign) signs.finish();
-  return true;
+cpu::DivisionOutcome division_encode(const cpu::DivisionJob& job, const void* source,
+                                     std::byte* out, std::int64_t first, std::int64_t last) {
+  return with_elements(job.what.type, [&](auto elements) {
+    using Elements = decltype(elements);
+    const auto* const x = static_cast<const typename Elements::T*>(source);
+    return encode_planes<Elements>(job, x, out, first, last);
+  });
 }
 
 }  // namespace cinch::codecs::HWY_NAMESPACE

@@ -16,16 +16,32 @@ struct DivisionJob {
   DivisionGeometry geometry;
   DivisionSections sections;
   RandomKey key;  ///< encode only
-  Reads reads;    ///< decode only
 
   DivisionJob(const Description& description, const DivisionParameters& division_parameters,
-              RandomKey random_key, Reads wanted) noexcept
+              RandomKey random_key) noexcept
       : what(description),
         parameters(division_parameters),
         geometry(division_parameters, description.layout.extent),
         sections(division_parameters, geometry, description.layout),
-        key(random_key),
-        reads(wanted) {}
+        key(random_key) {}
 };
+
+/// What bounds the residuals of a plane or of a part of it.
+struct DivisionBounds {
+  float min;
+  float max;
+  bool good;  ///< no NaN, infinity or magnitude above kAffineMaxMagnitude
+};
+
+/// Where what is known of some planes goes.
+struct DivisionStatistics {
+  float* min;        ///< of each plane's residuals
+  float* max;        ///< less than `min` where the plane can't be held
+  std::byte* means;  ///< of its blocks, bfloat16; 0 where it can't be held
+  float* rows;       ///< the same as floats, spread over columns
+};
+
+/// How a task ended.
+enum class DivisionOutcome { done, not_representable, out_of_memory };
 
 }  // namespace cinch::codecs::cpu

@@ -8,9 +8,10 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
+#include <span>
 
+#include "codecs/cpu/workspace.h"
 #include "codecs/division.h"
 #include "hwy/highway.h"
 
@@ -18,38 +19,143 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Floats that `spread_means` needs at `row`.
-HWY_INLINE std::int64_t row_room(const DivisionGeometry& g, std::int64_t lanes) {
-  return g.extent[2] + lanes;
-}
+/// A stretch of a plane's elements, in logical order, that one row of blocks covers.
+struct Run {
+  std::int64_t block_row;  ///< bd * blocks[1] + bh
+  std::int64_t first;      ///< logical index of its first element
+  std::int64_t column;     ///< of that element; counts on over rows that one block covers
+  std::int64_t width;      ///< elements of each of its rows
+  std::int64_t rows;       ///< more than one only where they are whole
 
-/// Floats that a row of column sums needs, with blocks filled up to powers of two.
-HWY_INLINE std::int64_t sums_room(const DivisionGeometry& g, std::int64_t lanes) {
-  const auto padded =
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(g.block[2])));
-  return std::max(g.blocks[2] * padded, g.extent[2]) + 2 * lanes;
-}
+  std::int64_t count() const { return rows * width; }
+};
 
-/// Nearest upsampling of a row of block means to the elements that they cover.
-HWY_INLINE void spread_means(const DivisionGeometry& g, const float* HWY_RESTRICT means,
-                             float* HWY_RESTRICT row) {
-  const hn::ScalableTag<float> df;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  // What is stored past a block's end, the next block overwrites.
-  if (g.edge_ceil && g.block[2] <= lanes) {
-    for (std::int64_t b = 0; b < g.blocks[2]; ++b) {
-      hn::StoreU(hn::Set(df, means[b]), df, row + b * g.block[2]);
+/// Elements of a run, at most.
+inline constexpr std::int64_t kMaxRun = 1024;
+
+/// Calls `f(run)` for runs that cover the elements [begin, end) of a plane in logical order.
+template <class F>
+void for_each_run(const DivisionGeometry& g, std::int64_t begin, std::int64_t end, const F& f) {
+  const std::int64_t height = g.extent[1], width = g.extent[2];
+  for (std::int64_t bd = 0; bd < g.blocks[0]; ++bd) {
+    for (std::int64_t d = g.cover_begin(0, bd); d < g.cover_begin(0, bd + 1); ++d) {
+      for (std::int64_t bh = 0; bh < g.blocks[1]; ++bh) {
+        const std::int64_t strip = (d * height + g.cover_begin(1, bh)) * width;
+        const std::int64_t last = std::min(end, (d * height + g.cover_begin(1, bh + 1)) * width);
+        Run run = {bd * g.blocks[1] + bh, std::max(begin, strip), 0, 0, 0};
+        if (run.first >= last) continue;
+        const std::int64_t row = g.blocks[2] == 1 ? last - strip : width;
+        if (run.first != strip) run.column = (run.first - strip) % row;
+        while (run.first < last) {
+          run.width = std::min({kMaxRun, row - run.column, last - run.first});
+          run.rows = 1;
+          if (run.width == row) run.rows = std::min(kMaxRun, last - run.first) / row;
+          f(run);
+          run.first += run.count();
+          run.column += run.width;
+          if (run.column == row) run.column = 0;
+        }
+      }
     }
-    return;
-  }
-  std::int64_t w = 0;
-  for (std::int64_t b = 0; b < g.blocks[2]; ++b) {
-    const auto mean = hn::Set(df, means[b]);
-    const std::int64_t end = g.cover_begin(2, b + 1);
-    for (; w < end; w += lanes) hn::StoreU(mean, df, row + w);
-    w = end;
   }
 }
+
+/// The runs of a whole plane, the same for all planes.
+class Runs {
+ public:
+  /// @return false when memory ran out
+  bool prepare(const DivisionGeometry& g, cpu::Buffer& buffer) {
+    const std::int64_t n = g.extent[0] * g.extent[1] * g.extent[2];
+    std::int64_t count = 0;
+    for_each_run(g, 0, n, [&](const Run&) { ++count; });
+    auto* const runs = buffer.get<Run>(count);
+    if (runs == nullptr) return false;
+    count = 0;
+    for_each_run(g, 0, n, [&](const Run& run) { runs[count++] = run; });
+    runs_ = {runs, static_cast<std::size_t>(count)};
+    return true;
+  }
+
+  auto begin() const { return runs_.begin(); }
+  auto end() const { return runs_.end(); }
+
+ private:
+  std::span<const Run> runs_;
+};
+
+/// Nearest upsampling of rows of block values to the columns that the blocks cover.
+class Spread {
+ public:
+  /// @return false when memory ran out
+  bool prepare(const DivisionGeometry& geometry, cpu::Buffer& buffer) {
+    geometry_ = &geometry;
+    if (!by_table(geometry)) return true;
+    const std::int64_t width = geometry.extent[2];
+    const std::int64_t vectors = (width + lanes() - 1) / lanes();
+    auto* const columns = buffer.get<std::int32_t>(vectors * (lanes() + 1));
+    if (columns == nullptr) return false;
+    std::int64_t w = 0;
+    for (std::int64_t b = 0; b < geometry.blocks[2]; ++b) {
+      const std::int64_t end = geometry.cover_begin(2, b + 1);
+      for (; w < end; ++w) columns[w] = static_cast<std::int32_t>(b);
+    }
+    std::fill(columns + width, columns + vectors * lanes(), columns[width - 1]);
+    auto* const first = columns + vectors * lanes();
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      first[v] = columns[v * lanes()];
+      for (std::int64_t i = 0; i < lanes(); ++i) columns[v * lanes() + i] -= first[v];
+    }
+    columns_ = columns;
+    first_ = first;
+    return true;
+  }
+
+  /// Floats from one spread row to the next, whole vectors: as many as `operator()` may write. One
+  /// vector stands for all columns that a single block covers.
+  static std::int64_t pitch(const DivisionGeometry& g) {
+    if (g.blocks[2] == 1) return lanes();
+    const std::int64_t whole = (g.extent[2] + lanes() - 1) / lanes() * lanes();
+    return by_table(g) ? whole : whole + lanes();
+  }
+
+  /// Spreads blocks[2] values, behind which a vector is readable.
+  HWY_INLINE void operator()(const float* HWY_RESTRICT values, float* HWY_RESTRICT row) const {
+    const hn::ScalableTag<float> df;
+    const DivisionGeometry& g = *geometry_;
+    if (g.blocks[2] == 1) {
+      hn::StoreU(hn::Set(df, values[0]), df, row);
+      return;
+    }
+    if (by_table(g)) {
+      for (std::int64_t v = 0, w = 0; w < g.extent[2]; ++v, w += lanes()) {
+        const auto lane = hn::SetTableIndices(df, columns_ + w);
+        hn::StoreU(hn::TableLookupLanes(hn::LoadU(df, values + first_[v]), lane), df, row + w);
+      }
+      return;
+    }
+    // What is stored past a block's end, the next block overwrites.
+    std::int64_t w = 0;
+    for (std::int64_t b = 0; b < g.blocks[2]; ++b) {
+      const auto value = hn::Set(df, values[b]);
+      const std::int64_t end = g.cover_begin(2, b + 1);
+      for (; w < end; w += lanes()) hn::StoreU(value, df, row + w);
+      w = end;
+    }
+  }
+
+ private:
+  static std::int64_t lanes() {
+    return static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  }
+  /// Whether blocks are narrower than a vector.
+  static bool by_table(const DivisionGeometry& g) {
+    return g.blocks[2] > 1 && g.block[2] < lanes();
+  }
+
+  const DivisionGeometry* geometry_ = nullptr;
+  const std::int32_t* columns_ = nullptr;  ///< of each column, its block less its vector's first
+  const std::int32_t* first_ = nullptr;    ///< of each vector of columns, the first one's block
+};
 
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

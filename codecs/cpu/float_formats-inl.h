@@ -26,13 +26,26 @@ HWY_INLINE hn::Vec<DF> lanes_of_bf16(DF df, V32 bits) {
   return hn::BitCast(df, hn::ShiftLeft<16>(bits));
 }
 
+/// The nearest bfloat16 in the upper half of each lane; the lower half is noise.
 template <class DF, class VF = hn::Vec<DF>>
-HWY_INLINE auto lanes_to_bf16(DF df, VF x) {
+HWY_INLINE auto rounded_to_bf16(DF df, VF x) {
   const hn::RebindToUnsigned<DF> du;
   (void)df;
   const auto bits = hn::BitCast(du, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-  return hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF))));
+  return hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
+}
+
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE auto lanes_to_bf16(DF df, VF x) {
+  return hn::ShiftRight<16>(rounded_to_bf16(df, x));
+}
+
+/// The nearest bfloat16 as a float.
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE VF nearest_bf16_value(DF df, VF x) {
+  const hn::RebindToUnsigned<DF> du;
+  return hn::BitCast(df, hn::And(rounded_to_bf16(df, x), hn::Set(du, 0xFFFF0000U)));
 }
 
 template <class DF, class V32>
@@ -61,6 +74,83 @@ HWY_INLINE auto lanes_to_f16(DF df, VF x) {
   return hn::Or(sign, hn::IfThenElse(is_small, denormal, normal));
 }
 
+/// How elements of one type are loaded as a vector of floats, and floats are stored as the nearest
+/// elements, at any address. `store_two` stores the vectors side by side.
+struct Float32Elements {
+  using T = float;
+  static constexpr ElementType kType = ElementType::float32;
+
+  template <class DF>
+  static HWY_INLINE hn::Vec<DF> load(DF df, const T* from) {
+    return hn::LoadU(df, from);
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE void store(DF df, VF x, T* to) {
+    hn::StoreU(x, df, to);
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE void store_two(DF df, VF x0, VF x1, T* to) {
+    hn::StoreU(x0, df, to);
+    hn::StoreU(x1, df, to + hn::Lanes(df));
+  }
+};
+
+struct Bfloat16Elements {
+  using T = std::uint16_t;
+  static constexpr ElementType kType = ElementType::bfloat16;
+
+  template <class DF>
+  static HWY_INLINE hn::Vec<DF> load(DF df, const T* from) {
+    const hn::RebindToUnsigned<DF> du;
+    const hn::Rebind<std::uint16_t, DF> d16;
+    return lanes_of_bf16(df, hn::PromoteTo(du, hn::LoadU(d16, from)));
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE void store(DF df, VF x, T* to) {
+    const hn::Rebind<std::uint16_t, DF> d16;
+    hn::StoreU(hn::TruncateTo(d16, lanes_to_bf16(df, x)), d16, to);
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE void store_two(DF df, VF x0, VF x1, T* to) {
+    const hn::Repartition<std::uint16_t, DF> d16;
+    const auto upper0 = hn::BitCast(d16, rounded_to_bf16(df, x0));
+    const auto upper1 = hn::BitCast(d16, rounded_to_bf16(df, x1));
+    hn::StoreU(hn::ConcatOdd(d16, upper1, upper0), d16, to);
+  }
+};
+
+struct Float16Elements {
+  using T = std::uint16_t;
+  static constexpr ElementType kType = ElementType::float16;
+
+  template <class DF>
+  static HWY_INLINE hn::Vec<DF> load(DF df, const T* from) {
+    const hn::RebindToUnsigned<DF> du;
+    const hn::Rebind<std::uint16_t, DF> d16;
+    return lanes_of_f16(df, hn::PromoteTo(du, hn::LoadU(d16, from)));
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE void store(DF df, VF x, T* to) {
+    const hn::Rebind<std::uint16_t, DF> d16;
+    hn::StoreU(hn::TruncateTo(d16, lanes_to_f16(df, x)), d16, to);
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE void store_two(DF df, VF x0, VF x1, T* to) {
+    const hn::Repartition<std::uint16_t, DF> d16;
+    const auto lower0 = hn::BitCast(d16, lanes_to_f16(df, x0));
+    const auto lower1 = hn::BitCast(d16, lanes_to_f16(df, x1));
+    hn::StoreU(hn::ConcatEven(d16, lower1, lower0), d16, to);
+  }
+};
+
+/// Calls f with the Elements of `type`. @pre is_quantizable(type)
+template <class F>
+HWY_INLINE auto with_elements(ElementType type, const F& f) {
+  if (type == ElementType::float32) return f(Float32Elements());
+  if (type == ElementType::bfloat16) return f(Bfloat16Elements());
+  return f(Float16Elements());
+}
+
 /// n elements of `type` at `source` as floats. @pre type is one of the three
 HWY_INLINE void to_floats(ElementType type, const void* source, std::int64_t n,
                           float* HWY_RESTRICT floats) {
@@ -69,15 +159,14 @@ HWY_INLINE void to_floats(ElementType type, const void* source, std::int64_t n,
     return;
   }
   const hn::ScalableTag<float> df;
-  const hn::RebindToUnsigned<decltype(df)> du;
-  const hn::Rebind<std::uint16_t, decltype(df)> d16;
   const auto* halves = static_cast<const std::uint16_t*>(source);
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
   const bool is_bf16 = type == ElementType::bfloat16;
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto bits = hn::PromoteTo(du, hn::LoadU(d16, halves + i));
-    hn::StoreU(is_bf16 ? lanes_of_bf16(df, bits) : lanes_of_f16(df, bits), df, floats + i);
+    hn::StoreU(
+        is_bf16 ? Bfloat16Elements::load(df, halves + i) : Float16Elements::load(df, halves + i),
+        df, floats + i);
   }
   for (; i < n; ++i) {
     std::uint16_t half;  // block means may lie at odd addresses
@@ -94,15 +183,18 @@ HWY_INLINE void from_floats(ElementType type, const float* HWY_RESTRICT floats, 
     return;
   }
   const hn::ScalableTag<float> df;
-  const hn::Rebind<std::uint16_t, decltype(df)> d16;
   auto* halves = static_cast<std::uint16_t*>(target);
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
   const bool is_bf16 = type == ElementType::bfloat16;
   std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto x = hn::LoadU(df, floats + i);
-    hn::StoreU(hn::TruncateTo(d16, is_bf16 ? lanes_to_bf16(df, x) : lanes_to_f16(df, x)), d16,
-               halves + i);
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto x0 = hn::LoadU(df, floats + i);
+    const auto x1 = hn::LoadU(df, floats + i + lanes);
+    if (is_bf16) {
+      Bfloat16Elements::store_two(df, x0, x1, halves + i);
+    } else {
+      Float16Elements::store_two(df, x0, x1, halves + i);
+    }
   }
   for (; i < n; ++i) halves[i] = is_bf16 ? bf16_nearest(floats[i]) : f16_nearest(floats[i]);
 }

@@ -7,8 +7,10 @@
 #define CINCH_CODECS_CPU_PHILOX_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 
+#include "codecs/cpu/workspace.h"
 #include "codecs/philox.h"
 #include "hwy/highway.h"
 
@@ -154,6 +156,47 @@ HWY_INLINE void fill_draws(RandomKey key, std::uint64_t first, std::int64_t bloc
                            std::uint16_t* HWY_RESTRICT draws) {
   PhiloxLanes(key).fill(first, blocks, draws);
 }
+
+/// Draws of consecutive elements, made a stretch at a time.
+class DrawStream {
+ public:
+  /// Elements that `at` can be asked for at once.
+  static constexpr std::int64_t kMost = 1024;
+
+  /// No draws are wanted from logical index `end` on.
+  DrawStream(RandomKey key, std::int64_t end) : key_(key), end_(end) {}
+
+  /// @return false when memory ran out
+  bool prepare(cpu::Buffer& buffer) {
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint64_t>()));
+    draws_ = buffer.get<std::uint16_t>((kBlocks + 2 * lanes) * philox::kDrawsPerBlock);
+    return draws_ != nullptr;
+  }
+
+  /// The draws of elements [k, k + count), behind which a vector of bytes is readable.
+  HWY_INLINE const std::uint16_t* at(std::int64_t k, std::int64_t count) {
+    if (k < first_ || k + count > first_ + made_) make(k);
+    return draws_ + (k - first_);
+  }
+
+ private:
+  HWY_NOINLINE void make(std::int64_t k) {
+    const std::int64_t block = k / philox::kDrawsPerBlock;
+    const std::int64_t left = (end_ + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock - block;
+    first_ = block * philox::kDrawsPerBlock;
+    made_ = std::min(kBlocks, left) * philox::kDrawsPerBlock;
+    fill_draws(key_, static_cast<std::uint64_t>(block), made_ / philox::kDrawsPerBlock, draws_);
+  }
+
+  /// Room for two of the largest runs, wherever they start.
+  static constexpr std::int64_t kBlocks = 2 * kMost / philox::kDrawsPerBlock + 2;
+
+  RandomKey key_;
+  std::int64_t end_;
+  std::int64_t first_ = 0;
+  std::int64_t made_ = 0;
+  std::uint16_t* draws_ = nullptr;
+};
 
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,76 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cpu/planes.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codecs/cpu/planes.cpp"
+#include "hwy/foreach_target.h"  // must come before what it includes again
+#include "hwy/highway.h"
+// clang-format off
+#include "codecs/cpu/transpose-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+
+void transpose_bytes(std::size_t element_size, const void* from, std::int64_t from_stride,
+                     std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
+                     bool by_rows) {
+  const auto run = [&]<typename T>(T*) {
+    transpose(static_cast<const T*>(from), from_stride, rows, columns, static_cast<T*>(to),
+              to_stride, by_rows);
+  };
+  switch (element_size) {
+    case 1:
+      return run(static_cast<std::uint8_t*>(nullptr));
+    case 2:
+      return run(static_cast<std::uint16_t*>(nullptr));
+    case 4:
+      return run(static_cast<std::uint32_t*>(nullptr));
+    default:
+      return run(static_cast<std::uint64_t*>(nullptr));
+  }
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
 #include <algorithm>
 #include <cstring>
 
 #include "codecs/layout.h"
 
-namespace cinch::codecs::cpu {
+namespace cinch::codecs {
 namespace {
+
+HWY_EXPORT(transpose_bytes);
 
 enum class Way { gather, scatter };
 
-/// One row of `width` elements of each of `count` planes, `plane_size` apart in `logical`.
+/// Copies `count` elements that are `stride` apart in memory, and side by side in logical order.
+template <Way way, typename T>
+void copy_strided(T* memory, std::int64_t stride, std::int64_t count, T* logical) noexcept {
+  if (stride == 1) {
+    std::memcpy(way == Way::gather ? logical : memory, way == Way::gather ? memory : logical,
+                count * sizeof(T));
+    return;
+  }
+  for (std::int64_t w = 0; w < count; ++w) {
+    if constexpr (way == Way::gather) {
+      logical[w] = memory[w * stride];
+    } else {
+      memory[w * stride] = logical[w];
+    }
+  }
+}
+
+/// One row of `width` elements of each of `count` planes, `pitch` apart in `logical`.
 template <Way way, typename T>
 void copy_rows(const PlaneLayout& layout, T* memory, std::int64_t width, std::int64_t count,
-               T* logical, std::int64_t plane_size) noexcept {
-  // Elements of a stretch share cache lines on the side that is read, and lie together on the
-  // side that is written.
-  constexpr std::int64_t kStretch = 16;
-  for (std::int64_t begin = 0; begin < width; begin += kStretch) {
-    const std::int64_t end = std::min(width, begin + kStretch);
+               T* logical, std::int64_t pitch) noexcept {
+  if (count > 1 && layout.inner_stride == 1) {
+    const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_bytes);
     if constexpr (way == Way::gather) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        for (std::int64_t w = begin; w < end; ++w) {
-          logical[i * plane_size + w] = memory[w * layout.stride[2] + i * layout.inner_stride];
-        }
-      }
+      transpose(sizeof(T), memory, layout.stride[2], width, count, logical, pitch, true);
     } else {
-      for (std::int64_t w = begin; w < end; ++w) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          memory[w * layout.stride[2] + i * layout.inner_stride] = logical[i * plane_size + w];
-        }
-      }
+      transpose(sizeof(T), logical, pitch, count, width, memory, layout.stride[2], false);
     }
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    copy_strided<way>(memory + i * layout.inner_stride, layout.stride[2], width,
+                      logical + i * pitch);
   }
 }
 
 /// Planes [0, count) of one outer index, of which `memory` and `logical` are the first elements.
 template <Way way, typename T>
-void copy_run(const PlaneLayout& layout, T* memory, std::int64_t count, T* logical) noexcept {
-  const std::int64_t plane_size = layout.plane_size();
+void copy_run(const PlaneLayout& layout, T* memory, std::int64_t count, T* logical,
+              std::int64_t pitch) noexcept {
   const auto& [depth, height, width] = layout.extent;
   const bool one_row = layout.stride[1] == width * layout.stride[2];
   for (std::int64_t d = 0; d < depth; ++d) {
     T* const slice = memory + d * layout.stride[0];
     T* const to = logical + d * height * width;
     if (one_row) {
-      copy_rows<way>(layout, slice, height * width, count, to, plane_size);
+      copy_rows<way>(layout, slice, height * width, count, to, pitch);
       continue;
     }
     for (std::int64_t h = 0; h < height; ++h) {
-      copy_rows<way>(layout, slice + h * layout.stride[1], width, count, to + h * width,
-                     plane_size);
+      copy_rows<way>(layout, slice + h * layout.stride[1], width, count, to + h * width, pitch);
     }
   }
 }
 
 template <Way way, typename T>
 void copy_planes(const PlaneLayout& layout, T* memory, std::int64_t first, std::int64_t count,
-                 T* logical) noexcept {
-  const std::int64_t plane_size = layout.plane_size();
-  const bool dense = has_dense_planes(layout);
+                 T* logical, std::int64_t pitch) noexcept {
   for (std::int64_t done = 0; done < count;) {
-    T* m = memory + plane_offset(layout, first + done);
-    T* l = logical + done * plane_size;
-    if (dense) {
-      std::memcpy(way == Way::gather ? l : m, way == Way::gather ? m : l, plane_size * sizeof(T));
-      ++done;
-      continue;
-    }
     const std::int64_t run = std::min(count - done, layout.inner - (first + done) % layout.inner);
-    copy_run<way>(layout, m, run, l);
+    copy_run<way>(layout, memory + plane_offset(layout, first + done), run, logical + done * pitch,
+                  pitch);
     done += run;
   }
 }
@@ -85,13 +124,7 @@ void copy_part(const PlaneLayout& layout, T* memory, std::int64_t begin, std::in
     const std::int64_t some = std::min(count, width - begin % width);
     T* const m = memory + row / layout.extent[1] * layout.stride[0] +
                  row % layout.extent[1] * layout.stride[1] + begin % width * layout.stride[2];
-    for (std::int64_t w = 0; w < some; ++w) {
-      if constexpr (way == Way::gather) {
-        logical[w] = m[w * layout.stride[2]];
-      } else {
-        m[w * layout.stride[2]] = logical[w];
-      }
-    }
+    copy_strided<way>(m, layout.stride[2], some, logical);
     logical += some;
     begin += some;
     count -= some;
@@ -107,7 +140,7 @@ void copy_elements(const PlaneLayout& layout, T* memory, std::int64_t begin, std
     std::int64_t some = std::min(count, plane_size - begin % plane_size);
     if (some == plane_size) {
       const std::int64_t planes = count / plane_size;
-      copy_planes<way>(layout, memory, plane, planes, logical);
+      copy_planes<way>(layout, memory, plane, planes, logical, plane_size);
       some = planes * plane_size;
     } else {
       copy_part<way>(layout, memory + plane_offset(layout, plane), begin % plane_size, some,
@@ -135,10 +168,11 @@ void with_element(std::size_t element_size, const F& f) {
 }
 
 template <Way way>
-void copy_any_planes(const PlaneLayout& layout, std::size_t element_size, void* memory,
-                     std::int64_t first, std::int64_t count, void* logical) noexcept {
+void copy_any(const PlaneLayout& layout, std::size_t element_size, void* memory, std::int64_t first,
+              std::int64_t count, void* logical, std::int64_t pitch) noexcept {
   with_element(element_size, [&]<typename T>(T*) {
-    copy_planes<way>(layout, static_cast<T*>(memory), first, count, static_cast<T*>(logical));
+    copy_planes<way>(layout, static_cast<T*>(memory), first, count, static_cast<T*>(logical),
+                     pitch);
   });
 }
 
@@ -152,38 +186,54 @@ void copy_any_elements(const PlaneLayout& layout, std::size_t element_size, void
 
 }  // namespace
 
-void gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
-                   std::int64_t first, std::int64_t count, void* logical) noexcept {
-  copy_any_planes<Way::gather>(layout, element_size, const_cast<void*>(memory), first, count,
-                               logical);
+void cpu::gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
+                        std::int64_t first, std::int64_t count, void* logical,
+                        std::int64_t pitch) noexcept {
+  copy_any<Way::gather>(layout, element_size, const_cast<void*>(memory), first, count, logical,
+                        pitch);
 }
 
-void scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
-                    std::int64_t first, std::int64_t count, void* memory) noexcept {
-  copy_any_planes<Way::scatter>(layout, element_size, memory, first, count,
-                                const_cast<void*>(logical));
+void cpu::scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
+                         std::int64_t first, std::int64_t count, void* memory) noexcept {
+  copy_any<Way::scatter>(layout, element_size, memory, first, count, const_cast<void*>(logical),
+                         layout.plane_size());
 }
 
-void gather_elements(const PlaneLayout& layout, std::size_t element_size, const void* memory,
-                     std::int64_t begin, std::int64_t count, void* logical) noexcept {
+void cpu::gather_elements(const PlaneLayout& layout, std::size_t element_size, const void* memory,
+                          std::int64_t begin, std::int64_t count, void* logical) noexcept {
   copy_any_elements<Way::gather>(layout, element_size, const_cast<void*>(memory), begin, count,
                                  logical);
 }
 
-void scatter_elements(const PlaneLayout& layout, std::size_t element_size, const void* logical,
-                      std::int64_t begin, std::int64_t count, void* memory) noexcept {
+void cpu::scatter_elements(const PlaneLayout& layout, std::size_t element_size, const void* logical,
+                           std::int64_t begin, std::int64_t count, void* memory) noexcept {
   copy_any_elements<Way::scatter>(layout, element_size, memory, begin, count,
                                   const_cast<void*>(logical));
 }
 
-std::int64_t planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept {
-  constexpr std::int64_t kCacheLine = 64;
-  const std::int64_t unit = planes_per_byte(layout.plane_size());
-  const bool interleaved = layout.inner > 1 && layout.inner_stride < layout.stride[2];
-  if (interleaved) return std::max<std::int64_t>(8, kCacheLine / std::int64_t(element_size));
-  // Small planes together, so that a call for each doesn't dominate.
-  constexpr std::int64_t kTileElements = 8192;
-  return std::max<std::int64_t>(1, kTileElements / (unit * layout.plane_size())) * unit;
+std::int64_t cpu::gathered_pitch(const PlaneLayout& layout, std::size_t element_size) noexcept {
+  constexpr std::size_t kWay = 4096, kCacheLine = 64;
+  const std::int64_t n = layout.plane_size();
+  const bool same_place = static_cast<std::size_t>(n) * element_size % kWay == 0;
+  return n + (same_place ? static_cast<std::int64_t>(kCacheLine / element_size) : 0);
 }
 
-}  // namespace cinch::codecs::cpu
+std::int64_t cpu::planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept {
+  const std::int64_t n = layout.plane_size();
+  const bool interleaved = layout.inner > 1 && layout.inner_stride < layout.stride[2];
+  if (interleaved) {
+    // Whole cache lines of memory, and as many side by side as stay in the second cache.
+    const auto line = std::max<std::int64_t>(8, 64 / static_cast<std::int64_t>(element_size));
+    constexpr std::int64_t kTileBytes = std::int64_t{1} << 20;
+    const std::int64_t line_bytes = line * n * static_cast<std::int64_t>(element_size);
+    return std::max<std::int64_t>(1, kTileBytes / line_bytes) * line;
+  }
+  // Small planes together, so that a call for each doesn't dominate.
+  constexpr std::int64_t kTileElements = 8192;
+  const std::int64_t unit = planes_per_byte(n);
+  return std::max<std::int64_t>(1, kTileElements / (unit * n)) * unit;
+}
+
+}  // namespace cinch::codecs
+
+#endif  // HWY_ONCE

@@ -10,11 +10,22 @@
 namespace cinch::codecs::cpu {
 
 /// Copies the elements of planes [first, first + count) from `memory`, as `layout` places them, to
-/// `logical`, in logical order. @pre element_size is 1, 2, 4 or 8
+/// `logical`, in logical order, planes `pitch` elements apart. @pre element_size is 1, 2, 4 or 8
 void gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
-                   std::int64_t first, std::int64_t count, void* logical) noexcept;
+                   std::int64_t first, std::int64_t count, void* logical,
+                   std::int64_t pitch) noexcept;
 
-/// The way back; memory that the layout doesn't reach is left alone.
+/// Side by side.
+inline void gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
+                          std::int64_t first, std::int64_t count, void* logical) noexcept {
+  gather_planes(layout, element_size, memory, first, count, logical, layout.plane_size());
+}
+
+/// The least pitch at which planes that are written together don't compete for the same places of
+/// the first cache.
+std::int64_t gathered_pitch(const PlaneLayout& layout, std::size_t element_size) noexcept;
+
+/// The way back, from planes side by side; memory that the layout doesn't reach is left alone.
 void scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
                     std::int64_t first, std::int64_t count, void* memory) noexcept;
 

@@ -17,41 +17,53 @@ namespace cinch::codecs::cpu {
 
 inline constexpr std::int64_t kRunElements = 1 << 14;
 
+/// Calls `bool f(begin, count)` for stretches of `step` of [0, n), the last perhaps shorter, in
+/// parallel. @return false as soon as one call did
+template <typename F>
+bool for_each_stretch(std::int64_t n, std::int64_t step, ParallelFor parallel, const F& f) {
+  std::atomic<bool> good = true;
+  for_range(parallel, n, step, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin; k < end && good.load(std::memory_order_relaxed); k += step) {
+      if (!f(k, std::min(step, end - k))) good.store(false, std::memory_order_relaxed);
+    }
+    workspace().tile.trim();
+  });
+  return good.load();
+}
+
+/// Calls `bool f(first, planes, void* run)` for tiles of planes, with room for the tile's elements,
+/// in parallel. @return false as soon as one call did, or when memory ran out
+template <typename F>
+bool for_each_tile(const Description& what, ParallelFor parallel, const F& f) {
+  const PlaneLayout& layout = what.layout;
+  const std::size_t size = element_size_or_byte(what.type);
+  const std::int64_t tile = planes_per_tile(layout, size);
+  const std::int64_t bytes = tile * layout.plane_size() * static_cast<std::int64_t>(size);
+  return for_each_stretch(layout.planes(), tile, parallel,
+                          [&](std::int64_t first, std::int64_t planes) {
+                            void* const run = workspace().tile.get<std::byte>(bytes);
+                            return run != nullptr && f(first, planes, run);
+                          });
+}
+
 /// Calls `bool f(begin, count, const void* run)` for runs that cover all elements, in parallel.
 /// @return false as soon as one call did, or when memory ran out
 template <typename F>
 bool read_runs(const Description& what, const void* source, ParallelFor parallel, const F& f) {
   const PlaneLayout& layout = what.layout;
   const std::size_t size = element_size_or_byte(what.type);
-  std::atomic<bool> good = true;
   if (layout.is_contiguous()) {
-    for_range(parallel, layout.elements(), kRunElements, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t k = begin; k < end && good.load(std::memory_order_relaxed);) {
-        const std::int64_t count = std::min(kRunElements, end - k);
-        if (!f(k, count, static_cast<const std::byte*>(source) + k * std::int64_t(size))) {
-          good.store(false, std::memory_order_relaxed);
-        }
-        k += count;
-      }
-    });
-    return good.load();
+    const auto* const bytes = static_cast<const std::byte*>(source);
+    return for_each_stretch(layout.elements(), kRunElements, parallel,
+                            [&](std::int64_t begin, std::int64_t count) {
+                              return f(begin, count, bytes + begin * std::int64_t(size));
+                            });
   }
-  const std::int64_t plane_size = layout.plane_size();
-  const std::int64_t tile = planes_per_tile(layout, size);
-  for_range(parallel, layout.planes(), tile, [&](std::int64_t begin, std::int64_t end) {
-    Workspace& work = workspace();
-    auto* run = work.tile.get<std::byte>(tile * plane_size * std::int64_t(size));
-    if (run == nullptr) good.store(false);
-    for (std::int64_t p = begin; p < end && good.load(std::memory_order_relaxed); p += tile) {
-      const std::int64_t count = std::min(tile, end - p);
-      gather_planes(layout, size, source, p, count, run);
-      if (!f(p * plane_size, count * plane_size, static_cast<const void*>(run))) {
-        good.store(false, std::memory_order_relaxed);
-      }
-    }
-    work.tile.trim();
+  const std::int64_t n = layout.plane_size();
+  return for_each_tile(what, parallel, [&](std::int64_t first, std::int64_t planes, void* run) {
+    gather_planes(layout, size, source, first, planes, run);
+    return f(first * n, planes * n, static_cast<const void*>(run));
   });
-  return good.load();
 }
 
 /// Calls `f(begin, count, void* run)`, which fills the run, and puts the elements in their places.
@@ -61,26 +73,19 @@ bool write_runs(const Description& what, void* target, ParallelFor parallel, con
   const PlaneLayout& layout = what.layout;
   const std::size_t size = element_size_or_byte(what.type);
   if (layout.is_contiguous()) {
-    for_range(parallel, layout.elements(), kRunElements, [&](std::int64_t begin, std::int64_t end) {
-      f(begin, end - begin, static_cast<std::byte*>(target) + begin * std::int64_t(size));
-    });
-    return true;
+    auto* const bytes = static_cast<std::byte*>(target);
+    return for_each_stretch(layout.elements(), kRunElements, parallel,
+                            [&](std::int64_t begin, std::int64_t count) {
+                              f(begin, count, bytes + begin * std::int64_t(size));
+                              return true;
+                            });
   }
-  std::atomic<bool> good = true;
-  const std::int64_t plane_size = layout.plane_size();
-  const std::int64_t tile = planes_per_tile(layout, size);
-  for_range(parallel, layout.planes(), tile, [&](std::int64_t begin, std::int64_t end) {
-    Workspace& work = workspace();
-    auto* run = work.tile.get<std::byte>(tile * plane_size * std::int64_t(size));
-    if (run == nullptr) good.store(false);
-    for (std::int64_t p = begin; p < end && good.load(std::memory_order_relaxed); p += tile) {
-      const std::int64_t count = std::min(tile, end - p);
-      f(p * plane_size, count * plane_size, run);
-      scatter_planes(layout, size, run, p, count, target);
-    }
-    work.tile.trim();
+  const std::int64_t n = layout.plane_size();
+  return for_each_tile(what, parallel, [&](std::int64_t first, std::int64_t planes, void* run) {
+    f(first * n, planes * n, run);
+    scatter_planes(layout, size, run, first, planes, target);
+    return true;
   });
-  return good.load();
 }
 
 }  // namespace cinch::codecs::cpu

@@ -56,6 +56,7 @@ HWY_AFTER_NAMESPACE();
 #include <span>
 
 #include "codecs/cpu/runs.h"
+#include "codecs/cpu/sign.h"
 #include "codecs/element_bits.h"
 
 namespace cinch::codecs {
@@ -63,6 +64,19 @@ namespace {
 
 HWY_EXPORT(encode_signs);
 HWY_EXPORT(decode_signs);
+
+}  // namespace
+
+bool cpu::decode_sign_bits(const Description& what, const std::byte* bits, void* target,
+                           ParallelFor parallel) {
+  const std::size_t size = element_size(what.type);
+  const auto kernel = HWY_DYNAMIC_DISPATCH(decode_signs);
+  return write_runs(what, target, parallel, [&](std::int64_t begin, std::int64_t count, void* run) {
+    kernel(size, bits + begin / 8, count, bits_of_one(what.type), run);
+  });
+}
+
+namespace {
 
 class SignCpu final : public SignCodec {
  public:
@@ -80,12 +94,7 @@ class SignCpu final : public SignCodec {
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
     if (!can_decode(what, in.size(), reads)) return false;
-    const std::size_t size = element_size(what.type);
-    const auto kernel = HWY_DYNAMIC_DISPATCH(decode_signs);
-    return cpu::write_runs(
-        what, target, parallel, [&](std::int64_t begin, std::int64_t count, void* run) {
-          kernel(size, in.data() + begin / 8, count, bits_of_one(what.type), run);
-        });
+    return cpu::decode_sign_bits(what, in.data(), target, parallel);
   }
 };
 

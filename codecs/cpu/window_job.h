@@ -35,6 +35,7 @@ struct WindowJob {
   std::uint32_t height;                ///< of the pooling input
   std::uint32_t width;
   std::int64_t last;  ///< largest valid index
+  bool flat;          ///< the pooling input's planes have a depth of 1
   Divisor by_height;
   Divisor by_width;
 
@@ -44,6 +45,7 @@ struct WindowJob {
         height(static_cast<std::uint32_t>(what.index_extent[1])),
         width(static_cast<std::uint32_t>(what.index_extent[2])),
         last(what.index_extent[0] * what.index_extent[1] * what.index_extent[2] - 1),
+        flat(what.index_extent[0] == 1),
         by_height(what.index_extent[1]),
         by_width(what.index_extent[2]) {}
 

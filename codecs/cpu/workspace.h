@@ -73,7 +73,8 @@ struct Workspace {
   Buffer escapes;   ///< a chunk's elements that codes do not hold
   Buffer stream;    ///< a chunk's bit streams
 
-  // What a whole call needs of all planes, channels or chunks: its tasks neither fill nor trim these.
+  // What a whole call needs of all planes, channels or chunks: its tasks neither fill nor trim
+  // these.
   Buffer sums_of_planes;
   Buffer sums_of_chunks;
   Buffer channels;

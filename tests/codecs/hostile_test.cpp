@@ -62,75 +62,68 @@ TEST(Hostile, TruncatedBytesAreRefused) {
       const auto codec = make_codec(spec, engine);
       Bytes bytes = encode(*codec, what, source);
       ASSERT_FALSE(bytes.empty());
-      while (!bytes.empty()) {
-        bytes.pop_back();
+      for (bytes.pop_back(); !bytes.empty(); bytes.pop_back()) {
         bytes.shrink_to_fit();
-        const std::size_t whole = bytes.size();
-        for (; !bytes.empty(); bytes.pop_back()) {
-          bytes.shrink_to_fit();
-          if (bytes.size() == whole) continue;
-          for (bytes.pop_back(); !bytes.empty(); bytes.pop_back()) {
-            bytes.shrink_to_fit();
-            ASSERT_TRUE(decode(*codec, what, bytes, codec->restores()).empty()) << spec.name;
-          }
-        }
+        ASSERT_TRUE(decode(*codec, what, bytes, codec->restores()).empty()) << spec.name;
       }
     }
+  }
+}
 
-    TEST(Hostile, BitsOfPlanesStayInBounds) {
-      std::mt19937 random(8);
-      const std::vector<std::uint8_t> bits = {1, 8, 3, 2, 5, 7, 4};
-      for (const bool last_format : {false, true}) {
-        Description what = described({.name = "group_quant"}, last_format);
-        what.plane_bits = std::span(bits).first(what.layout.planes());
-        const Bytes source = make_source(what, std::vector<float>(what.layout.elements(), 1.0F));
-        for (const Engine engine : {Engine::reference, Engine::cpu}) {
-          const auto codec = make_codec({.name = "group_quant", .group = 16}, engine);
-          const Bytes good = encode(*codec, what, source);
-          ASSERT_FALSE(good.empty());
-          int decoded = 0;
-          for (int round = 0; round < 500; ++round) {
-            Bytes damaged = good;
-            damaged[random() % bits.size()] = static_cast<std::byte>(random() % 10);
-            if (round % 4 == 0) damaged.resize(random() % good.size());
-            damaged.shrink_to_fit();
-            decoded += decode(*codec, what, damaged).empty() ? 0 : 1;
-          }
-          EXPECT_GT(decoded, 0);
-          EXPECT_LT(decoded, 400);
-        }
+TEST(Hostile, BitsOfPlanesStayInBounds) {
+  std::mt19937 random(8);
+  const std::vector<std::uint8_t> bits = {1, 8, 3, 2, 5, 7, 4};
+  for (const bool last_format : {false, true}) {
+    Description what = described({.name = "group_quant"}, last_format);
+    what.plane_bits = std::span(bits).first(what.layout.planes());
+    const Bytes source = make_source(what, std::vector<float>(what.layout.elements(), 1.0F));
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec({.name = "group_quant", .group = 16}, engine);
+      const Bytes good = encode(*codec, what, source);
+      ASSERT_FALSE(good.empty());
+      int decoded = 0;
+      for (int round = 0; round < 500; ++round) {
+        Bytes damaged = good;
+        damaged[random() % bits.size()] = static_cast<std::byte>(random() % 10);
+        if (round % 4 == 0) damaged.resize(random() % good.size());
+        damaged.shrink_to_fit();
+        decoded += decode(*codec, what, damaged).empty() ? 0 : 1;
       }
+      EXPECT_GT(decoded, 0);
+      EXPECT_LT(decoded, 400);
     }
+  }
+}
 
-    TEST(Hostile, WindowIndicesStayWithinThePlane) {
-      const Description what = described({.name = "window_index"}, false);
-      const std::int64_t n = what.layout.elements();
-      std::mt19937 random(2);
-      Bytes source(source_bytes(what));
+TEST(Hostile, WindowIndicesStayWithinThePlane) {
+  const Description what = described({.name = "window_index"}, false);
+  const std::int64_t n = what.layout.elements();
+  std::mt19937 random(2);
+  Bytes source(source_bytes(what));
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t i = k % 35;
+    reference::store_bits(source.data(), k, 8, (i / 7 * 2 + random() % 2) * 14 + i % 7 * 2);
+  }
+  for (const Engine engine : {Engine::reference, Engine::cpu}) {
+    const auto codec = make_codec({.name = "window_index"}, engine);
+    const Bytes good = encode(*codec, what, source);
+    ASSERT_FALSE(good.empty());
+    int decoded = 0;
+    for (int round = 0; round < 3000; ++round) {
+      Bytes damaged = good;
+      for (int i = 0; i < 3; ++i)
+        damaged[random() % good.size()] = static_cast<std::byte>(random());
+      if (round % 4 == 0) damaged.resize(random() % good.size());
+      const Bytes target = decode(*codec, what, damaged);
+      if (target.empty()) continue;
+      ++decoded;
       for (std::int64_t k = 0; k < n; ++k) {
-        const std::int64_t i = k % 35;
-        reference::store_bits(source.data(), k, 8, (i / 7 * 2 + random() % 2) * 14 + i % 7 * 2);
-      }
-      for (const Engine engine : {Engine::reference, Engine::cpu}) {
-        const auto codec = make_codec({.name = "window_index"}, engine);
-        const Bytes good = encode(*codec, what, source);
-        ASSERT_FALSE(good.empty());
-        int decoded = 0;
-        for (int round = 0; round < 3000; ++round) {
-          Bytes damaged = good;
-          for (int i = 0; i < 3; ++i)
-            damaged[random() % good.size()] = static_cast<std::byte>(random());
-          if (round % 4 == 0) damaged.resize(random() % good.size());
-          const Bytes target = decode(*codec, what, damaged);
-          if (target.empty()) continue;
-          ++decoded;
-          for (std::int64_t k = 0; k < n; ++k) {
-            ASSERT_LT(reference::load_bits(target.data(), k, 8), 140U);
-          }
-        }
-        EXPECT_GT(decoded, 0);
+        ASSERT_LT(reference::load_bits(target.data(), k, 8), 140U);
       }
     }
+    EXPECT_GT(decoded, 0);
+  }
+}
 
-  }  // namespace
+}  // namespace
 }  // namespace cinch::codecs::test
