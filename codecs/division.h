@@ -64,6 +64,12 @@ struct DivisionGeometry {
 
   std::int64_t block_count() const noexcept { return blocks[0] * blocks[1] * blocks[2]; }
 
+  /// Whether every block covers just what it averages.
+  bool covers_pools() const noexcept {
+    bool whole = true;
+    for (int axis = 0; axis < 3; ++axis) whole = whole && extent[axis] % block[axis] == 0;
+    return edge_ceil || whole;
+  }
   /// The block along `axis` whose mean stands for coordinate `i`.
   CINCH_HD std::int64_t covering(int axis, std::int64_t i) const noexcept {
     return edge_ceil ? i / block[axis] : i * blocks[axis] / extent[axis];

@@ -47,7 +47,7 @@ class DivisionEncoder {
         batch_(std::clamp<std::int64_t>(kBatchElements / n_, 1,
                                         std::max<std::int64_t>(last - first, 1))),
         out_(out),
-        survey_(job),
+        survey_(g_),
         small_survey_(g_),
         draws_(job.key, last * n_),
         codes_(job.parameters.bits,
@@ -121,8 +121,8 @@ class DivisionEncoder {
       return;
     }
     for (std::int64_t k = 0; k < count; ++k) {
-      const cpu::DivisionBounds bounds = survey_(
-          x + k * pitch, 0, block_rows_, means + k * mean_bytes, rows_ + k * block_rows_ * pitch_);
+      const cpu::DivisionBounds bounds =
+          survey_(x + k * pitch, means + k * mean_bytes, rows_ + k * block_rows_ * pitch_);
       min_[k] = bounds.min;
       max_[k] = bounds.good ? bounds.max : -1.0F;
       if (!bounds.good) std::memset(means + k * mean_bytes, 0, mean_bytes);

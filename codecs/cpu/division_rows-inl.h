@@ -33,23 +33,19 @@ struct Run {
 /// Elements of a run, at most.
 inline constexpr std::int64_t kMaxRun = 1024;
 
-/// Calls `f(run)` for runs that cover the elements [begin, end) of a plane in logical order.
+/// Calls `f(run)` for runs that cover a plane in logical order.
 template <class F>
-void for_each_run(const DivisionGeometry& g, std::int64_t begin, std::int64_t end, const F& f) {
+void for_each_run(const DivisionGeometry& g, const F& f) {
   const std::int64_t height = g.extent[1], width = g.extent[2];
   for (std::int64_t bd = 0; bd < g.blocks[0]; ++bd) {
     for (std::int64_t d = g.cover_begin(0, bd); d < g.cover_begin(0, bd + 1); ++d) {
       for (std::int64_t bh = 0; bh < g.blocks[1]; ++bh) {
-        const std::int64_t strip = (d * height + g.cover_begin(1, bh)) * width;
-        const std::int64_t last = std::min(end, (d * height + g.cover_begin(1, bh + 1)) * width);
-        Run run = {bd * g.blocks[1] + bh, std::max(begin, strip), 0, 0, 0};
-        if (run.first >= last) continue;
-        const std::int64_t row = g.blocks[2] == 1 ? last - strip : width;
-        if (run.first != strip) run.column = (run.first - strip) % row;
+        Run run = {bd * g.blocks[1] + bh, (d * height + g.cover_begin(1, bh)) * width, 0, 0, 0};
+        const std::int64_t last = (d * height + g.cover_begin(1, bh + 1)) * width;
+        const std::int64_t row = g.blocks[2] == 1 ? last - run.first : width;
         while (run.first < last) {
-          run.width = std::min({kMaxRun, row - run.column, last - run.first});
-          run.rows = 1;
-          if (run.width == row) run.rows = std::min(kMaxRun, last - run.first) / row;
+          run.width = std::min(kMaxRun, row - run.column);
+          run.rows = run.width == row ? std::min(kMaxRun, last - run.first) / row : 1;
           f(run);
           run.first += run.count();
           run.column += run.width;
@@ -60,18 +56,17 @@ void for_each_run(const DivisionGeometry& g, std::int64_t begin, std::int64_t en
   }
 }
 
-/// The runs of a whole plane, the same for all planes.
+/// The runs of a plane, the same for all planes.
 class Runs {
  public:
   /// @return false when memory ran out
   bool prepare(const DivisionGeometry& g, cpu::Buffer& buffer) {
-    const std::int64_t n = g.extent[0] * g.extent[1] * g.extent[2];
     std::int64_t count = 0;
-    for_each_run(g, 0, n, [&](const Run&) { ++count; });
+    for_each_run(g, [&](const Run&) { ++count; });
     auto* const runs = buffer.get<Run>(count);
     if (runs == nullptr) return false;
     count = 0;
-    for_each_run(g, 0, n, [&](const Run& run) { runs[count++] = run; });
+    for_each_run(g, [&](const Run& run) { runs[count++] = run; });
     runs_ = {runs, static_cast<std::size_t>(count)};
     return true;
   }
