@@ -21,6 +21,7 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 set(CINCH_SANITIZE "" CACHE STRING "Sanitizers for everything but the preload library, e.g. address,undefined")
+option(CINCH_FUZZ "Build the fuzz targets with libFuzzer; needs clang (preset fuzz)" OFF)
 option(CINCH_WERROR "Treat warnings as errors" ON)
 
 # What every C++ target of ours links to.
@@ -30,9 +31,22 @@ add_library(cinch::options ALIAS cinch_options)
 target_include_directories(cinch_options INTERFACE ${PROJECT_SOURCE_DIR})
 # -Wno-restrict: GCC 12 warns wrongly of std::string (GCC bug 105651).
 target_compile_options(cinch_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:
-  -Wall;-Wextra;-Wno-restrict;-ffp-contract=off;$<$<BOOL:${CINCH_WERROR}>:-Werror>>)
+  -Wall;-Wextra;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;-ffp-contract=off;$<$<BOOL:${CINCH_WERROR}>:-Werror>>)
 if(CINCH_SANITIZE)
   target_compile_options(cinch_options INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${CINCH_SANITIZE};-fno-omit-frame-pointer>)
   target_link_options(cinch_options INTERFACE -fsanitize=${CINCH_SANITIZE})
+endif()
+if(CINCH_FUZZ)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)
+  check_cxx_source_compiles(
+    "extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }"
+    CINCH_HAS_LIBFUZZER)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(NOT CINCH_HAS_LIBFUZZER)
+    message(FATAL_ERROR "CINCH_FUZZ needs clang with libFuzzer: use the preset \"fuzz\"")
+  endif()
+  target_compile_options(cinch_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link;-fno-sanitize-recover=all>)
 endif()

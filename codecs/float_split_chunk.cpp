@@ -12,7 +12,6 @@ namespace cinch::codecs {
 namespace {
 
 constexpr std::size_t kMaxPlanes = 8;
-constexpr std::int64_t kSections = 1 + kMaxPlanes;
 constexpr std::int64_t kMaskBytes = kSplitChunk / 8;
 
 std::int64_t set_bits(const std::byte* mask, std::int64_t n) noexcept {

@@ -75,7 +75,7 @@ TEST(Engines, NarrowIntegersWriteTheReferencesBytes) {
   for_each_target([&](const std::string& target) {
     std::mt19937_64 numbers(11);
     Random random(11);
-    for (int round = 0; round < 160 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < 80 && !testing::Test::HasFailure(); ++round) {
       const Description what{.type = kIntegers[round % 4], .layout = random_layout(random)};
       const int most = 8 * static_cast<int>(element_size(what.type));
       const std::int64_t bits = draw(random, 0, std::min(most, 33));

@@ -30,6 +30,7 @@ inline void two_threads(std::int64_t n, std::int64_t grain, ParallelForBody body
 
 /// One call for every grain, last first.
 inline void every_grain(std::int64_t n, std::int64_t grain, ParallelForBody body, void* argument) {
+  if (n == 0) return;
   for (std::int64_t begin = (n - 1) / grain * grain; begin >= 0; begin -= grain) {
     body(argument, begin, std::min(n, begin + grain));
   }
