@@ -20,13 +20,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// A vector of Philox counters, one a 64-bit lane of which only the low half counts.
 template <class V>
-struct Counters {
+struct PhiloxCounters {
   V c0, c1, c2, c3;
 };
 
 /// Round `round` of `key`, as philox::encipher has it.
 template <class D64, class V>
-HWY_INLINE void philox_round(D64 d64, RandomKey key, std::uint32_t round, Counters<V>& c) {
+HWY_INLINE void philox_round(D64 d64, RandomKey key, std::uint32_t round, PhiloxCounters<V>& c) {
   const hn::Repartition<std::uint32_t, D64> d32;
   const auto key0 = hn::Set(d64, std::uint64_t{key.seed + round * philox::kWeyl0});
   const auto key1 = hn::Set(d64, std::uint64_t{key.entry + round * philox::kWeyl1});
@@ -69,8 +69,8 @@ HWY_INLINE void fill_draws_of_half(RandomKey key, std::uint64_t first, std::int6
                                    hn::Set(d32, static_cast<std::uint32_t>(lanes / 2))));
   V index = hn::Add(hn::Add(set(first), hn::ShiftRight<1>(iota)), second);
   for (std::int64_t block = 0; block < blocks; block += kPhiloxVectors * lanes) {
-    Counters<V> counters[kPhiloxVectors];
-    for (Counters<V>& c : counters) {
+    PhiloxCounters<V> counters[kPhiloxVectors];
+    for (PhiloxCounters<V>& c : counters) {
       const V product = hn::MulEven(hn::BitCast(d32, index), hn::Set(d32, philox::kMultiplier0));
       const V c2 = hn::Xor(hn::ShiftRight<32>(product), c2_mask1);
       c.c1 = hn::MulEven(hn::BitCast(d32, c2), hn::Set(d32, philox::kMultiplier1));
@@ -80,10 +80,10 @@ HWY_INLINE void fill_draws_of_half(RandomKey key, std::uint64_t first, std::int6
       index = hn::Add(index, set(static_cast<std::uint64_t>(lanes)));
     }
     for (std::uint32_t round = 2; round < philox::kRounds; ++round) {
-      for (Counters<V>& c : counters) philox_round(d64, key, round, c);
+      for (PhiloxCounters<V>& c : counters) philox_round(d64, key, round, c);
     }
     auto* to = reinterpret_cast<std::uint64_t*>(draws + block * philox::kDrawsPerBlock);
-    for (const Counters<V>& c : counters) {
+    for (const PhiloxCounters<V>& c : counters) {
       const V low_half = set(0xFFFFFFFFU);
       const V words01 = hn::Or(hn::And(c.c0, low_half), hn::ShiftLeft<32>(c.c1));
       const V words23 = hn::Or(hn::And(c.c2, low_half), hn::ShiftLeft<32>(c.c3));
