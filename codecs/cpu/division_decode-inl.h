@@ -24,15 +24,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace division {
 
 /// Decodes parts of planes.
 template <class Elements, bool kWithSign>
-class DivisionDecoder {
+class Decoder {
  public:
   using T = typename Elements::T;
 
   /// `end`: one past the last logical index that is wanted.
-  DivisionDecoder(const cpu::DivisionJob& job, const std::byte* in, std::int64_t end)
+  Decoder(const cpu::DivisionJob& job, const std::byte* in, std::int64_t end)
       : job_(job),
         g_(job.geometry),
         n_(job.what.layout.plane_size()),
@@ -172,7 +173,7 @@ HWY_INLINE bool decode_planes(const cpu::DivisionJob& job, const std::byte* in,
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t n = layout.plane_size();
   cpu::Workspace& work = cpu::workspace();
-  DivisionDecoder<Elements, kWithSign> decoder(job, in, last * n);
+  Decoder<Elements, kWithSign> decoder(job, in, last * n);
   if (!decoder.prepare(work)) return false;
   if (layout.is_contiguous()) {
     for (std::int64_t p = first; p < last; ++p) {
@@ -191,14 +192,17 @@ HWY_INLINE bool decode_planes(const cpu::DivisionJob& job, const std::byte* in,
   return true;
 }
 
+}  // namespace division
+
 /// Decodes the values of planes [first, last). @return false when memory ran out
 bool division_decode(const cpu::DivisionJob& job, const std::byte* in, void* target,
                      std::int64_t first, std::int64_t last) {
   return with_elements(job.what.type, [&](auto elements) {
     using Elements = decltype(elements);
     auto* const x = static_cast<typename Elements::T*>(target);
-    return job.parameters.with_sign ? decode_planes<Elements, true>(job, in, x, first, last)
-                                    : decode_planes<Elements, false>(job, in, x, first, last);
+    return job.parameters.with_sign
+               ? division::decode_planes<Elements, true>(job, in, x, first, last)
+               : division::decode_planes<Elements, false>(job, in, x, first, last);
   });
 }
 

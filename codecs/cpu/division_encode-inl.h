@@ -28,16 +28,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace division {
 
 /// Encodes planes in order. Small ones are taken together, so that what is done once a batch, and
 /// vectors that reach past their ends, cost little.
 template <class Elements>
-class DivisionEncoder {
+class Encoder {
  public:
   using T = typename Elements::T;
 
-  DivisionEncoder(const cpu::DivisionJob& job, cpu::Workspace& work, std::byte* out,
-                  std::int64_t first, std::int64_t last)
+  Encoder(const cpu::DivisionJob& job, cpu::Workspace& work, std::byte* out, std::int64_t first,
+          std::int64_t last)
       : job_(job),
         work_(work),
         g_(job.geometry),
@@ -116,7 +117,7 @@ class DivisionEncoder {
                          std::int64_t count) {
     const std::int64_t mean_bytes = g_.block_count() * 2;
     std::byte* const means = out_ + p * mean_bytes;
-    if (SmallDivisionSurvey<Elements>::takes(g_)) {
+    if (SmallSurvey<Elements>::takes(g_)) {
       small_survey_(x, pitch, count, {min_, max_, means, rows_});
       return;
     }
@@ -204,8 +205,8 @@ class DivisionEncoder {
   std::int64_t pitch_;       ///< of rows_
   std::int64_t batch_;
   std::byte* out_;
-  DivisionSurvey<Elements> survey_;
-  SmallDivisionSurvey<Elements> small_survey_;
+  Survey<Elements> survey_;
+  SmallSurvey<Elements> small_survey_;
   Runs runs_;
   DrawStream draws_;
   CodeStream codes_;
@@ -225,7 +226,7 @@ HWY_INLINE cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job,
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
   const bool contiguous = layout.is_contiguous();
   cpu::Workspace& work = cpu::workspace();
-  DivisionEncoder<Elements> encoder(job, work, out, first, last);
+  Encoder<Elements> encoder(job, work, out, first, last);
   const std::int64_t tile = contiguous ? encoder.batch() : cpu::planes_per_tile(layout, sizeof(T));
   if (!encoder.prepare()) return cpu::DivisionOutcome::out_of_memory;
 
@@ -249,13 +250,15 @@ HWY_INLINE cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job,
   return representable ? cpu::DivisionOutcome::done : cpu::DivisionOutcome::not_representable;
 }
 
+}  // namespace division
+
 /// Encodes planes [first, last). @pre first is a multiple of planes_per_byte
 cpu::DivisionOutcome division_encode(const cpu::DivisionJob& job, const void* source,
                                      std::byte* out, std::int64_t first, std::int64_t last) {
   return with_elements(job.what.type, [&](auto elements) {
     using Elements = decltype(elements);
     const auto* const x = static_cast<const typename Elements::T*>(source);
-    return encode_planes<Elements>(job, x, out, first, last);
+    return division::encode_planes<Elements>(job, x, out, first, last);
   });
 }
 

@@ -23,6 +23,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace division {
 
 /// What a row of blocks averages.
 struct Pool {
@@ -141,6 +142,7 @@ HWY_INLINE Columns pool_columns(const DivisionGeometry& g, const Pool& pool,
   return {sum, low, high};
 }
 
+}  // namespace division
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -18,6 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace division {
 
 /// A stretch of a plane's elements, in logical order, that one row of blocks covers.
 struct Run {
@@ -152,6 +153,7 @@ class Spread {
   const std::int32_t* first_ = nullptr;    ///< of each vector of columns, the first one's block
 };
 
+}  // namespace division
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -19,12 +19,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace division {
 
-/// What DivisionSurvey does, for planes of one block of up to 8 columns, such as the 7x7 ones at
+/// What Survey does, for planes of one block of up to 8 columns, such as the 7x7 ones at
 /// the end of many a network: as many planes side by side as there are 8 lanes, and without
 /// branches, because so little is to be done for each.
 template <class Elements>
-class SmallDivisionSurvey {
+class SmallSurvey {
  public:
   using T = typename Elements::T;
 
@@ -35,7 +36,7 @@ class SmallDivisionSurvey {
            n <= kMaxElements && (lanes() == kColumns || lanes() == 2 * kColumns);
   }
 
-  explicit SmallDivisionSurvey(const DivisionGeometry& g)
+  explicit SmallSurvey(const DivisionGeometry& g)
       : n_(g.extent[0] * g.extent[1] * g.extent[2]),
         width_(g.extent[2]),
         padded_(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(width_)))) {}
@@ -121,6 +122,7 @@ class SmallDivisionSurvey {
   std::int64_t padded_;  ///< filled up to a power of two
 };
 
+}  // namespace division
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

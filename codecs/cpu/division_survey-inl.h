@@ -23,17 +23,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace division {
 
 /// The first of the two passes over a plane: its block means, and what bounds its residuals.
 ///
 /// Rounding is monotonic, so the least x - L of a column of a block is that of its least x: where
 /// blocks cover what they average, one reading of the elements tells their sums, least and largest.
 template <class Elements>
-class DivisionSurvey {
+class Survey {
  public:
   using T = typename Elements::T;
 
-  explicit DivisionSurvey(const DivisionGeometry& g)
+  explicit Survey(const DivisionGeometry& g)
       : g_(g),
         padded_(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(g.block[2])))),
         wide_(g) {
@@ -137,6 +138,7 @@ class DivisionSurvey {
   WideSurvey<Elements> wide_;
 };
 
+}  // namespace division
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

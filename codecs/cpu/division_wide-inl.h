@@ -21,6 +21,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace division {
 
 /// Surveys rows of blocks of any width, by way of memory.
 template <class Elements>
@@ -148,6 +149,7 @@ class WideSurvey {
   Spread spread_;
 };
 
+}  // namespace division
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -6,18 +6,18 @@
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off
-#include "codecs/cpu/transpose-inl.h"
+#include "codecs/cpu/transpose_tiles-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 
-void transpose_bytes(std::size_t element_size, const void* from, std::int64_t from_stride,
-                     std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
-                     bool by_rows) {
+void transpose_elements(std::size_t element_size, const void* from, std::int64_t from_stride,
+                        std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
+                        bool by_rows) {
   const auto run = [&]<typename T>(T*) {
-    transpose(static_cast<const T*>(from), from_stride, rows, columns, static_cast<T*>(to),
-              to_stride, by_rows);
+    transpose_by_tiles(static_cast<const T*>(from), from_stride, rows, columns, static_cast<T*>(to),
+                       to_stride, by_rows);
   };
   switch (element_size) {
     case 1:
@@ -44,7 +44,7 @@ HWY_AFTER_NAMESPACE();
 namespace cinch::codecs {
 namespace {
 
-HWY_EXPORT(transpose_bytes);
+HWY_EXPORT(transpose_elements);
 
 enum class Way { gather, scatter };
 
@@ -70,7 +70,7 @@ template <Way way, typename T>
 void copy_rows(const PlaneLayout& layout, T* memory, std::int64_t width, std::int64_t count,
                T* logical, std::int64_t pitch) noexcept {
   if (count > 1 && layout.inner_stride == 1) {
-    const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_bytes);
+    const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_elements);
     if constexpr (way == Way::gather) {
       transpose(sizeof(T), memory, layout.stride[2], width, count, logical, pitch, true);
     } else {

@@ -50,7 +50,8 @@ HWY_INLINE VectorCoordinates<V> unravel(D d64, const cpu::WindowJob& job, V inde
 
 /// A vector of indices, of which `count` count, and `readable` of which may be read.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V load_some(D di, const std::int64_t* from, std::int64_t count, std::int64_t readable) {
+HWY_INLINE V load_some_indices(D di, const std::int64_t* from, std::int64_t count,
+                               std::int64_t readable) {
   if (static_cast<std::int64_t>(hn::Lanes(di)) <= readable) return hn::LoadU(di, from);
   HWY_ALIGN std::int64_t rest[HWY_MAX_BYTES / 8] = {};
   std::copy_n(from, count, rest);
@@ -61,8 +62,8 @@ HWY_INLINE V load_some(D di, const std::int64_t* from, std::int64_t count, std::
 /// plane, merged into `min` and `max`. @return false when an index is out of
 /// range
 template <bool kFlat>
-HWY_INLINE bool survey_plane(const cpu::WindowJob& job, const std::int64_t* plane,
-                             std::int64_t* min, std::int64_t* max) {
+HWY_INLINE bool survey_window_plane(const cpu::WindowJob& job, const std::int64_t* plane,
+                                    std::int64_t* min, std::int64_t* max) {
   const hn::ScalableTag<std::uint64_t> du;
   const hn::RebindToSigned<decltype(du)> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(du));
@@ -92,7 +93,7 @@ HWY_INLINE bool survey_plane(const cpu::WindowJob& job, const std::int64_t* plan
       if (w < width) {
         // Filled up with the row's last index; the tables have room for a vector more.
         const auto inside = hn::FirstN(di, static_cast<std::size_t>(width - w));
-        const auto some = load_some(di, plane + w, width - w, end - plane - w);
+        const auto some = load_some_indices(di, plane + w, width - w, end - plane - w);
         look(w, hn::IfThenElse(inside, some, hn::Set(di, plane[width - 1])));
       }
       good &= hn::AllFalse(di, hn::Lt(strange, hn::Zero(di)));
@@ -108,8 +109,8 @@ HWY_INLINE bool survey_plane(const cpu::WindowJob& job, const std::int64_t* plan
 
 bool window_survey(const cpu::WindowJob& job, const std::int64_t* plane, std::int64_t* min,
                    std::int64_t* max) {
-  return job.flat ? survey_plane<true>(job, plane, min, max)
-                  : survey_plane<false>(job, plane, min, max);
+  return job.flat ? survey_window_plane<true>(job, plane, min, max)
+                  : survey_window_plane<false>(job, plane, min, max);
 }
 
 /// Offsets within the windows of one plane's indices, one byte each. @return false when one lies
@@ -160,7 +161,7 @@ HWY_INLINE bool window_offsets(const cpu::WindowJob& job, const std::int64_t* pl
       }
       if (w < width) {
         const auto inside = hn::FirstN(di, static_cast<std::size_t>(width - w));
-        store(w, load_some(di, plane + w, width - w, end - plane - w),
+        store(w, load_some_indices(di, plane + w, width - w, end - plane - w),
               [&](auto v) { return hn::IfThenElseZero(inside, v); });
       }
       plane += width;

@@ -475,7 +475,7 @@ void count_calls(std::int64_t n, std::int64_t grain, ParallelForBody body, void*
 }
 
 TEST(GroupQuant, ASingleSampleIsSplitOverThreads) {
-  for (const PlaneLayout& layout : {contiguous(1, {64, 56, 56}), samples_last(1, {64, 56, 56})}) {
+  for (const PlaneLayout& layout : {contiguous(1, {512, 56, 56}), samples_last(1, {512, 56, 56})}) {
     const Description what = described(layout);
     const auto codec = make_codec(group_quant(2));
     calls_of_body = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Per-target include guard, as Highway's foreach_target wants it.
-#if defined(CINCH_CODECS_CPU_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef CINCH_CODECS_CPU_TRANSPOSE_INL_H_
-#undef CINCH_CODECS_CPU_TRANSPOSE_INL_H_
+#if defined(CINCH_CODECS_CPU_TRANSPOSE_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_TRANSPOSE_TILES_INL_H_
+#undef CINCH_CODECS_CPU_TRANSPOSE_TILES_INL_H_
 #else
-#define CINCH_CODECS_CPU_TRANSPOSE_INL_H_
+#define CINCH_CODECS_CPU_TRANSPOSE_TILES_INL_H_
 #endif
 
 #include <algorithm>
@@ -68,9 +68,9 @@ HWY_NOINLINE void transpose_tile(const T* HWY_RESTRICT from, std::int64_t from_s
 /// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns. `by_rows`: main
 /// memory, which is gone through in order, is `from`; else `to`.
 template <typename T>
-HWY_INLINE void transpose(const T* HWY_RESTRICT from, std::int64_t from_stride, std::int64_t rows,
-                          std::int64_t columns, T* HWY_RESTRICT to, std::int64_t to_stride,
-                          bool by_rows) {
+HWY_INLINE void transpose_by_tiles(const T* HWY_RESTRICT from, std::int64_t from_stride,
+                                   std::int64_t rows, std::int64_t columns, T* HWY_RESTRICT to,
+                                   std::int64_t to_stride, bool by_rows) {
   constexpr auto n = static_cast<std::int64_t>(kTransposeEdge<T>);
   if (rows < n || columns < n) {
     for (std::int64_t r = 0; r < rows; ++r) {

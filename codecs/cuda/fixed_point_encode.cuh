@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codecs/cuda/fixed_point_job.cuh"
+#include "codecs/cuda/stretch_draws.cuh"
+
+namespace cinch::codecs::cuda {
+
+static __global__ void fixed_point_begin(std::int64_t channels, ChannelState* states) {
+  const std::int64_t c = std::int64_t{blockIdx.x} * kChunkThreads + threadIdx.x;
+  if (c >= channels) return;
+  states[c].min = 0xFFFFFFFFU;
+  states[c].max = 0;
+  states[c].bad = 0;
+}
+
+/// Bounds of channels, and how many elements of each chunk are not 0.
+template <ElementType type>
+__global__ void __launch_bounds__(kChunkThreads)
+    fixed_point_survey(const FixedPointJob job, const void* source, ChannelState* states,
+                       ChunkState* chunks) {
+  const ChunkPlace place(job);
+  const int count = place.count(job);
+  typename Element<type>::Bits bits[kStretch];
+  load_chunk<type>(job, place, source, count, bits);
+  float min = 0x1p127F;
+  float max = -0x1p127F;
+  bool bad = false;
+  int nonzero = 0;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if (j >= count) continue;
+    const float x = value_of<type>(bits[j]);
+    bad |= !(fabsf(x) <= kAffineMaxMagnitude);
+    min = x < min ? x : min;
+    max = x > max ? x : max;
+    nonzero += x != 0.0F;
+  }
+  for (int step = 16; step > 0; step /= 2) {
+    const float other_min = __shfl_xor_sync(kAllLanes, min, step);
+    const float other_max = __shfl_xor_sync(kAllLanes, max, step);
+    min = other_min < min ? other_min : min;
+    max = other_max > max ? other_max : max;
+  }
+  bad = __any_sync(kAllLanes, bad) != 0;
+  ChannelState& state = states[place.channel];
+  if (threadIdx.x % kWarp == 0 && min <= max) {
+    atomicMin(&state.min, ordered(min));
+    atomicMax(&state.max, ordered(max));
+  }
+  if (threadIdx.x % kWarp == 0 && bad) atomicOr(&state.bad, 1U);
+  int total = 0;
+  BlockScan<kChunkThreads>::exclusive(nonzero, total);
+  if (threadIdx.x == 0) chunks[place.channel * job.chunks + place.chunk].nonzero = total;
+}
+
+/// The format of a channel and the places of its chunks; a block of threads each.
+static __global__ void __launch_bounds__(kChunkThreads)
+    fixed_point_fit(const FixedPointJob job, bool zero_value, float bound, const float* bounds,
+                    ChannelState* states, ChunkState* chunks) {
+  __shared__ ChannelFormat shared;
+  const std::int64_t c = blockIdx.x;
+  ChannelState& state = states[c];
+  if (threadIdx.x == 0) {
+    const bool empty = job.channel_size == 0;
+    shared = fit_channel(empty ? 0.0F : of_ordered(state.min), empty ? 0.0F : of_ordered(state.max),
+                         state.bad == 0, bounds != nullptr ? bounds[c] : bound, job.type);
+  }
+  __syncthreads();
+  const ChannelFormat format = shared;
+  const std::int64_t sparse = place_chunks(job, chunks + c * job.chunks, format.bits);
+  if (threadIdx.x != 0) return;
+  const std::int64_t raw =
+      job.channel_size * (job.type == ElementType::float32 ? std::int64_t{4} : std::int64_t{2});
+  const std::int64_t codes = codes_bytes(job.channel_size, format.bits);
+  state.form = choose_form(format.bits, raw, codes, zero_value ? sparse + 2 * job.chunks : -1);
+  const bool is_raw = state.form == ChannelForm::raw;
+  state.range = is_raw ? AffineRange{} : format.range;
+  state.bits = is_raw ? 0 : format.bits;
+  state.bytes = is_raw ? raw : state.form == ChannelForm::codes ? codes : sparse;
+}
+
+/// Places of channels, header and table; one block of threads.
+static __global__ void __launch_bounds__(kChunkThreads)
+    fixed_point_table(const FixedPointJob job, ChannelState* states, std::byte* out,
+                      Result* result) {
+  const std::int64_t size = place_channels(job, states);
+  __syncthreads();
+  for (std::int64_t c = threadIdx.x; c < job.channels; c += kChunkThreads) {
+    const ChannelState& state = states[c];
+    const unsigned flag = state.form == ChannelForm::zero_value ? kFixedPointZeroValueFlag : 0U;
+    store_bytes(out + kFixedPointHeaderBytes + c * kFixedPointEntryBytes,
+                state.range.lo | std::uint64_t{state.range.step} << 16 |
+                    std::uint64_t{static_cast<unsigned>(state.bits) | flag} << 32,
+                kFixedPointEntryBytes);
+  }
+  if (threadIdx.x != 0) return;
+  auto* const header = reinterpret_cast<std::int64_t*>(out);
+  header[0] = kFixedPointVersion | static_cast<std::int64_t>(job.type) << 8;
+  header[1] = job.channels;
+  header[2] = job.channel_size;
+  header[3] = size;
+  result->bytes = static_cast<std::uint64_t>(size);
+}
+
+/// The codes of a thread's elements.
+template <ElementType type>
+__device__ __forceinline__ void quantize_chunk(const FixedPointJob& job, const ChunkPlace& place,
+                                               const ChannelState& state, int count,
+                                               const typename Element<type>::Bits (&x)[kStretch],
+                                               std::uint32_t (&codes)[kStretch]) {
+  const std::uint32_t i = threadIdx.x * kStretch;
+  const float lo = float_of_bf16(state.range.lo);
+  const float step = float_of_bf16(state.range.step);
+  const float scale = affine_scale(state.range);
+  const int bits = state.bits;
+  std::int64_t k = 0;
+  place.offset(job, i, k);
+  std::uint32_t draws[kStretch];
+  // A stretch is one of logical elements too where planes hold whole stretches.
+  const bool together = job.by_size.divisor() % kStretch == 0;
+  if (together) draw_stretch(job.key, static_cast<std::uint64_t>(k), draws);
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    codes[j] = 0;
+    if (j >= count) continue;
+    if (!together) {
+      place.offset(job, i + j, k);
+      std::uint32_t some[kStretch];
+      draw_stretch(job.key, static_cast<std::uint64_t>(k), some);
+      draws[j] = some[0];
+    }
+    const float value = value_of<type>(x[j]);
+    codes[j] = bits <= 8 ? affine_code(value, lo, scale, bits, draws[j])
+                         : affine_code_wide(value, lo, step, bits, draws[j]);
+  }
+}
+
+/// A chunk's stream; codes of zero_value are joined in shared memory, where they may begin
+/// anywhere.
+template <ElementType type>
+__global__ void __launch_bounds__(kChunkThreads)
+    fixed_point_encode(const FixedPointJob job, const void* source, const ChannelState* states,
+                       const ChunkState* chunks, std::byte* out) {
+  using Bits = typename Element<type>::Bits;
+  __shared__ std::uint32_t joined[kFixedPointChunk * kFixedPointMaxBits / 32 + 1];
+  const ChunkPlace place(job);
+  const ChannelState& state = states[place.channel];
+  const int count = place.count(job);
+  const int bits = state.bits;
+  Bits x[kStretch];
+  load_chunk<type>(job, place, source, count, x);
+  std::byte* const stream = out + state.stream_at;
+  const std::int64_t begin = place.chunk * kFixedPointChunk + std::int64_t{threadIdx.x} * kStretch;
+  if (state.form == ChannelForm::raw) {
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      if (j < count) {
+        store_bytes(stream + (begin + j) * std::int64_t{sizeof(Bits)}, x[j], sizeof(Bits));
+      }
+    }
+    return;
+  }
+
+  std::uint32_t codes[kStretch];
+  quantize_chunk<type>(job, place, state, count, x, codes);
+  if (state.form == ChannelForm::codes) {
+    store_wide_stretch(stream + begin / kStretch * bits, codes, bits, count);
+    return;
+  }
+
+  const ChunkState& chunk = chunks[place.channel * job.chunks + place.chunk];
+  unsigned mask = 0;
+  int nonzero = 0;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    const bool present = j < count && value_of<type>(x[j]) != 0.0F;
+    mask |= static_cast<unsigned>(present) << j;
+    nonzero += present;
+  }
+  const std::int64_t elements = chunk_elements(job.channel_size, place.chunk);
+  const std::int64_t bytes = codes_bytes(chunk.nonzero, bits);
+  for (std::int64_t w = threadIdx.x; w <= bytes / 4; w += kChunkThreads) joined[w] = 0;
+  int total = 0;
+  int position = BlockScan<kChunkThreads>::exclusive(nonzero, total);
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if ((mask >> j & 1U) == 0) continue;
+    const int bit = position++ * bits;
+    const std::uint64_t shifted = std::uint64_t{codes[j]} << (bit % 32);
+    atomicOr(&joined[bit / 32], static_cast<std::uint32_t>(shifted));
+    const auto rest = static_cast<std::uint32_t>(shifted >> 32);
+    if (rest != 0) atomicOr(&joined[bit / 32 + 1], rest);
+  }
+  __syncthreads();
+  std::byte* const at = stream + chunk.at;
+  if (count > 0) at[threadIdx.x] = static_cast<std::byte>(mask);
+  std::byte* const codes_at = at + (elements + 7) / 8;
+  for (std::int64_t b = threadIdx.x; b < bytes; b += kChunkThreads) {
+    codes_at[b] = static_cast<std::byte>(joined[b / 4] >> (b % 4 * 8));
+  }
+  if (threadIdx.x == 0) {
+    store_bytes(out + state.counts_at + 2 * place.chunk, static_cast<std::uint64_t>(chunk.nonzero),
+                2);
+  }
+}
+
+}  // namespace cinch::codecs::cuda
