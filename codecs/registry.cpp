@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cmath>
 
 #include "codecs/codec.h"
 #include "codecs/division.h"
+#include "codecs/fixed_point.h"
 #include "codecs/raw.h"
 #include "codecs/sign.h"
 #include "codecs/two_valued.h"
@@ -20,6 +22,14 @@ CodecPtr make_division(const CodecSpec& spec, Engine engine) {
                                : make_division_reference(parameters);
 }
 
+CodecPtr make_fixed_point(const CodecSpec& spec, Engine engine) {
+  if (!(spec.error_bound > 0.0F) || !std::isfinite(spec.error_bound)) return nullptr;
+  if (spec.with_sign) return nullptr;
+  const FixedPointParameters parameters = {spec.error_bound, spec.zero_value};
+  return engine == Engine::cpu ? make_fixed_point_cpu(parameters)
+                               : make_fixed_point_reference(parameters);
+}
+
 template <CodecPtr (*reference)(), CodecPtr (*cpu)()>
 CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
   return engine == Engine::cpu ? cpu() : reference();
@@ -33,6 +43,7 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"division", make_division},
+    Family{"fixed_point", make_fixed_point},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},
     Family{"sign", make_plain<make_sign_reference, make_sign_cpu>},
     Family{"two_valued", make_plain<make_two_valued_reference, make_two_valued_cpu>},

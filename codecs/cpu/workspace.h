@@ -65,7 +65,10 @@ struct Workspace {
   Buffer row;       ///< one row as floats
   Buffer sums;      ///< one row of block sums
   Buffer means;     ///< one row of block means
+  Buffer survey;    ///< by channel and chunk, of the calling thread for all tasks
+  Buffer offsets;   ///< by channel and chunk, of the calling thread for all tasks
 
+  /// What tasks use.
   void trim() noexcept {
     for (Buffer* b : {&tile, &plane, &residual, &codes, &signs, &draws, &row, &sums, &means}) {
       b->trim();

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_FIXED_POINT_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_FIXED_POINT_DECODE_INL_H_
+#undef CINCH_CODECS_CPU_FIXED_POINT_DECODE_INL_H_
+#else
+#define CINCH_CODECS_CPU_FIXED_POINT_DECODE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/cpu/bits-inl.h"
+#include "codecs/cpu/fixed_point_job.h"
+#include "codecs/cpu/fixed_point_tiles-inl.h"
+#include "codecs/cpu/wide_bits-inl.h"
+#include "codecs/cpu/workspace.h"
+#include "codecs/cpu/zero_value-inl.h"
+#include "codecs/float_formats.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Stores a vector of floats as elements of `type`, all lanes or the first `count`.
+template <ElementType type, class DF, class VF = hn::Vec<DF>>
+HWY_INLINE void store_floats(DF df, VF x, std::int64_t count, void* target, std::int64_t i) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+  BitsOf<type>* const to = element_at<type>(target, i);
+  const auto store = [&](auto d, auto bits) {
+    if (count >= lanes) {
+      hn::StoreU(bits, d, to);
+      return;
+    }
+    BitsOf<type> rest[HWY_MAX_BYTES / sizeof(float)];
+    hn::StoreU(bits, d, rest);
+    std::memcpy(to, rest, static_cast<std::size_t>(count) * sizeof(BitsOf<type>));
+  };
+  if constexpr (type == ElementType::float32) {
+    const hn::RebindToUnsigned<DF> du;
+    store(du, hn::BitCast(du, x));
+  } else {
+    const hn::Rebind<std::uint16_t, DF> d16;
+    if constexpr (type == ElementType::bfloat16) {
+      store(d16, hn::TruncateTo(d16, lanes_to_bf16(df, x)));
+    } else {
+      store(d16, hn::TruncateTo(d16, lanes_to_f16(df, x)));
+    }
+  }
+}
+
+/// What n codes stand for, as elements of `type`, to `target`. Where `mask` is given, zeros where
+/// its bits are 0; a vector is readable beyond it. Loads up to a vector beyond the codes.
+template <ElementType type, class Code>
+HWY_INLINE void dequantize(const Code* HWY_RESTRICT codes, const std::uint8_t* mask, std::int64_t n,
+                           AffineRange range, void* HWY_RESTRICT target) {
+  const hn::ScalableTag<float> df;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::Rebind<Code, decltype(df)> d_code;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+  const auto lo = hn::Set(df, float_of_bf16(range.lo));
+  const auto step = hn::Set(df, float_of_bf16(range.step));
+  const auto run = [&](auto masked) {
+    for (std::int64_t i = 0; i < n; i += lanes) {
+      const auto code = hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d_code, codes + i)));
+      auto x = hn::Add(lo, hn::Mul(step, code));
+      if constexpr (masked.value) x = hn::IfThenElseZero(mask_at(df, mask, i), x);
+      store_floats<type>(df, x, n - i, target, i);
+    }
+  };
+  if (mask != nullptr) {
+    run(std::true_type());
+  } else {
+    run(std::false_type());
+  }
+}
+
+HWY_INLINE void unpack_run(int bits, const std::byte* in, std::int64_t size, std::int64_t count,
+                           std::uint8_t* HWY_RESTRICT codes) {
+  unpack_codes(bits, in, size, 0, count, codes);
+}
+HWY_INLINE void unpack_run(int bits, const std::byte* in, std::int64_t size, std::int64_t count,
+                           std::uint16_t* HWY_RESTRICT codes) {
+  unpack_wide(bits, in, size, count, codes);
+}
+
+/// n elements of `type` as `format` has them from `in`, to `target`. `room` and `spread` have room
+/// for a chunk and two vectors.
+/// @param nonzero zero_value: how many codes there are
+/// @return false when the mask does not have as many ones
+template <ElementType type, class Code>
+HWY_INLINE bool decode_codes(const std::byte* in, std::int64_t n, std::int64_t nonzero,
+                             const ChannelFormat& format, Code* HWY_RESTRICT room,
+                             Code* HWY_RESTRICT spread, void* HWY_RESTRICT target) {
+  const int bits = format.bits;
+  if (format.form == ChannelForm::codes) {
+    unpack_run(bits, in, codes_bytes(n, bits), n, room);
+    dequantize<type>(room, nullptr, n, format.range, target);
+    return true;
+  }
+  const std::int64_t mask_bytes = (n + 7) / 8;
+  std::uint8_t mask[kFixedPointChunk / 8 + HWY_MAX_BYTES];
+  std::memcpy(mask, in, static_cast<std::size_t>(mask_bytes));
+  std::memset(mask + mask_bytes, 0, HWY_MAX_BYTES);
+  if (n % 8 != 0) mask[mask_bytes - 1] &= static_cast<std::uint8_t>((1 << (n % 8)) - 1);
+  if (count_ones(mask, mask_bytes) != nonzero) return false;
+  unpack_run(bits, in + mask_bytes, codes_bytes(nonzero, bits), nonzero, room);
+  spread_codes(mask, mask_bytes, room, spread);
+  dequantize<type>(spread, mask, n, format.range, target);
+  return true;
+}
+
+template <ElementType type>
+HWY_INLINE bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in,
+                             const ChannelFormat* formats, const std::int64_t* offsets,
+                             const std::int32_t* nonzero, std::int64_t first, std::int64_t last,
+                             void* target) {
+  constexpr std::int64_t kSize = sizeof(BitsOf<type>);
+  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+  const std::int64_t channels = job.what.layout.channels();
+  cpu::Workspace& work = cpu::workspace();
+  auto* const tile = work.tile.get<std::byte>(job.group_size * kTileStride * kSize);
+  auto* const room = work.codes.get<std::uint16_t>(2 * (kFixedPointChunk + 8 + 2 * slack));
+  if (tile == nullptr || room == nullptr) return false;
+  auto* const spread = room + kFixedPointChunk + 8 + 2 * slack;
+
+  for (std::int64_t t = first; t < last; ++t) {
+    const auto task = job.task(t);
+    std::byte* elements = tile;
+    if (job.group_size == 1) {
+      const std::int64_t at = job.contiguous_at(task.first_channel, task.begin, task.count);
+      if (at >= 0) elements = static_cast<std::byte*>(target) + at * kSize;
+    }
+    for (std::int64_t i = 0; i < task.channels; ++i) {
+      const std::int64_t c = task.first_channel + i;
+      const ChannelFormat& format = formats[c];
+      const std::int64_t entry = task.chunk * channels + c;
+      const std::byte* const from = in + offsets[entry];
+      std::byte* const to = elements + i * kTileStride * kSize;
+      if (format.form == ChannelForm::raw) {
+        std::memcpy(to, from, task.count * kSize);
+        continue;
+      }
+      const bool good =
+          format.bits > 8
+              ? decode_codes<type>(from, task.count, nonzero[entry], format, room, spread, to)
+              : decode_codes<type>(from, task.count, nonzero[entry], format,
+                                   reinterpret_cast<std::uint8_t*>(room),
+                                   reinterpret_cast<std::uint8_t*>(spread), to);
+      if (!good) return false;
+    }
+    if (elements == tile) scatter_tile<type>(job, task, tile, target);
+  }
+  return true;
+}
+
+/// Decodes tasks [first, last) from chunks at their `offsets`, by [chunk * channels + channel].
+/// @return false when memory ran out or a chunk is not as encode writes it
+bool fixed_point_decode(const cpu::FixedPointJob& job, const std::byte* in,
+                        const ChannelFormat* formats, const std::int64_t* offsets,
+                        const std::int32_t* nonzero, std::int64_t first, std::int64_t last,
+                        void* target) {
+  return with_float_type(job.what.type, [&](auto type) {
+    return decode_tasks<type.value>(job, in, formats, offsets, nonzero, first, last, target);
+  });
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_FIXED_POINT_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_FIXED_POINT_ENCODE_INL_H_
+#undef CINCH_CODECS_CPU_FIXED_POINT_ENCODE_INL_H_
+#else
+#define CINCH_CODECS_CPU_FIXED_POINT_ENCODE_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "codecs/cpu/bits-inl.h"
+#include "codecs/cpu/fixed_point_job.h"
+#include "codecs/cpu/fixed_point_tiles-inl.h"
+#include "codecs/cpu/masks-inl.h"
+#include "codecs/cpu/wide_bits-inl.h"
+#include "codecs/cpu/workspace.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// affine_code (up to 8 bits) or affine_code_wide, a vector at a time; bits above a code's byte or
+/// two are anything.
+template <int kMaxBits>
+class Quantizer {
+ public:
+  Quantizer(AffineRange range, int bits)
+      : lo_(float_of_bf16(range.lo)),
+        scale_(kMaxBits <= 8 ? affine_scale(range) : divisor(range)),
+        top_((1 << bits) - 1) {}
+
+  template <class DF, class VF, class VI>
+  HWY_INLINE VI operator()(DF df, VF x, VI draw) const {
+    const hn::RebindToSigned<DF> di;
+    const auto offset = hn::Sub(x, hn::Set(df, lo_));
+    if constexpr (kMaxBits > 8) {
+      const auto t = hn::Div(offset, hn::Set(df, scale_));
+      const auto whole = hn::ConvertTo(di, t);
+      const auto fraction = hn::Mul(hn::Sub(t, hn::ConvertTo(df, whole)), hn::Set(df, 65536.0F));
+      const auto up = hn::ShiftRight<16>(hn::Add(hn::NearestInt(fraction), draw));
+      return hn::Min(hn::Add(whole, up), hn::Set(di, top_));
+    } else {
+      const auto u = hn::Mul(offset, hn::Set(df, scale_));
+      if constexpr (kMaxBits == 8) {
+        const auto code = hn::ShiftRight<16>(hn::Add(hn::NearestInt(u), draw));
+        return hn::Min(code, hn::Set(di, top_));
+      } else {
+        // Adding 2^23 rounds to an integer, which the low bits of the sum then are, as long as it
+        // is below 2^23. What lies above the code falls away with the upper bytes.
+        const auto fixed = hn::BitCast(di, hn::Add(u, hn::Set(df, 0x1p23F)));
+        constexpr int kBase = 0x4B00;  // upper half of 2^23's bits
+        return hn::Min(hn::ShiftRight<16>(hn::Add(fixed, draw)), hn::Set(di, kBase + top_));
+      }
+    }
+  }
+
+ private:
+  static float divisor(AffineRange range) {
+    const float step = float_of_bf16(range.step);
+    return step > 0.0F ? step : 1.0F;
+  }
+
+  float lo_;
+  float scale_;
+  std::int32_t top_;
+};
+
+/// Codes of n elements of `type` at `source`, or of the non-zero ones only. Loads up to a vector
+/// beyond source and draws, stores up to a vector beyond the codes. @return how many codes
+template <ElementType type, bool kNonzeroOnly, class Code, class Q>
+HWY_INLINE std::int64_t quantize_run(const void* HWY_RESTRICT source,
+                                     const std::uint16_t* HWY_RESTRICT draws, std::int64_t n,
+                                     const Q& quantizer, Code* HWY_RESTRICT codes) {
+  const hn::ScalableTag<float> df;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const hn::Rebind<std::uint16_t, decltype(df)> d16;
+  const hn::Rebind<Code, decltype(df)> d_code;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const auto x = load_floats<type>(df, source, i);
+    const auto draw = hn::PromoteTo(di, hn::LoadU(d16, draws + i));
+    const auto code = hn::BitCast(du, quantizer(df, x, draw));
+    if constexpr (kNonzeroOnly) {
+      auto nonzero = hn::Ne(x, hn::Zero(df));
+      if (i + lanes > n) {
+        nonzero = hn::And(nonzero, hn::FirstN(df, static_cast<std::size_t>(n - i)));
+      }
+      const auto mask = hn::RebindMask(du, nonzero);
+      hn::StoreU(hn::TruncateTo(d_code, hn::Compress(code, mask)), d_code, codes + at);
+      at += static_cast<std::int64_t>(hn::CountTrue(du, mask));
+    } else {
+      hn::StoreU(hn::TruncateTo(d_code, code), d_code, codes + i);
+    }
+  }
+  return kNonzeroOnly ? at : n;
+}
+
+HWY_INLINE void pack_run(int bits, std::uint8_t* HWY_RESTRICT codes, std::int64_t n,
+                         std::byte* HWY_RESTRICT out) {
+  pack_codes(bits, codes, n / 8, out);
+  if (n % 8 != 0) pack_tail(bits, codes + n / 8 * 8, n % 8, out + n / 8 * bits);
+}
+
+HWY_INLINE void pack_run(int bits, std::uint16_t* HWY_RESTRICT codes, std::int64_t n,
+                         std::byte* HWY_RESTRICT out) {
+  std::memset(codes + n, 0, 8 * sizeof(std::uint16_t));
+  pack_wide(bits, codes, n, out);
+}
+
+/// n elements of `type` at `source` as `format` has them, to `out`.
+template <ElementType type, bool kNonzeroOnly>
+HWY_INLINE void encode_codes(const void* HWY_RESTRICT source,
+                             const std::uint16_t* HWY_RESTRICT draws, std::int64_t n,
+                             const ChannelFormat& format, std::uint16_t* room,
+                             std::byte* HWY_RESTRICT out) {
+  const auto encode = [&](auto max_bits, auto* codes) {
+    const Quantizer<max_bits.value> quantizer(format.range, format.bits);
+    const std::int64_t count = quantize_run<type, kNonzeroOnly>(source, draws, n, quantizer, codes);
+    pack_run(format.bits, codes, count, out);
+  };
+  if (format.bits > 8) {
+    encode(std::integral_constant<int, 16>(), room);
+  } else if (format.bits == 8) {
+    encode(std::integral_constant<int, 8>(), reinterpret_cast<std::uint8_t*>(room));
+  } else {
+    encode(std::integral_constant<int, 7>(), reinterpret_cast<std::uint8_t*>(room));
+  }
+}
+
+/// One bit an element: not zero.
+template <ElementType type>
+HWY_INLINE void encode_mask(const void* HWY_RESTRICT source, std::int64_t n,
+                            std::byte* HWY_RESTRICT out) {
+  // A zero's bits are 0 but for its sign.
+  using Bits = BitsOf<type>;
+  constexpr Bits kMagnitude = static_cast<Bits>(-1) / 2;
+  const MaskTag<Bits> d;
+  const auto magnitude = hn::Set(d, kMagnitude);
+  masks(
+      element_at<type>(source, 0), n,
+      [&](auto v) { return hn::Ne(hn::And(v, magnitude), hn::Zero(d)); },
+      reinterpret_cast<std::uint8_t*>(out));
+}
+
+template <ElementType type>
+HWY_INLINE bool encode_tasks(const cpu::FixedPointJob& job, const void* source,
+                             const ChannelFormat* formats, const std::int64_t* offsets,
+                             RandomKey key, std::int64_t first, std::int64_t last, std::byte* out) {
+  constexpr std::int64_t kSize = sizeof(BitsOf<type>);
+  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+  cpu::Workspace& work = cpu::workspace();
+  auto* const tile = work.tile.get<std::byte>(job.group_size * kTileStride * kSize);
+  auto* const some = work.signs.get<std::uint16_t>(TileDraws::kRoom);
+  auto* const draws = work.draws.get<std::uint16_t>(job.group_size * kTileStride);
+  auto* const codes = work.codes.get<std::uint16_t>(kFixedPointChunk + 8 + slack);
+  if (tile == nullptr || some == nullptr || draws == nullptr || codes == nullptr) return false;
+
+  const TileDraws tile_draws(job, key);
+  for (std::int64_t t = first; t < last; ++t) {
+    const auto task = job.task(t);
+    const std::byte* elements = tile;
+    if (job.group_size == 1) {
+      const std::int64_t at = job.contiguous_at(task.first_channel, task.begin, task.count);
+      // Vectors may reach past the chunk, but not past the source.
+      if (at >= 0 && at + task.count + slack <= job.readable) {
+        elements = static_cast<const std::byte*>(source) + at * kSize;
+      }
+    }
+    if (elements == tile) gather_tile<type>(job, task, source, tile);
+    tile_draws.fill(task, some, draws);
+
+    for (std::int64_t i = 0; i < task.channels; ++i) {
+      const std::int64_t c = task.first_channel + i;
+      const ChannelFormat& format = formats[c];
+      const std::byte* const x = elements + i * kTileStride * kSize;
+      const std::uint16_t* const u = draws + i * kTileStride;
+      std::byte* const to = out + offsets[task.chunk * job.what.layout.channels() + c];
+      switch (format.form) {
+        case ChannelForm::raw:
+          std::memcpy(to, x, task.count * kSize);
+          break;
+        case ChannelForm::codes:
+          encode_codes<type, false>(x, u, task.count, format, codes, to);
+          break;
+        case ChannelForm::zero_value:
+          encode_mask<type>(x, task.count, to);
+          encode_codes<type, true>(x, u, task.count, format, codes, to + (task.count + 7) / 8);
+      }
+    }
+  }
+  return true;
+}
+
+/// Encodes tasks [first, last): chunks to their `offsets`, by [chunk * channels + channel].
+/// @return false when memory ran out
+bool fixed_point_encode(const cpu::FixedPointJob& job, const void* source,
+                        const ChannelFormat* formats, const std::int64_t* offsets, RandomKey key,
+                        std::int64_t first, std::int64_t last, std::byte* out) {
+  return with_float_type(job.what.type, [&](auto type) {
+    return encode_tasks<type.value>(job, source, formats, offsets, key, first, last, out);
+  });
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

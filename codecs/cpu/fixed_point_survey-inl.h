@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_FIXED_POINT_SURVEY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_FIXED_POINT_SURVEY_INL_H_
+#undef CINCH_CODECS_CPU_FIXED_POINT_SURVEY_INL_H_
+#else
+#define CINCH_CODECS_CPU_FIXED_POINT_SURVEY_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "codecs/cpu/fixed_point_job.h"
+#include "codecs/cpu/fixed_point_tiles-inl.h"
+#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/workspace.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// What a survey says of one channel's part.
+struct Extremes {
+  float min = std::numeric_limits<float>::infinity();
+  float max = -std::numeric_limits<float>::infinity();
+  std::int32_t largest = 0;
+  std::int32_t nonzero = 0;
+
+  HWY_INLINE void add(float x) {
+    min = std::min(min, x);
+    max = std::max(max, x);
+    largest = std::max(largest, static_cast<std::int32_t>(float_bits(x) & 0x7FFFFFFFU));
+    nonzero += x != 0.0F;
+  }
+};
+
+/// Of n elements of `type` side by side.
+template <ElementType type>
+HWY_INLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n) {
+  const hn::ScalableTag<float> df;
+  const hn::RebindToSigned<decltype(df)> di;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+  const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
+  Extremes result;
+  auto min = hn::Set(df, result.min);
+  auto max = hn::Set(df, result.max);
+  auto largest = hn::Zero(di);
+  auto zeros = hn::Zero(di);
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = load_floats<type>(df, source, i);
+    min = hn::Min(min, x);
+    max = hn::Max(max, x);
+    const auto magnitude = hn::And(hn::BitCast(di, x), magnitude_mask);
+    largest = hn::Max(largest, magnitude);
+    zeros = hn::Sub(zeros, hn::VecFromMask(di, hn::Eq(magnitude, hn::Zero(di))));
+  }
+  if (i != 0) {
+    result.min = hn::GetLane(hn::MinOfLanes(df, min));
+    result.max = hn::GetLane(hn::MaxOfLanes(df, max));
+    result.largest = hn::GetLane(hn::MaxOfLanes(di, largest));
+    result.nonzero = static_cast<std::int32_t>(i) - hn::GetLane(hn::SumOfLanes(di, zeros));
+  }
+  for (; i < n; ++i) result.add(float_at<type>(source, i));
+  return result;
+}
+
+/// Of each of as many channels as a vector has lanes: `rows` elements, `stride` apart, of the first
+/// of them at `source`, of the others beside it. Adds to what is at `to`, from entry `at` on.
+template <ElementType type>
+HWY_INLINE void survey_columns(const void* HWY_RESTRICT source, std::int64_t stride,
+                               std::int64_t rows, const cpu::ChannelSurvey& to, std::int64_t at) {
+  const hn::ScalableTag<float> df;
+  const hn::RebindToSigned<decltype(df)> di;
+  const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
+  auto min = hn::LoadU(df, to.min + at);
+  auto max = hn::LoadU(df, to.max + at);
+  auto largest = hn::LoadU(di, to.largest + at);
+  auto nonzero = hn::Add(hn::LoadU(di, to.nonzero + at), hn::Set(di, static_cast<int>(rows)));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto x = load_floats<type>(df, source, r * stride);
+    min = hn::Min(min, x);
+    max = hn::Max(max, x);
+    const auto magnitude = hn::And(hn::BitCast(di, x), magnitude_mask);
+    largest = hn::Max(largest, magnitude);
+    nonzero = hn::Add(nonzero, hn::VecFromMask(di, hn::Eq(magnitude, hn::Zero(di))));
+  }
+  hn::StoreU(min, df, to.min + at);
+  hn::StoreU(max, df, to.max + at);
+  hn::StoreU(largest, di, to.largest + at);
+  hn::StoreU(nonzero, di, to.nonzero + at);
+}
+
+HWY_INLINE void put_extremes(const Extremes& e, const cpu::ChannelSurvey& to, std::int64_t at) {
+  to.min[at] = e.min;
+  to.max[at] = e.max;
+  to.largest[at] = e.largest;
+  to.nonzero[at] = e.nonzero;
+}
+
+/// The channels of one task, which lie side by side in memory.
+template <ElementType type>
+HWY_INLINE void survey_interleaved(const cpu::FixedPointJob& job,
+                                   const cpu::FixedPointJob::Task& task, const void* source,
+                                   const cpu::ChannelSurvey& to) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  const std::int64_t at = task.chunk * job.what.layout.channels() + task.first_channel;
+  for (std::int64_t c = 0; c < task.channels; ++c) put_extremes({}, to, at + c);
+  job.walk.for_each_run(
+      task.begin, task.count, [&](std::int64_t, std::int64_t rows, std::int64_t offset) {
+        const std::int64_t base = task.first_channel + offset;
+        const std::int64_t stride = job.walk.inner_stride();
+        std::int64_t c = 0;
+        // All of a row's cache lines while they are near.
+        constexpr std::int64_t kRows = 64;
+        for (std::int64_t r = 0; r < rows; r += kRows) {
+          const std::int64_t some = std::min(kRows, rows - r);
+          for (c = 0; c + lanes <= task.channels; c += lanes) {
+            survey_columns<type>(element_at<type>(source, base + c + r * stride), stride, some, to,
+                                 at + c);
+          }
+        }
+        for (; c < task.channels; ++c) {
+          Extremes e = {to.min[at + c], to.max[at + c], to.largest[at + c], to.nonzero[at + c]};
+          for (std::int64_t r = 0; r < rows; ++r) {
+            e.add(float_at<type>(source, base + c + r * stride));
+          }
+          put_extremes(e, to, at + c);
+        }
+      });
+}
+
+template <ElementType type>
+HWY_INLINE bool survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
+                             std::int64_t last, const cpu::ChannelSurvey& to) {
+  constexpr std::int64_t kSize = type == ElementType::float32 ? 4 : 2;
+  auto* const tile = cpu::workspace().tile.get<std::byte>(kTileStride * kSize);
+  if (tile == nullptr) return false;
+  for (std::int64_t t = first; t < last; ++t) {
+    const auto task = job.task(t);
+    if (job.interleaved) {
+      survey_interleaved<type>(job, task, source, to);
+      continue;
+    }
+    for (std::int64_t i = 0; i < task.channels; ++i) {
+      const std::int64_t c = task.first_channel + i;
+      const std::int64_t at = job.contiguous_at(c, task.begin, task.count);
+      const void* run = tile;
+      if (at >= 0) {
+        run = element_at<type>(source, at);
+      } else {
+        gather_channel<type>(job, c, task.begin, task.count, source, tile);
+      }
+      put_extremes(survey_run<type>(run, task.count), to,
+                   task.chunk * job.what.layout.channels() + c);
+    }
+  }
+  return true;
+}
+
+/// Surveys tasks [first, last). @return false when memory ran out
+bool fixed_point_survey(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
+                        std::int64_t last, const cpu::ChannelSurvey& to) {
+  return with_float_type(job.what.type, [&](auto type) {
+    return survey_tasks<type.value>(job, source, first, last, to);
+  });
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
