@@ -77,38 +77,58 @@ HWY_INLINE void dequantize(const Code* HWY_RESTRICT codes, const std::uint8_t* m
   }
 }
 
-HWY_INLINE void unpack_run(int bits, const std::byte* in, std::int64_t size, std::int64_t count,
-                           std::uint8_t* HWY_RESTRICT codes) {
-  unpack_codes(bits, in, size, 0, count, codes);
+/// Codes [begin, begin + count) of the stream `in` of `size` bytes. @return where in `room` they
+/// lie
+HWY_INLINE const std::uint8_t* unpack_run(int bits, const std::byte* in, std::int64_t size,
+                                          std::int64_t begin, std::int64_t count,
+                                          std::uint8_t* HWY_RESTRICT room) {
+  return unpack_codes(bits, in, size, begin, count, room);
 }
-HWY_INLINE void unpack_run(int bits, const std::byte* in, std::int64_t size, std::int64_t count,
-                           std::uint16_t* HWY_RESTRICT codes) {
-  unpack_wide(bits, in, size, count, codes);
+HWY_INLINE const std::uint16_t* unpack_run(int bits, const std::byte* in, std::int64_t size,
+                                           std::int64_t begin, std::int64_t count,
+                                           std::uint16_t* HWY_RESTRICT room) {
+  const std::int64_t skipped = begin % 8;
+  const std::int64_t offset = begin / 8 * bits;
+  unpack_wide(bits, in + offset, size - offset, skipped + count, room);
+  return room + skipped;
 }
 
-/// n elements of `type` as `format` has them from `in`, to `target`. `room` and `spread` have room
-/// for a chunk and two vectors.
-/// @param nonzero zero_value: how many codes there are
-/// @return false when the mask does not have as many ones
+/// A chunk that is read piece by piece.
+struct ChunkReader {
+  const std::byte* in;
+  std::int64_t whole;     ///< elements
+  std::int64_t nonzero;   ///< zero_value: codes
+  std::int64_t used = 0;  ///< codes of earlier pieces
+};
+
+/// Elements [begin, begin + count) of a chunk, to `target`. `room` and `spread` have room for a
+/// piece and two vectors.
+/// @return false when a zero_value chunk's mask has not as many ones as there are codes
 template <ElementType type, class Code>
-HWY_INLINE bool decode_codes(const std::byte* in, std::int64_t n, std::int64_t nonzero,
+HWY_INLINE bool decode_codes(ChunkReader& chunk, std::int64_t begin, std::int64_t count,
                              const ChannelFormat& format, Code* HWY_RESTRICT room,
                              Code* HWY_RESTRICT spread, void* HWY_RESTRICT target) {
   const int bits = format.bits;
   if (format.form == ChannelForm::codes) {
-    unpack_run(bits, in, codes_bytes(n, bits), n, room);
-    dequantize<type>(room, nullptr, n, format.range, target);
+    const std::int64_t size = codes_bytes(chunk.whole, bits);
+    dequantize<type>(unpack_run(bits, chunk.in, size, begin, count, room), nullptr, count,
+                     format.range, target);
     return true;
   }
-  const std::int64_t mask_bytes = (n + 7) / 8;
+  const std::int64_t mask_bytes = (count + 7) / 8;
   std::uint8_t mask[kFixedPointChunk / 8 + HWY_MAX_BYTES];
-  std::memcpy(mask, in, static_cast<std::size_t>(mask_bytes));
+  std::memcpy(mask, chunk.in + begin / 8, static_cast<std::size_t>(mask_bytes));
   std::memset(mask + mask_bytes, 0, HWY_MAX_BYTES);
-  if (n % 8 != 0) mask[mask_bytes - 1] &= static_cast<std::uint8_t>((1 << (n % 8)) - 1);
-  if (count_ones(mask, mask_bytes) != nonzero) return false;
-  unpack_run(bits, in + mask_bytes, codes_bytes(nonzero, bits), nonzero, room);
-  spread_codes(mask, mask_bytes, room, spread);
-  dequantize<type>(spread, mask, n, format.range, target);
+  if (count % 8 != 0) mask[mask_bytes - 1] &= static_cast<std::uint8_t>((1 << (count % 8)) - 1);
+  const std::int64_t ones = count_ones(mask, mask_bytes);
+  const std::int64_t rest = chunk.nonzero - chunk.used;
+  const bool last = begin + count == chunk.whole;
+  if (last ? ones != rest : ones > rest) return false;
+  const Code* const codes = unpack_run(bits, chunk.in + (chunk.whole + 7) / 8,
+                                       codes_bytes(chunk.nonzero, bits), chunk.used, ones, room);
+  chunk.used += ones;
+  spread_codes(mask, mask_bytes, codes, spread);
+  dequantize<type>(spread, mask, count, format.range, target);
   return true;
 }
 
@@ -120,40 +140,47 @@ HWY_INLINE bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in,
   constexpr std::int64_t kSize = sizeof(BitsOf<type>);
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
   const std::int64_t channels = job.what.layout.channels();
+  const std::int64_t stride = tile_stride(job);
   cpu::Workspace& work = cpu::workspace();
-  auto* const tile = work.tile.get<std::byte>(job.group_size * kTileStride * kSize);
-  auto* const room = work.codes.get<std::uint16_t>(2 * (kFixedPointChunk + 8 + 2 * slack));
+  auto* const tile = work.tile.get<std::byte>(job.group_size * stride * kSize);
+  const std::int64_t code_room = job.piece + 16 + 2 * slack;
+  auto* const room = work.codes.get<std::uint16_t>(2 * code_room);
   if (tile == nullptr || room == nullptr) return false;
-  auto* const spread = room + kFixedPointChunk + 8 + 2 * slack;
+  auto* const spread = room + code_room;
 
-  for (std::int64_t t = first; t < last; ++t) {
-    const auto task = job.task(t);
-    std::byte* elements = tile;
-    if (job.group_size == 1) {
-      const std::int64_t at = job.contiguous_at(task.first_channel, task.begin, task.count);
-      if (at >= 0) elements = static_cast<std::byte*>(target) + at * kSize;
-    }
+  bool good = true;
+  ChunkReader chunks[cpu::FixedPointJob::kMaxGroup];
+  job.for_each_task(job.group_size, first, last, [&](const cpu::FixedPointJob::Task& task) {
     for (std::int64_t i = 0; i < task.channels; ++i) {
-      const std::int64_t c = task.first_channel + i;
-      const ChannelFormat& format = formats[c];
-      const std::int64_t entry = task.chunk * channels + c;
-      const std::byte* const from = in + offsets[entry];
-      std::byte* const to = elements + i * kTileStride * kSize;
-      if (format.form == ChannelForm::raw) {
-        std::memcpy(to, from, task.count * kSize);
-        continue;
-      }
-      const bool good =
-          format.bits > 8
-              ? decode_codes<type>(from, task.count, nonzero[entry], format, room, spread, to)
-              : decode_codes<type>(from, task.count, nonzero[entry], format,
-                                   reinterpret_cast<std::uint8_t*>(room),
-                                   reinterpret_cast<std::uint8_t*>(spread), to);
-      if (!good) return false;
+      const std::int64_t entry = task.chunk * channels + task.first_channel + i;
+      chunks[i] = {in + offsets[entry], task.count, nonzero[entry]};
     }
-    if (elements == tile) scatter_tile<type>(job, task, tile, target);
-  }
-  return true;
+    for (std::int64_t begin = 0; begin < task.count && good; begin += job.piece) {
+      auto piece = task;
+      piece.begin += begin;
+      piece.count = std::min(job.piece, task.count - begin);
+      std::byte* elements = tile;
+      if (task.channels == 1) {
+        const std::int64_t at = job.contiguous_at(task.first_channel, piece.begin, piece.count);
+        if (at >= 0) elements = static_cast<std::byte*>(target) + at * kSize;
+      }
+      for (std::int64_t i = 0; i < task.channels; ++i) {
+        const ChannelFormat& format = formats[task.first_channel + i];
+        std::byte* const to = elements + i * stride * kSize;
+        if (format.form == ChannelForm::raw) {
+          std::memcpy(to, chunks[i].in + begin * kSize, piece.count * kSize);
+        } else if (format.bits > 8) {
+          good &= decode_codes<type>(chunks[i], begin, piece.count, format, room, spread, to);
+        } else {
+          good &= decode_codes<type>(chunks[i], begin, piece.count, format,
+                                     reinterpret_cast<std::uint8_t*>(room),
+                                     reinterpret_cast<std::uint8_t*>(spread), to);
+        }
+      }
+      if (elements == tile && good) scatter_tile<type>(job, piece, tile, target);
+    }
+  });
+  return good;
 }
 
 /// Decodes tasks [first, last) from chunks at their `offsets`, by [chunk * channels + channel].

@@ -7,6 +7,7 @@
 #define CINCH_CODECS_CPU_FIXED_POINT_ENCODE_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -109,20 +110,35 @@ HWY_INLINE void pack_run(int bits, std::uint8_t* HWY_RESTRICT codes, std::int64_
 
 HWY_INLINE void pack_run(int bits, std::uint16_t* HWY_RESTRICT codes, std::int64_t n,
                          std::byte* HWY_RESTRICT out) {
-  std::memset(codes + n, 0, 8 * sizeof(std::uint16_t));
+  if (n % 8 != 0) std::memset(codes + n, 0, 8 * sizeof(std::uint16_t));
   pack_wide(bits, codes, n, out);
 }
 
-/// n elements of `type` at `source` as `format` has them, to `out`.
+/// A stream of codes that is written piece by piece: those that do not yet fill a byte wait.
+struct PendingCodes {
+  std::int64_t written = 0;  ///< bytes
+  std::int64_t waiting = 0;  ///< codes
+  std::byte codes[8 * sizeof(std::uint16_t)];
+};
+
+/// n elements of `type` at `source` as `format` has them, to `out` behind what is written there.
+/// @param last whether the stream ends with them. `room` is for as many codes, 8 and a vector
 template <ElementType type, bool kNonzeroOnly>
 HWY_INLINE void encode_codes(const void* HWY_RESTRICT source,
-                             const std::uint16_t* HWY_RESTRICT draws, std::int64_t n,
+                             const std::uint16_t* HWY_RESTRICT draws, std::int64_t n, bool last,
                              const ChannelFormat& format, std::uint16_t* room,
-                             std::byte* HWY_RESTRICT out) {
+                             PendingCodes& pending, std::byte* HWY_RESTRICT out) {
   const auto encode = [&](auto max_bits, auto* codes) {
+    std::memcpy(codes, pending.codes, 8 * sizeof *codes);
     const Quantizer<max_bits.value> quantizer(format.range, format.bits);
-    const std::int64_t count = quantize_run<type, kNonzeroOnly>(source, draws, n, quantizer, codes);
-    pack_run(format.bits, codes, count, out);
+    const std::int64_t count =
+        pending.waiting +
+        quantize_run<type, kNonzeroOnly>(source, draws, n, quantizer, codes + pending.waiting);
+    const std::int64_t ready = last ? count : count / 8 * 8;
+    std::memcpy(pending.codes, codes + ready, 8 * sizeof *codes);
+    pack_run(format.bits, codes, ready, out + pending.written);
+    pending.written += ready / 8 * format.bits;
+    pending.waiting = count - ready;
   };
   if (format.bits > 8) {
     encode(std::integral_constant<int, 16>(), room);
@@ -148,52 +164,71 @@ HWY_INLINE void encode_mask(const void* HWY_RESTRICT source, std::int64_t n,
       reinterpret_cast<std::uint8_t*>(out));
 }
 
+/// Elements [begin, begin + count) of a chunk of `whole` elements, to where the chunk goes.
+template <ElementType type>
+HWY_INLINE void encode_piece(const void* HWY_RESTRICT source,
+                             const std::uint16_t* HWY_RESTRICT draws, std::int64_t begin,
+                             std::int64_t count, std::int64_t whole, const ChannelFormat& format,
+                             std::uint16_t* room, PendingCodes& pending,
+                             std::byte* HWY_RESTRICT out) {
+  constexpr std::int64_t kSize = sizeof(BitsOf<type>);
+  if (begin == 0) pending = {};
+  const bool last = begin + count == whole;
+  switch (format.form) {
+    case ChannelForm::raw:
+      std::memcpy(out + begin * kSize, source, count * kSize);
+      break;
+    case ChannelForm::codes:
+      encode_codes<type, false>(source, draws, count, last, format, room, pending, out);
+      break;
+    case ChannelForm::zero_value:
+      encode_mask<type>(source, count, out + begin / 8);
+      encode_codes<type, true>(source, draws, count, last, format, room, pending,
+                               out + (whole + 7) / 8);
+  }
+}
+
 template <ElementType type>
 HWY_INLINE bool encode_tasks(const cpu::FixedPointJob& job, const void* source,
                              const ChannelFormat* formats, const std::int64_t* offsets,
                              RandomKey key, std::int64_t first, std::int64_t last, std::byte* out) {
   constexpr std::int64_t kSize = sizeof(BitsOf<type>);
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+  const std::int64_t stride = tile_stride(job);
   cpu::Workspace& work = cpu::workspace();
-  auto* const tile = work.tile.get<std::byte>(job.group_size * kTileStride * kSize);
-  auto* const some = work.signs.get<std::uint16_t>(TileDraws::kRoom);
-  auto* const draws = work.draws.get<std::uint16_t>(job.group_size * kTileStride);
-  auto* const codes = work.codes.get<std::uint16_t>(kFixedPointChunk + 8 + slack);
+  auto* const tile = work.tile.get<std::byte>(job.group_size * stride * kSize);
+  auto* some = work.signs.get<std::uint16_t>(TileDraws::kBefore + TileDraws::kRoom);
+  auto* draws = work.draws.get<std::uint16_t>(TileDraws::kBefore + (job.group_size + 1) * stride);
+  auto* const codes = work.codes.get<std::uint16_t>(job.piece + 16 + slack);
   if (tile == nullptr || some == nullptr || draws == nullptr || codes == nullptr) return false;
+  some += TileDraws::kBefore;
+  draws += TileDraws::kBefore;
 
   const TileDraws tile_draws(job, key);
-  for (std::int64_t t = first; t < last; ++t) {
-    const auto task = job.task(t);
-    const std::byte* elements = tile;
-    if (job.group_size == 1) {
-      const std::int64_t at = job.contiguous_at(task.first_channel, task.begin, task.count);
-      // Vectors may reach past the chunk, but not past the source.
-      if (at >= 0 && at + task.count + slack <= job.readable) {
-        elements = static_cast<const std::byte*>(source) + at * kSize;
+  PendingCodes pending[cpu::FixedPointJob::kMaxGroup];
+  job.for_each_task(job.group_size, first, last, [&](const cpu::FixedPointJob::Task& task) {
+    for (std::int64_t begin = 0; begin < task.count; begin += job.piece) {
+      auto piece = task;
+      piece.begin += begin;
+      piece.count = std::min(job.piece, task.count - begin);
+      const std::byte* elements = tile;
+      if (task.channels == 1) {
+        const std::int64_t at = job.contiguous_at(task.first_channel, piece.begin, piece.count);
+        // Vectors may reach past the piece, but not past the source.
+        if (at >= 0 && at + piece.count + slack <= job.readable) {
+          elements = static_cast<const std::byte*>(source) + at * kSize;
+        }
+      }
+      if (elements == tile) gather_tile<type>(job, piece, source, tile);
+      tile_draws.fill(piece, some, draws);
+      for (std::int64_t i = 0; i < task.channels; ++i) {
+        const std::int64_t c = task.first_channel + i;
+        encode_piece<type>(elements + i * stride * kSize, draws + i * stride, begin, piece.count,
+                           task.count, formats[c], codes, pending[i],
+                           out + offsets[task.chunk * job.what.layout.channels() + c]);
       }
     }
-    if (elements == tile) gather_tile<type>(job, task, source, tile);
-    tile_draws.fill(task, some, draws);
-
-    for (std::int64_t i = 0; i < task.channels; ++i) {
-      const std::int64_t c = task.first_channel + i;
-      const ChannelFormat& format = formats[c];
-      const std::byte* const x = elements + i * kTileStride * kSize;
-      const std::uint16_t* const u = draws + i * kTileStride;
-      std::byte* const to = out + offsets[task.chunk * job.what.layout.channels() + c];
-      switch (format.form) {
-        case ChannelForm::raw:
-          std::memcpy(to, x, task.count * kSize);
-          break;
-        case ChannelForm::codes:
-          encode_codes<type, false>(x, u, task.count, format, codes, to);
-          break;
-        case ChannelForm::zero_value:
-          encode_mask<type>(x, task.count, to);
-          encode_codes<type, true>(x, u, task.count, format, codes, to + (task.count + 7) / 8);
-      }
-    }
-  }
+  });
   return true;
 }
 

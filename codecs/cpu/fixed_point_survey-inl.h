@@ -114,8 +114,8 @@ HWY_INLINE void survey_interleaved(const cpu::FixedPointJob& job,
         const std::int64_t base = task.first_channel + offset;
         const std::int64_t stride = job.walk.inner_stride();
         std::int64_t c = 0;
-        // All of a row's cache lines while they are near.
-        constexpr std::int64_t kRows = 64;
+        // As many streams as the hardware foresees.
+        constexpr std::int64_t kRows = 8;
         for (std::int64_t r = 0; r < rows; r += kRows) {
           const std::int64_t some = std::min(kRows, rows - r);
           for (c = 0; c + lanes <= task.channels; c += lanes) {
@@ -136,14 +136,13 @@ HWY_INLINE void survey_interleaved(const cpu::FixedPointJob& job,
 template <ElementType type>
 HWY_INLINE bool survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
                              std::int64_t last, const cpu::ChannelSurvey& to) {
-  constexpr std::int64_t kSize = type == ElementType::float32 ? 4 : 2;
-  auto* const tile = cpu::workspace().tile.get<std::byte>(kTileStride * kSize);
+  constexpr std::int64_t kSize = sizeof(BitsOf<type>);
+  auto* const tile = cpu::workspace().tile.get<std::byte>(tile_stride(job) * kSize);
   if (tile == nullptr) return false;
-  for (std::int64_t t = first; t < last; ++t) {
-    const auto task = job.task(t);
+  job.for_each_task(job.survey_group(), first, last, [&](const cpu::FixedPointJob::Task& task) {
     if (job.interleaved) {
       survey_interleaved<type>(job, task, source, to);
-      continue;
+      return;
     }
     for (std::int64_t i = 0; i < task.channels; ++i) {
       const std::int64_t c = task.first_channel + i;
@@ -157,7 +156,7 @@ HWY_INLINE bool survey_tasks(const cpu::FixedPointJob& job, const void* source, 
       put_extremes(survey_run<type>(run, task.count), to,
                    task.chunk * job.what.layout.channels() + c);
     }
-  }
+  });
   return true;
 }
 

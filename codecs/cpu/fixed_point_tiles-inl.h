@@ -24,9 +24,11 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Elements from one channel's chunk to the next one's in a tile: a chunk, room for a vector beyond
+/// Elements from one channel's piece to the next one's in a tile: a piece, room for vectors beyond
 /// it, and an odd number of cache lines, lest all channels fall into the same sets of a cache.
-inline constexpr std::int64_t kTileStride = kFixedPointChunk + 3 * 64 / 2;
+HWY_INLINE std::int64_t tile_stride(const cpu::FixedPointJob& job) {
+  return job.piece + 3 * 64 / 2;
+}
 
 /// Calls f with std::integral_constant<ElementType, type>. @pre is_quantizable(type)
 template <class F>
@@ -90,22 +92,23 @@ HWY_INLINE void gather_channel(const cpu::FixedPointJob& job, std::int64_t chann
   });
 }
 
-/// The chunk of every channel of a task at `tile`, kTileStride apart.
+/// The elements of every channel of a task at `tile`, tile_stride() apart.
 template <ElementType type>
 HWY_INLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointJob::Task& task,
                             const void* source, void* tile) {
   if (!job.interleaved) {
     for (std::int64_t i = 0; i < task.channels; ++i) {
       gather_channel<type>(job, task.first_channel + i, task.begin, task.count, source,
-                           element_at<type>(tile, i * kTileStride));
+                           element_at<type>(tile, i * tile_stride(job)));
     }
     return;
   }
-  job.walk.for_each_run(
-      task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
-        transpose(element_at<type>(source, task.first_channel + offset), job.walk.inner_stride(), n,
-                  task.channels, element_at<type>(tile, at), kTileStride);
-      });
+  job.walk.for_each_run(task.begin, task.count,
+                        [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
+                          transpose<true>(element_at<type>(source, task.first_channel + offset),
+                                          job.walk.inner_stride(), n, task.channels,
+                                          element_at<type>(tile, at), tile_stride(job));
+                        });
 }
 
 /// The way back.
@@ -116,8 +119,8 @@ HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPoin
   if (job.interleaved) {
     job.walk.for_each_run(
         task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
-          transpose(element_at<type>(tile, at), kTileStride, task.channels, n,
-                    element_at<type>(target, task.first_channel + offset), stride);
+          transpose<false>(element_at<type>(tile, at), tile_stride(job), task.channels, n,
+                           element_at<type>(target, task.first_channel + offset), stride);
         });
     return;
   }
@@ -125,8 +128,8 @@ HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPoin
     const std::int64_t base = (task.first_channel + i) * job.what.layout.inner_stride;
     job.walk.for_each_run(task.begin, task.count,
                           [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
-                            cpu::scatter_run(element_at<type>(tile, i * kTileStride + at), stride,
-                                             n, element_at<type>(target, base + offset));
+                            cpu::scatter_run(element_at<type>(tile, i * tile_stride(job) + at),
+                                             stride, n, element_at<type>(target, base + offset));
                           });
   }
 }
@@ -135,12 +138,16 @@ HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPoin
 class TileDraws {
  public:
   TileDraws(const cpu::FixedPointJob& job, RandomKey key)
-      : layout_(job.what.layout), plane_(layout_.plane_size()), key_(key) {}
+      : layout_(job.what.layout),
+        plane_(layout_.plane_size()),
+        stride_(tile_stride(job)),
+        key_(key) {}
 
-  /// Draws that `fill` needs at `some`.
+  /// Draws that `fill` needs at `some`, and how many before either of its buffers.
   static constexpr std::int64_t kRoom = 4 * kFixedPointChunk;
+  static constexpr std::int64_t kBefore = philox::kDrawsPerBlock;
 
-  /// Fills `draws`, kTileStride a channel, all but the last of which may be overrun by a little.
+  /// Fills `draws`, tile_stride() a channel, and up to a vector of blocks beyond each channel's.
   HWY_INLINE void fill(const cpu::FixedPointJob::Task& task, std::uint16_t* HWY_RESTRICT some,
                        std::uint16_t* HWY_RESTRICT draws) const {
     if (plane_ == 1 && layout_.inner > 1) {
@@ -155,14 +162,15 @@ class TileDraws {
       const std::int64_t n = layout_.inner == 1 ? rest : std::min(plane_ - in_plane, rest);
       const std::int64_t first =
           (m / plane_ * layout_.inner + task.first_channel) * plane_ + in_plane;
-      if (n == plane_ && task.channels * plane_ <= kRoom / 2) {
-        const std::uint16_t* const planes = make(first, task.channels * plane_, some);
+      if (n == plane_ && task.channels > 1 && task.channels * plane_ <= kRoom / 2) {
+        const std::int64_t skipped = first % philox::kDrawsPerBlock;
+        make(first - skipped, task.channels * plane_ + skipped, some);
         for (std::int64_t c = 0; c < task.channels; ++c) {
-          std::memcpy(draws + c * kTileStride + at, planes + c * plane_, plane_ * 2);
+          std::memcpy(draws + c * stride_ + at, some + skipped + c * plane_, plane_ * 2);
         }
       } else {
         for (std::int64_t c = 0; c < task.channels; ++c) {
-          std::memcpy(draws + c * kTileStride + at, make(first + c * plane_, n, some), n * 2);
+          make(first + c * plane_, n, draws + c * stride_ + at);
         }
       }
       m += n;
@@ -170,20 +178,24 @@ class TileDraws {
   }
 
  private:
-  /// Draws of elements [first, first + n) somewhere at `some`, which is where they are returned.
-  HWY_INLINE const std::uint16_t* make(std::int64_t first, std::int64_t n,
-                                       std::uint16_t* HWY_RESTRICT some) const {
-    const std::int64_t skipped = first % philox::kDrawsPerBlock;
-    fill_draws(key_, static_cast<std::uint64_t>(first / philox::kDrawsPerBlock),
-               (skipped + n + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock, some);
-    return some + skipped;
+  /// Draws of elements [first, first + n) at `to`, and up to a vector of blocks beyond. A block is
+  /// writable before `to`.
+  HWY_INLINE void make(std::int64_t first, std::int64_t n, std::uint16_t* HWY_RESTRICT to) const {
+    constexpr std::int64_t kBlock = philox::kDrawsPerBlock;
+    const std::int64_t skipped = first % kBlock;
+    std::uint16_t before[kBlock];
+    std::memcpy(before, to - kBlock, sizeof before);
+    fill_draws(key_, static_cast<std::uint64_t>(first / kBlock),
+               (skipped + n + kBlock - 1) / kBlock, to - skipped);
+    std::memcpy(to - kBlock, before, sizeof before);
   }
 
   /// Planes of one element: what is drawn in a row are channels, a few rows at a time.
   HWY_INLINE void fill_rows(const cpu::FixedPointJob::Task& task, std::uint16_t* HWY_RESTRICT some,
                             std::uint16_t* HWY_RESTRICT draws) const {
-    constexpr std::int64_t kRows = 64;
-    constexpr std::int64_t kBlocks = cpu::FixedPointJob::kGroup / philox::kDrawsPerBlock + 1;
+    constexpr std::int64_t kRows = 16;
+    constexpr std::int64_t kGroup = cpu::FixedPointJob::kMaxGroup;
+    constexpr std::int64_t kBlocks = kGroup / philox::kDrawsPerBlock + 1;
     std::uint64_t index[kRows * kBlocks + HWY_MAX_BYTES / 8];
     for (std::int64_t r = 0; r < task.count; r += kRows) {
       const std::int64_t rows = std::min(kRows, task.count - r);
@@ -197,8 +209,8 @@ class TileDraws {
           for (std::int64_t b = 0; b < blocks; ++b) index[i * blocks + b] = block + b;
         }
         fill_draws_at(key_, index, rows * blocks, some);
-        transpose(some, blocks * philox::kDrawsPerBlock, rows, task.channels, draws + r,
-                  kTileStride);
+        transpose<true>(some, blocks * philox::kDrawsPerBlock, rows, task.channels, draws + r,
+                        stride_);
         continue;
       }
       for (std::int64_t i = 0; i < rows; ++i) {
@@ -209,16 +221,16 @@ class TileDraws {
       for (std::int64_t i = 0; i < rows; ++i) {
         // Moved to where the row begins, in place: to the left.
         const std::int64_t skipped = (first + i * layout_.inner) % philox::kDrawsPerBlock;
-        std::memmove(some + i * cpu::FixedPointJob::kGroup,
-                     some + i * kBlocks * philox::kDrawsPerBlock + skipped,
-                     cpu::FixedPointJob::kGroup * 2);
+        std::memmove(some + i * kGroup, some + i * kBlocks * philox::kDrawsPerBlock + skipped,
+                     kGroup * 2);
       }
-      transpose(some, cpu::FixedPointJob::kGroup, rows, task.channels, draws + r, kTileStride);
+      transpose<true>(some, kGroup, rows, task.channels, draws + r, stride_);
     }
   }
 
   const PlaneLayout& layout_;
   std::int64_t plane_;
+  std::int64_t stride_;
   RandomKey key_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -68,25 +69,38 @@ HWY_INLINE void transpose_square(const std::uint16_t* HWY_RESTRICT in, std::int6
 }
 
 /// Element (r, c) of `rows` rows of `columns` elements at `in`, to element (c, r) at `out`.
-/// T is uint16_t or uint32_t; strides count elements.
-template <typename T>
+/// T is uint16_t or uint32_t; strides count elements. Squares are done row by row of squares, or
+/// column by column: whatever finishes the far-apart side's cache lines one after the other.
+template <bool kByRows, typename T>
 HWY_INLINE void transpose(const T* HWY_RESTRICT in, std::int64_t in_stride, std::int64_t rows,
                           std::int64_t columns, T* HWY_RESTRICT out, std::int64_t out_stride) {
   constexpr std::int64_t kEdge = 16 / sizeof(T);
   const std::int64_t whole_rows = rows / kEdge * kEdge;
   const std::int64_t whole_columns = columns / kEdge * kEdge;
-  for (std::int64_t r = 0; r < whole_rows; r += kEdge) {
-    for (std::int64_t c = 0; c < whole_columns; c += kEdge) {
-      transpose_square(in + r * in_stride + c, in_stride, out + c * out_stride + r, out_stride);
-    }
-    for (std::int64_t i = r; i < r + kEdge; ++i) {
-      for (std::int64_t c = whole_columns; c < columns; ++c) {
-        out[c * out_stride + i] = in[i * in_stride + c];
+  const std::int64_t outer = kByRows ? whole_rows : whole_columns;
+  const std::int64_t inner = kByRows ? whole_columns : whole_rows;
+  // Rows far apart are more streams than the hardware foresees.
+  constexpr std::int64_t kAhead = 32;
+  const T* const far = kByRows ? in : out;
+  const std::int64_t far_stride = kByRows ? in_stride : out_stride;
+  for (std::int64_t o = 0; o < outer; o += kEdge) {
+    if (o + kAhead + kEdge <= outer) {
+      for (std::int64_t e = 0; e < kEdge; ++e) {
+        for (std::int64_t i = 0; i < inner; i += 64 / std::int64_t(sizeof(T))) {
+          hwy::Prefetch(far + (o + kAhead + e) * far_stride + i);
+        }
       }
     }
+    for (std::int64_t i = 0; i < inner; i += kEdge) {
+      const std::int64_t r = kByRows ? o : i;
+      const std::int64_t c = kByRows ? i : o;
+      transpose_square(in + r * in_stride + c, in_stride, out + c * out_stride + r, out_stride);
+    }
   }
-  for (std::int64_t r = whole_rows; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) out[c * out_stride + r] = in[r * in_stride + c];
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) {
+      out[c * out_stride + r] = in[r * in_stride + c];
+    }
   }
 }
 
