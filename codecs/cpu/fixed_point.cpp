@@ -64,9 +64,10 @@ struct Tables {
   explicit operator bool() const noexcept { return offsets != nullptr; }
 };
 
-/// Runs `tasks(first, last)` over all tasks of `group` channels until one returns false.
+/// Runs `tasks(first, last)` over all tasks until one returns false.
 template <typename F>
-bool run(const FixedPointJob& job, std::int64_t group, ParallelFor parallel, const F& tasks) {
+bool run(const FixedPointJob& job, ParallelFor parallel, const F& tasks) {
+  const std::int64_t group = job.group_size;
   std::atomic<bool> good = true;
   for_range(parallel, job.tasks(group), job.grain(group),
             [&](std::int64_t first, std::int64_t last) {
@@ -85,13 +86,13 @@ class FixedPointCpu final : public FixedPointCodec {
     const FixedPointJob job(what);
     const Tables tables(job);
     if (!tables) return {};
-    if (!run(job, job.survey_group(), parallel, [&](std::int64_t first, std::int64_t last) {
-          return HWY_DYNAMIC_DISPATCH(fixed_point_survey)(job, source, first, last, tables.survey);
-        })) {
-      return {};
-    }
+    const std::int64_t group = job.survey_group();
+    for_range(parallel, job.tasks(group), job.grain(group),
+              [&](std::int64_t first, std::int64_t last) {
+                HWY_DYNAMIC_DISPATCH(fixed_point_survey)(job, source, first, last, tables.survey);
+              });
     const std::int64_t size = plan(job, tables, out.data());
-    if (!run(job, job.group_size, parallel, [&](std::int64_t first, std::int64_t last) {
+    if (!run(job, parallel, [&](std::int64_t first, std::int64_t last) {
           return HWY_DYNAMIC_DISPATCH(fixed_point_encode)(
               job, source, tables.formats, tables.offsets, key, first, last, out.data());
         })) {
@@ -107,7 +108,7 @@ class FixedPointCpu final : public FixedPointCodec {
     const FixedPointJob job(what);
     const Tables tables(job);
     if (!tables || !read_tables(job, in.data(), size, tables)) return false;
-    return run(job, job.group_size, parallel, [&](std::int64_t first, std::int64_t last) {
+    return run(job, parallel, [&](std::int64_t first, std::int64_t last) {
       return HWY_DYNAMIC_DISPATCH(fixed_point_decode)(job, in.data(), tables.formats,
                                                       tables.offsets, tables.survey.nonzero, first,
                                                       last, target);

@@ -150,7 +150,8 @@ HWY_INLINE bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in,
 
   bool good = true;
   ChunkReader chunks[cpu::FixedPointJob::kMaxGroup];
-  job.for_each_task(job.group_size, first, last, [&](const cpu::FixedPointJob::Task& task) {
+  for (std::int64_t t = first; t < last && good; ++t) {
+    const auto task = job.task(job.group_size, t);
     for (std::int64_t i = 0; i < task.channels; ++i) {
       const std::int64_t entry = task.chunk * channels + task.first_channel + i;
       chunks[i] = {in + offsets[entry], task.count, nonzero[entry]};
@@ -179,7 +180,7 @@ HWY_INLINE bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in,
       }
       if (elements == tile && good) scatter_tile<type>(job, piece, tile, target);
     }
-  });
+  }
   return good;
 }
 

@@ -40,26 +40,33 @@ class Quantizer {
     const auto offset = hn::Sub(x, hn::Set(df, lo_));
     if constexpr (kMaxBits > 8) {
       const auto t = hn::Div(offset, hn::Set(df, scale_));
-      const auto whole = hn::ConvertTo(di, t);
-      const auto fraction = hn::Mul(hn::Sub(t, hn::ConvertTo(df, whole)), hn::Set(df, 65536.0F));
-      const auto up = hn::ShiftRight<16>(hn::Add(hn::NearestInt(fraction), draw));
-      return hn::Min(hn::Add(whole, up), hn::Set(di, top_));
+      const auto whole = hn::Floor(t);
+      const auto fraction = hn::Mul(hn::Sub(t, whole), hn::Set(df, 65536.0F));
+      const auto up = hn::ShiftRight<16>(hn::Add(integer_bits(df, fraction), draw));
+      const auto code = hn::Add(integer_bits(df, whole), hn::Sub(up, hn::Set(di, kBits >> 16)));
+      return hn::Min(code, hn::Set(di, kBits + top_));
     } else {
       const auto u = hn::Mul(offset, hn::Set(df, scale_));
       if constexpr (kMaxBits == 8) {
         const auto code = hn::ShiftRight<16>(hn::Add(hn::NearestInt(u), draw));
         return hn::Min(code, hn::Set(di, top_));
       } else {
-        // Adding 2^23 rounds to an integer, which the low bits of the sum then are, as long as it
-        // is below 2^23. What lies above the code falls away with the upper bytes.
-        const auto fixed = hn::BitCast(di, hn::Add(u, hn::Set(df, 0x1p23F)));
-        constexpr int kBase = 0x4B00;  // upper half of 2^23's bits
-        return hn::Min(hn::ShiftRight<16>(hn::Add(fixed, draw)), hn::Set(di, kBase + top_));
+        const auto code = hn::ShiftRight<16>(hn::Add(integer_bits(df, u), draw));
+        return hn::Min(code, hn::Set(di, (kBits >> 16) + top_));
       }
     }
   }
 
  private:
+  /// Adding 2^23 rounds to an integer, which the low bits of the sum then are, as long as it is
+  /// below 2^23. The bits above are those of 2^23.
+  static constexpr std::int32_t kBits = 0x4B000000;
+  template <class DF, class VF>
+  static HWY_INLINE auto integer_bits(DF df, VF x) {
+    const hn::RebindToSigned<DF> di;
+    return hn::BitCast(di, hn::Add(x, hn::Set(df, 0x1p23F)));
+  }
+
   static float divisor(AffineRange range) {
     const float step = float_of_bf16(range.step);
     return step > 0.0F ? step : 1.0F;
@@ -197,16 +204,18 @@ HWY_INLINE bool encode_tasks(const cpu::FixedPointJob& job, const void* source,
   const std::int64_t stride = tile_stride(job);
   cpu::Workspace& work = cpu::workspace();
   auto* const tile = work.tile.get<std::byte>(job.group_size * stride * kSize);
-  auto* some = work.signs.get<std::uint16_t>(TileDraws::kBefore + TileDraws::kRoom);
-  auto* draws = work.draws.get<std::uint16_t>(TileDraws::kBefore + (job.group_size + 1) * stride);
+  auto* const some = work.signs.get<std::uint16_t>(TileDraws::kRoom);
+  auto* draws = work.draws.get<std::uint16_t>(TileDraws::kBefore + job.group_size * stride +
+                                              TileDraws::kBehind);
   auto* const codes = work.codes.get<std::uint16_t>(job.piece + 16 + slack);
   if (tile == nullptr || some == nullptr || draws == nullptr || codes == nullptr) return false;
-  some += TileDraws::kBefore;
   draws += TileDraws::kBefore;
 
   const TileDraws tile_draws(job, key);
   PendingCodes pending[cpu::FixedPointJob::kMaxGroup];
-  job.for_each_task(job.group_size, first, last, [&](const cpu::FixedPointJob::Task& task) {
+  for (std::int64_t t = first; t < last; ++t) {
+    const auto task = job.task(job.group_size, t);
+    if (t + 1 < last) prefetch_task<type>(job, t + 1, source);
     for (std::int64_t begin = 0; begin < task.count; begin += job.piece) {
       auto piece = task;
       piece.begin += begin;
@@ -228,7 +237,7 @@ HWY_INLINE bool encode_tasks(const cpu::FixedPointJob& job, const void* source,
                            out + offsets[task.chunk * job.what.layout.channels() + c]);
       }
     }
-  });
+  }
   return true;
 }
 

@@ -52,16 +52,11 @@ struct FixedPointJob {
     std::int64_t count;  ///< elements of each channel
   };
 
-  /// Calls `f(task)` for all tasks [first, last) of groups of `group` channels.
-  template <typename F>
-  void for_each_task(std::int64_t group, std::int64_t first, std::int64_t last, const F& f) const {
-    const std::int64_t groups = groups_of(group);
-    for (std::int64_t t = first; t < last; ++t) {
-      const std::int64_t chunk = t / groups;
-      const std::int64_t channel = t % groups * group;
-      f(Task{channel, std::min(group, what.layout.channels() - channel), chunk,
-             chunk * kFixedPointChunk, chunk_elements(elements, chunk)});
-    }
+  Task task(std::int64_t group, std::int64_t t) const noexcept {
+    const std::int64_t chunk = t / groups_of(group);
+    const std::int64_t channel = t % groups_of(group) * group;
+    return {channel, std::min(group, what.layout.channels() - channel), chunk,
+            chunk * kFixedPointChunk, chunk_elements(elements, chunk)};
   }
   std::int64_t tasks(std::int64_t group) const noexcept { return chunks * groups_of(group); }
   /// Tasks that are worth a thread's while.

@@ -15,7 +15,6 @@
 #include "codecs/cpu/fixed_point_job.h"
 #include "codecs/cpu/fixed_point_tiles-inl.h"
 #include "codecs/cpu/float_formats-inl.h"
-#include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -34,6 +33,12 @@ struct Extremes {
     max = std::max(max, x);
     largest = std::max(largest, static_cast<std::int32_t>(float_bits(x) & 0x7FFFFFFFU));
     nonzero += x != 0.0F;
+  }
+  HWY_INLINE void add(const Extremes& other) {
+    min = std::min(min, other.min);
+    max = std::max(max, other.max);
+    largest = std::max(largest, other.largest);
+    nonzero += other.nonzero;
   }
 };
 
@@ -65,6 +70,24 @@ HWY_INLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n) 
     result.nonzero = static_cast<std::int32_t>(i) - hn::GetLane(hn::SumOfLanes(di, zeros));
   }
   for (; i < n; ++i) result.add(float_at<type>(source, i));
+  return result;
+}
+
+/// Of elements [begin, begin + count) of a channel.
+template <ElementType type>
+HWY_INLINE Extremes survey_channel(const cpu::FixedPointJob& job, std::int64_t channel,
+                                   std::int64_t begin, std::int64_t count, const void* source) {
+  const std::int64_t base = channel * job.what.layout.inner_stride;
+  const std::int64_t stride = job.walk.inner_stride();
+  Extremes result;
+  job.walk.for_each_run(begin, count, [&](std::int64_t, std::int64_t n, std::int64_t offset) {
+    const auto* const run = element_at<type>(source, base + offset);
+    if (stride == 1) {
+      result.add(survey_run<type>(run, n));
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i) result.add(float_at<type>(run, i * stride));
+  });
   return result;
 }
 
@@ -134,38 +157,27 @@ HWY_INLINE void survey_interleaved(const cpu::FixedPointJob& job,
 }
 
 template <ElementType type>
-HWY_INLINE bool survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
+HWY_INLINE void survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
                              std::int64_t last, const cpu::ChannelSurvey& to) {
-  constexpr std::int64_t kSize = sizeof(BitsOf<type>);
-  auto* const tile = cpu::workspace().tile.get<std::byte>(tile_stride(job) * kSize);
-  if (tile == nullptr) return false;
-  job.for_each_task(job.survey_group(), first, last, [&](const cpu::FixedPointJob::Task& task) {
+  for (std::int64_t t = first; t < last; ++t) {
+    const auto task = job.task(job.survey_group(), t);
     if (job.interleaved) {
       survey_interleaved<type>(job, task, source, to);
-      return;
+      continue;
     }
     for (std::int64_t i = 0; i < task.channels; ++i) {
       const std::int64_t c = task.first_channel + i;
-      const std::int64_t at = job.contiguous_at(c, task.begin, task.count);
-      const void* run = tile;
-      if (at >= 0) {
-        run = element_at<type>(source, at);
-      } else {
-        gather_channel<type>(job, c, task.begin, task.count, source, tile);
-      }
-      put_extremes(survey_run<type>(run, task.count), to,
+      put_extremes(survey_channel<type>(job, c, task.begin, task.count, source), to,
                    task.chunk * job.what.layout.channels() + c);
     }
-  });
-  return true;
+  }
 }
 
-/// Surveys tasks [first, last). @return false when memory ran out
-bool fixed_point_survey(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
+/// Surveys tasks [first, last).
+void fixed_point_survey(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
                         std::int64_t last, const cpu::ChannelSurvey& to) {
-  return with_float_type(job.what.type, [&](auto type) {
-    return survey_tasks<type.value>(job, source, first, last, to);
-  });
+  with_float_type(job.what.type,
+                  [&](auto type) { survey_tasks<type.value>(job, source, first, last, to); });
 }
 
 }  // namespace cinch::codecs::HWY_NAMESPACE

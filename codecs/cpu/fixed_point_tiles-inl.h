@@ -18,6 +18,7 @@
 #include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/philox-inl.h"
 #include "codecs/cpu/transpose-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -92,6 +93,22 @@ HWY_INLINE void gather_channel(const cpu::FixedPointJob& job, std::int64_t chann
   });
 }
 
+/// Asks for the first elements of task `t`, so that the hardware sees in time where it goes on.
+template <ElementType type>
+HWY_INLINE void prefetch_task(const cpu::FixedPointJob& job, std::int64_t t, const void* source) {
+  if (job.group_size != 1 || job.walk.inner_stride() != 1) return;
+  const auto task = job.task(1, t);
+  const std::int64_t base = task.first_channel * job.what.layout.inner_stride;
+  constexpr std::int64_t kLine = 64 / sizeof(BitsOf<type>);
+  constexpr std::int64_t kLines = 128;
+  job.walk.for_each_run(task.begin, std::min(task.count, kLines * kLine),
+                        [&](std::int64_t, std::int64_t n, std::int64_t offset) {
+                          for (std::int64_t i = 0; i < n; i += kLine) {
+                            hwy::Prefetch(element_at<type>(source, base + offset + i));
+                          }
+                        });
+}
+
 /// The elements of every channel of a task at `tile`, tile_stride() apart.
 template <ElementType type>
 HWY_INLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointJob::Task& task,
@@ -134,7 +151,7 @@ HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPoin
   }
 }
 
-/// The draws of every element of a tile, in its order.
+/// The draws of every element of a tile, in its order, tile_stride() a channel.
 class TileDraws {
  public:
   TileDraws(const cpu::FixedPointJob& job, RandomKey key)
@@ -143,88 +160,87 @@ class TileDraws {
         stride_(tile_stride(job)),
         key_(key) {}
 
-  /// Draws that `fill` needs at `some`, and how many before either of its buffers.
-  static constexpr std::int64_t kRoom = 4 * kFixedPointChunk;
+  /// Draws that `fill` needs at `some`, and before and behind those of a tile.
+  static constexpr std::int64_t kRoom = 3 * kFixedPointChunk;
   static constexpr std::int64_t kBefore = philox::kDrawsPerBlock;
+  static constexpr std::int64_t kBehind = 1024;  // more than fill_draws overruns
 
-  /// Fills `draws`, tile_stride() a channel, and up to a vector of blocks beyond each channel's.
   HWY_INLINE void fill(const cpu::FixedPointJob::Task& task, std::uint16_t* HWY_RESTRICT some,
                        std::uint16_t* HWY_RESTRICT draws) const {
     if (plane_ == 1 && layout_.inner > 1) {
       fill_rows(task, some, draws);
-      return;
-    }
-    for (std::int64_t m = task.begin; m < task.begin + task.count;) {
-      const std::int64_t in_plane = m % plane_;
-      const std::int64_t at = m - task.begin;
-      // A single channel's planes follow each other in logical order.
-      const std::int64_t rest = task.begin + task.count - m;
-      const std::int64_t n = layout_.inner == 1 ? rest : std::min(plane_ - in_plane, rest);
-      const std::int64_t first =
-          (m / plane_ * layout_.inner + task.first_channel) * plane_ + in_plane;
-      if (n == plane_ && task.channels > 1 && task.channels * plane_ <= kRoom / 2) {
-        const std::int64_t skipped = first % philox::kDrawsPerBlock;
-        make(first - skipped, task.channels * plane_ + skipped, some);
-        for (std::int64_t c = 0; c < task.channels; ++c) {
-          std::memcpy(draws + c * stride_ + at, some + skipped + c * plane_, plane_ * 2);
-        }
-      } else {
-        for (std::int64_t c = 0; c < task.channels; ++c) {
-          make(first + c * plane_, n, draws + c * stride_ + at);
-        }
+    } else if (task.channels * plane_ <= kFixedPointChunk) {
+      fill_small_planes(task, some, draws);
+    } else {
+      // One channel after the other: what is written beyond one's draws, the next one's replace.
+      for (std::int64_t c = 0; c < task.channels; ++c) {
+        for_each_segment(task, [&](std::int64_t at, std::int64_t n, std::int64_t first) {
+          make_after(first + c * plane_, n, draws + c * stride_ + at);
+        });
       }
-      m += n;
     }
   }
 
  private:
-  /// Draws of elements [first, first + n) at `to`, and up to a vector of blocks beyond. A block is
-  /// writable before `to`.
-  HWY_INLINE void make(std::int64_t first, std::int64_t n, std::uint16_t* HWY_RESTRICT to) const {
-    constexpr std::int64_t kBlock = philox::kDrawsPerBlock;
+  static constexpr std::int64_t kBlock = philox::kDrawsPerBlock;
+
+  static std::int64_t blocks_for(std::int64_t n) { return (n + kBlock - 1) / kBlock; }
+
+  /// Calls `f(at, n, first)` for stretches of elements [at, at + n) of the task's first channel
+  /// with logical indices from `first` on: planes, or parts of them.
+  template <class F>
+  HWY_INLINE void for_each_segment(const cpu::FixedPointJob::Task& task, const F& f) const {
+    for (std::int64_t at = 0; at < task.count;) {
+      const std::int64_t m = task.begin + at;
+      const std::int64_t rest = task.count - at;
+      // A single channel's planes follow each other.
+      const std::int64_t n = layout_.inner == 1 ? rest : std::min(plane_ - m % plane_, rest);
+      f(at, n, (m / plane_ * layout_.inner + task.first_channel) * plane_ + m % plane_);
+      at += n;
+    }
+  }
+
+  /// Draws of elements [first, first + n) at `to`, keeping what is before it.
+  HWY_INLINE void make_after(std::int64_t first, std::int64_t n,
+                             std::uint16_t* HWY_RESTRICT to) const {
     const std::int64_t skipped = first % kBlock;
     std::uint16_t before[kBlock];
     std::memcpy(before, to - kBlock, sizeof before);
-    fill_draws(key_, static_cast<std::uint64_t>(first / kBlock),
-               (skipped + n + kBlock - 1) / kBlock, to - skipped);
+    fill_draws(key_, static_cast<std::uint64_t>(first / kBlock), blocks_for(skipped + n),
+               to - skipped);
     std::memcpy(to - kBlock, before, sizeof before);
+  }
+
+  /// All channels' planes of one outer index lie side by side in logical order.
+  HWY_INLINE void fill_small_planes(const cpu::FixedPointJob::Task& task,
+                                    std::uint16_t* HWY_RESTRICT some,
+                                    std::uint16_t* HWY_RESTRICT draws) const {
+    for_each_segment(task, [&](std::int64_t at, std::int64_t n, std::int64_t first) {
+      const std::int64_t skipped = first % kBlock;
+      const std::int64_t all = (task.channels - 1) * plane_ + n;
+      fill_draws(key_, static_cast<std::uint64_t>(first / kBlock), blocks_for(skipped + all), some);
+      for (std::int64_t c = 0; c < task.channels; ++c) {
+        std::memcpy(draws + c * stride_ + at, some + skipped + c * plane_, n * 2);
+      }
+    });
   }
 
   /// Planes of one element: what is drawn in a row are channels, a few rows at a time.
   HWY_INLINE void fill_rows(const cpu::FixedPointJob::Task& task, std::uint16_t* HWY_RESTRICT some,
                             std::uint16_t* HWY_RESTRICT draws) const {
     constexpr std::int64_t kRows = 16;
-    constexpr std::int64_t kGroup = cpu::FixedPointJob::kMaxGroup;
-    constexpr std::int64_t kBlocks = kGroup / philox::kDrawsPerBlock + 1;
-    std::uint64_t index[kRows * kBlocks + HWY_MAX_BYTES / 8];
+    constexpr std::int64_t kRow = cpu::FixedPointJob::kMaxGroup + kBlock;
     for (std::int64_t r = 0; r < task.count; r += kRows) {
       const std::int64_t rows = std::min(kRows, task.count - r);
-      const std::int64_t first = (task.begin + r) * layout_.inner + task.first_channel;
-      if (layout_.inner % philox::kDrawsPerBlock == 0) {
-        // All rows begin with a block, because groups do.
-        const std::int64_t blocks =
-            (task.channels + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock;
-        for (std::int64_t i = 0; i < rows; ++i) {
-          const std::int64_t block = (first + i * layout_.inner) / philox::kDrawsPerBlock;
-          for (std::int64_t b = 0; b < blocks; ++b) index[i * blocks + b] = block + b;
-        }
-        fill_draws_at(key_, index, rows * blocks, some);
-        transpose<true>(some, blocks * philox::kDrawsPerBlock, rows, task.channels, draws + r,
-                        stride_);
-        continue;
-      }
       for (std::int64_t i = 0; i < rows; ++i) {
-        const std::int64_t block = (first + i * layout_.inner) / philox::kDrawsPerBlock;
-        for (std::int64_t b = 0; b < kBlocks; ++b) index[i * kBlocks + b] = block + b;
+        const std::int64_t first = (task.begin + r + i) * layout_.inner + task.first_channel;
+        const std::int64_t skipped = first % kBlock;
+        std::uint16_t* const row = some + i * kRow;
+        fill_draws(key_, static_cast<std::uint64_t>(first / kBlock),
+                   blocks_for(skipped + task.channels), row);
+        if (skipped != 0) std::memmove(row, row + skipped, task.channels * 2);
       }
-      fill_draws_at(key_, index, rows * kBlocks, some);
-      for (std::int64_t i = 0; i < rows; ++i) {
-        // Moved to where the row begins, in place: to the left.
-        const std::int64_t skipped = (first + i * layout_.inner) % philox::kDrawsPerBlock;
-        std::memmove(some + i * kGroup, some + i * kBlocks * philox::kDrawsPerBlock + skipped,
-                     kGroup * 2);
-      }
-      transpose<true>(some, kGroup, rows, task.channels, draws + r, stride_);
+      transpose<true>(some, kRow, rows, task.channels, draws + r, stride_);
     }
   }
 

@@ -50,31 +50,33 @@ HWY_INLINE V64 split_wide(D64 d64, V64 packed, int bits) {
 /// Loads up to a vector and 8 codes past the codes; those up to a multiple of 8 must be 0.
 HWY_INLINE void pack_wide(int bits, const std::uint16_t* HWY_RESTRICT codes, std::int64_t count,
                           std::byte* HWY_RESTRICT out) {
+  if (bits == 16) {
+    std::memcpy(out, codes, static_cast<std::size_t>(2 * count));
+    return;
+  }
   const hn::ScalableTag<std::uint64_t> d64;
   const hn::Repartition<std::uint16_t, decltype(d64)> d16;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
   const std::int64_t size = (count * bits + 7) / 8;
-  HWY_ALIGN std::uint64_t joined[HWY_MAX_BYTES / 8];
+  HWY_ALIGN std::byte packed[HWY_MAX_BYTES];
   for (std::int64_t i = 0; i < count; i += 4 * lanes) {
-    hn::Store(join_wide(d64, hn::BitCast(d64, hn::LoadU(d16, codes + i)), bits), d64, joined);
-    for (std::int64_t j = 0; j < lanes; j += 2) {
-      // Eight codes, `bits` bytes.
-      const std::int64_t at = (i + 4 * j) / 8 * bits;
-      if (at >= size) break;
-      std::uint64_t words[2] = {joined[j] | (joined[j + 1] << (4 * bits) % 64), 0};
-      if (bits > 8) {
-        words[1] = joined[j + 1] >> (64 - 4 * bits);
-        if (bits == 16) {
-          words[0] = joined[j];
-          words[1] = joined[j + 1];
-        }
+    const auto joined = join_wide(d64, hn::BitCast(d64, hn::LoadU(d16, codes + i)), bits);
+    // Two lanes hold eight codes, the even one their first 64 bits.
+    const auto second = hn::DupOdd(joined);
+    const auto first = hn::Or(joined, hn::ShiftLeftSame(second, 4 * bits));
+    const auto pairs = hn::OddEven(hn::ShiftRightSame(second, 64 - 4 * bits), first);
+    hn::Store(pairs, d64, reinterpret_cast<std::uint64_t*>(packed));
+    const std::int64_t at = i / 8 * bits;
+    // What lies beyond eight codes, the next ones overwrite.
+    if (at + (lanes / 2 - 1) * bits + 16 <= size) {
+      for (std::int64_t j = 0; j < lanes / 2; ++j) {
+        std::memcpy(out + at + j * bits, packed + 16 * j, 16);
       }
-      // What lies beyond these codes, the next ones overwrite.
-      if (at + 16 <= size) {
-        std::memcpy(out + at, words, 16);
-      } else {
-        std::memcpy(out + at, words, std::min<std::int64_t>(16, size - at));
-      }
+      continue;
+    }
+    for (std::int64_t j = 0; j < lanes / 2 && at + j * bits < size; ++j) {
+      const std::int64_t some = std::min<std::int64_t>(bits, size - at - j * bits);
+      std::memcpy(out + at + j * bits, packed + 16 * j, static_cast<std::size_t>(some));
     }
   }
 }
@@ -83,25 +85,31 @@ HWY_INLINE void pack_wide(int bits, const std::uint16_t* HWY_RESTRICT codes, std
 /// 0. Stores up to a vector and 8 codes past the codes.
 HWY_INLINE void unpack_wide(int bits, const std::byte* HWY_RESTRICT in, std::int64_t size,
                             std::int64_t count, std::uint16_t* HWY_RESTRICT codes) {
+  if (bits == 16) {
+    std::memcpy(codes, in, static_cast<std::size_t>(std::min(2 * count, size)));
+    return;
+  }
   const hn::ScalableTag<std::uint64_t> d64;
   const hn::Repartition<std::uint16_t, decltype(d64)> d16;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
-  HWY_ALIGN std::uint64_t packed[HWY_MAX_BYTES / 8];
-  for (std::int64_t i = 0; i < count; i += 4 * lanes) {
-    for (std::int64_t j = 0; j < lanes; j += 2) {
-      const std::int64_t at = (i + 4 * j) / 8 * bits;
-      std::uint64_t words[2] = {0, 0};
-      if (at + 16 <= size) {
-        std::memcpy(words, in + at, 16);
-      } else if (at < size) {
-        std::memcpy(words, in + at, size - at);
-      }
-      packed[j] = words[0];
-      packed[j + 1] = bits == 16 ? words[1]
-                      : bits > 8 ? words[0] >> (4 * bits) | words[1] << (64 - 4 * bits)
-                                 : words[0] >> (4 * bits);
+  // Eight codes in 16 bytes each, where the codes go; a vector of them is loaded only when its
+  // parts have long been stored.
+  auto* const spread = reinterpret_cast<std::byte*>(codes);
+  const std::int64_t groups = (count + 7) / 8;
+  std::int64_t g = 0;
+  for (; g < groups && g * bits + 16 <= size; ++g) std::memcpy(spread + 16 * g, in + g * bits, 16);
+  for (; g < groups; ++g) {
+    std::memset(spread + 16 * g, 0, 16);
+    if (g * bits < size) {
+      std::memcpy(spread + 16 * g, in + g * bits, static_cast<std::size_t>(size - g * bits));
     }
-    hn::StoreU(hn::BitCast(d16, split_wide(d64, hn::Load(d64, packed), bits)), d16, codes + i);
+  }
+  for (std::int64_t i = 0; i < count; i += 4 * lanes) {
+    const auto pairs = hn::BitCast(d64, hn::LoadU(d16, codes + i));
+    const auto second = hn::Or(hn::ShiftRightSame(hn::DupEven(pairs), 4 * bits),
+                               hn::ShiftLeftSame(pairs, 64 - 4 * bits));
+    const auto packed = hn::OddEven(second, pairs);
+    hn::StoreU(hn::BitCast(d16, split_wide(d64, packed, bits)), d16, codes + i);
   }
 }
 
