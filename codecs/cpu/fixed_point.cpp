@@ -67,9 +67,8 @@ struct Tables {
 /// Runs `tasks(first, last)` over all tasks until one returns false.
 template <typename F>
 bool run(const FixedPointJob& job, ParallelFor parallel, const F& tasks) {
-  const std::int64_t group = job.group_size;
   std::atomic<bool> good = true;
-  for_range(parallel, job.tasks(group), job.grain(group),
+  for_range(parallel, job.tasks(job.cut), job.grain(job.cut),
             [&](std::int64_t first, std::int64_t last) {
               if (good.load(std::memory_order_relaxed) && !tasks(first, last)) good.store(false);
               cpu::workspace().trim();
@@ -86,11 +85,10 @@ class FixedPointCpu final : public FixedPointCodec {
     const FixedPointJob job(what);
     const Tables tables(job);
     if (!tables) return {};
-    const std::int64_t group = job.survey_group();
-    for_range(parallel, job.tasks(group), job.grain(group),
-              [&](std::int64_t first, std::int64_t last) {
-                HWY_DYNAMIC_DISPATCH(fixed_point_survey)(job, source, first, last, tables.survey);
-              });
+    const cpu::FixedPointCut& cut = job.survey_cut;
+    for_range(parallel, job.tasks(cut), job.grain(cut), [&](std::int64_t first, std::int64_t last) {
+      HWY_DYNAMIC_DISPATCH(fixed_point_survey)(job, source, first, last, tables.survey);
+    });
     const std::int64_t size = plan(job, tables, out.data());
     if (!run(job, parallel, [&](std::int64_t first, std::int64_t last) {
           return HWY_DYNAMIC_DISPATCH(fixed_point_encode)(

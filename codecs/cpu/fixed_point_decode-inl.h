@@ -123,7 +123,10 @@ HWY_INLINE bool decode_codes(ChunkReader& chunk, std::int64_t begin, std::int64_
   const std::int64_t ones = count_ones(mask, mask_bytes);
   const std::int64_t rest = chunk.nonzero - chunk.used;
   const bool last = begin + count == chunk.whole;
-  if (last ? ones != rest : ones > rest) return false;
+  if (last ? ones != rest : ones > rest) {
+    chunk.used = chunk.nonzero;
+    return false;
+  }
   const Code* const codes = unpack_run(bits, chunk.in + (chunk.whole + 7) / 8,
                                        codes_bytes(chunk.nonzero, bits), chunk.used, ones, room);
   chunk.used += ones;
@@ -142,43 +145,50 @@ HWY_INLINE bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in,
   const std::int64_t channels = job.what.layout.channels();
   const std::int64_t stride = tile_stride(job);
   cpu::Workspace& work = cpu::workspace();
-  auto* const tile = work.tile.get<std::byte>(job.group_size * stride * kSize);
+  auto* const tile = work.tile.get<std::byte>(job.cut.group * stride * kSize);
   const std::int64_t code_room = job.piece + 16 + 2 * slack;
   auto* const room = work.codes.get<std::uint16_t>(2 * code_room);
   if (tile == nullptr || room == nullptr) return false;
   auto* const spread = room + code_room;
 
   bool good = true;
-  ChunkReader chunks[cpu::FixedPointJob::kMaxGroup];
-  for (std::int64_t t = first; t < last && good; ++t) {
-    const auto task = job.task(job.group_size, t);
-    for (std::int64_t i = 0; i < task.channels; ++i) {
-      const std::int64_t entry = task.chunk * channels + task.first_channel + i;
-      chunks[i] = {in + offsets[entry], task.count, nonzero[entry]};
+  ChunkReader readers[cpu::FixedPointJob::kMaxGroup];
+  const auto decode = [&](std::byte* x, std::int64_t c, std::int64_t i, std::int64_t chunk,
+                          std::int64_t begin, std::int64_t count) {
+    const std::int64_t entry = chunk * channels + c;
+    if (begin == 0) {
+      readers[i] = {in + offsets[entry], chunk_elements(job.elements, chunk), nonzero[entry]};
     }
-    for (std::int64_t begin = 0; begin < task.count && good; begin += job.piece) {
+    const ChannelFormat& format = formats[c];
+    if (format.form == ChannelForm::raw) {
+      std::memcpy(x, readers[i].in + begin * kSize, static_cast<std::size_t>(count * kSize));
+    } else if (format.bits > 8) {
+      good &= decode_codes<type>(readers[i], begin, count, format, room, spread, x);
+    } else {
+      good &= decode_codes<type>(readers[i], begin, count, format,
+                                 reinterpret_cast<std::uint8_t*>(room),
+                                 reinterpret_cast<std::uint8_t*>(spread), x);
+    }
+  };
+  for (std::int64_t t = first; t < last && good; ++t) {
+    const auto task = job.task(job.cut, t);
+    if (job.way == cpu::FixedPointJob::Way::planes) {
+      job.for_each_part(task, [&](std::int64_t c, std::int64_t chunk, std::int64_t begin,
+                                  std::int64_t count, std::int64_t offset) {
+        decode(static_cast<std::byte*>(target) + offset * kSize, c, c - task.first_channel, chunk,
+               begin, count);
+      });
+      continue;
+    }
+    for (std::int64_t begin = 0; begin < task.count; begin += job.piece) {
       auto piece = task;
       piece.begin += begin;
       piece.count = std::min(job.piece, task.count - begin);
-      std::byte* elements = tile;
-      if (task.channels == 1) {
-        const std::int64_t at = job.contiguous_at(task.first_channel, piece.begin, piece.count);
-        if (at >= 0) elements = static_cast<std::byte*>(target) + at * kSize;
-      }
       for (std::int64_t i = 0; i < task.channels; ++i) {
-        const ChannelFormat& format = formats[task.first_channel + i];
-        std::byte* const to = elements + i * stride * kSize;
-        if (format.form == ChannelForm::raw) {
-          std::memcpy(to, chunks[i].in + begin * kSize, piece.count * kSize);
-        } else if (format.bits > 8) {
-          good &= decode_codes<type>(chunks[i], begin, piece.count, format, room, spread, to);
-        } else {
-          good &= decode_codes<type>(chunks[i], begin, piece.count, format,
-                                     reinterpret_cast<std::uint8_t*>(room),
-                                     reinterpret_cast<std::uint8_t*>(spread), to);
-        }
+        decode(tile + i * stride * kSize, task.first_channel + i, i, task.begin / kFixedPointChunk,
+               begin, piece.count);
       }
-      if (elements == tile && good) scatter_tile<type>(job, piece, tile, target);
+      scatter_tile<type>(job, piece, tile, target);
     }
   }
   return good;

@@ -201,11 +201,12 @@ HWY_INLINE bool encode_tasks(const cpu::FixedPointJob& job, const void* source,
                              RandomKey key, std::int64_t first, std::int64_t last, std::byte* out) {
   constexpr std::int64_t kSize = sizeof(BitsOf<type>);
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+  const std::int64_t channels = job.what.layout.channels();
   const std::int64_t stride = tile_stride(job);
   cpu::Workspace& work = cpu::workspace();
-  auto* const tile = work.tile.get<std::byte>(job.group_size * stride * kSize);
+  auto* const tile = work.tile.get<std::byte>(job.cut.group * stride * kSize);
   auto* const some = work.signs.get<std::uint16_t>(TileDraws::kRoom);
-  auto* draws = work.draws.get<std::uint16_t>(TileDraws::kBefore + job.group_size * stride +
+  auto* draws = work.draws.get<std::uint16_t>(TileDraws::kBefore + job.cut.group * stride +
                                               TileDraws::kBehind);
   auto* const codes = work.codes.get<std::uint16_t>(job.piece + 16 + slack);
   if (tile == nullptr || some == nullptr || draws == nullptr || codes == nullptr) return false;
@@ -213,28 +214,37 @@ HWY_INLINE bool encode_tasks(const cpu::FixedPointJob& job, const void* source,
 
   const TileDraws tile_draws(job, key);
   PendingCodes pending[cpu::FixedPointJob::kMaxGroup];
+  const auto encode = [&](const std::byte* x, const std::uint16_t* u, std::int64_t c,
+                          std::int64_t i, std::int64_t chunk, std::int64_t begin,
+                          std::int64_t count) {
+    encode_piece<type>(x, u, begin, count, chunk_elements(job.elements, chunk), formats[c], codes,
+                       pending[i], out + offsets[chunk * channels + c]);
+  };
   for (std::int64_t t = first; t < last; ++t) {
-    const auto task = job.task(job.group_size, t);
-    if (t + 1 < last) prefetch_task<type>(job, t + 1, source);
+    const auto task = job.task(job.cut, t);
+    if (job.way == cpu::FixedPointJob::Way::planes) {
+      job.for_each_part(task, [&](std::int64_t c, std::int64_t chunk, std::int64_t begin,
+                                  std::int64_t count, std::int64_t offset) {
+        const std::byte* x = static_cast<const std::byte*>(source) + offset * kSize;
+        // Vectors may reach past the part, but not past the source.
+        if (offset + count + slack > job.readable) {
+          std::memcpy(tile, x, static_cast<std::size_t>(count * kSize));
+          x = tile;
+        }
+        tile_draws.fill_part(c, chunk * kFixedPointChunk + begin, count, draws);
+        encode(x, draws, c, c - task.first_channel, chunk, begin, count);
+      });
+      continue;
+    }
     for (std::int64_t begin = 0; begin < task.count; begin += job.piece) {
       auto piece = task;
       piece.begin += begin;
       piece.count = std::min(job.piece, task.count - begin);
-      const std::byte* elements = tile;
-      if (task.channels == 1) {
-        const std::int64_t at = job.contiguous_at(task.first_channel, piece.begin, piece.count);
-        // Vectors may reach past the piece, but not past the source.
-        if (at >= 0 && at + piece.count + slack <= job.readable) {
-          elements = static_cast<const std::byte*>(source) + at * kSize;
-        }
-      }
-      if (elements == tile) gather_tile<type>(job, piece, source, tile);
+      gather_tile<type>(job, piece, source, tile);
       tile_draws.fill(piece, some, draws);
       for (std::int64_t i = 0; i < task.channels; ++i) {
-        const std::int64_t c = task.first_channel + i;
-        encode_piece<type>(elements + i * stride * kSize, draws + i * stride, begin, piece.count,
-                           task.count, formats[c], codes, pending[i],
-                           out + offsets[task.chunk * job.what.layout.channels() + c]);
+        encode(tile + i * stride * kSize, draws + i * stride, task.first_channel + i, i,
+               task.begin / kFixedPointChunk, begin, piece.count);
       }
     }
   }

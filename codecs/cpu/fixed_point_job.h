@@ -12,17 +12,40 @@
 
 namespace cinch::codecs::cpu {
 
-/// How one encode or decode is cut into tasks. Task t does chunk t / groups of the channels of
-/// group t % groups, so that neighbours in memory are done one after the other.
+/// Some chunks of some channels.
+struct FixedPointTask {
+  std::int64_t first_channel;
+  std::int64_t channels;
+  std::int64_t begin;  ///< first element of each of them, where a chunk begins
+  std::int64_t count;  ///< elements of each of them
+};
+
+/// Groups of `group` channels and `chunks` chunks that one task does. Tasks of neighbouring
+/// channels follow each other.
+struct FixedPointCut {
+  std::int64_t group;
+  std::int64_t chunks;
+};
+
+/// What the tasks of one encode or decode share, and how it is cut into them: so that memory is
+/// read and written in its own order as far as may be, and what has been touched is still near.
 struct FixedPointJob {
+  /// Where a channel's elements are.
+  enum class Way : std::uint8_t {
+    planes,   ///< in long runs, which are worked on where they lie
+    columns,  ///< beside the other channels': tiles of many channels' are transposed
+    tiles     ///< anywhere: gathered into tiles
+  };
+
   const Description& what;
   ChannelWalk walk;
-  std::int64_t elements;    ///< of one channel
-  std::int64_t chunks;      ///< of one channel
-  std::int64_t readable;    ///< one past the last element in memory
-  bool interleaved;         ///< a group's channels lie side by side
-  std::int64_t group_size;  ///< channels that are encoded or decoded together
-  std::int64_t piece;       ///< elements of each of them that are, a multiple of 8
+  std::int64_t elements;  ///< of one channel
+  std::int64_t chunks;    ///< of one channel
+  std::int64_t readable;  ///< one past the last element in memory
+  Way way;
+  FixedPointCut survey_cut;
+  FixedPointCut cut;       ///< of encoding and decoding
+  std::int64_t piece = 0;  ///< elements of each channel in a tile: a chunk, or a part of one
 
   explicit FixedPointJob(const Description& description) noexcept
       : what(description),
@@ -30,60 +53,68 @@ struct FixedPointJob {
         elements(channel_elements(description.layout)),
         chunks(channel_chunks(elements)),
         readable(reach(description.layout)) {
-    const PlaneLayout& layout = description.layout;
-    interleaved = layout.inner > 1 && layout.inner_stride == 1 && walk.inner_stride() != 1;
-    group_size = 1;
+    const std::int64_t inner = description.layout.inner;
+    const std::int64_t run = walk.run();
+    // Of some channels, the planes of a few samples.
+    const std::int64_t plane_chunks = std::clamp<std::int64_t>(
+        4 * run / kFixedPointChunk, 1, std::max<std::int64_t>(1, 32768 / kFixedPointChunk));
+    survey_cut = {inner > 1 ? (run < 256 ? 32 : 8) : 1, plane_chunks};
     piece = kFixedPointChunk;
-    if (interleaved) {
-      // Some cache lines of every row, and few enough rows for a tile to stay near.
-      group_size = kMaxGroup;
+    if (inner > 1 && description.layout.inner_stride == 1 && walk.inner_stride() != 1) {
+      way = Way::columns;
+      survey_cut = {512, 1};  // only extremes have to stay near
+      cut = {kMaxGroup, 1};   // some cache lines of every row, and few rows
       piece = 256;
-    } else if (layout.inner > 1 && layout.plane_size() < 64) {
-      group_size = 32;  // small planes share blocks of random draws
+    } else if (walk.inner_stride() == 1 && (run == elements || (run >= 256 && run % 8 == 0))) {
+      way = Way::planes;
+      cut = survey_cut;
+    } else {
+      way = Way::tiles;
+      cut = {inner > 1 && run < kFixedPointChunk ? 32 : 1, 1};
     }
   }
 
-  /// One task's channels and chunk.
-  struct Task {
-    std::int64_t first_channel;
-    std::int64_t channels;
-    std::int64_t chunk;
-    std::int64_t begin;  ///< first element
-    std::int64_t count;  ///< elements of each channel
-  };
-
-  Task task(std::int64_t group, std::int64_t t) const noexcept {
-    const std::int64_t chunk = t / groups_of(group);
-    const std::int64_t channel = t % groups_of(group) * group;
-    return {channel, std::min(group, what.layout.channels() - channel), chunk,
-            chunk * kFixedPointChunk, chunk_elements(elements, chunk)};
+  std::int64_t tasks(const FixedPointCut& c) const noexcept {
+    return groups(c) * ((chunks + c.chunks - 1) / c.chunks);
   }
-  std::int64_t tasks(std::int64_t group) const noexcept { return chunks * groups_of(group); }
   /// Tasks that are worth a thread's while.
-  std::int64_t grain(std::int64_t group) const noexcept {
+  std::int64_t grain(const FixedPointCut& c) const noexcept {
     constexpr std::int64_t kElements = 32768;
-    const std::int64_t task = std::min(elements, kFixedPointChunk) * group;
+    const std::int64_t task = std::min(elements, c.chunks * kFixedPointChunk) * c.group;
     return std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, task));
   }
-  /// Channels that are surveyed together: only their extremes have to stay near.
-  std::int64_t survey_group() const noexcept { return interleaved ? 512 : group_size; }
+  FixedPointTask task(const FixedPointCut& c, std::int64_t t) const noexcept {
+    const std::int64_t channel = t % groups(c) * c.group;
+    const std::int64_t begin = t / groups(c) * c.chunks * kFixedPointChunk;
+    return {channel, std::min(c.group, what.layout.channels() - channel), begin,
+            std::min(c.chunks * kFixedPointChunk, elements - begin)};
+  }
 
-  /// Where in memory elements of a channel lie if in one piece, else -1.
-  std::int64_t contiguous_at(std::int64_t channel, std::int64_t begin,
-                             std::int64_t count) const noexcept {
-    if (walk.inner_stride() != 1 || begin % walk.run() + count > walk.run()) return -1;
-    std::int64_t at = -1;
-    walk.for_each_run(begin, count, [&](std::int64_t, std::int64_t, std::int64_t offset) {
-      at = channel * what.layout.inner_stride + offset;
-    });
-    return at;
+  /// Calls `f(channel, chunk, begin, count, offset)` for parts of chunks that are in one run of
+  /// memory, in the order of memory: elements [begin, begin + count) of a chunk, from `offset` on.
+  template <typename F>
+  void for_each_part(const FixedPointTask& task, const F& f) const {
+    const std::int64_t stride = walk.inner_stride();
+    walk.for_each_run(
+        task.begin, task.count, [&](std::int64_t at, std::int64_t count, std::int64_t offset) {
+          const std::int64_t first = task.begin + at;
+          for (std::int64_t c = task.first_channel; c < task.first_channel + task.channels; ++c) {
+            const std::int64_t base = c * what.layout.inner_stride + offset;
+            for (std::int64_t m = first; m < first + count;) {
+              const std::int64_t begin = m % kFixedPointChunk;
+              const std::int64_t some = std::min(kFixedPointChunk - begin, first + count - m);
+              f(c, m / kFixedPointChunk, begin, some, base + (m - first) * stride);
+              m += some;
+            }
+          }
+        });
   }
 
   static constexpr std::int64_t kMaxGroup = 128;
 
  private:
-  std::int64_t groups_of(std::int64_t group) const noexcept {
-    return (what.layout.channels() + group - 1) / group;
+  std::int64_t groups(const FixedPointCut& c) const noexcept {
+    return (what.layout.channels() + c.group - 1) / c.group;
   }
 };
 

@@ -73,29 +73,21 @@ HWY_INLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n) 
   return result;
 }
 
-/// Of elements [begin, begin + count) of a channel.
+/// Of n elements, `stride` apart.
 template <ElementType type>
-HWY_INLINE Extremes survey_channel(const cpu::FixedPointJob& job, std::int64_t channel,
-                                   std::int64_t begin, std::int64_t count, const void* source) {
-  const std::int64_t base = channel * job.what.layout.inner_stride;
-  const std::int64_t stride = job.walk.inner_stride();
+HWY_INLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t stride,
+                               std::int64_t n) {
+  if (stride == 1) return survey_run<type>(source, n);
   Extremes result;
-  job.walk.for_each_run(begin, count, [&](std::int64_t, std::int64_t n, std::int64_t offset) {
-    const auto* const run = element_at<type>(source, base + offset);
-    if (stride == 1) {
-      result.add(survey_run<type>(run, n));
-      return;
-    }
-    for (std::int64_t i = 0; i < n; ++i) result.add(float_at<type>(run, i * stride));
-  });
+  for (std::int64_t i = 0; i < n; ++i) result.add(float_at<type>(source, i * stride));
   return result;
 }
 
 /// Of each of as many channels as a vector has lanes: `rows` elements, `stride` apart, of the first
 /// of them at `source`, of the others beside it. Adds to what is at `to`, from entry `at` on.
 template <ElementType type>
-HWY_INLINE void survey_columns(const void* HWY_RESTRICT source, std::int64_t stride,
-                               std::int64_t rows, const cpu::ChannelSurvey& to, std::int64_t at) {
+HWY_INLINE void survey_lanes(const void* HWY_RESTRICT source, std::int64_t stride,
+                             std::int64_t rows, const cpu::ChannelSurvey& to, std::int64_t at) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
@@ -117,40 +109,41 @@ HWY_INLINE void survey_columns(const void* HWY_RESTRICT source, std::int64_t str
   hn::StoreU(nonzero, di, to.nonzero + at);
 }
 
-HWY_INLINE void put_extremes(const Extremes& e, const cpu::ChannelSurvey& to, std::int64_t at) {
-  to.min[at] = e.min;
-  to.max[at] = e.max;
-  to.largest[at] = e.largest;
-  to.nonzero[at] = e.nonzero;
+/// Entry `at` of a survey.
+HWY_INLINE Extremes get_extremes(const cpu::ChannelSurvey& survey, std::int64_t at) {
+  return {survey.min[at], survey.max[at], survey.largest[at], survey.nonzero[at]};
+}
+HWY_INLINE void put_extremes(const Extremes& e, const cpu::ChannelSurvey& survey, std::int64_t at) {
+  survey.min[at] = e.min;
+  survey.max[at] = e.max;
+  survey.largest[at] = e.largest;
+  survey.nonzero[at] = e.nonzero;
 }
 
-/// The channels of one task, which lie side by side in memory.
+/// The channels of one task of a single chunk, which lie side by side in memory.
 template <ElementType type>
-HWY_INLINE void survey_interleaved(const cpu::FixedPointJob& job,
-                                   const cpu::FixedPointJob::Task& task, const void* source,
-                                   const cpu::ChannelSurvey& to) {
+HWY_INLINE void survey_columns(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
+                               const void* source, const cpu::ChannelSurvey& to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
-  const std::int64_t at = task.chunk * job.what.layout.channels() + task.first_channel;
-  for (std::int64_t c = 0; c < task.channels; ++c) put_extremes({}, to, at + c);
+  const std::int64_t at =
+      task.begin / kFixedPointChunk * job.what.layout.channels() + task.first_channel;
+  const std::int64_t stride = job.walk.inner_stride();
+  const std::int64_t whole = task.channels / lanes * lanes;
   job.walk.for_each_run(
       task.begin, task.count, [&](std::int64_t, std::int64_t rows, std::int64_t offset) {
         const std::int64_t base = task.first_channel + offset;
-        const std::int64_t stride = job.walk.inner_stride();
-        std::int64_t c = 0;
         // As many streams as the hardware foresees.
         constexpr std::int64_t kRows = 8;
         for (std::int64_t r = 0; r < rows; r += kRows) {
           const std::int64_t some = std::min(kRows, rows - r);
-          for (c = 0; c + lanes <= task.channels; c += lanes) {
-            survey_columns<type>(element_at<type>(source, base + c + r * stride), stride, some, to,
-                                 at + c);
+          for (std::int64_t c = 0; c < whole; c += lanes) {
+            survey_lanes<type>(element_at<type>(source, base + c + r * stride), stride, some, to,
+                               at + c);
           }
         }
-        for (; c < task.channels; ++c) {
-          Extremes e = {to.min[at + c], to.max[at + c], to.largest[at + c], to.nonzero[at + c]};
-          for (std::int64_t r = 0; r < rows; ++r) {
-            e.add(float_at<type>(source, base + c + r * stride));
-          }
+        for (std::int64_t c = whole; c < task.channels; ++c) {
+          Extremes e = get_extremes(to, at + c);
+          e.add(survey_run<type>(element_at<type>(source, base + c), stride, rows));
           put_extremes(e, to, at + c);
         }
       });
@@ -159,17 +152,25 @@ HWY_INLINE void survey_interleaved(const cpu::FixedPointJob& job,
 template <ElementType type>
 HWY_INLINE void survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
                              std::int64_t last, const cpu::ChannelSurvey& to) {
+  const std::int64_t channels = job.what.layout.channels();
   for (std::int64_t t = first; t < last; ++t) {
-    const auto task = job.task(job.survey_group(), t);
-    if (job.interleaved) {
-      survey_interleaved<type>(job, task, source, to);
+    const auto task = job.task(job.survey_cut, t);
+    for (std::int64_t m = task.begin; m < task.begin + task.count; m += kFixedPointChunk) {
+      for (std::int64_t i = 0; i < task.channels; ++i) {
+        put_extremes({}, to, m / kFixedPointChunk * channels + task.first_channel + i);
+      }
+    }
+    if (job.way == cpu::FixedPointJob::Way::columns) {
+      survey_columns<type>(job, task, source, to);
       continue;
     }
-    for (std::int64_t i = 0; i < task.channels; ++i) {
-      const std::int64_t c = task.first_channel + i;
-      put_extremes(survey_channel<type>(job, c, task.begin, task.count, source), to,
-                   task.chunk * job.what.layout.channels() + c);
-    }
+    job.for_each_part(task, [&](std::int64_t c, std::int64_t chunk, std::int64_t,
+                                std::int64_t count, std::int64_t offset) {
+      const std::int64_t at = chunk * channels + c;
+      Extremes e = get_extremes(to, at);
+      e.add(survey_run<type>(element_at<type>(source, offset), job.walk.inner_stride(), count));
+      put_extremes(e, to, at);
+    });
   }
 }
 

@@ -18,7 +18,6 @@
 #include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/philox-inl.h"
 #include "codecs/cpu/transpose-inl.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -81,74 +80,44 @@ HWY_INLINE float float_at(const void* source, std::int64_t i) {
   return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
 }
 
-/// Elements [begin, begin + count) of a channel, side by side at `to`.
-template <ElementType type>
-HWY_INLINE void gather_channel(const cpu::FixedPointJob& job, std::int64_t channel,
-                               std::int64_t begin, std::int64_t count, const void* source,
-                               void* to) {
-  const std::int64_t base = channel * job.what.layout.inner_stride;
-  job.walk.for_each_run(begin, count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
-    cpu::gather_run(element_at<type>(source, base + offset), job.walk.inner_stride(), n,
-                    element_at<type>(to, at));
-  });
-}
-
-/// Asks for the first elements of task `t`, so that the hardware sees in time where it goes on.
-template <ElementType type>
-HWY_INLINE void prefetch_task(const cpu::FixedPointJob& job, std::int64_t t, const void* source) {
-  if (job.group_size != 1 || job.walk.inner_stride() != 1) return;
-  const auto task = job.task(1, t);
-  const std::int64_t base = task.first_channel * job.what.layout.inner_stride;
-  constexpr std::int64_t kLine = 64 / sizeof(BitsOf<type>);
-  constexpr std::int64_t kLines = 128;
-  job.walk.for_each_run(task.begin, std::min(task.count, kLines * kLine),
-                        [&](std::int64_t, std::int64_t n, std::int64_t offset) {
-                          for (std::int64_t i = 0; i < n; i += kLine) {
-                            hwy::Prefetch(element_at<type>(source, base + offset + i));
-                          }
-                        });
-}
-
 /// The elements of every channel of a task at `tile`, tile_stride() apart.
 template <ElementType type>
-HWY_INLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointJob::Task& task,
+HWY_INLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
                             const void* source, void* tile) {
-  if (!job.interleaved) {
-    for (std::int64_t i = 0; i < task.channels; ++i) {
-      gather_channel<type>(job, task.first_channel + i, task.begin, task.count, source,
-                           element_at<type>(tile, i * tile_stride(job)));
-    }
-    return;
-  }
-  job.walk.for_each_run(task.begin, task.count,
-                        [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
-                          transpose<true>(element_at<type>(source, task.first_channel + offset),
-                                          job.walk.inner_stride(), n, task.channels,
-                                          element_at<type>(tile, at), tile_stride(job));
-                        });
+  const std::int64_t stride = job.walk.inner_stride();
+  job.walk.for_each_run(
+      task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
+        if (job.way == cpu::FixedPointJob::Way::columns) {
+          transpose<true>(element_at<type>(source, task.first_channel + offset), stride, n,
+                          task.channels, element_at<type>(tile, at), tile_stride(job));
+          return;
+        }
+        for (std::int64_t i = 0; i < task.channels; ++i) {
+          const std::int64_t base = (task.first_channel + i) * job.what.layout.inner_stride;
+          cpu::gather_run(element_at<type>(source, base + offset), stride, n,
+                          element_at<type>(tile, i * tile_stride(job) + at));
+        }
+      });
 }
 
 /// The way back.
 template <ElementType type>
-HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPointJob::Task& task,
+HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
                              const void* tile, void* target) {
   const std::int64_t stride = job.walk.inner_stride();
-  if (job.interleaved) {
-    job.walk.for_each_run(
-        task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
+  job.walk.for_each_run(
+      task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
+        if (job.way == cpu::FixedPointJob::Way::columns) {
           transpose<false>(element_at<type>(tile, at), tile_stride(job), task.channels, n,
                            element_at<type>(target, task.first_channel + offset), stride);
-        });
-    return;
-  }
-  for (std::int64_t i = 0; i < task.channels; ++i) {
-    const std::int64_t base = (task.first_channel + i) * job.what.layout.inner_stride;
-    job.walk.for_each_run(task.begin, task.count,
-                          [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
-                            cpu::scatter_run(element_at<type>(tile, i * tile_stride(job) + at),
-                                             stride, n, element_at<type>(target, base + offset));
-                          });
-  }
+          return;
+        }
+        for (std::int64_t i = 0; i < task.channels; ++i) {
+          const std::int64_t base = (task.first_channel + i) * job.what.layout.inner_stride;
+          cpu::scatter_run(element_at<type>(tile, i * tile_stride(job) + at), stride, n,
+                           element_at<type>(target, base + offset));
+        }
+      });
 }
 
 /// The draws of every element of a tile, in its order, tile_stride() a channel.
@@ -165,7 +134,8 @@ class TileDraws {
   static constexpr std::int64_t kBefore = philox::kDrawsPerBlock;
   static constexpr std::int64_t kBehind = 1024;  // more than fill_draws overruns
 
-  HWY_INLINE void fill(const cpu::FixedPointJob::Task& task, std::uint16_t* HWY_RESTRICT some,
+  /// All draws of a task's elements.
+  HWY_INLINE void fill(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
                        std::uint16_t* HWY_RESTRICT draws) const {
     if (plane_ == 1 && layout_.inner > 1) {
       fill_rows(task, some, draws);
@@ -181,6 +151,13 @@ class TileDraws {
     }
   }
 
+  /// Those of `count` elements of a channel that lie in one plane, or of which the only one.
+  HWY_INLINE void fill_part(std::int64_t channel, std::int64_t begin, std::int64_t count,
+                            std::uint16_t* HWY_RESTRICT draws) const {
+    const std::int64_t plane = begin / plane_ * layout_.inner + channel;
+    make_after(plane * plane_ + begin % plane_, count, draws);
+  }
+
  private:
   static constexpr std::int64_t kBlock = philox::kDrawsPerBlock;
 
@@ -189,7 +166,7 @@ class TileDraws {
   /// Calls `f(at, n, first)` for stretches of elements [at, at + n) of the task's first channel
   /// with logical indices from `first` on: planes, or parts of them.
   template <class F>
-  HWY_INLINE void for_each_segment(const cpu::FixedPointJob::Task& task, const F& f) const {
+  HWY_INLINE void for_each_segment(const cpu::FixedPointTask& task, const F& f) const {
     for (std::int64_t at = 0; at < task.count;) {
       const std::int64_t m = task.begin + at;
       const std::int64_t rest = task.count - at;
@@ -212,7 +189,7 @@ class TileDraws {
   }
 
   /// All channels' planes of one outer index lie side by side in logical order.
-  HWY_INLINE void fill_small_planes(const cpu::FixedPointJob::Task& task,
+  HWY_INLINE void fill_small_planes(const cpu::FixedPointTask& task,
                                     std::uint16_t* HWY_RESTRICT some,
                                     std::uint16_t* HWY_RESTRICT draws) const {
     for_each_segment(task, [&](std::int64_t at, std::int64_t n, std::int64_t first) {
@@ -226,7 +203,7 @@ class TileDraws {
   }
 
   /// Planes of one element: what is drawn in a row are channels, a few rows at a time.
-  HWY_INLINE void fill_rows(const cpu::FixedPointJob::Task& task, std::uint16_t* HWY_RESTRICT some,
+  HWY_INLINE void fill_rows(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
                             std::uint16_t* HWY_RESTRICT draws) const {
     constexpr std::int64_t kRows = 16;
     constexpr std::int64_t kRow = cpu::FixedPointJob::kMaxGroup + kBlock;
