@@ -7,6 +7,7 @@
 #include "codecs/division.h"
 #include "codecs/error_bounded.h"
 #include "codecs/error_bounded_ratio.h"
+#include "codecs/fixed_point.h"
 #include "codecs/float_split.h"
 #include "codecs/group_quant.h"
 #include "codecs/interval.h"
@@ -55,6 +56,13 @@ CodecPtr make_error_bounded_ratio(const CodecSpec& spec, Engine engine) {
                                : make_error_bounded_ratio_reference(spec.error_bound, spec.refresh);
 }
 
+CodecPtr make_fixed_point(const CodecSpec& spec, Engine engine) {
+  if (!has_error_bound(spec)) return nullptr;
+  const FixedPointParameters parameters = {spec.error_bound, spec.zero_value};
+  return engine == Engine::cpu ? make_fixed_point_cpu(parameters)
+                               : make_fixed_point_reference(parameters);
+}
+
 CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
   if (!has_bits(spec) || spec.group < 1 || spec.group % 8 != 0) return nullptr;
   const GroupQuantParameters parameters = {spec.bits, spec.group};
@@ -87,6 +95,7 @@ struct Family {
 };
 
 constexpr CodecTraits kByBits = {Fidelity::approximate, Precision::bits};
+constexpr CodecTraits kByBound = {Fidelity::approximate, Precision::error_bound};
 constexpr CodecTraits kByBoundWithSigns = {Fidelity::exact_signs, Precision::error_bound};
 
 /// One line a codec, in alphabetical order.
@@ -95,6 +104,7 @@ constexpr std::array kFamilies = {
     Family{"division", make_division, kByBits},
     Family{"error_bounded", make_error_bounded, kByBoundWithSigns},
     Family{"error_bounded_ratio", make_error_bounded_ratio, kByBoundWithSigns},
+    Family{"fixed_point", make_fixed_point, kByBound, Signs::beside},
     Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>},
     Family{"group_quant", make_group_quant, kByBits, Signs::beside},
     Family{"interval", make_interval},

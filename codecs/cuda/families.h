@@ -11,6 +11,7 @@ namespace cinch::codecs::cuda {
 std::shared_ptr<const DeviceCodec> make_blpa_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_division_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_error_bounded_cuda(const CodecSpec& spec);
+std::shared_ptr<const DeviceCodec> make_fixed_point_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_group_quant_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_interval_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_narrow_cuda(const CodecSpec& spec);

@@ -18,6 +18,7 @@ constexpr std::array kFamilies = {
     Family{"blpa", make_blpa_cuda},
     Family{"division", make_division_cuda},
     Family{"error_bounded", make_error_bounded_cuda},
+    Family{"fixed_point", make_fixed_point_cuda, true},
     Family{"group_quant", make_group_quant_cuda, true},
     Family{"interval", make_interval_cuda},
     Family{"narrow", make_narrow_cuda},

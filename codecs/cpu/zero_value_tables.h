@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+/// Byte shuffles that put the codes of non-zero elements to their places among eight.
+namespace cinch::codecs::cpu {
+
+template <int kBytes>
+using SpreadTable = std::array<std::array<std::uint8_t, 8 * kBytes>, 256>;
+
+/// [mask][i]: which of the bytes of up to 8 codes of kBytes bytes comes to byte i.
+template <int kBytes>
+constexpr SpreadTable<kBytes> make_spread_table() {
+  SpreadTable<kBytes> table = {};
+  for (int mask = 0; mask < 256; ++mask) {
+    int code = 0;
+    for (int i = 0; i < 8; ++i) {
+      for (int byte = 0; byte < kBytes; ++byte) {
+        table[mask][i * kBytes + byte] = static_cast<std::uint8_t>(code * kBytes + byte);
+      }
+      // The last one's ordinal may be 8 by now, which no later element asks for.
+      if ((mask >> i & 1) != 0 && code < 7) ++code;
+    }
+  }
+  return table;
+}
+
+inline constexpr SpreadTable<1> kSpread8 = make_spread_table<1>();
+inline constexpr SpreadTable<2> kSpread16 = make_spread_table<2>();
+
+}  // namespace cinch::codecs::cpu

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/fixed_point.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "codecs/layout.h"
+
+namespace cinch::codecs {
+
+void write_entry(const ChannelFormat& format, std::byte* out) noexcept {
+  const bool raw = format.form == ChannelForm::raw;
+  const AffineRange range = raw ? AffineRange{} : format.range;
+  const auto width = static_cast<std::uint8_t>(
+      raw ? 0
+          : format.bits | (format.form == ChannelForm::zero_value ? kFixedPointZeroValueFlag : 0));
+  std::memcpy(out, &range.lo, 2);
+  std::memcpy(out + 2, &range.step, 2);
+  std::memcpy(out + 4, &width, 1);
+}
+
+bool read_entry(const std::byte* in, ChannelFormat& format) noexcept {
+  std::uint8_t width;
+  std::memcpy(&format.range.lo, in, 2);
+  std::memcpy(&format.range.step, in + 2, 2);
+  std::memcpy(&width, in + 4, 1);
+  format.bits = width & 0x7F;
+  if (width == 0) {
+    format.form = ChannelForm::raw;
+    return true;
+  }
+  format.form =
+      (width & kFixedPointZeroValueFlag) != 0 ? ChannelForm::zero_value : ChannelForm::codes;
+  return format.bits >= kFixedPointMinBits && format.bits <= kFixedPointMaxBits;
+}
+
+bool FixedPointCodec::accepts(const Description& what) const noexcept {
+  return is_quantizable(what.type) && is_valid(what.layout);
+}
+
+std::size_t FixedPointCodec::encoded_bytes(const Description& what) const noexcept {
+  const PlaneLayout& layout = what.layout;
+  return static_cast<std::size_t>(kFixedPointHeaderBytes +
+                                  layout.channels() * kFixedPointEntryBytes +
+                                  layout.elements() * std::int64_t(element_size(what.type)));
+}
+
+namespace {
+
+/// The header of data of `size` bytes.
+std::array<std::int64_t, 4> header_of(const Description& what, std::int64_t size) noexcept {
+  return {kFixedPointVersion | std::int64_t{static_cast<std::uint8_t>(what.type)} << 8,
+          what.layout.channels(), channel_elements(what.layout), size};
+}
+
+}  // namespace
+
+void FixedPointCodec::write_header(const Description& what, std::int64_t size,
+                                   std::byte* out) noexcept {
+  const auto header = header_of(what, size);
+  static_assert(sizeof header == kFixedPointHeaderBytes);
+  std::memcpy(out, header.data(), sizeof header);
+}
+
+std::int64_t FixedPointCodec::read_header(const Description& what, std::span<const std::byte> in,
+                                          Reads reads) const noexcept {
+  if (reads != Reads::values || !accepts(what)) return -1;
+  const std::int64_t tables =
+      kFixedPointHeaderBytes + what.layout.channels() * kFixedPointEntryBytes;
+  if (in.size() < static_cast<std::size_t>(tables)) return -1;
+  std::array<std::int64_t, 4> header;
+  std::memcpy(header.data(), in.data(), sizeof header);
+  const std::int64_t size = header[3];
+  if (header != header_of(what, size) || size < tables) return -1;
+  return static_cast<std::size_t>(size) <= in.size() ? size : -1;
+}
+
+}  // namespace cinch::codecs
