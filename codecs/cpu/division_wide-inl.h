@@ -133,7 +133,8 @@ class WideSurvey {
     const auto inside = first(g_.extent[2] - w);
     const VF mean = hn::LoadU(df, g_.blocks[2] == 1 ? row : row + w);
     e.add(hn::IfThenElse(inside, low, hn::Set(df, Extremes::kNone)),
-          hn::IfThenElse(inside, high, hn::Set(df, -Extremes::kNone)), mean);
+          hn::IfThenElse(inside, high, hn::Set(df, -Extremes::kNone)),
+          hn::IfThenElseZero(inside, mean));
   }
 
   static HWY_INLINE hn::Mask<hn::ScalableTag<float>> first(std::int64_t count) {

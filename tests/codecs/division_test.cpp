@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/division.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "codecs/element_bits.h"
 #include "codecs/philox.h"
 #include "codecs/reference/division_plane.h"
 #include "tests/codecs/support.h"
@@ -242,6 +246,115 @@ TEST(Division, NonFiniteAndHugeSourcesAreNotRepresentable) {
       std::memcpy(source.data() + 2 * 65, &bad, 2);
       EXPECT_TRUE(encode(*codec, what, source).empty());
     }
+  }
+}
+
+/// Where the parts of plane p lie in encoded bytes. @pre planes' codes fill whole bytes
+struct PlaneBytes {
+  std::int64_t means, mean_bytes, range, codes, code_bytes;
+
+  PlaneBytes(const Description& what, const DivisionParameters& parameters, std::int64_t p) {
+    const DivisionGeometry geometry(parameters, what.layout.extent);
+    const DivisionSections at(parameters, geometry, what.layout);
+    mean_bytes = 2 * geometry.block_count();
+    means = p * mean_bytes;
+    range = at.ranges + 4 * p;
+    code_bytes = what.layout.plane_size() * parameters.bits / 8;
+    codes = at.codes + p * code_bytes;
+  }
+};
+
+TEST(Division, WhatCannotBeHeldPoisonsItsPlaneAlone) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr std::int64_t kBad = 3;
+  for (const std::array<std::int64_t, 3> extent :
+       {std::array<std::int64_t, 3>{1, 8, 7}, {1, 14, 12}, {1, 24, 40}, {4, 6, 5}, {1, 1, 200}}) {
+    for (const bool edge_ceil : {true, false}) {
+      for (const bool with_sign : {false, true}) {
+        const DivisionParameters parameters = {
+            .bits = 2, .block = 8, .edge_ceil = edge_ceil, .with_sign = with_sign};
+        for (const ElementType type :
+             {ElementType::float32, ElementType::bfloat16, ElementType::float16}) {
+          const Description what = describe(contiguous(9, extent), type);
+          const std::int64_t n = what.layout.plane_size();
+          std::vector<float> x = normal_values(what.layout.elements(), 31);
+          for (float& v : x) v = std::fabs(v);
+          const Bytes whole = make_source(what, x);
+          // The last element is one that edge_ceil = false doesn't average.
+          for (const auto& [where, bad] :
+               {std::pair{std::int64_t{0}, kNan}, {n / 2, kInfinity}, {n - 1, kNan}}) {
+            x[kBad * n + where] = bad;
+            const Bytes spoiled = make_source(what, x);
+            x[kBad * n + where] = 1.0F;
+            for (const Engine engine : {Engine::reference, Engine::cpu}) {
+              const auto codec = make_codec(division(2, 8, edge_ceil, with_sign), engine);
+              const Encoding good = encode_any(*codec, what, whole);
+              const Encoding encoding = encode_any(*codec, what, spoiled);
+              ASSERT_TRUE(good.representable);
+              ASSERT_FALSE(encoding.representable);
+              ASSERT_EQ(encoding.bytes.size(), good.bytes.size());
+
+              const PlaneBytes at(what, parameters, kBad);
+              const auto zeros = [&](std::int64_t begin, std::int64_t count) {
+                return std::all_of(encoding.bytes.begin() + begin,
+                                   encoding.bytes.begin() + begin + count,
+                                   [](std::byte b) { return b == std::byte{0}; });
+              };
+              AffineRange range;
+              std::memcpy(&range, encoding.bytes.data() + at.range, 4);
+              EXPECT_EQ(range, poisoned_range());
+              EXPECT_TRUE(zeros(at.means, at.mean_bytes));
+              EXPECT_TRUE(zeros(at.codes, at.code_bytes));
+
+              Bytes expected = decode(*codec, what, good.bytes);
+              for (std::int64_t i = kBad * n; i < (kBad + 1) * n; ++i) {
+                reference::store_bits(expected.data(), i, element_size(type), bits_of_nan(type));
+              }
+              EXPECT_EQ(decode(*codec, what, encoding.bytes), expected);
+              if (!with_sign) continue;
+              const std::vector<float> signs =
+                  values_of(what, decode(*codec, what, encoding.bytes, Reads::sign));
+              EXPECT_EQ(signs[kBad * n + where], bad > 0.0F ? 1.0F : 0.0F);
+              EXPECT_EQ(signs[kBad * n + (where == 0 ? 1 : 0)], 1.0F);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Division, TheLargestMagnitudesAreHeld) {
+  for (const Engine engine : {Engine::reference, Engine::cpu}) {
+    for (const std::array<std::int64_t, 3> extent :
+         {std::array<std::int64_t, 3>{1, 7, 7}, {1, 14, 14}, {1, 1, 100}}) {
+      const Description what = describe(contiguous(3, extent));
+      std::vector<float> x(what.layout.elements(), 1.0F);
+      const auto codec = make_codec(division(2, 8), engine);
+      for (const float large : {kAffineMaxMagnitude, -kAffineMaxMagnitude}) {
+        x[5] = large;
+        EXPECT_TRUE(encode_any(*codec, what, make_source(what, x)).representable);
+        x[5] = std::nextafter(large, 2 * large);
+        EXPECT_FALSE(encode_any(*codec, what, make_source(what, x)).representable);
+      }
+    }
+  }
+}
+
+TEST(Division, NegativeElementsAreWrittenAsAlways) {
+  const Description what = describe(contiguous(3, {1, 5, 9}));
+  const Bytes source = make_source(what, normal_values(what.layout.elements(), 4));
+  const auto with_sign = make_codec(division(2, 8, true, true));
+  const Encoding encoding = encode_any(*with_sign, what, source, {1, 2, 3});
+  EXPECT_FALSE(encoding.representable);
+  const std::vector<float> values =
+      values_of(what, decode(*make_codec(division(2, 8)), what,
+                             encode(*make_codec(division(2, 8)), what, source, {1, 2, 3})));
+  const std::vector<float> signed_values =
+      values_of(what, decode(*with_sign, what, encoding.bytes));
+  for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+    EXPECT_EQ(signed_values[k], element(what, source, k) > 0.0F ? values[k] : 0.0F);
   }
 }
 

@@ -24,10 +24,38 @@ TEST(Engines, DivisionWritesTheReferencesBytes) {
                      .with_sign = draw(random, 0, 2) == 0};
       if (draw(random, 0, 1) != 0) spec.block = 8;
       const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
-      const Bytes source = make_source(what, random_values(random, what.layout, spec.with_sign));
+      const bool negatives = !spec.with_sign || draw(random, 0, 5) == 0;
+      std::vector<float> values = random_values(random, what.layout, !negatives);
+      if (draw(random, 0, 3) == 0) spoil(random, values);
       const RandomKey key{static_cast<std::uint32_t>(random()), 3, random()};
       SCOPED_TRACE(target + " " + describe(what, spec));
-      expect_same_engines(spec, what, source, key);
+      expect_same_engines(spec, what, make_source(what, values), key);
+    }
+  });
+}
+
+// Larger than what is drawn, packed or gathered at a time.
+TEST(Engines, DivisionOfLargePlanesWritesTheReferencesBytes) {
+  const std::array layouts = {contiguous(3, {1, 1, 5003}),       contiguous(2, {1, 61, 131}),
+                              contiguous(2, {3, 40, 50}),        contiguous(700, {1, 7, 7}),
+                              contiguous(90, {1, 14, 14}),       contiguous(1, {1, 1, 1}),
+                              channels_last(2, 37, {1, 32, 32}), channels_last(1, 70, {1, 7, 7}),
+                              channels_last(1, 100, {1, 20, 3})};
+  for_each_target([&](const std::string& target) {
+    Random random(12);
+    for (const PlaneLayout& layout : layouts) {
+      for (int round = 0; round < 3 && !testing::Test::HasFailure(); ++round) {
+        const CodecSpec spec{.name = "division",
+                             .bits = static_cast<int>(draw(random, 1, 8)),
+                             .block = round == 0 ? static_cast<int>(draw(random, 1, 70)) : 8,
+                             .edge_ceil = draw(random, 0, 3) != 0,
+                             .with_sign = round == 1};
+        const Description what{.type = kFloats[round], .layout = layout};
+        std::vector<float> values = random_values(random, layout, spec.with_sign);
+        if (round == 2) spoil(random, values);
+        SCOPED_TRACE(target + " " + describe(what, spec));
+        expect_same_engines(spec, what, make_source(what, values), {1, 2, random()});
+      }
     }
   });
 }

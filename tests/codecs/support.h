@@ -2,16 +2,19 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <hwy/targets.h>
 
 #include "codecs/codec.h"
+#include "codecs/element_bits.h"
 #include "codecs/layout.h"
 #include "codecs/reference/elements.h"
 
@@ -76,10 +79,18 @@ inline std::size_t source_bytes(const Description& what) {
   return static_cast<std::size_t>(reach(what.layout)) * element_size_or_byte(what.type);
 }
 
+/// Bit pattern of the nearest element, also of NaNs and infinities.
+inline std::uint64_t element_bits(ElementType type, float value) {
+  if (std::isfinite(value)) return reference::bits_of(type, value);
+  const std::uint64_t sign = std::signbit(value) ? 1 : 0;
+  return sign << (8 * element_size(type) - 1) |
+         (std::isnan(value) ? bits_of_nan(type) : bits_of_infinity(type));
+}
+
 /// Sets the element at logical index `k`.
 inline void set_element(const Description& what, Bytes& source, std::int64_t k, float value) {
   reference::store_bits(source.data(), reference::offset_of(what.layout, k),
-                        element_size(what.type), reference::bits_of(what.type, value));
+                        element_size(what.type), element_bits(what.type, value));
 }
 
 inline float element(const Description& what, const Bytes& source, std::int64_t k) {
@@ -101,14 +112,26 @@ inline std::vector<float> values_of(const Description& what, const Bytes& source
   return values;
 }
 
+/// What encoding came to, with the bytes.
+struct Encoding {
+  bool representable = false;
+  Bytes bytes;
+};
+
+inline Encoding encode_any(const Codec& codec, const Description& what, const Bytes& source,
+                           RandomKey key = {}, ParallelFor parallel = serial_for) {
+  Encoding encoding = {false, Bytes(codec.encoded_bytes(what), std::byte{0x5A})};
+  const Encoded encoded = codec.encode(what, source.data(), encoding.bytes, key, parallel);
+  encoding.representable = encoded.representable;
+  encoding.bytes.resize(encoded.bytes);
+  return encoding;
+}
+
 /// Encoded bytes, or none when the source is not representable.
 inline Bytes encode(const Codec& codec, const Description& what, const Bytes& source,
                     RandomKey key = {}, ParallelFor parallel = serial_for) {
-  Bytes out(codec.encoded_bytes(what), std::byte{0x5A});
-  const Encoded encoded = codec.encode(what, source.data(), out, key, parallel);
-  if (!encoded.representable) return {};
-  out.resize(encoded.bytes);
-  return out;
+  Encoding encoding = encode_any(codec, what, source, key, parallel);
+  return encoding.representable ? std::move(encoding.bytes) : Bytes();
 }
 
 /// Decoded source; bytes that the layout doesn't reach are 0xA5, as in make_source.

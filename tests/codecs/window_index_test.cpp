@@ -106,6 +106,24 @@ TEST(WindowIndex, PoolingPatterns) {
   expect_round_trip({.kernel = {1, 7, 7}}, 200, {1, 7, 7}, 6);
 }
 
+// Encoding looks at a few planes first; what only another one shows must not be lost.
+TEST(WindowIndex, OneIndexMayWidenTheWindows) {
+  const Pool pool = {.kernel = {1, 2, 2}, .stride = {1, 3, 3}};
+  const Indices made = max_pool(pool, 400, {1, 48, 48}, false);
+  const auto codec = make_codec({.name = "window_index"});
+  const auto reference = make_codec({.name = "window_index"}, Engine::reference);
+  const std::size_t narrow = encode(*codec, made.what, made.source).size();
+  for (const std::int64_t plane : {1, 57, 398}) {
+    Bytes source = made.source;
+    // The third column of the window at (2, 3).
+    reference::store_bits(source.data(), plane * 256 + 2 * 16 + 3, 8, 6 * 48 + 11);
+    const Bytes bytes = encode(*codec, made.what, source, {}, two_threads);
+    EXPECT_GT(bytes.size(), narrow);
+    EXPECT_EQ(bytes, encode(*reference, made.what, source));
+    EXPECT_EQ(decode(*codec, made.what, bytes), source);
+  }
+}
+
 TEST(WindowIndex, WiderThanEightBitsIsNotRepresentable) {
   for (const Engine engine : {Engine::reference, Engine::cpu}) {
     const Indices made = max_pool({.kernel = {1, 20, 20}}, 3000, {1, 20, 20}, false);
