@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "codecs/codec.h"
+#include "codecs/dct.h"
 #include "codecs/division.h"
 #include "codecs/fixed_point.h"
 #include "codecs/raw.h"
@@ -22,9 +23,19 @@ CodecPtr make_division(const CodecSpec& spec, Engine engine) {
                                : make_division_reference(parameters);
 }
 
+/// AC-GC's codecs hold every element within a bound, and no signs.
+bool has_bound_and_no_sign(const CodecSpec& spec) {
+  return spec.error_bound > 0.0F && std::isfinite(spec.error_bound) && !spec.with_sign;
+}
+
+CodecPtr make_dct(const CodecSpec& spec, Engine engine) {
+  if (!has_bound_and_no_sign(spec)) return nullptr;
+  const DctParameters parameters = {spec.error_bound, spec.zero_value};
+  return engine == Engine::cpu ? make_dct_cpu(parameters) : make_dct_reference(parameters);
+}
+
 CodecPtr make_fixed_point(const CodecSpec& spec, Engine engine) {
-  if (!(spec.error_bound > 0.0F) || !std::isfinite(spec.error_bound)) return nullptr;
-  if (spec.with_sign) return nullptr;
+  if (!has_bound_and_no_sign(spec)) return nullptr;
   const FixedPointParameters parameters = {spec.error_bound, spec.zero_value};
   return engine == Engine::cpu ? make_fixed_point_cpu(parameters)
                                : make_fixed_point_reference(parameters);
@@ -42,6 +53,7 @@ struct Family {
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
+    Family{"dct", make_dct},
     Family{"division", make_division},
     Family{"fixed_point", make_fixed_point},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},

@@ -19,6 +19,7 @@ std::vector<CodecSpec> all_specs() {
     specs.push_back({.name = "division", .bits = bits, .with_sign = bits % 2 == 0});
   }
   for (const float bound : {0.5F, 0.05F, 1e-9F}) {
+    specs.push_back({.name = "dct", .error_bound = bound});
     specs.push_back({.name = "fixed_point", .error_bound = bound});
   }
   return specs;
