@@ -47,6 +47,19 @@ DctGeometry::DctGeometry(const PlaneLayout& layout) noexcept
   blocks_across_ = (width_ + kDctBlock - 1) / kDctBlock;
 }
 
+void DctGeometry::list(std::int64_t first, std::int64_t count, Block* blocks) const noexcept {
+  const std::int64_t last_columns = width_ - (blocks_across_ - 1) * edge_across_;
+  for (std::int64_t b = 0; b < count;) {
+    const std::int64_t across = (first + b) % blocks_across_;
+    const Block begin = block(first + b);
+    const std::int64_t run = blocks_across_ - across;
+    for (std::int64_t i = 0; i < run && b < count; ++i, ++b) {
+      blocks[b] = {begin.offset + i * edge_across_ * column_stride_, begin.rows,
+                   i + 1 < run ? edge_across_ : last_columns};
+    }
+  }
+}
+
 bool DctCodec::accepts(const Description& what) const noexcept {
   return is_quantizable(what.type) && is_valid(what.layout);
 }

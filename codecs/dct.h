@@ -140,11 +140,10 @@ CINCH_HD inline std::int32_t dct_unzigzag(std::uint32_t z) noexcept {
   return (z & 1U) != 0 ? -half - 1 : half;
 }
 
-/// Bits of the largest of some numbers, given the OR of them.
+/// Bits of the largest of some numbers below 2^24, given the OR of them.
 CINCH_HD inline int dct_width(std::uint32_t all) noexcept {
-  int width = 0;
-  for (; all != 0; all >>= 1) ++width;
-  return width;
+  // The exponent of a float: exact, and no loop.
+  return all == 0 ? 0 : static_cast<int>(float_bits(static_cast<float>(all)) >> 23) - 126;
 }
 
 /// How a block is held, from what its coefficients but for DC are like.
@@ -216,6 +215,9 @@ class DctGeometry {
     return {offset, rows < kDctEdge ? rows : kDctEdge,
             columns < edge_across_ ? columns : edge_across_};
   }
+
+  /// Blocks [first, first + count), as `block` has them, to `blocks`.
+  void list(std::int64_t first, std::int64_t count, Block* blocks) const noexcept;
 
   /// Elements that exist in the blocks before `index`.
   CINCH_HD std::int64_t elements_before(std::int64_t index) const noexcept {

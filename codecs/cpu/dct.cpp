@@ -85,7 +85,8 @@ class DctCpu final : public DctCodec {
     }
     const bool good =
         begins[chunks] == size && run(job, parallel, [&](std::int64_t first, std::int64_t last) {
-          return HWY_DYNAMIC_DISPATCH(dct_decode)(job, in.data(), begins, first, last, target);
+          return HWY_DYNAMIC_DISPATCH(dct_decode)(job, in.data(), begins, size, first, last,
+                                                  target);
         });
     cpu::workspace().offsets.trim();
     return good;

@@ -73,83 +73,123 @@ struct DctReader {
   }
 };
 
-/// The codes of a block of `form`, to the columns from `z` on. @return false when they run out
+/// The codes of a block of `form`, to the columns from `z` on. 16 bytes are readable beyond those
+/// of the reader. @return false when they run out
 HWY_INLINE bool read_block(std::uint8_t form, DctReader& reader, std::uint16_t* HWY_RESTRICT z) {
   const hn::FixedTag<std::uint16_t, 8> d;
   const hn::Repartition<std::uint8_t, decltype(d)> d8;
-  const auto zero = hn::Zero(d);
   const int width = DctForm::width(form);
   std::int16_t dc;
   std::memcpy(&dc, reader.dcs, 2);
   reader.dcs += 2;
-  HWY_ALIGN std::uint16_t codes[kDctBlock + 8 + HWY_MAX_BYTES];
+  const auto put_row = [&](int v, auto row)
+                           CINCH_INLINE_LAMBDA { hn::StoreU(row, d, z + v * kDctColumns); };
   if (DctForm::is_dense(form)) {
-    const std::int64_t size = ((kDctBlock - 1) * width + 7) / 8;
-    const std::byte* const packed = reader.take(size);
+    const std::byte* const packed = reader.take(((kDctBlock - 1) * width + 7) / 8);
     if (packed == nullptr) return false;
-    unpack_wide(width, packed, size, kDctBlock - 1, codes + 1);
-    for (int v = 0; v < kDctEdge; ++v) {
-      hn::StoreU(hn::LoadU(d, codes + 8 * v), d, z + v * kDctColumns);
+    // DC is left out, so rows begin one code early.
+    const auto spread = hn::LoadU(d8, cpu::kSpread16[0xFE].data());
+    const auto first = hn::BitCast(d8, eight_codes(width, packed, 0));
+    put_row(0, hn::BitCast(d, hn::TableLookupBytes(first, spread)));
+    for (int v = 1; v < kDctEdge; ++v) {
+      put_row(v, eight_codes(width, packed, (kDctEdge * v - 1) * width));
     }
   } else {
-    std::uint8_t columns[kDctEdge] = {};
+    const unsigned rows = width > 0 ? std::to_integer<unsigned>(*reader.rows++) : 0;
+    const std::byte* columns = reader.columns;
     std::int64_t count = 0;
-    if (width > 0) {
-      const auto rows = static_cast<std::uint8_t>(*reader.rows++);
-      for (int v = 0; v < kDctEdge; ++v) {
-        if ((rows >> v & 1) == 0) continue;
-        columns[v] = static_cast<std::uint8_t>(*reader.columns++);
-        count += std::popcount(columns[v]);
-      }
+    for (unsigned rest = rows; rest != 0; rest &= rest - 1) {
+      count += std::popcount(std::to_integer<unsigned>(*columns++));
     }
-    if ((columns[0] & 1) != 0) return false;  // DC has no bit
-    const std::int64_t size = (count * width + 7) / 8;
-    const std::byte* const packed = reader.take(size);
+    const std::byte* const packed = reader.take((count * width + 7) / 8);
     if (packed == nullptr) return false;
-    unpack_wide(width, packed, size, count, codes);
-    const std::uint16_t* next = codes;
+    // DC has no bit.
+    if ((rows & 1) != 0 && (std::to_integer<unsigned>(*reader.columns) & 1) != 0) return false;
+    std::int64_t at = 0;
     for (int v = 0; v < kDctEdge; ++v) {
-      auto row = zero;
-      if (columns[v] != 0) {
-        const auto order = hn::LoadU(d8, cpu::kSpread16[columns[v]].data());
-        const auto some = hn::BitCast(d8, hn::LoadU(d, next));
-        const auto less = hn::BitCast(d, hn::TableLookupBytes(some, order));
-        const std::uint8_t bits[8] = {columns[v]};
-        row = hn::IfThenElseZero(hn::LoadMaskBits(d, bits), hn::Add(less, hn::Set(d, 1)));
-        next += std::popcount(columns[v]);
+      auto row = hn::Zero(d);
+      if ((rows >> v & 1) != 0) {
+        const auto held = std::to_integer<std::uint8_t>(*reader.columns++);
+        const auto some = hn::BitCast(d8, eight_codes(width, packed, at));
+        const auto order = hn::LoadU(d8, cpu::kSpread16[held].data());
+        const auto codes = hn::BitCast(d, hn::TableLookupBytes(some, order));
+        const std::uint8_t bits[8] = {held};
+        row = hn::IfThenElseZero(hn::LoadMaskBits(d, bits), hn::Add(codes, hn::Set(d, 1)));
+        at += std::popcount(held) * width;
       }
-      hn::StoreU(row, d, z + v * kDctColumns);
+      put_row(v, row);
     }
   }
   z[0] = static_cast<std::uint16_t>(dct_zigzag(dc));
   return true;
 }
 
-/// The elements of a block that exist, from the columns at `x` on.
-HWY_INLINE void store_block(const DctGeometry& geometry, const DctGeometry::Block& block,
-                            ElementType type, const float* HWY_RESTRICT x, void* target) {
-  const auto size = static_cast<std::int64_t>(element_size(type));
-  const std::int64_t rows = geometry.is_rows() ? (block.columns + 7) / 8 : block.rows;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t count =
-        geometry.is_rows() ? std::min(kDctEdge, block.columns - i * kDctEdge) : block.columns;
-    const float* const row = x + i * kDctColumns;
-    std::byte* const to =
-        static_cast<std::byte*>(target) +
-        (block.offset + (geometry.is_rows() ? i * kDctEdge * geometry.column_stride()
-                                            : i * geometry.row_stride())) *
-            size;
-    if (geometry.column_stride() == 1) {
-      from_floats(type, row, count, to);
-      continue;
+/// 8 * eights floats as elements.
+HWY_INLINE void store_eights(ElementType type, const float* HWY_RESTRICT x, std::int64_t eights,
+                             void* HWY_RESTRICT target) {
+  const hn::CappedTag<float, kDctEdge> d;
+  const hn::Rebind<std::uint16_t, decltype(d)> d16;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  if (type == ElementType::float32) {
+    auto* const to = static_cast<float*>(target);
+    for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
+      hn::StoreU(hn::LoadU(d, x + k), d, to + k);
     }
-    for (std::int64_t j = 0; j < count; ++j) {
-      from_floats(type, row + j, 1, to + j * geometry.column_stride() * size);
-    }
+    return;
+  }
+  auto* const to = static_cast<std::uint16_t*>(target);
+  for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
+    const auto y = hn::LoadU(d, x + k);
+    const auto bits = type == ElementType::bfloat16 ? lanes_to_bf16(d, y) : lanes_to_f16(d, y);
+    hn::StoreU(hn::TruncateTo(d16, bits), d16, to + k);
   }
 }
 
-/// Decodes blocks [first, first + count) of `geometry`, a chunk, from the `size` bytes at `in`.
+/// The elements of the blocks of a chunk, all but raw ones, from x to where they belong.
+HWY_INLINE void scatter_blocks(const DctGeometry& geometry, ElementType type,
+                               const DctGeometry::Block* blocks, const std::uint8_t* forms,
+                               std::int64_t count, const float* HWY_RESTRICT x, void* target) {
+  const auto size = static_cast<std::int64_t>(element_size(type));
+  const auto at = [&](std::int64_t offset) {
+    return static_cast<std::byte*>(target) + offset * size;
+  };
+  for (std::int64_t b = 0; b < count;) {
+    const DctGeometry::Block& block = blocks[b];
+    std::int64_t run = 1;
+    if (forms[b] == kDctRawForm) {
+      b += run;
+      continue;
+    }
+    const bool is_rows = geometry.is_rows();
+    const bool whole =
+        geometry.column_stride() == 1 && block.columns == (is_rows ? kDctBlock : kDctEdge);
+    // Whole blocks that follow each other along the width go together.
+    if (whole && !is_rows) {
+      while (b + run < count && blocks[b + run].offset == block.offset + run * kDctEdge &&
+             blocks[b + run].columns == kDctEdge && forms[b + run] != kDctRawForm) {
+        ++run;
+      }
+    }
+    const std::int64_t rows = is_rows ? (block.columns + kDctEdge - 1) / kDctEdge : block.rows;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const float* const from = x + i * kDctColumns + b * kDctEdge;
+      const std::int64_t offset = block.offset + geometry.offset_in(block, i, 0);
+      const std::int64_t columns =
+          is_rows ? std::min(kDctEdge, block.columns - i * kDctEdge) : block.columns;
+      if (whole) {
+        store_eights(type, from, run, at(offset));
+        continue;
+      }
+      HWY_ALIGN std::byte some[kDctEdge * sizeof(float)];
+      store_eights(type, from, 1, some);
+      copy_apart(size, some, 1, columns, at(offset), geometry.column_stride());
+    }
+    b += run;
+  }
+}
+
+/// Decodes blocks [first, first + count) of `geometry`, a chunk, from the `size` bytes at `in`, 16
+/// bytes beyond which are readable.
 /// @return false when they are not as encode writes them
 HWY_INLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry& geometry,
                              const std::byte* in, std::int64_t size, std::int64_t first,
@@ -158,21 +198,21 @@ HWY_INLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry& geometry
   const auto element = static_cast<std::int64_t>(element_size(type));
   DctReader reader;
   if (!reader.find(in, size, count)) return false;
+  DctGeometry::Block blocks[kDctChunk];
+  geometry.list(first, count, blocks);
   float steps[kDctChunk + 1] = {};
   for (std::int64_t b = 0; b < count; ++b) {
     const std::uint8_t form = reader.forms[b];
     std::uint16_t* const z = tile.codes + b * kDctEdge;
     if (form == kDctRawForm) {
-      const DctGeometry::Block block = geometry.block(first + b);
+      const DctGeometry::Block& block = blocks[b];
       const std::byte* from = reader.take(block.elements() * element);
       if (from == nullptr) return false;
-      for (std::int64_t i = 0; i < block.rows; ++i) {
-        for (std::int64_t j = 0; j < block.columns; ++j, from += element) {
-          const std::int64_t offset =
-              block.offset + i * geometry.row_stride() + j * geometry.column_stride();
-          std::memcpy(static_cast<std::byte*>(target) + offset * element, from,
-                      static_cast<std::size_t>(element));
-        }
+      for (std::int64_t i = 0; i < block.rows; ++i, from += block.columns * element) {
+        copy_apart(
+            element, from, 1, block.columns,
+            static_cast<std::byte*>(target) + (block.offset + i * geometry.row_stride()) * element,
+            geometry.column_stride());
       }
     }
     if (form == kDctRawForm || form == kDctZeroForm) {
@@ -204,36 +244,42 @@ HWY_INLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry& geometry
       hn::StoreU(hn::Mul(q, step), d, tile.coefficients + v * kDctColumns + c);
     }
   }
-  dct_reconstruct(tile.coefficients, n, type, [&](std::int64_t c, DctRows& rows) {
-    rows.for_each([&](int i, const DctVec& y) { hn::StoreU(y, d, tile.x + i * kDctColumns + c); });
-  });
-  for (std::int64_t b = 0; b < count; ++b) {
-    if (reader.forms[b] == kDctRawForm) continue;
-    store_block(geometry, geometry.block(first + b), type, tile.x + b * kDctEdge, target);
-  }
+  dct_reconstruct(
+      tile.coefficients, n, type, [&](std::int64_t c, DctRows& rows) CINCH_INLINE_LAMBDA {
+        rows.for_each([&](int i, const DctVec& y)
+                          CINCH_INLINE_LAMBDA { hn::StoreU(y, d, tile.x + i * kDctColumns + c); });
+      });
+  scatter_blocks(geometry, type, blocks, reader.forms, count, tile.x, target);
   return true;
 }
 
-/// Decodes chunks [first, last), which begin at `begins` and end where the next one begins.
+/// Decodes chunks [first, last), which begin at `begins` and end where the next one begins; `in`
+/// ends at `end`.
 /// @pre first is a multiple of the job's grain
 /// @return false when memory ran out or a chunk is not as encode writes it
 bool dct_decode(const cpu::DctJob& job, const std::byte* in, const std::int64_t* begins,
-                std::int64_t first, std::int64_t last, void* target) {
+                std::int64_t end, std::int64_t first, std::int64_t last, void* target) {
   const auto size = static_cast<std::int64_t>(element_size(job.what.type));
   cpu::Workspace& work = cpu::workspace();
   auto* const tile = work.plane.get<DctTile>(1);
   const std::int64_t tile_elements = kDctChunk * job.what.layout.plane_size();
   auto* const planes =
       job.gathers ? work.tile.get<std::byte>(tile_elements * size) : work.tile.get<std::byte>(0);
-  if (tile == nullptr || planes == nullptr) return false;
+  auto* const padded = work.codes.get<std::byte>((std::int64_t{1} << 16) + 16);
+  if (tile == nullptr || planes == nullptr || padded == nullptr) return false;
 
   const DctGeometry tile_geometry(job.tile_layout);
   const std::int64_t in_tile = job.geometry.blocks_of_plane();  // chunks
   for (std::int64_t chunk = first; chunk < last; ++chunk) {
     const std::int64_t begin = chunk * kDctChunk;
     const std::int64_t count = std::min(kDctChunk, job.geometry.blocks() - begin);
-    const std::byte* const from = in + begins[chunk];
+    const std::byte* from = in + begins[chunk];
     const std::int64_t bytes = begins[chunk + 1] - begins[chunk];
+    constexpr std::int64_t kBeyond = 16;
+    if (begins[chunk + 1] + kBeyond > end) {
+      std::memcpy(padded, from, static_cast<std::size_t>(bytes));
+      from = padded;
+    }
     if (!job.gathers) {
       if (!decode_chunk(job, job.geometry, from, bytes, begin, count, *tile, target)) return false;
       continue;

@@ -12,6 +12,7 @@
 #include "codecs/codec.h"
 #include "codecs/cpu/dct_job.h"
 #include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/inline_lambda.h"
 #include "codecs/cpu/transpose-inl.h"
 #include "codecs/dct.h"
 #include "hwy/highway.h"
@@ -49,7 +50,8 @@ struct DctRows {
 /// dct8 of every lane, along the rows.
 HWY_INLINE void dct_forward(DctRows& x) {
   const DctTag d;
-  const auto times = [&](DctVec v, int n) { return hn::Mul(v, hn::Set(d, kDctCos[n])); };
+  const auto times = [&](DctVec v, int n)
+                         CINCH_INLINE_LAMBDA { return hn::Mul(v, hn::Set(d, kDctCos[n])); };
   const auto s0 = hn::Add(x.r0, x.r7), d0 = hn::Sub(x.r0, x.r7);
   const auto s1 = hn::Add(x.r1, x.r6), d1 = hn::Sub(x.r1, x.r6);
   const auto s2 = hn::Add(x.r2, x.r5), d2 = hn::Sub(x.r2, x.r5);
@@ -69,7 +71,8 @@ HWY_INLINE void dct_forward(DctRows& x) {
 /// dct8_inverse of every lane, along the rows.
 HWY_INLINE void dct_backward(DctRows& x) {
   const DctTag d;
-  const auto times = [&](DctVec v, int n) { return hn::Mul(v, hn::Set(d, kDctCos[n])); };
+  const auto times = [&](DctVec v, int n)
+                         CINCH_INLINE_LAMBDA { return hn::Mul(v, hn::Set(d, kDctCos[n])); };
   const auto c1 = x.r1, c3 = x.r3, c5 = x.r5, c7 = x.r7;
   const auto e0 = times(hn::Add(x.r0, x.r4), 4), e1 = times(hn::Sub(x.r0, x.r4), 4);
   const auto e2 = hn::Add(times(x.r2, 2), times(x.r6, 6));
@@ -95,8 +98,8 @@ HWY_INLINE void dct_backward(DctRows& x) {
 HWY_INLINE void turn_blocks(DctRows& x) {
   const DctTag d;
   const hn::Repartition<double, DctTag> d64;
-  const auto pair = [&](auto v) { return hn::BitCast(d64, v); };
-  const auto single = [&](auto v) { return hn::BitCast(d, v); };
+  const auto pair = [&](auto v) CINCH_INLINE_LAMBDA { return hn::BitCast(d64, v); };
+  const auto single = [&](auto v) CINCH_INLINE_LAMBDA { return hn::BitCast(d, v); };
   const auto a0 = pair(hn::InterleaveLower(d, x.r0, x.r1)),
              a1 = pair(hn::InterleaveUpper(d, x.r0, x.r1));
   const auto a2 = pair(hn::InterleaveLower(d, x.r2, x.r3)),
@@ -106,7 +109,7 @@ HWY_INLINE void turn_blocks(DctRows& x) {
   const auto a6 = pair(hn::InterleaveLower(d, x.r6, x.r7)),
              a7 = pair(hn::InterleaveUpper(d, x.r6, x.r7));
   // Column c of rows 0 to 3, and of rows 4 to 7; in the upper 128 bits column 4 + c.
-  const auto join = [&](auto top, auto bottom, DctVec& low, DctVec& high) {
+  const auto join = [&](auto top, auto bottom, DctVec& low, DctVec& high) CINCH_INLINE_LAMBDA {
     const auto t = single(top), b = single(bottom);
     low = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), t);
     high = hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(t));
@@ -142,7 +145,8 @@ HWY_INLINE void on_turned(const float* HWY_RESTRICT from, std::int64_t n, const 
     for (std::int64_t half = 0; half < 8; half += 4) {
       rows.load(from + c + half, stride);
       columns(rows);
-      rows.for_each([&](int r, DctVec& v) { hn::Store(v, d, straight + 8 * r + half); });
+      rows.for_each([&](int r, DctVec& v)
+                        CINCH_INLINE_LAMBDA { hn::Store(v, d, straight + 8 * r + half); });
     }
     transpose<true>(straight, 8, 8, 8, across, 8);
     for (std::int64_t half = 0; half < 8; half += 4) {
@@ -158,22 +162,22 @@ HWY_INLINE void on_turned(const float* HWY_RESTRICT from, std::int64_t n, const 
 template <class Result>
 HWY_INLINE void dct_reconstruct(const float* HWY_RESTRICT coefficients, std::int64_t n,
                                 ElementType type, const Result& result) {
-  const auto run = [&](const auto& in_type) {
+  const auto run = [&](const auto& in_type) CINCH_INLINE_LAMBDA {
     on_turned(
-        coefficients, n, [](DctRows& rows) { dct_backward(rows); },
-        [&](std::int64_t c, DctRows& rows) {
+        coefficients, n, [](DctRows& rows) CINCH_INLINE_LAMBDA { dct_backward(rows); },
+        [&](std::int64_t c, DctRows& rows) CINCH_INLINE_LAMBDA {
           dct_backward(rows);
-          rows.for_each([&](int, DctVec& y) { y = in_type(y); });
+          rows.for_each([&](int, DctVec& y) CINCH_INLINE_LAMBDA { y = in_type(y); });
           result(c, rows);
         });
   };
   const DctTag d;
   if (type == ElementType::float32) {
-    run([](DctVec y) { return y; });
+    run([](DctVec y) CINCH_INLINE_LAMBDA { return y; });
   } else if (type == ElementType::bfloat16) {
-    run([&](DctVec y) { return lanes_of_bf16(d, lanes_to_bf16(d, y)); });
+    run([&](DctVec y) CINCH_INLINE_LAMBDA { return lanes_of_bf16(d, lanes_to_bf16(d, y)); });
   } else {
-    run([&](DctVec y) { return lanes_of_f16(d, lanes_to_f16(d, y)); });
+    run([&](DctVec y) CINCH_INLINE_LAMBDA { return lanes_of_f16(d, lanes_to_f16(d, y)); });
   }
 }
 
