@@ -4,6 +4,7 @@
 
 #include "codecs/blpa.h"
 #include "codecs/codec.h"
+#include "codecs/dct.h"
 #include "codecs/division.h"
 #include "codecs/error_bounded.h"
 #include "codecs/error_bounded_ratio.h"
@@ -35,6 +36,12 @@ CodecPtr make_blpa(const CodecSpec& spec, Engine engine) {
   if (!has_bits(spec)) return nullptr;
   const BlpaParameters parameters = {spec.bits, spec.with_sign};
   return engine == Engine::cpu ? make_blpa_cpu(parameters) : make_blpa_reference(parameters);
+}
+
+CodecPtr make_dct(const CodecSpec& spec, Engine engine) {
+  if (!has_error_bound(spec)) return nullptr;
+  const DctParameters parameters = {spec.error_bound, spec.zero_value};
+  return engine == Engine::cpu ? make_dct_cpu(parameters) : make_dct_reference(parameters);
 }
 
 CodecPtr make_division(const CodecSpec& spec, Engine engine) {
@@ -101,6 +108,7 @@ constexpr CodecTraits kByBoundWithSigns = {Fidelity::exact_signs, Precision::err
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"blpa", make_blpa, kByBits},
+    Family{"dct", make_dct, kByBound, Signs::beside},
     Family{"division", make_division, kByBits},
     Family{"error_bounded", make_error_bounded, kByBoundWithSigns},
     Family{"error_bounded_ratio", make_error_bounded_ratio, kByBoundWithSigns},

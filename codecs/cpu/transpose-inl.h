@@ -17,9 +17,10 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Four rows of four 32-bit elements to four columns.
-HWY_INLINE void transpose_square(const std::uint32_t* HWY_RESTRICT in, std::int64_t in_stride,
-                                 std::uint32_t* HWY_RESTRICT out, std::int64_t out_stride) {
-  const hn::FixedTag<std::uint32_t, 4> d;
+template <typename T, hwy::EnableIf<sizeof(T) == 4>* = nullptr>
+HWY_INLINE void transpose_square(const T* HWY_RESTRICT in, std::int64_t in_stride,
+                                 T* HWY_RESTRICT out, std::int64_t out_stride) {
+  const hn::FixedTag<T, 4> d;
   const hn::Repartition<std::uint64_t, decltype(d)> d64;
   const auto row = [&](int i) { return hn::LoadU(d, in + i * in_stride); };
   const auto pairs = [&](auto v) { return hn::BitCast(d64, v); };
@@ -27,6 +28,7 @@ HWY_INLINE void transpose_square(const std::uint32_t* HWY_RESTRICT in, std::int6
     hn::StoreU(hn::BitCast(d, v), d, out + i * out_stride);
   };
   const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+  // As 64-bit integers, which interleave alike.
   const auto low01 = pairs(hn::InterleaveLower(d, r0, r1));
   const auto low23 = pairs(hn::InterleaveLower(d, r2, r3));
   const auto high01 = pairs(hn::InterleaveUpper(d, r0, r1));
@@ -69,8 +71,9 @@ HWY_INLINE void transpose_square(const std::uint16_t* HWY_RESTRICT in, std::int6
 }
 
 /// Element (r, c) of `rows` rows of `columns` elements at `in`, to element (c, r) at `out`.
-/// T is uint16_t or uint32_t; strides count elements. Squares are done row by row of squares, or
-/// column by column: whatever finishes the far-apart side's cache lines one after the other.
+/// T is uint16_t, uint32_t or float; strides count elements. Squares are done row by row of
+/// squares, or column by column: whatever finishes the far-apart side's cache lines one after the
+/// other.
 template <bool kByRows, typename T>
 HWY_INLINE void transpose(const T* HWY_RESTRICT in, std::int64_t in_stride, std::int64_t rows,
                           std::int64_t columns, T* HWY_RESTRICT out, std::int64_t out_stride) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-/// Byte shuffles that put the codes of non-zero elements to their places among eight.
+/// Byte shuffles that put the codes of non-zero elements to their places among eight, and back.
 namespace cinch::codecs::cpu {
 
 template <int kBytes>
@@ -27,7 +27,25 @@ constexpr SpreadTable<kBytes> make_spread_table() {
   return table;
 }
 
+/// [mask][i]: which of eight 16-bit codes is the i-th that is held.
+constexpr SpreadTable<2> make_gather_table() {
+  SpreadTable<2> table = {};
+  for (int mask = 0; mask < 256; ++mask) {
+    int code = 0;
+    for (int i = 0; i < 8; ++i) {
+      if ((mask >> i & 1) == 0) continue;
+      table[mask][2 * code] = static_cast<std::uint8_t>(2 * i);
+      table[mask][2 * code + 1] = static_cast<std::uint8_t>(2 * i + 1);
+      ++code;
+    }
+    // Beyond, 0.
+    for (; code < 8; ++code) table[mask][2 * code] = table[mask][2 * code + 1] = 0x80;
+  }
+  return table;
+}
+
 inline constexpr SpreadTable<1> kSpread8 = make_spread_table<1>();
 inline constexpr SpreadTable<2> kSpread16 = make_spread_table<2>();
+inline constexpr SpreadTable<2> kGather16 = make_gather_table();
 
 }  // namespace cinch::codecs::cpu

@@ -24,6 +24,10 @@ std::vector<CodecSpec> all_specs() {
     specs.push_back(
         {.name = "group_quant", .bits = bits, .group = 8 * bits, .with_sign = bits == 3});
   }
+  for (const float bound : {0.5F, 0.05F, 1e-9F}) {
+    specs.push_back({.name = "dct", .error_bound = bound});
+    specs.push_back({.name = "fixed_point", .error_bound = bound});
+  }
   return specs;
 }
 
