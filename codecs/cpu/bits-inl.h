@@ -217,7 +217,8 @@ HWY_INLINE void pack_tail(int bits, const std::uint8_t* codes, std::int64_t coun
 }
 
 /// Codes [begin, begin + count) of the stream `in` of `size` bytes.
-/// @return where in `buffer` they lie; it has room for count + 8 and a vector
+/// @return where they lie, a vector more being readable: in `buffer`, which has room for count + 8
+/// and a vector, or in the stream itself
 HWY_INLINE const std::uint8_t* unpack_codes(int bits, const std::byte* in, std::int64_t size,
                                             std::int64_t begin, std::int64_t count,
                                             std::uint8_t* buffer) {
@@ -225,7 +226,10 @@ HWY_INLINE const std::uint8_t* unpack_codes(int bits, const std::byte* in, std::
   const std::int64_t groups = (skipped + count + 7) / 8;
   const std::int64_t offset = begin / 8 * bits;
   if (bits == 8) {
-    std::memcpy(buffer, in + begin, count);
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(in) + begin;
+    if (begin + count + lanes <= size) return codes;
+    std::memcpy(buffer, codes, count);
     return buffer;
   }
   with_bits(bits, [&](auto q) {

@@ -19,6 +19,7 @@
 #include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/planes.h"
+#include "codecs/cpu/stream-inl.h"
 #include "codecs/cpu/stream.h"
 #include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
@@ -48,7 +49,11 @@ class BlpaDecoder {
         in_(in),
         past_caches_(cpu::writes_past_caches(job.what.layout.elements() *
                                              static_cast<std::int64_t>(sizeof(Raw))) &&
-                     !job.has_signs) {
+                     !job.has_signs),
+        aligned_(job.channels.period() == 0 &&
+                 job.what.layout.plane_size() %
+                         static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<Raw>())) ==
+                     0) {
     if (job.parameters.with_sign && !job.has_signs) {
       meaning_ = job.reads == Reads::sign ? Meaning::one_if_positive : Meaning::value_if_positive;
     }
@@ -61,26 +66,18 @@ class BlpaDecoder {
     codes_ = work.codes.get<std::uint8_t>(kRoom);
     signs_ = work.signs.get<std::uint8_t>(kRoom);
     floats_ = work.plane.get<float>(cpu::kBlpaStretch);
-    return codes_ != nullptr && signs_ != nullptr && floats_ != nullptr;
+    stretch_ = work.residual.get<Raw>(cpu::kBlpaStretch);
+    return codes_ != nullptr && signs_ != nullptr && floats_ != nullptr && stretch_ != nullptr;
   }
 
   /// Elements [begin, end), at most a stretch, to x.
   void decode(std::int64_t begin, std::int64_t end, Raw* x) const {
-    const std::int64_t count = end - begin;
-    if (job_.has_signs && job_.reads == Reads::sign) {
-      const std::uint8_t* const signs = unpack(1, job_.sections.signs, begin, count, signs_);
-      write_values(S(), signs, count, 1, past_caches_, x, [](auto, auto v) HWY_ATTR { return v; });
-      return;
-    }
-    const std::uint8_t* const codes =
-        unpack(job_.parameters.bits, job_.sections.codes, begin, count, codes_);
-    const std::uint8_t* const signs =
-        job_.has_signs ? unpack(1, job_.sections.signs, begin, count, signs_) : nullptr;
-    if (job_.channels.period() != 0) {
-      decode_each(codes, begin, count, x);
-      keep_positive(signs, count, x);
+    // Planes that do not fill vectors are put together first.
+    if (past_caches_ && !aligned_) {
+      decode_to(begin, end, {stretch_, end - begin, false});
+      stream_copy(stretch_, end - begin, x);
     } else {
-      decode_pieces(codes, signs, begin, end, x);
+      decode_to(begin, end, {x, end - begin, past_caches_});
     }
   }
 
@@ -89,6 +86,25 @@ class BlpaDecoder {
   }
 
  private:
+  void decode_to(std::int64_t begin, std::int64_t end, Target<Raw> target) const {
+    const std::int64_t count = end - begin;
+    if (job_.has_signs && job_.reads == Reads::sign) {
+      const std::uint8_t* const signs = unpack(1, job_.sections.signs, begin, count, signs_);
+      write_values(S(), signs, count, 1, target, [](auto, auto v) HWY_ATTR { return v; });
+      return;
+    }
+    const std::uint8_t* const codes =
+        unpack(job_.parameters.bits, job_.sections.codes, begin, count, codes_);
+    const std::uint8_t* const signs =
+        job_.has_signs ? unpack(1, job_.sections.signs, begin, count, signs_) : nullptr;
+    if (job_.channels.period() != 0) {
+      decode_each(codes, begin, count, target.x);
+      keep_positive(signs, count, target.x);
+    } else {
+      decode_pieces(codes, signs, begin, end, target);
+    }
+  }
+
   const std::uint8_t* unpack(int bits, std::int64_t section, std::int64_t begin, std::int64_t count,
                              std::uint8_t* room) const {
     return unpack_codes(bits, in_ + section, job_.sections.end - section, begin, count, room);
@@ -96,38 +112,40 @@ class BlpaDecoder {
 
   /// v, which is d * middle, or what is meant by it.
   template <class DF, class VF>
-  HWY_INLINE VF meant(DF df, VF v, VF middle) const {
+  static HWY_INLINE VF meant(DF df, VF v, VF middle, Meaning meaning) {
     const auto positive = hn::Gt(middle, hn::Zero(df));
-    if (meaning_ == Meaning::value_if_positive) return hn::IfThenElseZero(positive, v);
-    if (meaning_ == Meaning::one_if_positive) {
+    if (meaning == Meaning::value_if_positive) return hn::IfThenElseZero(positive, v);
+    if (meaning == Meaning::one_if_positive) {
       return hn::IfThenElseZero(positive, hn::Set(df, 1.0F));
     }
     return v;
   }
 
   void decode_pieces(const std::uint8_t* codes, const std::uint8_t* signs, std::int64_t begin,
-                     std::int64_t end, Raw* x) const {
+                     std::int64_t end, Target<Raw> target) const {
     const PlaneLayout& layout = job_.what.layout;
     const std::int64_t size = layout.plane_size();
     const int bits = job_.parameters.bits;
+    const Meaning meaning = meaning_;
     for (std::int64_t k = begin; k < end;) {
       const std::int64_t plane = k / size;
       const std::int64_t some = std::min(end, (plane + 1) * size) - k;
       const BlpaGrid grid = job_.channels.grids()[plane % layout.inner];
       if (grid == poisoned_grid() && job_.reads == Reads::values) {
-        std::fill_n(x, some, nan_of(S()));
+        std::fill_n(target.x, some, nan_of(S()));
       } else {
         const float step = float_of_bf16(grid.step);
         const float first = blpa_middle(0, grid, bits);
-        write_values(S(), codes, some, bits, past_caches_, x, [&](auto df, auto c) HWY_ATTR {
+        write_values(S(), codes, some, bits, target, [=](auto df, auto c) HWY_ATTR {
           const auto middle = hn::Add(c, hn::Set(df, first));
-          return meant(df, hn::Mul(hn::Set(df, step), middle), middle);
+          return meant(df, hn::Mul(hn::Set(df, step), middle), middle, meaning);
         });
-        keep_positive(signs, some, x);
+        keep_positive(signs, some, target.x);
       }
       codes += some;
       if (signs != nullptr) signs += some;
-      x += some;
+      target.x += some;
+      target.writable -= some;
       k += some;
     }
   }
@@ -141,6 +159,7 @@ class BlpaDecoder {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
     const std::int64_t period = job_.channels.period();
     float* const values = target_or_floats(x);
+    const Meaning meaning = meaning_;
     for (std::int64_t i = 0; i < count;) {
       const std::int64_t from = (begin + i) % period;
       const std::int64_t some = std::min(count - i, period - from);
@@ -150,7 +169,7 @@ class BlpaDecoder {
                               const float* first) HWY_ATTR {
         const auto c = hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d8, code)));
         const auto middle = hn::Add(c, hn::LoadU(df, first));
-        return meant(df, hn::Mul(hn::LoadU(df, step), middle), middle);
+        return meant(df, hn::Mul(hn::LoadU(df, step), middle), middle, meaning);
       };
       std::int64_t j = 0;
       for (; j + lanes <= some; j += lanes) {
@@ -182,10 +201,12 @@ class BlpaDecoder {
   const cpu::BlpaJob& job_;
   const std::byte* in_;
   bool past_caches_;
+  bool aligned_;
   Meaning meaning_ = Meaning::value;
   std::uint8_t* codes_ = nullptr;
   std::uint8_t* signs_ = nullptr;
   float* floats_ = nullptr;
+  Raw* stretch_ = nullptr;
 };
 
 /// Elements [first, last), by logical index, where planes are dense.

@@ -22,24 +22,35 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Codes, one a byte, to the elements that they stand for. What a code stands for is said by
 // value(df, codes): a vector of floats of a vector of codes as floats.
 
+/// Where elements go: to x, of which `writable` may be written, that is perhaps more than there are
+/// elements; past the caches if so wanted, and then nothing beyond the elements is written.
+template <typename T>
+struct Target {
+  T* x;
+  std::int64_t writable;
+  bool past_caches;
+};
+
 /// Writes `count` elements from as many codes, `block` at a time by kernel(codes, store), where
 /// store(i, vector) puts a vector where element i of the block belongs. Reads up to a vector of
-/// codes beyond, and writes nothing beyond.
+/// codes beyond.
 template <class D, class F>
 HWY_INLINE void write_blocks(D d, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                             std::int64_t block, bool past_caches, hn::TFromD<D>* HWY_RESTRICT x,
-                             const F& kernel) {
+                             std::int64_t block, Target<hn::TFromD<D>> target, const F& kernel) {
+  hn::TFromD<D>* HWY_RESTRICT const x = target.x;
   std::int64_t i = 0;
-  if (past_caches && reinterpret_cast<std::uintptr_t>(x) % (hn::Lanes(d) * sizeof(*x)) == 0) {
+  if (target.past_caches &&
+      reinterpret_cast<std::uintptr_t>(x) % (hn::Lanes(d) * sizeof(*x)) == 0) {
     for (; i + block <= count; i += block) {
       kernel(codes + i, [&](std::size_t at, auto v) HWY_ATTR { hn::Stream(v, d, x + i + at); });
     }
   } else {
-    for (; i + block <= count; i += block) {
+    const std::int64_t writable = target.past_caches ? count : target.writable;
+    for (; i < count && i + block <= writable; i += block) {
       kernel(codes + i, [&](std::size_t at, auto v) HWY_ATTR { hn::StoreU(v, d, x + i + at); });
     }
   }
-  if (i == count) return;
+  if (i >= count) return;
   HWY_ALIGN hn::TFromD<D> rest[2 * HWY_MAX_BYTES];
   kernel(codes + i, [&](std::size_t at, auto v) HWY_ATTR { hn::StoreU(v, d, rest + at); });
   std::memcpy(x + i, rest, (count - i) * sizeof(*x));
@@ -47,12 +58,11 @@ HWY_INLINE void write_blocks(D d, const std::uint8_t* HWY_RESTRICT codes, std::i
 
 template <class F>
 HWY_INLINE void write_values(Float32, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                             int /*bits*/, bool past_caches, float* HWY_RESTRICT x,
-                             const F& value) {
+                             int /*bits*/, Target<float> target, const F& value) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<std::uint8_t, decltype(df)> d8;
-  write_blocks(df, codes, count, static_cast<std::int64_t>(hn::Lanes(df)), past_caches, x,
+  write_blocks(df, codes, count, static_cast<std::int64_t>(hn::Lanes(df)), target,
                [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
                  store(0, value(df, hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d8, code)))));
                });
@@ -61,7 +71,7 @@ HWY_INLINE void write_values(Float32, const std::uint8_t* HWY_RESTRICT codes, st
 /// Of 4 bits or fewer: the bit patterns are looked up, low and high bytes apart.
 template <class S, class F>
 HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                               bool past_caches, std::uint16_t* HWY_RESTRICT x, const F& value) {
+                               Target<std::uint16_t> target, const F& value) {
   const hn::CappedTag<float, 16> df;
   const hn::Rebind<std::uint8_t, decltype(df)> d4;
   alignas(16) std::uint8_t low_bytes[16];
@@ -78,7 +88,7 @@ HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::i
   const auto high = hn::LoadDup128(d8, high_bytes);
   // Interleaving takes the first halves of all blocks, then the second ones.
   const auto order = from_half(d32);
-  write_blocks(d16, codes, count, static_cast<std::int64_t>(hn::Lanes(d8)), past_caches, x,
+  write_blocks(d16, codes, count, static_cast<std::int64_t>(hn::Lanes(d8)), target,
                [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
                  const auto loaded = hn::BitCast(d32, hn::LoadU(d8, code));
                  const auto c = hn::BitCast(d8, hn::TableLookupLanes(loaded, order));
@@ -91,10 +101,9 @@ HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::i
 
 template <class S, class F>
 HWY_INLINE void write_values(S kind, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                             int bits, bool past_caches, std::uint16_t* HWY_RESTRICT x,
-                             const F& value) {
+                             int bits, Target<std::uint16_t> target, const F& value) {
   if (bits <= 4) {
-    look_values_up(kind, codes, count, past_caches, x, value);
+    look_values_up(kind, codes, count, target, value);
     return;
   }
   const hn::ScalableTag<float> df;
@@ -102,17 +111,15 @@ HWY_INLINE void write_values(S kind, const std::uint8_t* HWY_RESTRICT codes, std
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Repartition<std::uint16_t, decltype(df)> d16;
   const hn::Rebind<std::uint8_t, decltype(d16)> d8;
-  const auto pattern = [&](auto code) HWY_ATTR {
-    return S::bits(df, value(df, hn::ConvertTo(df, hn::BitCast(di, code))));
+  const auto float_of = [&](auto code) HWY_ATTR {
+    return value(df, hn::ConvertTo(df, hn::BitCast(di, code)));
   };
-  write_blocks(
-      d16, codes, count, static_cast<std::int64_t>(hn::Lanes(d16)), past_caches, x,
-      [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
-        const auto pairs = hn::BitCast(du, hn::PromoteTo(d16, hn::LoadU(d8, code)));
-        const auto even = pattern(hn::And(pairs, hn::Set(du, 0xFF)));
-        const auto odd = pattern(hn::ShiftRight<16>(pairs));
-        store(0, hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd)), hn::BitCast(d16, even)));
-      });
+  write_blocks(d16, codes, count, static_cast<std::int64_t>(hn::Lanes(d16)), target,
+               [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
+                 const auto pairs = hn::BitCast(du, hn::PromoteTo(d16, hn::LoadU(d8, code)));
+                 store(0, S::pairs(df, float_of(hn::And(pairs, hn::Set(du, 0xFF))),
+                                   float_of(hn::ShiftRight<16>(pairs))));
+               });
 }
 
 /// What poisoned elements decode to.

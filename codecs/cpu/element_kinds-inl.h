@@ -44,7 +44,24 @@ struct Bfloat16 {
   }
   template <class DF, class VF = hn::Vec<DF>>
   static HWY_INLINE auto bits(DF df, VF x) {
-    return lanes_to_bf16(df, x);
+    return hn::ShiftRight<16>(rounded(df, x));
+  }
+  /// The nearest elements of `low` in even 16-bit lanes, of `high` in odd ones.
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE auto pairs(DF df, VF low, VF high) {
+    const hn::Repartition<std::uint16_t, DF> d16;
+    return hn::OddEven(hn::BitCast(d16, rounded(df, high)), hn::BitCast(d16, bits(df, low)));
+  }
+
+ private:
+  /// The nearest element in the upper half.
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE auto rounded(DF df, VF x) {
+    const hn::RebindToUnsigned<DF> du;
+    (void)df;
+    const auto exact = hn::BitCast(du, x);
+    const auto odd = hn::And(hn::ShiftRight<16>(exact), hn::Set(du, 1));
+    return hn::Add(exact, hn::Add(odd, hn::Set(du, 0x7FFF)));
   }
 };
 
@@ -65,6 +82,12 @@ struct Float16 {
   template <class DF, class VF = hn::Vec<DF>>
   static HWY_INLINE auto bits(DF df, VF x) {
     return lanes_to_f16(df, x);
+  }
+  template <class DF, class VF = hn::Vec<DF>>
+  static HWY_INLINE auto pairs(DF df, VF low, VF high) {
+    const hn::Repartition<std::uint16_t, DF> d16;
+    return hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(bits(df, high))),
+                       hn::BitCast(d16, bits(df, low)));
   }
 };
 

@@ -50,9 +50,10 @@ HWY_INLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* 
       } else {
         const float lo = float_of_bf16(range.lo);
         const float step = float_of_bf16(range.step);
-        write_values(S(), code, some, bits, past_caches, x, [&](auto df, auto c) HWY_ATTR {
-          return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
-        });
+        write_values(S(), code, some, bits, Target<typename S::Raw>{x, some, past_caches},
+                     [&](auto df, auto c) HWY_ATTR {
+                       return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
+                     });
       }
       code += some;
       x += some;

@@ -2,6 +2,7 @@
 #include "codecs/cpu/stretches.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "codecs/cpu/planes.h"
 #include "codecs/layout.h"
@@ -45,17 +46,34 @@ const std::byte* StretchReader::read(std::int64_t begin, std::int64_t count) noe
   const std::int64_t plane = begin / size;
   if (dense_) return source_ + (plane_offset(layout_, plane) + begin % size) * element;
   const std::int64_t stop = (begin + count - 1) / size + 1;
-  if (plane < first_ || stop > last_) {
-    first_ = plane;
-    last_ = std::max(stop, std::min(plane + window_, (end_ - 1) / size + 1));
-    gathered_ = buffer_.get<std::byte>((last_ - first_) * size * element);
-    if (gathered_ == nullptr) {
-      last_ = first_;
-      return nullptr;
-    }
-    gather_planes(layout_, element_size_, source_, first_, last_ - first_, gathered_);
-  }
+  if ((plane < first_ || stop > last_) && !gather(plane, stop)) return nullptr;
   return gathered_ + (begin - first_ * size) * element;
+}
+
+bool StretchReader::gather(std::int64_t plane, std::int64_t stop) noexcept {
+  const std::int64_t plane_bytes = layout_.plane_size() * static_cast<std::int64_t>(element_size_);
+  // Windows begin at multiples of their size, so that cache lines are not read twice; what is left
+  // of the one before stays.
+  const std::int64_t planes = (end_ - 1) / layout_.plane_size() + 1;
+  const std::int64_t last = std::min(planes, ((stop - 1) / window_ + 1) * window_);
+  if (last - plane > room_) {
+    room_ = last - plane + window_;
+    gathered_ = buffer_.get<std::byte>(room_ * plane_bytes);
+    last_ = first_;
+    if (gathered_ == nullptr) {
+      room_ = 0;
+      return false;
+    }
+  }
+  const std::int64_t kept = plane >= first_ && plane < last_ ? last_ - plane : 0;
+  if (kept > 0) {
+    std::memmove(gathered_, gathered_ + (plane - first_) * plane_bytes, kept * plane_bytes);
+  }
+  first_ = plane;
+  last_ = last;
+  gather_planes(layout_, element_size_, source_, plane + kept, last - plane - kept,
+                gathered_ + kept * plane_bytes);
+  return true;
 }
 
 }  // namespace cinch::codecs::cpu

@@ -31,6 +31,9 @@ class StretchReader {
   const std::byte* read(std::int64_t begin, std::int64_t count) noexcept;
 
  private:
+  /// Makes planes [plane, stop) part of what is gathered.
+  bool gather(std::int64_t plane, std::int64_t stop) noexcept;
+
   PlaneLayout layout_;
   std::size_t element_size_;
   const std::byte* source_;
@@ -40,6 +43,7 @@ class StretchReader {
   std::int64_t window_ = 0;  ///< planes to gather
   std::int64_t first_ = 0;   ///< gathered planes [first_, last_)
   std::int64_t last_ = 0;
+  std::int64_t room_ = 0;  ///< planes that fit
   std::byte* gathered_ = nullptr;
 };
 

@@ -71,8 +71,7 @@ TEST(Load, EveryField) {
 TEST(Load, UnknownFieldIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"off\",\n  \"min_byte\": 3}"),
             "p.json:2:3: min_byte: found an unknown field, expected one of \"$schema\", "
-            "\"allocator\", \"description\", \"division\", \"min_bytes\", \"policy\", \"rules\", "
-            "\"seed\", "
+            "\"allocator\", \"description\", \"division\", \"min_bytes\", \"policy\", \"rules\", \"seed\", "
             "\"version\"; did you mean \"min_bytes\"?");
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"division\",\n\"division\": {\n  \"bit\": 2}}"),
             "p.json:3:3: division.bit: found an unknown field, expected one of \"bits\", "
