@@ -22,13 +22,15 @@
 /// is held on a lattice of half the step or bit for bit.
 ///
 /// The check is done in float32 and yet true of real numbers. It asks whether fl(||x| - |y||) <= e,
-/// where e = bound_in(type, bound) <= bound is of the element's type. Rounding is monotone, so only
-/// a difference d with e < d <= e + ulp(e) / 2 could pass wrongly, ulp being float32's. Where |x|
-/// and |y| are both >= e, d is a multiple of ulp(e), and there is none in that interval. Where one
-/// of them is smaller, it is so by construction of the codes: |x| < e is in the first bin of either
-/// lattice or the second of the fine one, and |y| < e is the first point of the fine one; both
-/// leave d < e, or d a sum of few of the type's own units in the last place.
-/// tests/codecs/error_bound_test.cpp asks the same of every 16-bit pattern in double arithmetic.
+/// where e = bound_in(type, bound) <= bound is of the element's type. Rounding is monotone and e a
+/// float, so that only a difference d with e < d <= e + ulp(e) / 2 could pass wrongly, ulp being
+/// float32's. Where |x| and |y| are at least e, d is a multiple of ulp(e): there is none in that
+/// interval. Where one is smaller, the codes leave no such d: |x| < e lies in the coarse lattice's
+/// first bin, whose point is e, or in the fine one's first two, whose points are about e / 2 and
+/// 3 e / 2; and |y| < e is the fine lattice's first point, with |x| at most about e. Where halving
+/// e is not exact, all of these are multiples of the type's smallest number, which is at least
+/// ulp(e). tests/codecs/error_bound_test.cpp asks the same of every 16-bit pattern in double
+/// arithmetic.
 namespace cinch::codecs {
 
 /// Larger codes are not used: |code| - 1/2 is then a float, and sums of eight codes are int32.

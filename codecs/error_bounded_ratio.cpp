@@ -34,41 +34,68 @@ void differentiate(const Lines& lines, std::span<std::int32_t> codes) noexcept {
   }
 }
 
-/// How often each symbol occurs with runs, and the bits that follow them.
-struct Histogram {
-  std::array<std::uint64_t, kValueSymbols> values = {};
-  std::array<std::uint64_t, kRunSymbols> run_lengths = {};
-  std::uint64_t zeros = 0;  ///< in runs
-  std::uint64_t value_bits = 0;
-  std::uint64_t run_bits = 0;
-
+/// How often each symbol occurs with runs.
+class Histogram {
+ public:
   void run(std::uint32_t length) {
-    const int bucket = bucket_of(length);
-    ++run_lengths[bucket];
-    run_bits += bucket_bits(bucket);
-    zeros += length;
+    ++run_lengths_[bucket_of(length)];
+    zeros_ += length;
   }
-  void escape(const RatioEscape& escape) { ++values[escape.symbol]; }
+  void escape(const RatioEscape& escape) { ++values_[escape.symbol]; }
   void value(std::int32_t r) {
-    const int symbol = value_symbol(r);
-    ++values[symbol];
-    value_bits += bucket_bits(bucket_of_symbol(symbol));
+    // Nearly all: counted as they are, and put into buckets once.
+    const auto index = static_cast<std::uint32_t>(r + kSmall);
+    if (index < small_.size()) {
+      ++small_[index];
+    } else {
+      ++values_[value_symbol(r)];
+    }
   }
   void end_stream() {}
+
+  /// Zeros in runs.
+  std::uint64_t zeros() const noexcept { return zeros_; }
+  const std::array<std::uint64_t, kRunSymbols>& run_lengths() const noexcept {
+    return run_lengths_;
+  }
+  std::array<std::uint64_t, kValueSymbols> values() const {
+    std::array<std::uint64_t, kValueSymbols> all = values_;
+    for (std::int32_t r = -kSmall; r < kSmall; ++r) all[value_symbol(r)] += small_[r + kSmall];
+    return all;
+  }
+
+ private:
+  static constexpr std::int32_t kSmall = 1024;
+  std::array<std::uint32_t, 2 * kSmall> small_ = {};
+  std::array<std::uint64_t, kValueSymbols> values_ = {};
+  std::array<std::uint64_t, kRunSymbols> run_lengths_ = {};
+  std::uint64_t zeros_ = 0;
 };
 
 /// A code for these counts, in which what never occurred has a long code word.
-/// @return bits of all symbols and of the lengths
-template <std::size_t n>
-std::uint64_t make_book(const std::array<std::uint64_t, n>& counts,
+/// @param further further(i) is how many bits follow symbol i
+/// @return bits of all symbols, what follows them, and the lengths
+template <std::size_t n, typename F>
+std::uint64_t make_book(const std::array<std::uint64_t, n>& counts, const F& further,
                         std::array<std::uint8_t, n>& lengths) {
   std::array<std::uint64_t, n> weights;
   for (std::size_t i = 0; i < n; ++i) weights[i] = 32 * counts[i] + 1;
   make_code_lengths(weights, lengths);
   std::array<std::byte, n> written;
   std::uint64_t bits = 8 * write_code_lengths(lengths, written);
-  for (std::size_t i = 0; i < n; ++i) bits += counts[i] * lengths[i];
+  for (std::size_t i = 0; i < n; ++i) {
+    bits += counts[i] * static_cast<std::uint64_t>(lengths[i] + further(static_cast<int>(i)));
+  }
   return bits;
+}
+
+std::uint64_t make_value_book(const std::array<std::uint64_t, kValueSymbols>& counts,
+                              RatioPlan& plan) {
+  // What an escape holds besides does not depend on the plan.
+  const auto further = [](int symbol) {
+    return symbol < kEscapeRaw ? bucket_bits(bucket_of_symbol(symbol)) : 0;
+  };
+  return make_book(counts, further, plan.value_lengths);
 }
 
 /// Which chunks a plan is made from: all of few; of many, one out of each of kSampleChunks equal
@@ -157,14 +184,14 @@ RatioPlan RatioPlan::make(std::span<const RatioChunks::Chunk> sample, std::span<
       apply_prediction(predictor, sample[c], differences);
       for_each_token(differences, codes[c].escapes, true, histogram);
     }
-    RatioPlan with_runs = {predictor, true, best.closes_gap, {}, {}};
-    const std::uint64_t bits = histogram.value_bits + histogram.run_bits +
-                               make_book(histogram.values, with_runs.value_lengths) +
-                               make_book(histogram.run_lengths, with_runs.run_lengths);
-    RatioPlan without = {predictor, false, best.closes_gap, {}, {}};
-    histogram.values[0] += histogram.zeros;
-    consider(without, histogram.value_bits + make_book(histogram.values, without.value_lengths));
-    consider(with_runs, bits);
+    std::array<std::uint64_t, kValueSymbols> values = histogram.values();
+    RatioPlan runs = {predictor, true, best.closes_gap, {}, {}};
+    const std::uint64_t bits = make_value_book(values, runs) +
+                               make_book(histogram.run_lengths(), bucket_bits, runs.run_lengths);
+    values[0] += histogram.zeros();
+    RatioPlan plain = {predictor, false, best.closes_gap, {}, {}};
+    consider(plain, make_value_book(values, plain));
+    consider(runs, bits);
   }
   return best;
 }

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "codecs/cpu/float_formats-inl.h"
+#include "codecs/element_bits.h"
 #include "codecs/error_bound.h"
 #include "hwy/highway.h"
 
@@ -104,6 +105,36 @@ HWY_INLINE hn::Mask<D> mask_of_bits(D d, std::uint32_t bits) {
   std::uint8_t room[8] = {};  // Highway may read all of them
   std::memcpy(room, &bits, sizeof bits);
   return hn::LoadMaskBits(d, room);
+}
+
+/// Bit patterns of elements, as signed integers.
+template <ElementType type>
+using ElementBits = std::conditional_t<type == ElementType::float32, std::int32_t, std::int16_t>;
+
+/// Turns `count` elements into what is left where only signs are read: 1 and 0, and NaN.
+template <ElementType type>
+HWY_INLINE void keep_signs(std::byte* HWY_RESTRICT x, std::int64_t count) {
+  using Bits = ElementBits<type>;
+  const hn::ScalableTag<Bits> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto infinity = hn::Set(d, static_cast<Bits>(bits_of_infinity(type)));
+  const auto one = hn::Set(d, static_cast<Bits>(bits_of_one(type)));
+  const auto sign_of = [&](auto bits) {
+    const auto magnitude = hn::And(bits, hn::Set(d, hwy::LimitsMax<Bits>()));
+    const auto positive = hn::IfThenElseZero(hn::Gt(bits, hn::Zero(d)), one);
+    return hn::IfThenElse(hn::Gt(magnitude, infinity), bits, positive);
+  };
+  auto* const elements = reinterpret_cast<Bits*>(x);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(sign_of(hn::LoadU(d, elements + i)), d, elements + i);
+  }
+  if (i < count) {
+    HWY_ALIGN Bits rest[HWY_MAX_BYTES / sizeof(Bits)] = {};
+    std::memcpy(rest, elements + i, (count - i) * sizeof(Bits));
+    hn::Store(sign_of(hn::Load(d, rest)), d, rest);
+    std::memcpy(elements + i, rest, (count - i) * sizeof(Bits));
+  }
 }
 
 /// Calls f with std::integral_constant<ElementType, type>. @pre is_quantizable(type)

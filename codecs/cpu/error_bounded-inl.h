@@ -32,7 +32,7 @@ inline constexpr int kBytePlanes = 8;
 inline constexpr std::int64_t kBlockReach = 4 * (2 + 3 * kBytePlanes);
 
 template <ElementType type>
-inline constexpr std::int64_t kElementSize = type == ElementType::float32 ? 4 : 2;
+inline constexpr auto kElementSize = static_cast<std::int64_t>(sizeof(ElementBits<type>));
 
 /// A block's codes: the coarse lattice's, or the fine one's as (|code| + 1) / 2 and |code| % 2.
 struct BlockCodes {
@@ -67,7 +67,7 @@ HWY_INLINE int planes_of(DF df, VF largest) {
 /// Bit i: whether element i has its sign bit set.
 template <ElementType type>
 HWY_INLINE std::uint32_t sign_plane(const std::byte* HWY_RESTRICT x) {
-  using Bits = std::conditional_t<type == ElementType::float32, std::int32_t, std::int16_t>;
+  using Bits = ElementBits<type>;
   const hn::CappedTag<Bits, kBlockElements> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::uint32_t plane = 0;
@@ -286,9 +286,9 @@ HWY_INLINE void join_planes(const std::byte* HWY_RESTRICT in, int planes,
   }
 }
 
-/// Values of the codes that `byte_count` planes of bytes make up, or 1 and 0 where only signs are
-/// wanted. May be fine: is_fine may be true, and `halves` counts then.
-template <ElementType type, bool only_signs, bool may_be_fine, int byte_count>
+/// Values of the codes that `byte_count` planes of bytes make up. May be fine: is_fine may be true,
+/// and `halves` counts then.
+template <ElementType type, bool may_be_fine, int byte_count>
 HWY_INLINE void write_values(const ErrorBound& bound, bool is_fine, std::uint32_t signs,
                              std::uint32_t halves, const std::uint8_t (&bytes)[3][kBlockElements],
                              std::byte* HWY_RESTRICT x) {
@@ -298,53 +298,26 @@ HWY_INLINE void write_values(const ErrorBound& bound, bool is_fine, std::uint32_
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
   const auto step = hn::Set(df, bound.lattice(is_fine).step);
   const auto factor = hn::Set(df, is_fine ? 2.0F : 1.0F);
-  const auto one = hn::Set(df, 1.0F);
   for (std::int64_t i = 0; i < kBlockElements; i += lanes) {
     auto codes = hn::PromoteTo(di, hn::LoadU(d8, bytes[0] + i));
     for (int b = 1; b < byte_count; ++b) {
       codes = hn::Or(codes, hn::ShiftLeftSame(hn::PromoteTo(di, hn::LoadU(d8, bytes[b] + i)),
                                               b * kBytePlanes));
     }
-    const auto has_sign = mask_of_bits(df, signs >> i);
     const auto is_zero = hn::RebindMask(df, hn::Eq(codes, hn::Zero(di)));
-    auto value = one;
-    if constexpr (only_signs) {
-      value = hn::IfThenZeroElse(hn::Or(is_zero, has_sign), one);
-    } else {
-      auto code = hn::ConvertTo(df, codes);
-      if constexpr (may_be_fine) {
-        const auto half = hn::IfThenElseZero(mask_of_bits(df, halves >> i), one);
-        code = hn::Sub(hn::Mul(code, factor), half);
-      }
-      value = hn::IfThenZeroElse(is_zero, lanes_point(df, code, step));
-      value = hn::Or(value, hn::IfThenElseZero(has_sign, hn::SignBit(df)));
+    auto code = hn::ConvertTo(df, codes);
+    if constexpr (may_be_fine) {
+      const auto half = hn::IfThenElseZero(mask_of_bits(df, halves >> i), hn::Set(df, 1.0F));
+      code = hn::Sub(hn::Mul(code, factor), half);
     }
-    store_elements<type>(df, value, x + i * kElementSize<type>);
-  }
-}
-
-/// Own bytes, or where only signs are wanted 1 and 0, and NaN.
-template <ElementType type, bool only_signs>
-HWY_INLINE void copy_block(const std::byte* HWY_RESTRICT in, std::byte* HWY_RESTRICT x) {
-  using Bits = std::conditional_t<type == ElementType::float32, std::int32_t, std::int16_t>;
-  const hn::CappedTag<Bits, kBlockElements> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto infinity = hn::Set(d, static_cast<Bits>(bits_of_infinity(type)));
-  const auto one = hn::Set(d, static_cast<Bits>(bits_of_one(type)));
-  for (std::int64_t i = 0; i < kBlockElements; i += lanes) {
-    const auto bits = hn::LoadU(d, reinterpret_cast<const Bits*>(in) + i);
-    auto result = bits;
-    if constexpr (only_signs) {
-      const auto magnitude = hn::And(bits, hn::Set(d, hwy::LimitsMax<Bits>()));
-      const auto positive = hn::IfThenElseZero(hn::Gt(bits, hn::Zero(d)), one);
-      result = hn::IfThenElse(hn::Gt(magnitude, infinity), bits, positive);
-    }
-    hn::StoreU(result, d, reinterpret_cast<Bits*>(x) + i);
+    const auto magnitude = hn::IfThenZeroElse(is_zero, lanes_point(df, code, step));
+    const auto sign = hn::IfThenElseZero(mask_of_bits(df, signs >> i), hn::SignBit(df));
+    store_elements<type>(df, hn::Or(magnitude, sign), x + i * kElementSize<type>);
   }
 }
 
 /// A coded block, on the coarse lattice unless it may be on the fine one.
-template <ElementType type, bool only_signs, bool may_be_fine>
+template <ElementType type, bool may_be_fine>
 HWY_INLINE void read_block(const ErrorBound& bound, unsigned rate, const std::byte* HWY_RESTRICT in,
                            std::byte* HWY_RESTRICT x) {
   const bool has_signs = (rate & kRateSigns) != 0;
@@ -362,8 +335,7 @@ HWY_INLINE void read_block(const ErrorBound& bound, unsigned rate, const std::by
   }
   const auto planes = static_cast<int>(rate & kRatePlanes);
   const auto write = [&](auto byte_count, const auto& bytes) {
-    write_values<type, only_signs, may_be_fine, byte_count()>(bound, is_fine, signs, halves, bytes,
-                                                              x);
+    write_values<type, may_be_fine, byte_count()>(bound, is_fine, signs, halves, bytes, x);
   };
   HWY_ALIGN std::uint8_t bytes[3][kBlockElements];
   join_planes(in, planes, bytes[0]);
@@ -376,19 +348,19 @@ HWY_INLINE void read_block(const ErrorBound& bound, unsigned rate, const std::by
 
 /// One block. @pre is_rate(rate), and kBlockReach bytes or the block's own if those are more are
 /// readable at `in`
-template <ElementType type, bool only_signs>
+template <ElementType type>
 HWY_INLINE void decode_block(const ErrorBound& bound, unsigned rate,
                              const std::byte* HWY_RESTRICT in, std::byte* HWY_RESTRICT x) {
   if (HWY_UNLIKELY(rate == kRawRate)) {
-    copy_block<type, only_signs>(in, x);
+    std::memcpy(x, in, kBlockElements * kElementSize<type>);
   } else if (kElementSize<type> == 2 || HWY_UNLIKELY((rate & kRateHalves) != 0)) {
-    read_block<type, only_signs, true>(bound, rate, in, x);
+    read_block<type, true>(bound, rate, in, x);
   } else {
-    read_block<type, only_signs, false>(bound, rate, in, x);
+    read_block<type, false>(bound, rate, in, x);
   }
 }
 
-template <ElementType type, bool only_signs>
+template <ElementType type>
 HWY_INLINE bool decode_blocks_as(const ErrorBound& bound, const std::byte* HWY_RESTRICT rates,
                                  const std::byte* HWY_RESTRICT in, std::int64_t size,
                                  std::int64_t skipped, std::int64_t count,
@@ -400,15 +372,18 @@ HWY_INLINE bool decode_blocks_as(const ErrorBound& bound, const std::byte* HWY_R
     const std::int64_t bytes = block_bytes(rate, kSize);
     if (HWY_UNLIKELY(bytes > size)) return false;
     const std::int64_t some = std::min(count, kBlockElements - skipped);
-    if (HWY_LIKELY(some == kBlockElements && size >= kBlockReach)) {
-      decode_block<type, only_signs>(bound, rate, in, x);
-    } else {
-      std::byte padded[std::max(kBlockElements * kSize, kBlockReach)] = {};
+    // The last blocks are copied to where more can be read than they have.
+    std::byte padded[std::max(kBlockElements * kSize, kBlockReach)];
+    std::byte all[kBlockElements * kSize];
+    const bool is_whole = some == kBlockElements;
+    const std::byte* from = in;
+    if (HWY_UNLIKELY(size < kBlockReach)) {
+      std::memset(padded, 0, sizeof padded);
       std::memcpy(padded, in, bytes);
-      std::byte all[kBlockElements * kSize];
-      decode_block<type, only_signs>(bound, rate, padded, all);
-      std::memcpy(x, all + skipped * kSize, some * kSize);
+      from = padded;
     }
+    decode_block<type>(bound, rate, from, is_whole ? x : all);
+    if (!is_whole) std::memcpy(x, all + skipped * kSize, some * kSize);
     in += bytes;
     size -= bytes;
     x += some * kSize;
@@ -425,9 +400,9 @@ bool decode_blocks(const ErrorBound& bound, bool only_signs, const std::byte* HW
                    const std::byte* HWY_RESTRICT in, std::int64_t size, std::int64_t skipped,
                    std::int64_t count, std::byte* HWY_RESTRICT x) {
   return with_type(bound.type, [&](auto type) {
-    return only_signs
-               ? decode_blocks_as<type.value, true>(bound, rates, in, size, skipped, count, x)
-               : decode_blocks_as<type.value, false>(bound, rates, in, size, skipped, count, x);
+    if (!decode_blocks_as<type.value>(bound, rates, in, size, skipped, count, x)) return false;
+    if (only_signs) keep_signs<type.value>(x, count);
+    return true;
   });
 }
 

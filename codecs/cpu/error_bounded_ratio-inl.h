@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "codecs/cpu/error_bound-inl.h"
 #include "codecs/cpu/error_bounded_ratio_tables.h"
-#include "codecs/element_bits.h"
 #include "codecs/error_bounded_ratio.h"
 #include "hwy/highway.h"
 
@@ -25,17 +25,14 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <ElementType type>
-using ElementBits = std::conditional_t<type == ElementType::float32, std::uint32_t, std::uint16_t>;
-
-template <ElementType type>
-HWY_INLINE float value_of_bits(ElementBits<type> bits) {
+HWY_INLINE float value_of_bits(std::make_unsigned_t<ElementBits<type>> bits) {
   if constexpr (type == ElementType::float32) return float_of_bits(bits);
   if constexpr (type == ElementType::bfloat16) return float_of_bf16(bits);
   if constexpr (type == ElementType::float16) return float_of_f16(bits);
 }
 
 template <ElementType type>
-HWY_INLINE ElementBits<type> bits_of_value(float value) {
+HWY_INLINE std::make_unsigned_t<ElementBits<type>> bits_of_value(float value) {
   if constexpr (type == ElementType::float32) return float_bits(value);
   if constexpr (type == ElementType::bfloat16) return bf16_nearest(value);
   if constexpr (type == ElementType::float16) return f16_nearest(value);
@@ -53,7 +50,7 @@ struct EscapeList {
 template <ElementType type>
 HWY_NOINLINE void quantize_apart(const ErrorBound& bound, bool closes_gap, const std::byte* x,
                                  std::int64_t i, std::int32_t* codes, EscapeList& escapes) {
-  ElementBits<type> bits;
+  std::make_unsigned_t<ElementBits<type>> bits;
   std::memcpy(&bits, x + i * static_cast<std::int64_t>(sizeof bits), sizeof bits);
   const RatioCode code = ratio_code(bound, closes_gap, value_of_bits<type>(bits));
   codes[i] = code.code;
@@ -481,8 +478,37 @@ struct TokenReader {
   }
 };
 
-/// Elements of `count` codes that were not escaped, or 1 and 0 where only signs are wanted.
-template <ElementType type, bool only_signs>
+/// Reads a coded chunk's differences and escapes. @return the number of escapes; -1 when `in` is
+/// damaged
+HWY_NOINLINE std::int64_t read_chunk(const cpu::DecodeTables& tables, std::int64_t count,
+                                     std::int64_t element_size, std::span<const std::byte> in,
+                                     const cpu::RatioScratch& scratch) {
+  std::array<std::span<const std::byte>, kChunkStreams> found;
+  if (static_cast<std::int64_t>(in.size()) > count * element_size || !find_streams(in, found)) {
+    return -1;
+  }
+  // Copied, so that reading past a damaged stream's end needs no care.
+  const std::byte* const first = found[0].data();
+  std::memcpy(scratch.streams, first, in.size() - kChunkHeaderBytes);
+  if (tables.runs) std::fill_n(scratch.codes, count, 0);
+
+  const std::int64_t length = stream_elements(count);
+  std::array<StreamState, kChunkStreams> states;
+  for (int s = 0; s < kChunkStreams; ++s) {
+    const auto begin = static_cast<std::uint64_t>(found[s].data() - first);
+    states[s] = {8 * begin, 8 * (begin + found[s].size()), std::min(s * length, count),
+                 std::min((s + 1) * length, count)};
+  }
+  TokenReader reader = {tables,
+                        scratch.streams,
+                        static_cast<unsigned>(8 * element_size),
+                        scratch.codes,
+                        {scratch.escapes, 0}};
+  return reader.read(states) ? reader.escapes.count : -1;
+}
+
+/// Elements of `count` codes that were not escaped.
+template <ElementType type>
 HWY_INLINE void dequantize(const ErrorBound& bound, bool closes_gap,
                            const std::int32_t* HWY_RESTRICT codes, std::int64_t count,
                            std::byte* HWY_RESTRICT x) {
@@ -495,13 +521,10 @@ HWY_INLINE void dequantize(const ErrorBound& bound, bool closes_gap,
   const auto vector = [&](std::int64_t i, std::byte* to) {
     auto code = hn::ConvertTo(df, hn::LoadU(di, codes + i));
     code = hn::Add(code, hn::IfThenElseZero(hn::Ge(code, zero), gap));
-    auto value = hn::IfThenElseZero(hn::Gt(code, zero), hn::Set(df, 1.0F));
-    if constexpr (!only_signs) {
-      const auto magnitude = hn::Abs(code);
-      value = hn::IfThenZeroElse(hn::Eq(magnitude, zero), lanes_point(df, magnitude, step));
-      value = hn::Or(value, hn::And(code, hn::SignBit(df)));
-    }
-    store_elements<type>(df, value, to);
+    const auto magnitude = hn::Abs(code);
+    const auto value =
+        hn::IfThenZeroElse(hn::Eq(magnitude, zero), lanes_point(df, magnitude, step));
+    store_elements<type>(df, hn::Or(value, hn::And(code, hn::SignBit(df))), to);
   };
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(ElementBits<type>));
   std::int64_t i = 0;
@@ -513,77 +536,19 @@ HWY_INLINE void dequantize(const ErrorBound& bound, bool closes_gap,
   }
 }
 
-/// What an element becomes where only signs are read.
 template <ElementType type>
-HWY_INLINE ElementBits<type> sign_of(ElementBits<type> bits) {
-  const float value = value_of_bits<type>(bits);
-  if (value != value) return bits;
-  return static_cast<ElementBits<type>>(value > 0.0F ? bits_of_one(type) : 0);
-}
-
-template <ElementType type, bool only_signs>
 HWY_INLINE void restore_escapes(const ErrorBound& bound, bool closes_gap,
                                 const std::int32_t* HWY_RESTRICT codes, const EscapeList& escapes,
                                 std::byte* HWY_RESTRICT x) {
   for (std::int64_t e = 0; e < escapes.count; ++e) {
     const RatioEscape& escape = escapes.list[e];
-    auto bits = static_cast<ElementBits<type>>(escape.bits);
+    auto bits = static_cast<std::make_unsigned_t<ElementBits<type>>>(escape.bits);
     if (escape.symbol != kEscapeRaw) {
       bits = bits_of_value<type>(
           ratio_value(bound, closes_gap, codes[escape.position], static_cast<int>(escape.symbol)));
     }
-    if constexpr (only_signs) bits = sign_of<type>(bits);
     std::memcpy(x + escape.position * sizeof bits, &bits, sizeof bits);
   }
-}
-
-template <ElementType type, bool only_signs>
-HWY_INLINE void copy_elements(const std::byte* HWY_RESTRICT in, std::int64_t count,
-                              std::byte* HWY_RESTRICT x) {
-  constexpr auto kSize = static_cast<std::int64_t>(sizeof(ElementBits<type>));
-  std::memcpy(x, in, count * kSize);
-  if constexpr (only_signs) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      ElementBits<type> bits;
-      std::memcpy(&bits, x + i * kSize, kSize);
-      bits = sign_of<type>(bits);
-      std::memcpy(x + i * kSize, &bits, kSize);
-    }
-  }
-}
-
-template <ElementType type, bool only_signs>
-HWY_INLINE bool decode_chunk_as(const ErrorBound& bound, const RatioPlan& plan,
-                                const cpu::DecodeTables& tables, const RatioChunks::Chunk& chunk,
-                                std::span<const std::byte> in, const cpu::RatioScratch& scratch,
-                                std::byte* HWY_RESTRICT x) {
-  constexpr auto kSize = static_cast<std::int64_t>(sizeof(ElementBits<type>));
-  if (static_cast<std::int64_t>(in.size()) == chunk.count * kSize) {
-    copy_elements<type, only_signs>(in.data(), chunk.count, x);
-    return true;
-  }
-  std::array<std::span<const std::byte>, kChunkStreams> found;
-  if (static_cast<std::int64_t>(in.size()) > chunk.count * kSize || !find_streams(in, found)) {
-    return false;
-  }
-  // Copied, so that reading past a damaged stream's end needs no care.
-  const std::byte* const first = found[0].data();
-  std::memcpy(scratch.streams, first, in.size() - kChunkHeaderBytes);
-  if (plan.runs) std::fill_n(scratch.codes, chunk.count, 0);
-
-  const std::int64_t length = stream_elements(chunk.count);
-  std::array<StreamState, kChunkStreams> states;
-  for (int s = 0; s < kChunkStreams; ++s) {
-    const auto begin = static_cast<std::uint64_t>(found[s].data() - first);
-    states[s] = {8 * begin, 8 * (begin + found[s].size()), std::min(s * length, chunk.count),
-                 std::min((s + 1) * length, chunk.count)};
-  }
-  TokenReader reader = {tables, scratch.streams, 8 * kSize, scratch.codes, {scratch.escapes, 0}};
-  if (!reader.read(states)) return false;
-  for_each_predicted(plan.predictor, chunk, scratch.codes, add_before);
-  dequantize<type, only_signs>(bound, plan.closes_gap, scratch.codes, chunk.count, x);
-  restore_escapes<type, only_signs>(bound, plan.closes_gap, scratch.codes, reader.escapes, x);
-  return true;
 }
 
 /// Decodes a chunk to `x`. @return false when `in` is damaged
@@ -591,9 +556,19 @@ bool decode_chunk(const ErrorBound& bound, const RatioPlan& plan, const cpu::Dec
                   bool only_signs, const RatioChunks::Chunk& chunk, std::span<const std::byte> in,
                   const cpu::RatioScratch& scratch, std::byte* HWY_RESTRICT x) {
   return with_type(bound.type, [&](auto type) {
-    return only_signs
-               ? decode_chunk_as<type.value, true>(bound, plan, tables, chunk, in, scratch, x)
-               : decode_chunk_as<type.value, false>(bound, plan, tables, chunk, in, scratch, x);
+    constexpr auto kSize = static_cast<std::int64_t>(sizeof(ElementBits<type.value>));
+    if (static_cast<std::int64_t>(in.size()) == chunk.count * kSize) {
+      std::memcpy(x, in.data(), in.size());
+    } else {
+      const std::int64_t escapes = read_chunk(tables, chunk.count, kSize, in, scratch);
+      if (escapes < 0) return false;
+      for_each_predicted(plan.predictor, chunk, scratch.codes, add_before);
+      dequantize<type.value>(bound, plan.closes_gap, scratch.codes, chunk.count, x);
+      restore_escapes<type.value>(bound, plan.closes_gap, scratch.codes, {scratch.escapes, escapes},
+                                  x);
+    }
+    if (only_signs) keep_signs<type.value>(x, chunk.count);
+    return true;
   });
 }
 
