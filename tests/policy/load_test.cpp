@@ -71,7 +71,8 @@ TEST(Load, EveryField) {
 TEST(Load, UnknownFieldIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"off\",\n  \"min_byte\": 3}"),
             "p.json:2:3: min_byte: found an unknown field, expected one of \"$schema\", "
-            "\"allocator\", \"description\", \"division\", \"min_bytes\", \"policy\", \"rules\", \"seed\", "
+            "\"allocator\", \"description\", \"division\", \"min_bytes\", \"policy\", \"rules\", "
+            "\"seed\", "
             "\"version\"; did you mean \"min_bytes\"?");
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"division\",\n\"division\": {\n  \"bit\": 2}}"),
             "p.json:3:3: division.bit: found an unknown field, expected one of \"bits\", "
@@ -87,11 +88,13 @@ TEST(Load, WrongEnumIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1,\n \"policy\": \"divison\"}"),
             "p.json:2:12: policy: found \"divison\", expected one of \"division\", \"lossless\", "
             "\"off\"; did you mean \"division\"?");
-  EXPECT_EQ(refused(R"({"version": 1, "policy": "division",
+  EXPECT_THAT(
+      refused(R"({"version": 1, "policy": "division",
   "rules": [{"match": {"op": "x"}, "keep": true},
             {"match": {"op": "y"}, "codec": {"name": "divsion"}}]})"),
-            "p.json:3:54: rules[1].codec.name: found \"divsion\", expected one of \"division\", "
-            "\"raw\", \"sign\", \"two_valued\", \"window_index\"; did you mean \"division\"?");
+      testing::AllOf(testing::StartsWith(
+                         "p.json:3:54: rules[1].codec.name: found \"divsion\", expected one of \""),
+                     testing::EndsWith("; did you mean \"division\"?")));
 }
 
 TEST(Load, WrongTypesAndRanges) {
