@@ -44,12 +44,13 @@ class BlpaDecoder {
   };
 
  public:
-  BlpaDecoder(const cpu::BlpaJob& job, const std::byte* in)
+  /// `in_place`: elements are written where they belong, not to scratch.
+  BlpaDecoder(const cpu::BlpaJob& job, const std::byte* in, bool in_place)
       : job_(job),
         in_(in),
-        past_caches_(cpu::writes_past_caches(job.what.layout.elements() *
-                                             static_cast<std::int64_t>(sizeof(Raw))) &&
-                     !job.has_signs),
+        past_caches_(in_place && !job.has_signs &&
+                     cpu::writes_past_caches(job.what.layout.elements() *
+                                             static_cast<std::int64_t>(sizeof(Raw)))),
         aligned_(job.channels.period() == 0 &&
                  job.what.layout.plane_size() %
                          static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<Raw>())) ==
@@ -216,7 +217,7 @@ HWY_INLINE bool blpa_decode_elements_of(const cpu::BlpaJob& job, const std::byte
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t size = layout.plane_size();
   const bool contiguous = layout.is_contiguous();
-  BlpaDecoder<S> decoder(job, in);
+  BlpaDecoder<S> decoder(job, in, true);
   if (!decoder.prepare()) return false;
   auto* const x = static_cast<typename S::Raw*>(target);
   for (std::int64_t k = first; k < last;) {
@@ -238,7 +239,7 @@ HWY_INLINE bool blpa_decode_planes_of(const cpu::BlpaJob& job, const std::byte* 
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t size = layout.plane_size();
   const std::int64_t window = cpu::planes_per_window(layout, sizeof(Raw));
-  BlpaDecoder<S> decoder(job, in);
+  BlpaDecoder<S> decoder(job, in, false);
   auto* const tile = cpu::workspace().tile.get<Raw>(window * size);
   if (tile == nullptr || !decoder.prepare()) return false;
   for (std::int64_t p = first; p < last; p += window) {

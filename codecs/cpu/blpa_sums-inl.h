@@ -118,10 +118,10 @@ class ChunkSummer {
   }
 
  private:
-  /// Elements of a chunk, and a vector that copies may write beyond.
-  /// Planes that are asked for before they are copied.
+  /// Samples, and rows of channels, that are asked for before they are read.
   static constexpr std::int64_t kAhead = 2;
   static constexpr std::int64_t kRowsAhead = 16;
+  /// Elements of a chunk, and a vector that copies may write beyond.
   static constexpr std::int64_t kRoom = BlpaChunks::kElements + HWY_MAX_BYTES;
 
   /// Memory offset of element m of a channel, if planes are dense.

@@ -14,8 +14,8 @@ namespace cinch::codecs::cpu {
 /// copy: samples (C, H, W) of interleaved channels become their C channels.
 PlaneLayout finer_planes(const PlaneLayout& layout) noexcept;
 
-/// How many planes of `layout` to copy at once: as planes_per_tile has it, but not more than a
-/// thread should hold.
+/// How many planes of `layout` to copy at once: planes_per_tile, or a fraction of it where that
+/// were more than a thread should hold.
 std::int64_t planes_per_window(const PlaneLayout& layout, std::size_t element_size) noexcept;
 
 /// Reads stretches of a source, front to back. Where memory doesn't have them side by side, a
@@ -26,8 +26,8 @@ class StretchReader {
   StretchReader(const PlaneLayout& layout, std::size_t element_size, const void* source,
                 std::int64_t end, Buffer& buffer) noexcept;
 
-  /// Elements [begin, begin + count) of one plane, until the next call; null when memory has run
-  /// out. @pre count > 0
+  /// Elements [begin, begin + count), until the next call; null when memory has run out.
+  /// @pre count > 0; they are of one plane if planes are dense but the layout isn't contiguous
   const std::byte* read(std::int64_t begin, std::int64_t count) noexcept;
 
  private:

@@ -145,62 +145,6 @@ HWY_INLINE void unpack_wide(int bits, const std::byte* in, std::int64_t size, st
   }
 }
 
-/// Writes codes a few at a time, at any bit.
-class BitWriter {
- public:
-  explicit BitWriter(std::byte* out) : out_(out) {}
-
-  /// The first `count` of up to eight codes of 1 to 16 bits; the others are 0. 16 bytes are
-  /// writable from where the stream ends.
-  template <class V>
-  HWY_INLINE void put(int bits, V codes, int count) {
-    const hn::FixedTag<std::uint64_t, 2> d64;
-    const auto joined = join_wide(d64, hn::BitCast(d64, codes), bits);
-    const std::uint64_t first = hn::GetLane(joined);
-    const std::uint64_t second = hn::ExtractLane(joined, 1);
-    // 128 bits, of which what waits are the lowest.
-    const std::uint64_t low = bits == 16 ? first : first | second << 4 * bits;
-    const std::uint64_t high = bits == 16 ? second : second >> (64 - 4 * bits);
-    const std::uint64_t words[2] = {rest_ | low << rest_bits_,
-                                    high << rest_bits_ | low >> 1 >> (63 - rest_bits_)};
-    std::memcpy(out_, &words[0], 8);
-    std::memcpy(out_ + 8, &words[1], 8);
-    const int end = rest_bits_ + count * bits;
-    rest_bits_ = end % 8;
-    // All of both words are gone where a byte ends.
-    rest_ = rest_bits_ == 0 ? 0 : words[end / 64] >> (end % 64 - rest_bits_);
-    out_ += end / 8;
-  }
-
-  /// Where the stream ends: a whole byte.
-  std::byte* end() const { return out_ + (rest_bits_ != 0); }
-
- private:
-  std::byte* out_;
-  std::uint64_t rest_ = 0;
-  int rest_bits_ = 0;
-};
-
-/// The eight codes of 1 to 16 bits from bit `at` of `in` on; what lies beyond their `bits` is 0.
-/// 16 bytes are readable from the first one's byte on. @pre at is a multiple of 8 if bits is 16
-HWY_INLINE hn::Vec<hn::FixedTag<std::uint16_t, 8>> eight_codes(int bits, const std::byte* in,
-                                                               std::int64_t at) {
-  const hn::FixedTag<std::uint64_t, 2> d64;
-  const hn::FixedTag<std::uint16_t, 8> d16;
-  const auto bytes = hn::LoadU(d64, reinterpret_cast<const std::uint64_t*>(in + at / 8));
-  if (bits == 16) return hn::BitCast(d16, bytes);
-  // All 128 bits to the right by less than a byte, then the upper four codes to the upper lane.
-  const int shift = static_cast<int>(at % 8);
-  const auto upper = hn::DupOdd(bytes);
-  const auto low = hn::Or(hn::ShiftRightSame(bytes, shift),
-                          shift == 0 ? hn::Zero(d64) : hn::ShiftLeftSame(upper, 64 - shift));
-  const auto high = hn::ShiftRightSame(upper, shift);
-  const auto second =
-      hn::Or(hn::ShiftRightSame(low, 4 * bits), hn::ShiftLeftSame(high, 64 - 4 * bits));
-  const auto packed = hn::InterleaveLower(d64, low, second);
-  return hn::BitCast(d16, split_wide(d64, packed, bits));
-}
-
 }  // namespace cinch::codecs::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
