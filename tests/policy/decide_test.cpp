@@ -332,17 +332,17 @@ TEST(Decide, CodecsByChannelSeeChannels) {
 }
 
 TEST(Decide, SignsBesideApproximateValues) {
-  const auto relu_and_conv = EntryBuilder()
-                                 .use("aten::relu", "result", {4, 16, 28, 28})
-                                 .use("aten::convolution", "input", {4, 16, 28, 28});
+  EntryBuilder relu_and_conv;
+  relu_and_conv.use("aten::relu", "result", {4, 16, 28, 28})
+      .use("aten::convolution", "input", {4, 16, 28, 28});
   const Policy groups = with_rules(
       R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant"}})");
   EXPECT_TRUE(groups.decide(relu_and_conv.build()).candidates[0].spec.with_sign);
 
   // Leaky ReLU's input may be negative: only exact signs will do.
-  const auto leaky = EntryBuilder()
-                         .use("aten::leaky_relu", "self", {4, 16, 28, 28})
-                         .use("aten::convolution", "input", {4, 16, 28, 28});
+  EntryBuilder leaky;
+  leaky.use("aten::leaky_relu", "self", {4, 16, 28, 28})
+      .use("aten::convolution", "input", {4, 16, 28, 28});
   EXPECT_EQ(groups.decide(leaky.build()).action, Action::keep);
   const Policy bounded = with_rules(
       R"({"match":{"op":"aten::convolution"},"codec":{"name":"error_bounded","error_bound":0.1}})");
