@@ -49,7 +49,7 @@ bool BlpaCodec::needs_signs(const PlaneLayout& layout, const std::byte* grids) c
 
 bool BlpaCodec::can_decode(const Description& what, std::span<const std::byte> in,
                            Reads reads) const noexcept {
-  if (reads == Reads::nothing || (reads == Reads::sign && !parameters_.with_sign)) return false;
+  if (reads != Reads::values && !(reads == Reads::sign && parameters_.with_sign)) return false;
   if (!accepts(what)) return false;
   if (in.size() < static_cast<std::size_t>(BlpaSections(parameters_, what.layout, false).end)) {
     return false;

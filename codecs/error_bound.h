@@ -36,6 +36,11 @@ namespace cinch::codecs {
 /// Larger codes are not used: |code| - 1/2 is then a float, and sums of eight codes are int32.
 inline constexpr float kMaxCode = 0x1p23F - 1.0F;
 
+/// What these codecs' values and exact signs serve.
+constexpr bool serves_bounded(Reads reads) noexcept {
+  return reads == Reads::values || reads == Reads::sign;
+}
+
 /// The largest value of the element's type that is <= bound. @pre bound > 0 and finite
 CINCH_HD inline float bound_in(ElementType type, float bound) noexcept {
   if (type == ElementType::float32) return bound;

@@ -76,7 +76,7 @@ class ErrorBoundedCpu final : public ErrorBoundedCodec {
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
     ErrorBoundedHeader header;
-    if (reads == Reads::nothing || !accepts(what) || !header.read(in, what)) return false;
+    if (!serves_bounded(reads) || !accepts(what) || !header.read(in, what)) return false;
     const ErrorBoundedSections at(header.elements);
     const ErrorBound lattices = error_bound_of(what.type, header.bound);
     std::atomic<bool> good = true;

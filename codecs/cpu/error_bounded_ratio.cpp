@@ -79,7 +79,7 @@ class ErrorBoundedRatioCpu final : public ErrorBoundedRatioCodec {
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
-    if (reads == Reads::nothing || !accepts(what)) return false;
+    if (!serves_bounded(reads) || !accepts(what)) return false;
     const RatioChunks chunks(what.layout);
     RatioHeader header;
     if (!header.read(in, what, chunks.count())) return false;

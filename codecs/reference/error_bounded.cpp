@@ -149,7 +149,7 @@ class ErrorBoundedReference final : public ErrorBoundedCodec {
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor /*parallel*/) const override {
     ErrorBoundedHeader header;
-    if (reads == Reads::nothing || !accepts(what) || !header.read(in, what)) return false;
+    if (!serves_bounded(reads) || !accepts(what) || !header.read(in, what)) return false;
     const std::size_t size = element_size(what.type);
     const ErrorBoundedSections at(header.elements);
     const ErrorBound lattices = error_bound_of(what.type, header.bound);

@@ -234,7 +234,7 @@ class ErrorBoundedRatioReference final : public ErrorBoundedRatioCodec {
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor /*parallel*/) const override try {
-    if (reads == Reads::nothing || !accepts(what)) return false;
+    if (!serves_bounded(reads) || !accepts(what)) return false;
     const RatioChunks chunks(what.layout);
     RatioHeader header;
     if (!header.read(in, what, chunks.count())) return false;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What codecs/codec.h promises of every codec.
+#include <optional>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/codecs/random_cases.h"
+
+namespace cinch::codecs::test {
+namespace {
+
+CodecSpec spec_of(std::string_view name) {
+  return {.name = std::string(name), .error_bound = 0.01F};
+}
+
+TEST(Contract, ApproximatedValuesServeNoInterval) {
+  const Description what{.type = ElementType::float32, .layout = contiguous(2, {1, 9, 11})};
+  Random random(3);
+  const Bytes source = make_source(what, random_values(random, what.layout, true));
+  int approximate = 0;
+  for (const std::string_view name : codec_names()) {
+    if (codec_traits(name)->fidelity == Fidelity::exact) continue;
+    for (const bool with_sign : {false, true}) {
+      CodecSpec spec = spec_of(name);
+      spec.with_sign = with_sign;
+      for (const Engine engine : {Engine::reference, Engine::cpu}) {
+        const auto codec = make_codec(spec, engine);
+        const Bytes bytes = encode(*codec, what, source);
+        ASSERT_FALSE(bytes.empty()) << name;
+        EXPECT_FALSE(decode(*codec, what, bytes).empty()) << name;
+        EXPECT_TRUE(decode(*codec, what, bytes, Reads::interval).empty()) << name;
+        EXPECT_TRUE(decode(*codec, what, bytes, Reads::nothing).empty()) << name;
+      }
+      ++approximate;
+    }
+  }
+  EXPECT_EQ(approximate, 14);
+}
+
+TEST(Contract, TraitsAreTheCodecs) {
+  for (const std::string_view name : codec_names()) {
+    const auto codec = make_codec(spec_of(name));
+    EXPECT_EQ(codec->exact(), codec_traits(name)->fidelity == Fidelity::exact) << name;
+    CodecSpec unbounded = spec_of(name);
+    unbounded.error_bound = 0.0F;
+    EXPECT_EQ(make_codec(unbounded) == nullptr,
+              codec_traits(name)->precision == Precision::error_bound)
+        << name;
+    CodecSpec no_bits = spec_of(name);
+    no_bits.bits = 0;
+    EXPECT_EQ(make_codec(no_bits) == nullptr, codec_traits(name)->precision == Precision::bits)
+        << name;
+  }
+}
+
+TEST(Contract, NamesAreUnique) {
+  const auto names = codec_names();
+  EXPECT_EQ(std::set<std::string_view>(names.begin(), names.end()).size(), names.size());
+  EXPECT_FALSE(codec_traits("no such codec").has_value());
+}
+
+}  // namespace
+}  // namespace cinch::codecs::test
