@@ -151,11 +151,13 @@ class TileDraws {
     }
   }
 
-  /// Those of `count` elements of a channel that lie in one plane, or of which the only one.
+  /// Those of `count` elements of one channel.
   HWY_INLINE void fill_part(std::int64_t channel, std::int64_t begin, std::int64_t count,
                             std::uint16_t* HWY_RESTRICT draws) const {
-    const std::int64_t plane = begin / plane_ * layout_.inner + channel;
-    make_after(plane * plane_ + begin % plane_, count, draws);
+    for_each_segment(cpu::FixedPointTask{channel, 1, begin, count},
+                     [&](std::int64_t at, std::int64_t n, std::int64_t first) {
+                       make_after(first, n, draws + at);
+                     });
   }
 
  private:

@@ -495,6 +495,14 @@ TEST(FixedPoint, EnginesWriteTheSameBytes) {
         case 2:
           what.layout = samples(draw(random, 1, 3), 2, {1, 1, draw(random, 1000, 5000)});
           break;
+        case 3: {
+          // Every channel's planes together.
+          PlaneLayout& layout = what.layout;
+          layout = samples(draw(random, 1, 9), draw(random, 1, 9), {1, draw(random, 1, 40), 8});
+          layout.outer_stride = layout.plane_size();
+          layout.inner_stride = layout.outer * layout.plane_size();
+          break;
+        }
         default:
           break;
       }
