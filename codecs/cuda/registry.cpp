@@ -16,6 +16,7 @@ struct Family {
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"blpa", make_blpa_cuda},
+    Family{"dct", make_dct_cuda, true},
     Family{"division", make_division_cuda},
     Family{"error_bounded", make_error_bounded_cuda},
     Family{"fixed_point", make_fixed_point_cuda, true},
