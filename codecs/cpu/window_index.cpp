@@ -54,12 +54,13 @@ class WindowIndexCpu final : public WindowIndexCodec {
               ParallelFor parallel) const override try {
     if (!accepts(what)) return false;
     const WindowJob job(what);
-    std::vector<std::int32_t> origins(job.table_size());
+    std::vector<std::int32_t> origins(job.table_room());
     const auto& [depth, height, width] = job.output;
     const std::span<std::int32_t> all(origins);
     WindowShape shape;
-    if (!read_tables(what, in, reads, shape,
-                     {all.first(depth), all.subspan(depth, height), all.last(width)})) {
+    if (!read_tables(
+            what, in, reads, shape,
+            {all.first(depth), all.subspan(depth, height), all.subspan(depth + height, width)})) {
       return false;
     }
     const std::span<const std::byte> codes = in.subspan(codes_offset(job.layout));

@@ -59,7 +59,7 @@ class BlpaReference final : public BlpaCodec {
       grids.push_back(grid_of(what, x, c));
       representable &= grids.back() != poisoned_grid();
     }
-    std::memcpy(out.data(), grids.data(), grids.size() * sizeof(BlpaGrid));
+    std::ranges::copy(std::as_bytes(std::span(grids)), out.begin());
     const bool has_signs = needs_signs(layout, out.data());
     const BlpaSections at(parameters(), layout, has_signs);
     std::fill(out.begin() + at.signs, out.begin() + at.end, std::byte{0});
