@@ -11,6 +11,7 @@
 
 #if HWY_ONCE
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -79,7 +80,8 @@ class BlpaCpu final : public BlpaCodec {
     cpu::Workspace& work = cpu::workspace();
     cpu::BlpaChannels channels;
     if (!channels.prepare(what.layout, work.channels)) return false;
-    std::memcpy(channels.grids(), in.data(), channels.count() * sizeof(BlpaGrid));
+    std::copy_n(in.data(), channels.count() * sizeof(BlpaGrid),
+                reinterpret_cast<std::byte*>(channels.grids()));
     const int bits = parameters().bits;
     channels.tabulate(what.layout.plane_size(), [&](BlpaGrid grid, float& step, float& first) {
       step = float_of_bf16(grid.step);
@@ -143,7 +145,8 @@ class BlpaCpu final : public BlpaCodec {
                  cpu::BlpaChannels& channels, bool refuses, ParallelFor parallel) const {
     const PlaneLayout& layout = what.layout;
     const int bits = parameters().bits;
-    std::memcpy(out.data(), channels.grids(), channels.count() * sizeof(BlpaGrid));
+    std::copy_n(reinterpret_cast<const std::byte*>(channels.grids()),
+                channels.count() * sizeof(BlpaGrid), out.data());
     channels.tabulate(layout.plane_size(), [&](BlpaGrid grid, float& inverse, float& offset) {
       const BlpaScale scale = blpa_scale(grid, bits);
       inverse = scale.inverse;
