@@ -27,8 +27,8 @@
 ///     papers.md's floor but that 0 belongs to the bin below it (trap 2).
 ///
 /// Decoded: blpa_value(...), the bin's middle, rounded to nearest even for 16-bit types (float16
-/// clamped to its finite range). What isn't clipped is within d / 2, at most 3 |scale| / 2^K, unless
-/// the center is larger than 196596 / 2^K scales, where 16 bits for z make bins wider.
+/// clamped to its finite range). What isn't clipped is within d / 2, at most 3 |scale| / 2^K,
+/// unless the center is larger than 196596 / 2^K scales, where 16 bits for z make bins wider.
 ///
 /// with_sign is for data that are not negative, whose signs are read too: elements that are not
 /// above 0 decode to exactly +0. A code tells the sign, x > 0 where it is 2^(K-1) - z or more,

@@ -13,8 +13,8 @@
 #include "codecs/host_device.h"
 #include "codecs/layout.h"
 
-/// ActNN's per-group quantization (Chen et al., ICML 2021; papers.md §2): groups of G elements of a
-/// sample, each with its own range, stochastically rounded to a few bits, whose number may differ
+/// ActNN's per-group quantization (Chen et al., ICML 2021; papers.md §2): groups of G elements of
+/// a sample, each with its own range, stochastically rounded to a few bits, whose number may differ
 /// from sample to sample.
 ///
 /// A plane of the layout is a sample. Its elements, in logical order, are cut into groups of G; the
