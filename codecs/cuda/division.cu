@@ -28,7 +28,7 @@ class DivisionCuda final : public DeviceCodec {
   std::size_t scratch_bytes(const Description& what) const noexcept override {
     const DivisionJob job(parameters_, what, nullptr, {});
     if (planes_per_tile(job) > 0) return 0;
-    return sizeof(LargeBounds) * static_cast<std::size_t>(what.layout.planes());
+    return sizeof(PlaneBounds) * static_cast<std::size_t>(what.layout.planes());
   }
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
@@ -39,7 +39,7 @@ class DivisionCuda final : public DeviceCodec {
     return with_element(what.type, [&](auto type) {
       return planes > 0 ? encode_tiles<type.value>(job, planes, source, out, result, stream)
                         : encode_large<type.value>(job, source, out, result,
-                                                   static_cast<LargeBounds*>(scratch), stream);
+                                                   static_cast<PlaneBounds*>(scratch), stream);
     });
   }
 
@@ -97,7 +97,7 @@ class DivisionCuda final : public DeviceCodec {
 
   template <ElementType type>
   static bool encode_large(const DivisionJob& job, const void* source, std::byte* out,
-                           Result* result, LargeBounds* bounds, Stream stream) noexcept {
+                           Result* result, PlaneBounds* bounds, Stream stream) noexcept {
     const std::int64_t planes = job.layout.planes();
     const unsigned by_plane = blocks_for(planes, kLargeThreads);
     const unsigned by_element = blocks_for(job.layout.elements(), kLargeReach);

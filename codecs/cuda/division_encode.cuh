@@ -36,12 +36,6 @@ struct DivisionTile {
   }
 };
 
-/// A plane's bounds in shared memory, as places in the order of numbers.
-struct PlaneBounds {
-  std::uint32_t min, max;
-  std::uint32_t bad;
-};
-
 template <ElementType type>
 __device__ __forceinline__ void load_tile(const DivisionJob& job, const DivisionTile& tile,
                                           const void* source, std::int64_t first,
@@ -164,12 +158,7 @@ __device__ __forceinline__ void subtract_means(const DivisionJob& job, const Div
         max = r > max ? r : max;
       }
     }
-    for (int step = 16; step > 0; step /= 2) {
-      const float other_min = __shfl_xor_sync(kAllLanes, min, step);
-      const float other_max = __shfl_xor_sync(kAllLanes, max, step);
-      min = other_min < min ? other_min : min;
-      max = other_max > max ? other_max : max;
-    }
+    join_bounds(min, max);
     bad = __any_sync(kAllLanes, bad) != 0;
     if (lane == 0) {
       atomicMin(&bounds[p].min, ordered(min));

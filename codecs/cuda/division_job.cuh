@@ -151,6 +151,12 @@ __device__ __forceinline__ float pair_sum(float x, unsigned lanes) {
   return x;
 }
 
+/// A plane's bounds as they grow, as places in the order of numbers.
+struct PlaneBounds {
+  std::uint32_t min, max;
+  std::uint32_t bad;
+};
+
 /// Stores a plane's range, which lies at an even address.
 __device__ __forceinline__ void store_range(const DivisionJob& job, std::byte* out,
                                             std::int64_t plane, AffineRange range) {

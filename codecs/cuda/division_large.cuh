@@ -9,17 +9,11 @@
 /// elements are read three times, which the L2 cache softens.
 namespace cinch::codecs::cuda {
 
-/// A plane's bounds in scratch memory, as places in the order of numbers.
-struct LargeBounds {
-  std::uint32_t min, max;
-  std::uint32_t bad;
-};
-
 inline constexpr unsigned kLargeThreads = 256;
 /// Elements of a block of threads: whole stretches.
 inline constexpr std::int32_t kLargeReach = kLargeThreads * kStretch;
 
-static __global__ void division_large_begin(std::int64_t planes, LargeBounds* bounds) {
+static __global__ void division_large_begin(std::int64_t planes, PlaneBounds* bounds) {
   const std::int64_t p = std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x;
   if (p < planes) bounds[p] = {0xFFFFFFFFU, 0U, 0U};
 }
@@ -119,7 +113,7 @@ __device__ __forceinline__ float large_residual(const DivisionJob& job, const vo
 template <ElementType type>
 __global__ void __launch_bounds__(kLargeThreads)
     division_large_bounds(const DivisionJob job, const void* source, const std::byte* out,
-                          LargeBounds* bounds, Result* result) {
+                          PlaneBounds* bounds, Result* result) {
   const LargePlace place(job);
   const std::int64_t elements = job.layout.elements();
   for (int j = 0; j < kStretch; ++j) {
@@ -137,12 +131,7 @@ __global__ void __launch_bounds__(kLargeThreads)
     if (__all_sync(kAllLanes, plane == first_plane) != 0 && valid) {
       float min = bad ? 0x1p127F : r;
       float max = bad ? -0x1p127F : r;
-      for (int step = 16; step > 0; step /= 2) {
-        const float other_min = __shfl_xor_sync(kAllLanes, min, step);
-        const float other_max = __shfl_xor_sync(kAllLanes, max, step);
-        min = other_min < min ? other_min : min;
-        max = other_max > max ? other_max : max;
-      }
+      join_bounds(min, max);
       if (threadIdx.x % kWarp == 0) {
         atomicMin(&bounds[plane].min, ordered(min));
         atomicMax(&bounds[plane].max, ordered(max));
@@ -154,7 +143,7 @@ __global__ void __launch_bounds__(kLargeThreads)
   }
 }
 
-static __global__ void division_large_ranges(const DivisionJob job, const LargeBounds* bounds,
+static __global__ void division_large_ranges(const DivisionJob job, const PlaneBounds* bounds,
                                              std::byte* out, Result* result) {
   const std::int64_t p = std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x;
   if (p == 0) result->bytes = static_cast<std::uint64_t>(job.sections.end);

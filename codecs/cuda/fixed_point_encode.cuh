@@ -36,12 +36,7 @@ __global__ void __launch_bounds__(kChunkThreads)
     max = x > max ? x : max;
     nonzero += x != 0.0F;
   }
-  for (int step = 16; step > 0; step /= 2) {
-    const float other_min = __shfl_xor_sync(kAllLanes, min, step);
-    const float other_max = __shfl_xor_sync(kAllLanes, max, step);
-    min = other_min < min ? other_min : min;
-    max = other_max > max ? other_max : max;
-  }
+  join_bounds(min, max);
   bad = __any_sync(kAllLanes, bad) != 0;
   ChannelState& state = states[place.channel];
   if (threadIdx.x % kWarp == 0 && min <= max) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/group_quant_job.cuh"
+#include "codecs/cuda/ordered.cuh"
 
 namespace cinch::codecs::cuda {
 
@@ -40,12 +41,7 @@ struct GroupBounds {
 
   /// Over `lanes` neighbouring lanes, a power of two.
   __device__ __forceinline__ void join(unsigned lanes) {
-    for (unsigned step = lanes / 2; step > 0; step /= 2) {
-      const float other_min = __shfl_xor_sync(kAllLanes, min, static_cast<int>(step));
-      const float other_max = __shfl_xor_sync(kAllLanes, max, static_cast<int>(step));
-      min = other_min < min ? other_min : min;
-      max = other_max > max ? other_max : max;
-    }
+    join_bounds(min, max, lanes);
     const unsigned first = threadIdx.x % kWarp / lanes * lanes;
     const unsigned those = (lanes == kWarp ? kAllLanes : (1U << lanes) - 1) << first;
     bad = (__ballot_sync(kAllLanes, bad) & those) != 0;

@@ -3,6 +3,7 @@
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/masks.cuh"
+#include "codecs/cuda/ordered.cuh"
 #include "codecs/layout.h"
 #include "codecs/narrow.h"
 
@@ -45,12 +46,7 @@ __global__ void __launch_bounds__(kRunThreads)
       max = value > max ? value : max;
     }
   }
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
-    const long long other_min = __shfl_xor_sync(kAllLanes, min, lanes);
-    const long long other_max = __shfl_xor_sync(kAllLanes, max, lanes);
-    min = other_min < min ? other_min : min;
-    max = other_max > max ? other_max : max;
-  }
+  join_bounds(min, max);
   if (threadIdx.x % kWarp == 0 && min <= max) {
     atomicMin(&bounds->min, min);
     atomicMax(&bounds->max, max);

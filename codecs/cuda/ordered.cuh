@@ -17,4 +17,16 @@ __device__ __forceinline__ float of_ordered(std::uint32_t place) {
   return float_of_bits(place >> 31 != 0 ? place & 0x7FFFFFFFU : ~place);
 }
 
+/// Smallest and largest over `lanes` neighbouring lanes, a power of two, in all of them. All lanes
+/// of the warp have to call it.
+template <typename T>
+__device__ __forceinline__ void join_bounds(T& min, T& max, unsigned lanes = kWarp) {
+  for (unsigned step = lanes / 2; step > 0; step /= 2) {
+    const T other_min = __shfl_xor_sync(kAllLanes, min, static_cast<int>(step));
+    const T other_max = __shfl_xor_sync(kAllLanes, max, static_cast<int>(step));
+    min = other_min < min ? other_min : min;
+    max = other_max > max ? other_max : max;
+  }
+}
+
 }  // namespace cinch::codecs::cuda
