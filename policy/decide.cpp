@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "policy/caution.h"
 #include "policy/layout.h"
 #include "policy/match.h"
 #include "policy/need.h"
@@ -38,8 +39,10 @@ Decision keep(std::string_view reason) {
 /// One entry on its way to a decision.
 class Entry {
  public:
-  Entry(const Settings& settings, const EntryDescription& description)
-      : description_(description), bytes_(static_cast<std::int64_t>(description.storage_bytes)) {
+  Entry(const Settings& settings, const EntryDescription& description, int caution)
+      : description_(description),
+        caution_(caution),
+        bytes_(static_cast<std::int64_t>(description.storage_bytes)) {
     for (const Use& use : description.uses) {
       const OperandFact fact = operand_fact(use.op, use.operand);
       uses_.push_back({&use, fact, need_of(settings, use, fact)});
@@ -123,6 +126,9 @@ class Entry {
       if (!are_relus) return keep("a sign is read beside approximated values");
     }
     if (spec.name != "division") {
+      const auto careful = with_caution(std::move(spec), caution_);
+      if (!careful) return lossless();
+      spec = *careful;
       PlaneLayout layout = codec_layout(spec.name, *best);
       return encode({{std::move(spec), {type_, layout, {1, 1, 1}}}}, best->need.reason);
     }
@@ -134,11 +140,19 @@ class Entry {
       spec.bits = std::max(spec.bits, 4);
       spec.block = static_cast<int>(row <= exact_row_length ? row : flat_row_length);
     }
+    const auto careful = with_caution(std::move(spec), caution_);
+    if (!careful) return lossless();
+    spec = *careful;
     return encode({{std::move(spec), {type_, layout, {1, 1, 1}}}}, best->need.reason);
   }
 
-  /// What decides between uses that ask for different codecs: a bound on the error before a number of
-  /// bits, then the tighter bound, or the more bits and the smaller block.
+  /// For floats that no approximation served well.
+  Decision lossless() const {
+    return encode({candidate("float_split")}, "no smaller when held losslessly");
+  }
+
+  /// What decides between uses that ask for different codecs: a bound on the error before a number
+  /// of bits, then the tighter bound, or the more bits and the smaller block.
   static std::array<double, 3> precision(const CodecSpec& spec) {
     const bool bounded =
         codecs::codec_traits(spec.name)->precision == codecs::Precision::error_bound;
@@ -146,8 +160,9 @@ class Entry {
     return {0.0, double(spec.bits), -double(spec.block)};
   }
 
-  /// The planes that `codec` works on: samples for groups, channels where it has numbers by channel,
-  /// feature maps or rows where it looks at neighbours, and memory as it lies where it doesn't care.
+  /// The planes that `codec` works on: samples for groups, channels where it has numbers by
+  /// channel, feature maps or rows where it looks at neighbours, and memory as it lies where it
+  /// doesn't care.
   PlaneLayout codec_layout(std::string_view codec, const KnownUse& best) const {
     const bool by_group = codec == "group_quant";
     const bool by_channel = codec == "blpa" || codec == "fixed_point";
@@ -238,6 +253,7 @@ class Entry {
   }
 
   const EntryDescription& description_;
+  int caution_;
   std::int64_t bytes_;
   std::vector<KnownUse> uses_;
   ElementType type_ = ElementType::other;
@@ -253,11 +269,11 @@ bool Policy::enabled() const noexcept {
   return settings_.policy != "off";
 }
 
-Decision Policy::decide(const EntryDescription& entry) const {
+Decision Policy::decide(const EntryDescription& entry, int caution) const {
   if (!enabled()) return keep("the policy is off");
   if (entry.uses.empty() || entry.storage_bytes == 0) return keep("nothing to encode");
   try {
-    return Entry(settings_, entry).decide();
+    return Entry(settings_, entry, caution).decide();
   } catch (const std::exception&) {
     return keep("out of memory while deciding");
   }

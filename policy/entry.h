@@ -19,6 +19,13 @@ struct Geometry {
   std::int64_t offset = 0;
 };
 
+/// Who saved a storage.
+enum class Origin : std::uint8_t {
+  op,        ///< an operator of PyTorch's or an extension's
+  compiled,  ///< a region that torch.compile compiled: one node, whatever operators are inside
+  function,  ///< a custom autograd.Function
+};
+
 /// One saving of a storage, as a policy sees it.
 struct Use {
   /// "aten::convolution"; a Python autograd.Function's class name; "" unknown
@@ -29,6 +36,7 @@ struct Use {
   Geometry geometry;
   /// For max-pool indices: {D, H, W} of the pooled input's plane; zeros where unknown.
   std::array<std::int64_t, 3> index_extent = {0, 0, 0};
+  Origin origin = Origin::op;
 };
 
 /// One storage in the stash with all its uses, at the moment when it became solely the stash's.

@@ -45,6 +45,30 @@ Rule read_rule(const Json& json, const CodecSpec& defaults) {
   return rule;
 }
 
+Treatment read_treatment(const Json& json, const CodecSpec& defaults) {
+  Treatment treatment;
+  treatment.keep = json.contains("keep");
+  if (!treatment.keep) treatment.codec = read_codec(json.at("codec"), defaults);
+  return treatment;
+}
+
+/// What holds for float tensors of known origin and unknown meaning unless the file says otherwise.
+void set_default_treatments(Settings& settings) {
+  settings.functions.codec.name = "float_split";
+  settings.compiled.codec.name = "float_split";
+  if (settings.policy == "lossless") return;
+  settings.compiled.codec.name = "group_quant";
+  settings.compiled.codec.bits = 8;
+}
+
+GuardSettings read_guard(const Json& json) {
+  GuardSettings guard;
+  guard.every_steps = json.value("every_steps", guard.every_steps);
+  guard.max_relative_error = json.value("max_relative_error", guard.max_relative_error);
+  guard.max_gradient_error = json.value("max_gradient_error", guard.max_gradient_error);
+  return guard;
+}
+
 Settings read_settings(const Json& json, std::string_view file) {
   Settings settings;
   settings.name = file;
@@ -54,9 +78,19 @@ Settings read_settings(const Json& json, std::string_view file) {
   if (json.contains("allocator")) {
     settings.allocator_enabled = json.at("allocator").value("enabled", settings.allocator_enabled);
   }
+  if (json.value("stream", "current") == "side") settings.stream = Stream::side;
+  settings.raw_window = json.value("raw_window", settings.raw_window);
+  if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
   settings.division.name = "division";
   if (json.contains("division")) {
     settings.division = read_codec(json.at("division"), settings.division);
+  }
+  set_default_treatments(settings);
+  if (json.contains("compiled")) {
+    settings.compiled = read_treatment(json.at("compiled"), settings.division);
+  }
+  if (json.contains("functions")) {
+    settings.functions = read_treatment(json.at("functions"), settings.division);
   }
   if (json.contains("rules")) {
     for (const Json& rule : json.at("rules")) {
@@ -91,12 +125,19 @@ std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
 
 std::optional<JsonError> check_meaning(const Settings& settings, const JsonSource& source,
                                        std::string_view text) {
+  std::vector<std::pair<std::string, const CodecSpec*>> chosen;  // where, and what
   for (std::size_t i = 0; i < settings.rules.size(); ++i) {
     const auto& codec = settings.rules[i].codec;
-    if (!codec) continue;
+    if (codec) chosen.emplace_back("/rules/" + std::to_string(i) + "/codec/name", &*codec);
+  }
+  for (const auto& [field, treatment] :
+       {std::pair{"/compiled", &settings.compiled}, {"/functions", &settings.functions}}) {
+    const std::string pointer = std::string(field) + "/codec/name";
+    if (source.locations.contains(pointer)) chosen.emplace_back(pointer, &treatment->codec);
+  }
+  for (const auto& [pointer, codec] : chosen) {
     std::string fault = codec_fault(settings, *codec);
     if (fault.empty()) continue;
-    const std::string pointer = "/rules/" + std::to_string(i) + "/codec/name";
     return JsonError{position_at(text, source.locations.at(pointer).value), pointer,
                      std::move(fault)};
   }

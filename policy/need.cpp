@@ -37,7 +37,35 @@ bool is_linear(std::string_view op) noexcept {
   return op == "aten::addmm" || op == "aten::mm" || op == "aten::linear";
 }
 
+/// Statistics and log-sum-exp, which have to be exact, come out of a compiled region without a
+/// name; they hold one value a row.
+bool may_be_statistics(const Use& use) noexcept {
+  return use.geometry.sizes.size() < 2 || use.geometry.sizes.back() == 1;
+}
+
+Need treated(const Treatment& treatment, const Use& use, std::string_view kept_because) {
+  if (treatment.keep || !is_float_type(use.type)) {
+    return exactly(kept_because, is_mask_type(use.type) || codecs::is_quantizable(use.type));
+  }
+  const auto traits = codecs::codec_traits(treatment.codec.name);
+  if (traits->fidelity == codecs::Fidelity::exact) {
+    return {Level::exact, treatment.codec, "no smaller when held losslessly"};
+  }
+  if (!codecs::is_quantizable(use.type) || may_be_statistics(use)) {
+    return exactly(kept_because, codecs::is_quantizable(use.type));
+  }
+  return {Level::approximate, treatment.codec, "not finite, or too large in magnitude"};
+}
+
 Need default_need(const Settings& settings, const Use& use, const OperandFact& fact) {
+  switch (use.origin) {
+    case Origin::compiled:
+      return treated(settings.compiled, use, "saved by a compiled region");
+    case Origin::function:
+      return treated(settings.functions, use, "saved by a custom autograd.Function");
+    case Origin::op:
+      break;
+  }
   if (fact.reads == Reads::nothing) return {Level::nothing, {}, {}};
   if (fact.reads == Reads::sign && codecs::is_quantizable(use.type)) {
     return {Level::sign, {}, "data that a sign mask cannot stand for"};

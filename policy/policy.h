@@ -26,6 +26,28 @@ struct Rule {
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
 };
 
+/// What becomes of float tensors of which only the origin is known (a compiled region, a custom
+/// autograd.Function).
+struct Treatment {
+  bool keep = false;        ///< hold the storage as it is
+  codecs::CodecSpec codec;  ///< meaningful unless `keep`
+};
+
+/// Where encoding and decoding run.
+enum class Stream : std::uint8_t {
+  current,  ///< in the program's own thread, as part of saving and of backward
+  side,     ///< on a thread of Cinch's, decoding ahead in the order of the last step's backward
+};
+
+/// How decoded values are watched in training.
+struct GuardSettings {
+  std::uint32_t every_steps = 100;  ///< optimizer steps between two looks; 0: never
+  /// Largest ||x' - x|| / ||x|| of a decoded entry x' before its class is held more precisely.
+  double max_relative_error = 1.0;
+  /// The same of the gradients that the operator computes from it.
+  double max_gradient_error = 1.5;
+};
+
 /// A policy file, validated.
 struct Settings {
   std::string name;                 ///< the preset's name, or the file's path
@@ -33,7 +55,13 @@ struct Settings {
   std::size_t min_bytes = 4096;     ///< storages below this are left to PyTorch
   std::uint32_t seed = 0;
   bool allocator_enabled = true;  ///< whether PyTorch's large CPU blocks come from Cinch's pool
+  Stream stream = Stream::current;
+  /// Entries that backward will read first stay raw up to this share of all that is stored.
+  double raw_window = 0.125;
+  GuardSettings guard;
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
+  Treatment compiled;          ///< floats saved by a region that torch.compile compiled
+  Treatment functions;         ///< floats saved by a custom autograd.Function that no rule names
   std::vector<Rule> rules;
 };
 
@@ -73,7 +101,8 @@ class Policy {
   const Settings& settings() const noexcept { return settings_; }
   /// False when nothing would ever be taken ("off").
   bool enabled() const noexcept;
-  Decision decide(const EntryDescription& entry) const;
+  /// @param caution How often the guard found entries like this one too far off; see with_caution.
+  Decision decide(const EntryDescription& entry, int caution = 0) const;
 
  private:
   Settings settings_;

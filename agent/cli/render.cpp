@@ -2,6 +2,7 @@
 #include "agent/cli/render.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 
 namespace cinch::cli {
@@ -43,6 +44,13 @@ std::string passed_through(const Report& r, std::size_t most) {
   return text;
 }
 
+/// A relative error, "0.18".
+std::string human_error(double error) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", error);
+  return text;
+}
+
 /// An operator's name that leaves room for numbers in a terminal; the full report has it whole.
 std::string short_name(std::string name) {
   constexpr std::size_t longest = 32;
@@ -57,7 +65,9 @@ std::string ops(const Report& r, bool full) {
   std::ranges::stable_sort(items, std::ranges::greater{}, &Report::Op::raw_bytes);
   std::vector<std::string> header{"operator", "operand", "codec", ">count",
                                   ">raw",     ">stored", ">ratio"};
-  if (full) header.insert(header.end(), {">encode", ">decode"});
+  if (full) {
+    header.insert(header.end(), {">encode", ">decode", ">error", ">gradient error", ">moved"});
+  }
   Table table(header);
   for (std::size_t i = 0; i < std::min(most, items.size()); ++i) {
     const Report::Op& op = items[i];
@@ -76,6 +86,9 @@ std::string ops(const Report& r, bool full) {
     if (full) {
       row.push_back(human_seconds(op.encode_seconds));
       row.push_back(human_seconds(op.decode_seconds));
+      row.push_back(op.guard_checks == 0 ? "-" : human_error(op.worst_relative_error));
+      row.push_back(op.guard_checks == 0 ? "-" : human_error(op.worst_gradient_error));
+      row.push_back(op.guard_moves == 0 ? "-" : std::to_string(op.guard_moves));
     }
     table.add(std::move(row));
   }

@@ -26,6 +26,10 @@ void visit_op(Op& op, Visit&& visit) {
   visit("stored_bytes", op.stored_bytes);
   visit("encode_seconds", op.encode_seconds);
   visit("decode_seconds", op.decode_seconds);
+  visit("guard_checks", op.guard_checks);
+  visit("guard_moves", op.guard_moves);
+  visit("worst_relative_error", op.worst_relative_error);
+  visit("worst_gradient_error", op.worst_gradient_error);
 }
 
 template <typename PassedThrough, typename Visit>

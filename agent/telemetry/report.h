@@ -25,6 +25,10 @@ struct Report {
     std::uint64_t stored_bytes = 0;  ///< likewise
     double encode_seconds = 0;
     double decode_seconds = 0;
+    std::uint64_t guard_checks = 0;   ///< storages whose exact values the guard compared
+    std::uint64_t guard_moves = 0;    ///< times it had some held more precisely
+    double worst_relative_error = 0;  ///< of values, where checked
+    double worst_gradient_error = 0;  ///< of the operator's gradients, where checked
   };
   /// What was not compressed, most bytes first. `bytes` sums over the run's storages or saves.
   struct PassedThrough {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/engine.h"
 #include "hooks/torch/fork.h"
+#include "hooks/torch/gradient_probe.h"
 #include "hooks/torch/host_allocator.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/register_hooks.h"
@@ -26,7 +28,7 @@
 namespace cinch::hooks {
 namespace {
 
-using Extent = std::array<std::int64_t, 3>;
+using Extent = std::array<std::int32_t, 3>;
 
 // The plane that a max-pool's indices, saved next on this thread, point into.
 thread_local Extent pooled_plane = {0, 0, 0};
@@ -34,7 +36,11 @@ thread_local Extent pooled_plane = {0, 0, 0};
 Extent trailing_extent(c10::IntArrayRef sizes, int dimensions) {
   Extent extent = {1, 1, 1};
   const auto n = std::min<std::size_t>(static_cast<std::size_t>(dimensions), sizes.size());
-  for (std::size_t i = 0; i < n; ++i) extent[2 - i] = sizes[sizes.size() - 1 - i];
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int64_t size = sizes[sizes.size() - 1 - i];
+    if (size > std::numeric_limits<std::int32_t>::max()) return {0, 0, 0};
+    extent[2 - i] = static_cast<std::int32_t>(size);
+  }
   return extent;
 }
 
@@ -62,7 +68,7 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
     } else if (tensor.scalar_type() == c10::ScalarType::Long) {
       intent.index_extent = std::exchange(pooled_plane, {0, 0, 0});
     }
-    intent.site = &site;
+    intent.site = site.python() ? &function_site(site) : &site;
     intent.is_output = is_output;
     intent.wanted = true;
   } catch (const std::exception&) {
@@ -75,6 +81,7 @@ void before_register_hooks(void* saved_variable) {
 }
 
 void at_exit() {
+  stash().stop_side_thread();
   // A process that saved nothing must not replace what another one of the same run left.
   const char* where = std::getenv("CINCH_REPORT");
   const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
@@ -106,6 +113,7 @@ const CoreTable* start(EngineStub engine_stub) {
   start_stash(std::move(settings));
   register_site_locks();
   observe_operators();
+  observe_backward();
   if (stash().settings().allocator_enabled) install_host_allocator();
   install_fork_handlers([] { stash().begin_in_child(); });
   std::atexit(at_exit);

@@ -24,7 +24,7 @@ struct Intent {
   bool wanted = false;
   bool is_output = false;
   Site* site = nullptr;
-  std::array<std::int64_t, 3> index_extent = {0, 0, 0};
+  std::array<std::int32_t, 3> index_extent = {0, 0, 0};
 };
 extern thread_local Intent intent;
 

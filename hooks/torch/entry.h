@@ -5,72 +5,121 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include <c10/core/ScalarType.h>
 #include <c10/core/Storage.h>
-#include <c10/util/DimVector.h>
 
 #include "codecs/codec.h"
+#include "hooks/torch/geometry.h"
 #include "hooks/torch/site.h"
 
 namespace cinch::hooks {
 
+struct EntryClass;
 struct Plan;
 
-/// Sizes and strides (in elements) of a tensor over its storage.
-struct Geometry {
-  c10::DimVector sizes;
-  c10::DimVector strides;
-  std::int64_t offset = 0;
-};
-
-/// One saving of a storage: who saved it, and as what. Owned by the hook that autograd holds.
+/// One saving of a storage: who saved it, and as what. Owned by the hook that autograd holds; a
+/// link of its entry's list.
 struct Use {
   Site* site = nullptr;
-  bool is_output = false;
-  c10::ScalarType type = c10::ScalarType::Undefined;
+  Use* previous = nullptr;
+  Use* next = nullptr;
   Geometry geometry;
   /// For max-pool indices: extents of the pooled input's plane; zeros where unknown.
-  std::array<std::int64_t, 3> index_extent = {0, 0, 0};
+  std::array<std::int32_t, 3> index_extent = {0, 0, 0};
+  c10::ScalarType type = c10::ScalarType::Undefined;
+  bool is_output = false;
   /// What backward reads of it; settled together with the entry's plan.
   codecs::Reads reads = codecs::Reads::values;
+  /// The lower half of the autograd node's sequence number (per forward thread), for the guard.
+  std::uint32_t sequence = 0;
 };
 
-/// One storage in the stash (design.md §3, the sole-owner rule).
-///
-/// `holders`, `uses`, `pending_at` and `plan` belong to the stash's lock, the rest to `mutex`,
-/// which is taken before the stash's.
-struct Entry {
-  enum class State : std::uint8_t {
-    pending,  ///< raw, waiting until nobody else owns the storage
-    kept,     ///< raw for good
-    encoded,
-    dropped,  ///< backward reads no value of it
-  };
-
-  std::mutex mutex;
-  State state = State::pending;
-  c10::Storage raw;  ///< while pending or kept
-  c10::DataPtr encoded;
-  std::size_t encoded_bytes = 0;
-  std::size_t candidate = 0;  ///< which of the plan's candidates encoded it
-  /// What was decoded and is still held by somebody, by what is read of it.
-  std::array<c10::weak_intrusive_ptr<c10::StorageImpl>, codecs::kReadsCount> decoded = {
+/// What was decoded of an entry and is still held by somebody, by what is read of it.
+struct DecodedStorages {
+  std::array<c10::weak_intrusive_ptr<c10::StorageImpl>, codecs::kReadsCount> alive = {
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>())};
+  /// Decoded ahead of being read, so held here until it is.
+  c10::Storage ahead;
+};
 
-  std::size_t raw_bytes = 0;
+/// What the guard keeps of an entry that it watches.
+struct GuardSample {
+  c10::Storage exact;
+  bool values_measured = false;
+};
+
+/// One storage in the stash (design.md §3, the sole-owner rule).
+///
+/// `state`, `candidate`, `raw`, `encoded…`, `decoded` and `sample` belong to the entry's `mutex`,
+/// which is taken before the stash's lock, and of these only `decoded` changes once the entry is
+/// settled; the rest belongs to the stash's lock.
+struct Entry {
+  enum class State : std::uint8_t {
+    pending,  ///< raw, until nobody else owns the storage and it is its turn to be encoded
+    kept,     ///< raw for good
+    encoded,
+    dropped,  ///< backward reads no value of it
+  };
+  /// Where the stash lists it.
+  enum class Place : std::uint8_t {
+    owned,     ///< among those that somebody else owns too
+    window,    ///< solely the stash's, and may stay raw for a while
+    settling,  ///< on its way to be encoded
+    settled,
+  };
+
+  c10::Storage raw;  ///< while pending or kept
+  c10::detail::UniqueVoidPtr encoded;
+  std::size_t encoded_bytes = 0;
+  std::unique_ptr<DecodedStorages> decoded;  ///< null until the first decoding
+  std::unique_ptr<GuardSample> sample;       ///< set while the guard watches it
+  State state = State::pending;
+  std::uint8_t candidate = 0;  ///< which of the plan's candidates encoded it
+  std::uint8_t caution = 0;    ///< which of the class's plans is its own
+
+  Place place = Place::owned;
+  bool watched = false;       ///< by the guard; settled when it leaves the window
+  bool ahead = false;         ///< counted among what is decoded ahead
+  std::uint32_t holders = 0;  ///< uses, and whoever works on it
   std::uint32_t id = 0;
+  std::uint32_t member = 0;  ///< which of its class
   std::uint64_t step = 0;
-  Geometry cover;  ///< of the base of views; empty sizes when the first use is no view
+  std::size_t raw_bytes = 0;
+  std::uint32_t place_index = 0;    ///< where in that list; meaningless when settling or settled
+  std::unique_ptr<Geometry> cover;  ///< of the base of views; null when the first use is no view
+  Use* first_use = nullptr;
+  Use* last_use = nullptr;
+  std::shared_ptr<EntryClass> entry_class;
 
-  std::vector<Use*> uses;
-  std::shared_ptr<const Plan> plan;
-  int holders = 0;                 ///< uses, and whoever works on it
-  std::ptrdiff_t pending_at = -1;  ///< position in the stash's pending list; -1 when not in it
+  /// Shared with other entries, of which there are too many for one each. Nobody holds two.
+  std::mutex& mutex() const noexcept {
+    static std::array<std::mutex, 64> mutexes;
+    return mutexes[id % mutexes.size()];
+  }
+
+  /// @pre planned
+  const Plan& plan() const noexcept;
+
+  /// What is held of a settled one.
+  std::size_t stored_bytes() const noexcept {
+    if (state == State::kept || state == State::pending) return raw_bytes;
+    return encoded_bytes + (sample == nullptr ? 0 : raw_bytes);
+  }
+
+  void append(Use& use) noexcept {
+    use.previous = last_use;
+    (last_use == nullptr ? first_use : last_use->next) = &use;
+    last_use = &use;
+  }
+  void remove(Use& use) noexcept {
+    (use.previous == nullptr ? first_use : use.previous->next) = use.next;
+    (use.next == nullptr ? last_use : use.next->previous) = use.previous;
+    use.previous = use.next = nullptr;
+  }
 };
 
 }  // namespace cinch::hooks

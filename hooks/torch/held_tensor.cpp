@@ -4,6 +4,7 @@
 #include <chrono>
 #include <sstream>
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/TensorBase.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/variable.h>
@@ -34,8 +35,8 @@ at::Tensor make_tensor(c10::Storage storage, c10::ScalarType type, const Geometr
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
                                                          c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                          c10::scalarTypeToTypeMeta(type));
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides,
-                                                      geometry.offset);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes(), geometry.strides(),
+                                                      geometry.offset());
   return tensor;
 }
 
@@ -45,7 +46,7 @@ HeldTensor::HeldTensor() : judged_(false) {
   use_.site = &site_at(nullptr);
 }
 
-HeldTensor::HeldTensor(Site& site, bool is_output, std::array<std::int64_t, 3> index_extent) {
+HeldTensor::HeldTensor(Site& site, bool is_output, std::array<std::int32_t, 3> index_extent) {
   use_.site = &site;
   use_.is_output = is_output;
   use_.index_extent = index_extent;
@@ -74,8 +75,9 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
     return;
   }
   use_.type = tensor.scalar_type();
-  use_.geometry = {c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides()),
-                   tensor.storage_offset()};
+  use_.geometry = Geometry(tensor);
+  use_.sequence = static_cast<std::uint32_t>(at::sequence_number::peek() -
+                                             1);  // of the node that is being made
   try {
     entry_ = &stash().save(tensor, use_);
   } catch (const std::exception&) {
@@ -125,7 +127,7 @@ std::string HeldTensor::type_name() const {
   if (alias_.defined()) return alias_.toString();
   return make_tensor(
              c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(), nullptr, false),
-             use_.type, {c10::DimVector{0}, c10::DimVector{1}, 0})
+             use_.type, Geometry())
       .toString();
 }
 
@@ -136,8 +138,8 @@ void HeldTensor::check_version() const {
   std::ostringstream message;
   message << "one of the variables needed for gradient computation has been modified by an inplace "
              "operation: ["
-          << type_name() << " "
-          << (alias_.defined() ? alias_.sizes() : c10::IntArrayRef(use_.geometry.sizes)) << "]";
+          << type_name() << " " << (alias_.defined() ? alias_.sizes() : use_.geometry.sizes())
+          << "]";
   if (const std::string node = current_grad_fn_name(); !node.empty()) {
     message << ", which is output " << output_nr_ << " of " << node << ",";
   }

@@ -23,8 +23,9 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   /// For a tensor that nobody has judged yet: packing does, and holds it as it is if it isn't
   /// wanted.
   HeldTensor();
-  /// @param site Where it is saved. @param index_extent For max-pool indices, else zeros.
-  HeldTensor(Site& site, bool is_output, std::array<std::int64_t, 3> index_extent);
+  /// For one that is wanted. @param site Where it is saved. @param index_extent For max-pool
+  /// indices, else zeros.
+  HeldTensor(Site& site, bool is_output, std::array<std::int32_t, 3> index_extent);
   HeldTensor(const HeldTensor&) = delete;
   HeldTensor& operator=(const HeldTensor&) = delete;
   ~HeldTensor() override;

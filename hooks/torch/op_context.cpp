@@ -39,6 +39,7 @@ struct Stack {
 thread_local Stack stack;
 
 std::atomic<bool> recording{false};
+std::atomic<bool> for_good{false};
 std::atomic<std::uint64_t> steps{0};
 at::CallbackHandle names_handle{};
 std::mutex& switch_mutex = *new std::mutex;
@@ -99,7 +100,7 @@ void stop_if_quiet(int enough) {
   const std::uint64_t changes = site_changes();
   quiet_looks = changes == changes_at_last ? quiet_looks + 1 : 0;
   changes_at_last = changes;
-  if (quiet_looks < enough || !recording.exchange(false)) return;
+  if (quiet_looks < enough || for_good || !recording.exchange(false)) return;
   at::disableCallback(names_handle);
 }
 
@@ -125,6 +126,11 @@ void record_names() {
   quiet_looks = 0;
   if (recording.exchange(true)) return;
   at::reenableCallback(names_handle);
+}
+
+void keep_recording_names() {
+  if (for_good.exchange(true)) return;
+  record_names();
 }
 
 void saved_while_recording() {

@@ -20,6 +20,9 @@ bool recording_names() noexcept;
 /// Starts recording (again).
 void record_names();
 
+/// Starts recording for good: a program's own autograd.Functions are named at each save.
+void keep_recording_names();
+
 /// Called at each start of a backward: recording stops after two in a row without a new site.
 void backward_began();
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/plan.h"
 
+#include <algorithm>
+#include <deque>
+
 #include "hooks/torch/candidate.h"
 #include "policy/operand.h"
 
@@ -8,7 +11,8 @@ namespace cinch::hooks {
 namespace {
 
 // A program whose shapes never repeat must not fill memory with plans.
-constexpr std::size_t most_plans = 4096;
+constexpr std::size_t most_classes = 4096;
+constexpr std::uint32_t most_places = 1024;
 
 const SiteNames& names_of(const Use& use) {
   static const SiteNames unknown;
@@ -16,17 +20,36 @@ const SiteNames& names_of(const Use& use) {
   return names == nullptr ? unknown : *names;
 }
 
-policy::Geometry view_of(const Geometry& geometry) {
-  return {{geometry.sizes.data(), geometry.sizes.size()},
-          {geometry.strides.data(), geometry.strides.size()},
-          geometry.offset};
+policy::Origin origin_of(const Use& use) {
+  if (!use.site->python()) return policy::Origin::op;
+  // What AOTAutograd calls the autograd.Function of every region that torch.compile compiled.
+  const bool compiled = names_of(use).op == "CompiledFunction";
+  return compiled ? policy::Origin::compiled : policy::Origin::function;
 }
 
-void append(std::vector<std::int64_t>& key, const Geometry& geometry) {
-  key.push_back(static_cast<std::int64_t>(geometry.sizes.size()));
-  key.insert(key.end(), geometry.sizes.begin(), geometry.sizes.end());
-  key.insert(key.end(), geometry.strides.begin(), geometry.strides.end());
-  key.push_back(geometry.offset);
+std::array<std::int64_t, 3> widened(const std::array<std::int32_t, 3>& extent) {
+  return {extent[0], extent[1], extent[2]};
+}
+
+/// Geometries as policies see them, for as long as this lives.
+class Views {
+ public:
+  policy::Geometry of(const Geometry& geometry) {
+    const auto sizes = geometry.sizes();
+    const c10::DimVector& strides = strides_.emplace_back(geometry.strides());
+    return {{sizes.data(), sizes.size()}, {strides.data(), strides.size()}, geometry.offset()};
+  }
+
+ private:
+  std::deque<c10::DimVector> strides_;
+};
+
+void append(std::vector<std::int64_t>& key, const Geometry* geometry) {
+  const auto words = geometry == nullptr ? c10::IntArrayRef() : geometry->words();
+  key.push_back(static_cast<std::int64_t>(words.size()));
+  key.push_back(geometry == nullptr ? -1 : static_cast<std::int64_t>(geometry->rank()));
+  key.insert(key.end(), words.begin(), words.end());
+  key.push_back(geometry == nullptr ? 0 : geometry->offset());
 }
 
 std::string codec_label(const codecs::CodecSpec& spec) {
@@ -55,45 +78,69 @@ std::size_t Planner::KeyHash::operator()(const std::vector<std::int64_t>& key) c
   return hash;
 }
 
-std::shared_ptr<const Plan> Planner::plan_for(const Entry& entry) {
+void Planner::plan(Entry& entry, std::uint64_t growth) {
   key_.clear();
   key_.push_back(static_cast<std::int64_t>(entry.raw_bytes));
-  append(key_, entry.cover);
-  for (const Use* use : entry.uses) {
+  append(key_, entry.cover.get());
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     key_.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
     key_.push_back(static_cast<std::int64_t>(use->type) * 2 + (use->is_output ? 1 : 0));
     key_.insert(key_.end(), use->index_extent.begin(), use->index_extent.end());
-    append(key_, use->geometry);
+    append(key_, &use->geometry);
   }
-  const auto known = plans_.find(key_);
-  if (known != plans_.end()) return known->second;
-  if (plans_.size() >= most_plans) plans_.clear();
-  return plans_.emplace(key_, make(entry)).first->second;
+  auto known = classes_.find(key_);
+  if (known == classes_.end()) {
+    if (classes_.size() >= most_classes) classes_.clear();
+    known = classes_.emplace(key_, std::make_shared<EntryClass>()).first;
+  }
+  EntryClass& of_kind = *known->second;
+  if (of_kind.growth != growth) {
+    of_kind.growth = growth;
+    of_kind.seen = 0;
+  }
+  const std::uint32_t place = std::min(of_kind.seen++, most_places);
+  if (place >= of_kind.members.size()) of_kind.members.resize(place + 1);
+  entry.entry_class = known->second;
+  entry.member = place;
+  entry.caution = of_kind.members[place].caution;
+  auto& plan = of_kind.plans[entry.caution];
+  if (plan == nullptr) plan = make(entry, entry.caution);
+  Use* use = entry.first_use;
+  for (const codecs::Reads reads : plan->reads) {
+    use->reads = reads;
+    use = use->next;
+  }
 }
 
-std::shared_ptr<const Plan> Planner::make(const Entry& entry) {
-  auto plan = std::make_shared<Plan>();
+std::unique_ptr<const Plan> Planner::make(const Entry& entry, int caution) {
+  auto plan = std::make_unique<Plan>();
+  Views views;
   std::vector<policy::Use> uses;
   const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
-  for (const Use* use : entry.uses) {
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     const SiteNames& names = names_of(*use);
     uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
-                    view_of(use->geometry), use->index_extent});
+                    views.of(use->geometry), widened(use->index_extent), origin_of(*use)});
     plan->reads.push_back(policy::operand_fact(names.op, names.operand).reads);
     if (row == nullptr || (plan->reads.front() != codecs::Reads::values &&
                            plan->reads.back() == codecs::Reads::values)) {
       row = &names;
     }
   }
-  const policy::Decision decision = policy_.decide({entry.raw_bytes, uses, view_of(entry.cover)});
+  const policy::Geometry cover =
+      entry.cover == nullptr ? policy::Geometry{} : views.of(*entry.cover);
+  const policy::Decision decision = policy_.decide({entry.raw_bytes, uses, cover}, caution);
   plan->action = decision.action;
   plan->reason = decision.reason;
+  plan->stored_bytes = decision.action == policy::Decision::Action::drop ? 0 : entry.raw_bytes;
   for (const auto& candidate : decision.candidates) {
     auto codec = codecs::make_codec(candidate.spec);
     if (codec == nullptr || !codec->accepts(candidate.what)) continue;
     const std::size_t bound = codec->encoded_bytes(candidate.what);
+    if (plan->candidates.empty()) plan->stored_bytes = std::min(bound, entry.raw_bytes);
     plan->candidates.push_back(
         {std::move(codec), candidate.what, bound,
+         codecs::codec_traits(candidate.spec.name)->fidelity != codecs::Fidelity::exact,
          &statistics_.op(row->op, row->operand, codec_label(candidate.spec))});
   }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");

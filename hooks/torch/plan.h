@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "codecs/codec.h"
 #include "hooks/torch/entry.h"
 #include "hooks/torch/statistics.h"
+#include "policy/caution.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -18,6 +20,7 @@ struct Plan {
     std::shared_ptr<const codecs::Codec> codec;
     codecs::Description what;
     std::size_t bound = 0;  ///< bytes that encoding may need
+    bool approximates = false;
     OpTotals* totals = nullptr;
   };
   policy::Decision::Action action = policy::Decision::Action::keep;
@@ -26,28 +29,46 @@ struct Plan {
   std::vector<codecs::Reads> reads;  ///< per use
   OpTotals* kept = nullptr;
   OpTotals* dropped = nullptr;
+  std::size_t stored_bytes = 0;  ///< what an entry is expected to need: the first candidate's bound
 };
 
-/// Asks the policy once per description: training repeats the same few for ever. Not thread-safe:
-/// the stash's lock guards it.
+/// Entries of one description, which training repeats for ever, told apart by their place among
+/// those that a forward saves: the guard's classes of (op, shape, position).
+struct EntryClass {
+  struct Member {
+    std::uint8_t caution = 0;   ///< how often the guard found it too far off
+    std::uint32_t checked = 0;  ///< the guard's round that looked at it last
+  };
+  std::array<std::unique_ptr<const Plan>, policy::most_caution + 1> plans;
+  std::vector<Member> members;  ///< by place
+  std::uint64_t growth = 0;     ///< the growth of the stash that counted `seen`
+  std::uint32_t seen = 0;
+};
+
+inline const Plan& Entry::plan() const noexcept {
+  return *entry_class->plans[caution];
+}
+
+/// Asks the policy once per description. Not thread-safe: the stash's lock guards it.
 class Planner {
  public:
   Planner(const policy::Policy& policy, Statistics& statistics)
       : policy_(policy), statistics_(statistics) {}
 
-  /// The plan for `entry`. @pre entry has uses
-  std::shared_ptr<const Plan> plan_for(const Entry& entry);
+  /// Sets `entry`'s class, member and plan. @param growth Number of the stash's growth: places are
+  /// counted anew in each. @pre entry has uses
+  void plan(Entry& entry, std::uint64_t growth);
 
  private:
   struct KeyHash {
     std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
   };
-  std::shared_ptr<const Plan> make(const Entry& entry);
+  std::unique_ptr<const Plan> make(const Entry& entry, int caution);
 
   const policy::Policy& policy_;
   Statistics& statistics_;
   std::vector<std::int64_t> key_;
-  std::unordered_map<std::vector<std::int64_t>, std::shared_ptr<const Plan>, KeyHash> plans_;
+  std::unordered_map<std::vector<std::int64_t>, std::shared_ptr<EntryClass>, KeyHash> classes_;
 };
 
 }  // namespace cinch::hooks

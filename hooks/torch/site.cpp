@@ -19,6 +19,7 @@ struct Table {
   std::mutex mutex;
   std::deque<Site> sites;  // a deque: addresses stay
   std::unordered_map<void*, Site*> by_address;
+  std::unordered_map<std::string, Site*> by_function;
 };
 Table& table() {
   static auto& instance = *new Table;
@@ -46,11 +47,14 @@ int pooled_dimensions(const char* op) {
 
 // Helpers of torch that save on behalf of many: Python's autograd.Function, C++'s
 // torch::autograd::Function, and std::vector<SavedVariable> for lists of tensors.
-bool saves_for_many(void* address) {
+Site::Kind kind_of(void* address) {
   Dl_info info;
-  if (dladdr(address, &info) == 0) return true;
-  return contains(info.dli_fname, "libtorch_python") || !contains(info.dli_fname, "libtorch") ||
-         contains(info.dli_sname, "AutogradContext") || contains(info.dli_sname, "SavedVariableE");
+  if (dladdr(address, &info) == 0) return Site::Kind::many;
+  if (contains(info.dli_fname, "libtorch_python")) return Site::Kind::python;
+  const bool many = !contains(info.dli_fname, "libtorch") ||
+                    contains(info.dli_sname, "AutogradContext") ||
+                    contains(info.dli_sname, "SavedVariableE");
+  return many ? Site::Kind::many : Site::Kind::one;
 }
 
 Site& find_or_create(void* address) {
@@ -58,7 +62,7 @@ Site& find_or_create(void* address) {
   const std::lock_guard lock(t.mutex);
   Site*& slot = t.by_address[address];
   if (slot == nullptr) {
-    slot = &t.sites.emplace_back(saves_for_many(address));
+    slot = &t.sites.emplace_back(kind_of(address));
     changes.fetch_add(1, std::memory_order_relaxed);
   }
   return *slot;
@@ -106,6 +110,21 @@ void learn_site(Site& site, const void* tensor_impl, bool is_output) {
     site.name(frame_name(*frame), argument_name(*frame, tensor_impl));
   }
 }
+
+Site& function_site(Site& site) {
+  keep_recording_names();
+  const OperatorFrame* frame = current_frame();
+  // Operators have a namespace, classes have none.
+  if (frame == nullptr || contains(frame_name(*frame), "::")) return site;
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  Site*& of_class = t.by_function[frame_name(*frame)];
+  if (of_class == nullptr) of_class = &t.sites.emplace_back(frame_name(*frame));
+  return *of_class;
+}
+
+Site::Site(const char* function)
+    : shared_(false), python_(true), names_(new SiteNames{function, "", 0}) {}
 
 void Site::name(const char* op, std::string operand) {
   const SiteNames* known = names_.load(std::memory_order_acquire);

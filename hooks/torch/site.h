@@ -21,10 +21,17 @@ struct SiteNames {
 /// §3, "Who saves what, at no cost"). Thread-safe.
 class Site {
  public:
-  /// @param shared The place serves many operators (a custom autograd.Function, a helper for lists
-  ///   of tensors), so a name learned once would be wrong later.
-  explicit Site(bool shared) : shared_(shared) {}
+  enum class Kind : std::uint8_t {
+    one,     ///< serves one operator
+    many,    ///< serves many (a helper for lists of tensors): a name learned once would be wrong
+             ///< later
+    python,  ///< Python's autograd.Function; each class that is known has a site of its own
+  };
+  explicit Site(Kind kind) : shared_(kind != Kind::one), python_(kind == Kind::python) {}
+  /// The site of a Python class.
+  explicit Site(const char* function);
 
+  bool python() const noexcept { return python_; }
   bool shared() const noexcept { return shared_.load(std::memory_order_relaxed); }
 
   /// The names, valid forever; null while unknown, and for shared places.
@@ -40,6 +47,7 @@ class Site {
 
  private:
   std::atomic<bool> shared_;
+  const bool python_;
   std::atomic<int> attempts_{0};
   std::atomic<const SiteNames*> names_{nullptr};  // replaced at most twice, never freed
 };
@@ -54,6 +62,10 @@ Site& site_at(void* address);
 /// Called at each save of an interesting tensor: names `site` if operator names are recorded, and
 /// has them recorded if the site is new.
 void learn_site(Site& site, const void* tensor_impl, bool is_output);
+
+/// For a site of Python's: that of the autograd.Function that saves on this thread; `site` itself
+/// while it is not known, which the first one is not. Has operator names recorded from then on.
+Site& function_site(Site& site);
 
 /// Grows with every site seen for the first time or named: while it does, recording goes on.
 std::uint64_t site_changes() noexcept;

@@ -1,204 +1,153 @@
 // SPDX-License-Identifier: Apache-2.0
+// The stash's lists: what is taken in, in which order it is encoded, and what is let go. How
+// entries are encoded and decoded is in stash_work.cpp.
 #include "hooks/torch/stash.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <shared_mutex>
+#include <utility>
 
 #include "hooks/torch/fork.h"
 #include "hooks/torch/host_allocator.h"
 #include "hooks/torch/op_context.h"
-#include "hooks/torch/parallel.h"
 #include "hooks/torch/process_memory.h"
 
 namespace cinch::hooks {
 namespace {
 
-// Pending entries looked at per save: bounds a save's cost however many the program holds on to.
+// Owned entries looked at per save, and when backward begins: bounds their cost however many the
+// program holds on to.
 constexpr std::size_t poll_per_save = 16;
-
-// The pending window is encoded at the start of backward when it is this share of all that is
-// stored; below that, what backward reads first is better left as it is.
-constexpr std::uint64_t window_share = 8;
-
-using Clock = std::chrono::steady_clock;
-
-std::uint64_t nanoseconds_since(Clock::time_point start) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
-}
+constexpr std::size_t poll_per_backward = 4096;
 
 Stash* instance = nullptr;
 
 }  // namespace
 
 Stash::Stash(policy::Settings settings)
-    : policy_(std::move(settings)), planner_(policy_, statistics_) {
+    : policy_(std::move(settings)),
+      aside_(policy_.settings().stream == policy::Stream::side),
+      planner_(policy_, statistics_),
+      guard_(policy_.settings().guard),
+      side_(work_aside, this) {
   register_fork_lock(mutex_);
   register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
   register_fork_lock(encoded_pool_.mutex());
   register_fork_lock(decoded_pool_.mutex());
+  register_fork_lock(guard_.mutex());
+  register_fork_lock(side_.mutex());
 }
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use) {
-  const c10::Storage& storage = tensor.storage();
+  if (aside_ && is_forked_child()) settle_orphans();
   Entries ready;
+  std::vector<c10::Storage> freed;
   Entry* entry = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    Entry*& slot = by_storage_[storage.unsafeGetStorageImpl()];
-    if (slot == nullptr) {
-      slot = new Entry;
-      slot->raw = storage;
-      slot->raw_bytes = storage.nbytes();
-      slot->id = next_id_++;
-      slot->step = optimizer_steps();
-      if (tensor.is_view()) {
-        const at::TensorBase& base = tensor._base();
-        slot->cover = {c10::DimVector(base.sizes()), c10::DimVector(base.strides()),
-                       base.storage_offset()};
-      }
-      slot->pending_at = static_cast<std::ptrdiff_t>(pending_.size());
-      pending_.push_back(slot);
-      pending_bytes_ += slot->raw_bytes;
-    }
-    entry = slot;
-    entry->uses.push_back(&use);
+    if (!growing_.exchange(true, std::memory_order_relaxed)) begin_growth();
+    entry = &find_or_add(tensor);
+    entry->append(use);
     ++entry->holders;
     collect_sole_owned(poll_per_save, nullptr, ready);
+    freed.swap(freed_later_);
   }
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
-  growing_.store(true, std::memory_order_relaxed);
-  for (Entry* sole : ready) settle(*sole);
+  settle_all(ready);
   return *entry;
 }
 
-// pre: mutex_ is held
-void Stash::forget_pending(Entry& entry) {
-  const auto at = static_cast<std::size_t>(entry.pending_at);
-  pending_[at] = pending_.back();
-  pending_[at]->pending_at = entry.pending_at;
-  pending_.pop_back();
-  entry.pending_at = -1;
-  pending_bytes_ -= entry.raw_bytes;
+// pre: mutex_ is held, as in all that follows up to release()
+Entry& Stash::find_or_add(const at::Tensor& tensor) {
+  const c10::Storage& storage = tensor.storage();
+  Entry*& slot = by_storage_[storage.unsafeGetStorageImpl()];
+  if (slot != nullptr) return *slot;
+  auto entry = std::make_unique<Entry>();
+  entry->raw = storage;
+  entry->raw_bytes = storage.nbytes();
+  entry->id = next_id_++;
+  entry->step = optimizer_steps();
+  if (tensor.is_view()) entry->cover = std::make_unique<Geometry>(tensor._base());
+  entry->place_index = static_cast<std::uint32_t>(owned_.size());
+  owned_.push_back(entry.get());
+  owned_bytes_ += entry->raw_bytes;
+  if (aside_) by_position_.push_back(entry.get());
+  return *(slot = entry.release());
+}
+
+void Stash::begin_growth() {
+  ++growth_;
+  if (!aside_) return;
+  growth_start_ = next_id_;
+  by_position_.clear();
+  read_order_.begin_growth(optimizer_steps());
+}
+
+void Stash::forget_owned(Entry& entry) {
+  owned_[entry.place_index] = owned_.back();
+  owned_[entry.place_index]->place_index = entry.place_index;
+  owned_.pop_back();
+  owned_bytes_ -= entry.raw_bytes;
   by_storage_.erase(entry.raw.unsafeGetStorageImpl());
 }
 
-// Moves entries whose storage nobody else owns from pending to `ready`, planned and held.
-// pre: mutex_ is held
+void Stash::forget_in_window(Entry& entry) {
+  window_[entry.place_index - window_start_] = nullptr;
+  window_bytes_ -= entry.raw_bytes;
+  for (; !window_.empty() && window_.front() == nullptr; window_.pop_front()) ++window_start_;
+}
+
+// Plans entries whose storage nobody else owns any more, and makes room for them in the window.
 void Stash::collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready) {
-  for (std::size_t looked = std::min(at_most, pending_.size()); looked > 0 && !pending_.empty();
+  for (std::size_t looked = std::min(at_most, owned_.size()); looked > 0 && !owned_.empty();
        --looked) {
-    if (cursor_ >= pending_.size()) cursor_ = 0;
-    Entry& entry = *pending_[cursor_];
+    if (cursor_ >= owned_.size()) cursor_ = 0;
+    Entry& entry = *owned_[cursor_];
     if (entry.raw.use_count() != 1 || &entry == but) {
       ++cursor_;
       continue;
     }
-    entry.plan = planner_.plan_for(entry);
-    for (std::size_t i = 0; i < entry.uses.size(); ++i) entry.uses[i]->reads = entry.plan->reads[i];
-    forget_pending(entry);
-    ++entry.holders;
-    ready.push_back(&entry);
+    forget_owned(entry);
+    plan(entry, ready);
+  }
+  leave_window(but, ready);
+}
+
+void Stash::plan(Entry& entry, Entries& ready) {
+  planner_.plan(entry, growth_);
+  entry.cover.reset();
+  planned_stored_ += entry.plan().stored_bytes;
+  if (entry.plan().action != policy::Decision::Action::encode || entry.plan().candidates.empty()) {
+    start_settling(entry, ready);
+    return;
+  }
+  entry.place = Entry::Place::window;
+  entry.place_index = window_start_ + static_cast<std::uint32_t>(window_.size());
+  window_.push_back(&entry);
+  window_bytes_ += entry.raw_bytes;
+}
+
+std::size_t Stash::window_limit() const {
+  return static_cast<std::size_t>(settings().raw_window * static_cast<double>(planned_stored_));
+}
+
+void Stash::leave_window(const Entry* but, Entries& ready) {
+  while (window_bytes_ > window_limit()) {
+    Entry& oldest = *window_.front();
+    if (&oldest == but) return;
+    forget_in_window(oldest);
+    const auto& first = oldest.plan().candidates.front();
+    oldest.watched =
+        first.approximates && guard_.wants(oldest.entry_class->members[oldest.member],
+                                           oldest.raw_bytes, oldest.step, peak_.raw_bytes);
+    start_settling(oldest, ready);
   }
 }
 
-// Carries out the plan of an entry that was just collected.
-void Stash::settle(Entry& entry) {
-  c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
-  std::string_view kept_because;
-  {
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex);
-    if (entry.raw.use_count() != 1) {
-      kept_because = "read by another thread when it was to be encoded";
-    } else if (!encode(entry, freed)) {
-      kept_because = entry.plan->reason.empty() ? "no memory to encode it" : entry.plan->reason;
-    }
-    if (!kept_because.empty()) entry.state = Entry::State::kept;
-  }
-  const bool kept = !kept_because.empty();
-  if (kept) {
-    statistics_.passed_through(kept_because, entry.raw_bytes);
-    entry.plan->kept->add(entry.raw_bytes, entry.raw_bytes, 0);
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    settled_raw_ += entry.raw_bytes;
-    settled_stored_ += kept ? entry.raw_bytes : entry.encoded_bytes;
-  }
-  drop_holder(entry, nullptr);
-}
-
-// pre: entry.mutex is held and the stash is the only owner of entry.raw
-bool Stash::encode(Entry& entry, c10::Storage& freed) {
-  const Plan& plan = *entry.plan;
-  if (plan.action == policy::Decision::Action::drop) {
-    plan.dropped->add(entry.raw_bytes, 0, 0);
-    entry.state = Entry::State::dropped;
-    freed = std::move(entry.raw);
-    return true;
-  }
-  const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
-  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
-    const Plan::Candidate& candidate = plan.candidates[i];
-    c10::DataPtr buffer = encoded_pool_.take(candidate.bound);
-    if (candidate.bound != 0 && buffer.get() == nullptr) return false;
-    const auto start = Clock::now();
-    const codecs::Encoded result = candidate.codec->encode(
-        candidate.what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound},
-        key, torch_parallel_for);
-    if (!result.representable || result.bytes > entry.raw_bytes) continue;
-    if (result.bytes < candidate.bound - candidate.bound / 4) {
-      c10::DataPtr exact = encoded_pool_.take(result.bytes);
-      if (result.bytes != 0 && exact.get() == nullptr) return false;
-      std::memcpy(exact.get(), buffer.get(), result.bytes);
-      buffer = std::move(exact);
-    }
-    entry.encoded = std::move(buffer);
-    entry.encoded_bytes = result.bytes;
-    entry.candidate = i;
-    entry.state = Entry::State::encoded;
-    freed = std::move(entry.raw);
-    candidate.totals->add(entry.raw_bytes, result.bytes, nanoseconds_since(start));
-    return true;
-  }
-  return false;
-}
-
-c10::Storage Stash::restore(Entry& entry, const Use& use) {
-  leave_growth(&entry);
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex);
-  if (entry.state == Entry::State::pending || entry.state == Entry::State::kept) return entry.raw;
-  auto& decoded = entry.decoded[static_cast<std::size_t>(use.reads)];
-  if (auto alive = decoded.lock()) return c10::Storage(std::move(alive));
-  c10::Storage storage = decode(entry, use.reads);
-  decoded = c10::weak_intrusive_ptr<c10::StorageImpl>(
-      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
-  return storage;
-}
-
-// pre: entry.mutex is held, entry is encoded or dropped
-c10::Storage Stash::decode(Entry& entry, codecs::Reads reads) {
-  const bool nothing = entry.state == Entry::State::dropped || reads == codecs::Reads::nothing;
-  c10::DataPtr data = nothing ? zero_pages(entry.raw_bytes) : decoded_pool_.take(entry.raw_bytes);
-  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
-              " bytes to decode a saved tensor");
-  if (!nothing) {
-    const Plan::Candidate& candidate = entry.plan->candidates[entry.candidate];
-    const auto start = Clock::now();
-    const bool decoded = candidate.codec->decode(
-        candidate.what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes},
-        data.get(), reads, torch_parallel_for);
-    TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
-                "' can't be decoded; this is a defect of Cinch");
-    candidate.totals->decode_nanoseconds.fetch_add(nanoseconds_since(start),
-                                                   std::memory_order_relaxed);
-  }
-  return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data), nullptr,
-                      /*resizable=*/false);
+void Stash::start_settling(Entry& entry, Entries& ready) {
+  entry.place = Entry::Place::settling;
+  settling_bytes_ += entry.raw_bytes;
+  ++entry.holders;
+  ready.push_back(&entry);
 }
 
 void Stash::release(Entry& entry, Use& use) noexcept {
@@ -210,15 +159,33 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
   std::string_view never_settled;
   {
     const std::lock_guard lock(mutex_);
-    if (use != nullptr) std::erase(entry.uses, use);
+    if (use != nullptr) {
+      entry.remove(*use);
+      if (entry.watched) guard_.forget(*use);
+    }
     if (--entry.holders != 0) return;
-    if (entry.pending_at >= 0) {
-      never_settled = entry.raw.use_count() == 1 ? "read by backward before it was encoded"
-                                                 : "still held by the program itself";
-      forget_pending(entry);
-    } else {
-      settled_raw_ -= entry.raw_bytes;
-      settled_stored_ -= entry.state == Entry::State::kept ? entry.raw_bytes : entry.encoded_bytes;
+    switch (entry.place) {
+      case Entry::Place::owned:
+        never_settled = entry.raw.use_count() == 1 ? "read by backward before it was encoded"
+                                                   : "still held by the program itself";
+        forget_owned(entry);
+        break;
+      case Entry::Place::window:
+        never_settled = "read by backward before it was encoded";
+        forget_in_window(entry);
+        break;
+      case Entry::Place::settling:
+        break;  // whoever settles it holds it
+      case Entry::Place::settled:
+        settled_raw_ -= entry.raw_bytes;
+        settled_stored_ -= entry.stored_bytes();
+        break;
+    }
+    if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;
+    if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
+    const std::uint32_t position = entry.id - growth_start_;
+    if (position < by_position_.size() && by_position_[position] == &entry) {
+      by_position_[position] = nullptr;
     }
   }
   if (!never_settled.empty()) statistics_.passed_through(never_settled, entry.raw_bytes);
@@ -226,21 +193,15 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
 }
 
 // The stash stops growing: a backward begins, by reading `reading`.
-void Stash::leave_growth(const Entry* reading) {
+void Stash::end_growth(const Entry* reading) {
   if (!growing_.exchange(false, std::memory_order_relaxed)) return;
   backward_began();
   Entries ready;
   {
     const std::lock_guard lock(mutex_);
-    std::uint64_t window = 0;
-    for (const Entry* entry : pending_) {
-      if (entry->raw.use_count() == 1 && entry != reading) window += entry->raw_bytes;
-    }
-    if (window * window_share > settled_stored_) {
-      collect_sole_owned(pending_.size(), reading, ready);
-    }
+    collect_sole_owned(poll_per_backward, reading, ready);
   }
-  for (Entry* entry : ready) settle(*entry);
+  settle_all(ready);
   sample();
   encoded_pool_.new_period();
   decoded_pool_.new_period();
@@ -251,9 +212,10 @@ void Stash::leave_growth(const Entry* reading) {
 // being saved, and counts neither as raw nor as stored.
 void Stash::sample() {
   const std::lock_guard lock(mutex_);
-  if (settled_raw_ + pending_bytes_ <= peak_.raw_bytes) return;
-  Peak now = {settled_raw_, settled_stored_, 0};
-  for (const Entry* entry : pending_) {
+  const std::uint64_t waiting = window_bytes_ + settling_bytes_;
+  if (settled_raw_ + waiting + owned_bytes_ <= peak_.raw_bytes) return;
+  Peak now = {settled_raw_ + waiting, settled_stored_ + waiting, 0};
+  for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
       now.raw_bytes += entry->raw_bytes;
       now.stored_bytes += entry->raw_bytes;
@@ -265,6 +227,7 @@ void Stash::sample() {
 }
 
 void Stash::begin_in_child() {
+  side_.begin_in_child();
   const std::lock_guard lock(mutex_);
   peak_ = {};
   rss_at_start_ = 0;
@@ -277,15 +240,16 @@ Stash::Peak Stash::peak() const {
 
 std::uint64_t Stash::bytes() const {
   const std::lock_guard lock(mutex_);
-  return settled_stored_ + pending_bytes_;
+  return settled_stored_ + owned_bytes_ + window_bytes_ + settling_bytes_;
 }
 
 Stash& stash() noexcept {
   return *instance;
 }
 
-void start_stash(policy::Settings settings) {
+Stash& start_stash(policy::Settings settings) {
   instance = new Stash(std::move(settings));
+  return *instance;
 }
 
 }  // namespace cinch::hooks

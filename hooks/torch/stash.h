@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -11,14 +13,23 @@
 
 #include "hooks/torch/buffer_pool.h"
 #include "hooks/torch/entry.h"
+#include "hooks/torch/guard.h"
 #include "hooks/torch/plan.h"
+#include "hooks/torch/read_order.h"
+#include "hooks/torch/side_thread.h"
 #include "hooks/torch/statistics.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
 
-/// All that Cinch holds for backward: one entry per storage, encoded at the moment when the stash
-/// is the storage's only owner. Thread-safe. Never destroyed: graphs may outlive everything.
+/// All that Cinch holds for backward: one entry per storage. Thread-safe. Never destroyed in a
+/// training process: graphs may outlive everything.
+///
+/// An entry goes through the stash's lists in one direction. `owned`: the program owns the storage
+/// too. `window`: it is solely the stash's and planned, and stays raw while the window has room, so
+/// that what backward reads first was never encoded. `settling`: it left the window and is encoded,
+/// here or on the side thread. Which entries leave the window depends on what was saved, never on
+/// how fast the side thread is: the results of both streams are the same.
 class Stash {
  public:
   /// What the stash held when it held most (design.md §2, raw and stored bytes).
@@ -34,9 +45,10 @@ class Stash {
 
   const policy::Settings& settings() const noexcept { return policy_.settings(); }
   Statistics& statistics() noexcept { return statistics_; }
+  const Guard& guard() const noexcept { return guard_; }
 
-  /// Adds one use of `tensor`'s storage; encodes whatever has become solely the stash's.
-  /// `use` stays where it is until `release`.
+  /// Adds one use of `tensor`'s storage; encodes what has become solely the stash's and found no
+  /// room in the window. `use` stays where it is until `release`.
   Entry& save(const at::Tensor& tensor, Use& use);
 
   /// The storage as `use` needs it: the original one while it is held raw, else one decoded into a
@@ -47,8 +59,15 @@ class Stash {
   /// Removes `use`; the entry goes with its last one.
   void release(Entry& entry, Use& use) noexcept;
 
-  /// Starts this process's own figures in a forked child.
+  /// The guard's word on a watched entry: the relative error of the gradients that a node computed
+  /// from its decoded values.
+  void gradient_measured(Entry& entry, double error) noexcept;
+
+  /// Starts this process's own figures in a forked child, where no side thread is.
   void begin_in_child();
+
+  /// Ends the side thread; entries are encoded by those who save from then on.
+  void stop_side_thread() noexcept { side_.stop(); }
 
   Peak peak() const;
   /// Bytes held now, raw and encoded.
@@ -59,39 +78,76 @@ class Stash {
  private:
   using Entries = std::vector<Entry*>;
 
-  void forget_pending(Entry& entry);
+  Entry& find_or_add(const at::Tensor& tensor);
+  void begin_growth();
+  void end_growth(const Entry* reading);
+  void forget_owned(Entry& entry);
+  void forget_in_window(Entry& entry);
   void collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready);
-  void settle(Entry& entry);
-  bool encode(Entry& entry, c10::Storage& freed);
-  c10::Storage decode(Entry& entry, codecs::Reads reads);
+  void plan(Entry& entry, Entries& ready);
+  void leave_window(const Entry* but, Entries& ready);
+  void start_settling(Entry& entry, Entries& ready);
+  std::size_t window_limit() const;
+
+  void settle_all(const Entries& ready);
+  void settle(Entry& entry, codecs::ParallelFor parallel_for);
+  std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
+  void await_settled(Entry& entry);
+
+  c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
+  void decode_ahead(Entry& entry, codecs::Reads reads);
+  void foresee(Entry& entry, codecs::Reads reads);
+  void measure(Entry& entry, const c10::Storage& decoded);
+  void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
+
   void drop_holder(Entry& entry, Use* use) noexcept;
-  void leave_growth(const Entry* reading);
   void sample();
+
+  static void work_aside(void* self, const SideThread::Job& job) noexcept;
+  void settle_orphans();
+  void free_later(c10::Storage storage);
 
   policy::Policy policy_;
   Statistics statistics_;
   BufferPool encoded_pool_;
   BufferPool decoded_pool_;
+  const bool aside_;  ///< the policy's stream is "side"
 
   mutable std::mutex mutex_;
   Planner planner_;                                                 // under mutex_, as all below
-  std::unordered_map<const c10::StorageImpl*, Entry*> by_storage_;  // pending entries only
-  Entries pending_;
+  std::unordered_map<const c10::StorageImpl*, Entry*> by_storage_;  // of owned_
+  Entries owned_;
   std::size_t cursor_ = 0;
-  std::uint32_t next_id_ = 0;
+  std::deque<Entry*> window_;       // oldest first; null where an entry was released
+  std::uint32_t window_start_ = 0;  // place_index of window_'s first
+  std::uint64_t owned_bytes_ = 0;
+  std::uint64_t window_bytes_ = 0;
+  std::uint64_t settling_bytes_ = 0;
   std::uint64_t settled_raw_ = 0;
   std::uint64_t settled_stored_ = 0;
-  std::uint64_t pending_bytes_ = 0;
+  std::uint64_t planned_stored_ = 0;  // what the plans of all planned entries say they need
+  std::uint32_t next_id_ = 0;
+  std::uint64_t growth_ = 0;        // how often the stash began to grow
+  std::uint32_t growth_start_ = 0;  // id of the growth's first entry
   Peak peak_;
+  std::vector<c10::Storage> freed_later_;
+
+  // Reading ahead, when aside_.
+  ReadOrder read_order_;
+  Entries by_position_;  // entries of this growth; null once released
+  std::uint64_t ahead_bytes_ = 0;
 
   std::atomic<bool> growing_{false};
   std::atomic<std::uint64_t> rss_at_start_{0};
+
+  Guard guard_;
+  SideThread side_;
 };
 
 /// The process's stash. @pre start_stash() was called
 Stash& stash() noexcept;
 
-/// Creates it. @pre called once
-void start_stash(policy::Settings settings);
+/// Creates it. The one before, if any, lives on for those who still hold entries of it.
+Stash& start_stash(policy::Settings settings);
 
 }  // namespace cinch::hooks

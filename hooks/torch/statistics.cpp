@@ -58,7 +58,8 @@ void Statistics::fill(telemetry::Report& report) const {
     if (row.count == 0) continue;
     report.ops.push_back({row.op, row.operand, row.codec, row.count, row.raw_bytes,
                           row.stored_bytes, seconds(row.encode_nanoseconds),
-                          seconds(row.decode_nanoseconds)});
+                          seconds(row.decode_nanoseconds), row.checks, row.moves,
+                          row.worst_relative_error, row.worst_gradient_error});
   }
   std::stable_sort(report.ops.begin(), report.ops.end(),
                    [](const auto& a, const auto& b) { return a.raw_bytes > b.raw_bytes; });

@@ -26,6 +26,11 @@ struct OpTotals {
   std::atomic<std::uint64_t> stored_bytes{0};
   std::atomic<std::uint64_t> encode_nanoseconds{0};
   std::atomic<std::uint64_t> decode_nanoseconds{0};
+  // What the guard found.
+  std::atomic<std::uint64_t> checks{0};
+  std::atomic<std::uint64_t> moves{0};  ///< classes that are held more precisely since
+  std::atomic<double> worst_relative_error{0};
+  std::atomic<double> worst_gradient_error{0};
 
   /// One more storage.
   void add(std::uint64_t raw, std::uint64_t stored, std::uint64_t nanoseconds) noexcept {

@@ -27,7 +27,7 @@ import tempfile
 import time
 
 PROGRAM = """
-import time, torch
+import sys, time, torch
 torch.set_num_threads(1)
 w = torch.zeros(4, 4, requires_grad=True)
 def chain(n=100):
@@ -45,8 +45,11 @@ for _ in range(100):
 chain().sum().backward()
 chain().sum().backward()
 chain().sum().backward()
+held = [chain() for _ in range(int(sys.argv[1]) // 100)]  # entries that live on
 print(min(sample() for _ in range(9)))
 """
+
+LIVE_ENTRIES = (1_000, 10_000, 100_000)
 
 KEEP_ALL = {
     "version": 1,
@@ -56,10 +59,10 @@ KEEP_ALL = {
 }
 
 
-def microseconds_per_save(environment):
+def microseconds_per_save(environment, live_entries=0):
     """Runs PROGRAM under `environment`; microseconds of one `exp` that saves its result."""
     run = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM, str(live_entries)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -94,10 +97,14 @@ def main():
             "taken": {"LD_PRELOAD": preload, "CINCH_POLICY": str(keep_all)},
         }
         saves = {name: [] for name in variants}
+        crowded = {count: [] for count in LIVE_ENTRIES}
         inert = {"plain": [], "preloaded": []}
         for _ in range(options.rounds):
             for name, environment in variants.items():
                 saves[name].append(microseconds_per_save(environment))
+            for count in LIVE_ENTRIES:
+                without = microseconds_per_save({}, count)
+                crowded[count].append(microseconds_per_save(variants["taken"], count) - without)
             inert["plain"].append(milliseconds_of_true({}))
             inert["preloaded"].append(milliseconds_of_true({"LD_PRELOAD": preload}))
 
@@ -109,12 +116,15 @@ def main():
         "plain_us": statistics.median(saves["plain"]),
         "declined_added_us": added(saves, "declined", "plain"),
         "taken_added_us": added(saves, "taken", "plain"),
+        "taken_added_us_by_live_entries": {n: statistics.median(crowded[n]) for n in LIVE_ENTRIES},
         "bin_true_ms": statistics.median(inert["plain"]),
         "bin_true_added_ms": added(inert, "preloaded", "plain"),
     }
     print(f"one exp that saves its result, no preload   {result['plain_us']:.3f} us")
     print(f"added when the tensor is declined           {result['declined_added_us']:+.3f} us (target <= 0.15)")
     print(f"added when it is taken, codec time aside    {result['taken_added_us']:+.3f} us (target <= 1.0)")
+    for count, cost in result["taken_added_us_by_live_entries"].items():
+        print(f"  with {count:7,} entries alive                   {cost:+.3f} us (target: flat)")
     print(f"/bin/true                                   {result['bin_true_ms']:.3f} ms")
     print(f"added by the inert preload                  {result['bin_true_added_ms']:+.3f} ms")
     if options.json:

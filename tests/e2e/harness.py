@@ -21,7 +21,9 @@ PRELOAD = BUILD / "lib/libcinch.so"
 CORE = BUILD / "lib/libcinch_torch.so"
 HERE = pathlib.Path(__file__).resolve().parent
 
-LOSSLESS = {"version": 1, "policy": "lossless", "min_bytes": 0}
+CONFIGS = HERE.parent.parent / "configs"
+
+LOSSLESS = {"version": 1, "policy": "lossless", "min_bytes": 0, "raw_window": 0}
 
 
 @dataclasses.dataclass

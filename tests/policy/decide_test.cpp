@@ -301,6 +301,34 @@ TEST(Decide, LosslessSplitsFloatsAndKeepsTheRest) {
   EXPECT_EQ(wide.action, Action::keep);
 }
 
+TEST(Decide, CompiledRegionsGetEightBitGroupsButForStatistics) {
+  const auto decide = [](Dims sizes, Type type = Type::float32) {
+    EntryBuilder entry;
+    entry.use("CompiledFunction", "", std::move(sizes)).typed(type).from(Origin::compiled);
+    return division(entry);
+  };
+  const Decision d = decide({8, 128, 64});
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("group_quant"));
+  EXPECT_EQ(d.candidates[0].spec.bits, 8);
+  for (const Dims& one_value_a_row : {Dims{8, 128, 1}, Dims{4096}}) {
+    EXPECT_THAT(codec_names(decide(one_value_a_row)), testing::ElementsAre("two_valued"));
+  }
+  EXPECT_THAT(codec_names(decide({8, 128, 64}, Type::boolean)), testing::ElementsAre("two_valued"));
+  EXPECT_EQ(decide({8, 128, 64}, Type::int64).action, Action::keep);
+}
+
+TEST(Decide, CustomFunctionsAreLosslessUnlessARuleNamesThem) {
+  EntryBuilder entry;
+  entry.use("MyFunction", "", {8, 128, 64}).from(Origin::function);
+  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("float_split"));
+  const Policy named =
+      with_rules(R"({"match":{"op":"MyFunction"},"codec":{"name":"group_quant","bits":4}})");
+  EXPECT_THAT(codec_names(named.decide(entry.build())), testing::ElementsAre("group_quant"));
+  // Another use of the same storage that may be approximated does not make this one lossy.
+  entry.use("aten::addmm", "mat1", {1024, 64});
+  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("float_split"));
+}
+
 TEST(Decide, GroupsAreOfSamples) {
   const Policy policy = all_with(R"("group_quant","bits":4,"group":128)");
   for (const Dims& strides : {contiguous({4, 16, 9, 7}), channels_last({4, 16, 9, 7})}) {
@@ -335,8 +363,8 @@ TEST(Decide, SignsBesideApproximateValues) {
   EntryBuilder relu_and_conv;
   relu_and_conv.use("aten::relu", "result", {4, 16, 28, 28})
       .use("aten::convolution", "input", {4, 16, 28, 28});
-  const Policy groups = with_rules(
-      R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant"}})");
+  const Policy groups =
+      with_rules(R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant"}})");
   EXPECT_TRUE(groups.decide(relu_and_conv.build()).candidates[0].spec.with_sign);
 
   // Leaky ReLU's input may be negative: only exact signs will do.
@@ -352,10 +380,10 @@ TEST(Decide, SignsBesideApproximateValues) {
 }
 
 TEST(Decide, ABoundIsMorePreciseThanBits) {
-  const Policy policy = with_rules(
-      R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant","bits":8}},)"
-      R"({"match":{"op":"aten::native_batch_norm"},)"
-      R"( "codec":{"name":"error_bounded","error_bound":0.1}})");
+  const Policy policy =
+      with_rules(R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant","bits":8}},)"
+                 R"({"match":{"op":"aten::native_batch_norm"},)"
+                 R"( "codec":{"name":"error_bounded","error_bound":0.1}})");
   const Decision d = policy.decide(EntryBuilder()
                                        .use("aten::convolution", "input", {4, 16, 28, 28})
                                        .use("aten::native_batch_norm", "input", {4, 16, 28, 28})

@@ -47,11 +47,16 @@ class EntryBuilder {
                      operand.starts_with("result"),
                      type,
                      geometry(std::move(sizes), std::move(strides), offset),
-                     {0, 0, 0}});
+                     {0, 0, 0},
+                     Origin::op});
     return *this;
   }
   EntryBuilder& typed(Type type) {
     uses_.back().type = type;
+    return *this;
+  }
+  EntryBuilder& from(Origin origin) {
+    uses_.back().origin = origin;
     return *this;
   }
   EntryBuilder& index_extent(std::array<std::int64_t, 3> extent) {

@@ -40,13 +40,40 @@ TEST(Load, DefaultsOfEveryField) {
   EXPECT_EQ(s.division.block, 8);
   EXPECT_TRUE(s.division.edge_ceil);
   EXPECT_TRUE(s.rules.empty());
+  EXPECT_EQ(s.stream, Stream::current);
+  EXPECT_EQ(s.raw_window, 0.125);
+  EXPECT_EQ(s.guard.every_steps, 100U);
+  EXPECT_EQ(s.guard.max_relative_error, 1.0);
+  EXPECT_EQ(s.guard.max_gradient_error, 1.5);
+  EXPECT_EQ(s.compiled.codec.name, "group_quant");
+  EXPECT_EQ(s.compiled.codec.bits, 8);
+  EXPECT_EQ(s.functions.codec.name, "float_split");
+}
+
+TEST(Load, LosslessTreatsCompiledRegionsLosslessly) {
+  const Settings s = accepted(R"({"version": 1, "policy": "lossless"})");
+  EXPECT_EQ(s.compiled.codec.name, "float_split");
+  EXPECT_THAT(
+      refused(R"({"version": 1, "policy": "lossless", "compiled": {"codec": {"name": "blpa"}}})"),
+      testing::StartsWith(
+          "p.json:1:69: compiled.codec.name: found the approximating codec \"blpa\""));
+}
+
+TEST(Load, TreatmentsAreACodecOrKeep) {
+  EXPECT_EQ(
+      refused(R"({"version": 1, "policy": "off", "functions": {}})"),
+      "p.json:1:46: functions: found none of \"codec\", \"keep\", expected exactly one of them");
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "guard": {"every_steps": -1}})"),
+              testing::HasSubstr("guard.every_steps: found -1, expected an integer from 0"));
 }
 
 TEST(Load, EveryField) {
   const Settings s = accepted(R"({
     "$schema": "policy.schema.json", "version": 1, "description": "d", "policy": "division",
     "division": {"block": 16, "bits": 4, "edge": "paper"}, "min_bytes": 0, "seed": 4294967295,
-    "allocator": {"enabled": false},
+    "allocator": {"enabled": false}, "stream": "side", "raw_window": 0.5,
+    "guard": {"every_steps": 7, "max_relative_error": 0.2, "max_gradient_error": 0.3},
+    "compiled": {"keep": true}, "functions": {"codec": {"name": "group_quant", "bits": 4}},
     "rules": [
       {"comment": "c", "match": {"op": "aten::mm", "operand": "self", "dtype": "bfloat16",
                                  "shape": ["*", ">=64"]}, "codec": {"name": "division", "bits": 8}},
@@ -55,6 +82,15 @@ TEST(Load, EveryField) {
   EXPECT_FALSE(s.division.edge_ceil);
   EXPECT_EQ(s.min_bytes, 0U);
   EXPECT_FALSE(s.allocator_enabled);
+  EXPECT_EQ(s.stream, Stream::side);
+  EXPECT_EQ(s.raw_window, 0.5);
+  EXPECT_EQ(s.guard.every_steps, 7U);
+  EXPECT_EQ(s.guard.max_relative_error, 0.2);
+  EXPECT_EQ(s.guard.max_gradient_error, 0.3);
+  EXPECT_TRUE(s.compiled.keep);
+  EXPECT_FALSE(s.functions.keep);
+  EXPECT_EQ(s.functions.codec.name, "group_quant");
+  EXPECT_EQ(s.functions.codec.bits, 4);
   EXPECT_EQ(s.seed, 4294967295U);
   ASSERT_EQ(s.rules.size(), 2U);
   EXPECT_EQ(s.rules[0].op, "aten::mm");
@@ -71,7 +107,8 @@ TEST(Load, EveryField) {
 TEST(Load, UnknownFieldIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"off\",\n  \"min_byte\": 3}"),
             "p.json:2:3: min_byte: found an unknown field, expected one of \"$schema\", "
-            "\"allocator\", \"description\", \"division\", \"min_bytes\", \"policy\", \"rules\", \"seed\", "
+            "\"allocator\", \"compiled\", \"description\", \"division\", \"functions\", \"guard\", "
+            "\"min_bytes\", \"policy\", \"raw_window\", \"rules\", \"seed\", \"stream\", "
             "\"version\"; did you mean \"min_bytes\"?");
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"division\",\n\"division\": {\n  \"bit\": 2}}"),
             "p.json:3:3: division.bit: found an unknown field, expected one of \"bits\", "
@@ -79,8 +116,8 @@ TEST(Load, UnknownFieldIsSuggested) {
 }
 
 TEST(Load, FieldsOfLaterVersionsAreUnknown) {
-  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "guard": {}})"),
-              testing::HasSubstr("p.json:1:33: guard: found an unknown field"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "budget": {}})"),
+              testing::HasSubstr("p.json:1:33: budget: found an unknown field"));
 }
 
 TEST(Load, WrongEnumIsSuggested) {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/TensorBase.h>
+#include <c10/util/ArrayRef.h>
+#include <c10/util/DimVector.h>
+#include <c10/util/SmallVector.h>
+
+namespace cinch::hooks {
+
+/// Sizes and strides (in elements) of a tensor over its storage. There are as many of these as
+/// saved tensors, so the strides of a contiguous one are left out.
+class Geometry {
+ public:
+  Geometry() = default;
+  explicit Geometry(const at::TensorBase& tensor);
+
+  c10::IntArrayRef sizes() const { return c10::IntArrayRef(words_).slice(0, rank()); }
+  c10::DimVector strides() const;
+  std::int64_t offset() const noexcept { return offset_; }
+
+  /// Sizes and, unless they are a contiguous tensor's, strides: equal for equal geometries but for
+  /// the offset, of tensors of the same rank.
+  c10::IntArrayRef words() const { return words_; }
+  std::size_t rank() const noexcept { return contiguous_ ? words_.size() : words_.size() / 2; }
+
+ private:
+  c10::SmallVector<std::int64_t, 4> words_;
+  std::int64_t offset_ = 0;
+  bool contiguous_ = true;
+};
+
+}  // namespace cinch::hooks

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/gradient_probe.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <typeinfo>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/norm.h>
+#include <ATen/ops/sub.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+
+#include "hooks/torch/fork.h"
+#include "hooks/torch/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+thread_local GradientProbe* probe = nullptr;
+
+at::CallbackHandle handle{};
+bool observing = false;
+bool on_now = false;  // under switch_mutex
+std::mutex& switch_mutex = *new std::mutex;
+
+class ProbeScope {
+ public:
+  explicit ProbeScope(GradientProbe& now) { probe = &now; }
+  ProbeScope(const ProbeScope&) = delete;
+  ProbeScope& operator=(const ProbeScope&) = delete;
+  ~ProbeScope() { probe = nullptr; }
+};
+
+// Classes of torch/csrc/autograd/generated; others may do anything, such as run Python.
+bool is_generated(const Node& node) {
+  return std::string_view(typeid(node).name()).find("9generated") != std::string_view::npos;
+}
+
+variable_list gradients_of(const at::RecordFunction& function) {
+  variable_list gradients;
+  for (const c10::IValue& input : function.inputs()) {
+    gradients.push_back(input.isTensor() ? input.toTensor() : at::Tensor());
+  }
+  return gradients;
+}
+
+variable_list run(Node& node, const at::RecordFunction& function, GradientProbe& how) {
+  const ProbeScope scope(how);
+  return node(gradients_of(function));
+}
+
+// The largest ||g' - g|| / ||g|| among a node's results.
+double worst_difference(const variable_list& approximate, const variable_list& exact) {
+  double worst = 0;
+  for (std::size_t i = 0; i < std::min(approximate.size(), exact.size()); ++i) {
+    const at::Tensor& a = approximate[i];
+    const at::Tensor& e = exact[i];
+    if (!a.defined() || !e.defined() || !e.is_floating_point() || e.layout() != at::kStrided)
+      continue;
+    const double size = at::norm(e).item().toDouble();
+    const double difference = at::norm(at::sub(a, e)).item().toDouble();
+    if (size > 0) worst = std::max(worst, difference / size);
+  }
+  return worst;
+}
+
+void measure(const at::RecordFunction& function) {
+  const auto sequence = static_cast<std::uint64_t>(function.seqNr());
+  if (probe != nullptr || at::GradMode::is_enabled() ||
+      !stash().guard().is_watched(static_cast<std::uint32_t>(sequence))) {
+    return;
+  }
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr || node->sequence_nr() != sequence || !is_generated(*node)) return;
+  const at::DisableRecordFunctionGuard unobserved;
+  GradientProbe approximate{false, {}};
+  const variable_list with_decoded = run(*node, function, approximate);
+  if (approximate.read.empty()) return;
+  GradientProbe exact{true, {}};
+  const double difference = worst_difference(with_decoded, run(*node, function, exact));
+  for (Entry* entry : approximate.read) stash().gradient_measured(*entry, difference);
+}
+
+std::unique_ptr<at::ObserverContext> node_starts(const at::RecordFunction& function) {
+  try {
+    measure(function);
+  } catch (const std::exception&) {
+    // Whatever is wrong with the node, backward itself will say it.
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+GradientProbe* current_probe() noexcept {
+  return probe;
+}
+
+void observe_backward() {
+  register_fork_lock(switch_mutex);
+  handle = at::addGlobalCallback(at::RecordFunctionCallback(node_starts)
+                                     .needsInputs(true)
+                                     .scopes({at::RecordScope::BACKWARD_FUNCTION}));
+  at::disableCallback(handle);
+  observing = true;
+}
+
+void probe_gradients(bool on) noexcept {
+  const std::lock_guard lock(switch_mutex);
+  if (!observing || on == on_now) return;
+  on_now = on;
+  if (on) {
+    at::reenableCallback(handle);
+  } else {
+    at::disableCallback(handle);
+  }
+}
+
+}  // namespace cinch::hooks

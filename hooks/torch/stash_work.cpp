@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stash does to one entry: encoding, decoding, measuring what that did to it, in the
+// program's thread or on the side thread.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <shared_mutex>
+#include <utility>
+
+#include "hooks/torch/fork.h"
+#include "hooks/torch/gradient_probe.h"
+#include "hooks/torch/parallel.h"
+#include "hooks/torch/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+// What may wait for the side thread besides what the window's share allows: enough to keep it busy.
+constexpr std::size_t least_waiting = std::size_t{16} << 20;
+
+// How far decoding looks ahead.
+constexpr std::size_t most_ahead = 4;
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t nanoseconds_since(Clock::time_point start) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+}
+
+void raise(std::atomic<double>& worst, double value) {
+  double before = worst.load(std::memory_order_relaxed);
+  while (value > before && !worst.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+void Stash::settle_all(const Entries& ready) {
+  for (Entry* entry : ready) {
+    const bool is_work = entry->plan().action == policy::Decision::Action::encode &&
+                         !entry->plan().candidates.empty();
+    if (aside_ && is_work) {
+      std::size_t most_waiting = 0;
+      {
+        const std::lock_guard lock(mutex_);
+        most_waiting = std::max(window_limit(), least_waiting);
+      }
+      const SideThread::Job job = {entry, SideThread::Job::Kind::settle, {}, entry->raw_bytes};
+      if (side_.submit(job, most_waiting)) continue;
+      settle_orphans();
+    }
+    settle(*entry, torch_parallel_for);
+  }
+}
+
+// Carries out the plan of an entry that is settling, and gives up one hold on it.
+void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
+  c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
+  std::string_view kept_because;
+  bool wanted = true;
+  {
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    {
+      const std::lock_guard stash_lock(mutex_);
+      wanted = entry.first_use != nullptr;
+    }
+    if (wanted) {
+      kept_because = entry.raw.use_count() != 1 ? "read by backward when it was to be encoded"
+                                                : encode(entry, freed, parallel_for);
+      if (!kept_because.empty()) entry.state = Entry::State::kept;
+    }
+  }
+  const bool kept = !kept_because.empty();
+  if (kept) {
+    statistics_.passed_through(kept_because, entry.raw_bytes);
+    entry.plan().kept->add(entry.raw_bytes, entry.raw_bytes, 0);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    settling_bytes_ -= entry.raw_bytes;
+    settled_raw_ += entry.raw_bytes;
+    settled_stored_ += entry.stored_bytes();
+    entry.watched = entry.sample != nullptr;
+    entry.place = Entry::Place::settled;
+  }
+  drop_holder(entry, nullptr);
+  if (freed) free_later(std::move(freed));
+}
+
+// Returns why the entry has to be kept, or nothing.
+// pre: entry.mutex() is held and the stash is the only owner of entry.raw
+std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
+                               codecs::ParallelFor parallel_for) {
+  const Plan& plan = entry.plan();
+  if (plan.action == policy::Decision::Action::drop) {
+    plan.dropped->add(entry.raw_bytes, 0, 0);
+    entry.state = Entry::State::dropped;
+    freed = std::move(entry.raw);
+    return {};
+  }
+  constexpr std::string_view no_memory = "no memory to encode it";
+  const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+    const Plan::Candidate& candidate = plan.candidates[i];
+    c10::DataPtr buffer = encoded_pool_.take(candidate.bound);
+    if (candidate.bound != 0 && buffer.get() == nullptr) return no_memory;
+    const auto start = Clock::now();
+    const codecs::Encoded result = candidate.codec->encode(
+        candidate.what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound},
+        key, parallel_for);
+    // A plain copy is no smaller, and is made where a rule asks for it.
+    const bool serves = result.bytes < entry.raw_bytes || candidate.codec->name() == "raw";
+    if (!result.representable || !serves) continue;
+    if (result.bytes < candidate.bound - candidate.bound / 4) {
+      c10::DataPtr exact = encoded_pool_.take(result.bytes);
+      if (result.bytes != 0 && exact.get() == nullptr) return no_memory;
+      std::memcpy(exact.get(), buffer.get(), result.bytes);
+      buffer = std::move(exact);
+    }
+    const auto deleter = buffer.get_deleter();
+    void* const data = buffer.get();
+    entry.encoded = {data, buffer.release_context(), deleter};
+    entry.encoded_bytes = result.bytes;
+    entry.candidate = static_cast<std::uint8_t>(i);
+    entry.state = Entry::State::encoded;
+    freed = std::move(entry.raw);
+    if (entry.watched && candidate.approximates) {
+      entry.sample = std::make_unique<GuardSample>();
+      entry.sample->exact = std::move(freed);
+      freed = {};
+      const std::lock_guard lock(mutex_);  // uses may be released meanwhile
+      guard_.watch(entry);
+    }
+    candidate.totals->add(entry.raw_bytes, result.bytes, nanoseconds_since(start));
+    return {};
+  }
+  return plan.reason.empty() ? "no codec can represent it" : plan.reason;
+}
+
+c10::Storage Stash::restore(Entry& entry, const Use& use) {
+  end_growth(&entry);
+  GradientProbe* probe = current_probe();
+  if (aside_) {
+    await_settled(entry);
+    if (probe == nullptr) foresee(entry, use.reads);
+  }
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  if (entry.state == Entry::State::pending || entry.state == Entry::State::kept) return entry.raw;
+  if (entry.sample != nullptr && probe != nullptr) {
+    probe->read.push_back(&entry);
+    if (probe->exact) return entry.sample->exact;
+  }
+  if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+  auto& decoded = entry.decoded->alive[static_cast<std::size_t>(use.reads)];
+  auto alive = decoded.lock();
+  entry.decoded->ahead = {};
+  if (alive) return c10::Storage(std::move(alive));
+  c10::Storage storage = decode(entry, use.reads, torch_parallel_for);
+  decoded = c10::weak_intrusive_ptr<c10::StorageImpl>(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+  if (use.reads == codecs::Reads::values) measure(entry, storage);
+  return storage;
+}
+
+// pre: entry.mutex() is held, entry is encoded or dropped
+c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for) {
+  const bool nothing = entry.state == Entry::State::dropped || reads == codecs::Reads::nothing;
+  c10::DataPtr data = nothing ? zero_pages(entry.raw_bytes) : decoded_pool_.take(entry.raw_bytes);
+  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
+              " bytes to decode a saved tensor");
+  if (!nothing) {
+    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const auto start = Clock::now();
+    const bool decoded = candidate.codec->decode(
+        candidate.what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes},
+        data.get(), reads, parallel_for);
+    TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
+                "' can't be decoded; this is a defect of Cinch");
+    candidate.totals->decode_nanoseconds.fetch_add(nanoseconds_since(start),
+                                                   std::memory_order_relaxed);
+  }
+  return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data), nullptr,
+                      /*resizable=*/false);
+}
+
+// The guard's first measurement of a watched entry. pre: entry.mutex() is held
+void Stash::measure(Entry& entry, const c10::Storage& decoded) {
+  if (entry.sample == nullptr || entry.sample->values_measured) return;
+  entry.sample->values_measured = true;
+  const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+  const ValueError error =
+      value_error(entry.sample->exact.data(), decoded.data(), candidate.what.type, entry.raw_bytes);
+  candidate.totals->checks.fetch_add(1, std::memory_order_relaxed);
+  raise(candidate.totals->worst_relative_error, error.relative);
+  if (guard_.too_far(error)) {
+    be_careful(entry, "values", error.relative, settings().guard.max_relative_error,
+               error.non_finite != 0);
+  }
+}
+
+void Stash::gradient_measured(Entry& entry, double error) noexcept {
+  const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+  raise(candidate.totals->worst_gradient_error, error);
+  if (guard_.too_far(error)) {
+    be_careful(entry, "gradients", error, settings().guard.max_gradient_error, false);
+  }
+}
+
+// Entries of this class are held more precisely from now on.
+void Stash::be_careful(Entry& entry, const char* what, double error, double limit,
+                       bool broken) noexcept {
+  const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+  {
+    const std::lock_guard lock(mutex_);
+    EntryClass& of_kind = *entry.entry_class;
+    auto& caution = of_kind.members[entry.member].caution;
+    // One check may find fault with values and with gradients.
+    if (caution != entry.caution || caution == policy::most_caution) return;
+    caution = broken ? policy::most_caution : static_cast<std::uint8_t>(caution + 1);
+  }
+  candidate.totals->moves.fetch_add(1, std::memory_order_relaxed);
+  const OpTotals& row = *candidate.totals;
+  if (broken) {
+    std::fprintf(stderr,
+                 "cinch: guard: %s %s: %s made finite values infinite or NaN, which is a defect of "
+                 "Cinch; held losslessly from now on\n",
+                 row.op.c_str(), row.operand.c_str(), row.codec.c_str());
+  } else {
+    std::fprintf(
+        stderr,
+        "cinch: guard: %s %s, number %u of its shape: %s put the %s off by %.2g times their "
+        "size, above %.2g; held more precisely from now on\n",
+        row.op.c_str(), row.operand.c_str(), entry.member + 1, row.codec.c_str(), what, error,
+        limit);
+  }
+}
+
+// With the side thread, an entry that waits for it is waited for: what backward reads must not
+// depend on how far that thread got.
+void Stash::await_settled(Entry& entry) {
+  bool settling = false;
+  {
+    const std::lock_guard lock(mutex_);
+    settling = entry.place == Entry::Place::settling;
+  }
+  if (settling && !side_.wait_for(entry)) settle_orphans();
+}
+
+// Notes what backward reads, and has decoded ahead what it read next the last time.
+void Stash::foresee(Entry& entry, codecs::Reads reads) {
+  std::vector<SideThread::Job> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    if (entry.ahead) {
+      entry.ahead = false;
+      ahead_bytes_ -= entry.raw_bytes;
+    }
+    if (entry.id - growth_start_ >= by_position_.size()) return;
+    const ReadOrder::Read read = {entry.id - growth_start_, reads};
+    read_order_.add(read);
+    for (const ReadOrder::Read& next : read_order_.after(read)) {
+      if (jobs.size() == most_ahead || next.position >= by_position_.size()) break;
+      Entry* then = by_position_[next.position];
+      const bool is_encoded = then != nullptr && then->place == Entry::Place::settled &&
+                              then->encoded_bytes != 0 && next.reads != codecs::Reads::nothing;
+      if (!is_encoded || then->ahead) continue;
+      if (ahead_bytes_ != 0 && ahead_bytes_ + then->raw_bytes > window_limit()) break;
+      then->ahead = true;
+      ahead_bytes_ += then->raw_bytes;
+      ++then->holders;
+      jobs.push_back({then, SideThread::Job::Kind::decode, next.reads, 0});
+    }
+  }
+  for (const auto& job : jobs) {
+    constexpr auto never_wait = std::numeric_limits<std::size_t>::max();
+    if (!side_.submit(job, never_wait)) drop_holder(*job.entry, nullptr);
+  }
+}
+
+void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
+  {
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    bool wanted = false;
+    {
+      const std::lock_guard stash_lock(mutex_);
+      wanted = entry.ahead && entry.first_use != nullptr;
+    }
+    if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+    auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
+    // A watched entry is decoded where it is measured.
+    if (wanted && entry.sample == nullptr && alive.expired()) {
+      entry.decoded->ahead = decode(entry, reads, codecs::serial_for);
+      alive = c10::weak_intrusive_ptr<c10::StorageImpl>(
+          c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+              entry.decoded->ahead.unsafeGetStorageImpl()));
+    }
+  }
+  drop_holder(entry, nullptr);
+}
+
+void Stash::work_aside(void* self, const SideThread::Job& job) noexcept {
+  auto& stash = *static_cast<Stash*>(self);
+  if (job.kind == SideThread::Job::Kind::settle) {
+    stash.settle(*job.entry, codecs::serial_for);
+    return;
+  }
+  try {
+    stash.decode_ahead(*job.entry, job.reads);
+  } catch (const std::exception&) {
+    stash.drop_holder(*job.entry, nullptr);  // no memory: backward will decode it, or say so
+  }
+}
+
+void Stash::settle_orphans() {
+  for (const SideThread::Job& job : side_.take_orphans()) work_aside(this, job);
+}
+
+// Drops a storage that the stash gave up. One that a Python object still refers to takes the
+// interpreter's lock when it goes, for which the side thread must never wait.
+void Stash::free_later(c10::Storage storage) {
+  if (!aside_ || storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() == nullptr) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  freed_later_.push_back(std::move(storage));
+}
+
+}  // namespace cinch::hooks
