@@ -22,7 +22,7 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 // that take turns don't push each other out: mapping and clearing them anew cost a GPT 5 % of its
 // time.
 constexpr std::size_t slack_share = 8;
-constexpr std::size_t least_slack = std::size_t{32} << 20;
+constexpr std::size_t least_slack = std::size_t{8} << 20;
 
 void* map(std::size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -15,7 +15,7 @@ namespace cinch::hooks {
 ///
 /// A pool holds little more than it recently needed at once: idle buffers go back to the operating
 /// system, least recently used first, as soon as idle plus used bytes exceed the most that was in
-/// use during this period or the last (`new_period`) by more than an eighth and 32 MiB.
+/// use during this period or the last (`new_period`) by more than an eighth and 8 MiB.
 /// Thread-safe.
 class BufferPool {
  public:

@@ -21,6 +21,8 @@ namespace {
 // What may wait for the side thread besides what the window's share allows: enough to keep it busy.
 constexpr std::size_t least_waiting = std::size_t{16} << 20;
 
+constexpr std::size_t page = 4096;
+
 // How far decoding looks ahead.
 constexpr std::size_t most_ahead = 4;
 
@@ -116,7 +118,8 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     // A plain copy is no smaller, and is made where a rule asks for it.
     const bool serves = result.bytes < entry.raw_bytes || candidate.codec->name() == "raw";
     if (!result.representable || !serves) continue;
-    if (result.bytes < candidate.bound - candidate.bound / 4) {
+    // Sizes that depend on the data are below their bound: what is held is no larger than they are.
+    if (result.bytes + page <= candidate.bound) {
       c10::DataPtr exact = encoded_pool_.take(result.bytes);
       if (result.bytes != 0 && exact.get() == nullptr) return no_memory;
       std::memcpy(exact.get(), buffer.get(), result.bytes);

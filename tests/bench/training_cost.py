@@ -14,7 +14,7 @@ growth of peak RSS over what the process held before its first step.
 * off: preloaded, min_bytes so large that every tensor is declined: the hooks alone;
 * division, lossless: the presets, on PyTorch's own CPU allocator;
 * side: division with `"stream": "side"`;
-* division+allocator: the preset as it ships.
+* division+allocator, lossless+allocator: the presets as they ship.
 
 Every variant sets OMP_WAIT_POLICY=PASSIVE: spinning threads on a shared machine measure the others.
 """
@@ -94,6 +94,7 @@ def policies(folder: pathlib.Path) -> dict[str, str]:
         "lossless": {"version": 1, "policy": "lossless"} | own,
         "side": division | own | {"stream": "side"},
         "division+allocator": division,
+        "lossless+allocator": {"version": 1, "policy": "lossless"},
     }
     files = {}
     for name, content in contents.items():

@@ -75,3 +75,50 @@ def test_stable_over_fifty_steps(outcome, step):
 def test_nothing_is_held(outcome):
     assert outcome["taken"] > 0
     assert outcome["stash"] == 0
+
+
+LARGE = """
+import json, sys
+import torch
+from torch import nn
+from workloads.models import Block, ConvNet, cross_entropy
+
+def peak_bytes():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+
+torch.manual_seed(0)
+if sys.argv[1] == "transformer":
+    model, x = nn.Sequential(*[Block(256, 8) for _ in range(6)]), torch.randn(8, 256, 256)
+    loss_of = lambda output: output.square().mean()
+else:
+    model, x, loss_of = ConvNet(), torch.randn(32, 3, 128, 128), cross_entropy()
+for _ in range(4):
+    loss_of(model(x)).backward()
+print(json.dumps(peak_bytes()))
+"""
+
+
+@pytest.fixture(scope="module", params=["transformer", "convolutions"])
+def large(request, tmp_path_factory):
+    """Runs LARGE under a policy; gives its peak RSS."""
+    folder = tmp_path_factory.mktemp("large")
+
+    def peak(policy):
+        return json.loads(harness.run_python(["-c", LARGE, request.param], folder, policy).stdout)
+
+    return peak, peak(None)
+
+
+@pytest.mark.parametrize("policy", [harness.LOSSLESS, "lossless", "division"], ids=["all", "lossless", "division"])
+def test_never_more_memory_than_without(large, policy):
+    """Of plain peaks of about 900 MiB; the 2 % are what the peak wanders by itself."""
+    peak, plain = large
+    assert peak(policy) <= 1.02 * plain
+
+
+def test_declining_costs_no_memory(large):
+    """The hooks alone, PyTorch's own allocator."""
+    peak, plain = large
+    declining = {"version": 1, "policy": "division", "min_bytes": 2**52, "allocator": {"enabled": False}}
+    assert peak(declining) <= 1.02 * plain

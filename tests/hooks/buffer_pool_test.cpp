@@ -41,7 +41,7 @@ TEST(BufferPool, HoldsLittleMoreThanWasNeededAtOnce) {
     pool.take(i * 4 * mebibyte);                          // one at a time, every size another
     const std::size_t needed = i * 4 * mebibyte * 9 / 8;  // sizes are rounded
     const std::size_t held = pool.idle_bytes() + pool.used_bytes();
-    EXPECT_LE(held, needed + std::max(needed / 8, 32 * mebibyte));
+    EXPECT_LE(held, needed + std::max(needed / 8, 8 * mebibyte));
     most_held = std::max(most_held, held);
   }
   EXPECT_GT(most_held, 400 * mebibyte);
