@@ -88,8 +88,8 @@ HWY_INLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPoint
   job.walk.for_each_run(
       task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
         if (job.way == cpu::FixedPointJob::Way::columns) {
-          transpose<true>(element_at<type>(source, task.first_channel + offset), stride, n,
-                          task.channels, element_at<type>(tile, at), tile_stride(job));
+          transpose(element_at<type>(source, task.first_channel + offset), stride, n, task.channels,
+                    element_at<type>(tile, at), tile_stride(job), true);
           return;
         }
         for (std::int64_t i = 0; i < task.channels; ++i) {
@@ -108,8 +108,8 @@ HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPoin
   job.walk.for_each_run(
       task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
         if (job.way == cpu::FixedPointJob::Way::columns) {
-          transpose<false>(element_at<type>(tile, at), tile_stride(job), task.channels, n,
-                           element_at<type>(target, task.first_channel + offset), stride);
+          transpose(element_at<type>(tile, at), tile_stride(job), task.channels, n,
+                    element_at<type>(target, task.first_channel + offset), stride, false);
           return;
         }
         for (std::int64_t i = 0; i < task.channels; ++i) {
@@ -219,7 +219,7 @@ class TileDraws {
                    blocks_for(skipped + task.channels), row);
         if (skipped != 0) std::memmove(row, row + skipped, task.channels * 2);
       }
-      transpose<true>(some, kRow, rows, task.channels, draws + r, stride_);
+      transpose(some, kRow, rows, task.channels, draws + r, stride_, true);
     }
   }
 

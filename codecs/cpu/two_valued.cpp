@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/two_valued.h"
 
+#include "codecs/with_pattern.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/cpu/two_valued.cpp"
 #include "hwy/foreach_target.h"  // must come before what it includes again
@@ -50,38 +52,23 @@ HWY_INLINE std::int64_t find_other_as(const T* x, std::int64_t count, T first) {
   return i;
 }
 
-/// Calls f with a null pointer to the unsigned type of `size` bytes.
-template <class F>
-HWY_INLINE auto with_type(std::size_t size, const F& f) {
-  switch (size) {
-    case 1:
-      return f(static_cast<std::uint8_t*>(nullptr));
-    case 2:
-      return f(static_cast<std::uint16_t*>(nullptr));
-    case 4:
-      return f(static_cast<std::uint32_t*>(nullptr));
-    default:
-      return f(static_cast<std::uint64_t*>(nullptr));
-  }
-}
-
 bool encode_two(std::size_t size, const void* x, std::int64_t count, std::uint64_t first,
                 std::uint64_t second, std::byte* out) {
-  return with_type(size, [&]<typename T>(T*) {
+  return with_pattern(size, [&]<typename T>(T*) {
     return encode_as(static_cast<const T*>(x), count, static_cast<T>(first), static_cast<T>(second),
                      reinterpret_cast<std::uint8_t*>(out));
   });
 }
 
 std::int64_t find_other(std::size_t size, const void* x, std::int64_t count, std::uint64_t first) {
-  return with_type(size, [&]<typename T>(T*) {
+  return with_pattern(size, [&]<typename T>(T*) {
     return find_other_as(static_cast<const T*>(x), count, static_cast<T>(first));
   });
 }
 
 void decode_two(std::size_t size, const std::byte* in, std::int64_t count, std::uint64_t first,
                 std::uint64_t second, void* x) {
-  with_type(size, [&]<typename T>(T*) {
+  with_pattern(size, [&]<typename T>(T*) {
     select(reinterpret_cast<const std::uint8_t*>(in), count, static_cast<T>(second),
            static_cast<T>(first), static_cast<T*>(x));
   });
