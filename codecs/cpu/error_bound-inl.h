@@ -45,17 +45,29 @@ HWY_INLINE void store_elements(DF df, VF x, void* to) {
   }
 }
 
-/// round_to of codecs/error_bound.h.
+/// Magnitudes of a vector of elements.
+template <ElementType type, class DF>
+HWY_INLINE hn::Vec<DF> load_magnitudes(DF df, const void* from) {
+  if constexpr (type == ElementType::float32) {
+    return hn::Abs(load_elements<type>(df, from));
+  } else {
+    const hn::RebindToUnsigned<DF> du;
+    const hn::Rebind<std::uint16_t, DF> d16;
+    const auto halves = hn::LoadU(d16, static_cast<const std::uint16_t*>(from));
+    const auto bits = hn::PromoteTo(du, hn::And(halves, hn::Set(d16, 0x7FFF)));
+    if constexpr (type == ElementType::bfloat16) return lanes_of_bf16(df, bits);
+    return lanes_of_f16_magnitudes(df, bits);
+  }
+}
+
+/// round_to of codecs/error_bound.h, of points of lattices: x is at least minus the bound, and x
+/// below 0 is a value of the type, or half of one.
 template <ElementType type, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE VF lanes_round_to(DF df, VF x) {
   if constexpr (type == ElementType::bfloat16) {
-    const hn::RebindToUnsigned<DF> du;
-    const auto bits = hn::BitCast(du, x);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
-    return hn::BitCast(df, hn::And(rounded, hn::Set(du, 0xFFFF0000U)));
+    return nearest_bf16_value(df, x);
   } else if constexpr (type == ElementType::float16) {
-    return lanes_of_f16(df, lanes_to_f16(df, x));
+    return nearest_f16_value(df, x);
   } else {
     return x;
   }

@@ -48,15 +48,39 @@ HWY_INLINE VF nearest_bf16_value(DF df, VF x) {
   return hn::BitCast(df, hn::And(rounded_to_bf16(df, x), hn::Set(du, 0xFFFF0000U)));
 }
 
+/// Of bits without signs.
+template <class DF, class V32>
+HWY_INLINE hn::Vec<DF> lanes_of_f16_magnitudes(DF df, V32 bits) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto magnitude = hn::ShiftLeft<13>(bits);
+  const auto scaled = hn::BitCast(du, hn::Mul(hn::BitCast(df, magnitude), hn::Set(df, 0x1p112F)));
+  const auto special =
+      hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(du, 0x0F7FFFFFU)), hn::Set(du, 0x7F800000U));
+  return hn::BitCast(df, hn::Or(scaled, special));
+}
+
 template <class DF, class V32>
 HWY_INLINE hn::Vec<DF> lanes_of_f16(DF df, V32 bits) {
   const hn::RebindToUnsigned<DF> du;
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)));
-  const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7FFF)));
-  const auto scaled = hn::BitCast(du, hn::Mul(hn::BitCast(df, magnitude), hn::Set(df, 0x1p112F)));
-  const auto special =
-      hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(du, 0x0F7FFFFFU)), hn::Set(du, 0x7F800000U));
-  return hn::BitCast(df, hn::Or(hn::Or(sign, scaled), special));
+  const auto magnitude = lanes_of_f16_magnitudes(df, hn::And(bits, hn::Set(du, 0x7FFF)));
+  return hn::BitCast(df, hn::Or(sign, hn::BitCast(du, magnitude)));
+}
+
+/// The nearest float16 as a float. @pre x >= 0, or x is a multiple of 2^-25 above -kMaxF16 with at
+/// most 11 significant bits, which is returned as it is
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE VF nearest_f16_value(DF df, VF x) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto half = hn::Set(df, 0.5F);
+  const auto capped = hn::Min(x, hn::Set(df, kMaxF16));
+  // Below 2^-14, float16 counts units of 2^-24, which is what floats just above 1/2 are spaced by.
+  const auto denormal = hn::Sub(hn::Add(capped, half), half);
+  const auto bits = hn::BitCast(du, capped);
+  const auto odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0xFFF)));
+  const auto normal = hn::BitCast(df, hn::And(rounded, hn::Set(du, 0xFFFFE000U)));
+  return hn::IfThenElse(hn::Lt(capped, hn::Set(df, 0x1p-14F)), denormal, normal);
 }
 
 template <class DF, class VF = hn::Vec<DF>>
