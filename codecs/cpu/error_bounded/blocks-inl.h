@@ -93,7 +93,7 @@ HWY_INLINE bool quantize_block(const ErrorBound& bound, const std::byte* HWY_RES
   auto largest = zero;
   std::uint32_t halves = 0;
   for (std::int64_t i = 0; i < kBlockElements; i += lanes) {
-    const auto magnitude = load_magnitudes<type>(df, x + i * kElementSize<type>);
+    const auto magnitude = hn::Abs(load_elements<type>(df, x + i * kElementSize<type>));
     auto code = lanes_code<is_regular>(df, magnitude, scale);
     held = hn::And(held, lanes_are_near<type, is_regular>(df, magnitude, code, step, limit));
     largest = hn::Max(largest, code);
@@ -128,7 +128,7 @@ HWY_INLINE void quantize_block_twice(const ErrorBound& bound, const std::byte* H
   auto largest = zero;
   std::uint32_t halves = 0;
   for (std::int64_t i = 0; i < kBlockElements; i += lanes) {
-    const auto magnitude = load_magnitudes<type>(df, x + i * kElementSize<type>);
+    const auto magnitude = hn::Abs(load_elements<type>(df, x + i * kElementSize<type>));
     const auto fine = lanes_code<true>(df, magnitude, scale);
     const auto code = hn::Ceil(hn::Mul(fine, half));
     held = hn::And(held, lanes_are_near<type, true>(df, magnitude, code, step, limit));

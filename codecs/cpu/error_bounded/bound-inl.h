@@ -24,12 +24,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <ElementType type, class DF>
 HWY_INLINE hn::Vec<DF> load_elements(DF df, const void* from) {
   if constexpr (type == ElementType::float32) {
-    return hn::LoadU(df, static_cast<const float*>(from));
+    return Float32Elements::load(df, static_cast<const float*>(from));
+  } else if constexpr (type == ElementType::bfloat16) {
+    return Bfloat16Elements::load(df, static_cast<const std::uint16_t*>(from));
   } else {
-    const hn::RebindToUnsigned<DF> du;
-    const hn::Rebind<std::uint16_t, DF> d16;
-    const auto bits = hn::PromoteTo(du, hn::LoadU(d16, static_cast<const std::uint16_t*>(from)));
-    return type == ElementType::bfloat16 ? lanes_of_bf16(df, bits) : lanes_of_f16(df, bits);
+    return Float16Elements::load(df, static_cast<const std::uint16_t*>(from));
   }
 }
 
@@ -37,26 +36,11 @@ HWY_INLINE hn::Vec<DF> load_elements(DF df, const void* from) {
 template <ElementType type, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE void store_elements(DF df, VF x, void* to) {
   if constexpr (type == ElementType::float32) {
-    hn::StoreU(x, df, static_cast<float*>(to));
+    Float32Elements::store(df, x, static_cast<float*>(to));
+  } else if constexpr (type == ElementType::bfloat16) {
+    Bfloat16Elements::store(df, x, static_cast<std::uint16_t*>(to));
   } else {
-    const hn::Rebind<std::uint16_t, DF> d16;
-    const auto bits = type == ElementType::bfloat16 ? lanes_to_bf16(df, x) : lanes_to_f16(df, x);
-    hn::StoreU(hn::TruncateTo(d16, bits), d16, static_cast<std::uint16_t*>(to));
-  }
-}
-
-/// Magnitudes of a vector of elements.
-template <ElementType type, class DF>
-HWY_INLINE hn::Vec<DF> load_magnitudes(DF df, const void* from) {
-  if constexpr (type == ElementType::float32) {
-    return hn::Abs(load_elements<type>(df, from));
-  } else {
-    const hn::RebindToUnsigned<DF> du;
-    const hn::Rebind<std::uint16_t, DF> d16;
-    const auto halves = hn::LoadU(d16, static_cast<const std::uint16_t*>(from));
-    const auto bits = hn::PromoteTo(du, hn::And(halves, hn::Set(d16, 0x7FFF)));
-    if constexpr (type == ElementType::bfloat16) return lanes_of_bf16(df, bits);
-    return lanes_of_f16_magnitudes(df, bits);
+    Float16Elements::store(df, x, static_cast<std::uint16_t*>(to));
   }
 }
 

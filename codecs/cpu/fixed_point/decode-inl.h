@@ -46,7 +46,7 @@ HWY_INLINE void store_floats(DF df, VF x, std::int64_t count, void* target, std:
     if constexpr (type == ElementType::bfloat16) {
       store(d16, hn::TruncateTo(d16, lanes_to_bf16(df, x)));
     } else {
-      store(d16, hn::TruncateTo(d16, lanes_to_f16(df, x)));
+      store(d16, floats_to_f16(df, x));
     }
   }
 }

@@ -59,16 +59,15 @@ HWY_INLINE BitsOf<type>* element_at(void* target, std::int64_t i) {
 /// A vector of elements from `i` on, as floats.
 template <ElementType type, class DF>
 HWY_INLINE hn::Vec<DF> load_floats(DF df, const void* source, std::int64_t i) {
-  const hn::RebindToUnsigned<DF> du;
   if constexpr (type == ElementType::float32) {
     return hn::LoadU(df, static_cast<const float*>(source) + i);
   } else {
     const hn::Rebind<std::uint16_t, DF> d16;
-    const auto bits = hn::PromoteTo(du, hn::LoadU(d16, element_at<type>(source, i)));
+    const auto bits = hn::LoadU(d16, element_at<type>(source, i));
     if constexpr (type == ElementType::bfloat16) {
-      return lanes_of_bf16(df, bits);
+      return lanes_of_bf16(df, hn::PromoteTo(hn::RebindToUnsigned<DF>(), bits));
     } else {
-      return lanes_of_f16(df, bits);
+      return floats_of_f16(df, bits);
     }
   }
 }
