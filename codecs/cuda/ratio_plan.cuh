@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/block_scan.cuh"
 #include "codecs/cuda/ratio_tokens.cuh"
 
 /// Plans made on the device: RatioPlan::make, step by step.
@@ -57,8 +56,8 @@ __global__ void __launch_bounds__(kRatioThreads)
 /// A warp each for the books of values, without and with runs for each predictor, and for those of
 /// runs.
 inline constexpr int kValueBooks = 2 * kPredictors;
-inline constexpr int kBooks = kValueBooks + kPredictors;
-inline constexpr unsigned kPlanThreads = kBooks * kWarp;
+inline constexpr int kPlanBooks = kValueBooks + kPredictors;
+inline constexpr unsigned kPlanThreads = kPlanBooks * kWarp;
 
 /// A code book in the making.
 struct RatioBook {
@@ -146,7 +145,7 @@ struct RatioBook {
 /// Makes a plan of the survey if one is due, and begins the encoded data with it: one block.
 static __global__ void __launch_bounds__(kPlanThreads)
     ratio_plan(const RatioJob job, const RatioSurvey* survey, RatioState* state, std::byte* out) {
-  __shared__ RatioBook books[kBooks];
+  __shared__ RatioBook books[kPlanBooks];
   const unsigned t = threadIdx.x;
   const bool is_due = state->is_due(job.refresh);
   __syncthreads();  // all have seen the state as it was
