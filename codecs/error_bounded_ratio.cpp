@@ -98,25 +98,6 @@ std::uint64_t make_value_book(const std::array<std::uint64_t, kValueSymbols>& co
   return make_book(counts, further, plan.value_lengths);
 }
 
-/// Which chunks a plan is made from: all of few; of many, one out of each of kSampleChunks equal
-/// parts, at places that no period of the data can follow.
-std::vector<RatioChunks::Chunk> sample_chunks(const RatioChunks& chunks) {
-  std::vector<RatioChunks::Chunk> sample;
-  const std::int64_t count = chunks.count();
-  for (std::int64_t i = 0; i < std::min(count, kSampleChunks); ++i) {
-    std::int64_t index = i;
-    if (count > kSampleChunks) {
-      const auto within = static_cast<std::uint32_t>(i) * 0x9E3779B9U;
-      index = static_cast<std::int64_t>(
-          (static_cast<unsigned __int128>(static_cast<std::uint64_t>(i) << 32 | within) *
-           static_cast<std::uint64_t>(count)) /
-          (static_cast<std::uint64_t>(kSampleChunks) << 32));
-    }
-    sample.push_back(chunks[index]);
-  }
-  return sample;
-}
-
 }  // namespace
 
 RatioChunks::RatioChunks(const PlaneLayout& layout) noexcept
@@ -130,21 +111,20 @@ RatioChunks::RatioChunks(const PlaneLayout& layout) noexcept
   for (int i = 0; i < axis_; ++i) outer_ *= extent_[i];
 }
 
-RatioChunks::Chunk RatioChunks::operator[](std::int64_t index) const noexcept {
-  const std::int64_t first = index % along_ * step_;
-  const std::int64_t boxes = std::min(step_, extent_[axis_] - first);
-  Chunk chunk;
-  chunk.begin = (index / along_ * extent_[axis_] + first) * inner_;
-  chunk.count = boxes * inner_;
-  for (int i = 0; i < 4; ++i) chunk.extent[i] = i < axis_ ? 1 : i == axis_ ? boxes : extent_[i];
-  return chunk;
-}
-
 std::int64_t RatioChunks::of_plane(std::int64_t plane) const noexcept {
   if (axis_ == 0) return (plane + step_ - 1) / step_;
   std::int64_t chunks = along_;
   for (int i = 1; i < axis_; ++i) chunks *= extent_[i];
   return plane * chunks;
+}
+
+std::int64_t sampled_chunk(std::int64_t chunks, std::int64_t i) noexcept {
+  if (chunks <= kSampleChunks) return i;
+  const auto within = static_cast<std::uint32_t>(i) * 0x9E3779B9U;
+  return static_cast<std::int64_t>(
+      (static_cast<unsigned __int128>(static_cast<std::uint64_t>(i) << 32 | within) *
+       static_cast<std::uint64_t>(chunks)) /
+      (static_cast<std::uint64_t>(kSampleChunks) << 32));
 }
 
 void apply_prediction(Predictor predictor, const RatioChunks::Chunk& chunk,
@@ -296,9 +276,13 @@ std::size_t ErrorBoundedRatioCodec::encoded_bytes(const Description& what) const
 }
 
 RatioPlan ErrorBoundedRatioCodec::make_plan(const Description& what, const void* source) const {
-  const std::vector<RatioChunks::Chunk> chunks = sample_chunks(RatioChunks(what.layout));
+  const RatioChunks all(what.layout);
+  std::vector<RatioChunks::Chunk> chunks;
   std::vector<RatioCodes> codes;
-  for (const RatioChunks::Chunk& chunk : chunks) codes.push_back(sample(what, source, chunk));
+  for (std::int64_t i = 0; i < std::min(all.count(), kSampleChunks); ++i) {
+    chunks.push_back(all[sampled_chunk(all.count(), i)]);
+    codes.push_back(sample(what, source, chunks.back()));
+  }
   return RatioPlan::make(chunks, codes);
 }
 

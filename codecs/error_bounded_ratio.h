@@ -42,7 +42,8 @@
 /// tensors, or until one needs a quarter more bytes for each element than the one that the plan was
 /// made for. Every symbol has a code, so that an old plan fits any data, if badly. So make one
 /// object for each layer; and encoded bytes depend on what the object encoded before. decode needs
-/// nothing of the object. Encoding from several threads at a time is safe.
+/// nothing of the object. Encoding from several threads at a time is safe. On CUDA all of this
+/// happens on the device, plans in memory of the caller's (cuda/codec.h: device_state_bytes).
 ///
 /// Signs and zeros are exact, but that -0 decodes to +0. NaN and infinity keep their bits. Always
 /// representable. Where only signs are read, elements decode to 1 and 0, and NaN to itself.
@@ -119,8 +120,17 @@ struct RatioChunks {
 
   explicit RatioChunks(const PlaneLayout& layout) noexcept;
 
-  std::int64_t count() const noexcept { return outer_ * along_; }
-  Chunk operator[](std::int64_t index) const noexcept;
+  CINCH_HD std::int64_t count() const noexcept { return outer_ * along_; }
+  CINCH_HD Chunk operator[](std::int64_t index) const noexcept {
+    const std::int64_t first = index % along_ * step_;
+    const std::int64_t left = extent_[axis_] - first;
+    const std::int64_t boxes = left < step_ ? left : step_;
+    Chunk chunk;
+    chunk.begin = (index / along_ * extent_[axis_] + first) * inner_;
+    chunk.count = boxes * inner_;
+    for (int i = 0; i < 4; ++i) chunk.extent[i] = i < axis_ ? 1 : i == axis_ ? boxes : extent_[i];
+    return chunk;
+  }
   /// Whole planes in a chunk; 0 where a plane is cut.
   std::int64_t planes() const noexcept { return axis_ == 0 ? step_ : 0; }
   /// The first chunk of a plane. @pre a chunk begins with it, or `plane` is planes()
@@ -183,6 +193,11 @@ struct RatioCodes {
   std::vector<std::int32_t> codes;
   std::vector<RatioEscape> escapes;
 };
+
+/// Chunk `i` of those that a plan is made from: all of few; of many, one out of each of
+/// kSampleChunks equal parts, at places that no period of the data can follow.
+/// @pre i < min(chunks, kSampleChunks)
+std::int64_t sampled_chunk(std::int64_t chunks, std::int64_t i) noexcept;
 
 /// Elements of each stream of a chunk but for the last ones.
 CINCH_HD inline std::int64_t stream_elements(std::int64_t chunk_elements) noexcept {

@@ -6,50 +6,6 @@
 #include <numeric>
 
 namespace cinch::codecs {
-namespace {
-
-/// Moffat and Katajainen's in-place algorithm: depths of the leaves of a Huffman tree, deepest
-/// first, from weights in ascending order.
-void replace_weights_by_depths(std::span<std::uint64_t> a) noexcept {
-  const std::size_t n = a.size();
-  // Left to right: weights of inner nodes, and then their parents.
-  a[0] += a[1];
-  std::size_t root = 0;
-  std::size_t leaf = 2;
-  for (std::size_t next = 1; next + 1 < n; ++next) {
-    const auto take = [&] {
-      if (leaf >= n || (root < next && a[root] < a[leaf])) {
-        const std::uint64_t weight = a[root];
-        a[root++] = next;
-        return weight;
-      }
-      return a[leaf++];
-    };
-    const std::uint64_t first = take();
-    a[next] = first + take();
-  }
-  // Right to left: depths of inner nodes.
-  a[n - 2] = 0;
-  for (std::size_t i = n - 2; i-- > 0;) a[i] = a[a[i]] + 1;
-  // Right to left: depths of leaves.
-  std::size_t available = 1;
-  std::uint64_t depth = 0;
-  std::size_t inner = n - 1;  // inner nodes at or below `depth` that are left
-  std::size_t next = n;
-  while (available > 0) {
-    std::size_t used = 0;
-    while (inner > 0 && a[inner - 1] == depth) {
-      ++used;
-      --inner;
-    }
-    for (; available > used; --available) a[--next] = depth;
-    available = 2 * used;
-    ++depth;
-  }
-}
-
-}  // namespace
-
 void make_code_lengths(std::span<const std::uint64_t> weights, std::span<std::uint8_t> lengths) {
   const std::size_t n = weights.size();
   std::array<std::uint16_t, kMaxHuffmanSymbols> order = {};
@@ -59,23 +15,13 @@ void make_code_lengths(std::span<const std::uint64_t> weights, std::span<std::ui
   });
   std::array<std::uint64_t, kMaxHuffmanSymbols> depths = {};
   for (std::size_t i = 0; i < n; ++i) depths[i] = weights[order[i]];
-  replace_weights_by_depths(std::span(depths).first(n));
+  replace_weights_by_depths(depths.data(), static_cast<std::uint32_t>(n));
 
   std::array<std::uint32_t, kMaxCodeBits + 1> count = {};
   for (std::size_t i = 0; i < n; ++i) {
     ++count[std::min<std::uint64_t>(depths[i], kMaxCodeBits)];
   }
-  // Code words in use, in units of the longest; one too many costs a longest code, and the leaf
-  // next above the limit becomes two.
-  std::uint32_t used = 0;
-  for (int bits = 1; bits <= kMaxCodeBits; ++bits) used += count[bits] << (kMaxCodeBits - bits);
-  for (; used > 1U << kMaxCodeBits; --used) {
-    --count[kMaxCodeBits];
-    int bits = kMaxCodeBits - 1;
-    while (count[bits] == 0) --bits;
-    --count[bits];
-    count[bits + 1] += 2;
-  }
+  limit_code_lengths(count.data());
   std::size_t next = 0;
   for (int bits = kMaxCodeBits; bits >= 1; --bits) {
     for (std::uint32_t i = 0; i < count[bits]; ++i) {
@@ -113,14 +59,7 @@ void make_codes(std::span<const std::uint8_t> lengths, std::span<HuffmanCode> co
 
 std::size_t write_code_lengths(std::span<const std::uint8_t> lengths,
                                std::span<std::byte> out) noexcept {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < lengths.size();) {
-    std::size_t run = 1;
-    while (run < 16 && i + run < lengths.size() && lengths[i + run] == lengths[i]) ++run;
-    out[bytes++] = static_cast<std::byte>((lengths[i] - 1U) << 4 | (run - 1));
-    i += run;
-  }
-  return bytes;
+  return write_code_lengths(lengths.data(), static_cast<std::uint32_t>(lengths.size()), out.data());
 }
 
 std::optional<std::size_t> read_code_lengths(std::span<const std::byte> in,

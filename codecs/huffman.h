@@ -6,12 +6,13 @@
 #include <optional>
 #include <span>
 
+#include "codecs/huffman_lengths.h"
+
 /// Canonical Huffman codes of limited length, for alphabets of 2 to kMaxHuffmanSymbols symbols, all
 /// of which have a code. Integers throughout and ties broken by symbol, so that equal weights make
 /// equal codes everywhere.
 namespace cinch::codecs {
 
-inline constexpr int kMaxCodeBits = 15;
 inline constexpr std::size_t kMaxHuffmanSymbols = 1024;
 
 /// A symbol's code as it lies in a stream that is filled from bit 0 up.

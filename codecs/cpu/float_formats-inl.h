@@ -19,7 +19,14 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // The functions of codecs/float_formats.h, lane by lane. Highway's own conversions differ between
-// targets in denormals, infinities and ties.
+// targets in denormals, infinities and ties; x86's instructions for float16 do what is wanted, but
+// for clamping, and that signaling NaNs become quiet.
+#undef CINCH_HAVE_F16C
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+#define CINCH_HAVE_F16C 1
+#else
+#define CINCH_HAVE_F16C 0
+#endif
 
 template <class DF, class V32>
 HWY_INLINE hn::Vec<DF> lanes_of_bf16(DF df, V32 bits) {
@@ -48,6 +55,29 @@ HWY_INLINE VF nearest_bf16_value(DF df, VF x) {
   return hn::BitCast(df, hn::And(rounded_to_bf16(df, x), hn::Set(du, 0xFFFF0000U)));
 }
 
+#if CINCH_HAVE_F16C
+/// As many float16s as floats, and back.
+template <class DF, class V16>
+HWY_INLINE hn::Vec<DF> floats_of_f16(DF df, V16 halves) {
+  return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), halves));
+}
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE auto floats_to_f16(DF df, VF x) {
+  const auto clamped = hn::Min(hn::Max(x, hn::Set(df, -kMaxF16)), hn::Set(df, kMaxF16));
+  const auto halves = hn::DemoteTo(hn::Rebind<hwy::float16_t, DF>(), clamped);
+  return hn::BitCast(hn::Rebind<std::uint16_t, DF>(), halves);
+}
+
+/// The same from and to the lower half of each lane.
+template <class DF, class V32>
+HWY_INLINE hn::Vec<DF> lanes_of_f16(DF df, V32 bits) {
+  return floats_of_f16(df, hn::TruncateTo(hn::Rebind<std::uint16_t, DF>(), bits));
+}
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE auto lanes_to_f16(DF df, VF x) {
+  return hn::PromoteTo(hn::RebindToUnsigned<DF>(), floats_to_f16(df, x));
+}
+#else
 template <class DF, class V32>
 HWY_INLINE hn::Vec<DF> lanes_of_f16(DF df, V32 bits) {
   const hn::RebindToUnsigned<DF> du;
@@ -72,6 +102,36 @@ HWY_INLINE auto lanes_to_f16(DF df, VF x) {
       hn::Sub(hn::Add(bits, hn::Add(odd, hn::Set(du, 0xFFF))), hn::Set(du, 112U << 23)));
   const auto is_small = hn::RebindMask(du, hn::Lt(magnitude, hn::Set(df, 0x1p-14F)));
   return hn::Or(sign, hn::IfThenElse(is_small, denormal, normal));
+}
+
+template <class DF, class V16>
+HWY_INLINE hn::Vec<DF> floats_of_f16(DF df, V16 halves) {
+  return lanes_of_f16(df, hn::PromoteTo(hn::RebindToUnsigned<DF>(), halves));
+}
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE auto floats_to_f16(DF df, VF x) {
+  return hn::TruncateTo(hn::Rebind<std::uint16_t, DF>(), lanes_to_f16(df, x));
+}
+#endif
+
+/// The nearest float16 as a float. @pre x >= 0, or x is a multiple of 2^-25 above -kMaxF16 with at
+/// most 11 significant bits
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE VF nearest_f16_value(DF df, VF x) {
+#if CINCH_HAVE_F16C
+  return floats_of_f16(df, floats_to_f16(df, x));
+#else
+  const hn::RebindToUnsigned<DF> du;
+  const auto half = hn::Set(df, 0.5F);
+  const auto capped = hn::Min(x, hn::Set(df, kMaxF16));
+  // Below 2^-14, float16 counts units of 2^-24, which is what floats just above 1/2 are spaced by.
+  const auto denormal = hn::Sub(hn::Add(capped, half), half);
+  const auto bits = hn::BitCast(du, capped);
+  const auto odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0xFFF)));
+  const auto normal = hn::BitCast(df, hn::And(rounded, hn::Set(du, 0xFFFFE000U)));
+  return hn::IfThenElse(hn::Lt(capped, hn::Set(df, 0x1p-14F)), denormal, normal);
+#endif
 }
 
 /// How elements of one type are loaded as a vector of floats, and floats are stored as the nearest
@@ -125,21 +185,23 @@ struct Float16Elements {
 
   template <class DF>
   static HWY_INLINE hn::Vec<DF> load(DF df, const T* from) {
-    const hn::RebindToUnsigned<DF> du;
-    const hn::Rebind<std::uint16_t, DF> d16;
-    return lanes_of_f16(df, hn::PromoteTo(du, hn::LoadU(d16, from)));
+    return floats_of_f16(df, hn::LoadU(hn::Rebind<std::uint16_t, DF>(), from));
   }
   template <class DF, class VF = hn::Vec<DF>>
   static HWY_INLINE void store(DF df, VF x, T* to) {
-    const hn::Rebind<std::uint16_t, DF> d16;
-    hn::StoreU(hn::TruncateTo(d16, lanes_to_f16(df, x)), d16, to);
+    hn::StoreU(floats_to_f16(df, x), hn::Rebind<std::uint16_t, DF>(), to);
   }
   template <class DF, class VF = hn::Vec<DF>>
   static HWY_INLINE void store_two(DF df, VF x0, VF x1, T* to) {
+#if CINCH_HAVE_F16C
+    store(df, x0, to);
+    store(df, x1, to + hn::Lanes(df));
+#else
     const hn::Repartition<std::uint16_t, DF> d16;
     const auto lower0 = hn::BitCast(d16, lanes_to_f16(df, x0));
     const auto lower1 = hn::BitCast(d16, lanes_to_f16(df, x1));
     hn::StoreU(hn::ConcatEven(d16, lower1, lower0), d16, to);
+#endif
   }
 };
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cpu/planes.h"
 
+#include "codecs/with_pattern.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/cpu/planes.cpp"
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off
-#include "codecs/cpu/transpose_tiles-inl.h"
+#include "codecs/cpu/transpose-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -15,20 +17,10 @@ namespace cinch::codecs::HWY_NAMESPACE {
 void transpose_elements(std::size_t element_size, const void* from, std::int64_t from_stride,
                         std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
                         bool by_rows) {
-  const auto run = [&]<typename T>(T*) {
-    transpose_by_tiles(static_cast<const T*>(from), from_stride, rows, columns, static_cast<T*>(to),
-                       to_stride, by_rows);
-  };
-  switch (element_size) {
-    case 1:
-      return run(static_cast<std::uint8_t*>(nullptr));
-    case 2:
-      return run(static_cast<std::uint16_t*>(nullptr));
-    case 4:
-      return run(static_cast<std::uint32_t*>(nullptr));
-    default:
-      return run(static_cast<std::uint64_t*>(nullptr));
-  }
+  with_pattern(element_size, [&]<typename T>(T*) {
+    transpose(static_cast<const T*>(from), from_stride, rows, columns, static_cast<T*>(to),
+              to_stride, by_rows);
+  });
 }
 
 }  // namespace cinch::codecs::HWY_NAMESPACE
@@ -152,25 +144,10 @@ void copy_elements(const PlaneLayout& layout, T* memory, std::int64_t begin, std
   }
 }
 
-/// Calls f with a null pointer to a type of `element_size` bytes.
-template <class F>
-void with_element(std::size_t element_size, const F& f) {
-  switch (element_size) {
-    case 1:
-      return f(static_cast<std::uint8_t*>(nullptr));
-    case 2:
-      return f(static_cast<std::uint16_t*>(nullptr));
-    case 4:
-      return f(static_cast<std::uint32_t*>(nullptr));
-    default:
-      return f(static_cast<std::uint64_t*>(nullptr));
-  }
-}
-
 template <Way way>
 void copy_any(const PlaneLayout& layout, std::size_t element_size, void* memory, std::int64_t first,
               std::int64_t count, void* logical, std::int64_t pitch) noexcept {
-  with_element(element_size, [&]<typename T>(T*) {
+  with_pattern(element_size, [&]<typename T>(T*) {
     copy_planes<way>(layout, static_cast<T*>(memory), first, count, static_cast<T*>(logical),
                      pitch);
   });
@@ -179,7 +156,7 @@ void copy_any(const PlaneLayout& layout, std::size_t element_size, void* memory,
 template <Way way>
 void copy_any_elements(const PlaneLayout& layout, std::size_t element_size, void* memory,
                        std::int64_t begin, std::int64_t count, void* logical) noexcept {
-  with_element(element_size, [&]<typename T>(T*) {
+  with_pattern(element_size, [&]<typename T>(T*) {
     copy_elements<way>(layout, static_cast<T*>(memory), begin, count, static_cast<T*>(logical));
   });
 }

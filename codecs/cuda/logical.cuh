@@ -7,6 +7,7 @@
 #include "codecs/cuda/device.h"
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/fast_divide.h"
+#include "codecs/with_pattern.h"
 
 /// Element-wise kernels: blocks of threads take stretches of logical elements, wherever these lie.
 namespace cinch::codecs::cuda {
@@ -125,21 +126,6 @@ __device__ __forceinline__ void store_any(T* target, const BlockPlace& place, st
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
     if (j < count) target[place.offset(i + j)] = x.of[j];
-  }
-}
-
-/// Calls f with a null pointer to the unsigned type of `size` bytes: 1, 2, 4 or 8.
-template <typename F>
-auto with_pattern(std::size_t size, const F& f) {
-  switch (size) {
-    case 1:
-      return f(static_cast<std::uint8_t*>(nullptr));
-    case 2:
-      return f(static_cast<std::uint16_t*>(nullptr));
-    case 4:
-      return f(static_cast<std::uint32_t*>(nullptr));
-    default:
-      return f(static_cast<std::uint64_t*>(nullptr));
   }
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -9,8 +10,11 @@ namespace {
 
 struct Family {
   std::string_view name;
-  std::shared_ptr<const DeviceCodec> (*make)(const CodecSpec&);
+  std::shared_ptr<const DeviceCodec> (*make)(const CodecSpec&) = nullptr;
   bool signs_beside = false;  ///< CodecSpec::with_sign is with_sign.h's to serve
+  /// Instead of `make`, for codecs with a state.
+  std::shared_ptr<const DeviceCodec> (*make_with)(const CodecSpec&, void* state) = nullptr;
+  std::size_t (*state_bytes)(const CodecSpec&) noexcept = nullptr;
 };
 
 /// One line a codec, in alphabetical order.
@@ -19,6 +23,9 @@ constexpr std::array kFamilies = {
     Family{"dct", make_dct_cuda, true},
     Family{"division", make_division_cuda},
     Family{"error_bounded", make_error_bounded_cuda},
+    Family{.name = "error_bounded_ratio",
+           .make_with = make_error_bounded_ratio_cuda,
+           .state_bytes = error_bounded_ratio_state_bytes},
     Family{"fixed_point", make_fixed_point_cuda, true},
     Family{"group_quant", make_group_quant_cuda, true},
     Family{"interval", make_interval_cuda},
@@ -29,16 +36,24 @@ constexpr std::array kFamilies = {
     Family{"window_index", make_window_index_cuda},
 };
 
+const Family* family_of(const CodecSpec& spec) noexcept {
+  const auto* const found = std::ranges::find(kFamilies, spec.name, &Family::name);
+  return found == kFamilies.end() ? nullptr : found;
+}
+
 }  // namespace
 
-std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec) {
-  if (codecs::make_codec(spec) == nullptr) return nullptr;
-  for (const Family& family : kFamilies) {
-    if (family.name != spec.name) continue;
-    auto codec = family.make(spec);
-    return spec.with_sign && family.signs_beside ? make_with_sign_cuda(std::move(codec)) : codec;
-  }
-  return nullptr;
+std::size_t device_state_bytes(const CodecSpec& spec) noexcept {
+  const Family* const family = family_of(spec);
+  return family == nullptr || family->state_bytes == nullptr ? 0 : family->state_bytes(spec);
+}
+
+std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec, void* state) {
+  const Family* const family = family_of(spec);
+  if (family == nullptr || codecs::make_codec(spec) == nullptr) return nullptr;
+  if (family->make_with != nullptr) return family->make_with(spec, state);
+  auto codec = family->make(spec);
+  return spec.with_sign && family->signs_beside ? make_with_sign_cuda(std::move(codec)) : codec;
 }
 
 }  // namespace cinch::codecs::cuda

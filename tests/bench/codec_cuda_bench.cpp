@@ -93,6 +93,11 @@ std::vector<Case> cases() {
                    type,
                    {1, 56, 56},
                    64});
+    all.push_back({"error_bounded_ratio" + suffix,
+                   {.name = "error_bounded_ratio", .error_bound = 1e-1F},
+                   type,
+                   {1, 56, 56},
+                   64});
     all.push_back({"fixed_point" + suffix,
                    {.name = "fixed_point", .error_bound = 1e-1F},
                    type,
@@ -176,7 +181,9 @@ class Timer {
 
 void measure(const Case& c, std::int64_t mib, int repeat) {
   const auto host = cinch::codecs::make_codec(c.spec);
-  const auto device = cuda::make_device_codec(c.spec);
+  DeviceMemory state(cuda::device_state_bytes(c.spec));
+  CHECK(cudaMemset(state.get(), 0, cuda::device_state_bytes(c.spec)));
+  const auto device = cuda::make_device_codec(c.spec, state.get());
   const Description what = describe(c, mib << 20);
   if (host == nullptr || device == nullptr || !device->accepts(what)) {
     std::printf("%-34s %6lld  not on CUDA\n", c.name.c_str(), static_cast<long long>(mib));

@@ -131,6 +131,11 @@ inline int __clz(int x) {
 inline int __ffs(int x) {
   return __builtin_ffs(x);
 }
+inline unsigned __brev(unsigned x) {
+  unsigned reversed = 0;
+  for (int i = 0; i < 32; ++i) reversed |= (x >> i & 1U) << (31 - i);
+  return reversed;
+}
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32);
 }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_DIVISION_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_DIVISION_DECODE_INL_H_
+#undef CINCH_CODECS_CPU_DIVISION_DECODE_INL_H_
+#else
+#define CINCH_CODECS_CPU_DIVISION_DECODE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/cpu/bits-inl.h"
+#include "codecs/cpu/division/job.h"
+#include "codecs/cpu/division/rows-inl.h"
+#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/planes.h"
+#include "codecs/cpu/workspace.h"
+#include "codecs/element_bits.h"
+#include "codecs/layout.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace division {
+
+/// Decodes parts of planes.
+template <class Elements, bool kWithSign>
+class Decoder {
+ public:
+  using T = typename Elements::T;
+
+  /// `end`: one past the last logical index that is wanted.
+  Decoder(const cpu::DivisionJob& job, const std::byte* in, std::int64_t end)
+      : job_(job),
+        g_(job.geometry),
+        n_(job.what.layout.plane_size()),
+        in_(in),
+        codes_(job.parameters.bits, in + job.sections.codes, job.sections.end - job.sections.codes,
+               end),
+        signs_(1, in + job.sections.signs, job.sections.codes - job.sections.signs, end) {}
+
+  /// @return false when memory ran out
+  bool prepare(cpu::Workspace& work) {
+    row_ = work.row.get<float>(Spread::pitch(g_) + 2 * lanes());
+    means_ = work.means.get<float>(g_.blocks[2] + 2 * lanes());
+    return row_ != nullptr && means_ != nullptr && spread_.prepare(g_, work.columns) &&
+           runs_.prepare(g_, work.runs) && codes_.prepare(work.codes) &&
+           (!kWithSign || signs_.prepare(work.signs));
+  }
+
+  /// Writes plane p to `x`, and may write anything behind it, up to element `limit`.
+  HWY_INLINE void operator()(std::int64_t p, std::int64_t limit, T* HWY_RESTRICT x) {
+    AffineRange range;
+    std::memcpy(&range, in_ + job_.sections.ranges + p * 4, 4);
+    if (range == poisoned_range()) {
+      poison(x, n_);
+      return;
+    }
+    const float lo = float_of_bf16(range.lo);
+    step_ = float_of_bf16(range.step);
+    std::int64_t current = -1;
+    for (const Run& run : runs_) {
+      if (run.block_row != current) {
+        load_row(p * g_.block_count() + run.block_row * g_.blocks[2], lo);
+        current = run.block_row;
+      }
+      decode(run, p * n_ + run.first, limit - run.first, x + run.first);
+    }
+  }
+
+ private:
+  static constexpr hn::ScalableTag<float> df = {};
+  static std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(df)); }
+
+  static void poison(T* x, std::int64_t count) {
+    const std::uint32_t bits = bits_of_nan(Elements::kType);
+    for (std::int64_t i = 0; i < count; ++i) std::memcpy(x + i, &bits, sizeof(T));
+  }
+
+  /// Block means from the one at `block` on, plus lo, to means_, and spread to row_.
+  HWY_INLINE void load_row(std::int64_t block, float lo) {
+    if (g_.blocks[2] == 1) {
+      std::uint16_t bits;
+      std::memcpy(&bits, in_ + block * 2, 2);
+      hn::StoreU(hn::Set(df, float_of_bf16(bits) + lo), df, row_);
+      return;
+    }
+    const std::int64_t readable = (job_.sections.end - block * 2) / 2;
+    const auto* const bits = reinterpret_cast<const std::uint16_t*>(in_ + block * 2);
+    for (std::int64_t b = 0; b < g_.blocks[2]; b += lanes()) {
+      std::uint16_t rest[HWY_MAX_BYTES / sizeof(float)];
+      const std::uint16_t* from = bits + b;
+      if (b + lanes() > readable) {
+        std::memcpy(rest, from, (readable - b) * 2);
+        from = rest;
+      }
+      hn::StoreU(hn::Add(Bfloat16Elements::load(df, from), hn::Set(df, lo)), df, means_ + b);
+    }
+    spread_(means_, row_);
+  }
+
+  /// Decodes a run of elements from logical index k on, to `x`. May write up to `limit` elements.
+  HWY_INLINE void decode(const Run& run, std::int64_t k, std::int64_t limit, T* HWY_RESTRICT x) {
+    const hn::RebindToSigned<decltype(df)> di;
+    const hn::Rebind<std::uint8_t, decltype(df)> d8;
+    const std::uint8_t* codes = codes_.at(k, run.count());
+    const std::uint8_t* signs = kWithSign ? signs_.at(k, run.count()) : nullptr;
+    const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector stands for all
+    const float* const bases = row_ + run.column * columns;
+    const auto step = hn::Set(df, step_);
+    const std::int64_t width = run.width;
+    const auto value = [&](std::int64_t j) {
+      const auto code = hn::PromoteTo(di, hn::LoadU(d8, codes + j));
+      const auto v =
+          hn::Add(hn::LoadU(df, bases + j * columns), hn::Mul(step, hn::ConvertTo(df, code)));
+      if constexpr (kWithSign) {
+        const auto sign = hn::PromoteTo(di, hn::LoadU(d8, signs + j));
+        return hn::IfThenElseZero(hn::RebindMask(df, hn::Gt(sign, hn::Zero(di))), v);
+      } else {
+        return v;
+      }
+    };
+    const auto next_row = [&] {
+      codes += width;
+      if (kWithSign) signs += width;
+      x += width;
+      limit -= width;
+    };
+
+    // Rows whose last vectors may reach past their ends.
+    const std::int64_t reached = (width + 2 * lanes() - 1) / (2 * lanes()) * (2 * lanes());
+    std::int64_t row = 0;
+    for (; row < run.rows && reached <= limit; ++row, next_row()) {
+      std::int64_t j = 0;
+      for (; j + lanes() < width; j += 2 * lanes()) {
+        Elements::store_two(df, value(j), value(j + lanes()), x + j);
+      }
+      if (j < width) Elements::store(df, value(j), x + j);
+    }
+    for (; row < run.rows; ++row, next_row()) {
+      for (std::int64_t j = 0; j < width; j += lanes()) {
+        if (j + lanes() <= limit) {
+          Elements::store(df, value(j), x + j);
+          continue;
+        }
+        T rest[HWY_MAX_BYTES / sizeof(float)];
+        Elements::store(df, value(j), rest);
+        std::memcpy(x + j, rest, (width - j) * sizeof(T));
+      }
+    }
+  }
+
+  const cpu::DivisionJob& job_;
+  const DivisionGeometry& g_;
+  std::int64_t n_;  ///< elements of a plane
+  const std::byte* in_;
+  CodeReader codes_;
+  CodeReader signs_;
+  Spread spread_;
+  Runs runs_;
+  float step_ = 0.0F;
+  float* row_ = nullptr;
+  float* means_ = nullptr;
+};
+
+template <class Elements, bool kWithSign>
+HWY_INLINE bool decode_planes(const cpu::DivisionJob& job, const std::byte* in,
+                              typename Elements::T* target, std::int64_t first, std::int64_t last) {
+  using T = typename Elements::T;
+  const PlaneLayout& layout = job.what.layout;
+  const std::int64_t n = layout.plane_size();
+  cpu::Workspace& work = cpu::workspace();
+  Decoder<Elements, kWithSign> decoder(job, in, last * n);
+  if (!decoder.prepare(work)) return false;
+  if (layout.is_contiguous()) {
+    for (std::int64_t p = first; p < last; ++p) {
+      decoder(p, (last - p) * n, target + p * n);
+    }
+    return true;
+  }
+  const std::int64_t tile = cpu::planes_per_tile(layout, sizeof(T));
+  T* const made = work.tile.get<T>(tile * n);
+  if (made == nullptr) return false;
+  for (std::int64_t p = first; p < last; p += tile) {
+    const std::int64_t count = std::min(tile, last - p);
+    for (std::int64_t k = 0; k < count; ++k) decoder(p + k, (tile - k) * n, made + k * n);
+    cpu::scatter_planes(layout, sizeof(T), made, p, count, target);
+  }
+  return true;
+}
+
+}  // namespace division
+
+/// Decodes the values of planes [first, last). @return false when memory ran out
+bool division_decode(const cpu::DivisionJob& job, const std::byte* in, void* target,
+                     std::int64_t first, std::int64_t last) {
+  return with_elements(job.what.type, [&](auto elements) {
+    using Elements = decltype(elements);
+    auto* const x = static_cast<typename Elements::T*>(target);
+    return job.parameters.with_sign
+               ? division::decode_planes<Elements, true>(job, in, x, first, last)
+               : division::decode_planes<Elements, false>(job, in, x, first, last);
+  });
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_ERROR_BOUNDED_BOUND_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_ERROR_BOUNDED_BOUND_INL_H_
+#undef CINCH_CODECS_CPU_ERROR_BOUNDED_BOUND_INL_H_
+#else
+#define CINCH_CODECS_CPU_ERROR_BOUNDED_BOUND_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/element_bits.h"
+#include "codecs/error_bound.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// A vector of elements as floats.
+template <ElementType type, class DF>
+HWY_INLINE hn::Vec<DF> load_elements(DF df, const void* from) {
+  if constexpr (type == ElementType::float32) {
+    return Float32Elements::load(df, static_cast<const float*>(from));
+  } else if constexpr (type == ElementType::bfloat16) {
+    return Bfloat16Elements::load(df, static_cast<const std::uint16_t*>(from));
+  } else {
+    return Float16Elements::load(df, static_cast<const std::uint16_t*>(from));
+  }
+}
+
+/// The nearest elements to a vector of floats.
+template <ElementType type, class DF, class VF = hn::Vec<DF>>
+HWY_INLINE void store_elements(DF df, VF x, void* to) {
+  if constexpr (type == ElementType::float32) {
+    Float32Elements::store(df, x, static_cast<float*>(to));
+  } else if constexpr (type == ElementType::bfloat16) {
+    Bfloat16Elements::store(df, x, static_cast<std::uint16_t*>(to));
+  } else {
+    Float16Elements::store(df, x, static_cast<std::uint16_t*>(to));
+  }
+}
+
+/// round_to of codecs/error_bound.h, of points of lattices: x is at least minus the bound, and x
+/// below 0 is a value of the type, or half of one.
+template <ElementType type, class DF, class VF = hn::Vec<DF>>
+HWY_INLINE VF lanes_round_to(DF df, VF x) {
+  if constexpr (type == ElementType::bfloat16) {
+    return nearest_bf16_value(df, x);
+  } else if constexpr (type == ElementType::float16) {
+    return nearest_f16_value(df, x);
+  } else {
+    return x;
+  }
+}
+
+/// code_magnitude. `is_regular` as in ErrorBound.
+template <bool is_regular, class DF, class VF = hn::Vec<DF>>
+HWY_INLINE VF lanes_code(DF df, VF magnitude, VF scale) {
+  const auto code = hn::Ceil(hn::Mul(magnitude, scale));
+  if constexpr (is_regular) {
+    return code;
+  } else {
+    const auto floored = hn::IfThenElse(hn::Lt(code, hn::Set(df, 1.0F)), hn::Set(df, 1.0F), code);
+    return hn::IfThenZeroElse(hn::Eq(magnitude, hn::Zero(df)), floored);
+  }
+}
+
+/// The point that |code| stands for before it is rounded to the type, but -step / 2 for 0.
+template <class DF, class VF = hn::Vec<DF>>
+HWY_INLINE VF lanes_point(DF df, VF code, VF step) {
+  return hn::Mul(hn::Sub(code, hn::Set(df, 0.5F)), step);
+}
+
+/// is_held, but for the question whether the code is too large, on a lattice whose first point the
+/// type does not round to 0. `is_regular` as in ErrorBound.
+template <ElementType type, bool is_regular, class DF, class VF = hn::Vec<DF>>
+HWY_INLINE hn::Mask<DF> lanes_are_near(DF df, VF magnitude, VF code, VF step, VF limit) {
+  const auto value = lanes_round_to<type>(df, lanes_point(df, code, step));
+  const auto near = hn::Le(hn::Abs(hn::Sub(magnitude, value)), limit);
+  // A regular lattice's -step / 2 is within the bound of 0, too.
+  return is_regular ? near : hn::Or(near, hn::Eq(magnitude, hn::Zero(df)));
+}
+
+/// A mask of at most 32 lanes, lane 0's bit lowest.
+template <class D, class M>
+HWY_INLINE std::uint32_t bits_of_mask(D d, M mask) {
+  std::uint8_t room[8] = {};  // Highway may write all of them
+  hn::StoreMaskBits(d, mask, room);
+  std::uint32_t bits;
+  std::memcpy(&bits, room, sizeof bits);
+  return bits;
+}
+
+/// The way back.
+template <class D>
+HWY_INLINE hn::Mask<D> mask_of_bits(D d, std::uint32_t bits) {
+  std::uint8_t room[8] = {};  // Highway may read all of them
+  std::memcpy(room, &bits, sizeof bits);
+  return hn::LoadMaskBits(d, room);
+}
+
+/// Bit patterns of elements, as signed integers.
+template <ElementType type>
+using ElementBits = std::conditional_t<type == ElementType::float32, std::int32_t, std::int16_t>;
+
+/// Turns `count` elements into what is left where only signs are read: 1 and 0, and NaN.
+template <ElementType type>
+HWY_INLINE void keep_signs(std::byte* HWY_RESTRICT x, std::int64_t count) {
+  using Bits = ElementBits<type>;
+  const hn::ScalableTag<Bits> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto infinity = hn::Set(d, static_cast<Bits>(bits_of_infinity(type)));
+  const auto one = hn::Set(d, static_cast<Bits>(bits_of_one(type)));
+  const auto sign_of = [&](auto bits) {
+    const auto magnitude = hn::And(bits, hn::Set(d, hwy::LimitsMax<Bits>()));
+    const auto positive = hn::IfThenElseZero(hn::Gt(bits, hn::Zero(d)), one);
+    return hn::IfThenElse(hn::Gt(magnitude, infinity), bits, positive);
+  };
+  auto* const elements = reinterpret_cast<Bits*>(x);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(sign_of(hn::LoadU(d, elements + i)), d, elements + i);
+  }
+  if (i < count) {
+    HWY_ALIGN Bits rest[HWY_MAX_BYTES / sizeof(Bits)] = {};
+    std::memcpy(rest, elements + i, (count - i) * sizeof(Bits));
+    hn::Store(sign_of(hn::Load(d, rest)), d, rest);
+    std::memcpy(elements + i, rest, (count - i) * sizeof(Bits));
+  }
+}
+
+/// Calls f with std::integral_constant<ElementType, type>. @pre is_quantizable(type)
+template <class F>
+HWY_INLINE auto with_type(ElementType type, const F& f) {
+  if (type == ElementType::float32) {
+    return f(std::integral_constant<ElementType, ElementType::float32>());
+  }
+  if (type == ElementType::bfloat16) {
+    return f(std::integral_constant<ElementType, ElementType::bfloat16>());
+  }
+  return f(std::integral_constant<ElementType, ElementType::float16>());
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

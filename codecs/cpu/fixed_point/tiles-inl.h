@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_FIXED_POINT_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_FIXED_POINT_TILES_INL_H_
+#undef CINCH_CODECS_CPU_FIXED_POINT_TILES_INL_H_
+#else
+#define CINCH_CODECS_CPU_FIXED_POINT_TILES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "codecs/codec.h"
+#include "codecs/cpu/fixed_point/channels.h"
+#include "codecs/cpu/fixed_point/job.h"
+#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/transpose-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Elements from one channel's piece to the next one's in a tile: a piece, room for vectors beyond
+/// it, and an odd number of cache lines, lest all channels fall into the same sets of a cache.
+HWY_INLINE std::int64_t tile_stride(const cpu::FixedPointJob& job) {
+  return job.piece + 3 * 64 / 2;
+}
+
+/// Calls f with std::integral_constant<ElementType, type>. @pre is_quantizable(type)
+template <class F>
+HWY_INLINE auto with_float_type(ElementType type, const F& f) {
+  switch (type) {
+    case ElementType::float32:
+      return f(std::integral_constant<ElementType, ElementType::float32>());
+    case ElementType::bfloat16:
+      return f(std::integral_constant<ElementType, ElementType::bfloat16>());
+    default:
+      return f(std::integral_constant<ElementType, ElementType::float16>());
+  }
+}
+
+/// Bit patterns of `type`.
+template <ElementType type>
+using BitsOf = std::conditional_t<type == ElementType::float32, std::uint32_t, std::uint16_t>;
+
+template <ElementType type>
+HWY_INLINE const BitsOf<type>* element_at(const void* source, std::int64_t i) {
+  return static_cast<const BitsOf<type>*>(source) + i;
+}
+template <ElementType type>
+HWY_INLINE BitsOf<type>* element_at(void* target, std::int64_t i) {
+  return static_cast<BitsOf<type>*>(target) + i;
+}
+
+/// A vector of elements from `i` on, as floats.
+template <ElementType type, class DF>
+HWY_INLINE hn::Vec<DF> load_floats(DF df, const void* source, std::int64_t i) {
+  if constexpr (type == ElementType::float32) {
+    return hn::LoadU(df, static_cast<const float*>(source) + i);
+  } else {
+    const hn::Rebind<std::uint16_t, DF> d16;
+    const auto bits = hn::LoadU(d16, element_at<type>(source, i));
+    if constexpr (type == ElementType::bfloat16) {
+      return lanes_of_bf16(df, hn::PromoteTo(hn::RebindToUnsigned<DF>(), bits));
+    } else {
+      return floats_of_f16(df, bits);
+    }
+  }
+}
+
+template <ElementType type>
+HWY_INLINE float float_at(const void* source, std::int64_t i) {
+  if constexpr (type == ElementType::float32) return float_of_bits(*element_at<type>(source, i));
+  const auto half = static_cast<std::uint16_t>(*element_at<type>(source, i));
+  return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
+}
+
+/// The elements of every channel of a task at `tile`, tile_stride() apart.
+template <ElementType type>
+HWY_INLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
+                            const void* source, void* tile) {
+  const std::int64_t stride = job.walk.inner_stride();
+  job.walk.for_each_run(
+      task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
+        if (job.way == cpu::FixedPointJob::Way::columns) {
+          transpose(element_at<type>(source, task.first_channel + offset), stride, n, task.channels,
+                    element_at<type>(tile, at), tile_stride(job), true);
+          return;
+        }
+        for (std::int64_t i = 0; i < task.channels; ++i) {
+          const std::int64_t base = (task.first_channel + i) * job.what.layout.inner_stride;
+          cpu::gather_run(element_at<type>(source, base + offset), stride, n,
+                          element_at<type>(tile, i * tile_stride(job) + at));
+        }
+      });
+}
+
+/// The way back.
+template <ElementType type>
+HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
+                             const void* tile, void* target) {
+  const std::int64_t stride = job.walk.inner_stride();
+  job.walk.for_each_run(
+      task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
+        if (job.way == cpu::FixedPointJob::Way::columns) {
+          transpose(element_at<type>(tile, at), tile_stride(job), task.channels, n,
+                    element_at<type>(target, task.first_channel + offset), stride, false);
+          return;
+        }
+        for (std::int64_t i = 0; i < task.channels; ++i) {
+          const std::int64_t base = (task.first_channel + i) * job.what.layout.inner_stride;
+          cpu::scatter_run(element_at<type>(tile, i * tile_stride(job) + at), stride, n,
+                           element_at<type>(target, base + offset));
+        }
+      });
+}
+
+/// The draws of every element of a tile, in its order, tile_stride() a channel.
+class TileDraws {
+ public:
+  TileDraws(const cpu::FixedPointJob& job, RandomKey key)
+      : layout_(job.what.layout),
+        plane_(layout_.plane_size()),
+        stride_(tile_stride(job)),
+        key_(key) {}
+
+  /// Draws that `fill` needs at `some`, and before and behind those of a tile.
+  static constexpr std::int64_t kRoom = 3 * kFixedPointChunk;
+  static constexpr std::int64_t kBefore = philox::kDrawsPerBlock;
+  static constexpr std::int64_t kBehind = 1024;  // more than fill_draws overruns
+
+  /// All draws of a task's elements.
+  HWY_INLINE void fill(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
+                       std::uint16_t* HWY_RESTRICT draws) const {
+    if (plane_ == 1 && layout_.inner > 1) {
+      fill_rows(task, some, draws);
+    } else if (task.channels * plane_ <= kFixedPointChunk) {
+      fill_small_planes(task, some, draws);
+    } else {
+      // One channel after the other: what is written beyond one's draws, the next one's replace.
+      for (std::int64_t c = 0; c < task.channels; ++c) {
+        for_each_segment(task, [&](std::int64_t at, std::int64_t n, std::int64_t first) {
+          make_after(first + c * plane_, n, draws + c * stride_ + at);
+        });
+      }
+    }
+  }
+
+  /// Those of `count` elements of one channel.
+  HWY_INLINE void fill_part(std::int64_t channel, std::int64_t begin, std::int64_t count,
+                            std::uint16_t* HWY_RESTRICT draws) const {
+    for_each_segment(cpu::FixedPointTask{channel, 1, begin, count},
+                     [&](std::int64_t at, std::int64_t n, std::int64_t first) {
+                       make_after(first, n, draws + at);
+                     });
+  }
+
+ private:
+  static constexpr std::int64_t kBlock = philox::kDrawsPerBlock;
+
+  static std::int64_t blocks_for(std::int64_t n) { return (n + kBlock - 1) / kBlock; }
+
+  /// Calls `f(at, n, first)` for stretches of elements [at, at + n) of the task's first channel
+  /// with logical indices from `first` on: planes, or parts of them.
+  template <class F>
+  HWY_INLINE void for_each_segment(const cpu::FixedPointTask& task, const F& f) const {
+    for (std::int64_t at = 0; at < task.count;) {
+      const std::int64_t m = task.begin + at;
+      const std::int64_t rest = task.count - at;
+      // A single channel's planes follow each other.
+      const std::int64_t n = layout_.inner == 1 ? rest : std::min(plane_ - m % plane_, rest);
+      f(at, n, (m / plane_ * layout_.inner + task.first_channel) * plane_ + m % plane_);
+      at += n;
+    }
+  }
+
+  /// Draws of elements [first, first + n) at `to`, keeping what is before it.
+  HWY_INLINE void make_after(std::int64_t first, std::int64_t n,
+                             std::uint16_t* HWY_RESTRICT to) const {
+    const std::int64_t skipped = first % kBlock;
+    std::uint16_t before[kBlock];
+    std::memcpy(before, to - kBlock, sizeof before);
+    fill_draws(key_, static_cast<std::uint64_t>(first / kBlock), blocks_for(skipped + n),
+               to - skipped);
+    std::memcpy(to - kBlock, before, sizeof before);
+  }
+
+  /// All channels' planes of one outer index lie side by side in logical order.
+  HWY_INLINE void fill_small_planes(const cpu::FixedPointTask& task,
+                                    std::uint16_t* HWY_RESTRICT some,
+                                    std::uint16_t* HWY_RESTRICT draws) const {
+    for_each_segment(task, [&](std::int64_t at, std::int64_t n, std::int64_t first) {
+      const std::int64_t skipped = first % kBlock;
+      const std::int64_t all = (task.channels - 1) * plane_ + n;
+      fill_draws(key_, static_cast<std::uint64_t>(first / kBlock), blocks_for(skipped + all), some);
+      for (std::int64_t c = 0; c < task.channels; ++c) {
+        std::memcpy(draws + c * stride_ + at, some + skipped + c * plane_, n * 2);
+      }
+    });
+  }
+
+  /// Planes of one element: what is drawn in a row are channels, a few rows at a time.
+  HWY_INLINE void fill_rows(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
+                            std::uint16_t* HWY_RESTRICT draws) const {
+    constexpr std::int64_t kRows = 16;
+    constexpr std::int64_t kRow = cpu::FixedPointJob::kMaxGroup + kBlock;
+    for (std::int64_t r = 0; r < task.count; r += kRows) {
+      const std::int64_t rows = std::min(kRows, task.count - r);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const std::int64_t first = (task.begin + r + i) * layout_.inner + task.first_channel;
+        const std::int64_t skipped = first % kBlock;
+        std::uint16_t* const row = some + i * kRow;
+        fill_draws(key_, static_cast<std::uint64_t>(first / kBlock),
+                   blocks_for(skipped + task.channels), row);
+        if (skipped != 0) std::memmove(row, row + skipped, task.channels * 2);
+      }
+      transpose(some, kRow, rows, task.channels, draws + r, stride_, true);
+    }
+  }
+
+  const PlaneLayout& layout_;
+  std::int64_t plane_;
+  std::int64_t stride_;
+  RandomKey key_;
+};
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

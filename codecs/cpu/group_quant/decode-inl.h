@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_GROUP_QUANT_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_GROUP_QUANT_DECODE_INL_H_
+#undef CINCH_CODECS_CPU_GROUP_QUANT_DECODE_INL_H_
+#else
+#define CINCH_CODECS_CPU_GROUP_QUANT_DECODE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/cpu/bits-inl.h"
+#include "codecs/cpu/code_values-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/group_quant/job.h"
+#include "codecs/cpu/planes.h"
+#include "codecs/cpu/stream.h"
+#include "codecs/cpu/stretches.h"
+#include "codecs/cpu/workspace.h"
+#include "codecs/layout.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Elements [begin, end) of `plane` to `x`; `codes` has room for a stretch. @pre begin % 8 == 0
+template <class S>
+HWY_INLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* in,
+                                std::int64_t plane, std::int64_t begin, std::int64_t end,
+                                std::uint8_t* HWY_RESTRICT codes, bool past_caches,
+                                typename S::Raw* HWY_RESTRICT x) {
+  const int bits = job.codes.bits(plane);
+  const std::byte* const ranges = in + job.sections.ranges + plane * job.sections.groups * 4;
+  const std::int64_t stream = job.codes.begin(plane);
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t stop = std::min(end, i + cpu::kStretchElements);
+    const std::byte* const from = in + stream + i / 8 * bits;
+    const std::uint8_t* code =
+        unpack_codes(bits, from, job.sections.end - (from - in), 0, stop - i, codes);
+    for (std::int64_t g = i / job.group; i < stop; ++g) {
+      const std::int64_t some = std::min(stop, (g + 1) * job.group) - i;
+      AffineRange range;
+      std::memcpy(&range, ranges + g * 4, 4);
+      if (range == poisoned_range()) {
+        std::fill_n(x, some, nan_of(S()));
+      } else {
+        const float lo = float_of_bf16(range.lo);
+        const float step = float_of_bf16(range.step);
+        write_values(S(), code, some, bits, Target<typename S::Raw>{x, some, past_caches},
+                     [&](auto df, auto c) HWY_ATTR {
+                       return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
+                     });
+      }
+      code += some;
+      x += some;
+      i += some;
+    }
+  }
+}
+
+/// Elements [begin, end), by logical index, to `x`, before which 8 more may be written.
+template <class S>
+HWY_INLINE void decode_stretch(const cpu::GroupQuantJob& job, const std::byte* in,
+                               std::int64_t begin, std::int64_t end,
+                               std::uint8_t* HWY_RESTRICT codes, typename S::Raw* HWY_RESTRICT x) {
+  const std::int64_t size = job.what.layout.plane_size();
+  while (begin < end) {
+    const std::int64_t plane = begin / size;
+    const std::int64_t from = begin % size;
+    const std::int64_t stop = std::min(end - plane * size, size);
+    decode_elements<S>(job, in, plane, from / 8 * 8, stop, codes, false, x - from % 8);
+    x += stop - from;
+    begin = plane * size + stop;
+  }
+}
+
+template <class S>
+HWY_INLINE bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
+                                 std::int64_t first, std::int64_t last) {
+  const PlaneLayout& layout = job.what.layout;
+  const std::int64_t size = layout.plane_size();
+  const std::int64_t groups = job.sections.groups;
+  const bool past_caches = cpu::writes_past_caches(
+      layout.elements() * static_cast<std::int64_t>(sizeof(typename S::Raw)));
+  auto* const codes = cpu::workspace().codes.get<std::uint8_t>(cpu::kCodesRoom);
+  if (codes == nullptr) return false;
+  for (std::int64_t g = first; g < last;) {
+    const std::int64_t plane = g / groups;
+    const std::int64_t in_plane = g % groups;
+    const std::int64_t some = std::min(last - g, groups - in_plane);
+    const std::int64_t begin = in_plane * job.group;
+    auto* const x = static_cast<typename S::Raw*>(target) + plane_offset(layout, plane) + begin;
+    decode_elements<S>(job, in, plane, begin, std::min(size, begin + some * job.group), codes,
+                       past_caches, x);
+    g += some;
+  }
+  if (past_caches) hwy::FlushStream();
+  return true;
+}
+
+/// Decodes groups [first, last), counted over all planes. @pre planes are dense
+/// @return false when memory has run out
+bool decode_groups(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
+                   std::int64_t first, std::int64_t last) {
+  return with_element(job.what.type, [&](auto kind) {
+    return decode_groups_of<decltype(kind)>(job, in, target, first, last);
+  });
+}
+
+template <class S>
+HWY_INLINE bool decode_planes_of(const cpu::GroupQuantJob& job, const PlaneLayout& layout,
+                                 const std::byte* in, void* target, std::int64_t first,
+                                 std::int64_t last) {
+  using Raw = typename S::Raw;
+  const std::int64_t size = layout.plane_size();
+  const std::int64_t window = cpu::planes_per_window(layout, sizeof(Raw));
+  cpu::Workspace& work = cpu::workspace();
+  auto* const codes = work.codes.get<std::uint8_t>(cpu::kCodesRoom);
+  auto* const tile = work.tile.get<Raw>(window * size + 8);
+  if (codes == nullptr || tile == nullptr) return false;
+  for (std::int64_t p = first; p < last; p += window) {
+    const std::int64_t count = std::min(window, last - p);
+    decode_stretch<S>(job, in, p * size, (p + count) * size, codes, tile + 8);
+    cpu::scatter_planes(layout, sizeof(Raw), tile + 8, p, count, target);
+  }
+  return true;
+}
+
+/// Decodes planes [first, last) of `layout`, which has the logical order of the description's.
+/// @return false when memory has run out
+bool decode_planes(const cpu::GroupQuantJob& job, const PlaneLayout& layout, const std::byte* in,
+                   void* target, std::int64_t first, std::int64_t last) {
+  return with_element(job.what.type, [&](auto kind) {
+    return decode_planes_of<decltype(kind)>(job, layout, in, target, first, last);
+  });
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

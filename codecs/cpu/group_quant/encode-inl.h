@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_GROUP_QUANT_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_GROUP_QUANT_ENCODE_INL_H_
+#undef CINCH_CODECS_CPU_GROUP_QUANT_ENCODE_INL_H_
+#else
+#define CINCH_CODECS_CPU_GROUP_QUANT_ENCODE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "codecs/cpu/bits-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/group_quant/job.h"
+#include "codecs/cpu/group_quant/quantize-inl.h"
+#include "codecs/cpu/group_quant/ranges-inl.h"
+#include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/prefetch-inl.h"
+#include "codecs/cpu/stretches.h"
+#include "codecs/cpu/workspace.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// What one task needs again and again.
+struct GroupTask {
+  PhiloxLanes philox;
+  std::uint16_t* draws;
+  std::uint8_t* codes;
+};
+
+/// Groups that lie one behind the other within a plane, `count` elements from logical index
+/// `first` on at `x`: codes of `bits` bits to `out`, their ranges to `ranges`.
+/// @return false when one is poisoned
+template <class S>
+HWY_INLINE bool encode_some_groups(const cpu::GroupQuantJob& job,
+                                   const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
+                                   std::int64_t first, int bits, const GroupTask& task,
+                                   std::byte* ranges, std::byte* out) {
+  const std::int64_t group = job.group;
+  const std::int64_t groups = (count - 1) / group + 1;
+  GroupRanges affine;
+  affine.find(S(), x, count, group, bits);
+  std::memcpy(ranges, affine.ranges(), groups * sizeof(AffineRange));
+
+  const std::int64_t skipped = first % philox::kDrawsPerBlock;
+  for (std::int64_t begin = 0; begin < count; begin += cpu::kStretchElements) {
+    const std::int64_t end = std::min(count, begin + cpu::kStretchElements);
+    task.philox.fill(static_cast<std::uint64_t>((first + begin) / philox::kDrawsPerBlock),
+                     (skipped + end - begin + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock,
+                     task.draws);
+    std::int64_t i = begin;
+    for (std::int64_t g = begin / group; i < end; ++g) {
+      const std::int64_t some = std::min(end, (g + 1) * group) - i;
+      std::uint8_t* const codes = task.codes + (i - begin);
+      prefetch(x + i + 2 * cpu::kStretchElements, some);
+      quantize_group<S>(x + i, task.draws + skipped + (i - begin), some, affine.lo(g),
+                        affine.scale(g), bits, codes);
+      if (affine.any_poisoned() && affine.poisoned(g)) std::fill_n(codes, some, 0);
+      i += some;
+    }
+    const std::int64_t whole = (end - begin) / 8;
+    pack_codes(bits, task.codes, whole, out);
+    out += whole * bits;
+    if (end - begin > whole * 8) {
+      pack_tail(bits, task.codes + whole * 8, end - begin - whole * 8, out);
+    }
+  }
+  return !affine.any_poisoned();
+}
+
+template <class S>
+HWY_INLINE bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::byte* out,
+                                 std::int64_t first, std::int64_t last, bool* representable) {
+  const PlaneLayout& layout = job.what.layout;
+  const std::int64_t size = layout.plane_size();
+  const std::int64_t groups = job.sections.groups;
+  const std::int64_t batch =
+      std::clamp<std::int64_t>(cpu::kStretchElements / job.group, 1, GroupRanges::kMost);
+  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+  cpu::Workspace& work = cpu::workspace();
+  const GroupTask task = {
+      PhiloxLanes(job.key),
+      work.draws.get<std::uint16_t>(cpu::kStretchElements + 2 * philox::kDrawsPerBlock * slack),
+      work.codes.get<std::uint8_t>(cpu::kStretchElements + 2 * slack)};
+  if (task.draws == nullptr || task.codes == nullptr) return false;
+
+  const std::int64_t end = last / groups * size + last % groups * job.group;
+  cpu::StretchReader reader(layout, sizeof(typename S::Raw), source, end, work.tile);
+  for (std::int64_t g = first; g < last;) {
+    const std::int64_t plane = g / groups;
+    const std::int64_t in_plane = g % groups;
+    const std::int64_t some = std::min({batch, last - g, groups - in_plane});
+    const std::int64_t begin = in_plane * job.group;
+    const std::int64_t count = std::min(some * job.group, size - begin);
+    const int bits = job.codes.bits(plane);
+    const std::byte* const x = reader.read(plane * size + begin, count);
+    if (x == nullptr) return false;
+    const bool good = encode_some_groups<S>(
+        job, reinterpret_cast<const typename S::Raw*>(x), count, plane * size + begin, bits, task,
+        out + job.sections.ranges + g * 4, out + job.codes.begin(plane) + begin / 8 * bits);
+    if (!good) *representable = false;
+    g += some;
+  }
+  return true;
+}
+
+/// Encodes groups [first, last), counted over all planes.
+/// @return false when memory has run out
+bool encode_groups(const cpu::GroupQuantJob& job, const void* source, std::byte* out,
+                   std::int64_t first, std::int64_t last, bool* representable) {
+  return with_element(job.what.type, [&](auto kind) {
+    return encode_groups_of<decltype(kind)>(job, source, out, first, last, representable);
+  });
+}
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

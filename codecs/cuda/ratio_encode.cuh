@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codecs/cuda/ratio_tokens.cuh"
+
+namespace cinch::codecs::cuda {
+
+/// A chunk's codes by symbol, in shared memory.
+struct RatioCodeBook {
+  std::uint32_t values[kValueSymbols];
+  std::uint32_t runs[kRunSymbols];
+
+  __device__ __forceinline__ void load(const RatioState& state) {
+    for (unsigned i = threadIdx.x; i < kValueSymbols; i += kRatioThreads) {
+      values[i] = state.value_codes[i];
+    }
+    for (unsigned i = threadIdx.x; i < kRunSymbols; i += kRatioThreads) {
+      runs[i] = state.run_codes[i];
+    }
+  }
+};
+
+/// Calls put(bits, count) for all that a token consists of; bits at and beyond `count` are 0.
+template <typename Put, typename Raw>
+struct TokenCoder {
+  const RatioCodeBook& book;
+  int element_bits;
+  Raw raw;  ///< raw(index in the chunk): the element's own bits
+  Put& put;
+
+  __device__ __forceinline__ void run(unsigned zeros) {
+    const int bucket = bucket_of(zeros);
+    code(book.runs[bucket]);
+    number(zeros, bucket_bits(bucket));
+  }
+  __device__ __forceinline__ void escape(int symbol, unsigned i) {
+    code(book.values[symbol]);
+    if (symbol == kEscapeRaw) put(Put::counts_only ? 0 : raw(i), element_bits);
+  }
+  __device__ __forceinline__ void value(std::int32_t r) {
+    const int symbol = value_symbol(r);
+    code(book.values[symbol]);
+    number(static_cast<std::uint32_t>(r < 0 ? -r : r), bucket_bits(bucket_of_symbol(symbol)));
+  }
+
+ private:
+  __device__ __forceinline__ void code(std::uint32_t entry) {
+    put(entry & 0xFFFFU, static_cast<int>(entry >> 16));
+  }
+  __device__ __forceinline__ void number(std::uint32_t n, int bits) {
+    if (bits > 0) put(n & ((1U << bits) - 1U), bits);
+  }
+};
+
+struct BitCounter {
+  static constexpr bool counts_only = true;
+  unsigned bits = 0;
+  __device__ __forceinline__ void operator()(std::uint32_t /*bits*/, int count) {
+    bits += static_cast<unsigned>(count);
+  }
+};
+
+/// Puts bits into zeroed shared memory, whose first and last words threads share.
+struct BitWriter {
+  static constexpr bool counts_only = false;
+  std::uint32_t* words;
+  std::uint64_t waiting = 0;
+  int filled;  ///< of the word, below 32
+
+  __device__ __forceinline__ BitWriter(std::uint32_t* to, unsigned position)
+      : words(to + position / 32), filled(static_cast<int>(position % 32)) {}
+  __device__ __forceinline__ void operator()(std::uint32_t bits, int count) {
+    waiting |= std::uint64_t{bits} << filled;
+    filled += count;
+    if (filled < 32) return;
+    atomicOr(words++, static_cast<std::uint32_t>(waiting));
+    waiting >>= 32;
+    filled -= 32;
+  }
+  __device__ __forceinline__ void finish() {
+    if (waiting != 0) atomicOr(words, static_cast<std::uint32_t>(waiting));
+  }
+};
+
+/// Copies bytes from shared to global memory, wherever these begin, in words. All threads of the
+/// block have to call it. @pre a word follows the last byte's
+__device__ __forceinline__ void copy_out(const std::uint32_t* words, unsigned bytes,
+                                         std::byte* to) {
+  const auto misaligned = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % 4);
+  const auto byte = [&](unsigned i) { return static_cast<std::byte>(words[i / 4] >> (i % 4 * 8)); };
+  unsigned head = misaligned == 0 ? 0 : 4 - misaligned;
+  if (head > bytes) head = bytes;
+  const unsigned whole = (bytes - head) / 4;
+  if (threadIdx.x < head) to[threadIdx.x] = byte(threadIdx.x);
+  auto* const aligned = reinterpret_cast<std::uint32_t*>(to + head);
+  for (unsigned i = threadIdx.x; i < whole; i += kRatioThreads) {
+    const std::uint64_t both = words[i] | std::uint64_t{words[i + 1]} << 32;
+    aligned[i] = static_cast<std::uint32_t>(both >> (8 * head));
+  }
+  const unsigned done = head + 4 * whole;
+  if (threadIdx.x < bytes - done) to[done + threadIdx.x] = byte(done + threadIdx.x);
+}
+
+template <ElementType type>
+__global__ void __launch_bounds__(kRatioThreads)
+    ratio_encode(const RatioJob job, const void* source, RunningTotal* total, RatioState* state,
+                 std::byte* out, Result* result) {
+  using Bits = typename Element<type>::Bits;
+  // The chunk's codes, and then its bytes, which are at most as many as its elements'.
+  CINCH_DYNAMIC_SHARED(std::uint32_t, words);
+  __shared__ RatioCodeBook book;
+  __shared__ unsigned ends[kRatioWarps];
+  __shared__ unsigned warp_bits[kRatioWarps];
+  const std::int64_t turn = take_turn(total);
+  const RatioChunks::Chunk chunk = job.chunks[turn];
+  const auto count = static_cast<unsigned>(chunk.count);
+  const auto* const elements = static_cast<const Bits*>(source);
+  const BlockPlace place(job.order, chunk.begin);
+  const bool runs = state->runs != 0;
+  book.load(*state);
+  quantize_chunk<type>(job, chunk, source, state->closes_gap != 0, words);
+  __syncthreads();
+
+  const ThreadTokens tokens(job, words, words + kChunkWords, count,
+                            static_cast<Predictor>(state->predictor), runs, false);
+  const unsigned run_begin = tokens.run_begin(ends);  // a barrier: the codes have been read
+  for (unsigned i = threadIdx.x; i < kChunkWords; i += kRatioThreads) words[i] = 0;
+
+  const auto raw = [&](unsigned i) { return std::uint32_t{elements[place.offset(i)]}; };
+  constexpr int kBits = 8 * sizeof(Bits);
+  BitCounter counter;
+  TokenCoder<BitCounter, decltype(raw)> sizes{book, kBits, raw, counter};
+  tokens.visit(run_begin, sizes);
+  const unsigned lane = threadIdx.x % kWarp;
+  const unsigned warp = threadIdx.x / kWarp;
+  unsigned sum = counter.bits;
+  for (unsigned step = 1; step < kWarp; step *= 2) {
+    const unsigned before = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += before;
+  }
+  if (lane == kWarp - 1) warp_bits[warp] = sum;
+  __syncthreads();
+
+  // Where the thread's bits begin, and the sizes of the streams.
+  unsigned bytes = kChunkHeaderBytes;
+  unsigned position = 0;
+  std::uint64_t stream_sizes = 0;  // 16 bits each
+#pragma unroll
+  for (unsigned s = 0; s < kChunkStreams; ++s) {
+    unsigned bits = 0;
+    for (unsigned w = s * kStreamWarps; w < (s + 1) * kStreamWarps; ++w) {
+      if (w == warp) position = 8 * bytes + bits + sum - counter.bits;
+      bits += warp_bits[w];
+    }
+    const unsigned size = (bits + 7) / 8;
+    if (s + 1 < kChunkStreams) stream_sizes |= std::uint64_t{size & 0xFFFFU} << (16 * s);
+    bytes += size;
+  }
+  const unsigned own = count * unsigned{sizeof(Bits)};
+  if (bytes < own) {
+    BitWriter writer(words, position);
+    TokenCoder<BitWriter, decltype(raw)> coder{book, kBits, raw, writer};
+    tokens.visit(run_begin, coder);
+    writer.finish();
+    if (threadIdx.x < 2) {
+      atomicOr(words + threadIdx.x, static_cast<std::uint32_t>(stream_sizes >> (32 * threadIdx.x)));
+    }
+  } else {
+    bytes = own;
+    constexpr unsigned kPer = 4 / sizeof(Bits);
+    for (unsigned i = threadIdx.x * kPer; i < count; i += kRatioThreads * kPer) {
+      std::uint32_t word = raw(i);
+      if (kPer == 2 && i + 1 < count) word |= raw(i + 1) << 16;
+      words[i / kPer] = word;
+    }
+  }
+
+  const std::int64_t before = add_to_total(total, turn, bytes);  // a barrier, too
+  const std::int64_t index = RatioHeader::kBooks + (std::int64_t{state->book_bytes} + 7) / 8 * 8;
+  const std::int64_t payload = index + 8 * job.count;
+  if (threadIdx.x == 0) {
+    reinterpret_cast<std::int64_t*>(out + index)[turn] = before;
+    if (turn == job.count - 1) {
+      const std::int64_t size = payload + before + bytes;
+      reinterpret_cast<std::int64_t*>(out)[2] = size;
+      result->bytes = static_cast<std::uint64_t>(size);
+      // ErrorBoundedRatioCodec::report.
+      const double now = static_cast<double>(size) / static_cast<double>(job.elements);
+      if (state->bytes_per_element == 0.0) state->bytes_per_element = now;
+      if (now > 1.25 * state->bytes_per_element) state->has_plan = 0;
+    }
+  }
+  copy_out(words, bytes, out + payload + before);
+}
+
+}  // namespace cinch::codecs::cuda
