@@ -32,7 +32,7 @@ struct Settings {
   std::string policy = "division";  ///< "division", "lossless" or "off"
   std::size_t min_bytes = 4096;     ///< storages below this are left to PyTorch
   std::uint32_t seed = 0;
-  bool allocator_enabled = true;  ///< whether PyTorch's large CPU blocks come from Cinch's pool
+  bool allocator_host = true;  ///< whether PyTorch's large CPU blocks come from Cinch's allocator
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
   std::vector<Rule> rules;
 };

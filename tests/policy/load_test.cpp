@@ -33,13 +33,26 @@ TEST(Load, DefaultsOfEveryField) {
   EXPECT_EQ(s.name, "p.json");
   EXPECT_EQ(s.policy, "division");
   EXPECT_EQ(s.min_bytes, 4096U);
-  EXPECT_TRUE(s.allocator_enabled);
+  EXPECT_TRUE(s.allocator_host);
   EXPECT_EQ(s.seed, 0U);
   EXPECT_EQ(s.division.name, "division");
   EXPECT_EQ(s.division.bits, 2);
   EXPECT_EQ(s.division.block, 8);
   EXPECT_TRUE(s.division.edge_ceil);
   EXPECT_TRUE(s.rules.empty());
+}
+
+TEST(Load, HostAllocatorUnlessOffOrToldOtherwise) {
+  const auto host = [](const char* policy, const char* allocator) {
+    return accepted(std::string(R"({"version": 1, "policy": ")") + policy + R"(", "allocator": )" +
+                    allocator + "}")
+        .allocator_host;
+  };
+  EXPECT_TRUE(host("division", "{}"));
+  EXPECT_FALSE(host("division", R"({"host": false})"));
+  EXPECT_FALSE(host("division", R"({"enabled": false, "host": true})"));
+  EXPECT_FALSE(host("off", "{}"));
+  EXPECT_TRUE(host("off", R"({"host": true})"));
 }
 
 TEST(Load, EveryField) {
@@ -54,7 +67,7 @@ TEST(Load, EveryField) {
   EXPECT_EQ(s.division.block, 16);
   EXPECT_FALSE(s.division.edge_ceil);
   EXPECT_EQ(s.min_bytes, 0U);
-  EXPECT_FALSE(s.allocator_enabled);
+  EXPECT_FALSE(s.allocator_host);
   EXPECT_EQ(s.seed, 4294967295U);
   ASSERT_EQ(s.rules.size(), 2U);
   EXPECT_EQ(s.rules[0].op, "aten::mm");
