@@ -75,9 +75,10 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.policy = json.at("policy");
   settings.min_bytes = json.value("min_bytes", settings.min_bytes);
   settings.seed = json.value("seed", settings.seed);
-  if (json.contains("allocator")) {
-    settings.allocator_enabled = json.at("allocator").value("enabled", settings.allocator_enabled);
-  }
+  // "off" leaves the program as it is unless it says otherwise.
+  const Json allocator = json.value("allocator", Json::object());
+  settings.allocator_host =
+      allocator.value("enabled", true) && allocator.value("host", settings.policy != "off");
   if (json.value("stream", "current") == "side") settings.stream = Stream::side;
   settings.raw_window = json.value("raw_window", settings.raw_window);
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));

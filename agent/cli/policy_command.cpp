@@ -50,7 +50,7 @@ void print(const Settings& settings) {
   if (settings.policy == "off") return;
   std::printf("  division   %s\n", division_text(settings.division).c_str());
   std::printf("  min_bytes  %zu\n", settings.min_bytes);
-  std::printf("  allocator  %s\n", settings.allocator_enabled ? "Cinch's" : "PyTorch's own");
+  std::printf("  allocator  %s\n", settings.allocator_host ? "Cinch's" : "PyTorch's own");
   std::printf("  seed       %u\n", settings.seed);
   if (settings.rules.empty()) return;
   Table table({"op", "operand", "dtype", "shape", "what"});

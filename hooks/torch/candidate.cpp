@@ -5,7 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "hooks/torch/host_allocator.h"
+#include "allocator/torch/host_allocator.h"
 #include "hooks/torch/parameter.h"
 
 namespace cinch::hooks {
@@ -40,7 +40,7 @@ bool user_hooks_in_force() {
 // Memory of NumPy's, shared memory's and copy-on-write storages' is freed by other deleters;
 // freeing those early gains nothing or breaks something.
 bool from_ordinary_allocator(const c10::StorageImpl& storage) {
-  return is_host_deleter(storage.data_ptr().get_deleter());
+  return allocator::is_host_deleter(storage.data_ptr().get_deleter());
 }
 
 }  // namespace

@@ -11,13 +11,13 @@
 
 #include <unistd.h>
 
+#include "allocator/torch/host_allocator.h"
 #include "hooks/preload/core_abi.h"
 #include "hooks/preload/environment.h"
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/engine.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
-#include "hooks/torch/host_allocator.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/register_hooks.h"
 #include "hooks/torch/report.h"
@@ -107,6 +107,10 @@ const CoreTable* start(EngineStub engine_stub) {
   }
   auto& settings = std::get<policy::Settings>(loaded);
   if (!policy::Policy(settings).enabled()) {
+    if (settings.allocator_host) {
+      allocator::install_host_allocator(register_fork_lock);
+      install_fork_handlers([] {});
+    }
     leave_report(inactive_report("the policy is off", settings.name));
     return nullptr;
   }
@@ -114,7 +118,7 @@ const CoreTable* start(EngineStub engine_stub) {
   register_site_locks();
   observe_operators();
   observe_backward();
-  if (stash().settings().allocator_enabled) install_host_allocator();
+  if (stash().settings().allocator_host) allocator::install_host_allocator(register_fork_lock);
   install_fork_handlers([] { stash().begin_in_child(); });
   std::atexit(at_exit);
   // EngineStub returns a reference, which the preload library, without torch's types, calls void*.

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocator/torch/host_allocator.h"
 #include "hooks/torch/fork.h"
-#include "hooks/torch/host_allocator.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
 
@@ -205,7 +205,7 @@ void Stash::end_growth(const Entry* reading) {
   sample();
   encoded_pool_.new_period();
   decoded_pool_.new_period();
-  host_allocator_new_period();
+  if (allocator::Core* core = allocator::host_core(); core != nullptr) core->decay();
 }
 
 // Takes the peak's measure. What the program itself owns at this moment costs nothing extra for

@@ -37,7 +37,7 @@ class Preload(unittest.TestCase):
         self.assertEqual(exported(PRELOAD), INTERPOSED)
 
     def test_core_exports_its_entry_points_only(self):
-        self.assertEqual(exported(CORE), {"cinch_core_open", "cinch_report_json"})
+        self.assertEqual(exported(CORE), {"cinch_core_open", "cinch_host_allocator_json", "cinch_report_json"})
 
     def test_needs_libc_and_libdl_only(self):
         dynamic = subprocess.run(

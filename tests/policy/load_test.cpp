@@ -33,7 +33,7 @@ TEST(Load, DefaultsOfEveryField) {
   EXPECT_EQ(s.name, "p.json");
   EXPECT_EQ(s.policy, "division");
   EXPECT_EQ(s.min_bytes, 4096U);
-  EXPECT_TRUE(s.allocator_enabled);
+  EXPECT_TRUE(s.allocator_host);
   EXPECT_EQ(s.seed, 0U);
   EXPECT_EQ(s.division.name, "division");
   EXPECT_EQ(s.division.bits, 2);
@@ -67,6 +67,19 @@ TEST(Load, TreatmentsAreACodecOrKeep) {
               testing::HasSubstr("guard.every_steps: found -1, expected an integer from 0"));
 }
 
+TEST(Load, HostAllocatorUnlessOffOrToldOtherwise) {
+  const auto host = [](const char* policy, const char* allocator) {
+    return accepted(std::string(R"({"version": 1, "policy": ")") + policy + R"(", "allocator": )" +
+                    allocator + "}")
+        .allocator_host;
+  };
+  EXPECT_TRUE(host("division", "{}"));
+  EXPECT_FALSE(host("division", R"({"host": false})"));
+  EXPECT_FALSE(host("division", R"({"enabled": false, "host": true})"));
+  EXPECT_FALSE(host("off", "{}"));
+  EXPECT_TRUE(host("off", R"({"host": true})"));
+}
+
 TEST(Load, EveryField) {
   const Settings s = accepted(R"({
     "$schema": "policy.schema.json", "version": 1, "description": "d", "policy": "division",
@@ -81,7 +94,7 @@ TEST(Load, EveryField) {
   EXPECT_EQ(s.division.block, 16);
   EXPECT_FALSE(s.division.edge_ceil);
   EXPECT_EQ(s.min_bytes, 0U);
-  EXPECT_FALSE(s.allocator_enabled);
+  EXPECT_FALSE(s.allocator_host);
   EXPECT_EQ(s.stream, Stream::side);
   EXPECT_EQ(s.raw_window, 0.5);
   EXPECT_EQ(s.guard.every_steps, 7U);

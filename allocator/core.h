@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "allocator/block.h"
+#include "allocator/breakdown.h"
+#include "allocator/config.h"
+#include "allocator/driver.h"
+#include "allocator/lock.h"
+#include "allocator/order.h"
+#include "allocator/pointer_table.h"
+#include "allocator/space.h"
+#include "allocator/stats.h"
+
+namespace cinch::allocator {
+
+/// The caching allocator of one device.
+///
+/// A freed block serves the next request of the same stream at once, since a stream's work runs in
+/// order. Another stream that gets it is made to wait on the device; the host waits only when
+/// memory would run out otherwise. On a miss, free memory from anywhere is moved to where it is
+/// contiguous, and only what is still missing is created.
+///
+/// Thread-safe. Throws nothing; a failed call leaves everything as it was.
+class Core {
+ public:
+  /// Asked, without locks, for memory when there is none left: to free at least so many bytes in
+  /// this allocator. Returns about how many it freed; 0 when it can't.
+  using Reclaim = std::function<std::size_t(std::size_t bytes)>;
+
+  /// The driver's state outlives the core.
+  explicit Core(const Driver& driver, const Config& config = Config::device());
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+  /// Gives all memory back. @pre nothing of it is used, by the device neither
+  ~Core();
+
+  /// At least `bytes` for use in `stream`, contents undefined; 0 bytes give a block too. 0 when
+  /// there is no memory. `tag` is the caller's, for breakdowns and snapshots.
+  Address allocate(std::size_t bytes, Stream stream = 0, std::uint64_t tag = 0);
+
+  /// Gives a block back. Its stream, and those that record_stream named, may still have work with
+  /// it. False, and nothing happens, when the address is not a used block's.
+  bool free(Address address);
+
+  /// The block is used by `stream` too, up to its free. False when it is not a used block.
+  bool record_stream(Address address, Stream stream);
+
+  /// A moment in a stream, for `free_after`; the caller drops it. Null when the driver failed.
+  Moment* moment(Stream stream);
+  void drop(Moment* moment);
+  /// As free, but what uses the memory next also comes after the moment. The host does not wait.
+  bool free_after(Address address, Moment* moment);
+
+  /// Bytes of a used block, rounding included; 0 when it is none.
+  std::size_t size_of(Address address) const;
+  /// The used block that holds the address, 0 when there is none. Slow.
+  Address base_of(Address address) const;
+
+  /// Gives all memory that nobody uses back to the driver (PyTorch's empty_cache): what the device
+  /// still works on is waited for. Returns bytes given back.
+  std::size_t release_idle();
+
+  /// While paused no memory is moved or unmapped and no event is asked for: what a graph capture
+  /// needs. Calls nest.
+  void pause();
+  void resume();
+
+  /// What lies behind a used block stays there until unpin, also after its free: memory that
+  /// another process or a communicator knows by its address. False when it is no used block.
+  bool pin(Address address);
+  void unpin(Address address, std::size_t bytes);
+
+  /// Physical memory never exceeds `bytes` from now on; what is reserved already stays.
+  void set_limit(std::size_t bytes);
+  std::size_t limit() const;
+  void set_reclaim(Reclaim reclaim);
+
+  Stats stats() const;
+  void reset_peaks();
+  /// Where memory is, for people who have run out of it.
+  Breakdown breakdown() const;
+
+  /// One block, as a snapshot shows it.
+  struct BlockInfo {
+    Address address;
+    std::size_t bytes;
+    std::size_t requested;
+    Stream stream;
+    State state;
+    bool small;
+    std::uint64_t tag;
+  };
+  /// All blocks by region and address, holes left out.
+  std::vector<BlockInfo> snapshot() const;
+
+  /// Gives back what has been idle too long (Config::idle_period). The allocator does so itself
+  /// whenever it is used; for those who know that it isn't.
+  void decay();
+
+  /// Checks all invariants. Slow; for tests.
+  bool verify(std::string& fault) const;
+
+  /// For holding the lock over a fork.
+  std::mutex& mutex() noexcept { return lock_.mutex(); }
+
+ private:
+  struct QuickList {
+    std::unique_ptr<Block*[]> heads;  // by size in quanta
+  };
+
+  Block* allocate_cached(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* allocate_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* allocate_at_any_price(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* pop_quick(std::uint32_t stream, std::size_t bytes) noexcept;
+  bool push_quick(Block* block) noexcept;
+  bool flush_quick(std::uint32_t stream) noexcept;
+  bool flush_all_quick() noexcept;
+  bool settle_pending() noexcept;
+  bool finish_everything() noexcept;
+  void free_block(Block* block) noexcept;
+  void count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept;
+  void heed_pressure() noexcept;
+  void decay_locked() noexcept;
+  Block* used_block(Address address) const noexcept;
+  bool may_remap() const noexcept { return paused_ == 0; }
+
+  const Driver driver_;
+  const Config config_;
+  mutable Lock lock_;
+  Order order_;
+  Space space_;
+  PointerTable<Block> table_;  // used and quick blocks
+  std::vector<QuickList> quick_;
+  std::size_t quick_bytes_ = 0;
+  std::size_t pending_bytes_ = 0;
+  int paused_ = 0;
+  Reclaim reclaim_;
+  Stats counts_;  // what the core itself counts
+  std::uint64_t period_began_ = 0;
+  std::uint64_t looked_at_ = 0;
+  std::size_t most_used_now_ = 0;     // in this idle period
+  std::size_t most_used_before_ = 0;  // in the one before
+};
+
+}  // namespace cinch::allocator

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cinch::allocator {
+
+/// What a driver call came to.
+enum class Status : std::uint8_t {
+  ok,
+  not_ready,         ///< event_query: the event has not happened yet
+  out_of_memory,     ///< no physical memory, or no more handles
+  out_of_addresses,  ///< no virtual address space
+  failed,            ///< anything else; the call had no effect
+};
+
+const char* status_name(Status status) noexcept;
+
+/// Virtual addresses, in the driver's space: device pointers need not be readable by the host.
+using Address = std::uintptr_t;
+/// Physical memory: as many bytes as it was created with, mapped as a whole or not at all.
+using Handle = std::uint64_t;
+/// A queue of work that uses memory in order. 0 is the default stream.
+using Stream = std::uintptr_t;
+/// A point in a stream, recorded again and again.
+using Event = std::uintptr_t;
+
+/// Every call that the allocator makes of a driver: the one door to CUDA, to the operating system,
+/// or to a test.
+///
+/// Calls have no effect when they fail, never throw, and may come from any thread. `self` is what a
+/// backend keeps its state in; it outlives whoever holds a copy of the table.
+struct Driver {
+  void* self = nullptr;
+  const char* name = "";
+  /// Addresses, handle sizes and mapped ranges are multiples of it; a power of two. Bytes.
+  std::size_t granularity = 0;
+  /// All use ends before the free that follows it, as on a host: no streams, no events, memory can
+  /// be unmapped as soon as it is free.
+  bool synchronous = false;
+
+  /// Reserves `bytes` of addresses with nothing behind them.
+  Status (*reserve)(void* self, std::size_t bytes, Address* address) = nullptr;
+  /// Gives back a whole reservation. @pre nothing is mapped in it
+  Status (*unreserve)(void* self, Address address, std::size_t bytes) = nullptr;
+
+  /// Physical memory, contents undefined.
+  Status (*create)(void* self, std::size_t bytes, Handle* handle) = nullptr;
+  /// @pre the handle is not mapped
+  Status (*release)(void* self, Handle handle) = nullptr;
+
+  /// Puts a handle of `bytes` behind the addresses; not accessible before set_access.
+  Status (*map)(void* self, Address address, std::size_t bytes, Handle handle) = nullptr;
+  /// Takes away what one call of map put there. Contents stay with the handle.
+  /// @pre nobody uses the memory any more
+  Status (*unmap)(void* self, Address address, std::size_t bytes, Handle handle) = nullptr;
+  /// Makes mapped addresses readable and writable; one call may cover several mappings.
+  Status (*set_access)(void* self, Address address, std::size_t bytes) = nullptr;
+
+  /// Physical memory that could be created, and that there is in all. Bytes.
+  Status (*memory_info)(void* self, std::size_t* free, std::size_t* total) = nullptr;
+
+  Status (*event_create)(void* self, Event* event) = nullptr;
+  Status (*event_destroy)(void* self, Event event) = nullptr;
+  /// The event happens when all work in `stream` so far is done.
+  Status (*event_record)(void* self, Event event, Stream stream) = nullptr;
+  /// ok, not_ready, or failed. Never waits.
+  Status (*event_query)(void* self, Event event) = nullptr;
+  /// The host waits; the allocator's last resort before it is out of memory.
+  Status (*event_synchronize)(void* self, Event event) = nullptr;
+  /// What `stream` is given from now on waits for the event; the host does not.
+  Status (*stream_wait)(void* self, Stream stream, Event event) = nullptr;
+
+  /// A clock that never goes back. Nanoseconds.
+  std::uint64_t (*now)(void* self) = nullptr;
+};
+
+/// The calls, for counting, tracing and failing them on purpose.
+enum class Call : std::uint8_t {
+  reserve,
+  unreserve,
+  create,
+  release,
+  map,
+  unmap,
+  set_access,
+  memory_info,
+  event_create,
+  event_destroy,
+  event_record,
+  event_query,
+  event_synchronize,
+  stream_wait,
+};
+inline constexpr std::size_t call_count = 14;
+
+const char* call_name(Call call) noexcept;
+
+}  // namespace cinch::allocator

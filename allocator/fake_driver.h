@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "allocator/driver.h"
+
+namespace cinch::allocator {
+
+/// A device that is not there: limits, failures on demand, streams whose work is done when a test
+/// says so, a clock that a test turns. Thread-safe.
+///
+/// It knows what ordering streams and events promise, so a test can ask whether memory is used
+/// again too early (`work`, `ordered`), and it counts as misuse every call that breaks the driver's
+/// preconditions.
+class FakeDriver {
+ public:
+  struct Options {
+    std::size_t granularity = std::size_t{2} << 20;
+    std::size_t memory_bytes = std::size_t{1} << 40;
+    std::size_t address_bytes = std::size_t{1} << 46;
+    std::size_t max_handles = SIZE_MAX;
+    /// Whether mapped addresses can be read and written (one memfd behind them); else they are
+    /// numbers.
+    bool backed = false;
+    bool synchronous = false;
+    /// Whether work is done as soon as an event after it is asked for.
+    bool instant = true;
+  };
+
+  FakeDriver() : FakeDriver(Options()) {}
+  explicit FakeDriver(const Options& options);
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+  ~FakeDriver();
+
+  Driver table() noexcept;
+
+  // Failures.
+
+  /// The `nth` call of this kind from now on (1: the next) fails with `status`.
+  void fail(Call call, std::uint64_t nth, Status status = Status::failed);
+  /// The `nth` call of any kind from now on fails, event_query with Status::failed too.
+  void fail_any(std::uint64_t nth);
+  /// Every call fails with this probability, drawn from a sequence of its own that `seed` starts.
+  void fail_randomly(double probability, std::uint64_t seed);
+  void stop_failing();
+
+  // Limits.
+
+  void set_memory_bytes(std::size_t bytes);
+
+  // Streams.
+
+  /// Some work that a stream was given.
+  struct Work {
+    Stream stream = 0;
+    std::uint64_t number = 0;
+  };
+  /// Gives `stream` work to do.
+  Work work(Stream stream);
+  /// Whether what `stream` is given next runs after `work`, or `work` is done.
+  bool ordered(const Work& work, Stream stream) const;
+  bool done(const Work& work) const;
+  /// All work that `stream` has, and all that it waits for, is done.
+  void complete(Stream stream);
+  void complete_all();
+
+  void advance(std::uint64_t nanoseconds);
+
+  /// Called for every unmap that is not failed on purpose, before it is done.
+  void on_unmap(std::function<void(Address, std::size_t)> callback);
+
+  // What has been going on.
+
+  std::uint64_t calls(Call call) const;
+  std::uint64_t calls() const;
+  std::size_t handles() const;
+  std::size_t created_bytes() const;
+  std::size_t peak_created_bytes() const;
+  std::size_t mapped_bytes() const;
+  std::size_t reserved_address_bytes() const;
+  std::size_t events() const;
+  /// Calls that broke a precondition (they failed).
+  std::uint64_t misuses() const;
+  /// Whether all of it is mapped and accessible.
+  bool accessible(Address address, std::size_t bytes) const;
+
+ private:
+  using Clock = std::map<Stream, std::uint64_t>;
+  struct StreamState {
+    std::uint64_t issued = 0;
+    std::uint64_t done = 0;
+    Clock after;  // what the stream's next work runs after, of other streams
+  };
+  struct Physical {
+    std::size_t bytes;
+    std::size_t offset;  // in the memfd
+    bool mapped;
+  };
+  struct Mapping {
+    std::size_t bytes;
+    Handle handle;
+    bool accessible;
+  };
+  struct Calls;  // the table's functions
+
+  std::optional<Status> injected(Call call);
+  Status misused();
+  bool reserved(Address address, std::size_t bytes) const;
+  bool is_done(const Clock& clock) const;
+  std::size_t take_offset(std::size_t bytes);
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::size_t memory_bytes_;
+  int memory_ = -1;  // the memfd
+  std::size_t next_offset_ = 0;
+  std::multimap<std::size_t, std::size_t> free_offsets_;  // bytes to offset
+  Address next_address_;
+  std::map<Address, std::size_t> reservations_;
+  std::map<Address, Mapping> mappings_;
+  std::map<Handle, Physical> handles_;
+  Handle next_handle_ = 1;
+  std::map<Event, Clock> events_;
+  Event next_event_ = 1;
+  mutable std::map<Stream, StreamState> streams_;
+  std::size_t created_ = 0;
+  std::size_t peak_created_ = 0;
+  std::size_t mapped_ = 0;
+  std::size_t address_used_ = 0;
+  std::uint64_t now_ = 0;
+  std::uint64_t misuses_ = 0;
+  std::array<std::uint64_t, call_count> calls_{};
+  struct Planned {
+    std::uint64_t left = 0;  // 0: none planned
+    Status status = Status::failed;
+  };
+  std::array<Planned, call_count> planned_{};
+  std::uint64_t planned_any_ = 0;
+  double probability_ = 0;
+  std::uint64_t random_ = 0;
+  std::function<void(Address, std::size_t)> on_unmap_;
+};
+
+}  // namespace cinch::allocator

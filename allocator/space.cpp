@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks: fitting, splitting, joining. Where their memory comes from: space_grow.cpp; where it
+// goes: space_release.cpp.
+#include "allocator/space.h"
+
+#include <algorithm>
+
+namespace cinch::allocator {
+namespace {
+
+Block* fit_in(BlockTree& tree, std::uint32_t stream, std::size_t bytes) noexcept {
+  const auto found = tree.lower_bound(ByFit::Key(stream, bytes, 0), ByFit());
+  return found != tree.end() && found->stream == stream ? &*found : nullptr;
+}
+
+}  // namespace
+
+Space::Space(const Driver& driver, const Config& config, Order& order)
+    : driver_(driver), config_(config), order_(order), limit_(config.limit) {}
+
+Space::~Space() {
+  for (Pool& pool : pools_) {
+    pool.free.clear();
+    pool.pending.clear();
+    pool.holes.clear();
+  }
+  for (const auto& region : regions_) {
+    for (const Block* block = region->first; block != nullptr; block = block->next) {
+      if (block->waits != nullptr) {
+        Wait* waits = block->waits;
+        order_.clear(waits);
+      }
+    }
+    for (std::size_t i = 0; i < region->bytes / driver_.granularity;) {
+      Physical* physical = region->units[i].physical;
+      if (physical == nullptr) {
+        ++i;
+        continue;
+      }
+      i += physical->bytes / driver_.granularity;
+      driver_.unmap(driver_.self, physical->address, physical->bytes, physical->handle);
+      driver_.release(driver_.self, physical->handle);
+    }
+    driver_.unreserve(driver_.self, region->address, region->bytes);
+  }
+  for (const Physical* p = unmapped_; p != nullptr; p = p->next) {
+    driver_.release(driver_.self, p->handle);
+  }
+}
+
+Block* Space::fit(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+  return fit_in(pools_[pool].free, stream, bytes);
+}
+
+Block* Space::fit_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+  return fit_in(pools_[pool].pending, stream, bytes);
+}
+
+Block* Space::fit_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+  Block* best = nullptr;
+  bool best_idle = false;
+  for (std::uint32_t other = 0; other < order_.stream_count(); ++other) {
+    Block* block = other == stream ? nullptr : fit(pool, other, bytes);
+    if (block == nullptr) continue;
+    const bool idle = order_.idle(other, block->stamp);
+    if (best == nullptr || idle > best_idle || (idle == best_idle && block->bytes < best->bytes)) {
+      best = block;
+      best_idle = idle;
+    }
+  }
+  return best;
+}
+
+Block* Space::fit_foreign_pending(std::size_t pool, std::uint32_t stream,
+                                  std::size_t bytes) noexcept {
+  Block* best = nullptr;
+  for (std::uint32_t other = 0; other < order_.stream_count(); ++other) {
+    Block* block = other == stream ? nullptr : fit_pending(pool, other, bytes);
+    if (block != nullptr && (best == nullptr || block->bytes < best->bytes)) best = block;
+  }
+  return best;
+}
+
+BlockTree& Space::tree_of(const Block* block) noexcept {
+  Pool& pool = pools_[block->region->pool];
+  return block->state == State::free      ? pool.free
+         : block->state == State::pending ? pool.pending
+                                          : pool.holes;
+}
+
+// The rest of a block beyond `bytes`, as a block of the same kind; null when the heap has no
+// memory. pre: block is in no tree, 0 < bytes < block->bytes
+Block* Space::split(Block* block, std::size_t bytes) noexcept {
+  Block* rest = blocks_.take();
+  if (rest == nullptr) return nullptr;
+  rest->address = block->address + bytes;
+  rest->bytes = block->bytes - bytes;
+  rest->previous = block;
+  rest->next = block->next;
+  rest->region = block->region;
+  rest->stamp = block->stamp;
+  rest->stream = block->stream;
+  rest->state = block->state;
+  if (rest->next != nullptr) rest->next->previous = rest;
+  block->next = rest;
+  block->bytes = bytes;
+  return rest;
+}
+
+// Joins a block with the one behind it. pre: both are in no tree
+void Space::join(Block* block) noexcept {
+  Block* gone = block->next;
+  block->bytes += gone->bytes;
+  block->stamp = std::max(block->stamp, gone->stamp);
+  block->next = gone->next;
+  if (block->next != nullptr) block->next->previous = block;
+  blocks_.give(gone);
+}
+
+// pre: block is in no tree
+void Space::insert_free(Block* block) noexcept {
+  BlockTree& tree = pools_[block->region->pool].free;
+  block->state = State::free;
+  Block* before = block->previous;
+  if (before != nullptr && before->state == State::free && before->stream == block->stream) {
+    tree.erase(tree.iterator_to(*before));
+    join(before);
+    block = before;
+  }
+  Block* after = block->next;
+  if (after != nullptr && after->state == State::free && after->stream == block->stream) {
+    tree.erase(tree.iterator_to(*after));
+    join(block);
+  }
+  tree.insert(*block);
+}
+
+// pre: block is in no tree, nothing is mapped in it
+void Space::insert_hole(Block* block) noexcept {
+  BlockTree& tree = pools_[block->region->pool].holes;
+  block->state = State::hole;
+  block->stream = 0;
+  block->stamp = 0;
+  if (Block* before = block->previous; before != nullptr && before->state == State::hole) {
+    tree.erase(tree.iterator_to(*before));
+    join(before);
+    block = before;
+  }
+  if (Block* after = block->next; after != nullptr && after->state == State::hole) {
+    tree.erase(tree.iterator_to(*after));
+    join(block);
+  }
+  tree.insert(*block);
+}
+
+Block* Space::take(Block* block, std::size_t bytes) noexcept {
+  BlockTree& tree = tree_of(block);
+  tree.erase(tree.iterator_to(*block));
+  block->state = State::free;
+  if (block->bytes > bytes) {
+    // Without memory for the rest's node the whole block is given: larger than asked for, and
+    // right.
+    if (Block* rest = split(block, bytes); rest != nullptr) {
+      block->state = State::used;
+      insert_free(rest);
+    }
+  }
+  block->state = State::used;
+  return block;
+}
+
+void Space::give(Block* block) noexcept {
+  insert_free(block);
+}
+
+void Space::suspend(Block* block) noexcept {
+  block->state = State::pending;
+  pools_[block->region->pool].pending.insert(*block);
+}
+
+void Space::resume(Block* block) noexcept {
+  BlockTree& tree = pools_[block->region->pool].pending;
+  tree.erase(tree.iterator_to(*block));
+  insert_free(block);
+}
+
+bool Space::pinned(const Region& region, const Physical& physical) const noexcept {
+  const std::size_t first = unit_index(region, physical.address);
+  for (std::size_t i = 0; i < physical.bytes / driver_.granularity; ++i) {
+    if (region.units[first + i].pins != 0) return true;
+  }
+  return false;
+}
+
+Block* Space::block_at(Address address) const noexcept {
+  for (const auto& region : regions_) {
+    if (address < region->address || address - region->address >= region->bytes) continue;
+    for (Block* block = region->first; block != nullptr; block = block->next) {
+      if (address < block->end()) return block;
+    }
+  }
+  return nullptr;
+}
+
+bool Space::pin(Address address, std::size_t bytes) noexcept {
+  for (const auto& region : regions_) {
+    if (address < region->address || address - region->address >= region->bytes) continue;
+    const std::size_t last = unit_index(*region, address + bytes - 1);
+    for (std::size_t i = unit_index(*region, address); i <= last; ++i) ++region->units[i].pins;
+    return true;
+  }
+  return false;
+}
+
+void Space::unpin(Address address, std::size_t bytes) noexcept {
+  for (const auto& region : regions_) {
+    if (address < region->address || address - region->address >= region->bytes) continue;
+    const std::size_t last = unit_index(*region, address + bytes - 1);
+    for (std::size_t i = unit_index(*region, address); i <= last; ++i) --region->units[i].pins;
+  }
+}
+
+Status Space::count(Status status) noexcept {
+  if (status != Status::ok) ++counters_.failures;
+  return status;
+}
+
+}  // namespace cinch::allocator

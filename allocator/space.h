@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "allocator/block.h"
+#include "allocator/config.h"
+#include "allocator/driver.h"
+#include "allocator/node_pool.h"
+#include "allocator/order.h"
+
+namespace cinch::allocator {
+
+/// What lies behind one granule of a region's addresses.
+struct Unit {
+  Physical* physical = nullptr;
+  std::uint32_t pins = 0;  ///< while above 0, what is mapped here stays
+};
+
+/// Addresses reserved at once. Its blocks tile it.
+struct Region {
+  Address address = 0;
+  std::size_t bytes = 0;
+  std::size_t pool = 0;
+  Block* first = nullptr;
+  std::unique_ptr<Unit[]> units;
+};
+
+/// Addresses and physical memory, and which lies where.
+///
+/// Physical handles that are wholly free can be moved: from wherever they are into one contiguous
+/// stretch, on a miss ("stitching"), or back to the driver. Each operation either happens or leaves
+/// everything as it was, except that handles may end in the list of those that are mapped nowhere.
+/// Not thread-safe; throws nothing.
+class Space {
+ public:
+  /// The pools.
+  static constexpr std::size_t small = 0;
+  static constexpr std::size_t large = 1;
+
+  struct Pool {
+    BlockTree free;
+    BlockTree pending;
+    BlockTree holes;  // all with stream 0
+  };
+
+  struct Counters {
+    std::size_t reserved = 0;  ///< physical bytes owned
+    std::size_t peak_reserved = 0;
+    std::size_t unmapped = 0;    ///< of these, mapped nowhere
+    std::size_t stuck = 0;       ///< bytes of blocks in State::stuck
+    std::uint64_t created = 0;   ///< handles, ever
+    std::uint64_t released = 0;  ///< handles, ever
+    std::uint64_t stitches = 0;  ///< misses that moved memory
+    std::uint64_t moved_handles = 0;
+    std::uint64_t moved_bytes = 0;
+    std::uint64_t failures = 0;  ///< driver calls that failed
+  };
+
+  Space(const Driver& driver, const Config& config, Order& order);
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+  /// Gives everything back, whatever is still used.
+  ~Space();
+
+  /// The smallest free block of the stream with at least `bytes`, or null.
+  Block* fit(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* fit_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  /// The same of any other stream; prefers what is idle on the device.
+  Block* fit_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* fit_foreign_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+
+  /// Takes a free block, or a pending one without waits, out of its tree; what it has beyond
+  /// `bytes` stays free for the block's stream. The result is used.
+  Block* take(Block* block, std::size_t bytes) noexcept;
+  /// A used or quick block becomes free for its stream, together with its free neighbours.
+  void give(Block* block) noexcept;
+  /// A used block becomes pending.
+  void suspend(Block* block) noexcept;
+  /// A pending block whose waits are over becomes free.
+  void resume(Block* block) noexcept;
+
+  /// Makes room for `bytes`: afterwards `fit` finds them. Extends what is free, moves free handles
+  /// there when `may_move`, and creates the rest.
+  Status grow(std::size_t pool, std::uint32_t stream, std::size_t bytes, bool may_move) noexcept;
+
+  /// Unmaps free memory and gives it to the driver until `bytes` are given, or nothing is left that
+  /// could be. Returns the bytes given.
+  std::size_t release(std::size_t bytes, bool may_unmap) noexcept;
+  /// Gives back the addresses of regions with nothing in them.
+  void release_regions() noexcept;
+
+  /// What is mapped behind these bytes stays where it is until unpinned. @pre they are in one
+  /// region
+  bool pin(Address address, std::size_t bytes) noexcept;
+  void unpin(Address address, std::size_t bytes) noexcept;
+
+  void set_limit(std::size_t bytes) noexcept { limit_ = bytes; }
+  std::size_t limit() const noexcept { return limit_; }
+
+  const Counters& counters() const noexcept { return counters_; }
+  void reset_peak() noexcept { counters_.peak_reserved = counters_.reserved; }
+  Pool& pool(std::size_t index) noexcept { return pools_[index]; }
+  const std::vector<std::unique_ptr<Region>>& regions() const noexcept { return regions_; }
+  std::size_t granularity() const noexcept { return driver_.granularity; }
+  /// The block that holds the address, or null. Linear: for rare questions.
+  Block* block_at(Address address) const noexcept;
+
+  /// Checks everything against everything. False, with what is wrong, if anything is.
+  bool verify(std::string& fault) const;
+
+ private:
+  struct Place {
+    Block* left = nullptr;  // free, before the hole
+    Block* hole = nullptr;
+    Block* right = nullptr;  // free, behind the hole
+    std::size_t need = 0;    // bytes to be mapped
+    bool at_end = false;     // they are the hole's end, not its beginning
+  };
+  struct List {
+    Physical* first = nullptr;
+    Physical* last = nullptr;
+    std::size_t bytes = 0;
+    void append(Physical* physical) noexcept;
+  };
+
+  Block* split(Block* block, std::size_t bytes) noexcept;
+  void join(Block* block) noexcept;
+  void insert_free(Block* block) noexcept;
+  void insert_hole(Block* block) noexcept;
+  BlockTree& tree_of(const Block* block) noexcept;
+  std::size_t unit_index(const Region& region, Address address) const noexcept {
+    return (address - region.address) / driver_.granularity;
+  }
+  Physical* physical_at(const Region& region, Address address) const noexcept {
+    return region.units[unit_index(region, address)].physical;
+  }
+  bool pinned(const Region& region, const Physical& physical) const noexcept;
+
+  Place choose(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Status reserve(std::size_t pool, std::size_t bytes) noexcept;
+  void take_unmapped(List& list, std::size_t& remaining, std::size_t room) noexcept;
+  Block* claim_run(Block* block, std::size_t most) noexcept;
+  Block* claim_donors(std::size_t& remaining) noexcept;
+  Status create(List& list, std::size_t& remaining, std::size_t room, std::size_t page) noexcept;
+  Status unmap_donors(Block* donors, List& list) noexcept;
+  bool unmap_run(Block* block, List& list) noexcept;
+  Status map_all(Block* target, const List& list) noexcept;
+  void set_unmapped(Physical* physical) noexcept;
+  void keep_unmapped(Physical* physical) noexcept;
+  void undo(Block* target, const List& list) noexcept;
+  std::size_t give_to_driver(Physical* physical) noexcept;
+  void retry_stuck() noexcept;
+  void look_for_idle() noexcept;
+  std::size_t page_bytes(std::size_t pool) const noexcept;
+  Status count(Status status) noexcept;
+
+  const Driver driver_;
+  const Config config_;
+  Order& order_;
+  std::array<Pool, 2> pools_;
+  std::vector<std::unique_ptr<Region>> regions_;
+  NodePool<Block> blocks_;
+  NodePool<Physical> physicals_;
+  Physical* unmapped_ = nullptr;  // those mapped nowhere
+  std::size_t limit_;
+  Counters counters_;
+};
+
+}  // namespace cinch::allocator

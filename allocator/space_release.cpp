@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Giving memory and addresses back, and checking that all of it adds up.
+#include <algorithm>
+#include <cstdio>
+
+#include "allocator/space.h"
+
+namespace cinch::allocator {
+
+void Space::keep_unmapped(Physical* physical) noexcept {
+  physical->next = unmapped_;
+  unmapped_ = physical;
+  counters_.unmapped += physical->bytes;
+}
+
+// Bytes given; 0, and the handle is kept, when the driver failed. pre: it is mapped nowhere
+std::size_t Space::give_to_driver(Physical* physical) noexcept {
+  const std::size_t bytes = physical->bytes;
+  if (count(driver_.release(driver_.self, physical->handle)) != Status::ok) {
+    keep_unmapped(physical);
+    return 0;
+  }
+  counters_.reserved -= bytes;
+  ++counters_.released;
+  physicals_.give(physical);
+  return bytes;
+}
+
+void Space::retry_stuck() noexcept {
+  if (counters_.stuck == 0) return;
+  for (const auto& region : regions_) {
+    for (Block* block = region->first; block != nullptr; block = block->next) {
+      if (block->state != State::stuck) continue;
+      bool clean = true;
+      for (Address at = block->address; at < block->end();) {
+        Physical* physical = physical_at(*region, at);
+        if (physical == nullptr) {
+          at += driver_.granularity;
+          continue;
+        }
+        at += physical->bytes;
+        if (count(driver_.unmap(driver_.self, physical->address, physical->bytes,
+                                physical->handle)) == Status::ok) {
+          set_unmapped(physical);
+          keep_unmapped(physical);
+        } else {
+          clean = false;
+        }
+      }
+      if (!clean) continue;
+      counters_.stuck -= block->bytes;
+      Block* before = block->previous;
+      insert_hole(block);
+      if (before != nullptr && before->state == State::hole) block = before;
+    }
+  }
+}
+
+// Asks what the device has done, and joins free neighbours of different streams of which it is
+// done: such memory is as good for either, and a handle under both could not be moved otherwise.
+void Space::look_for_idle() noexcept {
+  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) order_.look(stream);
+  if (order_.stream_count() < 2) return;
+  const auto idle = [this](const Block* block) {
+    return block->state == State::free && order_.idle(block->stream, block->stamp);
+  };
+  for (const auto& region : regions_) {
+    BlockTree& tree = pools_[region->pool].free;
+    for (Block* block = region->first; block->next != nullptr;) {
+      Block* after = block->next;
+      if (!idle(block) || !idle(after)) {
+        block = after;
+        continue;
+      }
+      const std::uint32_t stream = block->bytes >= after->bytes ? block->stream : after->stream;
+      tree.erase(tree.iterator_to(*block));
+      tree.erase(tree.iterator_to(*after));
+      join(block);
+      block->stream = stream;
+      block->stamp = 0;
+      // The one behind may be of this stream too, and not idle: they belong together all the same.
+      if (after = block->next; after != nullptr && after->state == State::free &&
+                               after->stream == stream && !idle(after)) {
+        tree.erase(tree.iterator_to(*after));
+        join(block);
+      }
+      if (Block* before = block->previous;
+          before != nullptr && before->state == State::free && before->stream == stream) {
+        tree.erase(tree.iterator_to(*before));
+        join(before);
+        block = before;
+      }
+      tree.insert(*block);
+    }
+  }
+}
+
+std::size_t Space::release(std::size_t bytes, bool may_unmap) noexcept {
+  std::size_t given = 0;
+  if (may_unmap) retry_stuck();
+  Physical* kept = unmapped_;
+  unmapped_ = nullptr;
+  counters_.unmapped = 0;
+  while (kept != nullptr) {
+    Physical* physical = kept;
+    kept = physical->next;
+    if (given < bytes) {
+      given += give_to_driver(physical);
+    } else {
+      keep_unmapped(physical);
+    }
+  }
+  if (!may_unmap) return given;
+  look_for_idle();
+  for (const std::size_t pool : {large, small}) {
+    BlockTree& tree = pools_[pool].free;
+    for (auto at = tree.begin(); at != tree.end() && given < bytes;) {
+      Block* block = &*at;
+      const ByFit::Key key = ByFit::key(*block);
+      while (block != nullptr && given < bytes && block->bytes >= driver_.granularity &&
+             order_.idle(block->stream, block->stamp)) {
+        Block* run = claim_run(block, std::max(bytes - given, config_.large_page));
+        if (run == nullptr) break;
+        block = run == block ? nullptr : block;  // what is left before the run
+        List list;
+        unmap_run(run, list);
+        for (Physical* p = list.first; p != nullptr;) {
+          Physical* next = p->next;
+          given += give_to_driver(p);
+          p = next;
+        }
+        if (block != nullptr && block->state != State::free) block = nullptr;
+      }
+      at = tree.upper_bound(key, ByFit());
+    }
+  }
+  return given;
+}
+
+void Space::release_regions() noexcept {
+  retry_stuck();
+  for (std::size_t i = regions_.size(); i-- > 0;) {
+    const Region& region = *regions_[i];
+    Block* block = region.first;
+    if (block->state != State::hole || block->next != nullptr) continue;
+    BlockTree& holes = pools_[region.pool].holes;
+    holes.erase(holes.iterator_to(*block));
+    if (count(driver_.unreserve(driver_.self, region.address, region.bytes)) != Status::ok) {
+      holes.insert(*block);
+      continue;
+    }
+    blocks_.give(block);
+    regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+bool Space::verify(std::string& fault) const {
+  const auto wrong = [&fault](const char* what, Address where) {
+    char text[160];
+    std::snprintf(text, sizeof text, "%s at %#zx", what, where);
+    fault = text;
+    return false;
+  };
+  std::size_t blocks = 0;
+  std::size_t physicals = 0;
+  std::size_t mapped = 0;
+  std::size_t stuck = 0;
+  std::array<std::array<std::size_t, 3>, 2> in_tree{};  // by pool: free, pending, holes
+  for (const auto& region : regions_) {
+    Address at = region->address;
+    const Block* before = nullptr;
+    for (const Block* b = region->first; b != nullptr; before = b, b = b->next) {
+      ++blocks;
+      if (b->address != at || b->bytes == 0) return wrong("blocks do not tile", b->address);
+      if (b->previous != before || b->region != region.get()) return wrong("links", b->address);
+      if (b->address % config_.quantum != 0 && b->state != State::hole) {
+        return wrong("alignment", b->address);
+      }
+      at = b->end();
+      auto& counts = in_tree[region->pool];
+      switch (b->state) {
+        case State::free:
+          ++counts[0];
+          break;
+        case State::pending:
+          ++counts[1];
+          break;
+        case State::hole:
+          ++counts[2];
+          break;
+        case State::claimed:
+          return wrong("a block left claimed", b->address);
+        case State::stuck:
+          stuck += b->bytes;
+          break;
+        case State::quick:
+        case State::used:
+          break;
+      }
+      if (before != nullptr && before->state == b->state &&
+          (b->state == State::hole || (b->state == State::free && before->stream == b->stream))) {
+        return wrong("neighbours not coalesced", b->address);
+      }
+      if (b->state == State::stuck) continue;
+      const bool hole = b->state == State::hole;
+      for (Address a = b->address / driver_.granularity * driver_.granularity; a < b->end();
+           a += driver_.granularity) {
+        if ((physical_at(*region, a) == nullptr) != hole) return wrong("mapping", a);
+      }
+    }
+    if (at != region->address + region->bytes) return wrong("region's end", at);
+    for (std::size_t i = 0; i < region->bytes / driver_.granularity;) {
+      const Physical* p = region->units[i].physical;
+      if (p == nullptr) {
+        ++i;
+        continue;
+      }
+      ++physicals;
+      mapped += p->bytes;
+      const Address where = region->address + i * driver_.granularity;
+      if (p->address != where || p->region != region.get()) return wrong("handle", where);
+      for (const std::size_t end = i + p->bytes / driver_.granularity; i < end; ++i) {
+        if (region->units[i].physical != p) return wrong("handle's extent", where);
+      }
+    }
+  }
+  std::size_t unmapped = 0;
+  for (const Physical* p = unmapped_; p != nullptr; p = p->next) {
+    ++physicals;
+    unmapped += p->bytes;
+    if (p->address != 0) return wrong("unmapped handle has an address", p->address);
+  }
+  for (const std::size_t pool : {small, large}) {
+    const Pool& trees = pools_[pool];
+    const std::array<std::size_t, 3> sizes = {trees.free.size(), trees.pending.size(),
+                                              trees.holes.size()};
+    if (sizes != in_tree[pool]) return wrong("trees and blocks differ in pool", pool);
+  }
+  if (blocks != blocks_.used()) return wrong("blocks lost", blocks);
+  if (physicals != physicals_.used() || physicals != counters_.created - counters_.released) {
+    return wrong("handles lost", physicals);
+  }
+  if (unmapped != counters_.unmapped || stuck != counters_.stuck ||
+      mapped + unmapped != counters_.reserved) {
+    return wrong("bytes not conserved", counters_.reserved);
+  }
+  if (counters_.reserved > limit_) return wrong("limit exceeded", counters_.reserved);
+  return true;
+}
+
+}  // namespace cinch::allocator

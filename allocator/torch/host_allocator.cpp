@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/torch/host_allocator.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include "allocator/host_driver.h"
+
+namespace cinch::allocator {
+namespace {
+
+class HostAllocator final : public c10::Allocator {
+ public:
+  HostAllocator(c10::Allocator& before, void (*hold_over_forks)(std::mutex&))
+      : before_(before), core_(driver_.table(), Config::host()) {
+    hold_over_forks(core_.mutex());
+    hold_over_forks(driver_.mutex());
+  }
+
+  c10::DataPtr allocate(std::size_t bytes) override;
+  c10::DeleterFnPtr raw_deleter() const override { return free_block; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+  c10::Allocator& before() const noexcept { return before_; }
+  Core& core() noexcept { return core_; }
+
+ private:
+  static void free_block(void* block);
+
+  c10::Allocator& before_;
+  HostDriver driver_;
+  Core core_;
+};
+
+HostAllocator* installed = nullptr;  // never destroyed: tensors may outlive everything
+
+c10::DataPtr HostAllocator::allocate(std::size_t bytes) {
+  if (bytes < smallest_host_block) return before_.allocate(bytes);
+  const Address address = core_.allocate(bytes);
+  if (address == 0) return before_.allocate(bytes);  // it knows the words for "no memory"
+  auto* block = reinterpret_cast<void*>(address);    // NOLINT(performance-no-int-to-ptr)
+  c10::profiledCPUMemoryReporter().New(block, bytes);
+  return {block, block, free_block, c10::Device(c10::DeviceType::CPU)};
+}
+
+// Also for blocks of the allocator before: PyTorch may hand any CPU block to raw_deleter().
+void HostAllocator::free_block(void* block) {
+  const auto address = reinterpret_cast<Address>(block);
+  if (address % Config::host().quantum == 0 && installed->core_.free(address)) {
+    c10::profiledCPUMemoryReporter().Delete(block);
+    return;
+  }
+  installed->before_.raw_deleter()(block);
+}
+
+}  // namespace
+
+void install_host_allocator(void (*hold_over_forks)(std::mutex&)) {
+  c10::Allocator* before = c10::GetAllocator(c10::DeviceType::CPU);
+  // One that doesn't free by a plain function is a program's own and not ours to wrap.
+  if (before == nullptr || before->raw_deleter() == nullptr) return;
+  installed = new HostAllocator(*before, hold_over_forks);
+  c10::SetAllocator(c10::DeviceType::CPU, installed, /*priority=*/255);
+}
+
+Core* host_core() noexcept {
+  return installed == nullptr ? nullptr : &installed->core();
+}
+
+bool is_host_deleter(c10::DeleterFnPtr deleter) noexcept {
+  const auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
+  return deleter == allocator->raw_deleter() ||
+         (installed != nullptr && deleter == installed->before().raw_deleter());
+}
+
+}  // namespace cinch::allocator

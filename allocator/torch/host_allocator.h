@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+
+#include <c10/core/Allocator.h>
+
+#include "allocator/core.h"
+
+namespace cinch::allocator {
+
+/// Blocks of PyTorch's CPU allocator from this size on are ours; smaller ones go where they went
+/// before, since the C library serves them well. Bytes.
+inline constexpr std::size_t smallest_host_block = 1 * mebibyte;
+
+/// Puts the caching allocator, over the host's memory, behind PyTorch's CPU allocator.
+///
+/// The C library suits activations badly: freed blocks of some 16 MB stay in a heap that fragments,
+/// larger ones are mapped and faulted in anew each time. Pinned and shared memory have allocators
+/// of their own in PyTorch and are not touched. Data pointers are their own context and start on a
+/// page. `hold_over_forks` is called for each lock that a forking thread has to hold, in the order
+/// in which they are taken. Nothing happens when the program brought an allocator without a plain
+/// deleter.
+/// @pre called once, from the thread that imports torch
+void install_host_allocator(void (*hold_over_forks)(std::mutex&));
+
+/// The allocator behind PyTorch's; null when not installed.
+Core* host_core() noexcept;
+
+/// Whether memory with this deleter came from PyTorch's ordinary CPU allocator, ours or the one
+/// before.
+bool is_host_deleter(c10::DeleterFnPtr deleter) noexcept;
+
+}  // namespace cinch::allocator

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/order.h"
+
+#include <gtest/gtest.h>
+
+#include "allocator/fake_driver.h"
+
+namespace cinch::allocator {
+namespace {
+
+FakeDriver::Options manual() {
+  FakeDriver::Options options;
+  options.instant = false;
+  return options;
+}
+
+TEST(Order, AFreeIsIdleOnceAFenceAfterItHasPassed) {
+  FakeDriver fake(manual());
+  Order order(fake.table());
+  const std::uint32_t stream = order.index_of(7);
+  const std::uint64_t first = order.stamp(stream);
+  fake.work(7);
+  order.look(stream);  // records the fence
+  const std::uint64_t second = order.stamp(stream);
+  EXPECT_FALSE(order.idle(stream, first));
+  order.look(stream);
+  EXPECT_FALSE(order.idle(stream, first));
+  fake.complete(7);
+  fake.work(7);
+  order.look(stream);
+  EXPECT_TRUE(order.idle(stream, first));
+  EXPECT_FALSE(order.idle(stream, second)) << "freed after the fence";
+  EXPECT_TRUE(order.finish(stream));
+  EXPECT_TRUE(order.idle(stream, second));
+}
+
+TEST(Order, ASynchronousDriverIsNeverAsked) {
+  FakeDriver::Options options;
+  options.synchronous = true;
+  FakeDriver fake(options);
+  Order order(fake.table());
+  const std::uint32_t stream = order.index_of(0);
+  EXPECT_TRUE(order.idle(stream, order.stamp(stream)));
+  order.look(stream);
+  EXPECT_TRUE(order.finish(stream));
+  EXPECT_TRUE(order.wait_for_stream(stream, order.index_of(1)));
+  EXPECT_EQ(fake.calls(), 0u);
+}
+
+TEST(Order, EventsAreUsedAgain) {
+  FakeDriver fake;
+  {
+    Order order(fake.table());
+    const std::uint32_t stream = order.index_of(0);
+    for (int i = 0; i < 10; ++i) {
+      Moment* moment = order.moment(stream);
+      order.retain(moment);
+      order.drop(moment);
+      order.drop(moment);
+    }
+    EXPECT_EQ(fake.calls(Call::event_create), 1u);
+    EXPECT_EQ(order.moments(), 0u);
+  }
+  EXPECT_EQ(fake.events(), 0u);
+}
+
+TEST(Order, WaitsHappenOnTheDevice) {
+  FakeDriver fake(manual());
+  Order order(fake.table());
+  const std::uint32_t user = order.index_of(1);
+  const std::uint32_t next = order.index_of(2);
+  const auto work = fake.work(1);
+  Wait* list = nullptr;
+  ASSERT_TRUE(order.add(list, user, nullptr));
+  EXPECT_FALSE(order.settle(list));
+  EXPECT_TRUE(order.wait_for(next, list));
+  EXPECT_EQ(list, nullptr);
+  EXPECT_TRUE(fake.ordered(work, 2));
+  EXPECT_FALSE(fake.done(work)) << "the host has not waited";
+  EXPECT_EQ(order.waits(), 0u);
+}
+
+TEST(Order, AWaitThatCannotBeRecordedStays) {
+  FakeDriver fake(manual());
+  Order order(fake.table());
+  const std::uint32_t stream = order.index_of(1);
+  Wait* list = nullptr;
+  ASSERT_TRUE(order.add(list, stream, nullptr));
+  fake.fail(Call::event_record, 1);
+  EXPECT_FALSE(order.wait_for(stream, list));
+  EXPECT_NE(list, nullptr);
+  fake.complete_all();
+  EXPECT_TRUE(order.settle(list));
+  EXPECT_EQ(order.moments(), 0u);
+}
+
+}  // namespace
+}  // namespace cinch::allocator

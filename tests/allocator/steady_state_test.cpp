@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// After warm-up a training step makes no driver call and no heap call.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "allocator/core.h"
+#include "allocator/fake_driver.h"
+
+namespace {
+thread_local std::uint64_t heap_calls = 0;
+}
+
+void* operator new(std::size_t bytes) {
+  ++heap_calls;
+  void* data = std::malloc(bytes);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+void operator delete(void* data) noexcept {
+  std::free(data);
+}
+void operator delete(void* data, std::size_t) noexcept {
+  std::free(data);
+}
+
+namespace cinch::allocator::test {
+namespace {
+
+TEST(SteadyState, NoDriverCallAndNoHeapCall) {
+  FakeDriver fake;
+  Core core(fake.table());
+  constexpr int layers = 50;
+  std::array<Address, layers> saved{};
+  std::mt19937_64 random(3);
+  std::array<std::size_t, layers> sizes{};
+  for (auto& size : sizes) size = 1 + random() % (random() % 3 == 0 ? 40 * mebibyte : 100'000);
+  const auto step = [&] {
+    for (int i = 0; i < layers; ++i) {
+      const Address workspace = core.allocate(sizes[(i * 7 + 1) % layers] / 2, i % 2);
+      saved[i] = core.allocate(sizes[i], i % 2);
+      core.free(workspace);
+    }
+    for (int i = layers; i-- > 0;) {
+      const Address gradient = core.allocate(sizes[i], i % 2);
+      core.free(saved[i]);
+      core.free(gradient);
+    }
+  };
+  for (int i = 0; i < 5; ++i) step();
+  const std::uint64_t driver_before = fake.calls();
+  const std::uint64_t heap_before = heap_calls;
+  for (int i = 0; i < 20; ++i) step();
+  EXPECT_EQ(fake.calls(), driver_before);
+  EXPECT_EQ(heap_calls, heap_before);
+}
+
+}  // namespace
+}  // namespace cinch::allocator::test

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "allocator/core.h"
+#include "allocator/fake_driver.h"
+#include "tests/allocator/model.h"
+
+namespace cinch::allocator::test {
+namespace {
+
+constexpr std::size_t unit = 64 * kibibyte;
+
+// Each thread writes its number over its blocks and finds it there when it frees them; blocks are
+// also handed from thread to thread.
+TEST(Threads, NobodyWritesIntoAnothersBlock) {
+  constexpr int threads = 4;
+  constexpr int rounds = 3000;
+  FakeDriver::Options options = tight_device(unit);
+  options.backed = true;
+  options.synchronous = true;
+  FakeDriver fake(options);
+  Core core(fake.table(), tight_config(unit));
+  std::atomic<std::uint64_t> wrong{0};
+  struct Mail {
+    std::mutex mutex;
+    std::vector<std::pair<unsigned char*, std::size_t>> blocks;
+  } mail;
+  std::vector<std::thread> workers;
+  for (int t = 0; t < threads; ++t) {
+    workers.emplace_back([&, t] {
+      std::mt19937_64 random(static_cast<std::uint64_t>(t));
+      std::vector<std::pair<unsigned char*, std::size_t>> mine;
+      const auto drop = [&](std::pair<unsigned char*, std::size_t> block) {
+        if (block.first[0] != block.first[block.second - 1]) ++wrong;
+        if (!core.free(reinterpret_cast<Address>(block.first))) ++wrong;
+      };
+      for (int i = 0; i < rounds; ++i) {
+        if (mine.size() < 20 && random() % 2 == 0) {
+          const std::size_t bytes = random_size(random, unit);
+          auto* data = reinterpret_cast<unsigned char*>(core.allocate(bytes));
+          if (data == nullptr) continue;
+          data[0] = data[bytes - 1] = static_cast<unsigned char>(t + 1);
+          mine.emplace_back(data, bytes);
+        } else if (!mine.empty()) {
+          std::swap(mine[random() % mine.size()], mine.back());
+          const std::lock_guard lock(mail.mutex);
+          mail.blocks.push_back(mine.back());
+          mine.pop_back();
+        }
+        std::pair<unsigned char*, std::size_t> foreign{nullptr, 0};
+        {
+          const std::lock_guard lock(mail.mutex);
+          if (!mail.blocks.empty()) {
+            foreign = mail.blocks.back();
+            mail.blocks.pop_back();
+          }
+        }
+        if (foreign.first != nullptr) drop(foreign);
+        if (i % 1000 == 0) core.release_idle();
+      }
+      for (const auto& block : mine) drop(block);
+    });
+  }
+  for (auto& worker : workers) worker.join();
+  for (const auto& block : mail.blocks) core.free(reinterpret_cast<Address>(block.first));
+  EXPECT_EQ(wrong, 0u);
+  std::string fault;
+  EXPECT_TRUE(core.verify(fault)) << fault;
+  core.release_idle();
+  EXPECT_EQ(fake.created_bytes(), 0u);
+}
+
+// Streams, events and figures from many threads at once.
+TEST(Threads, EventsAndFiguresMayBeAskedForAtAnyTime) {
+  FakeDriver::Options options = tight_device(unit);
+  options.instant = true;
+  FakeDriver fake(options);
+  Core core(fake.table(), tight_config(unit));
+  std::atomic<bool> stop{false};
+  std::thread watcher([&] {
+    while (!stop) {
+      core.stats();
+      core.snapshot();
+      core.breakdown();
+      std::this_thread::yield();
+    }
+  });
+  std::vector<std::thread> workers;
+  for (Stream t = 0; t < 3; ++t) {
+    workers.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 1500; ++i) {
+        const Address a = core.allocate((1 + i % 9) * unit, t);
+        const Address b = core.allocate(1000 + i, t);
+        if (a != 0) core.record_stream(a, t + 1);
+        Moment* moment = core.moment(t + 1);
+        if (b != 0) core.free_after(b, moment);
+        core.drop(moment);
+        if (a != 0) core.free(a);
+      }
+    });
+  }
+  for (auto& worker : workers) worker.join();
+  stop = true;
+  watcher.join();
+  std::string fault;
+  EXPECT_TRUE(core.verify(fault)) << fault;
+  EXPECT_EQ(core.stats().allocated, 0u);
+  EXPECT_EQ(fake.misuses(), 0u);
+}
+
+}  // namespace
+}  // namespace cinch::allocator::test
