@@ -10,12 +10,14 @@
 //   SavedVariable(optional<Tensor>, …)         so that its callers, not itself, are the site
 //   SavedVariable::register_hooks              a user's hooks on a tensor that the core holds
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hooks/preload/core_abi.h"
 #include "hooks/preload/environment.h"
@@ -99,37 +101,68 @@ unsigned torch_version() {
   return abi_version == nullptr ? 0 : static_cast<unsigned>(abi_version() >> 48);
 }
 
-// Path of the core: beside this library.
-bool core_path(char (&path)[PATH_MAX]) {
+// Puts the folder of this library, with the slash behind it, into `path`, and returns its length; 0
+// when the folder is not known.
+size_t own_folder(char (&path)[PATH_MAX]) {
   static const char anchor = 0;
   Dl_info info;
-  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return false;
+  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return 0;
   const char* slash = strrchr(info.dli_fname, '/');
-  const size_t folder = slash == nullptr ? 0 : static_cast<size_t>(slash + 1 - info.dli_fname);
-  static const char name[] = "libcinch_torch.so";
-  if (folder + sizeof name > sizeof path) return false;
-  memcpy(path, info.dli_fname, folder);
-  memcpy(path + folder, name, sizeof name);
-  return true;
+  const size_t length = slash == nullptr ? 0 : static_cast<size_t>(slash + 1 - info.dli_fname);
+  if (length >= sizeof path) return 0;
+  memcpy(path, info.dli_fname, length);
+  path[length] = '\0';
+  return length;
+}
+
+bool is_there(char (&path)[PATH_MAX], size_t folder, const char* file) {
+  const size_t room = sizeof path - folder;
+  return folder != 0 && static_cast<size_t>(snprintf(path + folder, room, "%s", file)) < room &&
+         access(path, F_OK) == 0;
+}
+
+// Cores lie beside this library, each under the name of its torch minor; the one for the minor that
+// this library was built with may also be called libcinch_torch.so.
+bool find_core(char (&path)[PATH_MAX], unsigned version) {
+  const size_t folder = own_folder(path);
+  char file[64];
+  snprintf(file, sizeof file, "libcinch_torch-%u.%u.so", version / 256, version % 256);
+  if (is_there(path, folder, file)) return true;
+  return version == CINCH_TORCH_MAJOR * 256 + CINCH_TORCH_MINOR &&
+         is_there(path, folder, "libcinch_torch.so");
+}
+
+// "torch 2.13 found, built for torch 2.11, 2.12": the cores that there are, in the folder's order.
+void say_which_cores(unsigned version) {
+  char text[256];
+  int length = snprintf(text, sizeof text, "torch %u.%u found, ", version / 256, version % 256);
+  char path[PATH_MAX];
+  const size_t folder = own_folder(path);
+  DIR* directory = folder == 0 ? nullptr : opendir(path);
+  const char* before = "built for torch ";
+  while (const dirent* entry = directory == nullptr ? nullptr : readdir(directory)) {
+    unsigned major, minor;
+    int end = 0;
+    if (sscanf(entry->d_name, "libcinch_torch-%u.%u.so%n", &major, &minor, &end) != 2 || end == 0) {
+      continue;
+    }
+    if (static_cast<size_t>(length) + 32 > sizeof text) break;
+    length += snprintf(text + length, sizeof text - length, "%s%u.%u", before, major, minor);
+    before = ", ";
+  }
+  if (directory != nullptr) closedir(directory);
+  say(text, *before == ',' ? "" : "and no core (libcinch_torch-*.so) beside libcinch.so");
 }
 
 const cinch::CoreTable* open_core(cinch::EngineStub engine_stub) {
   const unsigned version = torch_version();
-  if (version != CINCH_TORCH_MAJOR * 256 + CINCH_TORCH_MINOR) {
-    char found[128];
-    if (version == 0) {
-      snprintf(found, sizeof found, "this torch does not tell its version, which %d.%d does",
-               CINCH_TORCH_MAJOR, CINCH_TORCH_MINOR);
-    } else {
-      snprintf(found, sizeof found, "torch %u.%u found, built for torch %d.%d", version / 256,
-               version % 256, CINCH_TORCH_MAJOR, CINCH_TORCH_MINOR);
-    }
-    say(found, "");
+  if (version == 0) {
+    say("this torch does not tell its version: it is too old", "");
     return nullptr;
   }
   char path[PATH_MAX];
-  if (!core_path(path)) {
-    say("no path to libcinch_torch.so", "");
+  if (!find_core(path, version)) {
+    say_which_cores(version);
     return nullptr;
   }
   // Never unloaded: torch will hold pointers into it until the process ends.

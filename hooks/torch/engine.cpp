@@ -24,14 +24,6 @@ EngineStub real_stub = nullptr;
 GetHooks real_get_hooks = nullptr;
 std::atomic<void**> our_vtable{nullptr};
 
-// The Itanium C++ ABI: a pointer to a virtual member function is 1 + the slot's byte offset.
-std::size_t slot_of_get_hooks() {
-  const auto member = &Engine::get_default_saved_variable_hooks;
-  std::uintptr_t encoded = 0;
-  std::memcpy(&encoded, &member, sizeof encoded);
-  return (encoded - 1) / sizeof(void*);
-}
-
 std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
   const Intent now = intent;
   intent = {};
@@ -51,10 +43,10 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
 // words behind the slot than any engine has functions.
 void** copy_vtable(void** vtable) {
   constexpr std::size_t in_front = 2;
-  constexpr std::size_t functions = 12;
-  auto** copy = static_cast<void**>(std::calloc(in_front + functions, sizeof(void*)));
+  constexpr std::size_t words = in_front + engine_functions;
+  auto** copy = static_cast<void**>(std::calloc(words, sizeof(void*)));
   if (copy == nullptr) return vtable;
-  std::memcpy(copy, vtable - in_front, (in_front + functions) * sizeof(void*));
+  std::memcpy(copy, vtable - in_front, words * sizeof(void*));
   copy += in_front;
   const std::size_t slot = slot_of_get_hooks();
   real_get_hooks = reinterpret_cast<GetHooks>(copy[slot]);
@@ -78,6 +70,14 @@ Engine& our_stub() {
 }
 
 }  // namespace
+
+// The Itanium C++ ABI: a pointer to a virtual member function is 1 + the slot's byte offset.
+std::size_t slot_of_get_hooks() noexcept {
+  const auto member = &Engine::get_default_saved_variable_hooks;
+  std::uintptr_t encoded = 0;
+  std::memcpy(&encoded, &member, sizeof encoded);
+  return (encoded - 1) / sizeof(void*);
+}
 
 void take_over_engine(EngineStub real) {
   real_stub = real;

@@ -101,7 +101,7 @@ at::Tensor HeldTensor::restore() {
 
 // The name of what PyTorch would call the modified tensor's grad_fn: an input's own, as it is now.
 std::string HeldTensor::current_grad_fn_name() const {
-  std::shared_ptr<torch::autograd::Node> grad_fn;
+  NodePointer grad_fn;
   if (const auto original = original_.lock()) {
     grad_fn = at::Tensor(original).grad_fn();
   } else if (was_view_) {

@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include "hooks/torch/entry.h"
+#include "hooks/torch/node_pointer.h"
 
 namespace cinch::hooks {
 
@@ -55,7 +56,7 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   std::uint32_t output_nr_ = 0;  ///< of outputs; PyTorch leaves it 0 for inputs
   bool was_leaf_ = true;
   bool was_view_ = false;  ///< an input that is a differentiable view
-  std::weak_ptr<torch::autograd::Node> grad_fn_;
+  WeakNodePointer grad_fn_{NodePointer()};
   /// The input that was saved, to notice that it was detached in place; null for outputs and
   /// leaves.
   c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};

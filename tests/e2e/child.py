@@ -3,11 +3,14 @@
 
     python child.py MODULE OUTPUT.pt
 
+Started by torchrun, process R of several writes OUTPUT.pt.R.
+
 Under the preload each workload's outcome also tells how many tensors Cinch took during it and how
 many bytes the stash still held after it.
 """
 
 import gc
+import os
 import sys
 
 import torch
@@ -31,6 +34,8 @@ def measure(function) -> dict:
 
 def main():
     module, output = sys.argv[1:]
+    if "RANK" in os.environ:
+        output += "." + os.environ["RANK"]
     torch.save({name: measure(function) for name, function in registry.load(module).items()}, output)
 
 

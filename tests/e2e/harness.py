@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -39,7 +40,9 @@ class Run:
 def plain_environment(extra: dict[str, str] | None = None) -> dict[str, str]:
     """The caller's environment without anything that would load or steer Cinch."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-    return env | {"PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"} | (extra or {})
+    # OpenMP's threads would spin while they wait, which on a busy machine takes several times as long.
+    env |= {"PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "passive"}
+    return env | (extra or {})
 
 
 def preload_environment(folder: pathlib.Path, policy: str | dict) -> dict[str, str]:
@@ -78,13 +81,15 @@ def run(command: list, env: dict[str, str], timeout: float = 240) -> Run:
     return Run(process.returncode, stdout, stderr, json.loads(report.read_text()) if report.is_file() else None)
 
 
-def run_python(arguments: list, folder: pathlib.Path, policy: str | dict | None = None) -> Run:
+def run_python(
+    arguments: list, folder: pathlib.Path, policy: str | dict | None = None, extra: dict[str, str] | None = None
+) -> Run:
     """Runs Python with `arguments`: plainly, or under the preload when there is a `policy`.
 
     The program must succeed, and under the preload Cinch must have been active.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    env = plain_environment(preload_environment(folder, policy) if policy is not None else None)
+    env = plain_environment(extra) | (preload_environment(folder, policy) if policy is not None else {})
     done = run([sys.executable, *arguments], env)
     assert done.status == 0, f"exit status {done.status}\n{done.stdout}\n{done.stderr}"
     if policy is not None:
@@ -109,19 +114,64 @@ class Workloads:
     run: Run
     outcomes: dict[str, Outcome]
 
+    def check_nothing_is_wrong(self, plain: "Workloads"):
+        """Under a policy that may approximate: nothing is printed, kept, or not finite that is so plainly."""
+        assert new_lines(self.run.stderr, plain.run.stderr) == []
+        assert sum(outcome.taken for outcome in self.outcomes.values()) > 0
+        for name, outcome in self.outcomes.items():
+            assert outcome.stash_bytes == 0, name
+            expected = plain.outcomes[name].values
+            assert outcome.values.keys() == expected.keys(), name
+            for key, value in outcome.values.items():
+                if isinstance(value, torch.Tensor):
+                    assert value.shape == expected[key].shape and value.dtype == expected[key].dtype, (name, key)
+                    assert value.isfinite().all() or not expected[key].isfinite().all(), (name, key)
 
-def run_workloads(module: str, folder: pathlib.Path, policy: str | dict | None = None) -> Workloads:
-    """Runs every workload of workloads/`module`.py in one process."""
+
+def run_workloads(
+    module: str,
+    folder: pathlib.Path,
+    policy: str | dict | None = None,
+    processes: int | None = None,
+    threads: int | None = None,
+    extra: dict[str, str] | None = None,
+) -> Workloads:
+    """Runs every workload of workloads/`module`.py in one process, or in each of several that torchrun starts.
+
+    `threads` bounds the threads that an operator may use; several processes have one each. `extra` goes
+    into the environment.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "outcomes.pt"
-    done = run_python([HERE / "child.py", module, output], folder, policy)
-    saved = torch.load(output, weights_only=True)
-    return Workloads(done, {name: Outcome(**outcome) for name, outcome in saved.items()})
+    program = [HERE / "child.py", module, output]
+    extra = (extra or {}) | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
+    if processes is None:
+        done = run_python(program, folder, policy, extra)
+        saved = torch.load(output, weights_only=True)
+        return Workloads(done, {name: Outcome(**outcome) for name, outcome in saved.items()})
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    done = run_python([*torchrun, *program], folder, policy, extra | {"OMP_NUM_THREADS": "1"})
+    ranks = [torch.load(f"{output}.{rank}", weights_only=True) for rank in range(processes)]
+    return Workloads(done, {name: merged([outcomes[name] for outcomes in ranks]) for name in ranks[0]})
+
+
+def merged(outcomes: list[dict]) -> Outcome:
+    """One outcome of what several processes did: all their values, and the worst of what Cinch did."""
+    values = {f"rank{rank}.{key}": value for rank, each in enumerate(outcomes) for key, value in each["values"].items()}
+    if outcomes[0]["taken"] is None:
+        return Outcome(values, None, None)
+    return Outcome(values, max(each["stash_bytes"] for each in outcomes), min(each["taken"] for each in outcomes))
 
 
 def new_lines(stderr: str, plain_stderr: str) -> list[str]:
-    """Lines of `stderr` that the plain run did not print (as often)."""
-    return list((collections.Counter(stderr.splitlines()) - collections.Counter(plain_stderr.splitlines())).elements())
+    """Lines of `stderr` that the plain run did not print (as often), whatever the numbers in them: some
+    warnings of PyTorch begin with the time and the process."""
+
+    def lines(text: str) -> collections.Counter:
+        return collections.Counter(re.sub(r"\d+", "#", line) for line in text.splitlines())
+
+    added = lines(stderr) - lines(plain_stderr)
+    return [line for line in stderr.splitlines() if added[re.sub(r"\d+", "#", line)] > 0]
 
 
 def same_bits(left, right) -> bool:
@@ -168,5 +218,9 @@ class Pair:
         assert new_lines(self.cinch.run.stderr, self.plain.run.stderr) == []
 
 
-def run_pair(module: str, folder: pathlib.Path, policy: str | dict = LOSSLESS) -> Pair:
-    return Pair(run_workloads(module, folder / "plain"), run_workloads(module, folder / "cinch", policy))
+def run_pair(module: str, folder: pathlib.Path, policy: str | dict = LOSSLESS, **options) -> Pair:
+    """`options` as run_workloads() has them."""
+    return Pair(
+        run_workloads(module, folder / "plain", None, **options),
+        run_workloads(module, folder / "cinch", policy, **options),
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fork, spawn and DataLoader workers: every process computes the same bits."""
+"""Fork, spawn, fork servers, DataLoader workers, Hogwild: every process computes the same bits."""
 
 import pytest
 

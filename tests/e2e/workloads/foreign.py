@@ -58,6 +58,18 @@ def hooks_forbidden_by_the_program():
 
 
 @workload
+def mutation_of_saved_tensors_allowed():
+    """PyTorch's own hooks copy what is about to be modified."""
+    x = torch.randn(64, 64, requires_grad=True)
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        y = chain(x).exp()
+        z = y.sin()
+        y.mul_(2)
+        chain(z + y).sum().backward()
+    return {"grad": x.grad}
+
+
+@workload
 def memory_of_numpy():
     """NumPy frees this memory, so nobody can say that the storage is autograd's alone."""
     w = torch.randn(64, 64, requires_grad=True)

@@ -112,12 +112,12 @@ def spawned(queue, seed: int):
     queue.put(buffer.getvalue())
 
 
-@workload
-def spawned_children_train():
-    context = multiprocessing.get_context("spawn")
+def started(method: str, seeds) -> dict:
+    """What children that multiprocessing starts by `method` compute, one after the other."""
+    context = multiprocessing.get_context(method)
     queue = context.Queue()
     written = {}
-    for seed in (5, 6):
+    for seed in seeds:
         child = context.Process(target=spawned, args=(queue, seed))
         child.start()
         content = queue.get(timeout=120)
@@ -125,4 +125,55 @@ def spawned_children_train():
         assert child.exitcode == 0
         for key, value in torch.load(io.BytesIO(content), weights_only=True).items():
             written[f"{seed}.{key}"] = value
-    return written | small_training(7)
+    return written
+
+
+@workload
+def spawned_children_train():
+    return started("spawn", (5, 6)) | small_training(7)
+
+
+@workload
+def children_of_fork_train():
+    torch.set_num_threads(1)
+    return started("fork", (5, 6)) | small_training(7)
+
+
+@workload
+def children_of_a_fork_server_train():
+    return started("forkserver", (5, 6)) | small_training(7)
+
+
+def trains_shared_model(model, turns, number: int, barrier):
+    """Hogwild: gradients are this process's, parameters everybody's. Taking turns makes it repeatable."""
+    torch.set_num_threads(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    generator = torch.Generator().manual_seed(number)
+    barrier.wait(60)
+    for _ in range(4):
+        x = torch.randn(4, 3, 32, 32, generator=generator)
+        assert turns[number].acquire(timeout=60)
+        optimizer.zero_grad()
+        cross_entropy()(model(x)).backward()
+        optimizer.step()
+        turns[(number + 1) % len(turns)].release()
+    if live.report() is not None:
+        assert live.taken() > 0, "Cinch took nothing in this process"
+
+
+@workload
+def hogwild():
+    context = torch.multiprocessing.get_context("spawn")
+    model = ConvNet(dropout=0).share_memory()
+    turns = [context.Semaphore(0) for _ in range(2)]
+    barrier = context.Barrier(2)
+    children = [
+        context.Process(target=trains_shared_model, args=(model, turns, n, barrier)) for n in range(len(turns))
+    ]
+    for child in children:
+        child.start()
+    turns[0].release()
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    return {f"shared.{name}": value.clone() for name, value in model.state_dict().items()} | small_training(7)

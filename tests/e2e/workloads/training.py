@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the workloads share: a few steps of training, written down."""
 
+import contextlib
+import hashlib
+
 import torch
 
 
@@ -23,6 +26,30 @@ def train(model, inputs, loss_of, steps: int = 3, context=None, optimizer=None) 
     for name, value in model.state_dict().items():
         written[f"final.{name}"] = value.clone()
     return written
+
+
+def digest(tensor) -> str:
+    """A text that differs when any bit of the tensor does. Outcomes of whole models stay small with it."""
+    return hashlib.sha256(tensor.detach().contiguous().flatten().view(torch.uint8).numpy()).hexdigest()
+
+
+def train_long(model, inputs, loss_of, optimizer, steps: int = 20, context=contextlib.nullcontext) -> dict:
+    """Losses of `steps` steps, and digests of the last step's gradients and of all parameters and buffers.
+
+    The batch is rotated between the steps, so that they differ.
+    """
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        with context():
+            loss = loss_of(model(*(value.roll(step, dims=0) for value in inputs)), step)
+        loss.backward()
+        losses.append(loss.detach().clone())
+        if step == steps - 1:
+            gradients_at_end = {f"grad.{name}": digest(p.grad) for name, p in model.named_parameters()}
+        optimizer.step()
+    final = {f"final.{name}": digest(value) for name, value in model.state_dict().items()}
+    return {"losses": torch.stack(losses)} | gradients_at_end | final
 
 
 def gradients(output, *leaves) -> dict:
