@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/replay/replay.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -179,6 +181,24 @@ TEST(Replay, WhatDoesNotFitNativelyFitsHere) {
   EXPECT_EQ(outcomes[0].peak_allocated, (16 * 60 + 6 * 90) * mebibyte);
   EXPECT_EQ(outcomes[0].refused, 0u);
   EXPECT_GT(outcomes[1].refused, 0u) << outcomes[1].allocator;
+}
+
+// The recorded trainings. A tenth of a per cent is one or two handles.
+TEST(Replay, RecordedTrainingsFragmentLessThanWithPyTorch) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(CINCH_TRACES)) {
+    auto loaded = load_trace(file.path());
+    ASSERT_TRUE(std::holds_alternative<Trace>(loaded)) << std::get<std::string>(loaded);
+    const auto outcomes = replay(std::get<Trace>(loaded), std::size_t{1} << 40);
+    EXPECT_LE(outcomes[0].fragmentation(), outcomes[2].fragmentation() + 0.001) << file.path();
+    EXPECT_LT(outcomes[0].fragmentation(), outcomes[1].fragmentation()) << file.path();
+    EXPECT_EQ(outcomes[0].calls_in_last_step, 0u) << file.path();
+    sum += outcomes[0].fragmentation();
+    ++count;
+  }
+  ASSERT_GE(count, 6u);
+  EXPECT_LE(sum / static_cast<double>(count), 0.05);
 }
 
 }  // namespace
