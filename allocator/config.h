@@ -28,7 +28,7 @@ struct Config {
   std::size_t large_page = 20 * mebibyte;
   std::size_t least_large_page = 2 * mebibyte;
   /// A new large handle is about this share of what is reserved.
-  std::size_t large_page_share = 32;
+  std::size_t large_page_share = 64;
   /// Addresses reserved at a time; 0: twice the driver's memory.
   std::size_t region_bytes = 0;
   /// Physical memory never exceeds it.
@@ -52,7 +52,7 @@ struct Config {
     config.quick_limit = 0;
     config.large_page = 2 * mebibyte;
     config.region_bytes = 64 * gibibyte;
-    config.idle_period = 5'000'000'000;
+    config.idle_period = 60'000'000'000;  // a step on a CPU may take tens of seconds
     config.pressure = 1 * gibibyte;
     return config;
   }

@@ -150,7 +150,14 @@ Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_
 }
 
 Block* Core::allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
-  if (space_.grow(pool, stream, bytes, may_remap()) != Status::ok) return nullptr;
+  using Donors = Space::Donors;
+  // Other streams' memory only when the driver has no more: streams that take turns would take it
+  // from each other for ever.
+  if (space_.grow(pool, stream, bytes, may_remap() ? Donors::own_stream : Donors::none) !=
+          Status::ok &&
+      (!may_remap() || space_.grow(pool, stream, bytes, Donors::all) != Status::ok)) {
+    return nullptr;
+  }
   return allocate_cached(pool, stream, bytes);
 }
 

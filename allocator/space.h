@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,13 +23,19 @@ struct Unit {
   std::uint32_t pins = 0;  ///< while above 0, what is mapped here stays
 };
 
+struct FreeUnits {
+  void operator()(Unit* units) const noexcept { std::free(units); }
+};
+/// Zeroed by calloc, so that what lies behind addresses never used costs no memory.
+using Units = std::unique_ptr<Unit[], FreeUnits>;
+
 /// Addresses reserved at once. Its blocks tile it.
 struct Region {
   Address address = 0;
   std::size_t bytes = 0;
   std::size_t pool = 0;
   Block* first = nullptr;
-  std::unique_ptr<Unit[]> units;
+  Units units;
 };
 
 /// Addresses and physical memory, and which lies where.
@@ -85,9 +92,12 @@ class Space {
   /// A pending block whose waits are over becomes free.
   void resume(Block* block) noexcept;
 
+  /// Whose free handles may be moved to make room.
+  enum class Donors : std::uint8_t { none, own_stream, all };
+
   /// Makes room for `bytes`: afterwards `fit` finds them. Extends what is free, moves free handles
-  /// there when `may_move`, and creates the rest.
-  Status grow(std::size_t pool, std::uint32_t stream, std::size_t bytes, bool may_move) noexcept;
+  /// there, and creates the rest.
+  Status grow(std::size_t pool, std::uint32_t stream, std::size_t bytes, Donors donors) noexcept;
 
   /// Unmaps free memory and gives it to the driver until `bytes` are given, or nothing is left that
   /// could be. Returns the bytes given.
@@ -146,7 +156,7 @@ class Space {
   Status reserve(std::size_t pool, std::size_t bytes) noexcept;
   void take_unmapped(List& list, std::size_t& remaining, std::size_t room) noexcept;
   Block* claim_run(Block* block, std::size_t most) noexcept;
-  Block* claim_donors(std::size_t& remaining) noexcept;
+  Block* claim_donors(std::size_t& remaining, std::uint32_t stream, Donors whose) noexcept;
   Status create(List& list, std::size_t& remaining, std::size_t room, std::size_t page) noexcept;
   Status unmap_donors(Block* donors, List& list) noexcept;
   bool unmap_run(Block* block, List& list) noexcept;

@@ -73,7 +73,9 @@ Status Space::reserve(std::size_t pool, std::size_t bytes) noexcept {
   if (block != nullptr) {
     try {
       auto region = std::make_unique<Region>();
-      region->units = std::make_unique<Unit[]>(wanted / driver_.granularity);
+      region->units.reset(
+          static_cast<Unit*>(std::calloc(wanted / driver_.granularity, sizeof(Unit))));
+      if (region->units == nullptr) throw std::bad_alloc();
       region->address = address;
       region->bytes = wanted;
       region->pool = pool;
@@ -162,17 +164,22 @@ Block* Space::claim_run(Block* block, std::size_t most) noexcept {
 
 // Runs of free memory, idle on the device, up to `remaining` bytes; small blocks first, since large
 // ones serve more. Linked by quick_next.
-Block* Space::claim_donors(std::size_t& remaining) noexcept {
+Block* Space::claim_donors(std::size_t& remaining, std::uint32_t stream, Donors whose) noexcept {
   Block* donors = nullptr;
-  look_for_idle();
+  if (whose == Donors::all) {
+    look_for_idle();
+  } else {
+    order_.look(stream);
+  }
   for (const std::size_t pool : {large, small}) {
     BlockTree& tree = pools_[pool].free;
     for (auto at = tree.begin(); at != tree.end() && remaining > 0;) {
       Block* block = &*at;
       const ByFit::Key key = ByFit::key(*block);
-      Block* run = block->bytes >= driver_.granularity && order_.idle(block->stream, block->stamp)
-                       ? claim_run(block, remaining)
-                       : nullptr;
+      const bool may = (whose == Donors::all || block->stream == stream) &&
+                       block->bytes >= driver_.granularity &&
+                       order_.idle(block->stream, block->stamp);
+      Block* run = may ? claim_run(block, remaining) : nullptr;
       if (run != nullptr) {
         remaining -= run->bytes;
         run->quick_next = donors;
@@ -334,11 +341,13 @@ void Space::undo(Block* target, const List& list) noexcept {
 }
 
 Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
-                   bool may_move) noexcept {
+                   Donors whose) noexcept {
+  // Joining what is idle may have made room already.
+  if (fit(pool, stream, bytes) != nullptr) return Status::ok;
   Place place = choose(pool, stream, bytes);
   if (place.hole == nullptr) {
     Status status = reserve(pool, bytes);
-    if (status != Status::ok && may_move) {
+    if (status != Status::ok && whose == Donors::all) {
       release_regions();
       status = reserve(pool, bytes);
     }
@@ -359,7 +368,8 @@ Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
   std::size_t room = place.hole->bytes - place.need;
   take_unmapped(list, remaining, room);
   room = place.hole->bytes - std::max(list.bytes, place.need);
-  Block* donors = may_move && remaining > 0 ? claim_donors(remaining) : nullptr;
+  Block* donors =
+      whose != Donors::none && remaining > 0 ? claim_donors(remaining, stream, whose) : nullptr;
   Status status = create(list, remaining, room, page_bytes(pool));
 
   // Everything that is needed is at hand: now the target can be cut out of the hole.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,14 @@ int list_policies();
 int show_policy(const std::string& name);
 
 int show_report(const std::string& file);
+
+struct ReplayOptions {
+  std::vector<std::string> files;             ///< traces, or memory snapshots that PyTorch pickled
+  std::size_t memory = std::size_t{1} << 40;  ///< of the fake device, bytes
+  std::string write;  ///< write the trace there, compressed, instead of replaying it; "" not
+  bool json = false;
+};
+int replay(const ReplayOptions& options);
 
 int doctor(const std::string& python);
 

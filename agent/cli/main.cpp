@@ -17,6 +17,7 @@ constexpr const char* examples = R"(Examples:
   cinch run -- python train.py                  train in a fraction of the memory
   cinch run --policy lossless -- python a.py    approximate nothing
   cinch run --report r.json -- python train.py  keep the report, then: cinch report r.json
+  cinch replay run.trace                        what would which allocator reserve for it?
   cinch policy list                             ready policies
   cinch policy show division > my.json          start a policy of your own
   cinch policy check my.json                    is it right?
@@ -57,6 +58,25 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
   });
 }
 
+void add_replay(CLI::App& app, ReplayOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand(
+      "replay", "Run recorded allocations through Cinch's allocator and models of PyTorch's");
+  sub->add_option("FILE", options.files, "Traces, or memory snapshots that PyTorch pickled")
+      ->required();
+  sub->add_option("--memory", options.memory,
+                  "Bytes of the device that is pretended, such as 24GiB")
+      ->transform(CLI::AsSizeValue(false));
+  sub->add_option("--write", options.write, "Only write the trace, compressed, to this file")
+      ->type_name("OUT");
+  sub->add_flag("--json", options.json, "Print JSON");
+  sub->callback([&options, &status] {
+    if (!options.write.empty() && options.files.size() != 1) {
+      throw CLI::ValidationError("--write", "takes one FILE");
+    }
+    status = replay(options);
+  });
+}
+
 void add_policy(CLI::App& app, std::string& argument, int& status) {
   CLI::App* sub = app.add_subcommand("policy", "Check, list and show policies");
   sub->require_subcommand(1);
@@ -84,6 +104,8 @@ int main(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   app.footer(examples);
   add_run(app, options, status);
+  ReplayOptions replay_options;
+  add_replay(app, replay_options, status);
   std::string policy;
   add_policy(app, policy, status);
   std::string file;

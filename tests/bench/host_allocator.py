@@ -6,7 +6,8 @@
 
 Every round runs each subject once, in turn, in a process of its own, starting with another one each
 time; a ratio is taken within a round, and the median over the rounds is printed. Time is the median
-training step's, memory the peak resident memory above what it was after imports. Losses must equal
+training step's, CPU the whole process's seconds on both cores (which other processes on the machine
+disturb less), faults its page faults, memory the peak resident memory above what it was after imports. Losses must equal
 plain's bit for bit, or the script fails. Opponents that are not installed are left out with a word
 (Debian: libtcmalloc-minimal4 libjemalloc2 libmimalloc2.0).
 
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -104,14 +106,19 @@ def subjects(build, folder):
 def measure(arguments, environment, out):
     """One run's figures."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
+    clean["OMP_WAIT_POLICY"] = "PASSIVE"  # spinning threads would measure who else uses the machine
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, *arguments], env={**clean, **environment}, capture_output=True, text=True
     )
     if done.returncode != 0:
         sys.exit(f"host_allocator: {environment}: {done.stderr}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     figures = json.loads(out.read_text())
     return {
         "seconds": figures["median_step_seconds"],
+        "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "faults": after.ru_minflt - before.ru_minflt,
         "growth": figures["peak_rss_growth_bytes"],
         "losses": figures["losses"],
     }
@@ -134,6 +141,8 @@ def compare(model, found, rounds, quick, folder):
             "seconds": statistics.median(run["seconds"] for run in all_runs),
             "growth_mib": statistics.median(run["growth"] for run in all_runs) / 2**20,
             "time_ratio": statistics.median(run["seconds"] / plain["seconds"] for run, plain in pairs),
+            "cpu_ratio": statistics.median(run["cpu"] / plain["cpu"] for run, plain in pairs),
+            "faults": statistics.median(run["faults"] for run in all_runs),
             "memory_ratio": statistics.median(run["growth"] / plain["growth"] for run, plain in pairs),
             "equal_losses": all(run["losses"] == plain["losses"] for run, plain in pairs),
         }
@@ -158,10 +167,11 @@ def main():
             found = {k: v for k, v in found.items() if k == "plain" or k in args.subject}
         for model in args.model:
             results[model] = compare(model, found, args.rounds, args.quick, folder)
-            print(f"\n{model:18} {'ms/step':>9} {'time':>6} {'peak MiB':>9} {'memory':>7}")
+            print(f"\n{model:18} {'ms/step':>9} {'time':>6} {'CPU':>6} {'faults':>9} {'peak MiB':>9} {'memory':>7}")
             for subject, row in results[model].items():
                 print(
                     f"{subject:18} {row['seconds'] * 1e3:9.1f} {row['time_ratio']:6.2f}"
+                    f" {row['cpu_ratio']:6.2f} {row['faults']:9.0f}"
                     f" {row['growth_mib']:9.0f} {row['memory_ratio']:7.2f}"
                 )
                 if subject == "cinch off + host" and not row["equal_losses"]:

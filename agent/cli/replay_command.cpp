@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/cli/commands.h"
+#include "allocator/breakdown.h"
+#include "allocator/replay/replay.h"
+
+namespace cinch::cli {
+namespace {
+
+using allocator::Outcome;
+using allocator::Trace;
+
+nlohmann::ordered_json to_json(const std::string& file, const Trace& trace,
+                               const std::vector<Outcome>& outcomes) {
+  nlohmann::ordered_json result = {{"file", file},
+                                   {"title", trace.title},
+                                   {"allocations", trace.allocations},
+                                   {"allocators", nlohmann::ordered_json::array()}};
+  for (const Outcome& outcome : outcomes) {
+    result["allocators"].push_back({{"name", outcome.allocator},
+                                    {"peak_allocated", outcome.peak_allocated},
+                                    {"peak_reserved", outcome.peak_reserved},
+                                    {"fragmentation", outcome.fragmentation()},
+                                    {"driver_calls", outcome.driver_calls},
+                                    {"calls_in_last_step", outcome.calls_in_last_step},
+                                    {"refused", outcome.refused},
+                                    {"seconds", outcome.seconds}});
+  }
+  return result;
+}
+
+void print(const std::string& file, const Trace& trace, const std::vector<Outcome>& outcomes) {
+  std::printf("%s: %s\n", file.c_str(), trace.title.c_str());
+  std::printf("  %u allocations, at most %s in use at once\n", trace.allocations,
+              allocator::size_text(trace.peak_bytes()).c_str());
+  std::printf("  %-11s %12s %14s %13s %14s %8s %10s\n", "allocator", "reserved", "fragmentation",
+              "driver calls", "in last step", "refused", "time");
+  for (const Outcome& outcome : outcomes) {
+    std::printf("  %-11s %12s %12.1f %% %13llu %14llu %8llu %7.1f ms\n", outcome.allocator.c_str(),
+                allocator::size_text(outcome.peak_reserved).c_str(), 100 * outcome.fragmentation(),
+                static_cast<unsigned long long>(outcome.driver_calls),
+                static_cast<unsigned long long>(outcome.calls_in_last_step),
+                static_cast<unsigned long long>(outcome.refused), 1000 * outcome.seconds);
+  }
+}
+
+}  // namespace
+
+int replay(const ReplayOptions& options) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const std::string& file : options.files) {
+    const auto loaded = allocator::load_trace(file);
+    if (const auto* fault = std::get_if<std::string>(&loaded)) {
+      std::fprintf(stderr, "cinch: %s: %s\n", file.c_str(), fault->c_str());
+      return usage_error;
+    }
+    const auto& trace = std::get<Trace>(loaded);
+    if (!options.write.empty()) {
+      std::ofstream out(options.write, std::ios::binary);
+      out << allocator::to_file(trace);
+      if (!out.flush()) {
+        std::fprintf(stderr, "cinch: %s: cannot be written\n", options.write.c_str());
+        return 1;
+      }
+      continue;
+    }
+    const auto outcomes = allocator::replay(trace, options.memory);
+    if (options.json) {
+      all.push_back(to_json(file, trace, outcomes));
+    } else {
+      print(file, trace, outcomes);
+    }
+  }
+  if (options.json) std::printf("%s\n", all.dump(2).c_str());
+  return 0;
+}
+
+}  // namespace cinch::cli

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's allocators as far as they decide where memory lies: c10/cuda/CUDACachingAllocator.cpp
+// of torch 2.11 (get_free_block, should_split, alloc_block, try_merge_blocks,
+// find_expandable_block, map_block). Events are taken to have happened: a recorded stream delays
+// nothing.
+#include <algorithm>
+#include <list>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "allocator/config.h"
+#include "allocator/replay/replay.h"
+
+namespace cinch::allocator {
+namespace {
+
+constexpr std::size_t smallest_block = 512;
+constexpr std::size_t small_size = 1 * mebibyte;
+constexpr std::size_t small_buffer = 2 * mebibyte;
+constexpr std::size_t large_buffer = 20 * mebibyte;
+constexpr std::size_t least_large_allocation = 10 * mebibyte;
+constexpr std::size_t large_rounding = 2 * mebibyte;
+
+std::size_t round_up(std::size_t bytes, std::size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+struct ModelBlock {
+  std::uint64_t address;
+  std::size_t bytes;
+  std::uint32_t stream;
+  bool small;
+  bool used = false;
+  bool mapped = true;
+  ModelBlock* previous = nullptr;
+  ModelBlock* next = nullptr;
+  Handle handle = 0;  // of the segment that it begins
+};
+
+struct BySize {
+  bool operator()(const ModelBlock* a, const ModelBlock* b) const {
+    return std::tie(a->stream, a->bytes, a->address) < std::tie(b->stream, b->bytes, b->address);
+  }
+};
+using FreeBlocks = std::set<ModelBlock*, BySize>;
+
+/// What the two have in common: blocks in rows, free ones by size.
+class Model : public Subject {
+ public:
+  explicit Model(FakeDriver& device) : driver_(device.table()) {}
+
+  std::uint64_t allocate(std::size_t bytes, std::uint32_t stream) override {
+    bytes = std::max(round_up(bytes, smallest_block), smallest_block);
+    const bool small = bytes <= small_size;
+    ModelBlock* block = find(bytes, stream, small);
+    if (block == nullptr) block = make(bytes, stream, small);
+    if (block == nullptr) return 0;
+    if (splits(*block, bytes)) {
+      ModelBlock* rest = cut(block, bytes);
+      free_[small].insert(rest);
+    }
+    block->used = true;
+    used_[block->address] = block;
+    return block->address;
+  }
+
+  void free(std::uint64_t address) override {
+    const auto found = used_.find(address);
+    ModelBlock* block = found->second;
+    used_.erase(found);
+    block->used = false;
+    put_back(block);
+  }
+
+  void record_stream(std::uint64_t, std::uint32_t) override {}
+
+ protected:
+  /// A free block of at least so many bytes, taken out of the free ones; null when there is none
+  /// and none can be made.
+  virtual ModelBlock* make(std::size_t bytes, std::uint32_t stream, bool small) = 0;
+  virtual bool splits(const ModelBlock& block, std::size_t bytes) const = 0;
+
+  ModelBlock* find(std::size_t bytes, std::uint32_t stream, bool small) {
+    ModelBlock key{0, bytes, stream, small};
+    const auto found = free_[small].lower_bound(&key);
+    if (found == free_[small].end() || (*found)->stream != stream) return nullptr;
+    ModelBlock* block = *found;
+    free_[small].erase(found);
+    return block;
+  }
+
+  ModelBlock* cut(ModelBlock* block, std::size_t bytes) {
+    blocks_.push_back(*block);
+    ModelBlock* rest = &blocks_.back();
+    rest->address += bytes;
+    rest->bytes -= bytes;
+    rest->handle = 0;
+    rest->previous = block;
+    if (rest->next != nullptr) rest->next->previous = rest;
+    block->next = rest;
+    block->bytes = bytes;
+    return rest;
+  }
+
+  void join(ModelBlock* block) {
+    const ModelBlock* gone = block->next;
+    block->bytes += gone->bytes;
+    block->next = gone->next;
+    if (block->next != nullptr) block->next->previous = block;
+  }
+
+  static bool joins(const ModelBlock* a, const ModelBlock* b) {
+    return a != nullptr && b != nullptr && !a->used && !b->used && a->mapped == b->mapped;
+  }
+
+  // pre: block is free and in no set; returns the block that it became
+  ModelBlock* merge(ModelBlock* block, FreeBlocks& among) {
+    if (joins(block->previous, block)) {
+      block = block->previous;
+      among.erase(block);
+      join(block);
+    }
+    if (joins(block, block->next)) {
+      among.erase(block->next);
+      join(block);
+    }
+    return block;
+  }
+
+  void put_back(ModelBlock* block) {
+    FreeBlocks& among = free_[block->small];
+    among.insert(merge(block, among));
+  }
+
+  const Driver driver_;
+  FreeBlocks free_[2];            // large, small
+  std::list<ModelBlock> blocks_;  // all that ever were
+  std::unordered_map<std::uint64_t, ModelBlock*> used_;
+};
+
+class NativeModel final : public Model {
+ public:
+  using Model::Model;
+
+ private:
+  bool splits(const ModelBlock& block, std::size_t bytes) const override {
+    const std::size_t remaining = block.bytes - bytes;
+    return block.small ? remaining >= smallest_block : remaining > small_size;
+  }
+
+  ModelBlock* make(std::size_t bytes, std::uint32_t stream, bool small) override {
+    const std::size_t segment = small                            ? small_buffer
+                                : bytes < least_large_allocation ? large_buffer
+                                                                 : round_up(bytes, large_rounding);
+    Handle handle = 0;
+    if (driver_.create(driver_.self, segment, &handle) != Status::ok) {
+      release_cached();
+      if (driver_.create(driver_.self, segment, &handle) != Status::ok) return nullptr;
+    }
+    ModelBlock block{next_address_, segment, stream, small};
+    block.handle = handle;
+    next_address_ += segment + large_rounding;
+    blocks_.push_back(block);
+    return &blocks_.back();
+  }
+
+  void release_cached() {
+    for (FreeBlocks& among : free_) {
+      std::erase_if(among, [this](const ModelBlock* block) {
+        if (block->previous != nullptr || block->next != nullptr) return false;
+        driver_.release(driver_.self, block->handle);
+        return true;
+      });
+    }
+  }
+
+  std::uint64_t next_address_ = std::uint64_t{1} << 40;
+};
+
+class ExpandableModel final : public Model {
+ public:
+  using Model::Model;
+
+ private:
+  struct ByAddress {
+    bool operator()(const ModelBlock* a, const ModelBlock* b) const {
+      return a->address < b->address;
+    }
+  };
+  /// The range of one stream and size class.
+  struct Segment {
+    std::uint64_t address = 0;
+    std::set<ModelBlock*, ByAddress> unmapped;
+    std::map<std::uint64_t, Handle> pages;  // by address
+  };
+  using Key = std::pair<std::uint32_t, bool>;
+
+  static constexpr std::size_t segment_bytes = std::size_t{1} << 40;
+
+  static std::size_t page_of(bool small) { return small ? small_buffer : large_buffer; }
+
+  bool splits(const ModelBlock& block, std::size_t bytes) const override {
+    return block.bytes - bytes >= smallest_block;
+  }
+
+  ModelBlock* make(std::size_t bytes, std::uint32_t stream, bool small) override {
+    if (ModelBlock* block = expand(bytes, stream, small); block != nullptr) return block;
+    unmap_cached();
+    if (ModelBlock* block = find(bytes, stream, small); block != nullptr) return block;
+    return expand(bytes, stream, small);
+  }
+
+  ModelBlock* expand(std::size_t bytes, std::uint32_t stream, bool small) {
+    Segment& segment = segment_of(stream, small);
+    ModelBlock* candidate = nullptr;
+    for (ModelBlock* block : segment.unmapped) {
+      ModelBlock* first =
+          block->previous != nullptr && !block->previous->used ? block->previous : block;
+      std::size_t there = 0;
+      for (const ModelBlock* b = first; b != nullptr && !b->used && there < bytes; b = b->next) {
+        there += b->bytes;
+      }
+      if (there >= bytes) {
+        candidate = first;
+        break;
+      }
+    }
+    if (candidate == nullptr) return nullptr;
+    if (!candidate->mapped) {
+      candidate = map(segment, candidate, std::min(candidate->bytes, bytes));
+      if (candidate == nullptr) return nullptr;
+    }
+    free_[small].erase(candidate);
+    while (candidate->bytes < bytes) {
+      ModelBlock* next = candidate->next;
+      if (!next->mapped) {
+        next = map(segment, next, std::min(bytes - candidate->bytes, next->bytes));
+        if (next == nullptr) {
+          put_back(candidate);
+          return nullptr;
+        }
+        // map() may have joined it with the free block behind, which is then in the set.
+      }
+      free_[small].erase(next);
+      join(candidate);
+    }
+    return candidate;
+  }
+
+  // Maps the beginning of an unmapped block, in whole pages; the mapped block is in the free set
+  // unless it stands alone. Null when there is no memory.
+  ModelBlock* map(Segment& segment, ModelBlock* block, std::size_t bytes) {
+    const std::size_t page = page_of(block->small);
+    const std::size_t want = std::min(round_up(bytes, page), block->bytes);
+    std::vector<Handle> handles(want / page);
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      if (driver_.create(driver_.self, page, &handles[i]) == Status::ok) continue;
+      while (i-- > 0) driver_.release(driver_.self, handles[i]);
+      return nullptr;
+    }
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      const std::uint64_t at = block->address + i * page;
+      driver_.map(driver_.self, at, page, handles[i]);
+      segment.pages.emplace(at, handles[i]);
+    }
+    driver_.set_access(driver_.self, block->address, want);
+    segment.unmapped.erase(block);
+    if (want < block->bytes) segment.unmapped.insert(cut(block, want));
+    block->mapped = true;
+    FreeBlocks& among = free_[block->small];
+    // Not with the one before: the caller grows that one.
+    if (joins(block, block->next)) {
+      among.erase(block->next);
+      join(block);
+    }
+    among.insert(block);
+    return block;
+  }
+
+  Segment& segment_of(std::uint32_t stream, bool small) {
+    Segment& segment = segments_[{stream, small}];
+    if (segment.address == 0) {
+      Address address = 0;
+      if (driver_.reserve(driver_.self, segment_bytes / large_buffer * large_buffer, &address) ==
+          Status::ok) {
+        segment.address = address;
+        ModelBlock block{address, segment_bytes / large_buffer * large_buffer, stream, small};
+        block.mapped = false;
+        blocks_.push_back(block);
+        segment.unmapped.insert(&blocks_.back());
+      }
+    }
+    return segment;
+  }
+
+  // Unmaps all pages that are wholly free.
+  void unmap_cached() {
+    for (auto& [key, segment] : segments_) {
+      const std::size_t page = page_of(key.second);
+      const std::vector<ModelBlock*> blocks(free_[key.second].begin(), free_[key.second].end());
+      for (ModelBlock* block : blocks) {
+        if (block->stream != key.first) continue;
+        const std::uint64_t from =
+            segment.address + round_up(block->address - segment.address, page);
+        const std::uint64_t to =
+            segment.address + (block->address + block->bytes - segment.address) / page * page;
+        if (from >= to) continue;
+        free_[key.second].erase(block);
+        ModelBlock* middle = block;
+        if (from > block->address) {
+          middle = cut(block, from - block->address);
+          free_[key.second].insert(block);
+        }
+        if (to < middle->address + middle->bytes) {
+          free_[key.second].insert(cut(middle, to - middle->address));
+        }
+        for (std::uint64_t at = from; at < to; at += page) {
+          const Handle handle = segment.pages.at(at);
+          driver_.unmap(driver_.self, at, page, handle);
+          driver_.release(driver_.self, handle);
+          segment.pages.erase(at);
+        }
+        middle->mapped = false;
+        if (joins(middle->previous, middle)) {
+          middle = middle->previous;
+          segment.unmapped.erase(middle);
+          join(middle);
+        }
+        if (joins(middle, middle->next)) {
+          segment.unmapped.erase(middle->next);
+          join(middle);
+        }
+        segment.unmapped.insert(middle);
+      }
+    }
+  }
+
+  std::map<Key, Segment> segments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> native_subject(FakeDriver& device) {
+  return std::make_unique<NativeModel>(device);
+}
+
+std::unique_ptr<Subject> expandable_subject(FakeDriver& device) {
+  return std::make_unique<ExpandableModel>(device);
+}
+
+}  // namespace cinch::allocator

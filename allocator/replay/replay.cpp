@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/replay/replay.h"
+
+#include <array>
+#include <chrono>
+
+#include "allocator/core.h"
+
+namespace cinch::allocator {
+namespace {
+
+class CinchSubject final : public Subject {
+ public:
+  explicit CinchSubject(FakeDriver& device) : core_(device.table()) {}
+  std::uint64_t allocate(std::size_t bytes, std::uint32_t stream) override {
+    return core_.allocate(bytes, stream);
+  }
+  void free(std::uint64_t block) override { core_.free(block); }
+  void record_stream(std::uint64_t block, std::uint32_t stream) override {
+    core_.record_stream(block, stream);
+  }
+
+ private:
+  Core core_;
+};
+
+Outcome run(const char* name, std::unique_ptr<Subject> (*make)(FakeDriver&), const Trace& trace,
+            std::size_t memory) {
+  FakeDriver::Options options;
+  options.memory_bytes = memory;
+  FakeDriver device(options);
+  const std::unique_ptr<Subject> subject = make(device);
+  Outcome outcome;
+  outcome.allocator = name;
+  outcome.peak_allocated = trace.peak_bytes();
+  std::vector<std::uint64_t> blocks(trace.allocations);
+  std::uint64_t calls_at_step = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (const Trace::Operation& operation : trace.operations) {
+    switch (operation.kind) {
+      case Trace::Kind::allocate:
+        blocks[operation.number] = subject->allocate(operation.bytes, operation.stream);
+        if (blocks[operation.number] == 0) ++outcome.refused;
+        break;
+      case Trace::Kind::free:
+        if (blocks[operation.number] != 0) subject->free(blocks[operation.number]);
+        break;
+      case Trace::Kind::record_stream:
+        if (blocks[operation.number] != 0) {
+          subject->record_stream(blocks[operation.number], operation.stream);
+        }
+        break;
+      case Trace::Kind::step: {
+        const std::uint64_t calls = device.calls();
+        outcome.calls_in_last_step = calls - calls_at_step;
+        calls_at_step = calls;
+        break;
+      }
+    }
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.peak_reserved = device.peak_created_bytes();
+  outcome.driver_calls = device.calls();
+  return outcome;
+}
+
+}  // namespace
+
+std::unique_ptr<Subject> cinch_subject(FakeDriver& device) {
+  return std::make_unique<CinchSubject>(device);
+}
+
+std::vector<Outcome> replay(const Trace& trace, std::size_t memory) {
+  return {run("cinch", cinch_subject, trace, memory), run("native", native_subject, trace, memory),
+          run("expandable", expandable_subject, trace, memory)};
+}
+
+}  // namespace cinch::allocator

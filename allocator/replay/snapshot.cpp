@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's memory snapshots are pickles of plain containers. This reads just those: nothing is
+// called or imported, so a hostile file can do no more than be refused.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "allocator/replay/trace.h"
+
+namespace cinch::allocator {
+namespace {
+
+struct Value;
+using Pointer = std::shared_ptr<Value>;
+
+/// None, booleans and floats are all "nothing" here: no field that is read has such a value.
+struct Value {
+  enum class Kind : std::uint8_t { nothing, integer, text, list, dictionary } kind = Kind::nothing;
+  std::int64_t integer = 0;
+  std::string text;
+  std::vector<Pointer> items;  // of a list or tuple; of a dictionary keys and values in turn
+
+  const Value* at(std::string_view key) const {
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (items[i]->kind == Kind::text && items[i]->text == key) return items[i + 1].get();
+    }
+    return nullptr;
+  }
+};
+
+class Unpickler {
+ public:
+  explicit Unpickler(std::string_view data) : data_(data) {}
+
+  /// The pickled value; null when it is not one, or has what snapshots do not.
+  Pointer run() {
+    while (!failed_ && !data_.empty()) {
+      const auto opcode = static_cast<unsigned char>(data_[0]);
+      data_.remove_prefix(1);
+      if (opcode == '.') return failed_ || stack_.size() != 1 ? nullptr : stack_[0];
+      step(opcode);
+      if (stack_.size() > most_values) failed_ = true;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t most_values = std::size_t{1} << 24;
+
+  std::uint64_t number(std::size_t bytes) {
+    if (data_.size() < bytes) {
+      failed_ = true;
+      return 0;
+    }
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i) {
+      value |= std::uint64_t{static_cast<unsigned char>(data_[i])} << (8 * i);
+    }
+    data_.remove_prefix(bytes);
+    return value;
+  }
+
+  std::string_view bytes(std::uint64_t count) {
+    if (count > data_.size()) {
+      failed_ = true;
+      return {};
+    }
+    const std::string_view result = data_.substr(0, count);
+    data_.remove_prefix(count);
+    return result;
+  }
+
+  void push(Value value) { stack_.push_back(std::make_shared<Value>(std::move(value))); }
+  void push_integer(std::int64_t value) {
+    push({.kind = Value::Kind::integer, .integer = value, .text = {}, .items = {}});
+  }
+  void push_text(std::string_view text) {
+    push({.kind = Value::Kind::text, .integer = 0, .text = std::string(text), .items = {}});
+  }
+  void push_items(Value::Kind kind, std::vector<Pointer> items) {
+    push({.kind = kind, .integer = 0, .text = {}, .items = std::move(items)});
+  }
+
+  /// Takes the topmost values off, those above the last mark or a given number.
+  std::vector<Pointer> pop(std::optional<std::size_t> count = std::nullopt) {
+    std::size_t from = 0;
+    if (count) {
+      if (*count > stack_.size()) failed_ = true;
+      from = failed_ ? stack_.size() : stack_.size() - *count;
+    } else if (marks_.empty() || marks_.back() > stack_.size()) {
+      failed_ = true;
+      from = stack_.size();
+    } else {
+      from = marks_.back();
+      marks_.pop_back();
+    }
+    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(from);
+    std::vector<Pointer> items(begin, stack_.end());
+    stack_.erase(begin, stack_.end());
+    return items;
+  }
+
+  void extend(std::vector<Pointer> items, Value::Kind kind) {
+    if (stack_.empty() || stack_.back()->kind != kind ||
+        (kind == Value::Kind::dictionary && items.size() % 2 != 0)) {
+      failed_ = true;
+      return;
+    }
+    auto& target = stack_.back()->items;
+    target.insert(target.end(), items.begin(), items.end());
+  }
+
+  void remember(std::uint64_t key) {
+    if (stack_.empty()) {
+      failed_ = true;
+    } else {
+      memo_[key] = stack_.back();
+    }
+  }
+
+  void recall(std::uint64_t key) {
+    const auto found = memo_.find(key);
+    if (found == memo_.end()) {
+      failed_ = true;
+    } else {
+      stack_.push_back(found->second);
+    }
+  }
+
+  void long_integer(std::uint64_t count) {
+    const std::string_view digits = bytes(count);
+    if (failed_ || count > 9 || (count == 9 && digits[8] != '\0')) {
+      failed_ = true;  // more than 64 bits
+      return;
+    }
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < std::min<std::uint64_t>(count, 8); ++i) {
+      value |= std::uint64_t{static_cast<unsigned char>(digits[i])} << (8 * i);
+    }
+    if (count > 0 && count < 8 && (static_cast<unsigned char>(digits[count - 1]) & 0x80) != 0) {
+      value |= ~std::uint64_t{0} << (8 * count);
+    }
+    push_integer(static_cast<std::int64_t>(value));
+  }
+
+  // Opcodes of protocols 2 to 5, as Lib/pickletools.py of CPython describes them.
+  void step(unsigned char opcode) {
+    using Kind = Value::Kind;
+    switch (opcode) {
+      case 0x80:  // PROTO
+        number(1);
+        break;
+      case 0x95:  // FRAME
+        number(8);
+        break;
+      case '(':
+        marks_.push_back(stack_.size());
+        break;
+      case 'N':
+      case 0x88:  // True
+      case 0x89:  // False
+        push({});
+        break;
+      case 'G':
+        number(8);
+        push({});
+        break;
+      case 'K':
+        push_integer(static_cast<std::int64_t>(number(1)));
+        break;
+      case 'M':
+        push_integer(static_cast<std::int64_t>(number(2)));
+        break;
+      case 'J':
+        push_integer(static_cast<std::int32_t>(number(4)));
+        break;
+      case 0x8a:  // LONG1
+        long_integer(number(1));
+        break;
+      case 0x8b:  // LONG4
+        long_integer(number(4));
+        break;
+      case 0x8c:  // SHORT_BINUNICODE
+      case 'U':
+      case 'C':
+        push_text(bytes(number(1)));
+        break;
+      case 'X':
+      case 'T':
+      case 'B':
+        push_text(bytes(number(4)));
+        break;
+      case 0x8d:  // BINUNICODE8
+        push_text(bytes(number(8)));
+        break;
+      case ']':
+      case ')':
+        push_items(Kind::list, {});
+        break;
+      case '}':
+        push_items(Kind::dictionary, {});
+        break;
+      case 'l':
+      case 't':
+        push_items(Kind::list, pop());
+        break;
+      case 'd':
+        push_items(Kind::dictionary, pop());
+        break;
+      case 0x85:
+      case 0x86:
+      case 0x87:  // TUPLE1 to TUPLE3
+        push_items(Kind::list, pop(opcode - 0x84));
+        break;
+      case 'a':
+        extend(pop(1), Kind::list);
+        break;
+      case 'e':
+        extend(pop(), Kind::list);
+        break;
+      case 's':
+        extend(pop(2), Kind::dictionary);
+        break;
+      case 'u':
+        extend(pop(), Kind::dictionary);
+        break;
+      case '0':
+        pop(1);
+        break;
+      case 0x94:  // MEMOIZE
+        remember(memo_.size());
+        break;
+      case 'q':
+        remember(number(1));
+        break;
+      case 'r':
+        remember(number(4));
+        break;
+      case 'h':
+        recall(number(1));
+        break;
+      case 'j':
+        recall(number(4));
+        break;
+      default:
+        failed_ = true;
+    }
+  }
+
+  std::string_view data_;
+  std::vector<Pointer> stack_;
+  std::vector<std::size_t> marks_;
+  std::map<std::uint64_t, Pointer> memo_;
+  bool failed_ = false;
+};
+
+std::optional<std::int64_t> integer_of(const Value& value, std::string_view key) {
+  const Value* found = value.at(key);
+  if (found == nullptr || found->kind != Value::Kind::integer) return std::nullopt;
+  return found->integer;
+}
+
+}  // namespace
+
+std::variant<Trace, std::string> import_snapshot(std::string_view pickle, std::size_t device) {
+  const Pointer root = Unpickler(pickle).run();
+  if (root == nullptr || root->kind != Value::Kind::dictionary) {
+    return std::string("not a pickled memory snapshot");
+  }
+  const Value* traces = root->at("device_traces");
+  if (traces == nullptr || traces->kind != Value::Kind::list || device >= traces->items.size()) {
+    return std::string("the snapshot has no \"device_traces\" of this device");
+  }
+  Trace trace;
+  trace.title = "imported from a PyTorch memory snapshot";
+  std::map<std::int64_t, std::uint32_t> live;     // by address
+  std::map<std::int64_t, std::uint32_t> streams;  // PyTorch's to ours
+  for (const Pointer& entry : traces->items[device]->items) {
+    const Value* action = entry->at("action");
+    const auto address = integer_of(*entry, "addr");
+    if (action == nullptr || !address) continue;
+    if (action->text == "alloc") {
+      const auto bytes = integer_of(*entry, "size");
+      if (!bytes || *bytes < 0) return std::string("an allocation has no size");
+      const std::int64_t stream = integer_of(*entry, "stream").value_or(0);
+      const auto known = streams.emplace(stream, static_cast<std::uint32_t>(streams.size())).first;
+      live[*address] = trace.allocations;
+      trace.operations.push_back({Trace::Kind::allocate, trace.allocations++, known->second,
+                                  static_cast<std::size_t>(*bytes)});
+    } else if (action->text == "free_requested") {
+      const auto found = live.find(*address);
+      if (found == live.end()) continue;
+      trace.operations.push_back({Trace::Kind::free, found->second, 0, 0});
+      live.erase(found);
+    }
+  }
+  if (trace.operations.empty()) {
+    return std::string(
+        "the snapshot has no history: call torch.cuda.memory._record_memory_history() first");
+  }
+  return trace;
+}
+
+}  // namespace cinch::allocator
