@@ -105,11 +105,11 @@ std::string HeldTensor::current_grad_fn_name() const {
   if (const auto original = original_.lock()) {
     grad_fn = at::Tensor(original).grad_fn();
   } else if (was_view_) {
-    return "AsStridedBackward0";  // what a view's grad_fn becomes once its base was modified
+    return rebased_view_in_errors;
   } else {
     grad_fn = grad_fn_.lock();
   }
-  return grad_fn == nullptr ? "" : grad_fn->name();
+  return grad_fn == nullptr ? "" : name_in_errors(*grad_fn);
 }
 
 // As torch/csrc/autograd/saved_variable.cpp does for a saved original without a grad_fn.

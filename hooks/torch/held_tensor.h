@@ -11,8 +11,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include "hooks/torch/autograd_node.h"
 #include "hooks/torch/entry.h"
-#include "hooks/torch/node_pointer.h"
 
 namespace cinch::hooks {
 
