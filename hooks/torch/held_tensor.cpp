@@ -96,7 +96,10 @@ at::Tensor HeldTensor::call_unpack_hook() {
 
 at::Tensor HeldTensor::restore() {
   if (entry_ == nullptr) return alias_;
-  return make_tensor(stash().restore(*entry_, use_), use_.type, use_.geometry);
+  at::Tensor tensor = make_tensor(stash().restore(*entry_, use_), use_.type, use_.geometry);
+  // As PyTorch does: what is unpacked and the original count their in-place changes together.
+  tensor.unsafeGetTensorImpl()->set_version_counter(version_);
+  return tensor;
 }
 
 // The name of what PyTorch would call the modified tensor's grad_fn: an input's own, as it is now.
