@@ -14,16 +14,17 @@ namespace {
 thread_local std::uint64_t heap_calls = 0;
 }
 
-void* operator new(std::size_t bytes) {
+// Not inlined: GCC would see malloc's memory given to delete, and the other way round.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++heap_calls;
   void* data = std::malloc(bytes);
   if (data == nullptr) throw std::bad_alloc();
   return data;
 }
-void operator delete(void* data) noexcept {
+[[gnu::noinline]] void operator delete(void* data) noexcept {
   std::free(data);
 }
-void operator delete(void* data, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept {
   std::free(data);
 }
 
