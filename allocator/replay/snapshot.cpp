@@ -2,8 +2,8 @@
 // PyTorch's memory snapshots are pickles of plain containers. This reads just those: nothing is
 // called or imported, so a hostile file can do no more than be refused.
 #include <cstring>
+#include <deque>
 #include <map>
-#include <memory>
 #include <optional>
 
 #include "allocator/replay/trace.h"
@@ -12,7 +12,8 @@ namespace cinch::allocator {
 namespace {
 
 struct Value;
-using Pointer = std::shared_ptr<Value>;
+/// Into the unpickler, which owns all values: a pickle may put a list into itself.
+using Pointer = Value*;
 
 /// None, booleans and floats are all "nothing" here: no field that is read has such a value.
 struct Value {
@@ -23,7 +24,7 @@ struct Value {
 
   const Value* at(std::string_view key) const {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-      if (items[i]->kind == Kind::text && items[i]->text == key) return items[i + 1].get();
+      if (items[i]->kind == Kind::text && items[i]->text == key) return items[i + 1];
     }
     return nullptr;
   }
@@ -33,7 +34,8 @@ class Unpickler {
  public:
   explicit Unpickler(std::string_view data) : data_(data) {}
 
-  /// The pickled value; null when it is not one, or has what snapshots do not.
+  /// The pickled value, valid as long as this; null when it is not one, or has what snapshots do
+  /// not.
   Pointer run() {
     while (!failed_ && !data_.empty()) {
       const auto opcode = static_cast<unsigned char>(data_[0]);
@@ -71,7 +73,7 @@ class Unpickler {
     return result;
   }
 
-  void push(Value value) { stack_.push_back(std::make_shared<Value>(std::move(value))); }
+  void push(Value value) { stack_.push_back(&values_.emplace_back(std::move(value))); }
   void push_integer(std::int64_t value) {
     push({.kind = Value::Kind::integer, .integer = value, .text = {}, .items = {}});
   }
@@ -249,6 +251,7 @@ class Unpickler {
   }
 
   std::string_view data_;
+  std::deque<Value> values_;
   std::vector<Pointer> stack_;
   std::vector<std::size_t> marks_;
   std::map<std::uint64_t, Pointer> memo_;
@@ -264,7 +267,8 @@ std::optional<std::int64_t> integer_of(const Value& value, std::string_view key)
 }  // namespace
 
 std::variant<Trace, std::string> import_snapshot(std::string_view pickle, std::size_t device) {
-  const Pointer root = Unpickler(pickle).run();
+  Unpickler unpickler(pickle);
+  const Value* root = unpickler.run();
   if (root == nullptr || root->kind != Value::Kind::dictionary) {
     return std::string("not a pickled memory snapshot");
   }
@@ -276,7 +280,7 @@ std::variant<Trace, std::string> import_snapshot(std::string_view pickle, std::s
   trace.title = "imported from a PyTorch memory snapshot";
   std::map<std::int64_t, std::uint32_t> live;     // by address
   std::map<std::int64_t, std::uint32_t> streams;  // PyTorch's to ours
-  for (const Pointer& entry : traces->items[device]->items) {
+  for (const Value* entry : traces->items[device]->items) {
     const Value* action = entry->at("action");
     const auto address = integer_of(*entry, "addr");
     if (action == nullptr || !address) continue;

@@ -21,6 +21,10 @@ thread_local std::uint64_t heap_calls = 0;
   if (data == nullptr) throw std::bad_alloc();
   return data;
 }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++heap_calls;
+  return std::malloc(bytes);
+}
 [[gnu::noinline]] void operator delete(void* data) noexcept {
   std::free(data);
 }
