@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hooks/torch/autograd_node.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/held_tensor.h"
 
@@ -126,10 +127,11 @@ TEST_P(StashTest, ModifiedInPlaceIsRefusedInPyTorchsWords) {
     EXPECT_EQ(
         error.msg(),
         "one of the variables needed for gradient computation has been modified by an inplace "
-        "operation: [CPUFloatType [3, 4]], which is output 0 of AddBackward1, is at version 1; "
-        "expected version 0 instead. Hint: enable anomaly detection to find the operation that "
-        "failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
-        "check_nan=False).");
+        "operation: [CPUFloatType [3, 4]], which is output 0 of " +
+            name_in_errors(*x.grad_fn()) +
+            ", is at version 1; expected version 0 instead. Hint: enable anomaly detection to find "
+            "the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False).");
   }
 }
 
