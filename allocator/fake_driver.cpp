@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "allocator/driver_table.h"
+
 namespace cinch::allocator {
 namespace {
 
@@ -281,21 +283,7 @@ Driver FakeDriver::table() noexcept {
   table.name = "fake";
   table.granularity = options_.granularity;
   table.synchronous = options_.synchronous;
-  table.reserve = Calls::reserve;
-  table.unreserve = Calls::unreserve;
-  table.create = Calls::create;
-  table.release = Calls::release;
-  table.map = Calls::map;
-  table.unmap = Calls::unmap;
-  table.set_access = Calls::set_access;
-  table.memory_info = Calls::memory_info;
-  table.event_create = Calls::event_create;
-  table.event_destroy = Calls::event_destroy;
-  table.event_record = Calls::event_record;
-  table.event_query = Calls::event_query;
-  table.event_synchronize = Calls::event_synchronize;
-  table.stream_wait = Calls::stream_wait;
-  table.now = Calls::now;
+  set_calls<Calls>(table);
   return table;
 }
 

@@ -12,6 +12,8 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "allocator/driver_table.h"
+
 namespace cinch::allocator {
 namespace {
 
@@ -186,7 +188,9 @@ struct HostDriver::Calls {
     *event = 1;
     return Status::ok;
   }
-  static Status event_nothing(void*, Event) { return Status::ok; }
+  static Status event_destroy(void*, Event) { return Status::ok; }
+  static Status event_query(void*, Event) { return Status::ok; }
+  static Status event_synchronize(void*, Event) { return Status::ok; }
   static Status event_record(void*, Event, Stream) { return Status::ok; }
   static Status stream_wait(void*, Stream, Event) { return Status::ok; }
 };
@@ -222,21 +226,7 @@ Driver HostDriver::table() noexcept {
   table.name = "host";
   table.granularity = granularity;
   table.synchronous = true;
-  table.reserve = Calls::reserve;
-  table.unreserve = Calls::unreserve;
-  table.create = Calls::create;
-  table.release = Calls::release;
-  table.map = Calls::map;
-  table.unmap = Calls::unmap;
-  table.set_access = Calls::set_access;
-  table.memory_info = Calls::memory_info;
-  table.event_create = Calls::event_create;
-  table.event_destroy = Calls::event_nothing;
-  table.event_record = Calls::event_record;
-  table.event_query = Calls::event_nothing;
-  table.event_synchronize = Calls::event_nothing;
-  table.stream_wait = Calls::stream_wait;
-  table.now = Calls::now;
+  set_calls<Calls>(table);
   return table;
 }
 

@@ -125,25 +125,23 @@ class Entry {
       });
       if (!are_relus) return keep("a sign is read beside approximated values");
     }
-    if (spec.name != "division") {
-      const auto careful = with_caution(std::move(spec), caution_);
-      if (!careful) return lossless();
-      spec = *careful;
-      PlaneLayout layout = codec_layout(spec.name, *best);
-      return encode({{std::move(spec), {type_, layout, {1, 1, 1}}}}, best->need.reason);
-    }
-    const bool sign = spec.with_sign;
-    PlaneLayout layout = approximate_layout(*best);
-    if (division_bits_per_element(spec, layout) > std::max(8, spec.bits + 2 + (sign ? 1 : 0))) {
-      const std::int64_t row = flat_row(elements_, flat_row_length);
-      layout = PlaneLayout::rows(elements_, row);
-      spec.bits = std::max(spec.bits, 4);
-      spec.block = static_cast<int>(row <= exact_row_length ? row : flat_row_length);
-    }
-    const auto careful = with_caution(std::move(spec), caution_);
+    PlaneLayout layout =
+        spec.name == "division" ? division_layout(spec, *best) : codec_layout(spec.name, *best);
+    auto careful = with_caution(std::move(spec), caution_);
     if (!careful) return lossless();
-    spec = *careful;
-    return encode({{std::move(spec), {type_, layout, {1, 1, 1}}}}, best->need.reason);
+    return encode({{std::move(*careful), {type_, layout, {1, 1, 1}}}}, best->need.reason);
+  }
+
+  /// DIVISION's layout. Planes whose means and parameters would cost too much become flat rows, of
+  /// which `spec` then makes at least 4 bits.
+  PlaneLayout division_layout(CodecSpec& spec, const KnownUse& best) const {
+    PlaneLayout layout = approximate_layout(best);
+    const int most_bits = std::max(8, spec.bits + 2 + (spec.with_sign ? 1 : 0));
+    if (division_bits_per_element(spec, layout) <= most_bits) return layout;
+    const std::int64_t row = flat_row(elements_, flat_row_length);
+    spec.bits = std::max(spec.bits, 4);
+    spec.block = static_cast<int>(row <= exact_row_length ? row : flat_row_length);
+    return PlaneLayout::rows(elements_, row);
   }
 
   /// For floats that no approximation served well.

@@ -30,6 +30,11 @@ struct Plan {
   OpTotals* kept = nullptr;
   OpTotals* dropped = nullptr;
   std::size_t stored_bytes = 0;  ///< what an entry is expected to need: the first candidate's bound
+
+  /// Whether there is anything to try but to keep or to drop.
+  bool encodes() const noexcept {
+    return action == policy::Decision::Action::encode && !candidates.empty();
+  }
 };
 
 /// Entries of one description, which training repeats for ever, told apart by their place among

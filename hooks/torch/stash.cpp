@@ -116,7 +116,7 @@ void Stash::plan(Entry& entry, Entries& ready) {
   planner_.plan(entry, growth_);
   entry.cover.reset();
   planned_stored_ += entry.plan().stored_bytes;
-  if (entry.plan().action != policy::Decision::Action::encode || entry.plan().candidates.empty()) {
+  if (!entry.plan().encodes()) {
     start_settling(entry, ready);
     return;
   }

@@ -33,6 +33,11 @@ std::uint64_t nanoseconds_since(Clock::time_point start) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
+c10::weak_intrusive_ptr<c10::StorageImpl> weak(const c10::Storage& storage) {
+  return c10::weak_intrusive_ptr<c10::StorageImpl>(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+}
+
 void raise(std::atomic<double>& worst, double value) {
   double before = worst.load(std::memory_order_relaxed);
   while (value > before && !worst.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
@@ -42,15 +47,14 @@ void raise(std::atomic<double>& worst, double value) {
 }  // namespace
 
 void Stash::settle_all(const Entries& ready) {
+  if (ready.empty()) return;
+  std::size_t most_waiting = least_waiting;
+  if (aside_) {
+    const std::lock_guard lock(mutex_);
+    most_waiting = std::max(window_limit(), least_waiting);
+  }
   for (Entry* entry : ready) {
-    const bool is_work = entry->plan().action == policy::Decision::Action::encode &&
-                         !entry->plan().candidates.empty();
-    if (aside_ && is_work) {
-      std::size_t most_waiting = 0;
-      {
-        const std::lock_guard lock(mutex_);
-        most_waiting = std::max(window_limit(), least_waiting);
-      }
+    if (aside_ && entry->plan().encodes()) {
       const SideThread::Job job = {entry, SideThread::Job::Kind::settle, {}, entry->raw_bytes};
       if (side_.submit(job, most_waiting)) continue;
       settle_orphans();
@@ -165,8 +169,7 @@ c10::Storage Stash::restore(Entry& entry, const Use& use) {
   entry.decoded->ahead = {};
   if (alive) return c10::Storage(std::move(alive));
   c10::Storage storage = decode(entry, use.reads, torch_parallel_for);
-  decoded = c10::weak_intrusive_ptr<c10::StorageImpl>(
-      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+  decoded = weak(storage);
   if (use.reads == codecs::Reads::values) measure(entry, storage);
   return storage;
 }
@@ -300,9 +303,7 @@ void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
     // A watched entry is decoded where it is measured.
     if (wanted && entry.sample == nullptr && alive.expired()) {
       entry.decoded->ahead = decode(entry, reads, codecs::serial_for);
-      alive = c10::weak_intrusive_ptr<c10::StorageImpl>(
-          c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-              entry.decoded->ahead.unsafeGetStorageImpl()));
+      alive = weak(entry.decoded->ahead);
     }
   }
   drop_holder(entry, nullptr);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "allocator/driver.h"
+
+namespace cinch::allocator {
+
+/// Sets every function of `table` to the static member of `Calls` that has its name: what each
+/// backend's table() ends with. A call that a backend lacks does not compile.
+template <class Calls>
+void set_calls(Driver& table) noexcept {
+  table.reserve = Calls::reserve;
+  table.unreserve = Calls::unreserve;
+  table.create = Calls::create;
+  table.release = Calls::release;
+  table.map = Calls::map;
+  table.unmap = Calls::unmap;
+  table.set_access = Calls::set_access;
+  table.memory_info = Calls::memory_info;
+  table.event_create = Calls::event_create;
+  table.event_destroy = Calls::event_destroy;
+  table.event_record = Calls::event_record;
+  table.event_query = Calls::event_query;
+  table.event_synchronize = Calls::event_synchronize;
+  table.stream_wait = Calls::stream_wait;
+  table.now = Calls::now;
+}
+
+}  // namespace cinch::allocator
