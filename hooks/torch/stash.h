@@ -66,8 +66,9 @@ class Stash {
   /// Starts this process's own figures in a forked child, where no side thread is.
   void begin_in_child();
 
-  /// Ends the side thread; entries are encoded by those who save from then on.
-  void stop_side_thread() noexcept { side_.stop(); }
+  /// Ends the side thread and does what was left to it; entries are encoded by those who save from
+  /// then on.
+  void stop_side_thread() noexcept;
 
   Peak peak() const;
   /// Bytes held now, raw and encoded.

@@ -326,6 +326,11 @@ void Stash::settle_orphans() {
   for (const SideThread::Job& job : side_.take_orphans()) work_aside(this, job);
 }
 
+void Stash::stop_side_thread() noexcept {
+  side_.stop();
+  settle_orphans();
+}
+
 // Drops a storage that the stash gave up. One that a Python object still refers to takes the
 // interpreter's lock when it goes, for which the side thread must never wait.
 void Stash::free_later(c10::Storage storage) {
