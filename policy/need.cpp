@@ -45,14 +45,14 @@ bool may_be_statistics(const Use& use) noexcept {
 
 Need treated(const Treatment& treatment, const Use& use, std::string_view kept_because) {
   if (treatment.keep || !is_float_type(use.type)) {
-    return exactly(kept_because, is_mask_type(use.type) || codecs::is_quantizable(use.type));
+    return exactly(kept_because, is_mask_type(use.type) || is_float_type(use.type));
   }
   const auto traits = codecs::codec_traits(treatment.codec.name);
   if (traits->fidelity == codecs::Fidelity::exact) {
     return {Level::exact, treatment.codec, "no smaller when held losslessly"};
   }
   if (!codecs::is_quantizable(use.type) || may_be_statistics(use)) {
-    return exactly(kept_because, codecs::is_quantizable(use.type));
+    return exactly(kept_because, is_float_type(use.type));
   }
   return {Level::approximate, treatment.codec, "not finite, or too large in magnitude"};
 }
@@ -80,7 +80,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
       return exactly("has to be exact", is_mask_type(use.type));
     case OperandKind::unknown:
       return exactly("not known to tolerate approximation",
-                     is_mask_type(use.type) || codecs::is_quantizable(use.type));
+                     is_mask_type(use.type) || is_float_type(use.type));
     case OperandKind::activation:
       break;
   }

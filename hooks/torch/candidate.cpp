@@ -85,10 +85,16 @@ codecs::ElementType element_type(c10::ScalarType type) noexcept {
       return codecs::ElementType::bfloat16;
     case c10::ScalarType::Half:
       return codecs::ElementType::float16;
+    case c10::ScalarType::Double:
+      return codecs::ElementType::float64;
     case c10::ScalarType::Bool:
       return codecs::ElementType::boolean;
     case c10::ScalarType::Byte:
       return codecs::ElementType::uint8;
+    case c10::ScalarType::Short:
+      return codecs::ElementType::int16;
+    case c10::ScalarType::Int:
+      return codecs::ElementType::int32;
     case c10::ScalarType::Long:
       return codecs::ElementType::int64;
     default:
@@ -124,7 +130,9 @@ Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
   }
   const codecs::ElementType type = element_type(tensor.scalar_type());
   if (type == codecs::ElementType::other) return Verdict::type;
-  if (type == codecs::ElementType::int64 && !is_output) return Verdict::integers;
+  const bool is_integer = type == codecs::ElementType::int64 ||
+                          type == codecs::ElementType::int32 || type == codecs::ElementType::int16;
+  if (is_integer && !is_output) return Verdict::integers;
   if (is_inplace_on_view) return Verdict::inplace_view;
   if (derives_from_parameter(tensor)) return Verdict::parameter;
   if (!from_ordinary_allocator(storage)) return Verdict::foreign_storage;

@@ -64,3 +64,13 @@ def test_trains(plain, codec, tmp_path):
     assert result["gradient"] != expected["gradient"], "nothing was approximated"
     assert cosine(result["gradient"], expected["gradient"]) > 0.95
     assert run.report["ratio"] > 2
+
+
+def test_float64_is_taken_and_exact(tmp_path):
+    program = "import torch; torch.set_default_dtype(torch.float64)\n" + PROGRAM
+    policy = {"version": 1, "policy": "lossless", "min_bytes": 0}
+    expected = harness.run_python(["-c", program], tmp_path)
+    run = harness.run_python(["-c", program], tmp_path, policy)
+    assert run.stdout == expected.stdout
+    used = [row for row in run.report["ops"] if row["codec"].startswith("float_split")]
+    assert sum(row["stored_bytes"] for row in used) > 0

@@ -145,12 +145,12 @@ TEST_P(StashTest, UnjudgedTensorsAreTakenOrHeldAsTheyAre) {
   };
   at::Tensor x = at::ones({50, 50});
   const auto taken = pack_unjudged(x);
-  const auto declined = pack_unjudged(at::ones({3}, at::kDouble));
+  const auto declined = pack_unjudged(at::ones({3}, at::kComplexDouble));
   EXPECT_EQ(stash().bytes(), 50u * 50 * 4);
   x.reset();
   poll();
   EXPECT_TRUE(taken->call_unpack_hook().equal(at::ones({50, 50})));
-  EXPECT_TRUE(declined->call_unpack_hook().equal(at::ones({3}, at::kDouble)));
+  EXPECT_TRUE(declined->call_unpack_hook().equal(at::ones({3}, at::kComplexDouble)));
 }
 
 TEST_P(StashTest, ReleasedWhilePendingLeavesNothing) {
