@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/function.h>
 
 #include "allocator/torch/host_allocator.h"
+#include "hooks/torch/device/cuda_codecs.h"
+#include "hooks/torch/device/on_device.h"
 #include "hooks/torch/parameter.h"
 
 namespace cinch::hooks {
@@ -19,6 +21,11 @@ using c10::DispatchKeySet;
 const std::uint64_t plain_cpu_keys =
     DispatchKeySet({DispatchKey::CPU, DispatchKey::ADInplaceOrView, DispatchKey::AutogradCPU,
                     DispatchKey::AutocastCPU})
+        .raw_repr();
+
+const std::uint64_t plain_cuda_keys =
+    DispatchKeySet({DispatchKey::CUDA, DispatchKey::ADInplaceOrView, DispatchKey::AutogradCUDA,
+                    DispatchKey::AutocastCUDA})
         .raw_repr();
 
 // Modes under which tensors are not what they seem.
@@ -40,6 +47,7 @@ bool user_hooks_in_force() {
 // Memory of NumPy's, shared memory's and copy-on-write storages' is freed by other deleters;
 // freeing those early gains nothing or breaks something.
 bool from_ordinary_allocator(const c10::StorageImpl& storage) {
+  if (storage.device_type() == c10::kCUDA) return from_device_allocator(storage);
   return allocator::is_host_deleter(storage.data_ptr().get_deleter());
 }
 
@@ -54,7 +62,9 @@ std::string_view reason(Verdict verdict) noexcept {
     case Verdict::not_plain:
       return "tensor subclass, or not plain dense memory";
     case Verdict::device:
-      return "device not supported yet";
+      return "no codecs for this device in this installation";
+    case Verdict::capture:
+      return "while a CUDA graph is captured";
     case Verdict::transform:
       return "under torch.func, tracing or functionalization";
     case Verdict::inplace_view:
@@ -115,10 +125,9 @@ Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
   if (!tensor.defined()) return Verdict::undefined;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   const DispatchKeySet keys = impl.key_set();
-  if ((keys.raw_repr() & ~plain_cpu_keys) != 0 || !keys.has(DispatchKey::CPU)) {
-    const bool another_device =
-        keys.has_backend(c10::BackendComponent::CUDABit) && !keys.has(DispatchKey::Python);
-    return another_device ? Verdict::device : Verdict::not_plain;
+  const bool on_cuda = keys.has(DispatchKey::CUDA) && (keys.raw_repr() & ~plain_cuda_keys) == 0;
+  if (!on_cuda && ((keys.raw_repr() & ~plain_cpu_keys) != 0 || !keys.has(DispatchKey::CPU))) {
+    return Verdict::not_plain;
   }
   if (transforming()) return Verdict::transform;
   if (impl.has_symbolic_sizes_strides() || !impl.has_storage() || tensor.is_inference()) {
@@ -138,6 +147,10 @@ Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
   if (!from_ordinary_allocator(storage)) return Verdict::foreign_storage;
   if (user_hooks_in_force()) return Verdict::user_hooks;
   if (torch::autograd::get_current_node() != nullptr) return Verdict::during_backward;
+  if (on_cuda) {
+    if (cuda_codecs() == nullptr) return Verdict::device;
+    if (is_capturing(storage.device())) return Verdict::capture;
+  }
   return Verdict::wanted;
 } catch (...) {
   return Verdict::not_plain;

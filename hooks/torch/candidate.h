@@ -17,7 +17,7 @@ enum class Verdict : std::uint8_t {
   wanted,
   undefined,        ///< nothing is saved
   not_plain,        ///< subclass, fake, functorch, sparse, nested, quantized, lazy conj or neg …
-  device,           ///< on a device that this build doesn't handle
+  device,           ///< on a CUDA device, and this installation has no codecs for it
   transform,        ///< torch.func, tracing, functionalization at work
   inplace_view,     ///< output of an in-place op on a view: PyTorch's own bookkeeping is needed
   small,            ///< storage below the policy's min_bytes
@@ -28,12 +28,13 @@ enum class Verdict : std::uint8_t {
                     ///< shared)
   during_backward,  ///< saved while a backward runs: read back at once
   user_hooks,       ///< the program's own saved-tensor hooks are in force
+  capture,          ///< a CUDA graph is being captured, which would record Cinch's work with it
 };
 
 /// Text for people, for the report's list of what was passed through; empty where nothing is
 /// missed.
 std::string_view reason(Verdict verdict) noexcept;
-inline constexpr std::size_t verdict_count = 13;
+inline constexpr std::size_t verdict_count = 14;
 
 /// Judges `tensor`, cheapest questions first. Never throws, never runs an operator, never touches a
 /// symbolic size.

@@ -16,6 +16,7 @@
 namespace cinch::hooks {
 
 struct EntryClass;
+struct OnDevice;
 struct Plan;
 
 /// One saving of a storage: who saved it, and as what. Owned by the hook that autograd holds; a
@@ -58,6 +59,9 @@ struct GuardSample {
 /// which is taken before the stash's lock, and of these only `decoded` changes once the entry is
 /// settled; the rest belongs to the stash's lock.
 struct Entry {
+  Entry();
+  ~Entry();
+
   enum class State : std::uint8_t {
     pending,  ///< raw, until nobody else owns the storage and it is its turn to be encoded
     kept,     ///< raw for good
@@ -77,6 +81,7 @@ struct Entry {
   std::size_t encoded_bytes = 0;
   std::unique_ptr<DecodedStorages> decoded;  ///< null until the first decoding
   std::unique_ptr<GuardSample> sample;       ///< set while the guard watches it
+  std::unique_ptr<OnDevice> device;          ///< set when the storage lies on a CUDA device
   State state = State::pending;
   std::uint8_t candidate = 0;  ///< which of the plan's candidates encoded it
   std::uint8_t caution = 0;    ///< which of the class's plans is its own

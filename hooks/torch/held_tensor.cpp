@@ -32,8 +32,9 @@ class Stopwatch {
 };
 
 at::Tensor make_tensor(c10::Storage storage, c10::ScalarType type, const Geometry& geometry) {
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
-                                                         c10::DispatchKeySet(c10::DispatchKey::CPU),
+  const c10::DispatchKeySet keys(storage.device_type() == c10::kCUDA ? c10::DispatchKey::CUDA
+                                                                     : c10::DispatchKey::CPU);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys,
                                                          c10::scalarTypeToTypeMeta(type));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes(), geometry.strides(),
                                                       geometry.offset());
@@ -128,9 +129,10 @@ void HeldTensor::refuse_detached() const {
 
 std::string HeldTensor::type_name() const {
   if (alias_.defined()) return alias_.toString();
-  return make_tensor(
-             c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(), nullptr, false),
-             use_.type, Geometry())
+  const c10::Device device(entry_->device == nullptr ? c10::kCPU : c10::kCUDA, 0);
+  return make_tensor(c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, device),
+                                  nullptr, false),
+                     use_.type, Geometry())
       .toString();
 }
 

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
+
+#include <c10/core/DeviceGuard.h>
 
 #include "hooks/torch/candidate.h"
+#include "hooks/torch/device/cuda_codecs.h"
 #include "policy/operand.h"
 
 namespace cinch::hooks {
@@ -67,6 +71,22 @@ std::string codec_label(const codecs::CodecSpec& spec) {
   return label;
 }
 
+// The device's codec for a candidate that it can be trusted with. The source is gone before anybody
+// knows whether it was representable, so data must be known to be: floats that are not finite
+// decode to NaN; flags have two values; and a pooling operator's indices lie in its windows.
+std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
+    const policy::Decision::Candidate& candidate, c10::Device device) {
+  const std::string& name = candidate.spec.name;
+  const codecs::cuda::Library* library = cuda_codecs();
+  if (library == nullptr || name == "narrow" ||
+      (name == "two_valued" && candidate.what.type != codecs::ElementType::boolean)) {
+    return nullptr;
+  }
+  const c10::OptionalDeviceGuard guard(device);
+  auto codec = library->make_codec(candidate.spec, nullptr);
+  return codec != nullptr && codec->accepts(candidate.what) ? codec : nullptr;
+}
+
 }  // namespace
 
 std::size_t Planner::KeyHash::operator()(const std::vector<std::int64_t>& key) const noexcept {
@@ -81,6 +101,7 @@ std::size_t Planner::KeyHash::operator()(const std::vector<std::int64_t>& key) c
 void Planner::plan(Entry& entry, std::uint64_t growth) {
   key_.clear();
   key_.push_back(static_cast<std::int64_t>(entry.raw_bytes));
+  key_.push_back(entry.device == nullptr ? -1 : entry.raw.device().index());
   append(key_, entry.cover.get());
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     key_.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
@@ -134,18 +155,29 @@ std::unique_ptr<const Plan> Planner::make(const Entry& entry, int caution) {
   plan->reason = decision.reason;
   plan->stored_bytes = decision.action == policy::Decision::Action::drop ? 0 : entry.raw_bytes;
   for (const auto& candidate : decision.candidates) {
-    auto codec = codecs::make_codec(candidate.spec);
-    if (codec == nullptr || !codec->accepts(candidate.what)) continue;
-    const std::size_t bound = codec->encoded_bytes(candidate.what);
-    if (plan->candidates.empty()) plan->stored_bytes = std::min(bound, entry.raw_bytes);
-    plan->candidates.push_back(
-        {std::move(codec), candidate.what, bound,
-         codecs::codec_traits(candidate.spec.name)->fidelity != codecs::Fidelity::exact,
-         &statistics_.op(row->op, row->operand, codec_label(candidate.spec))});
+    add_candidate(*plan, entry, candidate, *row);
   }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
   return plan;
+}
+
+void Planner::add_candidate(Plan& plan, const Entry& entry,
+                            const policy::Decision::Candidate& candidate, const SiteNames& row) {
+  auto codec = codecs::make_codec(candidate.spec);
+  if (codec == nullptr || !codec->accepts(candidate.what)) return;
+  const std::size_t bound = codec->encoded_bytes(candidate.what);
+  std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
+  if (entry.device != nullptr) {
+    on_device = device_codec(candidate, entry.raw.device());
+    // What a device's codec makes of the data is known when it is too late to choose another.
+    if (on_device == nullptr || (bound >= entry.raw_bytes && codec->name() != "raw")) return;
+  }
+  if (plan.candidates.empty()) plan.stored_bytes = std::min(bound, entry.raw_bytes);
+  plan.candidates.push_back(
+      {std::move(codec), std::move(on_device), candidate.what, bound,
+       codecs::codec_traits(candidate.spec.name)->fidelity != codecs::Fidelity::exact,
+       &statistics_.op(row.op, row.operand, codec_label(candidate.spec))});
 }
 
 }  // namespace cinch::hooks

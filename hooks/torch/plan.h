@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codecs/codec.h"
+#include "codecs/cuda/codec.h"
 #include "hooks/torch/entry.h"
 #include "hooks/torch/statistics.h"
 #include "policy/caution.h"
@@ -18,6 +19,8 @@ namespace cinch::hooks {
 struct Plan {
   struct Candidate {
     std::shared_ptr<const codecs::Codec> codec;
+    /// The same on the entry's device; null for entries in host memory.
+    std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
     codecs::Description what;
     std::size_t bound = 0;  ///< bytes that encoding may need
     bool approximates = false;
@@ -69,6 +72,8 @@ class Planner {
     std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
   };
   std::unique_ptr<const Plan> make(const Entry& entry, int caution);
+  void add_candidate(Plan& plan, const Entry& entry, const policy::Decision::Candidate& candidate,
+                     const SiteNames& row);
 
   const policy::Policy& policy_;
   Statistics& statistics_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "allocator/torch/host_allocator.h"
+#include "hooks/torch/device/on_device.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
@@ -48,6 +49,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     entry = &find_or_add(tensor);
     entry->append(use);
     ++entry->holders;
+    if (entry->device != nullptr) entry->device->saved_on = current_stream(tensor.device());
     collect_sole_owned(poll_per_save, nullptr, ready);
     freed.swap(freed_later_);
   }
@@ -66,6 +68,9 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
   entry->raw_bytes = storage.nbytes();
   entry->id = next_id_++;
   entry->step = optimizer_steps();
+  if (storage.device_type() == c10::kCUDA) {
+    entry->device = std::make_unique<OnDevice>(current_stream(storage.device()));
+  }
   if (tensor.is_view()) entry->cover = std::make_unique<Geometry>(tensor._base());
   entry->place_index = static_cast<std::uint32_t>(owned_.size());
   owned_.push_back(entry.get());
@@ -136,9 +141,9 @@ void Stash::leave_window(const Entry* but, Entries& ready) {
     if (&oldest == but) return;
     forget_in_window(oldest);
     const auto& first = oldest.plan().candidates.front();
-    oldest.watched =
-        first.approximates && guard_.wants(oldest.entry_class->members[oldest.member],
-                                           oldest.raw_bytes, oldest.step, peak_.raw_bytes);
+    oldest.watched = first.approximates && oldest.device == nullptr &&
+                     guard_.wants(oldest.entry_class->members[oldest.member], oldest.raw_bytes,
+                                  oldest.step, peak_.raw_bytes);
     start_settling(oldest, ready);
   }
 }

@@ -10,6 +10,7 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "hooks/torch/device/on_device.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
 #include "hooks/torch/parallel.h"
@@ -54,7 +55,7 @@ void Stash::settle_all(const Entries& ready) {
     most_waiting = std::max(window_limit(), least_waiting);
   }
   for (Entry* entry : ready) {
-    if (aside_ && entry->plan().encodes()) {
+    if (aside_ && entry->plan().encodes() && entry->device == nullptr) {
       const SideThread::Job job = {entry, SideThread::Job::Kind::settle, {}, entry->raw_bytes};
       if (side_.submit(job, most_waiting)) continue;
       settle_orphans();
@@ -111,6 +112,18 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
   }
   constexpr std::string_view no_memory = "no memory to encode it";
   const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
+  if (entry.device != nullptr) {
+    if (plan.candidates.empty()) return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
+    const Plan::Candidate& candidate = plan.candidates.front();
+    const auto start = Clock::now();
+    const c10::Stream stream = aside_ ? side_stream(entry.raw.device()) : entry.device->saved_on;
+    if (!encode_on_device(entry, candidate, key, stream)) return no_memory;
+    entry.encoded_bytes = candidate.bound;
+    entry.state = Entry::State::encoded;
+    freed = std::move(entry.raw);
+    candidate.totals->add(entry.raw_bytes, candidate.bound, nanoseconds_since(start));
+    return {};
+  }
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
     const Plan::Candidate& candidate = plan.candidates[i];
     c10::DataPtr buffer = encoded_pool_.take(candidate.bound);
@@ -167,7 +180,12 @@ c10::Storage Stash::restore(Entry& entry, const Use& use) {
   auto& decoded = entry.decoded->alive[static_cast<std::size_t>(use.reads)];
   auto alive = decoded.lock();
   entry.decoded->ahead = {};
-  if (alive) return c10::Storage(std::move(alive));
+  if (alive) {
+    c10::Storage storage(std::move(alive));
+    if (entry.device != nullptr)
+      hand_over(entry, storage, use.reads, current_stream(storage.device()));
+    return storage;
+  }
   c10::Storage storage = decode(entry, use.reads, torch_parallel_for);
   decoded = weak(storage);
   if (use.reads == codecs::Reads::values) measure(entry, storage);
@@ -176,6 +194,9 @@ c10::Storage Stash::restore(Entry& entry, const Use& use) {
 
 // pre: entry.mutex() is held, entry is encoded or dropped
 c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for) {
+  if (entry.device != nullptr) {
+    return decode_on_device(entry, reads, current_stream(entry.device->saved_on.device()));
+  }
   const bool nothing = entry.state == Entry::State::dropped || reads == codecs::Reads::nothing;
   c10::DataPtr data = nothing ? zero_pages(entry.raw_bytes) : decoded_pool_.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
@@ -285,6 +306,10 @@ void Stash::foresee(Entry& entry, codecs::Reads reads) {
   }
   for (const auto& job : jobs) {
     constexpr auto never_wait = std::numeric_limits<std::size_t>::max();
+    if (job.entry->device != nullptr) {
+      work_aside(this, job);  // which only enqueues it
+      continue;
+    }
     if (!side_.submit(job, never_wait)) drop_holder(*job.entry, nullptr);
   }
 }
@@ -302,7 +327,10 @@ void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
     auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
     // A watched entry is decoded where it is measured.
     if (wanted && entry.sample == nullptr && alive.expired()) {
-      entry.decoded->ahead = decode(entry, reads, codecs::serial_for);
+      entry.decoded->ahead =
+          entry.device == nullptr
+              ? decode(entry, reads, codecs::serial_for)
+              : decode_on_device(entry, reads, side_stream(entry.device->saved_on.device()));
       alive = weak(entry.decoded->ahead);
     }
   }

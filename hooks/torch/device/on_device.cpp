@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/device/on_device.h"
+
+#include <exception>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "hooks/torch/device/cuda_codecs.h"
+#include "hooks/torch/entry.h"
+
+namespace cinch::hooks {
+namespace {
+
+c10::impl::VirtualGuardImpl guard_of(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type());
+}
+
+c10::DataPtr allocate(c10::Device device, std::size_t bytes) {
+  return c10::GetAllocator(device.type())->allocate(bytes);
+}
+
+// Event behind the work of `stream` so far, where others than that stream will wait for it.
+StreamWork work_of(const c10::Stream& stream, const c10::Stream& reader) {
+  StreamWork work{stream, std::nullopt};
+  if (stream != reader) {
+    work.done.emplace(stream.device_type());
+    work.done->record(stream);
+  }
+  return work;
+}
+
+}  // namespace
+
+Entry::Entry() = default;
+Entry::~Entry() = default;
+
+void StreamWork::block(const c10::Stream& reader) const {
+  if (reader == stream) return;
+  if (done) {
+    done->block(reader);
+    return;
+  }
+  c10::Event so_far(stream.device_type());
+  so_far.record(stream);
+  so_far.block(reader);
+}
+
+c10::Stream current_stream(c10::Device device) {
+  return guard_of(device).getStream(device);
+}
+
+c10::Stream side_stream(c10::Device device) {
+  static std::mutex mutex;
+  static auto& streams = *new std::map<c10::DeviceIndex, c10::Stream>;
+  const std::lock_guard lock(mutex);
+  const auto known = streams.find(device.index());
+  if (known != streams.end()) return known->second;
+  return streams.emplace(device.index(), guard_of(device).getStreamFromGlobalPool(device))
+      .first->second;
+}
+
+bool is_capturing(c10::Device device) {
+  return cuda_codecs()->is_capturing(native(current_stream(device)));
+}
+
+bool from_device_allocator(const c10::StorageImpl& storage) {
+  const c10::DataPtr& data = storage.data_ptr();
+  return data.get() == data.get_context() &&
+         data.get_deleter() == c10::GetAllocator(storage.device_type())->raw_deleter();
+}
+
+bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
+                      const c10::Stream& stream) try {
+  OnDevice& held = *entry.device;
+  const c10::OptionalStreamGuard guard(stream);
+  StreamWork{held.saved_on, std::nullopt}.block(stream);
+  // The result's place is written, never read: only codecs that can hold any data come here.
+  const std::size_t scratch = candidate.on_device->scratch_bytes(candidate.what);
+  const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
+  c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
+  auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
+  if (!candidate.on_device->encode(candidate.what, entry.raw.data(),
+                                   static_cast<std::byte*>(encoded.get()), result, result + 1, key,
+                                   native(stream))) {
+    return false;
+  }
+  guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
+  held.encoded = std::move(encoded);
+  held.encoding = work_of(stream, held.saved_on);
+  return true;
+} catch (const std::exception&) {
+  return false;
+}
+
+c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream) {
+  OnDevice& held = *entry.device;
+  const c10::OptionalStreamGuard guard(stream);
+  c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
+  if (entry.state != Entry::State::dropped && reads != codecs::Reads::nothing) {
+    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const std::size_t scratch = candidate.on_device->scratch_bytes(candidate.what);
+    const c10::DataPtr aside = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
+    held.encoding->block(stream);
+    const bool enqueued = candidate.on_device->decode(
+        candidate.what, {static_cast<const std::byte*>(held.encoded.get()), entry.encoded_bytes},
+        data.get(), reads, aside.get(), native(stream));
+    TORCH_CHECK(enqueued, "cinch: a saved tensor encoded by '", candidate.codec->name(),
+                "' can't be decoded: a kernel could not be launched");
+    guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
+  }
+  held.decoding[static_cast<std::size_t>(reads)] = work_of(stream, held.saved_on);
+  return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data),
+                      c10::GetAllocator(stream.device_type()), /*resizable=*/false);
+}
+
+void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
+               const c10::Stream& reader) {
+  const StreamWork& work = *entry.device->decoding[static_cast<std::size_t>(reads)];
+  if (work.stream == reader) return;
+  work.block(reader);
+  guard_of(reader.device()).recordDataPtrOnStream(decoded.data_ptr(), reader);
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
+
+#include "codecs/codec.h"
+#include "hooks/torch/plan.h"
+
+namespace cinch::hooks {
+
+struct Entry;
+
+/// Work of a stream, and the event behind it. Readers on other streams wait for the event; without
+/// one they wait for all that the stream has been given so far.
+struct StreamWork {
+  c10::Stream stream;
+  std::optional<c10::Event> done;
+
+  /// Makes `reader`'s further work wait for this. The host does not wait.
+  void block(const c10::Stream& reader) const;
+};
+
+/// What an entry whose storage lies on a CUDA device holds besides. Belongs to the entry's mutex,
+/// but for `saved_on`, which belongs to the stash's lock.
+struct OnDevice {
+  explicit OnDevice(const c10::Stream& stream) : saved_on(stream) {}
+
+  c10::Stream
+      saved_on;  ///< whose work the values are valid in: the current stream of the last save
+  c10::DataPtr encoded;
+  std::optional<StreamWork> encoding;
+  std::array<std::optional<StreamWork>, codecs::kReadsCount> decoding;
+};
+
+/// The calling thread's current stream of that device.
+c10::Stream current_stream(c10::Device device);
+
+/// Cinch's own stream of a device, for the policy's stream "side".
+c10::Stream side_stream(c10::Device device);
+
+/// Whether a CUDA graph is recording the calling thread's current stream.
+bool is_capturing(c10::Device device);
+
+/// Whether the storage's memory is the caching allocator's, which may take it back at any time and
+/// keeps work of other streams apart (recordStream).
+bool from_device_allocator(const c10::StorageImpl& storage);
+
+/// Enqueues the encoding of entry.raw on `stream`, which is made to wait for the stream that the
+/// values are valid in. After it the source may be freed: the allocator knows of the work that
+/// still reads it. The host does not wait.
+/// @return false when there is no memory for the result or a kernel could not be launched
+/// @pre entry.device is set, the candidate has a device codec, the entry's mutex is held
+bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
+                      const c10::Stream& stream);
+
+/// Enqueues the decoding on `stream`. For Reads::nothing and dropped entries the memory's content
+/// is undefined. @throws c10::Error when there is no memory
+c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream);
+
+/// Makes what was decoded usable in `reader`'s further work.
+void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
+               const c10::Stream& reader);
+
+}  // namespace cinch::hooks
