@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libcinch_cuda.so for the fake runtime: the CPU engine's codecs as work of a stream. Their bytes
+// are those of the kernels (tests/codecs/cuda compares them), so training on "cuda" must come to
+// the bits of training on the CPU.
+#include "codecs/cuda/library.h"
+
+#include <utility>
+#include <vector>
+
+#include "fakecuda.h"
+
+namespace cinch::codecs::cuda {
+namespace {
+
+/// A call, for when the stream comes to it.
+struct Call {
+  std::shared_ptr<const Codec> codec;
+  Description what;
+  std::vector<std::uint8_t> plane_bits;
+  const void* source = nullptr;
+  std::span<const std::byte> in;
+  std::span<std::byte> out;
+  void* target = nullptr;
+  Result* result = nullptr;
+  RandomKey key;
+  Reads reads = Reads::values;
+
+  Call(std::shared_ptr<const Codec> used, const Description& description)
+      : codec(std::move(used)),
+        what(description),
+        plane_bits(description.plane_bits.begin(), description.plane_bits.end()) {
+    what.plane_bits = plane_bits;
+  }
+};
+
+void run_encode(void* context) {
+  auto& call = *static_cast<Call*>(context);
+  const Encoded encoded =
+      call.codec->encode(call.what, call.source, call.out, call.key, serial_for);
+  call.result->bytes = encoded.bytes;
+  if (!encoded.representable) call.result->not_representable = 1;
+}
+
+void run_decode(void* context) {
+  auto& call = *static_cast<Call*>(context);
+  if (!call.codec->decode(call.what, call.in, call.target, call.reads, serial_for)) {
+    fakecuda_break("decoding what was never encoded", 719 /* cudaErrorLaunchFailure */);
+  }
+}
+
+void destroy(void* context) {
+  delete static_cast<Call*>(context);
+}
+
+class OnHost final : public DeviceCodec {
+ public:
+  explicit OnHost(std::shared_ptr<const Codec> codec) : codec_(std::move(codec)) {}
+
+  bool accepts(const Description& what) const noexcept override { return codec_->accepts(what); }
+
+  // Enough to tell work that is given none from work that frees it too early.
+  std::size_t scratch_bytes(const Description&) const noexcept override { return 256; }
+
+  bool encode(const Description& what, const void* source, std::byte* out, Result* result,
+              void* scratch, RandomKey key, Stream stream) const noexcept override {
+    auto* const call = new Call(codec_, what);
+    call->source = source;
+    call->out = {out, codec_->encoded_bytes(what)};
+    call->result = result;
+    call->key = key;
+    const fakecuda_range used[] = {{source, values_bytes(what)},
+                                   {out, call->out.size()},
+                                   {result, sizeof(Result)},
+                                   {scratch, scratch_bytes(what)}};
+    fakecuda_enqueue(stream, "cinch encode", run_encode, destroy, call, used, std::size(used));
+    return true;
+  }
+
+  bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
+              void* scratch, Stream stream) const noexcept override {
+    auto* const call = new Call(codec_, what);
+    call->in = in;
+    call->target = target;
+    call->reads = reads;
+    const fakecuda_range used[] = {
+        {in.data(), in.size()}, {target, values_bytes(what)}, {scratch, scratch_bytes(what)}};
+    fakecuda_enqueue(stream, "cinch decode", run_decode, destroy, call, used, std::size(used));
+    return true;
+  }
+
+ private:
+  static std::size_t values_bytes(const Description& what) {
+    return static_cast<std::size_t>(what.layout.elements()) * element_size(what.type);
+  }
+
+  std::shared_ptr<const Codec> codec_;
+};
+
+std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec, void* /*state*/) {
+  if (spec.name == "float_split") return nullptr;  // CUDA has none
+  auto codec = make_codec(spec);
+  return codec == nullptr ? nullptr : std::make_shared<OnHost>(std::move(codec));
+}
+
+std::size_t state_bytes(const CodecSpec&) noexcept {
+  return 0;
+}
+
+bool is_capturing(Stream stream) noexcept {
+  return fakecuda_is_capturing(stream) != 0;
+}
+
+constexpr Library library = {library_abi, make, state_bytes, is_capturing};
+
+}  // namespace
+}  // namespace cinch::codecs::cuda
+
+extern "C" __attribute__((visibility("default"))) const cinch::codecs::cuda::Library*
+cinch_cuda_library() {
+  return &cinch::codecs::cuda::library;
+}
