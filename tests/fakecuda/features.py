@@ -131,23 +131,26 @@ def check_a_missing_wait_shows():
     torch.cuda.current_stream().wait_event(done)
     assert x.sum().item() == 1000
     fake.release(side.cuda_stream)
+    torch.cuda.synchronize()
     assert fake.pending() == 0
 
 
 def check_memory_in_use_by_a_stream_is_not_reused():
     side = torch.cuda.Stream()
     x = torch.ones(2 * MIB, device="cuda")
+    kept = torch.zeros(2 * MIB, device="cuda")
     torch.cuda.synchronize()
     sleeping(side)
     with torch.cuda.stream(side):
-        kept = x + 1
+        kept.copy_(x)
     x.record_stream(side)
     address = x.data_ptr()
     del x
     others = [torch.zeros(2 * MIB, device="cuda") for _ in range(3)]
     assert address not in [t.data_ptr() for t in others]
     fake.release(side.cuda_stream)
-    assert kept.min().item() == 2
+    side.synchronize()
+    assert kept.min().item() == 1
     torch.cuda.synchronize()
 
 
@@ -155,16 +158,17 @@ def check_memory_that_was_freed_too_early_is_poison():
     """What record_stream is for: without it, the side stream reads what the next owner wrote."""
     side = torch.cuda.Stream()
     x = torch.ones(2 * MIB, device="cuda")
+    late = torch.zeros(2 * MIB, device="cuda")
     torch.cuda.synchronize()
     sleeping(side)
     with torch.cuda.stream(side):
-        late = x + 1
+        late.copy_(x)
     del x
     other = torch.zeros(2 * MIB, device="cuda")
     torch.cuda.current_stream().synchronize()
     fake.release(side.cuda_stream)
     side.synchronize()
-    assert late.max().item() != 2
+    assert not (late == 1).any().item()
     del other
     torch.cuda.synchronize()
 
