@@ -8,6 +8,9 @@
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "fakecuda.h"
 
 namespace fakecuda::executor {
 namespace {
@@ -54,6 +57,11 @@ void append(std::string& key, const at::Tensor& tensor) {
   append(key, tensor.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0);
   for (const std::int64_t size : tensor.sizes()) append(key, size);
   for (const std::int64_t stride : tensor.strides()) append(key, stride);
+}
+
+/// The allocator may have given memory that work on its way still writes (poison, at the least).
+void settle_new_memory(c10::Device device) {
+  fakecuda_finish(c10::cuda::getCurrentCUDAStream(device.index()));
 }
 
 }  // namespace
@@ -172,12 +180,14 @@ std::vector<at::IValue> Call::delivered(const std::vector<at::IValue>& results) 
     if (!moved && w.cpu.sizes() == w.cuda.sizes()) continue;
     w.cuda.resize_(w.cpu.sizes());
     if (!moved) continue;
+    settle_new_memory(device_);
     Aliases fresh;
     store(w.cpu, fresh.of(w.cuda, false));
   }
   const auto to_cuda = [&](const at::Tensor& result) -> at::Tensor {
     if (!result.defined() || !result.is_cpu()) return result;
     at::Tensor cuda = allocated_like(result, device_);
+    settle_new_memory(device_);
     Aliases fresh;
     store(result, fresh.of(cuda, false));
     return cuda;

@@ -34,9 +34,13 @@ struct Geometry {
   std::vector<std::int64_t> sizes, strides;
   at::ScalarType type = at::kFloat;
 };
+struct PlannedResult {
+  std::vector<Geometry> tensors;  // one, or a list's
+  at::IValue number;              // what is no tensor
+};
 struct Plan {
   bool late = false;  // whether it can run late
-  std::vector<std::vector<Geometry>> results;
+  std::vector<PlannedResult> results;
 };
 
 class Plans {
@@ -64,24 +68,20 @@ Plans& plans() {
   return *all;
 }
 
-bool gives_tensors_only(const c10::FunctionSchema& schema) {
-  for (const c10::Argument& result : schema.returns()) {
-    const c10::TypeKind kind = result.type()->kind();
-    if (kind == c10::TypeKind::TensorType) continue;
-    if (kind == c10::TypeKind::ListType &&
-        result.type()->castRaw<c10::ListType>()->getElementType()->kind() ==
-            c10::TypeKind::TensorType) {
-      continue;
-    }
-    return false;
-  }
-  return true;
-}
-
-/// Whether the host must know values of tensors to go on: on a GPU it waits.
+/// Whether the host must know values of tensors to go on: on a GPU it waits. Numbers that follow
+/// from geometry are integers.
 bool host_needs_values(const c10::OperatorHandle& op) {
-  return !gives_tensors_only(op.schema()) || op.hasTag(at::Tag::dynamic_output_shape) ||
-         op.hasTag(at::Tag::data_dependent_output);
+  if (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) {
+    return true;
+  }
+  for (const c10::Argument& result : op.schema().returns()) {
+    const c10::TypeKind kind = result.type()->kind();
+    if (kind == c10::TypeKind::BoolType || kind == c10::TypeKind::FloatType ||
+        kind == c10::TypeKind::NumberType) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// Operators that draw random numbers draw them in the program's order.
@@ -89,11 +89,25 @@ bool may_run_late(const c10::OperatorHandle& op) {
   return !host_needs_values(op) && !op.hasTag(at::Tag::nondeterministic_seeded);
 }
 
+/// Whether it gives nothing new, and does not resize what it is given, as an `out` argument is.
+bool only_writes_arguments(const c10::FunctionSchema& schema) {
+  bool writes = false;
+  for (const c10::Argument& argument : schema.arguments()) {
+    if (argument.alias_info() == nullptr || !argument.alias_info()->isWrite()) continue;
+    if (argument.kwarg_only()) return false;
+    writes = true;
+  }
+  for (const c10::Argument& result : schema.returns()) {
+    if (result.alias_info() == nullptr) return false;
+  }
+  return writes;
+}
+
 Plan plan_of(const Call& call, const std::vector<at::IValue>& results) {
   Plan plan;
-  plan.late = !call.resized();
+  plan.late = true;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    std::vector<Geometry>& geometries = plan.results.emplace_back();
+    PlannedResult& planned = plan.results.emplace_back();
     if (call.argument_of_result(i) >= 0) continue;
     const auto add = [&](const at::Tensor& tensor) {
       Geometry geometry;
@@ -101,12 +115,14 @@ Plan plan_of(const Call& call, const std::vector<at::IValue>& results) {
         geometry = {true, tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()};
         plan.late = plan.late && tensor.is_cuda() && !tensor.is_conj() && !tensor.is_neg();
       }
-      geometries.push_back(std::move(geometry));
+      planned.tensors.push_back(std::move(geometry));
     };
     if (results[i].isTensor()) {
       add(results[i].toTensor());
-    } else {
+    } else if (results[i].isTensorList()) {
       for (const at::Tensor& tensor : results[i].toTensorVector()) add(tensor);
+    } else {
+      planned.number = results[i];
     }
   }
   return plan;
@@ -116,7 +132,6 @@ Plan plan_of(const Call& call, const std::vector<at::IValue>& results) {
 struct Late {
   Call call;
   std::vector<at::Tensor> targets;  // aliases, undefined where the result is
-  bool recorded;                    // by a graph, which may run it again
 };
 
 void run_late(void* context) {
@@ -134,7 +149,7 @@ void run_late(void* context) {
       if (late.call.argument_of_result(i) >= 0) continue;
       if (results[i].isTensor()) {
         put(results[i].toTensor());
-      } else {
+      } else if (results[i].isTensorList()) {
         for (const at::Tensor& tensor : results[i].toTensorVector()) put(tensor);
       }
     }
@@ -143,32 +158,49 @@ void run_late(void* context) {
   }
 }
 
-std::vector<at::IValue> enqueue(Call call, const Plan& plan, cudaStream_t stream,
-                                const char* name) {
-  std::vector<at::IValue> delivered;
-  Aliases targets;
-  auto late = std::make_unique<Late>(Late{std::move(call), {}, false});
+/// New CUDA tensors for the results that a plan tells, and arguments for the others.
+std::vector<at::IValue> allocated(const Call& call, const Plan& plan) {
+  std::vector<at::IValue> results;
   for (std::size_t i = 0; i < plan.results.size(); ++i) {
-    const int argument = late->call.argument_of_result(i);
+    const PlannedResult& planned = plan.results[i];
+    const int argument = call.argument_of_result(i);
     if (argument >= 0) {
-      delivered.push_back(late->call.argument(argument));
+      results.push_back(call.argument(argument));
+      continue;
+    }
+    if (!planned.number.isNone()) {
+      results.push_back(planned.number);
       continue;
     }
     std::vector<at::Tensor> tensors;
-    for (const Geometry& geometry : plan.results[i]) {
-      at::Tensor cuda;
-      if (geometry.defined) {
-        cuda =
-            at::empty_strided(geometry.sizes, geometry.strides,
-                              at::TensorOptions().dtype(geometry.type).device(late->call.device()));
-      }
-      late->targets.push_back(targets.of(cuda, false));
-      tensors.push_back(std::move(cuda));
+    for (const Geometry& geometry : planned.tensors) {
+      const auto options = at::TensorOptions().dtype(geometry.type).device(call.device());
+      tensors.push_back(geometry.defined
+                            ? at::empty_strided(geometry.sizes, geometry.strides, options)
+                            : at::Tensor());
     }
-    if (late->call.result_is_list(i)) {
-      delivered.emplace_back(std::move(tensors));
+    if (call.result_is_list(i)) {
+      results.emplace_back(std::move(tensors));
     } else {
-      delivered.emplace_back(std::move(tensors[0]));
+      results.emplace_back(std::move(tensors[0]));
+    }
+  }
+  return results;
+}
+
+/// Enqueues a call whose results go to `results`.
+void enqueue(Call call, const std::vector<at::IValue>& results, cudaStream_t stream,
+             const char* name) {
+  Aliases targets;
+  auto late = std::make_unique<Late>(Late{std::move(call), {}});
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (late->call.argument_of_result(i) >= 0) continue;
+    if (results[i].isTensor()) {
+      late->targets.push_back(targets.of(results[i].toTensor(), false));
+    } else if (results[i].isTensorList()) {
+      for (const at::Tensor& tensor : results[i].toTensorVector()) {
+        late->targets.push_back(targets.of(tensor, false));
+      }
     }
   }
   std::vector<fakecuda_range> ranges = late->call.ranges();
@@ -177,47 +209,61 @@ std::vector<at::IValue> enqueue(Call call, const Plan& plan, cudaStream_t stream
   fakecuda_enqueue(
       stream, name, run_late, [](void* c) { delete static_cast<Late*>(c); }, late.release(),
       ranges.data(), ranges.size());
-  return delivered;
+}
+
+/// Runs a call at once, after what its stream has to do.
+std::vector<at::IValue> run_now(Call& call, const c10::OperatorHandle& op, cudaStream_t stream) {
+  if (host_needs_values(op)) {
+    c10::cuda::stream_synchronize(stream);
+  } else {
+    fakecuda_finish(stream);
+  }
+  return call.delivered(call.run());
+}
+
+/// Runs it late; the first of its kind at once, to learn what results look like. A graph that is
+/// being captured gets that one too.
+std::vector<at::IValue> run_late_or_learn(Call call, const c10::OperatorHandle& op,
+                                          cudaStream_t stream) {
+  const char* const name = op.schema().name().c_str();
+  if (only_writes_arguments(op.schema())) {
+    std::vector<at::IValue> results;
+    for (std::size_t i = 0; i < op.schema().returns().size(); ++i) {
+      results.push_back(call.argument(call.argument_of_result(i)));
+    }
+    enqueue(std::move(call), results, stream, name);
+    return results;
+  }
+  std::string key = call.key();
+  const Plan* plan = plans().find(key);
+  if (plan != nullptr && plan->late) {
+    std::vector<at::IValue> results = allocated(call, *plan);
+    enqueue(std::move(call), results, stream, name);
+    return results;
+  }
+  fakecuda_finish(stream);
+  const std::vector<at::IValue> made = call.run();
+  const bool resized = call.resized();
+  std::vector<at::IValue> results = call.delivered(made);
+  if (plan == nullptr) {
+    Plan fresh = plan_of(call, results);
+    fresh.late = fresh.late && !resized;
+    plans().add(std::move(key), std::move(fresh));
+  }
+  if (fakecuda_is_capturing(stream) != 0) enqueue(std::move(call), results, stream, name);
+  return results;
 }
 
 void execute(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   poison_freed_memory();
-  const std::size_t count = op.schema().arguments().size();
-  std::vector<at::IValue> arguments(stack->end() - static_cast<std::ptrdiff_t>(count),
-                                    stack->end());
-  Call call(op, std::move(arguments), substitute_of(op));
+  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  Call call(op, {stack->end() - count, stack->end()}, substitute_of(op));
   const c10::cuda::CUDAGuard device(call.device());
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(call.device().index()).stream();
-
-  std::vector<at::IValue> results;
-  if (fakecuda_is_eager(stream) != 0) {
-    if (host_needs_values(op)) c10::cuda::stream_synchronize(stream);
-    results = call.delivered(call.run());
-  } else if (!may_run_late(op)) {
-    if (host_needs_values(op)) {
-      c10::cuda::stream_synchronize(stream);
-    } else {
-      fakecuda_finish(stream);
-    }
-    results = call.delivered(call.run());
-  } else {
-    std::string key = call.key();
-    const Plan* plan = plans().find(key);
-    if (plan != nullptr && plan->late) {
-      results = enqueue(std::move(call), *plan, stream, op.schema().name().c_str());
-    } else {
-      fakecuda_finish(stream);
-      const std::vector<at::IValue> made = call.run();
-      const bool resized = call.resized();
-      results = call.delivered(made);
-      if (plan == nullptr) {
-        Plan fresh = plan_of(call, results);
-        fresh.late = fresh.late && !resized;
-        plans().add(std::move(key), std::move(fresh));
-      }
-    }
-  }
-  stack->erase(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const bool late = fakecuda_is_eager(stream) == 0 && may_run_late(op);
+  std::vector<at::IValue> results =
+      late ? run_late_or_learn(std::move(call), op, stream) : run_now(call, op, stream);
+  stack->erase(stack->end() - count, stack->end());
   for (at::IValue& result : results) stack->push_back(std::move(result));
 }
 

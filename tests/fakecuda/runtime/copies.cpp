@@ -61,6 +61,7 @@ cudaError_t copy(Copy c, void* handle, bool blocking, CallSite& site) {
   if (!waits) return cudaSuccess;
   host_waits(site);
   finish(stream);
+  saw(stream);
   return cudaSuccess;
 }
 

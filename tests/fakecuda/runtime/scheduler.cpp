@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -186,6 +187,8 @@ PointPointer mark(Stream& stream) {
   auto point = std::make_shared<Point>();
   point->stream = &stream;
   point->recording = stream.recording;
+  point->number = ++stream.points;
+  point->seen = stream.seen;
   if (stream.items.empty() || stream.recording) {
     point->passed = true;
     point->milliseconds = now_milliseconds();
@@ -219,8 +222,18 @@ void finish(const PointPointer& point) {
 
 void finish_device(int device) {
   for (Stream* stream : std::vector<Stream*>(state().streams)) {
-    if (stream->device == device) finish(*stream);
+    if (stream->device != device) continue;
+    finish(*stream);
+    saw(*stream);
   }
+}
+
+void saw(Stream& stream) {
+  *stream.seen = stream.points;
+}
+
+void saw(const Point& point) {
+  *point.seen = std::max(*point.seen, point.number);
 }
 
 void progress(const PointPointer& point) {

@@ -31,8 +31,10 @@ using RecordingPointer = std::shared_ptr<Recording>;
 struct Point {
   Stream* stream = nullptr;
   bool passed = false;
-  double milliseconds = 0;     ///< when it was passed
-  int queries = 0;             ///< how often somebody asked since
+  double milliseconds = 0;                ///< when it was passed
+  int queries = 0;                        ///< how often somebody asked while it was not passed
+  std::uint64_t number = 0;               ///< among the stream's
+  std::shared_ptr<std::uint64_t> seen{};  ///< the stream's
   RecordingPointer recording;  ///< of a captured stream: who waits for it is captured too
 };
 using PointPointer = std::shared_ptr<Point>;
@@ -60,6 +62,9 @@ struct Stream {
   bool is_default = false;
   bool held = false;
   std::deque<Item> items;
+  std::uint64_t points = 0;
+  /// The last point of which the host knows that it is passed: it waited for it.
+  std::shared_ptr<std::uint64_t> seen = std::make_shared<std::uint64_t>(0);
   RecordingPointer recording;  ///< while captured
 };
 
@@ -83,6 +88,9 @@ void wait_for(Stream& stream, const PointPointer& point);
 void finish(Stream& stream);
 void finish(const PointPointer& point);
 void finish_device(int device);
+/// The host has waited for all that the stream was given, or up to the point.
+void saw(Stream& stream);
+void saw(const Point& point);
 /// One query of a point that is not passed: the schedule may do some work.
 void progress(const PointPointer& point);
 /// Whether the work that a stream is given is done at once.

@@ -59,6 +59,7 @@ cudaError_t synchronize(void* handle, CallSite& site) {
     finish_device(stream.device);
   } else {
     finish(stream);
+    saw(stream);
   }
   return cudaSuccess;
 }
@@ -85,7 +86,7 @@ cudaError_t query_event(void* handle) {
   if (!event.point || event.point->recording) return cudaSuccess;
   progress(event.point);
   if (!event.point->passed) return cudaErrorNotReady;
-  if (event.not_ready == 0) return cudaSuccess;
+  if (event.not_ready == 0 || event.point->number <= *event.point->seen) return cudaSuccess;
   --event.not_ready;
   return cudaErrorNotReady;
 }
@@ -93,8 +94,9 @@ cudaError_t query_event(void* handle) {
 cudaError_t synchronize_event(void* handle, CallSite& site) {
   host_waits(site);
   Event& event = event_of(handle);
-  if (event.point) finish(event.point);
-  event.not_ready = 0;
+  if (!event.point) return cudaSuccess;
+  finish(event.point);
+  saw(*event.point);
   return cudaSuccess;
 }
 
