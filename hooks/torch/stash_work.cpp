@@ -321,7 +321,10 @@ void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
     bool wanted = false;
     {
       const std::lock_guard stash_lock(mutex_);
-      wanted = entry.ahead && entry.first_use != nullptr;
+      // In another order than the last step's, what was foreseen may be nobody's.
+      for (const Use* use = entry.first_use; use != nullptr && entry.ahead; use = use->next) {
+        wanted = wanted || use->reads == reads;
+      }
     }
     if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
     auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
