@@ -61,6 +61,12 @@ def test_training_equals_the_cpus(model, configuration):
     assert different is None, different
 
 
+@pytest.mark.parametrize("model", checks_of("published.py", r"^def (\w+)\(\):"))
+def test_training_published_models_equals_the_cpus(model):
+    different = results("published.py", "random")[model]
+    assert different is None, different
+
+
 def symbols(library: pathlib.Path, kind: str) -> set[str]:
     listing = subprocess.run(["nm", "-D", kind, library], check=True, capture_output=True, text=True).stdout
     return {line.split()[-1].split("@")[0] for line in listing.splitlines() if line}

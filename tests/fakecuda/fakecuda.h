@@ -64,6 +64,8 @@ size_t fakecuda_pending(void);
 
 // Poison.
 
+/// Whether fresh device memory is filled from now on (FAKECUDA_POISON at the start).
+void fakecuda_set_poison(int on);
 /// Fills memory with bytes that are NaN in every floating-point type, at once.
 void fakecuda_poison(void* memory, size_t bytes);
 /// The same as work of a stream: what an allocator does when memory of `stream` becomes free.

@@ -6,6 +6,7 @@ with delayed events, with poison, and with either of PyTorch's allocators.
 """
 
 import json
+import os
 import sys
 import traceback
 
@@ -135,6 +136,25 @@ def check_a_missing_wait_shows():
     assert fake.pending() == 0
 
 
+def check_some_schedule_finds_a_missing_wait():
+    x, y = (torch.zeros(1000, device="cuda") for _ in range(2))
+    side = torch.cuda.Stream()
+
+    def copied(seed: int, waits: bool) -> bool:
+        fake.schedule(f"random:{seed}")
+        x.fill_(seed + 1)
+        if waits:
+            side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y.copy_(x)
+        torch.cuda.synchronize()
+        return (y == seed + 1).all().item()
+
+    assert all(copied(seed, True) for seed in range(20))
+    assert not all(copied(seed, False) for seed in range(20))
+    fake.schedule(os.environ["FAKECUDA_SCHEDULE"])
+
+
 def check_memory_in_use_by_a_stream_is_not_reused():
     side = torch.cuda.Stream()
     x = torch.ones(2 * MIB, device="cuda")
@@ -259,6 +279,19 @@ def check_graphs_repeat_what_they_captured():
     graph.reset()
 
 
+def check_graphed_callables():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)).cuda()
+    x = torch.randn(8, 16, device="cuda", requires_grad=True)
+    expected = model(x)
+    gradient = torch.autograd.grad(expected.sum(), x)[0]
+    graphed = torch.cuda.make_graphed_callables(model, (torch.randn_like(x, requires_grad=True),))
+    for _ in range(2):
+        y = graphed(x)
+        assert torch.equal(y, expected)
+        assert torch.equal(torch.autograd.grad(y.sum(), x)[0], gradient)
+
+
 def check_random_numbers_are_the_cpus():
     torch.manual_seed(3)
     a = torch.randn(100), torch.rand(5, 5), torch.randint(0, 9, (7,))
@@ -290,6 +323,26 @@ def check_operators():
             assert torch.equal(f(x), f(y).cpu())
 
 
+def check_rms_norm():
+    """CUDA has a fused one; to rounding."""
+    norm = torch.nn.RMSNorm(30)
+    x = torch.randn(8, 30, requires_grad=True)
+
+    def gradients(device):
+        n = norm.to(device)
+        return [g.cpu() for g in torch.autograd.grad(n(x.to(device)).pow(2).sum(), [x, n.weight])]
+
+    for a, b in zip(gradients("cpu"), gradients("cuda")):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def settle_autograd():
+    """Lets the devices' autograd threads forget the results of torch.autograd.grad: PyTorch 2.11 aborts when
+    one of them does so while Python ends."""
+    for device in range(torch.cuda.device_count()):
+        torch.ones(1, device=device, requires_grad=True).sum().backward()
+
+
 if __name__ == "__main__":
     results = {}
     for name, check in list(globals().items()):
@@ -301,5 +354,6 @@ if __name__ == "__main__":
         except BaseException:
             results[name] = traceback.format_exc(limit=-4)
             fake.stop_failing()
+    settle_autograd()
     results["faults"] = f"{fake.faults()} faults" if fake.faults() else None
     print(json.dumps(results))

@@ -86,6 +86,21 @@ TEST(Memory, OneHandleBehindTwoAddressesIsOneMemory) {
   EXPECT_EQ(fakecuda_used(0), 0u);
 }
 
+TEST(Memory, PoisonIsWhatFreshMemoryHoldsAndNotWhatWasWritten) {
+  fakecuda_set_poison(1);
+  CUdeviceptr address = 0;
+  ASSERT_EQ(cuMemAddressReserve(&address, kPage, 0, 0, 0), CUDA_SUCCESS);
+  const auto handle = create(kPage);
+  for (const char expected : {'\xFF', 'x'}) {
+    ASSERT_EQ(cuMemMap(address, kPage, 0, handle, 0), CUDA_SUCCESS);
+    ASSERT_EQ(allow(address, kPage), CUDA_SUCCESS);
+    EXPECT_EQ(*bytes_at(address), expected);
+    std::memset(bytes_at(address), 'x', kPage);
+    ASSERT_EQ(cuMemUnmap(address, kPage), CUDA_SUCCESS);
+  }
+  EXPECT_DEATH(bytes_at(address)[0] = 1, "") << "what is unmapped traps";
+}
+
 TEST(Memory, MisuseOfMappingsFails) {
   CUdeviceptr address = 0;
   ASSERT_EQ(cuMemAddressReserve(&address, 4 * kPage, 0, 0, 0), CUDA_SUCCESS);
@@ -161,7 +176,7 @@ TEST(Memory, PoisonIsNotANumberInAnyType) {
 }
 
 /// The allocator's own backend for CUDA, which nothing else can run without a GPU.
-TEST(CudaDriver, CarriesTheAllocatorWhichStitches) {
+TEST(CudaDriverOnFake, CarriesTheAllocatorWhichStitches) {
   namespace allocator = cinch::allocator;
   constexpr std::size_t kMebibyte = std::size_t{1} << 20;
   allocator::CudaDriver cuda(0);
@@ -195,7 +210,7 @@ TEST(CudaDriver, CarriesTheAllocatorWhichStitches) {
   EXPECT_EQ(fakecuda_used(0), 0u);
 }
 
-TEST(CudaDriver, EveryFailingCallLeavesTheAllocatorWhole) {
+TEST(CudaDriverOnFake, EveryFailingCallLeavesTheAllocatorWhole) {
   namespace allocator = cinch::allocator;
   constexpr std::size_t kMebibyte = std::size_t{1} << 20;
   for (std::uint64_t nth = 1; nth < 60; ++nth) {

@@ -19,6 +19,13 @@ class Streams : public testing::Test {
     ASSERT_EQ(cudaEventCreate(&event_), cudaSuccess);
   }
 
+  void TearDown() override {
+    fakecuda_schedule("eager");
+    EXPECT_EQ(cudaEventDestroy(event_), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(a_), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(b_), cudaSuccess);
+  }
+
   /// Work that appends a letter to `done`.
   void work(cudaStream_t stream, char letter) {
     struct Context {
@@ -141,6 +148,7 @@ TEST_F(Streams, TheDefaultStreamWaitsForBlockingStreamsAndTheyForIt) {
   work(b_, 'x');
   ASSERT_EQ(cudaStreamSynchronize(blocking), cudaSuccess);
   EXPECT_EQ(done_, "abc");
+  EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
 }
 
 TEST_F(Streams, PollingEndsButAHeldStreamStays) {
@@ -210,6 +218,8 @@ TEST_F(Streams, ACaptureDoesNothingAndALaunchDoesIt) {
   EXPECT_EQ(done_, "abcabc");
   work(b_, 'x');
   EXPECT_EQ(done_, "abcabcx");
+  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
 TEST_F(Streams, PlannedFailuresComeOnceAtTheirTime) {

@@ -32,7 +32,7 @@ cudaError_t allocate(void** out, std::size_t bytes) {
     give_memory(device, size);
     return cudaErrorMemoryAllocation;
   }
-  if (settings().poison) poison(memory, size);
+  poison_fresh(memory, size);
   add_region({address, size, device, Kind::device});
   *out = memory;
   return cudaSuccess;

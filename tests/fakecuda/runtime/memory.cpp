@@ -41,6 +41,7 @@ struct State {
   Arena arena;
   std::map<Address, Region> regions;
   std::size_t limit = settings().memory;
+  bool poison = settings().poison;
   std::size_t used[max_devices] = {};
 };
 State& state() {
@@ -116,6 +117,10 @@ void poison(void* memory, std::size_t bytes) {
   std::memset(memory, poison_byte, bytes);
 }
 
+void poison_fresh(void* memory, std::size_t bytes) {
+  if (state().poison) poison(memory, bytes);
+}
+
 }  // namespace fakecuda
 
 using namespace fakecuda;
@@ -127,6 +132,10 @@ FAKECUDA_API void fakecuda_set_memory(std::size_t bytes) {
 FAKECUDA_API std::size_t fakecuda_used(int device) {
   const Guard guard(global_lock());
   return device >= 0 && device < max_devices ? memory_used(device) : 0;
+}
+FAKECUDA_API void fakecuda_set_poison(int on) {
+  const Guard guard(global_lock());
+  state().poison = on != 0;
 }
 FAKECUDA_API void fakecuda_poison(void* memory, std::size_t bytes) {
   const Guard guard(global_lock());

@@ -59,5 +59,7 @@ bool accessible(const void* memory, std::size_t bytes);
 bool mapped(Address address, std::size_t bytes);
 
 void poison(void* memory, std::size_t bytes);
+/// Poisons memory that was never accessible so far, if that is wanted.
+void poison_fresh(void* memory, std::size_t bytes);
 
 }  // namespace fakecuda

@@ -13,7 +13,6 @@
 #include "extents.h"
 #include "memory.h"
 #include "say.h"
-#include "settings.h"
 
 namespace fakecuda {
 namespace {
@@ -25,6 +24,7 @@ struct Physical {
   std::size_t offset;
   int references;  // one for each time it was created, retained or mapped
   CUmemAllocationProp properties;
+  bool fresh = true;  // never accessible so far
 };
 
 struct Mapping {
@@ -199,9 +199,11 @@ FAKECUDA_API CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes,
     return CUDA_ERROR_UNKNOWN;
   }
   for (auto at = found.begin; at != found.end; ++at) {
-    const bool fresh = !at->second.accessible;
     at->second.accessible = !none;
-    if (fresh && !none && settings().poison) poison(pointer(at->first), at->second.bytes);
+    Physical& physical = state().handles.at(at->second.handle);
+    if (none || !physical.fresh) continue;
+    physical.fresh = false;
+    poison_fresh(pointer(at->first), at->second.bytes);
   }
   return CUDA_SUCCESS;
 }
