@@ -57,6 +57,12 @@ class Core {
   void drop(Moment* moment);
   /// As free, but what uses the memory next also comes after the moment. The host does not wait.
   bool free_after(Address address, Moment* moment);
+  /// One more holder of the moment, who drops it too.
+  void retain(Moment* moment);
+  /// Whether it has come; asks the driver, except while paused.
+  bool happened(Moment* moment);
+  /// What `stream` is given next comes after the moment. False when the driver failed.
+  bool wait(Stream stream, Moment* moment);
 
   /// Bytes of a used block, rounding included; 0 when it is none.
   std::size_t size_of(Address address) const;
@@ -81,6 +87,10 @@ class Core {
   void set_limit(std::size_t bytes);
   std::size_t limit() const;
   void set_reclaim(Reclaim reclaim);
+
+  /// Other devices may use the memory from now on, or no longer, as the driver knows: all that is
+  /// mapped is made accessible once more. False when the driver failed.
+  bool renew_access();
 
   Stats stats() const;
   void reset_peaks();
@@ -129,6 +139,9 @@ class Core {
   bool finish_everything() noexcept;
   void free_block(Block* block) noexcept;
   void count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept;
+  void count_pending(const Block* block) noexcept;
+  void uncount_pending(const Block* block) noexcept;
+  void note_active() noexcept;
   void heed_pressure() noexcept;
   void decay_locked() noexcept;
   Block* used_block(Address address) const noexcept;
