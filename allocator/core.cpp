@@ -283,6 +283,8 @@ Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
     }
     if (reclaimed == 0) {
       ++counts_.failures;
+      // Handles that were to be part of it: of more use to others.
+      space_.release(SIZE_MAX, false);
       return 0;
     }
     block = allocate_cached(pool, index, rounded);
@@ -398,7 +400,15 @@ Address Core::base_of(Address address) const {
 
 std::size_t Core::release_idle() {
   const std::lock_guard lock(lock_);
-  if (!may_remap()) return space_.release(SIZE_MAX, false);
+  return may_remap() ? release_everything() : space_.release(SIZE_MAX, false);
+}
+
+std::size_t Core::release_idle_now() {
+  const std::lock_guard lock(lock_);
+  return release_everything();
+}
+
+std::size_t Core::release_everything() noexcept {
   flush_all_quick();
   finish_everything();
   const std::size_t given = space_.release(SIZE_MAX, true);

@@ -72,6 +72,8 @@ class Core {
   /// Gives all memory that nobody uses back to the driver (PyTorch's empty_cache): what the device
   /// still works on is waited for. Returns bytes given back.
   std::size_t release_idle();
+  /// The same though paused: for a thread that knows that the pause is no obstacle to it.
+  std::size_t release_idle_now();
 
   /// While paused no memory is moved or unmapped and no event is asked for: what a graph capture
   /// needs. Calls nest.
@@ -133,6 +135,7 @@ class Core {
   Block* allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
   Block* pop_quick(std::uint32_t stream, std::size_t bytes) noexcept;
   bool push_quick(Block* block) noexcept;
+  std::size_t release_everything() noexcept;
   bool flush_quick(std::uint32_t stream) noexcept;
   bool flush_all_quick() noexcept;
   bool settle_pending() noexcept;

@@ -165,6 +165,7 @@ class Space {
   Block* claim_run(Block* block, std::size_t most) noexcept;
   Block* claim_donors(std::size_t& remaining, std::uint32_t stream, Donors whose) noexcept;
   Status create(List& list, std::size_t& remaining, std::size_t room, std::size_t pool) noexcept;
+  bool could_create(std::size_t bytes) noexcept;
   void count_in(Physical* physical, std::size_t pool) noexcept;
   void count_out(Physical* physical) noexcept;
   Status unmap_donors(Block* donors, List& list) noexcept;

@@ -210,9 +210,20 @@ void Space::count_out(Physical* physical) noexcept {
   counters_.reserved_in[physical->pool].remove(physical->bytes);
 }
 
+// Whether so much can be had, as far as that is known before it is tried: a hopeless request should
+// not take all that there is first. One handle is simply tried.
+bool Space::could_create(std::size_t bytes) noexcept {
+  if (bytes > limit_ || counters_.reserved > limit_ - bytes) return false;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  return bytes <= config_.large_page ||
+         count(driver_.memory_info(driver_.self, &free, &total)) != Status::ok || bytes <= free;
+}
+
 Status Space::create(List& list, std::size_t& remaining, std::size_t room,
                      std::size_t pool) noexcept {
   const std::size_t page = page_bytes(pool);
+  if (remaining > 0 && !could_create(remaining)) return Status::out_of_memory;
   while (remaining > 0) {
     std::size_t bytes = std::min(page, remaining + room);
     Status status = Status::out_of_memory;

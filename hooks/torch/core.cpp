@@ -15,6 +15,7 @@
 #include "hooks/preload/core_abi.h"
 #include "hooks/preload/environment.h"
 #include "hooks/torch/candidate.h"
+#include "hooks/torch/cuda_plugin.h"
 #include "hooks/torch/engine.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
@@ -107,6 +108,7 @@ const CoreTable* start(EngineStub engine_stub) {
   }
   auto& settings = std::get<policy::Settings>(loaded);
   if (!policy::Policy(settings).enabled()) {
+    if (settings.allocator_cuda) install_cuda_allocator();
     if (settings.allocator_host) {
       allocator::install_host_allocator(register_fork_lock);
       install_fork_handlers([] {});
@@ -118,6 +120,7 @@ const CoreTable* start(EngineStub engine_stub) {
   register_site_locks();
   observe_operators();
   observe_backward();
+  if (stash().settings().allocator_cuda) install_cuda_allocator();
   if (stash().settings().allocator_host) allocator::install_host_allocator(register_fork_lock);
   install_fork_handlers([] { stash().begin_in_child(); });
   std::atexit(at_exit);
