@@ -103,6 +103,7 @@ bool Core::settle_pending() noexcept {
       ++at;
       if (!order_.settle(block->waits)) continue;
       uncount_pending(block);
+      complete(block, block->stream);
       block->stamp = order_.stamp(block->stream);
       space_.resume(block);
       any = true;
@@ -120,6 +121,7 @@ Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_
   Block* block = space_.fit_pending(pool, stream, bytes);
   if (block == nullptr || !order_.wait_for(stream, block->waits)) return nullptr;
   uncount_pending(block);
+  complete(block, stream);
   // A fence from before this wait says nothing about the other streams.
   block->stamp = order_.stamp(stream);
   return space_.take(block, bytes);
@@ -142,6 +144,7 @@ Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_
     return nullptr;
   }
   uncount_pending(block);
+  complete(block, stream);
   // Its other streams may still use the rest: only this one waits for them, so it gets all of it.
   block = space_.take(block, block->bytes);
   block->stream = stream;
@@ -297,7 +300,14 @@ Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
   return block->address;
 }
 
-// pre: used, without waits
+void Core::complete(const Block* block, std::uint32_t stream) const noexcept {
+  if (!completed_) return;
+  BlockInfo completed = info(block);
+  completed.stream = order_.stream(stream);
+  completed_(completed);
+}
+
+// pre: used
 void Core::free_block(Block* block) noexcept {
   ++counts_.frees;
   --counts_.used_blocks;
@@ -307,6 +317,7 @@ void Core::free_block(Block* block) noexcept {
   pool.blocks.remove(1);
   pool.allocated.remove(block->bytes);
   pool.requested.remove(block->requested);
+  if (block->waits == nullptr) complete(block, block->stream);
   if (block->waits == nullptr && push_quick(block)) return;
   table_.erase(block->address);
   block->stamp = order_.stamp(block->stream);
@@ -537,14 +548,32 @@ Breakdown Core::breakdown() const {
   return result;
 }
 
+Core::BlockInfo Core::info(const Block* block) const noexcept {
+  return {block->address,   block->bytes,
+          block->requested, order_.stream(block->stream),
+          block->state,     block->region->pool == Space::small,
+          block->tag};
+}
+
+std::optional<Core::BlockInfo> Core::find(Address address) const {
+  const std::lock_guard lock(lock_);
+  const Block* block = used_block(address);
+  return block == nullptr ? std::nullopt : std::optional(info(block));
+}
+
+void Core::set_completed(Completed completed) {
+  const std::lock_guard lock(lock_);
+  completed_ = std::move(completed);
+}
+
 std::vector<Core::BlockInfo> Core::snapshot() const {
   std::vector<BlockInfo> blocks;
   const std::lock_guard lock(lock_);
   for (const auto& region : space_.regions()) {
     for (const Block* b = region->first; b != nullptr; b = b->next) {
       if (b->state == State::hole) continue;
-      blocks.push_back({b->address, b->bytes, b->state == State::used ? b->requested : 0,
-                        order_.stream(b->stream), b->state, region->pool == Space::small, b->tag});
+      blocks.push_back(info(b));
+      if (b->state != State::used) blocks.back().requested = 0;
     }
   }
   return blocks;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,15 @@ class Core {
   };
   /// All blocks by region and address, holes left out.
   std::vector<BlockInfo> snapshot() const;
+  /// The used block that begins at the address; nothing when there is none.
+  std::optional<BlockInfo> find(Address address) const;
+
+  /// Called under the lock; throws nothing: a block's free is complete, as soon as nothing but its
+  /// own stream can still use it, and before anybody else gets it. Where another stream, that
+  /// waits for all others on the device, gets it, the block's stream is that one.
+  using Completed = std::function<void(const BlockInfo& block)>;
+  /// Null: nobody is told.
+  void set_completed(Completed completed);
 
   /// Gives back what has been idle too long (Config::idle_period). The allocator does so itself
   /// whenever it is used; for those who know that it isn't.
@@ -141,6 +151,8 @@ class Core {
   bool settle_pending() noexcept;
   bool finish_everything() noexcept;
   void free_block(Block* block) noexcept;
+  void complete(const Block* block, std::uint32_t stream) const noexcept;
+  BlockInfo info(const Block* block) const noexcept;
   void count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept;
   void count_pending(const Block* block) noexcept;
   void uncount_pending(const Block* block) noexcept;
@@ -161,6 +173,7 @@ class Core {
   std::size_t pending_bytes_ = 0;
   int paused_ = 0;
   Reclaim reclaim_;
+  Completed completed_;
   Stats counts_;  // what the core itself counts
   std::uint64_t period_began_ = 0;
   std::uint64_t looked_at_ = 0;

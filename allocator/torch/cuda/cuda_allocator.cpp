@@ -49,6 +49,7 @@ Device& CudaAllocator::device(int index) {
     const double fraction =
         native_.initialized() ? native_.getMemoryFraction(static_cast<DeviceIndex>(index)) : 1;
     if (fraction < 1) made->set_fraction(fraction);
+    made->tell_history(history_.watched());
   } else {
     std::fprintf(stderr, "cinch: device %d keeps PyTorch's own CUDA allocator: %s\n", index,
                  made->fault().c_str());

@@ -80,16 +80,12 @@ void CudaAllocator::tell_allocated(Device& device, void* pointer, std::size_t by
 void CudaAllocator::tell_freed(Device& device, void* pointer) {
   const Address address = to_address(pointer);
   if (history_.watched()) {
-    const std::size_t bytes = device.core().size_of(address);
-    if (bytes == 0) return;
-    const auto index = static_cast<DeviceIndex>(device.index());
-    History::Context context = history_.gather(History::RecordContext::ALL);
+    const auto block = device.core().find(address);
+    if (!block) return;
     const History::Context allocated_under = history_.forget(address);
-    // A free is complete at once: whoever is next waits on the device where that is needed.
-    for (const auto action :
-         {History::TraceEntry::FREE_REQUESTED, History::TraceEntry::FREE_COMPLETED}) {
-      history_.add(action, index, address, bytes, 0, context);
-    }
+    history_.add(History::TraceEntry::FREE_REQUESTED, static_cast<DeviceIndex>(device.index()),
+                 address, block->requested, block->stream,
+                 history_.gather(History::RecordContext::ALL));
   }
   if (const auto* python = c10::impl::GPUTrace::get_trace(); python != nullptr) {
     (*python)->trace_gpu_memory_deallocation(c10::kCUDA, address);
@@ -171,6 +167,7 @@ void CudaAllocator::recordHistory(bool enabled,
                                   const std::vector<std::string>& skipped) {
   native_.recordHistory(enabled, recorder, most_entries, when, clear, skipped);
   history_.record(enabled, recorder, most_entries, when, clear, skipped);
+  for_each_device([this](Device& d) { d.tell_history(history_.watched()); });
 }
 
 void CudaAllocator::pushCompileContext(std::string& text) {
@@ -198,6 +195,7 @@ void CudaAllocator::attachAllocatorTraceTracker(
     c10::CachingDeviceAllocator::AllocatorTraceTracker tracker) {
   native_.attachAllocatorTraceTracker(tracker);
   history_.attach(std::move(tracker));
+  for_each_device([](Device& d) { d.tell_history(true); });
 }
 
 #if CINCH_TORCH_MINOR >= 12

@@ -23,10 +23,23 @@ void Device::changed(WatchedDriver::Change change, Address address, std::size_t 
   if (change == Change::reserved) return ranges_.add(address, bytes, index_);
   if (change == Change::unreserving) return ranges_.remove(address);
   if (!history_.watched()) return;
-  try {
-    history_.add(change == Change::mapped ? History::TraceEntry::SEGMENT_MAP
+  add_to_history(change == Change::mapped ? History::TraceEntry::SEGMENT_MAP
                                           : History::TraceEntry::SEGMENT_UNMAP,
-                 static_cast<c10::DeviceIndex>(index_), address, bytes, 0, nullptr);
+                 address, bytes, 0);
+}
+
+void Device::tell_history(bool whether) {
+  if (!whether) return core_.set_completed(nullptr);
+  core_.set_completed([this](const Core::BlockInfo& block) {
+    add_to_history(History::TraceEntry::FREE_COMPLETED, block.address, block.requested,
+                   block.stream);
+  });
+}
+
+void Device::add_to_history(History::TraceEntry::Action action, Address address, std::size_t bytes,
+                            Stream stream) noexcept {
+  try {
+    history_.add(action, static_cast<c10::DeviceIndex>(index_), address, bytes, stream, nullptr);
   } catch (const std::exception& error) {
     // A tracker that throws can't undo what the driver has done.
     std::fprintf(stderr, "cinch: an allocator trace tracker failed: %s\n", error.what());

@@ -43,11 +43,16 @@ class Device {
   /// while paused, when the calling thread is not the one that captures. Returns bytes.
   std::size_t give_way();
 
+  /// Whether completed frees go to the history: only while somebody wants to know.
+  void tell_history(bool whether);
+
   /// What counts as 0 in accumulated figures.
   Stats baseline() const;
   void reset_accumulated();
 
  private:
+  void add_to_history(History::TraceEntry::Action action, Address address, std::size_t bytes,
+                      Stream stream) noexcept;
   void changed(WatchedDriver::Change change, Address address, std::size_t bytes) noexcept;
 
   const int index_;
