@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step during which every call that the allocator makes of the driver fails in turn: the
 step succeeds, or raises torch.OutOfMemoryError, and the next one succeeds; nothing is left behind.
+Then the same with all calls of a kind failing from some moment on.
 Prints how many calls of each kind failed, and how many steps did."""
 
 import gc
@@ -49,6 +50,8 @@ def step():
     optimizer.step()
     small = [torch.empty(6 * MB, dtype=torch.uint8, device="cuda") for _ in range(8)]
     for block in small[::2]:
+        with torch.cuda.stream(side):
+            block.fill_(1)
         block.record_stream(side)
     del small[::2]
     del block
@@ -65,6 +68,8 @@ def settle():
     gc.collect()
 
 
+gc.collect()
+gc.freeze()  # what is imported need not be looked through hundreds of times
 result = {"failed_calls": {}, "failed_steps": 0}
 step()
 step()
@@ -76,21 +81,31 @@ for call in CALLS:
     step()
     settle()
     uses[call] = fake.calls(call) - count
-for call, error in CALLS.items():
-    for nth in range(1, uses[call] + 1):
-        fake.fail(call, nth, error)
-        try:
-            step()
-        except torch.OutOfMemoryError:
-            result["failed_steps"] += 1
-        fake.stop_failing()
-        settle()
-        assert torch.cuda.memory_allocated() == before, (call, nth)
+
+
+def fail(call, numbers):
+    for nth in numbers:
+        fake.fail(call, nth, CALLS[call])
+    try:
         step()
-        settle()
-        assert torch.cuda.memory_allocated() == before, (call, nth)
-        figures()
+    except torch.OutOfMemoryError:
+        result["failed_steps"] += 1
+    fake.stop_failing()
+    settle()
+    assert torch.cuda.memory_allocated() == before, (call, numbers)
+    step()
+    settle()
+    assert torch.cuda.memory_allocated() == before, (call, numbers)
+    figures()
+
+
+for call in CALLS:
+    for nth in range(1, uses[call] + 1):
+        fail(call, [nth])
     result["failed_calls"][call] = uses[call]
+for call in CALLS:  # and from some moment on nothing of the kind succeeds
+    for first in (1, 4, 9):
+        fail(call, range(first, first + 300))
 torch.cuda.empty_cache()
 result["figures"] = figures()
 result["used"] = fake.used(0)
