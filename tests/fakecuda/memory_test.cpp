@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "allocator/core.h"
+#include "allocator/cuda_driver.h"
+#include "support.h"
+
+namespace fakecuda {
+namespace {
+
+constexpr std::size_t kPage = std::size_t{2} << 20;
+
+CUmemAllocationProp properties() {
+  CUmemAllocationProp p = {};
+  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  return p;
+}
+
+CUmemGenericAllocationHandle create(std::size_t bytes) {
+  const CUmemAllocationProp p = properties();
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(cuMemCreate(&handle, bytes, &p, 0), CUDA_SUCCESS);
+  return handle;
+}
+
+CUresult allow(CUdeviceptr address, std::size_t bytes) {
+  CUmemAccessDesc access = {};
+  access.location = properties().location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return cuMemSetAccess(address, bytes, &access, 1);
+}
+
+char* bytes_at(CUdeviceptr address) {
+  return reinterpret_cast<char*>(address);
+}
+
+TEST(Memory, IsLimitedAndComesBack) {
+  fakecuda_set_memory(3 * kPage);
+  void *a = nullptr, *b = nullptr, *c = nullptr;
+  ASSERT_EQ(cudaMalloc(&a, kPage + 1), cudaSuccess);
+  EXPECT_EQ(fakecuda_used(0), 2 * kPage);
+  EXPECT_EQ(cudaMalloc(&b, 2 * kPage), cudaErrorMemoryAllocation);
+  ASSERT_EQ(cudaMalloc(&c, 1), cudaSuccess);
+  std::size_t free = 1, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  EXPECT_EQ(free, 0u);
+  EXPECT_EQ(total, 3 * kPage);
+  EXPECT_EQ(cudaFree(a), cudaSuccess);
+  EXPECT_EQ(cudaFree(a), cudaErrorInvalidValue);
+  EXPECT_EQ(fakecuda_used(0), kPage);
+}
+
+TEST(Memory, OneHandleBehindTwoAddressesIsOneMemory) {
+  CUdeviceptr address = 0;
+  ASSERT_EQ(cuMemAddressReserve(&address, 4 * kPage, 0, 0, 0), CUDA_SUCCESS);
+  const auto one = create(kPage);
+  const auto two = create(kPage);
+  ASSERT_EQ(cuMemMap(address, kPage, 0, one, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemMap(address + kPage, kPage, 0, two, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemMap(address + 2 * kPage, kPage, 0, one, 0), CUDA_SUCCESS);
+  ASSERT_EQ(allow(address, 3 * kPage), CUDA_SUCCESS);
+  std::memset(bytes_at(address), 1, kPage);
+  std::memset(bytes_at(address + kPage), 2, kPage);
+  EXPECT_EQ(*bytes_at(address + 2 * kPage), 1);
+  *bytes_at(address + 3 * kPage - 1) = 7;
+  EXPECT_EQ(*bytes_at(address + kPage - 1), 7);
+
+  // Contents move with the handle: what stitching needs.
+  ASSERT_EQ(cuMemUnmap(address + kPage, kPage), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemMap(address + 3 * kPage, kPage, 0, two, 0), CUDA_SUCCESS);
+  ASSERT_EQ(allow(address + 3 * kPage, kPage), CUDA_SUCCESS);
+  EXPECT_EQ(*bytes_at(address + 3 * kPage), 2);
+
+  EXPECT_EQ(cuMemRelease(one), CUDA_SUCCESS);
+  EXPECT_EQ(fakecuda_used(0), 2 * kPage) << "released, but mapped";
+  EXPECT_EQ(cuMemUnmap(address, kPage), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemUnmap(address + 2 * kPage, 2 * kPage), CUDA_SUCCESS);
+  EXPECT_EQ(fakecuda_used(0), kPage);
+  EXPECT_EQ(cuMemRelease(two), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAddressFree(address, 4 * kPage), CUDA_SUCCESS);
+  EXPECT_EQ(fakecuda_used(0), 0u);
+}
+
+TEST(Memory, MisuseOfMappingsFails) {
+  CUdeviceptr address = 0;
+  ASSERT_EQ(cuMemAddressReserve(&address, 4 * kPage, 0, 0, 0), CUDA_SUCCESS);
+  const auto handle = create(2 * kPage);
+  EXPECT_EQ(cuMemMap(address + 1, kPage, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemMap(address + 3 * kPage, 2 * kPage, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(cuMemMap(address, 2 * kPage, 0, handle, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemMap(address + kPage, 2 * kPage, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemUnmap(address, kPage), CUDA_ERROR_INVALID_VALUE) << "cut through a mapping";
+  EXPECT_EQ(allow(address, 3 * kPage), CUDA_ERROR_INVALID_VALUE) << "not all of it is mapped";
+  EXPECT_EQ(cuMemAddressFree(address, 4 * kPage), CUDA_ERROR_INVALID_VALUE) << "still mapped";
+  EXPECT_EQ(cuMemRelease(handle + 1000), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(Memory, WorkOnMemoryThatIsGoneBreaksTheContext) {
+  CUdeviceptr address = 0;
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cuMemAddressReserve(&address, kPage, 0, 0, 0), CUDA_SUCCESS);
+  const auto handle = create(kPage);
+  ASSERT_EQ(cuMemMap(address, kPage, 0, handle, 0), CUDA_SUCCESS);
+  ASSERT_EQ(allow(address, kPage), CUDA_SUCCESS);
+  ASSERT_EQ(fakecuda_schedule("lazy"), 0);
+  ASSERT_EQ(cudaMemsetAsync(bytes_at(address), 1, kPage, stream), cudaSuccess);
+  ASSERT_EQ(cuMemUnmap(address, kPage), CUDA_SUCCESS);
+  cudaStreamSynchronize(stream);
+  EXPECT_EQ(fakecuda_faults(), 1u);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+}
+
+TEST(Memory, CopiesOfPageableMemoryDoNotWaitForTheirTurn) {
+  void* device = nullptr;
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaMalloc(&device, 100), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(fakecuda_schedule("lazy"), 0);
+  std::string text(100, 'x');
+  ASSERT_EQ(cudaMemcpyAsync(device, text.data(), 100, cudaMemcpyHostToDevice, stream), cudaSuccess);
+  text.assign(100, 'y');
+  EXPECT_EQ(fakecuda_host_syncs(), 0u);
+  ASSERT_EQ(cudaMemcpyAsync(text.data(), device, 100, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+  EXPECT_EQ(text, std::string(100, 'x'));
+  EXPECT_EQ(fakecuda_host_syncs_of("cudaMemcpyAsync"), 1u);
+
+  void* pinned = nullptr;
+  ASSERT_EQ(cudaHostAlloc(&pinned, 100, 0), cudaSuccess);
+  std::memset(pinned, 'a', 100);
+  ASSERT_EQ(cudaMemcpyAsync(device, pinned, 100, cudaMemcpyHostToDevice, stream), cudaSuccess);
+  std::memset(pinned, 'b', 100);  // too early: the copy reads this
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(*static_cast<char*>(device), 'b');
+}
+
+TEST(Memory, PointersSayWhatTheyAre) {
+  void *device = nullptr, *pinned = nullptr;
+  ASSERT_EQ(cudaMalloc(&device, 1), cudaSuccess);
+  ASSERT_EQ(cudaHostAlloc(&pinned, 1, 0), cudaSuccess);
+  cudaPointerAttributes attributes = {};
+  ASSERT_EQ(cudaPointerGetAttributes(&attributes, static_cast<char*>(device) + 5), cudaSuccess);
+  EXPECT_EQ(attributes.type, cudaMemoryTypeDevice);
+  ASSERT_EQ(cudaPointerGetAttributes(&attributes, pinned), cudaSuccess);
+  EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
+  ASSERT_EQ(cudaPointerGetAttributes(&attributes, &attributes), cudaSuccess);
+  EXPECT_EQ(attributes.type, cudaMemoryTypeUnregistered);
+}
+
+TEST(Memory, PoisonIsNotANumberInAnyType) {
+  void* device = nullptr;
+  ASSERT_EQ(cudaMalloc(&device, 64), cudaSuccess);
+  fakecuda_poison(device, 64);
+  EXPECT_TRUE(*static_cast<float*>(device) != *static_cast<float*>(device));
+  EXPECT_TRUE(*static_cast<double*>(device) != *static_cast<double*>(device));
+}
+
+/// The allocator's own backend for CUDA, which nothing else can run without a GPU.
+TEST(CudaDriver, CarriesTheAllocatorWhichStitches) {
+  namespace allocator = cinch::allocator;
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+  allocator::CudaDriver cuda(0);
+  ASSERT_TRUE(cuda.usable()) << cuda.fault();
+  {
+    allocator::Core core(cuda.table());
+    std::vector<allocator::Address> held;
+    for (int i = 0; i < 8; ++i) {
+      held.push_back(core.allocate(20 * kMebibyte));
+      ASSERT_NE(held.back(), 0u);
+      std::memset(reinterpret_cast<void*>(held.back()), i, 20 * kMebibyte);
+    }
+    for (std::size_t i = 0; i < held.size(); i += 2) ASSERT_TRUE(core.free(held[i]));
+    const std::size_t before = fakecuda_used(0);
+    fakecuda_set_memory(before);
+    const allocator::Address large = core.allocate(60 * kMebibyte);
+    ASSERT_NE(large, 0u) << "from memory that lies apart, since there is no other";
+    std::memset(reinterpret_cast<void*>(large), 99, 60 * kMebibyte);
+    EXPECT_LE(fakecuda_used(0), before);
+    for (std::size_t i = 1; i < held.size(); i += 2) {
+      const char* kept = reinterpret_cast<const char*>(held[i]);
+      EXPECT_EQ(kept[0], static_cast<char>(i));
+      EXPECT_EQ(kept[20 * kMebibyte - 1], static_cast<char>(i));
+      ASSERT_TRUE(core.free(held[i]));
+    }
+    ASSERT_TRUE(core.free(large));
+    std::string fault;
+    EXPECT_TRUE(core.verify(fault)) << fault;
+    EXPECT_EQ(fakecuda_faults(), 0u);
+  }
+  EXPECT_EQ(fakecuda_used(0), 0u);
+}
+
+TEST(CudaDriver, EveryFailingCallLeavesTheAllocatorWhole) {
+  namespace allocator = cinch::allocator;
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+  for (std::uint64_t nth = 1; nth < 60; ++nth) {
+    allocator::CudaDriver cuda(0);
+    ASSERT_TRUE(cuda.usable());
+    allocator::Core core(cuda.table());
+    fakecuda_fail("*", nth, CUDA_ERROR_OUT_OF_MEMORY);
+    std::vector<allocator::Address> held;
+    for (int i = 1; i < 6; ++i) {
+      if (const allocator::Address a = core.allocate(7 * kMebibyte * i)) held.push_back(a);
+    }
+    fakecuda_stop_failing();
+    for (const allocator::Address a : held) ASSERT_TRUE(core.free(a));
+    std::string fault;
+    EXPECT_TRUE(core.verify(fault)) << nth << ": " << fault;
+  }
+  EXPECT_EQ(fakecuda_used(0), 0u);
+}
+
+}  // namespace
+}  // namespace fakecuda

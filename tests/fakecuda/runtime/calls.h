@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "api.h"
+
+namespace fakecuda {
+
+/// One of CUDA's functions: how often it was used, and when it shall fail.
+class CallSite {
+ public:
+  explicit CallSite(const char* name);
+
+  const char* name;
+  std::atomic<std::uint64_t> uses{0};
+  std::atomic<std::uint64_t> syncs{0};
+  CallSite* next;
+};
+
+/// Counts and traces a use. @return 0, or the error that the call shall return
+[[gnu::format(printf, 2, 3)]] int enter(CallSite& site, const char* format, ...);
+
+/// The host waits for the device in this call.
+void host_waits(CallSite& site);
+
+/// What a runtime function returns; an error becomes the thread's last one.
+cudaError_t returned(cudaError_t error);
+inline CUresult returned(CUresult result) {
+  return result;
+}
+
+/// An error that every later call returns, as after a kernel's illegal access; the first one stays.
+void break_context(cudaError_t error);
+
+}  // namespace fakecuda
+
+/// The beginning of a function that can fail: what it was given, for the trace.
+#define FAKECUDA_ENTER(type, function, ...)                             \
+  static ::fakecuda::CallSite site(#function);                          \
+  if (const int injected_ = ::fakecuda::enter(site, " " __VA_ARGS__)) { \
+    return ::fakecuda::returned(static_cast<type>(injected_));          \
+  }                                                                     \
+  [[maybe_unused]] const ::fakecuda::Guard guard_(::fakecuda::global_lock())
+
+#define FAKECUDA_RUNTIME(function, ...) FAKECUDA_ENTER(cudaError_t, function, __VA_ARGS__)
+#define FAKECUDA_DRIVER(function, ...) FAKECUDA_ENTER(CUresult, function, __VA_ARGS__)

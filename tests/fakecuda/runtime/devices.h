@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+namespace fakecuda {
+
+/// The calling thread's device.
+int current_device();
+bool is_device(int device);
+/// A device's context: the primary one, no others exist.
+CUcontext context_of(int device);
+
+}  // namespace fakecuda

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Graphs by capture: what captured streams are given is recorded and done at each launch, in the
+// order in which it was given. Nodes cannot be looked at or changed.
+#include <utility>
+
+#include "calls.h"
+#include "scheduler.h"
+
+using namespace fakecuda;
+
+namespace {
+
+RecordingPointer& recording_of(void* graph) {
+  return *static_cast<RecordingPointer*>(graph);
+}
+
+}  // namespace
+
+FAKECUDA_API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  FAKECUDA_RUNTIME(cudaStreamBeginCapture, "%p", static_cast<void*>(stream));
+  Stream& captured = stream_of(stream);
+  if (captured.is_default) return returned(cudaErrorStreamCaptureUnsupported);
+  if (captured.recording) return returned(cudaErrorIllegalState);
+  begin_recording(captured);
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  FAKECUDA_RUNTIME(cudaStreamEndCapture, "%p", static_cast<void*>(stream));
+  RecordingPointer recording = end_recording(stream_of(stream));
+  if (!recording) return returned(cudaErrorIllegalState);
+  *graph = reinterpret_cast<cudaGraph_t>(new RecordingPointer(std::move(recording)));
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
+                                               cudaStreamCaptureStatus* status) {
+  FAKECUDA_RUNTIME(cudaStreamIsCapturing);
+  *status =
+      stream_of(stream).recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
+                                                  cudaStreamCaptureStatus* status,
+                                                  unsigned long long* number, cudaGraph_t* graph,
+                                                  const cudaGraphNode_t** nodes,
+                                                  const cudaGraphEdgeData** edges,
+                                                  std::size_t* count) {
+  FAKECUDA_RUNTIME(cudaStreamGetCaptureInfo);
+  const RecordingPointer& recording = stream_of(stream).recording;
+  *status = recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  if (number != nullptr) *number = recording ? recording->number : 0;
+  if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(recording.get());
+  if (nodes != nullptr) *nodes = nullptr;
+  if (edges != nullptr) *edges = nullptr;
+  if (count != nullptr) *count = 0;
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  FAKECUDA_RUNTIME(cudaThreadExchangeStreamCaptureMode);
+  static thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
+  std::swap(current, *mode);
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable,
+                                                       cudaGraph_t graph, unsigned long long) {
+  FAKECUDA_RUNTIME(cudaGraphInstantiateWithFlags);
+  *executable = reinterpret_cast<cudaGraphExec_t>(new RecordingPointer(recording_of(graph)));
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                              unsigned long long) {
+  FAKECUDA_RUNTIME(cudaGraphInstantiate);
+  *executable = reinterpret_cast<cudaGraphExec_t>(new RecordingPointer(recording_of(graph)));
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  FAKECUDA_RUNTIME(cudaGraphLaunch, "%p", static_cast<void*>(stream));
+  replay(*recording_of(executable), stream_of(stream));
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  FAKECUDA_RUNTIME(cudaGraphDestroy);
+  delete &recording_of(graph);
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  FAKECUDA_RUNTIME(cudaGraphExecDestroy);
+  delete &recording_of(executable);
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*,
+                                           std::size_t* count) {
+  FAKECUDA_RUNTIME(cudaGraphGetNodes);
+  // Torch only asks whether there are any, and warns if not.
+  *count = recording_of(graph)->items.size();
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t, cudaGraphNode_t*,
+                                                      cudaGraphEdgeData*, std::size_t* count) {
+  FAKECUDA_RUNTIME(cudaGraphNodeGetDependencies);
+  *count = 0;
+  return cudaSuccess;
+}
+FAKECUDA_API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char*, unsigned) {
+  FAKECUDA_RUNTIME(cudaGraphDebugDotPrint);
+  return cudaSuccess;
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace fakecuda {
+
+/// Prints one line "fakecuda: …" on stderr.
+[[gnu::format(printf, 1, 2)]] void say(const char* format, ...);
+
+/// `say`, and counts as a fault: something is asked that the fake does not represent, or a program
+/// did what would break it on a real device.
+[[gnu::format(printf, 1, 2)]] void fault(const char* format, ...);
+
+}  // namespace fakecuda

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver's virtual memory management. Physical memory is a stretch of one memfd per process, so
+// the same handle mapped at two addresses is the same memory, and contents stay with the handle.
+#include <map>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "devices.h"
+#include "extents.h"
+#include "memory.h"
+#include "say.h"
+#include "settings.h"
+
+namespace fakecuda {
+namespace {
+
+constexpr std::size_t file_bytes = std::size_t{1} << 42;
+
+struct Physical {
+  std::size_t bytes;
+  std::size_t offset;
+  int references;  // one for each time it was created, retained or mapped
+  CUmemAllocationProp properties;
+};
+
+struct Mapping {
+  std::size_t bytes;
+  CUmemGenericAllocationHandle handle;
+  bool accessible;
+};
+
+struct State {
+  State() : file(memfd_create("fakecuda", MFD_CLOEXEC)) {
+    if (file < 0 || ftruncate(file, file_bytes) != 0) fault("no memfd for device memory");
+    offsets.give(0, file_bytes);
+  }
+  int file;
+  Extents offsets;
+  std::map<CUmemGenericAllocationHandle, Physical> handles;
+  CUmemGenericAllocationHandle next = 0x1000;
+  std::map<Address, Mapping> mappings;
+};
+State& state() {
+  static auto* s = new State;  // used by destructors of statics
+  return *s;
+}
+
+void drop(CUmemGenericAllocationHandle handle) {
+  State& s = state();
+  const auto at = s.handles.find(handle);
+  if (--at->second.references > 0) return;
+  const Physical& physical = at->second;
+  fallocate(s.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(physical.offset),
+            static_cast<off_t>(physical.bytes));
+  s.offsets.give(physical.offset, physical.bytes);
+  give_memory(physical.properties.location.id, physical.bytes);
+  s.handles.erase(at);
+}
+
+void* pointer(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
+
+/// The mappings of exactly this range, from the first to behind the last; empty if there are none
+/// or it is cut through one.
+struct Found {
+  std::map<Address, Mapping>::iterator begin, end;
+  bool whole;
+};
+Found mappings_of(Address address, std::size_t bytes) {
+  auto& all = state().mappings;
+  const auto begin = all.find(address);
+  auto end = begin;
+  Address at = address;
+  while (end != all.end() && end->first == at && at < address + bytes) {
+    at += end->second.bytes;
+    ++end;
+  }
+  return {begin, end, bytes != 0 && at == address + bytes};
+}
+
+}  // namespace
+
+bool mapped(Address address, std::size_t bytes) {
+  auto& all = state().mappings;
+  auto at = all.upper_bound(address);
+  if (at == all.begin()) return false;
+  --at;
+  Address reached = at->first;
+  for (; at != all.end() && at->first == reached && at->second.accessible; ++at) {
+    reached += at->second.bytes;
+    if (reached >= address + bytes) return true;
+  }
+  return false;
+}
+
+}  // namespace fakecuda
+
+using namespace fakecuda;
+
+FAKECUDA_API CUresult cuMemGetAllocationGranularity(std::size_t* granularity,
+                                                    const CUmemAllocationProp*,
+                                                    CUmemAllocationGranularity_flags) {
+  FAKECUDA_DRIVER(cuMemGetAllocationGranularity);
+  *granularity = page_bytes;
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemAddressReserve(CUdeviceptr* out, std::size_t bytes,
+                                          std::size_t alignment, CUdeviceptr, unsigned long long) {
+  FAKECUDA_DRIVER(cuMemAddressReserve, "%zu", bytes);
+  if (bytes == 0 || bytes % page_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  const Address address = take_addresses(bytes, alignment);
+  if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  add_region({address, bytes, current_device(), Kind::reserved});
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
+  FAKECUDA_DRIVER(cuMemAddressFree, "%p %zu", pointer(address), bytes);
+  const Region* region = find_region(pointer(address));
+  if (region == nullptr || region->kind != Kind::reserved || region->address != address ||
+      region->bytes != bytes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto inside = state().mappings.lower_bound(address);
+  if (inside != state().mappings.end() && inside->first < address + bytes) {
+    fault("cuMemAddressFree: %p is still mapped", pointer(inside->first));
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  remove_region(address);
+  give_addresses(address, bytes);
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes,
+                                  const CUmemAllocationProp* properties, unsigned long long) {
+  FAKECUDA_DRIVER(cuMemCreate, "%zu", bytes);
+  if (bytes == 0 || bytes % page_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  const int device = properties->location.id;
+  if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!take_memory(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  State& s = state();
+  const std::size_t offset = s.offsets.take(bytes, page_bytes);
+  if (offset == Extents::none) {
+    give_memory(device, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *out = s.next++;
+  s.handles[*out] = {bytes, offset, 1, *properties};
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  FAKECUDA_DRIVER(cuMemRelease, "%llu", handle);
+  if (!state().handles.contains(handle)) return CUDA_ERROR_INVALID_VALUE;
+  drop(handle);
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                               CUmemGenericAllocationHandle handle, unsigned long long) {
+  FAKECUDA_DRIVER(cuMemMap, "%p %zu %llu", pointer(address), bytes, handle);
+  State& s = state();
+  const Region* region = find_region(pointer(address));
+  const auto at = s.handles.find(handle);
+  if (region == nullptr || region->kind != Kind::reserved || at == s.handles.end() ||
+      address % page_bytes != 0 || bytes == 0 || bytes % page_bytes != 0 || offset != 0 ||
+      bytes > at->second.bytes || bytes > region->bytes - (address - region->address)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  auto next = s.mappings.lower_bound(address);
+  if (next != s.mappings.end() && next->first < address + bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (next != s.mappings.begin()) {
+    --next;
+    if (next->first + next->second.bytes > address) return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (mmap(pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, s.file,
+           static_cast<off_t>(at->second.offset)) == MAP_FAILED) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  ++at->second.references;
+  s.mappings[address] = {bytes, handle, false};
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes,
+                                     const CUmemAccessDesc* access, std::size_t count) {
+  FAKECUDA_DRIVER(cuMemSetAccess, "%p %zu", pointer(address), bytes);
+  const Found found = mappings_of(address, bytes);
+  if (!found.whole || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  const bool none = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (mprotect(pointer(address), bytes, none ? PROT_NONE : PROT_READ | PROT_WRITE) != 0) {
+    return CUDA_ERROR_UNKNOWN;
+  }
+  for (auto at = found.begin; at != found.end; ++at) {
+    const bool fresh = !at->second.accessible;
+    at->second.accessible = !none;
+    if (fresh && !none && settings().poison) poison(pointer(at->first), at->second.bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
+  FAKECUDA_DRIVER(cuMemUnmap, "%p %zu", pointer(address), bytes);
+  const Found found = mappings_of(address, bytes);
+  if (!found.whole) return CUDA_ERROR_INVALID_VALUE;
+  if (mmap(pointer(address), bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    return CUDA_ERROR_UNKNOWN;
+  }
+  for (auto at = found.begin; at != found.end;) {
+    const CUmemGenericAllocationHandle handle = at->second.handle;
+    at = state().mappings.erase(at);
+    drop(handle);
+  }
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* memory) {
+  FAKECUDA_DRIVER(cuMemRetainAllocationHandle, "%p", memory);
+  auto& all = state().mappings;
+  auto at = all.upper_bound(reinterpret_cast<Address>(memory));
+  if (at == all.begin()) return CUDA_ERROR_INVALID_VALUE;
+  --at;
+  if (reinterpret_cast<Address>(memory) - at->first >= at->second.bytes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  ++state().handles.at(at->second.handle).references;
+  *out = at->second.handle;
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
+                                                             CUmemGenericAllocationHandle handle) {
+  FAKECUDA_DRIVER(cuMemGetAllocationPropertiesFromHandle, "%llu", handle);
+  const auto at = state().handles.find(handle);
+  if (at == state().handles.end()) return CUDA_ERROR_INVALID_VALUE;
+  *properties = at->second.properties;
+  return CUDA_SUCCESS;
+}
