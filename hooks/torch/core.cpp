@@ -20,6 +20,7 @@
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
 #include "hooks/torch/op_context.h"
+#include "hooks/torch/reclaim.h"
 #include "hooks/torch/register_hooks.h"
 #include "hooks/torch/report.h"
 #include "hooks/torch/site.h"
@@ -122,6 +123,7 @@ const CoreTable* start(EngineStub engine_stub) {
   observe_backward();
   if (stash().settings().allocator_cuda) install_cuda_allocator();
   if (stash().settings().allocator_host) allocator::install_host_allocator(register_fork_lock);
+  let_allocators_ask_the_stash();
   install_fork_handlers([] { stash().begin_in_child(); });
   std::atexit(at_exit);
   // EngineStub returns a reference, which the preload library, without torch's types, calls void*.
