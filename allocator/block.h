@@ -53,6 +53,7 @@ struct Physical {
   Address address = 0;       ///< where it is mapped; 0: nowhere
   Region* region = nullptr;  ///< in which, while it is mapped
   Physical* next = nullptr;  ///< in the list of those that are mapped nowhere
+  std::uint8_t pool = 0;     ///< where it is, or was last, mapped
   bool moved = false;        ///< whether it is mapped elsewhere than at first
 };
 

@@ -24,8 +24,9 @@ std::string Breakdown::text() const {
       "Of " + size_text(device_total) + ", " + size_text(device_free) + " are free on the device";
   if (limit < device_total) text += " and " + size_text(limit) + " are allowed";
   text += ". Reserved " + size_text(reserved) + ": " + size_text(allocated) + " allocated (" +
-          size_text(requested) + " asked for), " + size_text(free) + " free (at most " +
-          size_text(largest) + " in one piece), " + size_text(pending) +
+          size_text(requested) + " asked for" +
+          (stash == 0 ? "" : ", " + size_text(stash) + " the stash's") + "), " + size_text(free) +
+          " free (at most " + size_text(largest) + " in one piece), " + size_text(pending) +
           " waiting for other streams";
   if (unmapped != 0) text += ", " + size_text(unmapped) + " unmapped";
   if (stuck != 0) text += ", " + size_text(stuck) + " of addresses that the driver would not unmap";

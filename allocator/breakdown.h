@@ -16,6 +16,7 @@ struct Breakdown {
   std::size_t reserved = 0;
   std::size_t allocated = 0;
   std::size_t requested = 0;
+  std::size_t stash = 0;    ///< of what is allocated, what the stash holds; the caller's to fill in
   std::size_t free = 0;     ///< in free blocks
   std::size_t largest = 0;  ///< the largest free block
   std::size_t pending = 0;

@@ -102,7 +102,8 @@ bool Core::settle_pending() noexcept {
       Block* block = &*at;
       ++at;
       if (!order_.settle(block->waits)) continue;
-      pending_bytes_ -= block->bytes;
+      uncount_pending(block);
+      complete(block, block->stream);
       block->stamp = order_.stamp(block->stream);
       space_.resume(block);
       any = true;
@@ -119,7 +120,8 @@ Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_
   }
   Block* block = space_.fit_pending(pool, stream, bytes);
   if (block == nullptr || !order_.wait_for(stream, block->waits)) return nullptr;
-  pending_bytes_ -= block->bytes;
+  uncount_pending(block);
+  complete(block, stream);
   // A fence from before this wait says nothing about the other streams.
   block->stamp = order_.stamp(stream);
   return space_.take(block, bytes);
@@ -141,7 +143,8 @@ Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_
       !order_.wait_for(stream, block->waits)) {
     return nullptr;
   }
-  pending_bytes_ -= block->bytes;
+  uncount_pending(block);
+  complete(block, stream);
   // Its other streams may still use the rest: only this one waits for them, so it gets all of it.
   block = space_.take(block, block->bytes);
   block->stream = stream;
@@ -178,6 +181,7 @@ bool Core::finish_everything() noexcept {
 
 Block* Core::allocate_at_any_price(std::size_t pool, std::uint32_t stream,
                                    std::size_t bytes) noexcept {
+  ++counts_.retries;
   if (Block* block = allocate_foreign(pool, stream, bytes); block != nullptr) return block;
   if (!may_remap()) return nullptr;
   flush_all_quick();
@@ -209,8 +213,45 @@ void Core::count_allocated(Block* block, std::size_t requested, std::uint64_t ta
   ++counts_.used_blocks;
   counts_.allocated += block->bytes;
   counts_.requested += requested;
+  counts_.peak_used_blocks = std::max(counts_.peak_used_blocks, counts_.used_blocks);
   counts_.peak_allocated = std::max(counts_.peak_allocated, counts_.allocated);
+  counts_.peak_requested = std::max(counts_.peak_requested, counts_.requested);
+  PoolStats& pool = counts_.pools[block->region->pool];
+  pool.blocks.add(1);
+  pool.allocated.add(block->bytes);
+  pool.requested.add(requested);
+  if (pending_bytes_ != 0) note_active();
   most_used_now_ = std::max(most_used_now_, counts_.allocated);
+}
+
+void Core::count_pending(const Block* block) noexcept {
+  PoolStats& pool = counts_.pools[block->region->pool];
+  ++pool.pending_blocks;
+  pool.pending += block->bytes;
+  pending_bytes_ += block->bytes;
+}
+
+void Core::uncount_pending(const Block* block) noexcept {
+  PoolStats& pool = counts_.pools[block->region->pool];
+  --pool.pending_blocks;
+  pool.pending -= block->bytes;
+  pending_bytes_ -= block->bytes;
+}
+
+// Peaks of what is used or pending; while nothing is pending they are those of what is used.
+void Core::note_active() noexcept {
+  std::size_t bytes = 0;
+  std::size_t blocks = 0;
+  for (PoolStats& pool : counts_.pools) {
+    const std::size_t pool_bytes = pool.allocated.current + pool.pending;
+    const std::size_t pool_blocks = pool.blocks.current + pool.pending_blocks;
+    pool.peak_active = std::max(pool.peak_active, pool_bytes);
+    pool.peak_active_blocks = std::max(pool.peak_active_blocks, pool_blocks);
+    bytes += pool_bytes;
+    blocks += pool_blocks;
+  }
+  counts_.peak_active = std::max(counts_.peak_active, bytes);
+  counts_.peak_active_blocks = std::max(counts_.peak_active_blocks, blocks);
 }
 
 Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
@@ -245,6 +286,8 @@ Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
     }
     if (reclaimed == 0) {
       ++counts_.failures;
+      // Handles that were to be part of it: of more use to others.
+      space_.release(SIZE_MAX, false);
       return 0;
     }
     block = allocate_cached(pool, index, rounded);
@@ -257,19 +300,31 @@ Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
   return block->address;
 }
 
-// pre: used, without waits
+void Core::complete(const Block* block, std::uint32_t stream) const noexcept {
+  if (!completed_) return;
+  BlockInfo completed = info(block);
+  completed.stream = order_.stream(stream);
+  completed_(completed);
+}
+
+// pre: used
 void Core::free_block(Block* block) noexcept {
   ++counts_.frees;
   --counts_.used_blocks;
   counts_.allocated -= block->bytes;
   counts_.requested -= block->requested;
+  PoolStats& pool = counts_.pools[block->region->pool];
+  pool.blocks.remove(1);
+  pool.allocated.remove(block->bytes);
+  pool.requested.remove(block->requested);
+  if (block->waits == nullptr) complete(block, block->stream);
   if (block->waits == nullptr && push_quick(block)) return;
   table_.erase(block->address);
   block->stamp = order_.stamp(block->stream);
   if (block->waits == nullptr) {
     space_.give(block);
   } else {
-    pending_bytes_ += block->bytes;
+    count_pending(block);
     space_.suspend(block);
   }
   if (config_.idle_period != 0) decay_locked();
@@ -321,6 +376,27 @@ bool Core::free_after(Address address, Moment* moment) {
   return true;
 }
 
+void Core::retain(Moment* moment) {
+  const std::lock_guard lock(lock_);
+  order_.retain(moment);
+}
+
+bool Core::happened(Moment* moment) {
+  const std::lock_guard lock(lock_);
+  return may_remap() ? order_.happened(moment) : moment->done;
+}
+
+bool Core::wait(Stream stream, Moment* moment) {
+  const std::lock_guard lock(lock_);
+  return driver_.synchronous || moment->done ||
+         driver_.stream_wait(driver_.self, stream, moment->event) == Status::ok;
+}
+
+bool Core::renew_access() {
+  const std::lock_guard lock(lock_);
+  return space_.renew_access() == Status::ok;
+}
+
 std::size_t Core::size_of(Address address) const {
   const std::lock_guard lock(lock_);
   const Block* block = used_block(address);
@@ -335,7 +411,15 @@ Address Core::base_of(Address address) const {
 
 std::size_t Core::release_idle() {
   const std::lock_guard lock(lock_);
-  if (!may_remap()) return space_.release(SIZE_MAX, false);
+  return may_remap() ? release_everything() : space_.release(SIZE_MAX, false);
+}
+
+std::size_t Core::release_idle_now() {
+  const std::lock_guard lock(lock_);
+  return release_everything();
+}
+
+std::size_t Core::release_everything() noexcept {
   flush_all_quick();
   finish_everything();
   const std::size_t given = space_.release(SIZE_MAX, true);
@@ -391,13 +475,37 @@ Stats Core::stats() const {
   stats.stitches = space.stitches;
   stats.moved_bytes = space.moved_bytes;
   stats.driver_errors = space.failures;
+  stats.created = space.created;
+  stats.released = space.released;
+  stats.peak_handles = space.peak_handles;
+  stats.peak_active = std::max(stats.peak_active, stats.peak_allocated);
+  stats.peak_active_blocks = std::max(stats.peak_active_blocks, stats.peak_used_blocks);
+  for (const std::size_t pool : {Space::small, Space::large}) {
+    PoolStats& figures = stats.pools[pool];
+    figures.handles = space.handles_in[pool];
+    figures.reserved = space.reserved_in[pool];
+    figures.peak_active = std::max(figures.peak_active, figures.allocated.peak);
+    figures.peak_active_blocks = std::max(figures.peak_active_blocks, figures.blocks.peak);
+  }
   return stats;
 }
 
 void Core::reset_peaks() {
   const std::lock_guard lock(lock_);
   counts_.peak_allocated = counts_.allocated;
-  space_.reset_peak();
+  counts_.peak_requested = counts_.requested;
+  counts_.peak_used_blocks = counts_.used_blocks;
+  counts_.peak_active = 0;
+  counts_.peak_active_blocks = 0;
+  for (PoolStats& pool : counts_.pools) {
+    pool.blocks.reset_peak();
+    pool.allocated.reset_peak();
+    pool.requested.reset_peak();
+    pool.peak_active = 0;
+    pool.peak_active_blocks = 0;
+  }
+  note_active();
+  space_.reset_peaks();
 }
 
 Breakdown Core::breakdown() const {
@@ -440,14 +548,32 @@ Breakdown Core::breakdown() const {
   return result;
 }
 
+Core::BlockInfo Core::info(const Block* block) const noexcept {
+  return {block->address,   block->bytes,
+          block->requested, order_.stream(block->stream),
+          block->state,     block->region->pool == Space::small,
+          block->tag};
+}
+
+std::optional<Core::BlockInfo> Core::find(Address address) const {
+  const std::lock_guard lock(lock_);
+  const Block* block = used_block(address);
+  return block == nullptr ? std::nullopt : std::optional(info(block));
+}
+
+void Core::set_completed(Completed completed) {
+  const std::lock_guard lock(lock_);
+  completed_ = std::move(completed);
+}
+
 std::vector<Core::BlockInfo> Core::snapshot() const {
   std::vector<BlockInfo> blocks;
   const std::lock_guard lock(lock_);
   for (const auto& region : space_.regions()) {
     for (const Block* b = region->first; b != nullptr; b = b->next) {
       if (b->state == State::hole) continue;
-      blocks.push_back({b->address, b->bytes, b->state == State::used ? b->requested : 0,
-                        order_.stream(b->stream), b->state, region->pool == Space::small, b->tag});
+      blocks.push_back(info(b));
+      if (b->state != State::used) blocks.back().requested = 0;
     }
   }
   return blocks;
@@ -521,6 +647,20 @@ bool Core::verify(std::string& fault) const {
   if (used != counts_.allocated || requested != counts_.requested ||
       used_blocks != counts_.used_blocks) {
     return wrong("used bytes not conserved");
+  }
+  std::size_t pool_bytes = 0;
+  std::size_t pool_requested = 0;
+  std::size_t pool_blocks = 0;
+  std::size_t pool_pending = 0;
+  for (const PoolStats& pool : counts_.pools) {
+    pool_bytes += pool.allocated.current;
+    pool_requested += pool.requested.current;
+    pool_blocks += pool.blocks.current;
+    pool_pending += pool.pending;
+  }
+  if (pool_bytes != used || pool_requested != requested || pool_blocks != used_blocks ||
+      pool_pending != pending) {
+    return wrong("a pool's figures differ");
   }
   if (quick != quick_bytes_ || pending != pending_bytes_) return wrong("idle bytes not conserved");
   if (table_.size() != used_blocks + quick_blocks) return wrong("table's size");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,12 @@ class Core {
   void drop(Moment* moment);
   /// As free, but what uses the memory next also comes after the moment. The host does not wait.
   bool free_after(Address address, Moment* moment);
+  /// One more holder of the moment, who drops it too.
+  void retain(Moment* moment);
+  /// Whether it has come; asks the driver, except while paused.
+  bool happened(Moment* moment);
+  /// What `stream` is given next comes after the moment. False when the driver failed.
+  bool wait(Stream stream, Moment* moment);
 
   /// Bytes of a used block, rounding included; 0 when it is none.
   std::size_t size_of(Address address) const;
@@ -66,6 +73,8 @@ class Core {
   /// Gives all memory that nobody uses back to the driver (PyTorch's empty_cache): what the device
   /// still works on is waited for. Returns bytes given back.
   std::size_t release_idle();
+  /// The same though paused: for a thread that knows that the pause is no obstacle to it.
+  std::size_t release_idle_now();
 
   /// While paused no memory is moved or unmapped and no event is asked for: what a graph capture
   /// needs. Calls nest.
@@ -81,6 +90,10 @@ class Core {
   void set_limit(std::size_t bytes);
   std::size_t limit() const;
   void set_reclaim(Reclaim reclaim);
+
+  /// Other devices may use the memory from now on, or no longer, as the driver knows: all that is
+  /// mapped is made accessible once more. False when the driver failed.
+  bool renew_access();
 
   Stats stats() const;
   void reset_peaks();
@@ -99,6 +112,15 @@ class Core {
   };
   /// All blocks by region and address, holes left out.
   std::vector<BlockInfo> snapshot() const;
+  /// The used block that begins at the address; nothing when there is none.
+  std::optional<BlockInfo> find(Address address) const;
+
+  /// Called under the lock; throws nothing: a block's free is complete, as soon as nothing but its
+  /// own stream can still use it, and before anybody else gets it. Where another stream, that
+  /// waits for all others on the device, gets it, the block's stream is that one.
+  using Completed = std::function<void(const BlockInfo& block)>;
+  /// Null: nobody is told.
+  void set_completed(Completed completed);
 
   /// Gives back what has been idle too long (Config::idle_period). The allocator does so itself
   /// whenever it is used; for those who know that it isn't.
@@ -123,12 +145,18 @@ class Core {
   Block* allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
   Block* pop_quick(std::uint32_t stream, std::size_t bytes) noexcept;
   bool push_quick(Block* block) noexcept;
+  std::size_t release_everything() noexcept;
   bool flush_quick(std::uint32_t stream) noexcept;
   bool flush_all_quick() noexcept;
   bool settle_pending() noexcept;
   bool finish_everything() noexcept;
   void free_block(Block* block) noexcept;
+  void complete(const Block* block, std::uint32_t stream) const noexcept;
+  BlockInfo info(const Block* block) const noexcept;
   void count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept;
+  void count_pending(const Block* block) noexcept;
+  void uncount_pending(const Block* block) noexcept;
+  void note_active() noexcept;
   void heed_pressure() noexcept;
   void decay_locked() noexcept;
   Block* used_block(Address address) const noexcept;
@@ -145,6 +173,7 @@ class Core {
   std::size_t pending_bytes_ = 0;
   int paused_ = 0;
   Reclaim reclaim_;
+  Completed completed_;
   Stats counts_;  // what the core itself counts
   std::uint64_t period_began_ = 0;
   std::uint64_t looked_at_ = 0;

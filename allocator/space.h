@@ -14,6 +14,7 @@
 #include "allocator/driver.h"
 #include "allocator/node_pool.h"
 #include "allocator/order.h"
+#include "allocator/stats.h"
 
 namespace cinch::allocator {
 
@@ -67,6 +68,9 @@ class Space {
     std::uint64_t moved_handles = 0;
     std::uint64_t moved_bytes = 0;
     std::uint64_t failures = 0;  ///< driver calls that failed
+    std::size_t peak_handles = 0;
+    std::array<Gauge, 2> handles_in;   ///< by pool, a count
+    std::array<Gauge, 2> reserved_in;  ///< by pool
   };
 
   Space(const Driver& driver, const Config& config, Order& order);
@@ -114,7 +118,10 @@ class Space {
   std::size_t limit() const noexcept { return limit_; }
 
   const Counters& counters() const noexcept { return counters_; }
-  void reset_peak() noexcept { counters_.peak_reserved = counters_.reserved; }
+  void reset_peaks() noexcept;
+  /// Asks the driver once more for access to all that is mapped: who may use it has changed.
+  /// The first failure ends it.
+  Status renew_access() noexcept;
   Pool& pool(std::size_t index) noexcept { return pools_[index]; }
   const std::vector<std::unique_ptr<Region>>& regions() const noexcept { return regions_; }
   std::size_t granularity() const noexcept { return driver_.granularity; }
@@ -157,7 +164,10 @@ class Space {
   void take_unmapped(List& list, std::size_t& remaining, std::size_t room) noexcept;
   Block* claim_run(Block* block, std::size_t most) noexcept;
   Block* claim_donors(std::size_t& remaining, std::uint32_t stream, Donors whose) noexcept;
-  Status create(List& list, std::size_t& remaining, std::size_t room, std::size_t page) noexcept;
+  Status create(List& list, std::size_t& remaining, std::size_t room, std::size_t pool) noexcept;
+  bool could_create(std::size_t bytes) noexcept;
+  void count_in(Physical* physical, std::size_t pool) noexcept;
+  void count_out(Physical* physical) noexcept;
   Status unmap_donors(Block* donors, List& list) noexcept;
   bool unmap_run(Block* block, List& list) noexcept;
   Status map_all(Block* target, const List& list) noexcept;

@@ -199,8 +199,31 @@ std::size_t Space::page_bytes(std::size_t pool) const noexcept {
                   driver_.granularity);
 }
 
+void Space::count_in(Physical* physical, std::size_t pool) noexcept {
+  physical->pool = static_cast<std::uint8_t>(pool);
+  counters_.handles_in[pool].add(1);
+  counters_.reserved_in[pool].add(physical->bytes);
+}
+
+void Space::count_out(Physical* physical) noexcept {
+  counters_.handles_in[physical->pool].remove(1);
+  counters_.reserved_in[physical->pool].remove(physical->bytes);
+}
+
+// Whether so much can be had, as far as that is known before it is tried: a hopeless request should
+// not take all that there is first. One handle is simply tried.
+bool Space::could_create(std::size_t bytes) noexcept {
+  if (bytes > limit_ || counters_.reserved > limit_ - bytes) return false;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  return bytes <= config_.large_page ||
+         count(driver_.memory_info(driver_.self, &free, &total)) != Status::ok || bytes <= free;
+}
+
 Status Space::create(List& list, std::size_t& remaining, std::size_t room,
-                     std::size_t page) noexcept {
+                     std::size_t pool) noexcept {
+  const std::size_t page = page_bytes(pool);
+  if (remaining > 0 && !could_create(remaining)) return Status::out_of_memory;
   while (remaining > 0) {
     std::size_t bytes = std::min(page, remaining + room);
     Status status = Status::out_of_memory;
@@ -223,6 +246,9 @@ Status Space::create(List& list, std::size_t& remaining, std::size_t room,
     counters_.reserved += bytes;
     counters_.peak_reserved = std::max(counters_.peak_reserved, counters_.reserved);
     ++counters_.created;
+    count_in(physical, pool);
+    counters_.peak_handles =
+        std::max<std::size_t>(counters_.peak_handles, counters_.created - counters_.released);
     list.append(physical);
     const std::size_t excess = bytes > remaining ? bytes - remaining : 0;
     room -= excess;
@@ -308,7 +334,14 @@ Status Space::map_all(Block* target, const List& list) noexcept {
   }
   if (status == Status::ok) {
     status = count(driver_.set_access(driver_.self, target->address, target->bytes));
-    if (status == Status::ok) return status;
+  }
+  if (status == Status::ok) {
+    for (Physical* p = list.first; p != nullptr; p = p->next) {
+      if (p->pool == region.pool) continue;
+      count_out(p);
+      count_in(p, region.pool);
+    }
+    return status;
   }
   for (Physical* p = list.first; p != failed; p = p->next) {
     if (count(driver_.unmap(driver_.self, p->address, p->bytes, p->handle)) == Status::ok) {
@@ -370,7 +403,7 @@ Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
   room = place.hole->bytes - std::max(list.bytes, place.need);
   Block* donors =
       whose != Donors::none && remaining > 0 ? claim_donors(remaining, stream, whose) : nullptr;
-  Status status = create(list, remaining, room, page_bytes(pool));
+  Status status = create(list, remaining, room, pool);
 
   // Everything that is needed is at hand: now the target can be cut out of the hole.
   std::size_t total = list.bytes;

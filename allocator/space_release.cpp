@@ -22,6 +22,7 @@ std::size_t Space::give_to_driver(Physical* physical) noexcept {
   }
   counters_.reserved -= bytes;
   ++counters_.released;
+  count_out(physical);
   physicals_.give(physical);
   return bytes;
 }
@@ -154,6 +155,32 @@ void Space::release_regions() noexcept {
   }
 }
 
+void Space::reset_peaks() noexcept {
+  counters_.peak_reserved = counters_.reserved;
+  counters_.peak_handles = counters_.created - counters_.released;
+  for (const std::size_t pool : {small, large}) {
+    counters_.handles_in[pool].reset_peak();
+    counters_.reserved_in[pool].reset_peak();
+  }
+}
+
+Status Space::renew_access() noexcept {
+  for (const auto& region : regions_) {
+    for (std::size_t i = 0; i < region->bytes / driver_.granularity;) {
+      const Physical* physical = region->units[i].physical;
+      if (physical == nullptr) {
+        ++i;
+        continue;
+      }
+      i += physical->bytes / driver_.granularity;
+      const Status status =
+          count(driver_.set_access(driver_.self, physical->address, physical->bytes));
+      if (status != Status::ok) return status;
+    }
+  }
+  return Status::ok;
+}
+
 bool Space::verify(std::string& fault) const {
   const auto wrong = [&fault](const char* what, Address where) {
     char text[160];
@@ -243,6 +270,26 @@ bool Space::verify(std::string& fault) const {
   if (unmapped != counters_.unmapped || stuck != counters_.stuck ||
       mapped + unmapped != counters_.reserved) {
     return wrong("bytes not conserved", counters_.reserved);
+  }
+  std::array<std::size_t, 2> handles_in{};
+  std::array<std::size_t, 2> reserved_in{};
+  const auto account = [&](const Physical& p) {
+    ++handles_in[p.pool];
+    reserved_in[p.pool] += p.bytes;
+  };
+  for (const auto& region : regions_) {
+    for (std::size_t i = 0; i < region->bytes / driver_.granularity;) {
+      const Physical* p = region->units[i].physical;
+      if (p != nullptr) account(*p);
+      i += p == nullptr ? 1 : p->bytes / driver_.granularity;
+    }
+  }
+  for (const Physical* p = unmapped_; p != nullptr; p = p->next) account(*p);
+  for (const std::size_t pool : {small, large}) {
+    if (counters_.handles_in[pool].current != handles_in[pool] ||
+        counters_.reserved_in[pool].current != reserved_in[pool]) {
+      return wrong("a pool's handles miscounted", pool);
+    }
   }
   if (counters_.reserved > limit_) return wrong("limit exceeded", counters_.reserved);
   return true;

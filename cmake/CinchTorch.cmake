@@ -25,7 +25,11 @@ set(CINCH_TORCH_MAJOR ${CMAKE_MATCH_1})
 set(CINCH_TORCH_MINOR ${CMAKE_MATCH_2})
 message(STATUS "cinch: torch ${CINCH_TORCH_VERSION} in ${CINCH_TORCH_DIR}")
 
-foreach(lib IN ITEMS c10 torch_cpu)
+set(torch_libraries c10 torch_cpu)
+if(EXISTS ${CINCH_TORCH_DIR}/lib/libc10_cuda.so)
+  list(APPEND torch_libraries c10_cuda)
+endif()
+foreach(lib IN LISTS torch_libraries)
   add_library(torch::${lib} SHARED IMPORTED)
   set_target_properties(torch::${lib} PROPERTIES
     IMPORTED_LOCATION ${CINCH_TORCH_DIR}/lib/lib${lib}.so
@@ -33,3 +37,16 @@ foreach(lib IN ITEMS c10 torch_cpu)
     # RecordFunction's layout differs without NDEBUG, and torch's wheels are built with it.
     INTERFACE_COMPILE_DEFINITIONS NDEBUG)
 endforeach()
+
+# The CUDA runtime that this torch uses: from its wheels, else the toolkit's.
+if(TARGET torch::c10_cuda)
+  file(GLOB cuda_runtimes ${CINCH_TORCH_DIR}/../nvidia/*/lib/libcudart.so.*
+    ${CINCH_TORCH_DIR}/lib/libcudart*.so.*)
+  if(cuda_runtimes)
+    list(GET cuda_runtimes 0 cuda_runtime)
+    add_library(torch::cudart SHARED IMPORTED)
+    set_target_properties(torch::cudart PROPERTIES IMPORTED_LOCATION ${cuda_runtime})
+  elseif(TARGET CUDA::cudart)
+    add_library(torch::cudart ALIAS CUDA::cudart)
+  endif()
+endif()

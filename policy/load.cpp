@@ -75,10 +75,12 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.policy = json.at("policy");
   settings.min_bytes = json.value("min_bytes", settings.min_bytes);
   settings.seed = json.value("seed", settings.seed);
-  // "off" leaves the program as it is unless it says otherwise.
+  // "off" leaves the program as it is unless it says otherwise: by name, or "enabled": true.
   const Json allocator = json.value("allocator", Json::object());
-  settings.allocator_host =
-      allocator.value("enabled", true) && allocator.value("host", settings.policy != "off");
+  const bool enabled = allocator.value("enabled", true);
+  const bool wanted = settings.policy != "off" || allocator.contains("enabled");
+  settings.allocator_host = enabled && allocator.value("host", wanted);
+  settings.allocator_cuda = enabled && allocator.value("cuda", wanted);
   if (json.value("stream", "current") == "side") settings.stream = Stream::side;
   settings.raw_window = json.value("raw_window", settings.raw_window);
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));

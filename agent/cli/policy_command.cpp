@@ -50,7 +50,9 @@ void print(const Settings& settings) {
   if (settings.policy == "off") return;
   std::printf("  division   %s\n", division_text(settings.division).c_str());
   std::printf("  min_bytes  %zu\n", settings.min_bytes);
-  std::printf("  allocator  %s\n", settings.allocator_host ? "Cinch's" : "PyTorch's own");
+  const auto whose = [](bool ours) { return ours ? "Cinch's" : "PyTorch's own"; };
+  std::printf("  allocator  host: %s, CUDA: %s\n", whose(settings.allocator_host),
+              whose(settings.allocator_cuda));
   std::printf("  seed       %u\n", settings.seed);
   if (settings.rules.empty()) return;
   Table table({"op", "operand", "dtype", "shape", "what"});

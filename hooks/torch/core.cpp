@@ -15,10 +15,12 @@
 #include "hooks/preload/core_abi.h"
 #include "hooks/preload/environment.h"
 #include "hooks/torch/candidate.h"
+#include "hooks/torch/cuda_plugin.h"
 #include "hooks/torch/engine.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
 #include "hooks/torch/op_context.h"
+#include "hooks/torch/reclaim.h"
 #include "hooks/torch/register_hooks.h"
 #include "hooks/torch/report.h"
 #include "hooks/torch/site.h"
@@ -107,6 +109,7 @@ const CoreTable* start(EngineStub engine_stub) {
   }
   auto& settings = std::get<policy::Settings>(loaded);
   if (!policy::Policy(settings).enabled()) {
+    if (settings.allocator_cuda) install_cuda_allocator();
     if (settings.allocator_host) {
       allocator::install_host_allocator(register_fork_lock);
       install_fork_handlers([] {});
@@ -118,7 +121,9 @@ const CoreTable* start(EngineStub engine_stub) {
   register_site_locks();
   observe_operators();
   observe_backward();
+  if (stash().settings().allocator_cuda) install_cuda_allocator();
   if (stash().settings().allocator_host) allocator::install_host_allocator(register_fork_lock);
+  let_allocators_ask_the_stash();
   install_fork_handlers([] { stash().begin_in_child(); });
   std::atexit(at_exit);
   // EngineStub returns a reference, which the preload library, without torch's types, calls void*.

@@ -114,7 +114,7 @@ void Stash::collect_sole_owned(std::size_t at_most, const Entry* but, Entries& r
     forget_owned(entry);
     plan(entry, ready);
   }
-  leave_window(but, ready);
+  leave_window(window_limit(), but, ready);
 }
 
 void Stash::plan(Entry& entry, Entries& ready) {
@@ -135,8 +135,8 @@ std::size_t Stash::window_limit() const {
   return static_cast<std::size_t>(settings().raw_window * static_cast<double>(planned_stored_));
 }
 
-void Stash::leave_window(const Entry* but, Entries& ready) {
-  while (window_bytes_ > window_limit()) {
+void Stash::leave_window(std::size_t limit, const Entry* but, Entries& ready) {
+  while (window_bytes_ > limit) {
     Entry& oldest = *window_.front();
     if (&oldest == but) return;
     forget_in_window(oldest);

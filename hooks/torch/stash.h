@@ -59,6 +59,12 @@ class Stash {
   /// Removes `use`; the entry goes with its last one.
   void release(Entry& entry, Use& use) noexcept;
 
+  /// Memory has run out: encodes, in this thread, what is solely the stash's, the window's oldest
+  /// first, until about `bytes` are free. Returns the bytes that the stash holds less. For lossy
+  /// codecs the results are those of a smaller window from here on.
+  /// @pre the calling thread holds no lock of the stash or of an entry
+  std::size_t encode_early(std::size_t bytes);
+
   /// The guard's word on a watched entry: the relative error of the gradients that a node computed
   /// from its decoded values.
   void gradient_measured(Entry& entry, double error) noexcept;
@@ -86,7 +92,7 @@ class Stash {
   void forget_in_window(Entry& entry);
   void collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready);
   void plan(Entry& entry, Entries& ready);
-  void leave_window(const Entry* but, Entries& ready);
+  void leave_window(std::size_t limit, const Entry* but, Entries& ready);
   void start_settling(Entry& entry, Entries& ready);
   std::size_t window_limit() const;
 

@@ -64,6 +64,20 @@ void Stash::settle_all(const Entries& ready) {
   }
 }
 
+std::size_t Stash::encode_early(std::size_t bytes) {
+  const std::uint64_t before = this->bytes();
+  Entries ready;
+  {
+    const std::lock_guard lock(mutex_);
+    collect_sole_owned(owned_.size(), nullptr, ready);
+    leave_window(window_bytes_ > bytes ? window_bytes_ - bytes : 0, nullptr, ready);
+  }
+  // Not on the side thread: the memory is wanted now.
+  for (Entry* entry : ready) settle(*entry, torch_parallel_for);
+  const std::uint64_t after = this->bytes();
+  return before > after ? before - after : 0;
+}
+
 // Carries out the plan of an entry that is settling, and gives up one hold on it.
 void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
   c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter

@@ -381,6 +381,93 @@ TEST(Core, PeaksStartAnew) {
   EXPECT_EQ(device.core.stats().peak_reserved, 0u);
 }
 
+TEST(Core, CountsByPool) {
+  Device device;
+  const Address small = device.core.allocate(1000);
+  const Address large = device.core.allocate(3 * mebibyte);
+  device.core.free(large);
+  const Stats stats = device.core.stats();
+  const PoolStats& small_pool = stats.pools[0];
+  const PoolStats& large_pool = stats.pools[1];
+  EXPECT_EQ(small_pool.blocks.current, 1u);
+  EXPECT_EQ(small_pool.allocated.current, 1024u);
+  EXPECT_EQ(small_pool.requested.current, 1000u);
+  EXPECT_EQ(small_pool.reserved.current, 2 * mebibyte);
+  EXPECT_EQ(large_pool.blocks.current, 0u);
+  EXPECT_EQ(large_pool.blocks.peak, 1u);
+  EXPECT_EQ(large_pool.allocated.added, 3 * mebibyte);
+  EXPECT_GE(large_pool.reserved.current, 3 * mebibyte);
+  EXPECT_EQ(stats.peak_active, stats.peak_allocated);
+  EXPECT_EQ(stats.peak_handles, small_pool.handles.current + large_pool.handles.current);
+  device.core.free(small);
+}
+
+TEST(Core, WhatIsPendingIsActive) {
+  Device device(delayed());
+  const Address a = device.core.allocate(3 * mebibyte, 1);
+  device.core.record_stream(a, 2);
+  device.fake.work(2);
+  device.core.free(a);
+  EXPECT_EQ(device.core.stats().pools[1].pending_blocks, 1u);
+  device.core.allocate(3 * mebibyte, 3);
+  EXPECT_EQ(device.core.stats().peak_active, 6 * mebibyte);
+  EXPECT_EQ(device.core.stats().peak_allocated, 3 * mebibyte);
+}
+
+TEST(Core, AHopelessRequestTakesNothingFirst) {
+  Device device(memory_of(64 * mebibyte));
+  EXPECT_EQ(device.core.allocate(gibibyte), 0u);
+  EXPECT_EQ(device.core.stats().reserved, 0u);
+  EXPECT_EQ(device.fake.calls(Call::create), 0u);
+}
+
+TEST(Core, AFreeIsCompleteWhenOtherStreamsAreDone) {
+  Device device(delayed());
+  std::vector<Core::BlockInfo> completed;
+  device.core.set_completed([&](const Core::BlockInfo& block) { completed.push_back(block); });
+  const Address a = device.core.allocate(3 * mebibyte, 1);
+  const Address b = device.core.allocate(5 * mebibyte, 1);
+  device.core.record_stream(a, 2);
+  device.fake.work(2);
+  device.core.free(b);
+  ASSERT_EQ(completed.size(), 1u);
+  EXPECT_EQ(completed[0].address, b);
+  EXPECT_EQ(completed[0].requested, 5 * mebibyte);
+  EXPECT_EQ(completed[0].stream, 1u);
+  device.core.free(a);
+  EXPECT_EQ(completed.size(), 1u) << "stream 2 may still use it";
+  device.fake.complete_all();
+  device.core.release_idle();
+  ASSERT_EQ(completed.size(), 2u);
+  EXPECT_EQ(completed[1].address, a);
+}
+
+TEST(Core, AccessIsRenewedForAllThatIsMapped) {
+  Device device({}, plain_pages(2 * mebibyte));
+  device.core.allocate(6 * mebibyte);
+  const std::uint64_t before = device.fake.calls(Call::set_access);
+  EXPECT_TRUE(device.core.renew_access());
+  EXPECT_EQ(device.fake.calls(Call::set_access), before + 3);
+  device.fake.fail(Call::set_access, 1);
+  EXPECT_FALSE(device.core.renew_access());
+}
+
+TEST(Core, AStreamWaitsForAMoment) {
+  Device device(delayed());
+  const FakeDriver::Work work = device.fake.work(1);
+  Moment* moment = device.core.moment(1);
+  ASSERT_NE(moment, nullptr);
+  device.core.retain(moment);
+  device.core.drop(moment);
+  EXPECT_FALSE(device.core.happened(moment));
+  EXPECT_FALSE(device.fake.ordered(work, 2));
+  EXPECT_TRUE(device.core.wait(2, moment));
+  EXPECT_TRUE(device.fake.ordered(work, 2));
+  device.fake.complete_all();
+  EXPECT_TRUE(device.core.happened(moment));
+  device.core.drop(moment);
+}
+
 TEST(Core, AFailedMapLeavesEverythingAsItWas) {
   Device device(memory_of(64 * mebibyte), plain_pages(2 * mebibyte));
   const Address a = device.core.allocate(8 * mebibyte);

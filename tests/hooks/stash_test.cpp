@@ -275,6 +275,23 @@ TEST_P(CompressingStashTest, TheNewestStayRawWithinTheWindow) {
   EXPECT_TRUE(at::allclose(all[0].held->call_unpack_hook(), all[0].exact, 0, 0.05));
 }
 
+TEST_P(CompressingStashTest, EncodesEarlyWhenAskedForMemory) {
+  begin_stash(GetParam(), R"({"name": "group_quant", "bits": 8})", R"(, "raw_window": 1)");
+  auto all = pack_many(20);
+  for (int i = 0; i < 5000 && stash().bytes() > 11 * all[0].exact.nbytes(); ++i) usleep(1000);
+  const std::size_t before = stash().bytes();
+  EXPECT_GT(before, 6 * all[0].exact.nbytes()) << "several are raw";
+  const std::size_t one = stash().encode_early(1);
+  EXPECT_GT(one, 0u);
+  EXPECT_LT(one, 2 * all[0].exact.nbytes()) << "no more than was asked for, and the last one saved";
+  EXPECT_GT(stash().encode_early(SIZE_MAX), one);
+  EXPECT_LT(stash().bytes(), 6 * all[0].exact.nbytes());
+  EXPECT_EQ(stash().encode_early(SIZE_MAX), 0u) << "there is nothing left";
+  for (const auto& each : all) {
+    EXPECT_TRUE(at::allclose(each.held->call_unpack_hook(), each.exact, 0, 0.05));
+  }
+}
+
 TEST_P(CompressingStashTest, WhatGetsNoSmallerIsKept) {
   begin_stash(GetParam(), R"({"name": "float_split"})", R"(, "raw_window": 0)");
   // Random bits: nothing to split off.

@@ -78,6 +78,23 @@ TEST(Load, HostAllocatorUnlessOffOrToldOtherwise) {
   EXPECT_FALSE(host("division", R"({"enabled": false, "host": true})"));
   EXPECT_FALSE(host("off", "{}"));
   EXPECT_TRUE(host("off", R"({"host": true})"));
+  EXPECT_TRUE(host("off", R"({"enabled": true})"));
+}
+
+TEST(Load, CudaAllocatorUnlessOffOrToldOtherwise) {
+  const auto cuda = [](const char* policy, const char* allocator) {
+    return accepted(std::string(R"({"version": 1, "policy": ")") + policy + R"(", "allocator": )" +
+                    allocator + "}")
+        .allocator_cuda;
+  };
+  EXPECT_TRUE(cuda("division", "{}"));
+  EXPECT_FALSE(cuda("division", R"({"cuda": false})"));
+  EXPECT_TRUE(cuda("division", R"({"host": false})"));
+  EXPECT_FALSE(cuda("division", R"({"enabled": false, "cuda": true})"));
+  EXPECT_FALSE(cuda("off", "{}"));
+  EXPECT_FALSE(cuda("off", R"({"host": true})"));
+  EXPECT_TRUE(cuda("off", R"({"cuda": true})"));
+  EXPECT_TRUE(cuda("off", R"({"enabled": true})"));
 }
 
 TEST(Load, EveryField) {
@@ -95,6 +112,7 @@ TEST(Load, EveryField) {
   EXPECT_FALSE(s.division.edge_ceil);
   EXPECT_EQ(s.min_bytes, 0U);
   EXPECT_FALSE(s.allocator_host);
+  EXPECT_FALSE(s.allocator_cuda);
   EXPECT_EQ(s.stream, Stream::side);
   EXPECT_EQ(s.raw_window, 0.5);
   EXPECT_EQ(s.guard.every_steps, 7U);

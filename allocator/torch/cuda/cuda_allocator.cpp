@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory: who serves a request, who takes a block back. What is told about it: cuda_figures.cpp.
+#include "allocator/torch/cuda/cuda_allocator.h"
+
+#include <cstdio>
+
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+namespace cinch::allocator {
+namespace {
+
+CudaAllocator* instance = nullptr;  // deleters are plain functions
+
+Address to_address(const void* pointer) {
+  return reinterpret_cast<Address>(pointer);
+}
+Stream to_stream(cudaStream_t stream) {
+  return reinterpret_cast<Stream>(stream);
+}
+
+c10::DeviceIndex current_device() {
+  c10::DeviceIndex device = 0;
+  C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+  return device;
+}
+
+}  // namespace
+
+CudaAllocator::CudaAllocator(Native& native) : native_(native) {
+  instance = this;
+}
+
+Device& CudaAllocator::device(int index) {
+  TORCH_CHECK(index >= 0 && index < RuntimeDriver::most_devices, "Invalid device argument ", index);
+  if (Device* made = devices_[index].load(std::memory_order_acquire); made != nullptr) {
+    return *made;
+  }
+  const std::lock_guard lock(making_device_);
+  if (Device* made = devices_[index].load(std::memory_order_acquire); made != nullptr) {
+    return *made;
+  }
+  auto* made = new Device(index, ranges_, history_);
+  if (made->usable()) {
+    made->core().set_reclaim([this, index](std::size_t bytes) { return reclaim(index, bytes); });
+    // PYTORCH_CUDA_ALLOC_CONF may have set it before anybody asked us.
+    const double fraction =
+        native_.initialized() ? native_.getMemoryFraction(static_cast<DeviceIndex>(index)) : 1;
+    if (fraction < 1) made->set_fraction(fraction);
+    made->tell_history(history_.watched());
+  } else {
+    std::fprintf(stderr, "cinch: device %d keeps PyTorch's own CUDA allocator: %s\n", index,
+                 made->fault().c_str());
+  }
+  devices_[index].store(made, std::memory_order_release);
+  return *made;
+}
+
+Core* CudaAllocator::core(int index) {
+  Device& found = device(index);
+  return found.usable() ? &found.core() : nullptr;
+}
+
+void CudaAllocator::lock_for_fork() {
+  making_device_.lock();
+  for_each_device([](Device& d) { d.core().mutex().lock(); });
+  ranges_.mutex().lock();
+  history_.mutex().lock();
+  observers_mutex_.lock();
+}
+
+void CudaAllocator::unlock_after_fork() {
+  observers_mutex_.unlock();
+  history_.mutex().unlock();
+  ranges_.mutex().unlock();
+  for_each_device([](Device& d) { d.core().mutex().unlock(); });
+  making_device_.unlock();
+}
+
+// The device whose used block begins at the pointer; null when it is none of ours.
+Device* CudaAllocator::owner_of(const void* pointer) {
+  const Address address = to_address(pointer);
+  const int hint = ranges_.owner_of(address);
+  if (hint != AddressRanges::none && device(hint).core().size_of(address) != 0) {
+    return &device(hint);
+  }
+  Device* owner = nullptr;
+  for_each_device([&](Device& d) {
+    if (owner == nullptr && d.core().size_of(address) != 0) owner = &d;
+  });
+  return owner;
+}
+
+// The stash and PyTorch's idle private memory, asked when a core has nothing left.
+std::size_t CudaAllocator::reclaim(int index, std::size_t bytes) {
+  Device& asked = device(index);
+  if (asked.pools().any()) return 0;  // perhaps captured: neither may be touched
+  if (native_.initialized()) {
+    const auto idle = [&] {
+      const DeviceStats stats = native_.getDeviceStats(static_cast<DeviceIndex>(index));
+      return stats.reserved_bytes[0].current;
+    };
+    const auto before = idle();
+    if (before != 0) {
+      native_.emptyCache({0, 0});
+      if (const auto after = idle(); after < before) {
+        return static_cast<std::size_t>(before - after);
+      }
+    }
+  }
+  Reclaimer* reclaimer = reclaimer_.load();
+  return reclaimer == nullptr ? 0 : reclaimer->reclaim(index, bytes);
+}
+
+void* CudaAllocator::serve_natively(std::size_t bytes, Device& asked, cudaStream_t stream) {
+  try {
+    return native_.raw_alloc_with_stream(bytes, stream);
+  } catch (const c10::OutOfMemoryError&) {
+    if (!asked.usable() || asked.give_way() == 0) {
+      tell_observers(asked, bytes);
+      throw;
+    }
+  }
+  try {
+    return native_.raw_alloc_with_stream(bytes, stream);
+  } catch (const c10::OutOfMemoryError&) {
+    tell_observers(asked, bytes);
+    throw;
+  }
+}
+
+// pre: bytes != 0, the device is the current one
+void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t stream) {
+  constexpr std::size_t exbibyte = std::size_t{1} << 60;
+  TORCH_CHECK_WITH(OutOfMemoryError, bytes < exbibyte,
+                   "CUDA out of memory. Tried to allocate more than 1EB memory.");
+  Device& asked = device(index);
+  if (!asked.usable() || asked.pools().take(stream)) return serve_natively(bytes, asked, stream);
+  History::Context context = history_.gather(History::RecordContext::STATE);
+  const Address address = asked.core().allocate(bytes, to_stream(stream));
+  if (address == 0) {
+    if (use_on_oom_.load() > 0) {
+      try {
+        return native_.raw_alloc_with_stream(bytes, stream);
+      } catch (const c10::OutOfMemoryError&) {
+        out_of_memory(asked, bytes, stream);
+      }
+    }
+    out_of_memory(asked, bytes, stream);
+  }
+  void* pointer = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  tell_allocated(asked, pointer, bytes, stream, std::move(context));
+  return pointer;
+}
+
+c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {
+  const DeviceIndex index = current_device();
+  void* pointer =
+      bytes == 0 ? nullptr : serve(bytes, index, c10::cuda::getCurrentCUDAStream(index).stream());
+  return {pointer, pointer, free_block, c10::Device(c10::DeviceType::CUDA, index)};
+}
+
+void* CudaAllocator::raw_alloc(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const DeviceIndex index = current_device();
+  return serve(bytes, index, c10::cuda::getCurrentCUDAStream(index).stream());
+}
+
+void* CudaAllocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
+  return bytes == 0 ? nullptr : serve(bytes, current_device(), stream);
+}
+
+void CudaAllocator::free_block(void* pointer) {
+  if (pointer != nullptr) instance->free(pointer);
+}
+
+void CudaAllocator::free(void* pointer) {
+  const Address address = to_address(pointer);
+  const int hint = ranges_.owner_of(address);
+  if (hint != AddressRanges::none) {
+    Device& owner = device(hint);
+    tell_freed(owner, pointer);
+    if (owner.core().free(address)) return;
+  }
+  if (Device* owner = owner_of(pointer); owner != nullptr) {
+    tell_freed(*owner, pointer);
+    owner->core().free(address);
+    return;
+  }
+  native_.raw_delete(pointer);
+}
+
+void CudaAllocator::recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStream stream) {
+  // Memory of another process or allocator is not ours to look after; the native one says so too.
+  if (pointer.get() == nullptr || pointer.get_deleter() != free_block) {
+    native_.recordStream(pointer, stream);
+    return;
+  }
+  if (Device* owner = owner_of(pointer.get()); owner != nullptr) {
+    TORCH_CHECK(owner->core().record_stream(to_address(pointer.get()), to_stream(stream.stream())),
+                "no memory to record the use of a block in another stream");
+    return;
+  }
+  // The native allocator knows its blocks by its own deleter.
+  c10::DataPtr native(pointer.get(), pointer.get_context(), native_.raw_deleter(),
+                      pointer.device());
+  try {
+    native_.recordStream(native, stream);
+  } catch (...) {
+    native.release_context();
+    throw;
+  }
+  native.release_context();
+}
+
+void CudaAllocator::copy_data(void* to, const void* from, std::size_t bytes) const {
+  native_.copy_data(to, from, bytes);
+}
+
+bool CudaAllocator::is_simple_data_ptr(const c10::DataPtr& pointer) const {
+  return pointer.get() == pointer.get_context();
+}
+
+void CudaAllocator::emptyCache(MempoolId pool) {
+  native_.emptyCache(pool);
+  if (pool == MempoolId{0, 0}) for_each_device([](Device& d) { d.core().release_idle(); });
+}
+
+double CudaAllocator::getMemoryFraction(DeviceIndex index) {
+  return native_.getMemoryFraction(index);
+}
+
+void CudaAllocator::setMemoryFraction(double fraction, DeviceIndex index) {
+  native_.setMemoryFraction(fraction, index);
+  if (Device& set = device(index); set.usable()) set.set_fraction(fraction);
+}
+
+void CudaAllocator::beginAllocateToPool(DeviceIndex index, MempoolId pool,
+                                        std::function<bool(cudaStream_t)> filter) {
+  native_.beginAllocateToPool(index, pool, filter);
+  device(index).begin_pool(pool, std::move(filter));
+}
+
+void CudaAllocator::endAllocateToPool(DeviceIndex index, MempoolId pool) {
+  device(index).end_pool(pool);
+  native_.endAllocateToPool(index, pool);
+}
+
+void CudaAllocator::setUseOnOOM(DeviceIndex index, MempoolId pool, bool use) {
+  native_.setUseOnOOM(index, pool, use);
+  use_on_oom_.fetch_add(use ? 1 : -1);
+}
+
+c10::cuda::CUDACachingAllocator::CheckpointDelta CudaAllocator::setCheckpointPoolState(
+    DeviceIndex index, std::shared_ptr<c10::cuda::CUDACachingAllocator::AllocatorState> state) {
+  auto delta = native_.setCheckpointPoolState(index, std::move(state));
+  // PyTorch exchanges deleters by comparing them with raw_deleter().
+  for (c10::DataPtr& pointer : delta.dataptrs_allocd) {
+    const bool exchanged = pointer.compare_exchange_deleter(native_.raw_deleter(), free_block);
+    TORCH_INTERNAL_ASSERT(exchanged);
+  }
+  return delta;
+}
+
+void CudaAllocator::enablePeerAccess(DeviceIndex index, DeviceIndex accessed) {
+  native_.enablePeerAccess(index, accessed);
+  Device& owner = device(accessed);
+  TORCH_CHECK(!owner.usable() || owner.add_peer(index), "the driver gives device ",
+              static_cast<int>(index), " no access to memory of device ",
+              static_cast<int>(accessed));
+}
+
+cudaError_t CudaAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device,
+                                       std::size_t bytes, cudaStream_t stream, bool peer_enabled) {
+  if (peer_enabled || to_device == from_device) {
+    return native_.memcpyAsync(to, to_device, from, from_device, bytes, stream, peer_enabled);
+  }
+  // Mapped memory, as ours is, can't be copied across devices by the plain call.
+  return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
+}
+
+}  // namespace cinch::allocator

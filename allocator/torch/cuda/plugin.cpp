@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/torch/cuda/plugin.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <pthread.h>
+
+#include "allocator/torch/cuda/cuda_allocator.h"
+#include "allocator/torch/cuda/settings.h"
+
+#define CINCH_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace cinch::allocator {
+namespace {
+
+CudaAllocator* installed = nullptr;  // never destroyed
+
+Core* core(int device) {
+  try {
+    return installed->core(device);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+void set_reclaimer(Reclaimer* reclaimer) {
+  installed->set_reclaimer(reclaimer);
+}
+
+const CudaPlugin plugin = {cuda_plugin_abi, core, set_reclaimer};
+
+// Settings that the program's user gave PyTorch's allocator and that have no meaning here: one
+// line, since they may have been the answer to a problem.
+void name_settings_without_effect() {
+  for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr) continue;
+    std::string names;
+    for (const std::string& name : settings_without_effect(value)) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    if (!names.empty()) {
+      std::fprintf(stderr,
+                   "cinch: %s: %s: without effect on Cinch's CUDA allocator, which loses no memory "
+                   "to splitting\n",
+                   variable, names.c_str());
+    }
+    return;  // PyTorch, too, reads the first that is set
+  }
+}
+
+const char* install() {
+  auto* native = c10::cuda::CUDACachingAllocator::allocator.load();
+  if (native == nullptr) return "PyTorch has not set its own";
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) return "";  // as the user says
+  // Another backend, by PYTORCH_CUDA_ALLOC_CONF, or a program's own allocator.
+  if (native->name() != "native") return "the program uses another one than PyTorch's native";
+  name_settings_without_effect();
+  installed = new CudaAllocator(*native);
+  // Before those that are registered later, hence taken before theirs are released.
+  pthread_atfork([] { installed->lock_for_fork(); }, [] { installed->unlock_after_fork(); },
+                 [] { installed->unlock_after_fork(); });
+  c10::cuda::CUDACachingAllocator::allocator.store(installed);
+  // torch.accelerator.memory_* asks here. With PyTorch's own priority, so that a program's
+  // change_current_allocator still wins.
+  c10::SetAllocator(c10::DeviceType::CUDA, installed, /*priority=*/0);
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace cinch::allocator
+
+CINCH_EXPORT const cinch::allocator::CudaPlugin* cinch_cuda_open(char* why, std::size_t capacity) {
+  using namespace cinch::allocator;
+  try {
+    const char* fault = install();
+    if (fault == nullptr) return &plugin;
+    std::snprintf(why, capacity, "%s", fault);
+  } catch (const std::exception& error) {
+    std::snprintf(why, capacity, "%s", error.what());
+  }
+  return nullptr;
+}
+
+// A device's figures as JSON, for tests and tools, into `buffer` of `capacity` bytes,
+// zero-terminated and cut short if need be; "null" when the device is not ours. Returns the bytes
+// that all of it needs, without the zero.
+CINCH_EXPORT std::size_t cinch_cuda_allocator_json(int device, char* buffer, std::size_t capacity) {
+  using namespace cinch::allocator;
+  Core* asked = installed == nullptr ? nullptr : core(device);
+  if (asked == nullptr) return static_cast<std::size_t>(std::snprintf(buffer, capacity, "null"));
+  const Stats s = asked->stats();
+  std::string fault;
+  const bool sound = asked->verify(fault);
+  const int length = std::snprintf(
+      buffer, capacity,
+      R"({"allocated": %zu, "peak_allocated": %zu, "reserved": %zu, "peak_reserved": %zu, )"
+      R"("used_blocks": %zu, "pending": %zu, "allocations": %llu, "misses": %llu, )"
+      R"("stitches": %llu, "moved_bytes": %llu, "foreign": %llu, "host_waits": %llu, )"
+      R"("reclaims": %llu, "failures": %llu, "driver_errors": %llu, "fault": "%s"})",
+      s.allocated, s.peak_allocated, s.reserved, s.peak_reserved, s.used_blocks, s.pending,
+      static_cast<unsigned long long>(s.allocations), static_cast<unsigned long long>(s.misses),
+      static_cast<unsigned long long>(s.stitches), static_cast<unsigned long long>(s.moved_bytes),
+      static_cast<unsigned long long>(s.foreign), static_cast<unsigned long long>(s.host_waits),
+      static_cast<unsigned long long>(s.reclaims), static_cast<unsigned long long>(s.failures),
+      static_cast<unsigned long long>(s.driver_errors), sound ? "" : fault.c_str());
+  return length < 0 ? 0 : static_cast<std::size_t>(length);
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cinch::allocator {
+
+/// The settings in PYTORCH_CUDA_ALLOC_CONF's form ("name:value,name:[a,b]") that steer how
+/// PyTorch's own allocator divides memory, and mean nothing to Cinch's. In order, without
+/// repetition. Those that Cinch honours (per_process_memory_fraction, backend), has anyway
+/// (expandable_segments) or leaves to PyTorch (pinned memory, private pools) are not among them.
+std::vector<std::string> settings_without_effect(std::string_view settings);
+
+}  // namespace cinch::allocator

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/reclaim.h"
+
+#include <exception>
+
+#include "allocator/reclaimer.h"
+#include "allocator/torch/host_allocator.h"
+#include "hooks/torch/cuda_plugin.h"
+#include "hooks/torch/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+constexpr int host = -1;
+
+class StashReclaimer final : public allocator::Reclaimer {
+ public:
+  std::size_t reclaim(int device, std::size_t bytes) noexcept override {
+    // Encoding allocates nothing from the allocators, so this is never called from inside itself;
+    // but it may be asked by an operator that runs inside an operator's parallel region.
+    if (device != host) return 0;
+    try {
+      return stash().encode_early(bytes);
+    } catch (const std::exception&) {
+      return 0;
+    }
+  }
+
+  std::size_t held_bytes(int device) const noexcept override {
+    return device == host ? stash().bytes() : 0;
+  }
+};
+
+}  // namespace
+
+void let_allocators_ask_the_stash() {
+  static auto& reclaimer = *new StashReclaimer;  // allocators outlive everything
+  if (allocator::Core* core = allocator::host_core(); core != nullptr) {
+    core->set_reclaim([](std::size_t bytes) { return reclaimer.reclaim(host, bytes); });
+  }
+  if (const auto* plugin = cuda_plugin(); plugin != nullptr) plugin->set_reclaimer(&reclaimer);
+}
+
+}  // namespace cinch::hooks

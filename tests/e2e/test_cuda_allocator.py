@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CUDA allocator behind PyTorch's interface, on the fake CUDA runtime: what programs get from it is
+what they get from PyTorch's own, bit for bit, but for the memory that fragmentation takes."""
+
+import functools
+import json
+import pathlib
+import subprocess
+import sys
+
+import harness
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = HERE / "cuda_allocator"
+sys.path.insert(0, str(HERE.parent / "fakecuda"))
+
+import fakecuda  # noqa: E402
+
+if not fakecuda.available():
+    pytest.skip("the fake CUDA runtime was not built: this torch has no CUDA", allow_module_level=True)
+
+MB = 2**20
+# The allocator alone: nothing is compressed.
+ALONE = {"version": 1, "policy": "off", "allocator": {"cuda": True}}
+SETTINGS = "PYTORCH_CUDA_ALLOC_CONF"
+
+
+def run(program, folder, policy=None, arguments=(), extra=None, **options):
+    """What the program printed, and its stderr. Without a policy: plain PyTorch."""
+    env = harness.plain_environment(extra)
+    if policy is not None:
+        env |= harness.preload_environment(folder, policy)
+    env = fakecuda.environment(env, **options)
+    done = harness.run([sys.executable, "-W", "ignore", PROGRAMS / program, *arguments], env)
+    assert done.status == 0, f"{done.stdout}\n{done.stderr}"
+    assert "fakecuda:" not in done.stderr, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cuda_allocator")
+
+
+@pytest.fixture(scope="module")
+def interface(folder):
+    options = {"devices": 2, "memory": 256 * MB, "event_delay": 2}
+    return run("interface.py", folder, **options)[0], run("interface.py", folder, ALONE, **options)[0]
+
+
+def without_own(result):
+    return {key: value for key, value in result.items() if not key.startswith("own.")}
+
+
+def test_answers_are_pytorchs(interface):
+    """Figures and their names, snapshots in memory_viz, pools, graphs, streams, fractions, running out
+    of memory and recovering, devices, threads."""
+    plain, ours = map(without_own, interface)
+    different = {key: (plain.get(key), ours.get(key)) for key in plain | ours if plain.get(key) != ours.get(key)}
+    assert not different, different
+
+
+def test_answers_are_right(interface):
+    ours = interface[1]
+    assert ours["record_stream"] == [True, False], "a block was used again too early, or nothing can be seen of it"
+    assert ours["fraction.kept"] is True and ours["oom.recovered"] is True
+    assert ours["oom.count"] == ours["oom.observed"] == 2
+    assert ours["snapshot.frames"] is True
+    assert ours["graph"] == [7.0] * 3 and ours["graph.pools"] == [False, True]
+    assert ours["emptied"] == [0, 0] and ours["left"] == [0, 0]
+    assert ours["own.faults"] == 0
+
+
+def test_memory_is_ours(interface):
+    plain, ours = interface[0]["own.figures"], interface[1]["own.figures"]
+    assert plain is None
+    assert ours["allocations"] > 300 and ours["used_blocks"] == 0
+
+
+TRAININGS = {
+    "plain": (None, {}, {}),
+    "lazy": (ALONE, {}, {"poison": True, "schedule": "lazy"}),
+    "random": (ALONE, {SETTINGS: "expandable_segments:True"}, {"poison": True, "schedule": "random:5", "event_delay": 3}),
+    "settings": (ALONE, {SETTINGS: "max_split_size_mb:64,backend:native"}, {}),
+    "division": ("division", {}, {"schedule": "random:6"}),
+    "other backend": (ALONE, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, {}),
+    "not wanted": ({"version": 1, "policy": "division", "allocator": {"cuda": False}}, {}, {}),
+    "off": ("off", {}, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def training(folder):
+    @functools.cache
+    def outcome(name):
+        policy, extra, options = TRAININGS[name]
+        return run("training.py", folder, policy, extra=extra, **options)
+
+    return outcome
+
+
+@pytest.mark.parametrize("name", [name for name in TRAININGS if name != "plain"])
+def test_losses_are_plains_bit_for_bit(training, name):
+    plain, outcome = training("plain")[0], training(name)[0]
+    assert outcome["losses"] == plain["losses"]
+    assert outcome["faults"] == 0
+    ours = name in ("lazy", "random", "settings", "division")
+    assert (outcome["figures"] is not None) == ours
+    if ours:
+        assert outcome["allocated"] == plain["allocated"]
+        assert outcome["figures"]["allocations"] > 300 and outcome["figures"]["failures"] == 0
+
+
+def test_settings_without_effect_are_named_in_one_line(training):
+    lines = harness.new_lines(training("settings")[1], training("plain")[1])
+    assert len(lines) == 1 and "max_split_size_mb" in lines[0] and SETTINGS in lines[0], lines
+    for name in ("lazy", "random", "division", "off"):
+        assert harness.new_lines(training(name)[1], training("plain")[1]) == []
+
+
+def test_every_call_of_the_driver_may_fail(folder):
+    outcome, _ = run("failures.py", folder, ALONE, memory=72 * MB, schedule="lazy")
+    for call in ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease", "cudaEventRecord"):
+        assert outcome["failed_calls"][call] > 5, call
+    assert outcome["failed_steps"] > 5, "nothing ran out of memory: the failures did not matter"
+    assert outcome["figures"]["stitches"] > 50 and outcome["faults"] == 0
+
+
+def test_trains_where_plain_runs_out_of_memory_by_fragmentation_alone(folder):
+    """Each seed has 10 % and 4 MiB (two pages: one of small blocks, and rounding) more memory than it
+    uses at once. Of 23, at least 20 run out of it plainly; none does under Cinch."""
+    plenty = run("fragmentation.py", folder)[0]["seeds"]
+    limits = [str(int(seed["peak"] * 1.1) + 4 * MB) for seed in plenty]
+    plain = run("fragmentation.py", folder, arguments=limits)[0]["seeds"]
+    ours = run("fragmentation.py", folder, ALONE, arguments=limits)[0]["seeds"]
+    assert sum(seed["losses"] is None for seed in plain) >= 20
+    assert [seed["losses"] for seed in ours] == [seed["losses"] for seed in plenty]
+
+
+def test_a_torch_without_cuda_needs_nothing_of_it():
+    """The core itself needs none of CUDA's libraries: those are the plug-in's."""
+
+    def needed(library):
+        text = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
+        return [line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line]
+
+    assert not [name for name in needed(harness.CORE) if "cuda" in name or "cudart" in name]
+    plugin = harness.CORE.resolve()
+    plugin = plugin.with_name(plugin.name.replace("libcinch_torch-", "libcinch_torch_cuda-"))
+    assert "libc10_cuda.so" in needed(plugin)
+    assert not [name for name in needed(plugin) if name.startswith(("libcuda.so", "libtorch"))]
