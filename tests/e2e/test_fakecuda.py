@@ -96,10 +96,13 @@ def test_every_driver_function_that_torch_asks_for_by_name_is_there():
 
 
 UNREPRESENTED = {
-    "a call": ("torch.ones(3, device='cuda').untyped_storage()._share_cuda_()", "cudaIpcGetMemHandle is not represented"),
+    "a call": (
+        "torch.ones(3, device='cuda').untyped_storage()._share_cuda_()",
+        "cudaIpcGetMemHandle is not represented",
+    ),
     "a driver function": (
-        "f = ctypes.c_void_p(); q = ctypes.c_int();"
-        "ctypes.CDLL('libcuda.so.1').cudaGetDriverEntryPointByVersion(b'cuFly', ctypes.byref(f), 13000, 0, ctypes.byref(q));"
+        "f = ctypes.c_void_p(); q = ctypes.c_int(); cuda = ctypes.CDLL('libcuda.so.1');"
+        "cuda.cudaGetDriverEntryPointByVersion(b'cuFly', ctypes.byref(f), 13000, 0, ctypes.byref(q));"
         "assert not f.value and q.value == 1; raise SystemExit(1)",
         "no driver function cuFly",
     ),

@@ -33,7 +33,8 @@ def bert():
 
 
 def llama():
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=200, num_key_value_heads=2, **SMALL)), words
+    config = transformers.LlamaConfig(vocab_size=200, num_key_value_heads=2, **SMALL)
+    return transformers.LlamaForCausalLM(config), words
 
 
 def vit():

@@ -17,8 +17,10 @@ from torch.utils.checkpoint import checkpoint
 class Cnn(nn.Module):
     def __init__(self):
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
-        self.block = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
+        first = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        second, third = (nn.Conv2d(8, 8, 3, padding=1) for _ in range(2))
+        self.stem = nn.Sequential(first, nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
+        self.block = nn.Sequential(second, nn.BatchNorm2d(8), nn.ReLU(), third)
         self.narrow = nn.Conv2d(8, 16, 3, stride=2, groups=2)
         self.up = nn.ConvTranspose2d(16, 8, 2, stride=2)
         self.head = nn.Linear(8, 10)

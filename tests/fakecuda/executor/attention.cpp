@@ -29,9 +29,9 @@ at::Tensor random_state() {
 std::int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& mask, double dropout, bool causal,
                     std::optional<double> scale, bool grouped) {
-  const auto cpu = static_cast<sdp::SDPBackend>(at::_ops::_fused_sdp_choice::redispatch(
-      c10::DispatchKeySet(c10::DispatchKey::CPU), query, key, value, mask, dropout, causal, scale,
-      grouped));
+  const auto cpu = static_cast<sdp::SDPBackend>(
+      at::_ops::_fused_sdp_choice::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), query,
+                                              key, value, mask, dropout, causal, scale, grouped));
   if (cpu != sdp::SDPBackend::flash_attention) return static_cast<std::int64_t>(cpu);
   // CUDA's flash attention has no mask, and is given heads of a multiple of 8.
   const bool efficient = mask.has_value() || query.size(-1) % 8 != 0;
