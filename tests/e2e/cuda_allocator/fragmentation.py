@@ -18,7 +18,7 @@ import torch
 
 from figures import figures
 
-SEEDS = 23
+SEEDS = 26
 STEPS = 6
 PLENTY = 2**30
 fake = fakecuda.control()
@@ -31,7 +31,7 @@ def train(seed: int) -> list[str]:
     layers = [torch.randn(width, device="cuda").requires_grad_() for _ in range(chance.randint(4, 6))]
     losses = []
     for _ in range(STEPS):
-        length = chance.randint(60, 900)
+        length = chance.randint(350, 1400)
         h = torch.ones(length, width, device="cuda")
         for layer in layers:
             h = torch.relu(h * layer + 0.1)
