@@ -105,6 +105,10 @@ std::string body(const Report& r, const Style& style, bool full) {
     text += human_bytes(r.held_elsewhere_bytes_at_peak) +
             " more were saved for backward, but the program itself holds them\n";
   }
+  if (r.rescues > 0) {
+    text += "memory ran out " + std::to_string(r.rescues) + " times: " +
+            human_bytes(r.rescued_bytes) + " were freed by compressing earlier\n";
+  }
   std::string passed;
   const bool low = r.ratio < low_ratio;
   if (!r.passed_through.empty()) {

@@ -57,6 +57,8 @@ void visit_report(R& r, Visit&& visit) {
   visit("peak_rss_bytes", r.peak_rss_bytes);
   visit("rss_bytes_at_start", r.rss_bytes_at_start);
   visit("seconds_in_cinch", r.seconds_in_cinch);
+  visit("rescues", r.rescues);
+  visit("rescued_bytes", r.rescued_bytes);
   visit("passed_through", r.passed_through);
   visit("ops", r.ops);
 }

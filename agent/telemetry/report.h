@@ -53,6 +53,8 @@ struct Report {
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t rss_bytes_at_start = 0;  ///< when the first tensor was saved; 0 if none was
   double seconds_in_cinch = 0;
+  std::uint64_t rescues = 0;        ///< times memory ran out and the stash freed some
+  std::uint64_t rescued_bytes = 0;  ///< by encoding early, together
   std::vector<PassedThrough> passed_through;
   std::vector<Op> ops;
 };

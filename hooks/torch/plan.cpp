@@ -9,6 +9,7 @@
 
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/device/cuda_codecs.h"
+#include "hooks/torch/device/on_device.h"
 #include "policy/operand.h"
 
 namespace cinch::hooks {
@@ -173,7 +174,11 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
     // What a device's codec makes of the data is known when it is too late to choose another.
     if (on_device == nullptr || (bound >= entry.raw_bytes && codec->name() != "raw")) return;
   }
-  if (plan.candidates.empty()) plan.stored_bytes = std::min(bound, entry.raw_bytes);
+  if (plan.candidates.empty()) {
+    plan.stored_bytes = std::min(bound, entry.raw_bytes);
+    if (on_device != nullptr)
+      plan.device_bytes = bytes_to_encode(*on_device, candidate.what, bound);
+  }
   plan.candidates.push_back(
       {std::move(codec), std::move(on_device), candidate.what, bound,
        codecs::codec_traits(candidate.spec.name)->fidelity != codecs::Fidelity::exact,

@@ -32,6 +32,7 @@ struct Plan {
   std::vector<codecs::Reads> reads;  ///< per use
   OpTotals* kept = nullptr;
   OpTotals* dropped = nullptr;
+  std::size_t device_bytes = 0;  ///< what encoding allocates on a device
   std::size_t stored_bytes = 0;  ///< what an entry is expected to need: the first candidate's bound
 
   /// Whether there is anything to try but to keep or to drop.

@@ -11,23 +11,18 @@
 namespace cinch::hooks {
 namespace {
 
-constexpr int host = -1;
-
 class StashReclaimer final : public allocator::Reclaimer {
  public:
   std::size_t reclaim(int device, std::size_t bytes) noexcept override {
-    // Encoding allocates nothing from the allocators, so this is never called from inside itself;
-    // but it may be asked by an operator that runs inside an operator's parallel region.
-    if (device != host) return 0;
     try {
-      return stash().encode_early(bytes);
+      return stash().encode_early(device, bytes);
     } catch (const std::exception&) {
       return 0;
     }
   }
 
   std::size_t held_bytes(int device) const noexcept override {
-    return device == host ? stash().bytes() : 0;
+    return device == Stash::host ? stash().bytes() : stash().settled_bytes(device);
   }
 };
 
@@ -36,7 +31,7 @@ class StashReclaimer final : public allocator::Reclaimer {
 void let_allocators_ask_the_stash() {
   static auto& reclaimer = *new StashReclaimer;  // allocators outlive everything
   if (allocator::Core* core = allocator::host_core(); core != nullptr) {
-    core->set_reclaim([](std::size_t bytes) { return reclaimer.reclaim(host, bytes); });
+    core->set_reclaim([](std::size_t bytes) { return reclaimer.reclaim(Stash::host, bytes); });
   }
   if (const auto* plugin = cuda_plugin(); plugin != nullptr) plugin->set_reclaimer(&reclaimer);
 }

@@ -35,6 +35,7 @@ Stash::Stash(policy::Settings settings)
   register_fork_lock(encoded_pool_.mutex());
   register_fork_lock(decoded_pool_.mutex());
   register_fork_lock(guard_.mutex());
+  register_fork_lock(reserve_.mutex());
   register_fork_lock(side_.mutex());
 }
 
@@ -43,6 +44,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   Entries ready;
   std::vector<c10::Storage> freed;
   Entry* entry = nullptr;
+  std::size_t aside = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!growing_.exchange(true, std::memory_order_relaxed)) begin_growth();
@@ -52,7 +54,9 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     if (entry->device != nullptr) entry->device->saved_on = current_stream(tensor.device());
     collect_sole_owned(poll_per_save, nullptr, ready);
     freed.swap(freed_later_);
+    if (entry->device != nullptr) aside = most_needed_[entry->device->index()];
   }
+  if (aside != 0) reserve_.put_aside(tensor.device(), aside);
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
   settle_all(ready);
   return *entry;
@@ -121,6 +125,10 @@ void Stash::plan(Entry& entry, Entries& ready) {
   planner_.plan(entry, growth_);
   entry.cover.reset();
   planned_stored_ += entry.plan().stored_bytes;
+  if (entry.device != nullptr) {
+    auto& most = most_needed_[entry.device->index()];
+    most = std::max(most, entry.plan().device_bytes);
+  }
   if (!entry.plan().encodes()) {
     start_settling(entry, ready);
     return;
@@ -139,13 +147,17 @@ void Stash::leave_window(std::size_t limit, const Entry* but, Entries& ready) {
   while (window_bytes_ > limit) {
     Entry& oldest = *window_.front();
     if (&oldest == but) return;
-    forget_in_window(oldest);
-    const auto& first = oldest.plan().candidates.front();
-    oldest.watched = first.approximates && oldest.device == nullptr &&
-                     guard_.wants(oldest.entry_class->members[oldest.member], oldest.raw_bytes,
-                                  oldest.step, peak_.raw_bytes);
-    start_settling(oldest, ready);
+    leave_window(oldest, ready);
   }
+}
+
+void Stash::leave_window(Entry& entry, Entries& ready) {
+  forget_in_window(entry);
+  // The guard's comparison would make the host wait for a device.
+  entry.watched = entry.plan().candidates.front().approximates && entry.device == nullptr &&
+                  guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
+                               entry.step, peak_.raw_bytes);
+  start_settling(entry, ready);
 }
 
 void Stash::start_settling(Entry& entry, Entries& ready) {
@@ -184,6 +196,8 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
       case Entry::Place::settled:
         settled_raw_ -= entry.raw_bytes;
         settled_stored_ -= entry.stored_bytes();
+        if (entry.device != nullptr)
+          settled_on_device_[entry.device->index()] -= entry.stored_bytes();
         break;
     }
     if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;
@@ -241,6 +255,11 @@ void Stash::begin_in_child() {
 Stash::Peak Stash::peak() const {
   const std::lock_guard lock(mutex_);
   return peak_;
+}
+
+std::uint64_t Stash::settled_bytes(int device) const {
+  const std::lock_guard lock(mutex_);
+  return settled_on_device_[static_cast<std::size_t>(device)];
 }
 
 std::uint64_t Stash::bytes() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -10,8 +11,10 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include "hooks/torch/buffer_pool.h"
+#include "hooks/torch/device/reserve.h"
 #include "hooks/torch/entry.h"
 #include "hooks/torch/guard.h"
 #include "hooks/torch/plan.h"
@@ -21,6 +24,8 @@
 #include "policy/policy.h"
 
 namespace cinch::hooks {
+
+struct GradientProbe;
 
 /// All that Cinch holds for backward: one entry per storage. Thread-safe. Never destroyed in a
 /// training process: graphs may outlive everything.
@@ -59,11 +64,12 @@ class Stash {
   /// Removes `use`; the entry goes with its last one.
   void release(Entry& entry, Use& use) noexcept;
 
-  /// Memory has run out: encodes, in this thread, what is solely the stash's, the window's oldest
-  /// first, until about `bytes` are free. Returns the bytes that the stash holds less. For lossy
-  /// codecs the results are those of a smaller window from here on.
-  /// @pre the calling thread holds no lock of the stash or of an entry
-  std::size_t encode_early(std::size_t bytes);
+  /// Memory of a CUDA device (host: of the host) has run out: encodes, in this thread, what is
+  /// solely the stash's, the window's oldest first, until about `bytes` are free. Returns the bytes
+  /// that the stash holds less; 0 too when it is the stash's own work that asks. For lossy codecs
+  /// the results are those of a smaller window from here on.
+  std::size_t encode_early(int device, std::size_t bytes);
+  static constexpr int host = -1;
 
   /// The guard's word on a watched entry: the relative error of the gradients that a node computed
   /// from its decoded values.
@@ -79,6 +85,8 @@ class Stash {
   Peak peak() const;
   /// Bytes held now, raw and encoded.
   std::uint64_t bytes() const;
+  /// Of these, the settled ones on a CUDA device.
+  std::uint64_t settled_bytes(int device) const;
   /// Resident memory of the process when it saved its first tensor; 0 before.
   std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
 
@@ -93,6 +101,7 @@ class Stash {
   void collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready);
   void plan(Entry& entry, Entries& ready);
   void leave_window(std::size_t limit, const Entry* but, Entries& ready);
+  void leave_window(Entry& entry, Entries& ready);
   void start_settling(Entry& entry, Entries& ready);
   std::size_t window_limit() const;
 
@@ -101,6 +110,7 @@ class Stash {
   std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
   void await_settled(Entry& entry);
 
+  c10::Storage restore_held(Entry& entry, const Use& use, GradientProbe* probe);
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
   void decode_ahead(Entry& entry, codecs::Reads reads);
   void foresee(Entry& entry, codecs::Reads reads);
@@ -132,6 +142,10 @@ class Stash {
   std::uint64_t settling_bytes_ = 0;
   std::uint64_t settled_raw_ = 0;
   std::uint64_t settled_stored_ = 0;
+  // What encoding an entry on a device may need at most; by index.
+  std::array<std::size_t, 128> most_needed_{};
+  // Of settled_stored_; by index, which is a signed byte.
+  std::array<std::uint64_t, 128> settled_on_device_{};
   std::uint64_t planned_stored_ = 0;  // what the plans of all planned entries say they need
   std::uint32_t next_id_ = 0;
   std::uint64_t growth_ = 0;        // how often the stash began to grow
@@ -148,6 +162,7 @@ class Stash {
   std::atomic<std::uint64_t> rss_at_start_{0};
 
   Guard guard_;
+  Reserve reserve_;
   SideThread side_;
 };
 

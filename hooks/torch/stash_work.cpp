@@ -29,6 +29,21 @@ constexpr std::size_t most_ahead = 4;
 
 using Clock = std::chrono::steady_clock;
 
+// Whether this thread encodes or decodes, and may hold an entry's lock: an allocator that it asks
+// for memory then can't have any from the stash.
+thread_local bool at_work = false;
+
+class AtWork {
+ public:
+  AtWork() = default;
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+  ~AtWork() { at_work = before_; }
+
+ private:
+  bool before_ = std::exchange(at_work, true);
+};
+
 std::uint64_t nanoseconds_since(Clock::time_point start) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
@@ -64,18 +79,39 @@ void Stash::settle_all(const Entries& ready) {
   }
 }
 
-std::size_t Stash::encode_early(std::size_t bytes) {
+std::size_t Stash::encode_early(int device, std::size_t bytes) {
+  if (at_work) return 0;
+  const auto is_there = [device](const Entry& entry) {
+    return device == (entry.device == nullptr ? host : static_cast<int>(entry.device->index()));
+  };
   const std::uint64_t before = this->bytes();
   Entries ready;
   {
     const std::lock_guard lock(mutex_);
     collect_sole_owned(owned_.size(), nullptr, ready);
-    leave_window(window_bytes_ > bytes ? window_bytes_ - bytes : 0, nullptr, ready);
+    const Entries waiting(window_.begin(), window_.end());
+    std::size_t leaving = 0;
+    for (Entry* entry : waiting) {
+      if (leaving >= bytes) break;
+      if (entry == nullptr || !is_there(*entry)) continue;
+      leaving += entry->raw_bytes;
+      leave_window(*entry, ready);
+    }
   }
   // Not on the side thread: the memory is wanted now.
-  for (Entry* entry : ready) settle(*entry, torch_parallel_for);
+  if (device == host) {
+    for (Entry* entry : ready) settle(*entry, torch_parallel_for);
+  } else if (!ready.empty()) {
+    const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
+    const std::size_t aside = reserve_.release(on);
+    for (Entry* entry : ready) settle(*entry, torch_parallel_for);
+    const AtWork here;  // the memory that was freed is for who asked
+    reserve_.put_aside(on, aside);
+  }
   const std::uint64_t after = this->bytes();
-  return before > after ? before - after : 0;
+  const std::uint64_t freed = before > after ? before - after : 0;
+  if (freed != 0) statistics_.rescued(freed);
+  return freed;
 }
 
 // Carries out the plan of an entry that is settling, and gives up one hold on it.
@@ -84,6 +120,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
   std::string_view kept_because;
   bool wanted = true;
   {
+    const AtWork here;
     const std::shared_lock gate(entry_work());
     const std::lock_guard lock(entry.mutex());
     {
@@ -106,6 +143,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
     settling_bytes_ -= entry.raw_bytes;
     settled_raw_ += entry.raw_bytes;
     settled_stored_ += entry.stored_bytes();
+    if (entry.device != nullptr) settled_on_device_[entry.device->index()] += entry.stored_bytes();
     entry.watched = entry.sample != nullptr;
     entry.place = Entry::Place::settled;
   }
@@ -183,6 +221,18 @@ c10::Storage Stash::restore(Entry& entry, const Use& use) {
     await_settled(entry);
     if (probe == nullptr) foresee(entry, use.reads);
   }
+  if (entry.device == nullptr) return restore_held(entry, use, probe);
+  try {
+    return restore_held(entry, use, probe);
+  } catch (const c10::OutOfMemoryError&) {
+    // Asked from inside this entry's work the stash had nothing to give.
+    if (encode_early(static_cast<int>(entry.device->index()), entry.raw_bytes) == 0) throw;
+  }
+  return restore_held(entry, use, probe);
+}
+
+c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* probe) {
+  const AtWork here;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   if (entry.state == Entry::State::pending || entry.state == Entry::State::kept) return entry.raw;
@@ -330,6 +380,7 @@ void Stash::foresee(Entry& entry, codecs::Reads reads) {
 
 void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
   {
+    const AtWork here;
     const std::shared_lock gate(entry_work());
     const std::lock_guard lock(entry.mutex());
     bool wanted = false;

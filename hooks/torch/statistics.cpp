@@ -24,6 +24,11 @@ OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::str
   return row;
 }
 
+void Statistics::rescued(std::uint64_t bytes) noexcept {
+  rescued_.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  rescued_.count.fetch_add(1, std::memory_order_relaxed);
+}
+
 void Statistics::declined(Verdict verdict, std::size_t bytes) noexcept {
   Amount& amount = declined_[static_cast<std::size_t>(verdict)];
   amount.bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -44,6 +49,8 @@ void Statistics::passed_through(std::string_view why, std::size_t bytes) {
 void Statistics::fill(telemetry::Report& report) const {
   const std::lock_guard lock(mutex_);
   report.seconds_in_cinch = seconds(nanoseconds_.load(std::memory_order_relaxed));
+  report.rescues = rescued_.count.load(std::memory_order_relaxed);
+  report.rescued_bytes = rescued_.bytes.load(std::memory_order_relaxed);
   for (const auto& [why, amount] : passed_through_) report.passed_through.push_back(amount);
   for (std::size_t i = 0; i < verdict_count; ++i) {
     const auto verdict = static_cast<Verdict>(i);

@@ -50,6 +50,9 @@ class Statistics {
   /// A tensor that was left to PyTorch.
   void declined(Verdict verdict, std::size_t bytes) noexcept;
 
+  /// Memory had run out, and the stash freed so much.
+  void rescued(std::uint64_t bytes) noexcept;
+
   /// A storage that was taken, but not compressed. @param why Text that lives forever.
   void passed_through(std::string_view why, std::size_t bytes);
 
@@ -73,6 +76,7 @@ class Statistics {
   std::deque<OpTotals> ops_;
   std::map<std::string, telemetry::Report::PassedThrough, std::less<>> passed_through_;
   std::array<Amount, verdict_count> declined_;
+  Amount rescued_;
   std::atomic<std::uint64_t> nanoseconds_{0};
 };
 

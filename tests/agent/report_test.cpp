@@ -26,6 +26,8 @@ Report full() {
   r.peak_rss_bytes = 10;
   r.rss_bytes_at_start = 11;
   r.seconds_in_cinch = 0.25;
+  r.rescues = 3;
+  r.rescued_bytes = 12;
   r.passed_through = {{"has to be exact", 100, 2}, {"a rule keeps it", 50, 1}};
   r.ops = {{"aten::convolution", "input", "division", 3, 300, 30, 0.5, 0.125}};
   return r;
@@ -61,7 +63,7 @@ TEST(Report, HasTheFieldsThatItsReadersExpect) {
   const auto json = nlohmann::json::parse(to_json(full()));
   for (const auto* field : {"version", "active", "inactive_reason", "policy", "steps",
                             "raw_bytes_at_peak", "stored_bytes_at_peak", "ratio", "peak_rss_bytes",
-                            "seconds_in_cinch", "passed_through", "ops"}) {
+                            "seconds_in_cinch", "rescues", "rescued_bytes", "passed_through", "ops"}) {
     EXPECT_TRUE(json.contains(field)) << field;
   }
   for (const auto* field : {"op", "operand", "count", "raw_bytes", "stored_bytes", "codec"}) {

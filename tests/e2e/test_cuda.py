@@ -118,6 +118,19 @@ def test_a_quarter_of_the_memory_is_enough(tmp_path):
     assert trained["losses"][-1] == pytest.approx(needed["losses"][-1], abs=0.05)
 
 
+def test_nothing_is_compressed_until_memory_runs_out(tmp_path):
+    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+    rescued = DIVISION | {"raw_window": 1000}
+    run = start(["-c", BIG], tmp_path / "enough", policy=rescued, memory=needed["peak"] * 2)
+    assert json.loads(run.stdout)["losses"] == needed["losses"]
+    assert run.report["rescues"] == 0
+    run = start(["-c", BIG], tmp_path / "short", policy=rescued, memory=needed["peak"] * 10 // 12)
+    trained = json.loads(run.stdout)
+    assert run.report["rescues"] > 0 and run.report["rescued_bytes"] > 0
+    assert trained["losses"][0] == needed["losses"][0]
+    assert trained["losses"][-1] == pytest.approx(needed["losses"][-1], abs=0.05)
+
+
 SCHEDULES = """
 import time
 import torch, fakecuda

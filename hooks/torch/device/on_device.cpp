@@ -74,6 +74,12 @@ bool from_device_allocator(const c10::StorageImpl& storage) {
          data.get_deleter() == c10::GetAllocator(storage.device_type())->raw_deleter();
 }
 
+std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs::Description& what,
+                            std::size_t bound) {
+  constexpr std::size_t rounding = 4096;
+  return bound + sizeof(codecs::cuda::Result) + codec.scratch_bytes(what) + rounding;
+}
+
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
                       const c10::Stream& stream) try {
   OnDevice& held = *entry.device;

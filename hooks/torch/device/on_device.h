@@ -31,6 +31,8 @@ struct StreamWork {
 struct OnDevice {
   explicit OnDevice(const c10::Stream& stream) : saved_on(stream) {}
 
+  std::size_t index() const noexcept { return static_cast<std::size_t>(saved_on.device_index()); }
+
   c10::Stream
       saved_on;  ///< whose work the values are valid in: the current stream of the last save
   c10::DataPtr encoded;
@@ -50,6 +52,10 @@ bool is_capturing(c10::Device device);
 /// Whether the storage's memory is the caching allocator's, which may take it back at any time and
 /// keeps work of other streams apart (recordStream).
 bool from_device_allocator(const c10::StorageImpl& storage);
+
+/// What encode_on_device allocates in all; rounding and alignment of the allocator's included.
+std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs::Description& what,
+                            std::size_t bound);
 
 /// Enqueues the encoding of entry.raw on `stream`, which is made to wait for the stream that the
 /// values are valid in. After it the source may be freed: the allocator knows of the work that
