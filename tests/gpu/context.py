@@ -15,6 +15,7 @@ import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/gpu"
+BUNDLE = ROOT / ".gpu"
 MIB = 1 << 20
 GIB = 1 << 30
 
