@@ -64,11 +64,11 @@ def prebuilt_fault() -> str | None:
 def make(log: pathlib.Path) -> pathlib.Path:
     """Builds for this machine's GPU, with the bundle's packages where the system has none.
     @raises RuntimeError"""
-    prefix = BUNDLE / "prefix"
+    prefix = MADE_HERE / "prefix"
     for package in sorted((BUNDLE / "debs").glob("*.deb")):
         mark = prefix / f".{package.stem}"
         if not mark.exists():
-            prefix.mkdir(exist_ok=True)
+            prefix.mkdir(parents=True, exist_ok=True)
             subprocess.run(["dpkg", "-x", package, prefix], check=True)
             mark.touch()
     usr = prefix / "usr"
