@@ -157,8 +157,6 @@ class Context:
         env = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
         env |= {"PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "passive",
                 "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}  # fmt: skip
-        # Third parties' libraries beside prebuilt programs, and the CUDA runtime beside torch.
-        env["LD_LIBRARY_PATH"] = os.pathsep.join([str(self.build / "lib"), *cuda_runtimes(), env.get("LD_LIBRARY_PATH", "")])
         if self.tiny:
             env["OMP_NUM_THREADS"] = "1"
         if policy is not None:
@@ -174,13 +172,20 @@ class Context:
             env = fake_environment(self.build, env, fake_memory)
         return env
 
+    def for_binaries(self) -> dict[str, str]:
+        """As environment(), where programs of ours find the CUDA runtime and what lies beside our
+        libraries. Not for Python: torch has its own."""
+        env = self.environment()
+        path = [*cuda_runtimes(), str(self.build / "lib"), env.get("LD_LIBRARY_PATH", "")]
+        return env | {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, path))}
+
     def start(self, command: list, env: dict[str, str], **options) -> subprocess.Popen:
         self.log("start " + " ".join(map(str, command)))
         return subprocess.Popen([str(word) for word in command], env=env, cwd=ROOT, start_new_session=True, **options)
 
     def run(self, command: list, env: dict[str, str] | None = None, limit: float = 600) -> Done:
         """Runs `command` to its end, or until `limit` seconds or the stage's time are up."""
-        env = env or self.environment()
+        env = env or self.for_binaries()
         process = self.start(command, env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         status: int | None
         try:
@@ -275,12 +280,15 @@ class Trainer:
         self.answer(limit)
 
     def ask(self, do: str, limit: float = 120, **arguments) -> dict:
+        self.send(do, **arguments)
+        return self.answer(limit)
+
+    def send(self, do: str, **arguments):
         try:
             self.process.stdin.write(json.dumps({"do": do} | arguments) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             pass  # answer() tells why
-        return self.answer(limit)
 
     def end(self) -> dict:
         """Lets it exit as programs do. @return its last answer, with "report" where there is one"""

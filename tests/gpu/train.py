@@ -96,11 +96,22 @@ class Training:
 
     # Requests.
 
-    def start(self, batch: int, steps: int) -> dict:
-        """To the GPU, and warm."""
+    def prepare(self, batch: int) -> dict:
+        """To the GPU: what needs no turn."""
         self.on_device()
         self.set_batch(batch)
-        return self.steps(steps)
+        return {}
+
+    def start(self, steps: int, idle: bool) -> dict:
+        """The first steps, which choose algorithms; `idle` as in round()."""
+        result = self.steps(steps)
+        if idle:
+            self.give_back()
+        return result
+
+    def give_back(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()
 
     def round(self, steps: int, idle: bool) -> dict:
         """`idle`: others train in the meantime, so the cache of free memory is given back; the step
@@ -113,8 +124,7 @@ class Training:
             "reserved": torch.cuda.max_memory_reserved(),
         }
         if idle:
-            self.optimizer.zero_grad(set_to_none=True)
-            torch.cuda.empty_cache()
+            self.give_back()
         return rest | memory | {"losses": first["losses"] + rest["losses"]}
 
     def largest(self, batch: int, bytes: int, seconds: float) -> dict:

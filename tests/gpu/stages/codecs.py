@@ -30,10 +30,10 @@ def tests(ctx: Context):
     shards = 2 if ctx.tiny else min(SHARDS, os.cpu_count() or 1)
 
     def shard(index: int):
-        env = ctx.environment() | {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index)}
+        env = ctx.for_binaries() | {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index)}
         if ctx.fake:
             env.pop("LD_PRELOAD")
-        return ctx.run([program, *options], env)
+        return ctx.run([program, *options], env, ctx.remaining() * 0.6)
 
     with concurrent.futures.ThreadPoolExecutor(shards) as pool:
         results = list(pool.map(shard, range(shards)))
@@ -55,7 +55,7 @@ def sanitize(ctx: Context, tool: str):
         raise NotHere("no compute-sanitizer on this machine")
     done = ctx.run(
         [sanitizer, "--tool", tool, "--error-exitcode", "99", ctx.binary("codec_cuda_test"), f"--gtest_filter={SMALL}"],
-        limit=ctx.remaining(),
+        limit=ctx.remaining() * (0.55 if tool == "memcheck" else 1.0),
     )
     passed, skipped, failed = verdict_of([done.stdout])
     if done.status is None:

@@ -88,7 +88,9 @@ PROGRAMS = {
 
 
 def run(ctx: Context):
-    jobs = [("kill -9 in the middle of a step", killed, ctx), ("two processes on one GPU", two_at_once, ctx)]
+    # Alone: it looks at the device's free memory.
+    ctx.check("kill -9 in the middle of a step", killed, ctx)
+    jobs = [("two processes on one GPU", two_at_once, ctx)]
     jobs += [(title, program, ctx, what, title, "lossless" if what == "graphs" else POLICY) for what, title in PROGRAMS.items()]
     with concurrent.futures.ThreadPoolExecutor(2 if ctx.tiny else 8) as pool:
         for done in [pool.submit(ctx.check, *job) for job in jobs]:

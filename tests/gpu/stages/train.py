@@ -37,8 +37,12 @@ def rounds_of(team: dict[str, Trainer], batch: int, steps: int, seconds: float) 
     "losses" and memory."""
     found: dict[str, dict] = {}
     warm = min(WARM, max(2, steps // 5))
+    for trainer in team.values():
+        trainer.send("prepare", batch=batch)
+    for trainer in team.values():
+        trainer.answer(120)
     for name, trainer in team.items():
-        first = trainer.ask("start", 180, batch=batch, steps=warm)
+        first = trainer.ask("start", 180, steps=warm, idle=len(team) > 1)
         found[name] = {"losses": first["losses"], "milliseconds": [], "speeds": [], "warm": min(first["milliseconds"])}
     once = sum(each["warm"] for each in found.values()) / 1e3
     wanted = max(1, (steps - warm) // ROUNDS - 1)  # a round has one more step, not timed
