@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a cached block of PyTorch's CUDA allocator, whichever is in place, costs the host. Loaded into
-// a Python that has torch (tests/gpu/programs/allocator_cost.py).
+// What a cached block of PyTorch's CUDA allocator, whichever is in place, costs the host. Loaded
+// into a Python that has torch (tests/gpu/programs/allocator_cost.py).
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -20,7 +20,8 @@ double nanoseconds(std::chrono::steady_clock::duration time) {
 }  // namespace
 
 /// Median nanoseconds of allocating `bytes` on the current CUDA device and freeing them again, over
-/// `pairs` of these after the first, less what reading the clock takes; -1 when an allocation fails.
+/// `pairs` of these after the first, less what reading the clock takes; -1 when an allocation
+/// fails.
 extern "C" [[gnu::visibility("default")]] double device_allocator_cost(std::size_t bytes,
                                                                        std::size_t pairs) try {
   using Clock = std::chrono::steady_clock;

@@ -23,11 +23,13 @@ FAKE_MARK = "FAKE CUDA, tiny sizes: a test of gpu-check itself. Its figures say 
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scripts/gpu-check", description="Runs what only a GPU can prove: a table last, and JSON.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/gpu-check", description="Runs what only a GPU can prove (docs/gpu.md): a table last, and JSON."
+    )
     parser.add_argument("stages", metavar="STAGE", nargs="*", help=f"of {', '.join(STAGES)} (default: all)")
-    parser.add_argument("--seconds", type=float, help="for all stages together (default 465: 8 minutes with start and end; 1200 on the fake)")
+    parser.add_argument("--seconds", type=float, help="for all stages together (default 465; 1200 on the fake)")
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="only this network, in stages that train")
-    parser.add_argument("--output", type=pathlib.Path, help="folder for gpu-check.json and gpu-check.log (default: $OUT, else build folder)")
+    parser.add_argument("--output", type=pathlib.Path, help="folder for gpu-check.json and gpu-check.log")
     parser.add_argument("--build", type=pathlib.Path, help="a build folder to use as it is")
     parser.add_argument("--rebuild", action="store_true", help="build here even if the bundle's build would do")
     parser.add_argument("--prebuilt", action="store_true", help="use the bundle's build even if it is of other sources")
@@ -61,8 +63,10 @@ def find_build(options: argparse.Namespace, log: pathlib.Path) -> tuple[pathlib.
 
 def device(options: argparse.Namespace, build: pathlib.Path) -> dict:
     """What the GPU says of itself, asked in a process of its own; {} without one."""
-    ask = ("import json, torch; p = torch.cuda.get_device_properties(0); print(json.dumps({'name': p.name, 'memory': p.total_memory,"
-           " 'torch': torch.__version__, 'cuda': torch.version.cuda, 'capability': [p.major, p.minor]}))")  # fmt: skip
+    ask = """import json, torch
+p = torch.cuda.get_device_properties(0)
+print(json.dumps({"name": p.name, "memory": p.total_memory, "capability": [p.major, p.minor],
+                  "torch": torch.__version__, "cuda": torch.version.cuda}))"""
     env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     if options.fake:
         env = fake_environment(build, env, 4 << 30)

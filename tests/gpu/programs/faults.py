@@ -178,7 +178,8 @@ def graphs() -> dict:
         wrong = f"eager gradients after the captures differ by {afterwards:.2g} from those before"
     elif max(captured, callables) > 1e-2:
         wrong = f"gradients differ from eager's by {captured:.2g} (capture) and {callables:.2g} (make_graphed_callables)"
-    return state(f"gradients as eager's within {max(captured, callables):.1g}", wrong)
+    figure = f"gradients as eager's within {max(captured, callables):.1g}"
+    return state("captured and replayed, eager gradients unchanged by it" if FAKE else figure, wrong)
 
 
 def out_of_memory() -> dict:

@@ -55,7 +55,8 @@ def killed(ctx: Context):
         raise Failure(f"{before['free'] - after['free']} bytes of device memory did not come back")
     if not close(before["losses"], after["losses"], ctx.fake):
         raise Failure(f"the next program's losses differ: {before['losses']} and {after['losses']}")
-    ctx.row("kill -9 in the middle of a step", "passed", f"memory back, next program's losses the same, {len(left)} files left in shared memory")
+    figure = f"memory back, next program's losses the same, {len(left)} files left in shared memory"
+    ctx.row("kill -9 in the middle of a step", "passed", figure)
 
 
 def program(ctx: Context, what: str, title: str, policy=POLICY):

@@ -105,7 +105,8 @@ def measure(ctx: Context, case: str, team: dict[str, Trainer], seconds: float):
         }  # fmt: skip
         text = f"{rate:,.0f} {what.unit}/s, peak {size(each['allocated'])}, reserved {size(each['reserved'])}"
         if name == "plain":
-            ctx.row(f"{case} plain", "measured", f"{text}, loss {tail(each['losses']):.4f} after {len(each['losses'])}", **values)
+            text += f", loss {tail(each['losses']):.4f} after {len(each['losses'])} steps"
+            ctx.row(f"{case} plain", "measured", text, **values)
             continue
         text = (f"{each['speed']:.3f} x plain ({text}; {saved:.2f} x smaller), ratio {ratio:.2f},"
                 f" loss {tail(each['losses']):.4f} beside {tail(plain['losses']):.4f}")  # fmt: skip
