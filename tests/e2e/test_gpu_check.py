@@ -77,7 +77,9 @@ def test_policies_take_part(checked):
 
 @pytest.fixture
 def context(tmp_path):
-    return Context("unit", 60, BUILD, tmp_path, tiny=False, fake=False)
+    made = Context("unit", 60, BUILD, tmp_path, tiny=False, fake=False)
+    yield made
+    made.close()
 
 
 BENCH = """Fake; GB/s of raw data; share: of a device-to-device copy's bytes read and written a second
@@ -113,6 +115,26 @@ GOOGLETEST = """[ RUN      ] A.One
 
 def test_reads_what_googletest_prints():
     assert codecs.verdict_of([GOOGLETEST, GOOGLETEST]) == (2, 2, ["A.Two", "A.Two"])
+
+
+@pytest.mark.parametrize(
+    ("summary", "status", "verdict"),
+    [
+        ("ERROR SUMMARY: 0 errors", 0, "passed"),
+        ("RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", 0, "passed"),
+        ("ERROR SUMMARY: 3 errors", 99, "failed"),
+        ("", 0, "failed"),
+    ],
+)
+def test_reads_what_compute_sanitizer_prints(context, monkeypatch, tmp_path, summary, status, verdict):
+    program = tmp_path / "sanitizer"
+    line = f"========= {summary}" if summary else ""
+    program.write_text(f"#!/bin/sh\necho '[       OK ] A.One (3 ms)'\necho '{line}'\nexit {status}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(codecs.shutil, "which", lambda *arguments, **options: str(program))
+    monkeypatch.setattr(context, "binary", lambda name: program)
+    context.check("sanitizer", codecs.sanitize, context, "memcheck")
+    assert [row.verdict for row in context.rows] == [verdict]
 
 
 def test_a_check_that_goes_wrong_becomes_a_row(context):

@@ -97,7 +97,6 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     for old in ("gpu-check.log", "gpu-check.json"):
         (out / old).unlink(missing_ok=True)
-    scratch = out / "scratch"
     if options.fake:
         print(f"gpu-check: {FAKE_MARK}", flush=True)
     try:
@@ -140,9 +139,9 @@ def main() -> int:
         except Exception as error:
             ctx.row(stage, "failed", f"gpu-check itself: {type(error).__name__}: {error}")
         seconds[stage] = time.monotonic() - start
+        ctx.close()
         rows += ctx.rows
         write()
-    shutil.rmtree(scratch, ignore_errors=True)
     counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in dict.fromkeys(row.verdict for row in rows)}
     print(f"\n{heading}")
     if options.fake:

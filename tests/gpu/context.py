@@ -6,9 +6,11 @@ import json
 import os
 import pathlib
 import queue
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -72,11 +74,15 @@ class Context:
         self.began = time.monotonic()
         self.until = self.began + seconds
         self.rows: list[Row] = []
-        self.scratch = out / "scratch"
-        self.scratch.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-"))  # $OUT brings few files back
         self._log = (out / "gpu-check.log").open("a")
         self._lock = threading.Lock()
         self._runs = 0
+
+    def close(self):
+        self._log.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
     def remaining(self) -> float:
         return max(0.0, self.until - time.monotonic())

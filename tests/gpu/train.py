@@ -21,7 +21,7 @@ import cinch_here
 import models
 from cases import CASES
 
-ROTATED = 3  # batches that take turns, so that no cache holds what is read next
+ROTATED = 3  # different batches that take turns, for the loss to have something to learn
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
@@ -43,7 +43,7 @@ class Training:
         torch.backends.cudnn.benchmark = not options.tiny
         torch.manual_seed(0)
         self.made = getattr(models, self.case.make)(options.tiny)
-        self.batches = []
+        self.size = 0  # samples of a batch
         self.taken = 0  # steps
 
     def context(self):
@@ -51,17 +51,16 @@ class Training:
             return torch.autocast("cuda", torch.bfloat16)
         return contextlib.nullcontext()
 
-    def set_batch(self, size: int):
-        self.batches.clear()
-        generator = torch.Generator("cuda").manual_seed(1)
-        for _ in range(ROTATED):
-            x, target = self.made.batch(size, generator)
-            if self.case.channels_last and x.dim() == 4:
-                x = x.to(memory_format=torch.channels_last)
-            self.batches.append((x, target))
+    def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The next one, made anew, so that only one is in memory, as with a data loader."""
+        self.generator.manual_seed(1 + self.taken % ROTATED)
+        x, target = self.made.batch(self.size, self.generator)
+        if self.case.channels_last and x.dim() == 4:
+            x = x.to(memory_format=torch.channels_last)
+        return x, target
 
     def step(self) -> torch.Tensor:
-        x, target = self.batches[self.taken % ROTATED]
+        x, target = self.batch()
         self.taken += 1
         self.optimizer.zero_grad(set_to_none=True)
         with self.context():
@@ -74,6 +73,7 @@ class Training:
         model = self.made.model.cuda().train()
         if self.case.channels_last:
             model.to(memory_format=torch.channels_last)
+        self.generator = torch.Generator("cuda")
         self.optimizer = self.made.optimizer(model.parameters())
 
     def steps(self, count: int) -> dict:
@@ -99,7 +99,7 @@ class Training:
     def prepare(self, batch: int) -> dict:
         """To the GPU: what needs no turn."""
         self.on_device()
-        self.set_batch(batch)
+        self.size = batch
         return {}
 
     def start(self, steps: int, idle: bool) -> dict:
@@ -130,8 +130,7 @@ class Training:
     def largest(self, batch: int, bytes: int, seconds: float) -> dict:
         """The largest batch whose step fits into `bytes`: doubled from `batch` until it does not,
         then three halvings of the gap, as long as there is time."""
-        if self.batches == []:
-            self.on_device()
+        self.on_device()
         until = time.monotonic() + seconds
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, bytes / total))
@@ -150,7 +149,7 @@ class Training:
 
     def fits(self, batch: int) -> bool:
         try:
-            self.set_batch(batch)
+            self.size = batch
             self.step()
             self.step()
             torch.cuda.synchronize()
@@ -171,7 +170,7 @@ class Training:
         torch.cuda.set_per_process_memory_fraction(min(1.0, bytes / total))
         torch.backends.cudnn.benchmark = False
         try:
-            self.set_batch(batch)
+            self.size = batch
             losses = [self.step().item() for _ in range(steps)]
         except RuntimeError as error:
             if not is_out_of_memory(error):
