@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu-check tests itself: every stage on the fake CUDA runtime with tiny sizes, and how it
+reads and judges what programs print."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/gpu"), str(ROOT / "tests/fakecuda")]
+
+import builds  # noqa: E402
+import check  # noqa: E402
+import fakecuda  # noqa: E402
+from context import Context, Failure, NotHere  # noqa: E402
+from stages import bandwidth, codecs, train  # noqa: E402
+
+BUILD = pathlib.Path(os.environ["CINCH_BUILD_DIR"])
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory):
+    if not fakecuda.available():
+        pytest.skip("the fake CUDA runtime was not built: this torch has no CUDA")
+    out = tmp_path_factory.mktemp("gpu-check")
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/gpu/check.py", "--fake", "--build", BUILD, "--output", out],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "tests/gpu")}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (out / "gpu-check.json").is_file(), done.stdout + done.stderr
+    return done, json.loads((out / "gpu-check.json").read_text())
+
+
+def test_nothing_is_wrong(checked):
+    done, content = checked
+    failed = [row for row in content["rows"] if row["verdict"] == "failed"]
+    assert (done.returncode, failed) == (0, []), done.stdout
+
+
+def test_every_stage_did_something(checked):
+    _, content = checked
+    ran = {row["stage"] for row in content["rows"] if row["verdict"] in ("passed", "measured")}
+    assert ran == set(check.STAGES)
+
+
+def test_what_did_not_run_says_why(checked):
+    _, content = checked
+    silent = [row for row in content["rows"] if row["verdict"] == "not run" and len(row["figure"]) < 10]
+    assert silent == []
+
+
+def test_a_fakes_figures_are_marked_and_judge_nothing(checked):
+    done, content = checked
+    assert content["fake"] and content["note"] == check.FAKE_MARK
+    assert done.stdout.count(check.FAKE_MARK) == 2
+    assert {row["verdict"] for row in content["rows"]} <= {"passed", "measured", "not run"}
+
+
+def test_the_table_is_last_and_complete(checked):
+    done, content = checked
+    lines = done.stdout.splitlines()
+    last = lines[-1 - len(content["rows"]) : -1]
+    assert [line.split()[0] for line in last] == [row["stage"] for row in content["rows"]]
+
+
+def test_policies_take_part(checked):
+    _, content = checked
+    rows = {row["values"]["variant"]: row["values"] for row in content["rows"] if row["values"].get("variant")}
+    assert rows.keys() == set(train.VARIANTS)
+    assert rows["division"]["ratio"] > 2 > rows["lossless"]["ratio"] >= 1
+    assert rows["off"]["losses"] == rows["lossless"]["losses"] == rows["plain"]["losses"] != rows["division"]["losses"]
+
+
+@pytest.fixture
+def context(tmp_path):
+    made = Context("unit", 60, BUILD, tmp_path, tiny=False, fake=False)
+    yield made
+    made.close()
+
+
+BENCH = """Fake; GB/s of raw data; share: of a device-to-device copy's bytes read and written a second
+case                                  MiB     copy    encode  share    decode  share bits/el call us
+group_quant/2bit/f32                    1     1500       400   0.50       500   0.60   2.125     7.3
+group_quant/2bit/f32                  256     3000      2500   0.88      2600   0.91   2.125     4.0
+division/56x56/bf16                  1024     3000      2400   0.84      2600   0.91   2.250     4.1
+dct/f32                               256  not on CUDA
+"""
+
+
+def test_reads_what_the_benchmark_prints(context, monkeypatch, tmp_path):
+    program = tmp_path / "bench"
+    program.write_text(f"#!/bin/sh\ncat <<'TEXT'\n{BENCH}TEXT\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(context, "binary", lambda name: program)
+    bandwidth.judged(context)
+    assert [(row.what, row.verdict) for row in context.rows] == [
+        ("group_quant/2bit/f32, 256 MiB", "met"),
+        ("division/56x56/bf16, 1024 MiB", "missed"),
+        ("host time of an encode call", "missed"),
+    ]
+
+
+GOOGLETEST = """[ RUN      ] A.One
+[       OK ] A.One (3 ms)
+[  FAILED  ] A.Two (1 ms)
+[  SKIPPED ] A.Three (0 ms)
+[  FAILED  ] 1 test, listed below:
+[  FAILED  ] A.Two
+"""
+
+
+def test_reads_what_googletest_prints():
+    assert codecs.verdict_of([GOOGLETEST, GOOGLETEST]) == (2, 2, ["A.Two", "A.Two"])
+
+
+@pytest.mark.parametrize(
+    ("summary", "status", "verdict"),
+    [
+        ("ERROR SUMMARY: 0 errors", 0, "passed"),
+        ("RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", 0, "passed"),
+        ("ERROR SUMMARY: 3 errors", 99, "failed"),
+        ("", 0, "failed"),
+    ],
+)
+def test_reads_what_compute_sanitizer_prints(context, monkeypatch, tmp_path, summary, status, verdict):
+    program = tmp_path / "sanitizer"
+    line = f"========= {summary}" if summary else ""
+    program.write_text(f"#!/bin/sh\necho '[       OK ] A.One (3 ms)'\necho '{line}'\nexit {status}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(codecs.shutil, "which", lambda *arguments, **options: str(program))
+    monkeypatch.setattr(context, "binary", lambda name: program)
+    context.check("sanitizer", codecs.sanitize, context, "memcheck")
+    assert [row.verdict for row in context.rows] == [verdict]
+
+
+def test_a_check_that_goes_wrong_becomes_a_row(context):
+    def broken():
+        raise Failure("as told")
+
+    def absent():
+        raise NotHere("nowhere")
+
+    def mistaken():
+        raise KeyError("oops")
+
+    for function in (broken, absent, mistaken):
+        context.check(function.__name__, function)
+    context.until = 0
+    context.check("late", broken)
+    assert [(row.what, row.verdict) for row in context.rows] == [
+        ("broken", "failed"), ("absent", "not run"), ("mistaken", "failed"), ("late", "not run"),
+    ]  # fmt: skip
+
+
+def test_a_program_that_hangs_is_ended(context):
+    done = context.run([sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"], limit=5)
+    assert (done.status, done.stdout) == (None, "here\n")
+    with pytest.raises(Failure, match="time was up"):
+        done.last_json()
+
+
+def test_a_bundle_of_other_sources_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(builds, "BUNDLE", tmp_path)
+    assert "no bundle" in builds.prebuilt_fault()
+    (tmp_path / "bundle.json").write_text(json.dumps({"sources": "other", "commit": "abc", "torch": "2.11.0"}))
+    assert "other sources (abc)" in builds.prebuilt_fault()
+
+
+def test_stages_and_networks_that_there_are_not():
+    for words in (["codec"], ["--case", "alexnet"]):
+        done = subprocess.run(["scripts/gpu-check", *words], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 2 and "no such" in done.stderr, done.stderr

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks that gpu-check trains, as people get them: from torchvision, timm and transformers,
+untrained, on random data, and in small for the fake. Imports of a case's library happen when it is made."""
+
+import dataclasses
+import os
+from typing import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+# Nothing may be looked up on the network.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A network on the CPU, and how to feed and judge it."""
+
+    model: nn.Module
+    optimizer: Callable  # of parameters
+    batch: Callable  # (size, generator) → (input, target), on the generator's device
+    loss: Callable  # (output, target) → scalar
+
+
+def _sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.02, momentum=0.9)
+
+
+def _adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=3e-4)
+
+
+def _images(edge: int, classes: int):
+    def batch(size, generator):
+        device = generator.device
+        x = torch.randn(size, 3, edge, edge, generator=generator, device=device)
+        return x, torch.randint(classes, (size,), generator=generator, device=device)
+
+    return batch
+
+
+def resnet50(tiny: bool) -> Made:
+    import torchvision
+
+    if tiny:
+        return Made(torchvision.models.resnet18(num_classes=10), _sgd, _images(32, 10), F.cross_entropy)
+    return Made(torchvision.models.resnet50(), _sgd, _images(224, 1000), F.cross_entropy)
+
+
+def vit_b16(tiny: bool) -> Made:
+    import timm
+
+    if tiny:
+        model = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, num_classes=10, depth=2)
+        return Made(model, _adamw, _images(32, 10), F.cross_entropy)
+    return Made(timm.create_model("vit_base_patch16_224"), _adamw, _images(224, 1000), F.cross_entropy)
+
+
+def swin_t(tiny: bool) -> Made:
+    import torchvision
+
+    if tiny:
+        model = torchvision.models.SwinTransformer([2, 2], 24, [1, 1], [2, 4], [4, 4], num_classes=10)
+        return Made(model, _adamw, _images(32, 10), F.cross_entropy)
+    return Made(torchvision.models.swin_t(), _adamw, _images(224, 1000), F.cross_entropy)
+
+
+def gpt2(tiny: bool) -> Made:
+    import transformers
+
+    length, vocabulary = (32, 200) if tiny else (1024, 50257)
+    small = {"n_embd": 64, "n_layer": 2, "n_head": 2} if tiny else {}
+    configuration = transformers.GPT2Config(
+        vocab_size=vocabulary, n_positions=length, bos_token_id=0, eos_token_id=0, use_cache=False, **small
+    )
+
+    def batch(size, generator):
+        tokens = torch.randint(vocabulary, (size, length + 1), generator=generator, device=generator.device)
+        return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+    def loss(output, target):
+        return F.cross_entropy(output.logits.flatten(0, 1), target.flatten())
+
+    return Made(transformers.GPT2LMHeadModel(configuration), _adamw, batch, loss)
+
+
+class UNet(nn.Module):
+    """Four levels: skip connections that are concatenated, pooling down, transposed convolution up."""
+
+    def __init__(self, width: int, levels: int):
+        super().__init__()
+
+        def double(inputs, outputs):
+            return nn.Sequential(
+                nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True),
+                nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True),
+            )  # fmt: skip
+
+        widths = [width << level for level in range(levels + 1)]
+        self.down = nn.ModuleList(double(i, o) for i, o in zip([3, *widths], widths[:-1]))
+        self.bottom = double(widths[-2], widths[-1])
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, stride=2) for w in reversed(widths[:-1]))
+        self.merge = nn.ModuleList(double(2 * w, w) for w in reversed(widths[:-1]))
+        self.head = nn.Conv2d(width, 3, 1)
+
+    def forward(self, x):
+        skipped = []
+        for block in self.down:
+            x = block(x)
+            skipped.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.bottom(x)
+        for up, merge in zip(self.up, self.merge):
+            x = merge(torch.cat([skipped.pop(), up(x)], dim=1))
+        return self.head(x)
+
+
+def unet(tiny: bool) -> Made:
+    edge, width, levels = (32, 8, 2) if tiny else (256, 64, 4)
+
+    def batch(size, generator):
+        x = torch.randn(size, 3, edge, edge, generator=generator, device=generator.device)
+        return x, x.flip(3)
+
+    return Made(UNet(width, levels), _sgd, batch, F.mse_loss)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each kernel's share of what one pass over device memory allows, a copy measured in the same run
+beside it."""
+
+import re
+
+from context import Context, Failure
+
+ROW = re.compile(
+    r"^(?P<case>\S+) +(?P<mib>\d+) +(?P<copy>[\d.]+) +(?P<encode>[\d.]+) +(?P<encode_share>\S+) +(?P<decode>[\d.]+)"
+    r" +(?P<decode_share>\S+) +(?P<bits>[\d.]+) +(?P<call_us>[\d.]+)$",
+    re.MULTILINE,
+)
+# Held to the target: 2 bits, at sizes where a launch no longer counts.
+JUDGED = ("group_quant/2bit/f32", "group_quant/2bit/bf16", "division/56x56/f32", "division/56x56/bf16")
+LARGE_MIB, SHARE, CALL_US = 256, 0.85, 6.0
+
+
+def parsed(text: str) -> list[dict]:
+    return [
+        {key: value if key == "case" else float(value) for key, value in match.groupdict().items()}
+        for match in ROW.finditer(text)
+    ]
+
+
+def judged(ctx: Context):
+    sizes = [1] if ctx.tiny else [1, 16, 256, 1024]
+    options = [word for size in sizes for word in ("--mib", str(size))] + ["--repeat", "1" if ctx.tiny else "9"]
+    options += ["--no-kernels"] * ctx.fake
+    done = ctx.run([ctx.binary("codec_cuda_bench"), *options, "group_quant/2bit", "division/56x56/"])
+    rows = parsed(done.stdout)
+    if done.status != 0 or not rows:
+        end = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise Failure(f"exit status {done.status}, {len(rows)} rows: {end}")
+    for row in rows:
+        if row["case"] in JUDGED and (ctx.tiny or row["mib"] >= LARGE_MIB):
+            worst = min(row["encode_share"], row["decode_share"])
+            figure = (f"encode {row['encode']:.0f} GB/s, share {row['encode_share']:.2f}; decode {row['decode']:.0f} GB/s,"
+                      f" share {row['decode_share']:.2f}; copy {row['copy']:.0f} GB/s")  # fmt: skip
+            ctx.compare(f"{row['case']}, {row['mib']:.0f} MiB", worst, SHARE, figure, **row)
+    small = [row for row in rows if row["mib"] == 1]
+    slowest = max(small, key=lambda row: row["call_us"])
+    figure = f"{slowest['call_us']:.1f} us at most ({slowest['case']}, 1 MiB)"
+    ctx.compare("host time of an encode call", slowest["call_us"], CALL_US, figure, at_most=True, sizes=rows)
+
+
+def all_cases(ctx: Context):
+    done = ctx.run([ctx.binary("codec_cuda_bench"), "--mib", "64", "--repeat", "5"])
+    rows = parsed(done.stdout)
+    if not rows:
+        raise Failure(f"exit status {done.status}, no rows")
+    worst = sorted(rows, key=lambda row: min(row["encode_share"], row["decode_share"]))[:3]
+    text = "; ".join(f"{r['case']} {r['encode_share']:.2f}/{r['decode_share']:.2f}" for r in worst)
+    whole = {0: "", None: ", until the time was up"}.get(done.status, f", then exit status {done.status}")
+    verdict = "measured" if done.status in (0, None) else "failed"
+    ctx.row("all cases at 64 MiB", verdict, f"{len(rows)} cases{whole}; lowest shares: {text}", cases=rows)
+
+
+def run(ctx: Context):
+    ctx.check("kernels' share of a copy's bandwidth", judged, ctx)
+    if not ctx.tiny:
+        ctx.check("all cases at 64 MiB", all_cases, ctx)
