@@ -18,6 +18,7 @@
 #include "hooks/torch/engine.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
+#include "hooks/torch/observer.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/register_hooks.h"
 #include "hooks/torch/report.h"
@@ -118,6 +119,7 @@ const CoreTable* start(EngineStub engine_stub) {
   register_site_locks();
   observe_operators();
   observe_backward();
+  observe_nodes();
   if (stash().settings().allocator_host) allocator::install_host_allocator(register_fork_lock);
   install_fork_handlers([] { stash().begin_in_child(); });
   std::atexit(at_exit);

@@ -4,6 +4,7 @@
 #include "hooks/torch/stash.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "allocator/torch/host_allocator.h"
@@ -25,8 +26,9 @@ Stash* instance = nullptr;
 
 Stash::Stash(policy::Settings settings)
     : policy_(std::move(settings)),
+      director_(policy::make_director(policy_.settings())),
       aside_(policy_.settings().stream == policy::Stream::side),
-      planner_(policy_, statistics_),
+      planner_(policy_, director_.get(), statistics_),
       guard_(policy_.settings().guard),
       side_(work_aside, this) {
   register_fork_lock(mutex_);
@@ -42,6 +44,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   Entries ready;
   std::vector<c10::Storage> freed;
   Entry* entry = nullptr;
+  std::string message;
   {
     const std::lock_guard lock(mutex_);
     if (!growing_.exchange(true, std::memory_order_relaxed)) begin_growth();
@@ -50,7 +53,9 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     ++entry->holders;
     collect_sole_owned(poll_per_save, nullptr, ready);
     freed.swap(freed_later_);
+    message.swap(message_);
   }
+  if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
   settle_all(ready);
   return *entry;
@@ -65,7 +70,7 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
   entry->raw = storage;
   entry->raw_bytes = storage.nbytes();
   entry->id = next_id_++;
-  entry->step = optimizer_steps();
+  entry->step = static_cast<std::uint32_t>(optimizer_steps());
   if (tensor.is_view()) entry->cover = std::make_unique<Geometry>(tensor._base());
   entry->place_index = static_cast<std::uint32_t>(owned_.size());
   owned_.push_back(entry.get());
@@ -76,6 +81,7 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
 
 void Stash::begin_growth() {
   ++growth_;
+  if (director_ != nullptr) begin_step();
   if (!aside_) return;
   growth_start_ = next_id_;
   by_position_.clear();
@@ -93,6 +99,7 @@ void Stash::forget_owned(Entry& entry) {
 void Stash::forget_in_window(Entry& entry) {
   window_[entry.place_index - window_start_] = nullptr;
   window_bytes_ -= entry.raw_bytes;
+  window_planned_ -= entry.plan().stored_bytes;
   for (; !window_.empty() && window_.front() == nullptr; window_.pop_front()) ++window_start_;
 }
 
@@ -116,6 +123,7 @@ void Stash::plan(Entry& entry, Entries& ready) {
   planner_.plan(entry, growth_);
   entry.cover.reset();
   planned_stored_ += entry.plan().stored_bytes;
+  if (director_ != nullptr) try_entry(entry);
   if (!entry.plan().encodes()) {
     start_settling(entry, ready);
     return;
@@ -124,6 +132,7 @@ void Stash::plan(Entry& entry, Entries& ready) {
   entry.place_index = window_start_ + static_cast<std::uint32_t>(window_.size());
   window_.push_back(&entry);
   window_bytes_ += entry.raw_bytes;
+  window_planned_ += entry.plan().stored_bytes;
 }
 
 std::size_t Stash::window_limit() const {
@@ -162,6 +171,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
     if (use != nullptr) {
       entry.remove(*use);
       if (entry.watched) guard_.forget(*use);
+      if (entry.tried) forget_tried(*use);
     }
     if (--entry.holders != 0) return;
     switch (entry.place) {
@@ -213,7 +223,14 @@ void Stash::end_growth(const Entry* reading) {
 void Stash::sample() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t waiting = window_bytes_ + settling_bytes_;
-  if (settled_raw_ + waiting + owned_bytes_ <= peak_.raw_bytes) return;
+  if (director_ != nullptr) {
+    measure_footprint();
+  }
+  // Of equal peaks an adaptive policy's last one tells what it came to.
+  const std::uint64_t now_at_most = settled_raw_ + waiting + owned_bytes_;
+  if (now_at_most < peak_.raw_bytes || (director_ == nullptr && now_at_most == peak_.raw_bytes)) {
+    return;
+  }
   Peak now = {settled_raw_ + waiting, settled_stored_ + waiting, 0};
   for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
@@ -223,7 +240,8 @@ void Stash::sample() {
       now.held_elsewhere_bytes += entry->raw_bytes;
     }
   }
-  if (now.raw_bytes > peak_.raw_bytes) peak_ = now;
+  const bool as_high = director_ != nullptr && now.raw_bytes == peak_.raw_bytes;
+  if (now.raw_bytes > peak_.raw_bytes || as_high) peak_ = now;
 }
 
 void Stash::begin_in_child() {
