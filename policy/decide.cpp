@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -45,7 +46,7 @@ class Entry {
         bytes_(static_cast<std::int64_t>(description.storage_bytes)) {
     for (const Use& use : description.uses) {
       const OperandFact fact = operand_fact(use.op, use.operand);
-      uses_.push_back({&use, fact, need_of(settings, use, fact)});
+      uses_.push_back({&use, fact, need_of(settings, use, fact, description.choice)});
     }
     type_ = uses_.front().use->type;
     if (std::ranges::any_of(uses_, [this](const KnownUse& u) { return u.use->type != type_; })) {
@@ -127,9 +128,34 @@ class Entry {
     }
     PlaneLayout layout =
         spec.name == "division" ? division_layout(spec, *best) : codec_layout(spec.name, *best);
+    const bool chosen = best->need.chosen && description_.choice != nullptr;
+    if (chosen && description_.choice->mixed_bits > 0) return mixed(spec, layout, *best);
     auto careful = with_caution(std::move(spec), caution_);
     if (!careful) return lossless();
-    return encode({{std::move(*careful), {type_, layout, {1, 1, 1}}}}, best->need.reason);
+    Decision::Candidate candidate = {std::move(*careful), {type_, layout, {1, 1, 1}}};
+    if (chosen) candidate.channel_bounds = careful_bounds(layout);
+    return encode({std::move(candidate)}, best->need.reason);
+  }
+
+  /// Bits by plane, twice as many on average with each caution.
+  Decision mixed(CodecSpec spec, const PlaneLayout& layout, const KnownUse& best) const {
+    constexpr int most_bits = 8;
+    const double bits = std::ldexp(description_.choice->mixed_bits, caution_);
+    if (caution_ >= most_caution || (caution_ > 0 && bits >= 2 * most_bits)) return lossless();
+    spec.bits = std::clamp(static_cast<int>(bits), 1, most_bits);
+    Decision::Candidate candidate = {std::move(spec), {type_, layout, {1, 1, 1}}};
+    candidate.mixed_bits = std::min(bits, double{most_bits});
+    return encode({std::move(candidate)}, best.need.reason);
+  }
+
+  /// The choice's bounds where they are this layout's channels', a quarter with each caution.
+  std::shared_ptr<const std::vector<float>> careful_bounds(const PlaneLayout& layout) const {
+    const auto& bounds = description_.choice->channel_bounds;
+    if (!bounds || static_cast<std::int64_t>(bounds->size()) != layout.channels()) return nullptr;
+    if (caution_ == 0) return bounds;
+    auto smaller = *bounds;
+    for (float& bound : smaller) bound = std::ldexp(bound, -2 * caution_);
+    return std::make_shared<const std::vector<float>>(std::move(smaller));
   }
 
   /// DIVISION's layout. Planes whose means and parameters would cost too much become flat rows, of
@@ -264,7 +290,8 @@ class Entry {
 Policy::Policy(Settings settings) : settings_(std::move(settings)) {}
 
 bool Policy::enabled() const noexcept {
-  return settings_.policy != "off";
+  const bool does_nothing = settings_.policy == "actnn" && settings_.actnn.level == 0;
+  return settings_.policy != "off" && !does_nothing;
 }
 
 Decision Policy::decide(const EntryDescription& entry, int caution) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codecs/codec.h"
+#include "policy/choice.h"
 
 namespace cinch::policy {
 
@@ -46,6 +47,8 @@ struct EntryDescription {
   /// Geometry of the tensor that covers the storage when no use does (the base of views); empty
   /// sizes where unknown.
   Geometry cover;
+  /// What an adaptive policy says about its activations; null where none has a say.
+  const Choice* choice = nullptr;
 };
 
 /// How the stash shall hold an entry.
@@ -58,6 +61,9 @@ struct Decision {
   struct Candidate {
     codecs::CodecSpec spec;
     codecs::Description what;  ///< layout over the whole storage, from its first byte
+    double mixed_bits = 0;     ///< see Choice::mixed_bits
+    std::shared_ptr<const std::vector<float>> channel_bounds =
+        nullptr;  ///< see Choice::channel_bounds
   };
   Action action = Action::keep;
   /// Static text, for the report's list of what was passed through: why the entry is kept, or, for

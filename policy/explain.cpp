@@ -42,12 +42,18 @@ bool has_type(const Json& value, const std::string& type) {
   return type != "number" || value.is_number();
 }
 
+/// The values of an enum: words quoted, numbers as they are.
+std::string listed(const Json& values) {
+  std::string text;
+  for (const Json& value : values) text += (text.empty() ? "" : ", ") + value.dump();
+  return text;
+}
+
 /// What `schema` wants a value to be: `"a" or "b"`, "an integer from 1 to 8", "a string".
 std::string expected(const Json& schema) {
   if (schema.contains("const")) return schema.at("const").dump();
   if (schema.contains("enum")) {
-    const auto words = schema.at("enum").get<std::vector<std::string>>();
-    return (words.size() > 1 ? "one of " : "") + quoted_list(words);
+    return (schema.at("enum").size() > 1 ? "one of " : "") + listed(schema.at("enum"));
   }
   if (schema.contains("pattern")) return schema.at("title").get<std::string>();
   std::string text = with_article(schema.value("type", "value"));
@@ -145,7 +151,8 @@ const Json* subschema_at(const Json& schema, const std::string& pointer) {
 Explanation explain(const Json& subschema, const Json& value, const std::string& pointer) {
   if (!value_fits(subschema, value)) {
     std::string message = "found " + found(value) + ", expected " + expected(subschema);
-    if (subschema.contains("enum") && value.is_string()) {
+    const bool of_words = subschema.contains("enum") && subschema.at("enum").at(0).is_string();
+    if (of_words && value.is_string()) {
       const auto words = subschema.at("enum").get<std::vector<std::string>>();
       message += did_you_mean(value.get<std::string>(), words);
     }

@@ -72,8 +72,14 @@ class Recorder {
     return true;
   }
 
+  /// Where what follows the last token that was understood begins.
+  std::size_t next_token() const {
+    const std::size_t at = text_.find_first_not_of(" \t\r\n,:[{", token_end_);
+    return at == text_.npos ? token_end_ : at;
+  }
+
   std::map<std::string, Location> locations;
-  std::optional<JsonError> duplicate;
+  std::optional<JsonError> fault;  ///< the first that JSON itself allows
 
  private:
   static constexpr std::int64_t no_index = -1;
@@ -86,14 +92,24 @@ class Recorder {
   void on_key(const std::string& key, std::size_t start) {
     const std::string pointer = pointer_append(open_.back().pointer, key);
     open_.back().key = key;
+    if (fault) return;
     const bool fresh = locations.try_emplace(pointer, Location{start, 0}).second;
-    if (!fresh && !duplicate) {
-      duplicate = {position_at(text_, start), pointer,
-                   "found the key \"" + key + "\" a second time, expected each key once"};
+    if (!fresh) {
+      fault = {position_at(text_, start), pointer,
+               "found the key \"" + key + "\" a second time, expected each key once"};
     }
   }
 
   std::string begin_value(std::size_t start) {
+    // Pointers of n levels take n^2 bytes: nobody's policy is that deep.
+    constexpr std::size_t deepest = 64;
+    if (open_.size() >= deepest) {
+      if (!fault) {
+        fault = {position_at(text_, start), open_.back().pointer,
+                 "found more than " + std::to_string(deepest) + " levels, expected a policy"};
+      }
+      return open_.back().pointer;
+    }
     std::string pointer;
     if (!open_.empty()) {
       Container& parent = open_.back();
@@ -141,8 +157,11 @@ std::variant<JsonSource, JsonError> parse_json(std::string_view text) {
   } catch (const Json::parse_error& error) {
     return JsonError{position_at(text, error.byte == 0 ? 0 : error.byte - 1), "",
                      syntax_message(error.what())};
+  } catch (const Json::out_of_range&) {
+    return JsonError{position_at(text, recorder.next_token()), "",
+                     "found a number that is too large, expected one that a double can hold"};
   }
-  if (recorder.duplicate) return *recorder.duplicate;
+  if (recorder.fault) return *recorder.fault;
   source.locations = std::move(recorder.locations);
   return source;
 }

@@ -2,10 +2,12 @@
 // From a policy's text to Settings, or to one error for people.
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "policy/json_source.h"
 #include "policy/policy.h"
@@ -69,6 +71,77 @@ GuardSettings read_guard(const Json& json) {
   return guard;
 }
 
+ActnnSettings read_actnn(const Json& json) {
+  ActnnSettings actnn;
+  actnn.level = json.value("level", std::string("L3"))[1] - '0';
+  actnn.fixed_bits = json.value("fixed_bits", actnn.fixed_bits);
+  actnn.bits = json.value("bits", actnn.bits);
+  actnn.group = json.value("group", actnn.group);
+  actnn.every_steps = json.value("every_steps", actnn.every_steps);
+  return actnn;
+}
+
+constexpr std::pair<std::string_view, AcgcSettings::Codec> acgc_codecs[] = {
+    {"AutoQuant", AcgcSettings::Codec::quant},
+    {"AutoQuantZ", AcgcSettings::Codec::quant_z},
+    {"AutoCuSZ", AcgcSettings::Codec::cusz},
+    {"AutoJPEG", AcgcSettings::Codec::jpeg},
+    {"AutoJPEGZ", AcgcSettings::Codec::jpeg_z}};
+
+AcgcSettings read_acgc(const Json& json) {
+  AcgcSettings acgc;
+  acgc.e2 = json.value("e2", acgc.e2);
+  acgc.every_steps = json.value("every_steps", acgc.every_steps);
+  acgc.window = json.value("window", acgc.window);
+  const std::string codec = json.value("codec", std::string("AutoQuantZ"));
+  for (const auto& [name, value] : acgc_codecs) {
+    if (codec == name) acgc.codec = value;
+  }
+  acgc.expected = json.value("mode", std::string("guaranteed")) == "expected";
+  return acgc;
+}
+
+CometSettings read_comet(const Json& json) {
+  CometSettings comet;
+  comet.fraction = json.value("fraction", comet.fraction);
+  comet.a = json.value("a", comet.a);
+  comet.paper_mode = json.value("mode", std::string("exact")) == "paper";
+  comet.every_steps = json.value("every_steps", comet.every_steps);
+  comet.momentum_steps = json.value("momentum_steps", comet.momentum_steps);
+  comet.codec = json.value("codec", comet.codec);
+  return comet;
+}
+
+/// "6GiB" in bytes, or nothing where that is no number of bytes that fits 53 bits.
+std::optional<std::uint64_t> bytes_of(const std::string& text) {
+  constexpr double largest = 9007199254740991.0;
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  const auto end = static_cast<std::size_t>(stop - text.data());
+  constexpr std::pair<std::string_view, double> units[] = {
+      {"B", 1.0},  {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 0x1p40},
+      {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},        {"TB", 1e12}};
+  for (const auto& [unit, factor] : units) {
+    if (std::string_view(text).substr(end) != unit) continue;
+    const double bytes = value * factor;
+    if (!(bytes >= 1 && bytes <= largest)) return std::nullopt;
+    return static_cast<std::uint64_t>(bytes);
+  }
+  return std::nullopt;
+}
+
+BudgetSettings read_budget(const Json& json) {
+  BudgetSettings budget;
+  if (json.contains("peak_bytes")) {
+    budget.peak_bytes = bytes_of(json.at("peak_bytes").get<std::string>()).value_or(0);
+  }
+  budget.ratio = json.value("ratio", budget.ratio);
+  budget.variance_per_second = json.value("variance_per_second", budget.variance_per_second);
+  budget.every_steps = json.value("every_steps", budget.every_steps);
+  return budget;
+}
+
 Settings read_settings(const Json& json, std::string_view file) {
   Settings settings;
   settings.name = file;
@@ -87,6 +160,16 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.division.name = "division";
   if (json.contains("division")) {
     settings.division = read_codec(json.at("division"), settings.division);
+  }
+  if (json.contains("blpa")) settings.blpa_bits = json.at("blpa").value("bits", settings.blpa_bits);
+  settings.actnn = read_actnn(json.value("actnn", Json::object()));
+  settings.acgc = read_acgc(json.value("acgc", Json::object()));
+  settings.comet = read_comet(json.value("comet", Json::object()));
+  settings.budget = read_budget(json.value("budget", Json::object()));
+  if (settings.policy == "auto") {
+    const Json automatic = json.value("auto", Json::object());
+    settings.budget.noise = automatic.value("noise", 0.1);
+    settings.budget.every_steps = automatic.value("every_steps", settings.budget.every_steps);
   }
   set_default_treatments(settings);
   if (json.contains("compiled")) {
@@ -126,8 +209,35 @@ std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
   return {};
 }
 
+/// What is wrong with an adaptive policy's parameters that the schema can't say: where, and why.
+std::optional<std::pair<std::string, std::string>> parameter_fault(const Settings& settings,
+                                                                   const JsonSource& source) {
+  if (settings.policy == "actnn" && settings.actnn.level > 3) {
+    return std::pair("/actnn/level",
+                     std::string("found level L") + std::to_string(settings.actnn.level) +
+                         ", which swaps compressed activations out of a GPU's memory; this build "
+                         "holds them in the host's already: expected L0 to L3");
+  }
+  if (settings.policy == "budget" && settings.budget.peak_bytes == 0 &&
+      settings.budget.ratio == 0) {
+    if (source.locations.contains("/budget/peak_bytes")) {
+      return std::pair("/budget/peak_bytes",
+                       "found a size that is no whole number of bytes from 1 to 2^53 - 1");
+    }
+    return std::pair("/policy",
+                     "found \"budget\" without its target, expected a field \"budget\" "
+                     "with \"peak_bytes\" or \"ratio\" in it");
+  }
+  return std::nullopt;
+}
+
 std::optional<JsonError> check_meaning(const Settings& settings, const JsonSource& source,
                                        std::string_view text) {
+  if (auto fault = parameter_fault(settings, source)) {
+    auto& [pointer, message] = *fault;
+    return JsonError{position_at(text, source.locations.at(pointer).value), pointer,
+                     std::move(message)};
+  }
   std::vector<std::pair<std::string, const CodecSpec*>> chosen;  // where, and what
   for (std::size_t i = 0; i < settings.rules.size(); ++i) {
     const auto& codec = settings.rules[i].codec;

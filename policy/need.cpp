@@ -2,6 +2,7 @@
 #include "policy/need.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "policy/match.h"
 
@@ -57,7 +58,22 @@ Need treated(const Treatment& treatment, const Use& use, std::string_view kept_b
   return {Level::approximate, treatment.codec, "not finite, or too large in magnitude"};
 }
 
-Need default_need(const Settings& settings, const Use& use, const OperandFact& fact) {
+constexpr std::string_view not_finite = "not finite, or too large in magnitude";
+
+Need chosen_need(const Choice& choice) {
+  switch (choice.action) {
+    case Choice::Action::keep:
+      return exactly("the policy keeps it for now", false);
+    case Choice::Action::lossless:
+      return {Level::exact, named("float_split"), "no smaller when held losslessly"};
+    case Choice::Action::encode:
+      break;
+  }
+  return {Level::approximate, choice.spec, not_finite, true};
+}
+
+Need default_need(const Settings& settings, const Use& use, const OperandFact& fact,
+                  const Choice* choice) {
   switch (use.origin) {
     case Origin::compiled:
       return treated(settings.compiled, use, "saved by a compiled region");
@@ -89,18 +105,26 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
   }
   if (!codecs::is_quantizable(use.type))
     return exactly("element type without a codec", is_mask_type(use.type));
-  if (fact.spatial || is_linear(functional_name(use.op))) {
-    return {Level::approximate, settings.division, "not finite, or too large in magnitude"};
+  if (choice != nullptr) return chosen_need(*choice);
+  const bool is_classic = fact.spatial || is_linear(functional_name(use.op));
+  if (is_classic && settings.policy == "division") {
+    return {Level::approximate, settings.division, not_finite};
+  }
+  if (is_classic && settings.policy == "blpa") {
+    CodecSpec blpa = named("blpa");
+    blpa.bits = settings.blpa_bits;
+    return {Level::approximate, std::move(blpa), not_finite};
   }
   return exactly("no rule chooses a codec", false);
 }
 
 }  // namespace
 
-Need need_of(const Settings& settings, const Use& use, const OperandFact& fact) {
+Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
+             const Choice* choice) {
   const auto rule = std::ranges::find_if(
       settings.rules, [&use](const Rule& candidate) { return rule_match(candidate, use); });
-  if (rule == settings.rules.end()) return default_need(settings, use, fact);
+  if (rule == settings.rules.end()) return default_need(settings, use, fact, choice);
   if (rule->keep || !rule->codec) return {Level::keep, {}, "a rule keeps it"};
 
   const CodecSpec& codec = *rule->codec;
@@ -109,12 +133,13 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact) 
     // A rule's wildcards reach operands it does not mean: the facts still protect those.
     const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
     if (!may_lose || fact.reads != Reads::values || !codecs::is_quantizable(use.type)) {
-      return default_need(settings, use, fact);
+      return default_need(settings, use, fact, choice);
     }
-    return {Level::approximate, codec, "not finite, or too large in magnitude"};
+    return {Level::approximate, codec, not_finite};
   }
   // What backward reads is PyTorch's to say: where it is the sign, this is the default already.
-  if (codec.name == "sign" || codec.name == "interval") return default_need(settings, use, fact);
+  if (codec.name == "sign" || codec.name == "interval")
+    return default_need(settings, use, fact, choice);
   return {Level::exact, codec, "data that the rule's codec cannot represent"};
 }
 

@@ -18,9 +18,12 @@ struct Need {
   codecs::CodecSpec spec;
   /// Why the use's storage stays as it is, should it stay.
   std::string_view reason;
+  bool chosen = false;  ///< `spec` is the adaptive policy's choice
 };
 
 /// What `use` needs under `settings`: the first matching rule's word, else the algorithm's.
-Need need_of(const Settings& settings, const Use& use, const OperandFact& fact);
+/// @param choice What an adaptive policy says of activations; null where it has no say
+Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
+             const Choice* choice = nullptr);
 
 }  // namespace cinch::policy

@@ -48,11 +48,51 @@ struct GuardSettings {
   double max_gradient_error = 1.5;
 };
 
+/// ActNN's parameters (papers.md §2).
+struct ActnnSettings {
+  int level = 3;                    ///< 1: convolutions at fixed_bits; 2: all; 3: mixed precision
+  int fixed_bits = 4;               ///< L1 and L2
+  double bits = 2;                  ///< L3: average over the allocated layers
+  int group = 256;                  ///< elements that share a range
+  std::uint64_t every_steps = 100;  ///< between two allocations
+};
+
+/// AC-GC's parameters (papers.md §4).
+struct AcgcSettings {
+  enum class Codec : std::uint8_t { quant, quant_z, cusz, jpeg, jpeg_z };
+  double e2 = 0.5;                  ///< tolerated growth of the gradient's variance
+  std::uint64_t every_steps = 100;  ///< between two looks
+  std::size_t window = 10;          ///< looks that are averaged
+  Codec codec = Codec::quant_z;
+  bool expected = false;  ///< bounds in expectation rather than guaranteed
+};
+
+/// COMET's parameters (papers.md §5).
+struct CometSettings {
+  double fraction = 0.01;  ///< of the mean momentum: the gradient error's deviation
+  double a = 0.32;         ///< Eq. 10's constant, in mode "paper"
+  bool paper_mode = false;
+  std::uint64_t every_steps = 1000;   ///< W, and the length of the warm-up
+  std::uint64_t momentum_steps = 20;  ///< steps before a refresh that the moving average covers
+  std::string codec = "error_bounded_ratio";
+};
+
+/// What the engine may use, and for what.
+struct BudgetSettings {
+  std::uint64_t peak_bytes = 0;  ///< most bytes that the stash shall hold; 0: `ratio` says
+  double ratio = 0;              ///< raw bytes at peak / stored bytes
+  double noise = 0;  ///< policy "auto": bound of the gradient error instead of a bound on bytes
+  /// Relative gradient variance that a second of encoding and decoding a step is worth.
+  double variance_per_second = 0.01;
+  std::uint64_t every_steps = 100;  ///< between two rounds of trials
+};
+
 /// A policy file, validated.
 struct Settings {
-  std::string name;                 ///< the preset's name, or the file's path
-  std::string policy = "division";  ///< "division", "lossless" or "off"
-  std::size_t min_bytes = 4096;     ///< storages below this are left to PyTorch
+  std::string name;  ///< the preset's name, or the file's path
+  /// "division", "actnn", "blpa", "acgc", "comet", "budget", "lossless" or "off"
+  std::string policy = "division";
+  std::size_t min_bytes = 4096;  ///< storages below this are left to PyTorch
   std::uint32_t seed = 0;
   bool allocator_host = true;  ///< whether PyTorch's large CPU blocks come from Cinch's allocator
   bool allocator_cuda = true;  ///< whether PyTorch's CUDA memory comes from Cinch's allocator
@@ -61,8 +101,13 @@ struct Settings {
   double raw_window = 0.125;
   GuardSettings guard;
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
-  Treatment compiled;          ///< floats saved by a region that torch.compile compiled
-  Treatment functions;         ///< floats saved by a custom autograd.Function that no rule names
+  int blpa_bits = 4;           ///< K of the "blpa" algorithm
+  ActnnSettings actnn;
+  AcgcSettings acgc;
+  CometSettings comet;
+  BudgetSettings budget;
+  Treatment compiled;   ///< floats saved by a region that torch.compile compiled
+  Treatment functions;  ///< floats saved by a custom autograd.Function that no rule names
   std::vector<Rule> rules;
 };
 

@@ -21,6 +21,7 @@ struct RunOptions {
 int run(const RunOptions& options);
 
 int check_policy(const std::string& file);
+int explain_policy(const std::string& file);
 int list_policies();
 int show_policy(const std::string& name);
 

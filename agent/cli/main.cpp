@@ -78,11 +78,14 @@ void add_replay(CLI::App& app, ReplayOptions& options, int& status) {
 }
 
 void add_policy(CLI::App& app, std::string& argument, int& status) {
-  CLI::App* sub = app.add_subcommand("policy", "Check, list and show policies");
+  CLI::App* sub = app.add_subcommand("policy", "Check, explain, list and show policies");
   sub->require_subcommand(1);
   CLI::App* check = sub->add_subcommand("check", "Is this policy right? Exit 0, or 2 and why not");
   check->add_option("POLICY", argument, "A file or a preset's name")->required();
   check->callback([&] { status = check_policy(argument); });
+  CLI::App* words = sub->add_subcommand("explain", "Say in words what a policy does");
+  words->add_option("POLICY", argument, "A file or a preset's name")->required();
+  words->callback([&] { status = explain_policy(argument); });
   sub->add_subcommand("list", "The policies that ship with Cinch")->callback([&status] {
     status = list_policies();
   });

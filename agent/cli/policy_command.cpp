@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// cinch policy: check, list and show policies.
+// cinch policy: check, explain, list and show policies.
 
 #include <cstdio>
 
 #include "agent/cli/commands.h"
 #include "agent/cli/text.h"
 #include "policy/policy.h"
+#include "policy/words.h"
 
 namespace cinch::cli {
 namespace {
@@ -72,6 +73,16 @@ int check_policy(const std::string& file) {
   }
   std::printf("%s: OK\n", file.c_str());
   print(std::get<Settings>(loaded));
+  return 0;
+}
+
+int explain_policy(const std::string& file) {
+  const auto loaded = policy::load_settings(file);
+  if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
+    std::fprintf(stderr, "cinch: %s\n", error->to_string().c_str());
+    return usage_error;
+  }
+  std::fputs(policy::in_words(std::get<Settings>(loaded)).c_str(), stdout);
   return 0;
 }
 

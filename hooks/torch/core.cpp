@@ -19,6 +19,7 @@
 #include "hooks/torch/engine.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
+#include "hooks/torch/observer.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/reclaim.h"
 #include "hooks/torch/register_hooks.h"
@@ -51,8 +52,7 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
   const auto& tensor = *static_cast<const at::Tensor*>(tensor_pointer);
   intent = {};
   intent.decided = true;
-  const Verdict verdict =
-      judge(tensor, is_output, is_inplace_on_view, stash().settings().min_bytes);
+  const Verdict verdict = stash().judge(tensor, is_output, is_inplace_on_view);
   if (verdict != Verdict::wanted) {
     if (verdict != Verdict::undefined) {
       stash().statistics().declined(verdict, storage_bytes(tensor));
@@ -121,6 +121,7 @@ const CoreTable* start(EngineStub engine_stub) {
   register_site_locks();
   observe_operators();
   observe_backward();
+  observe_nodes();
   if (stash().settings().allocator_cuda) install_cuda_allocator();
   if (stash().settings().allocator_host) allocator::install_host_allocator(register_fork_lock);
   let_allocators_ask_the_stash();
@@ -150,7 +151,9 @@ CINCH_EXPORT const cinch::CoreTable* cinch_core_open(cinch::EngineStub engine_st
 // need be. Returns the bytes that all of it needs, without the zero.
 CINCH_EXPORT std::size_t cinch_report_json(char* buffer, std::size_t capacity) {
   try {
-    const std::string json = cinch::telemetry::to_json(cinch::hooks::current_report());
+    const std::string json = cinch::telemetry::to_json(
+        cinch::hooks::has_stash() ? cinch::hooks::current_report()
+                                  : cinch::hooks::inactive_report("the policy is off", "off"));
     if (capacity != 0) {
       const std::size_t n = std::min(json.size(), capacity - 1);
       std::memcpy(buffer, json.data(), n);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include <c10/core/ScalarType.h>
 #include <c10/core/Storage.h>
@@ -53,6 +54,12 @@ struct GuardSample {
   bool values_measured = false;
 };
 
+/// What encoding found out about group_quant's planes.
+struct PlaneNumbers {
+  std::vector<float> ranges;       ///< see policy::plane_ranges; where they are wanted
+  std::vector<std::uint8_t> bits;  ///< of mixed bits, which decoding has to be told again
+};
+
 /// One storage in the stash (design.md §3, the sole-owner rule).
 ///
 /// `state`, `candidate`, `raw`, `encoded…`, `decoded` and `sample` belong to the entry's `mutex`,
@@ -80,25 +87,30 @@ struct Entry {
   c10::detail::UniqueVoidPtr encoded;
   std::size_t encoded_bytes = 0;
   std::unique_ptr<DecodedStorages> decoded;  ///< null until the first decoding
-  std::unique_ptr<GuardSample> sample;       ///< set while the guard watches it
+  std::unique_ptr<GuardSample> sample;       ///< set while the guard watches it, or it is tried
+  std::unique_ptr<PlaneNumbers> planes;      ///< set when encoded in mixed bits, or `ranged`
   std::unique_ptr<OnDevice> device;          ///< set when the storage lies on a CUDA device
-  State state = State::pending;
-  std::uint8_t candidate = 0;  ///< which of the plan's candidates encoded it
-  std::uint8_t caution = 0;    ///< which of the class's plans is its own
+  // What shares a byte belongs to the same lock.
+  State state : 4 = State::pending;
+  std::uint8_t candidate : 4 = 0;  ///< which of the plan's candidates encoded it
 
-  Place place = Place::owned;
+  Place place : 4 = Place::owned;
+  std::uint8_t caution : 4 = 0;  ///< which of the class's plans is its own
   bool watched = false;       ///< by the guard; settled when it leaves the window
+  bool tried = false;         ///< its exact values are kept for an adaptive policy's trials
+  bool ranged = false;        ///< its planes' ranges are wanted
   bool ahead = false;         ///< counted among what is decoded ahead
+  std::uint16_t member = 0;   ///< which of its class
   std::uint32_t holders = 0;  ///< uses, and whoever works on it
   std::uint32_t id = 0;
-  std::uint32_t member = 0;  ///< which of its class
-  std::uint64_t step = 0;
+  std::uint32_t step = 0;    ///< optimizer steps before it was saved
+  std::uint32_t place_index = 0;  ///< where in that list; meaningless when settling or settled
   std::size_t raw_bytes = 0;
-  std::uint32_t place_index = 0;    ///< where in that list; meaningless when settling or settled
   std::unique_ptr<Geometry> cover;  ///< of the base of views; null when the first use is no view
   Use* first_use = nullptr;
   Use* last_use = nullptr;
   std::shared_ptr<EntryClass> entry_class;
+  std::shared_ptr<const Plan> own_plan;
 
   /// Shared with other entries, of which there are too many for one each. Nobody holds two.
   std::mutex& mutex() const noexcept {
@@ -107,7 +119,7 @@ struct Entry {
   }
 
   /// @pre planned
-  const Plan& plan() const noexcept;
+  const Plan& plan() const noexcept { return *own_plan; }
 
   /// What is held of a settled one.
   std::size_t stored_bytes() const noexcept {

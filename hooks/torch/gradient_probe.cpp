@@ -2,6 +2,7 @@
 #include "hooks/torch/gradient_probe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -31,15 +32,17 @@ bool observing = false;
 bool on_now = false;  // under switch_mutex
 std::mutex& switch_mutex = *new std::mutex;
 
-class ProbeScope {
- public:
-  explicit ProbeScope(GradientProbe& now) { probe = &now; }
-  ProbeScope(const ProbeScope&) = delete;
-  ProbeScope& operator=(const ProbeScope&) = delete;
-  ~ProbeScope() { probe = nullptr; }
-};
+}  // namespace
 
-// Classes of torch/csrc/autograd/generated; others may do anything, such as run Python.
+ProbeScope::ProbeScope(GradientProbe& now) noexcept {
+  probe = &now;
+}
+
+ProbeScope::~ProbeScope() {
+  probe = nullptr;
+}
+
+// Classes of torch/csrc/autograd/generated.
 bool is_generated(const Node& node) {
   return std::string_view(typeid(node).name()).find("9generated") != std::string_view::npos;
 }
@@ -52,13 +55,12 @@ variable_list gradients_of(const at::RecordFunction& function) {
   return gradients;
 }
 
-variable_list run(Node& node, const at::RecordFunction& function, GradientProbe& how) {
+variable_list run_node(Node& node, const at::RecordFunction& function, GradientProbe& how) {
   const ProbeScope scope(how);
   return node(gradients_of(function));
 }
 
-// The largest ||g' - g|| / ||g|| among a node's results.
-double worst_difference(const variable_list& approximate, const variable_list& exact) {
+double worst_difference_squared(const variable_list& approximate, const variable_list& exact) {
   double worst = 0;
   for (std::size_t i = 0; i < std::min(approximate.size(), exact.size()); ++i) {
     const at::Tensor& a = approximate[i];
@@ -69,8 +71,10 @@ double worst_difference(const variable_list& approximate, const variable_list& e
     const double difference = at::norm(at::sub(a, e)).item().toDouble();
     if (size > 0) worst = std::max(worst, difference / size);
   }
-  return worst;
+  return worst * worst;
 }
+
+namespace {
 
 void measure(const at::RecordFunction& function) {
   const auto sequence = static_cast<std::uint64_t>(function.seqNr());
@@ -81,11 +85,13 @@ void measure(const at::RecordFunction& function) {
   const auto node = torch::autograd::get_current_node();
   if (node == nullptr || node->sequence_nr() != sequence || !is_generated(*node)) return;
   const at::DisableRecordFunctionGuard unobserved;
-  GradientProbe approximate{false, {}};
-  const variable_list with_decoded = run(*node, function, approximate);
+  GradientProbe approximate;
+  const variable_list with_decoded = run_node(*node, function, approximate);
   if (approximate.read.empty()) return;
-  GradientProbe exact{true, {}};
-  const double difference = worst_difference(with_decoded, run(*node, function, exact));
+  GradientProbe exact;
+  exact.exact = true;
+  const double difference =
+      std::sqrt(worst_difference_squared(with_decoded, run_node(*node, function, exact)));
   for (Entry* entry : approximate.read) stash().gradient_measured(*entry, difference);
 }
 

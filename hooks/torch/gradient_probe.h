@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <vector>
+
+#include <ATen/record_function.h>
+#include <c10/core/Storage.h>
+#include <torch/csrc/autograd/function.h>
 
 namespace cinch::hooks {
 
@@ -14,9 +19,40 @@ struct Entry;
 
 /// One such run, as the stash sees it: which values to give, and who asked for them.
 struct GradientProbe {
+  enum class Purpose : std::uint8_t {
+    guard,  ///< read: entries that the guard watches
+    trial,  ///< read: entries that are tried; `replaced` is given another value
+    peek,   ///< read: whatever is read; nothing is decoded, and zeros are given
+  };
   bool exact = false;
-  std::vector<Entry*> read;  ///< watched entries that the node read
+  std::vector<Entry*> read;
+  Purpose purpose = Purpose::guard;
+  Entry* replaced = nullptr;
+  c10::Storage replacement = {};
 };
+
+/// Makes `probe` the one that is under way on this thread.
+class ProbeScope {
+ public:
+  explicit ProbeScope(GradientProbe& probe) noexcept;
+  ProbeScope(const ProbeScope&) = delete;
+  ProbeScope& operator=(const ProbeScope&) = delete;
+  ~ProbeScope();
+};
+
+/// Whether `node` is of PyTorch's generated code; others may do anything, such as run Python.
+bool is_generated(const torch::autograd::Node& node);
+
+/// The gradients that come into the node whose start `function` records.
+torch::autograd::variable_list gradients_of(const at::RecordFunction& function);
+
+/// Runs the node on them. @throws whatever the node throws
+torch::autograd::variable_list run_node(torch::autograd::Node& node,
+                                        const at::RecordFunction& function, GradientProbe& how);
+
+/// The largest ||g' - g||^2 / ||g||^2 among a node's results.
+double worst_difference_squared(const torch::autograd::variable_list& approximate,
+                                const torch::autograd::variable_list& exact);
 
 /// The run that is under way on this thread; null in ordinary backwards.
 GradientProbe* current_probe() noexcept;

@@ -71,7 +71,7 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
     was_view_ = !was_leaf_ && tensor.is_view();
     original_ = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
   }
-  if (!judged_ && judge(tensor, false, false, stash().settings().min_bytes) != Verdict::wanted) {
+  if (!judged_ && stash().judge(tensor, false, false) != Verdict::wanted) {
     alias_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
     return;
   }

@@ -104,4 +104,20 @@ bool derives_from_parameter(const at::Tensor& tensor) noexcept {
   return false;
 }
 
+const c10::TensorImpl* parameter_behind(const torch::autograd::Edge& edge) noexcept {
+  const Node* node = edge.function.get();
+  constexpr int longest_chain = 16;
+  for (int i = 0; node != nullptr && i < longest_chain; ++i) {
+    switch (kind_of(*node)) {
+      case Kind::accumulate:
+        return static_cast<const AccumulateGrad*>(node)->variable.unsafeGetTensorImpl();
+      case Kind::other:
+        return nullptr;
+      case Kind::same_data:
+        node = node->num_outputs() == 0 ? nullptr : node->next_edge(0).function.get();
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace cinch::hooks

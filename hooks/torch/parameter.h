@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
 
 namespace cinch::hooks {
 
@@ -9,5 +10,9 @@ namespace cinch::hooks {
 /// weight, autocast's bf16 copy): memory that lives as long as the parameter anyway, or that is
 /// shared by the whole step. Never throws; never creates autograd metadata.
 bool derives_from_parameter(const at::Tensor& tensor) noexcept;
+
+/// The parameter into whose gradient what flows along `edge` is accumulated, changed by views and
+/// dtype casts only; null when there is none.
+const c10::TensorImpl* parameter_behind(const torch::autograd::Edge& edge) noexcept;
 
 }  // namespace cinch::hooks

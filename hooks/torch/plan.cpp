@@ -10,7 +10,9 @@
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/device/cuda_codecs.h"
 #include "hooks/torch/device/on_device.h"
+#include "policy/describe_layer.h"
 #include "policy/operand.h"
+#include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
 namespace {
@@ -49,6 +51,35 @@ class Views {
   std::deque<c10::DimVector> strides_;
 };
 
+/// An entry as policies see it, for as long as this lives.
+struct Described {
+  explicit Described(const Entry& of) {
+    for (const Use* use = of.first_use; use != nullptr; use = use->next) {
+      const SiteNames& names = names_of(*use);
+      uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
+                      views.of(use->geometry), widened(use->index_extent), origin_of(*use)});
+    }
+    const Geometry* cover = of.cover.get();
+    entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr};
+  }
+  Described(const Described&) = delete;
+  Described& operator=(const Described&) = delete;
+
+  Views views;
+  std::vector<policy::Use> uses;
+  policy::EntryDescription entry;
+};
+
+/// An upper bound of what encoding needs; exact for mixed bits.
+std::size_t encoded_bytes(const codecs::Codec& codec, codecs::Description what, double mixed_bits) {
+  if (!(mixed_bits > 0)) return codec.encoded_bytes(what);
+  const auto planes = static_cast<std::size_t>(what.layout.planes());
+  const std::vector<float> equal(planes, 1.0F);
+  const auto bits = policy::plane_bits(equal, mixed_bits);
+  what.plane_bits = bits;
+  return codec.encoded_bytes(what);
+}
+
 void append(std::vector<std::int64_t>& key, const Geometry* geometry) {
   const auto words = geometry == nullptr ? c10::IntArrayRef() : geometry->words();
   key.push_back(static_cast<std::int64_t>(words.size()));
@@ -57,13 +88,17 @@ void append(std::vector<std::int64_t>& key, const Geometry* geometry) {
   key.push_back(geometry == nullptr ? 0 : geometry->offset());
 }
 
-std::string codec_label(const codecs::CodecSpec& spec) {
+/// @param chosen The parameters are an adaptive policy's: bounds differ from layer to layer and
+/// change, and have no rows of their own.
+std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool chosen) {
   std::string label = spec.name;
   const auto traits = codecs::codec_traits(spec.name);
-  if (traits && traits->precision == codecs::Precision::bits) {
+  if (mixed_bits > 0) {
+    label += " mixed";
+  } else if (traits && traits->precision == codecs::Precision::bits) {
     label += " " + std::to_string(spec.bits) + "-bit";
   }
-  if (traits && traits->precision == codecs::Precision::error_bound) {
+  if (traits && traits->precision == codecs::Precision::error_bound && !chosen) {
     char bound[32];
     std::snprintf(bound, sizeof bound, " %.3g", double{spec.error_bound});
     label += bound;
@@ -125,38 +160,57 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   entry.entry_class = known->second;
   entry.member = place;
   entry.caution = of_kind.members[place].caution;
-  auto& plan = of_kind.plans[entry.caution];
-  if (plan == nullptr) plan = make(entry, entry.caution);
+  entry.own_plan = chosen_plan(entry, of_kind.members[place]);
   Use* use = entry.first_use;
-  for (const codecs::Reads reads : plan->reads) {
+  for (const codecs::Reads reads : entry.own_plan->reads) {
     use->reads = reads;
     use = use->next;
   }
 }
 
-std::unique_ptr<const Plan> Planner::make(const Entry& entry, int caution) {
-  auto plan = std::make_unique<Plan>();
-  Views views;
-  std::vector<policy::Use> uses;
+const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
+                                                        EntryClass::Member& member) {
+  if (director_ != nullptr && !member.described) {
+    member.described = true;
+    const Described described(entry);
+    if (auto layer = policy::describe_layer(policy_, *director_, described.entry)) {
+      member.layer = director_->add(std::move(*layer));
+    }
+  }
+  if (member.layer == policy::no_layer) {
+    auto& plan = entry.entry_class->plans[entry.caution];
+    if (plan == nullptr) plan = make(entry, entry.caution, nullptr);
+    return plan;
+  }
+  const std::uint32_t version = director_->version(member.layer);
+  if (member.plan == nullptr || member.version != version || member.plan_caution != entry.caution) {
+    member.plan = make(entry, entry.caution, &director_->choice(member.layer));
+    member.version = version;
+    member.plan_caution = entry.caution;
+  }
+  return member.plan;
+}
+
+std::shared_ptr<const Plan> Planner::make(const Entry& entry, int caution,
+                                          const policy::Choice* choice) {
+  auto plan = std::make_shared<Plan>();
   const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     const SiteNames& names = names_of(*use);
-    uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
-                    views.of(use->geometry), widened(use->index_extent), origin_of(*use)});
     plan->reads.push_back(policy::operand_fact(names.op, names.operand).reads);
     if (row == nullptr || (plan->reads.front() != codecs::Reads::values &&
                            plan->reads.back() == codecs::Reads::values)) {
       row = &names;
     }
   }
-  const policy::Geometry cover =
-      entry.cover == nullptr ? policy::Geometry{} : views.of(*entry.cover);
-  const policy::Decision decision = policy_.decide({entry.raw_bytes, uses, cover}, caution);
+  Described described(entry);
+  described.entry.choice = choice;
+  const policy::Decision decision = policy_.decide(described.entry, caution);
   plan->action = decision.action;
   plan->reason = decision.reason;
   plan->stored_bytes = decision.action == policy::Decision::Action::drop ? 0 : entry.raw_bytes;
   for (const auto& candidate : decision.candidates) {
-    add_candidate(*plan, entry, candidate, *row);
+    add_candidate(*plan, entry, candidate, *row, choice != nullptr);
   }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
@@ -164,10 +218,13 @@ std::unique_ptr<const Plan> Planner::make(const Entry& entry, int caution) {
 }
 
 void Planner::add_candidate(Plan& plan, const Entry& entry,
-                            const policy::Decision::Candidate& candidate, const SiteNames& row) {
+                            const policy::Decision::Candidate& candidate, const SiteNames& row,
+                            bool chosen) {
   auto codec = codecs::make_codec(candidate.spec);
   if (codec == nullptr || !codec->accepts(candidate.what)) return;
-  const std::size_t bound = codec->encoded_bytes(candidate.what);
+  codecs::Description what = candidate.what;
+  if (candidate.channel_bounds) what.channel_bound = candidate.channel_bounds->data();
+  const std::size_t bound = encoded_bytes(*codec, what, candidate.mixed_bits);
   std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
   if (entry.device != nullptr) {
     on_device = device_codec(candidate, entry.raw.device());
@@ -176,13 +233,14 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   }
   if (plan.candidates.empty()) {
     plan.stored_bytes = std::min(bound, entry.raw_bytes);
-    if (on_device != nullptr)
-      plan.device_bytes = bytes_to_encode(*on_device, candidate.what, bound);
+    if (on_device != nullptr) plan.device_bytes = bytes_to_encode(*on_device, what, bound);
   }
   plan.candidates.push_back(
-      {std::move(codec), std::move(on_device), candidate.what, bound,
+      {std::move(codec), std::move(on_device), what, bound,
        codecs::codec_traits(candidate.spec.name)->fidelity != codecs::Fidelity::exact,
-       &statistics_.op(row.op, row.operand, codec_label(candidate.spec))});
+       &statistics_.op(row.op, row.operand,
+                       codec_label(candidate.spec, candidate.mixed_bits, chosen)),
+       candidate.mixed_bits, candidate.spec.group, candidate.channel_bounds});
 }
 
 }  // namespace cinch::hooks

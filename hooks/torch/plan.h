@@ -11,6 +11,7 @@
 #include "hooks/torch/entry.h"
 #include "hooks/torch/statistics.h"
 #include "policy/caution.h"
+#include "policy/director.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -25,6 +26,10 @@ struct Plan {
     std::size_t bound = 0;  ///< bytes that encoding may need
     bool approximates = false;
     OpTotals* totals = nullptr;
+    double mixed_bits = 0;  ///< see policy::Choice
+    int group = 0;          ///< elements that share a range, for mixed_bits
+    /// What `what.channel_bound` points into.
+    std::shared_ptr<const std::vector<float>> channel_bounds = nullptr;
   };
   policy::Decision::Action action = policy::Decision::Action::keep;
   std::string_view reason;
@@ -47,36 +52,46 @@ struct EntryClass {
   struct Member {
     std::uint8_t caution = 0;   ///< how often the guard found it too far off
     std::uint32_t checked = 0;  ///< the guard's round that looked at it last
+    // Under an adaptive policy.
+    bool described = false;
+    std::uint32_t layer = policy::no_layer;  ///< the director's number
+    std::uint32_t version = 0;               ///< of the choice that `plan` carries out
+    std::uint8_t plan_caution = 0;
+    std::shared_ptr<const Plan> plan = nullptr;
   };
-  std::array<std::unique_ptr<const Plan>, policy::most_caution + 1> plans;
+  std::array<std::shared_ptr<const Plan>, policy::most_caution + 1> plans;
   std::vector<Member> members;  ///< by place
   std::uint64_t growth = 0;     ///< the growth of the stash that counted `seen`
   std::uint32_t seen = 0;
 };
 
-inline const Plan& Entry::plan() const noexcept {
-  return *entry_class->plans[caution];
-}
-
 /// Asks the policy once per description. Not thread-safe: the stash's lock guards it.
 class Planner {
  public:
-  Planner(const policy::Policy& policy, Statistics& statistics)
-      : policy_(policy), statistics_(statistics) {}
+  /// @param director Null where the policy never adapts.
+  Planner(const policy::Policy& policy, policy::Director* director, Statistics& statistics)
+      : policy_(policy), director_(director), statistics_(statistics) {}
 
   /// Sets `entry`'s class, member and plan. @param growth Number of the stash's growth: places are
   /// counted anew in each. @pre entry has uses
   void plan(Entry& entry, std::uint64_t growth);
 
+  /// How `entry` would be held by another choice, for trials. @pre entry is planned, has uses
+  std::shared_ptr<const Plan> plan_for(const Entry& entry, const policy::Choice& choice) {
+    return make(entry, 0, &choice);
+  }
+
  private:
   struct KeyHash {
     std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
   };
-  std::unique_ptr<const Plan> make(const Entry& entry, int caution);
+  std::shared_ptr<const Plan> make(const Entry& entry, int caution, const policy::Choice* choice);
+  const std::shared_ptr<const Plan>& chosen_plan(const Entry& entry, EntryClass::Member& member);
   void add_candidate(Plan& plan, const Entry& entry, const policy::Decision::Candidate& candidate,
-                     const SiteNames& row);
+                     const SiteNames& row, bool chosen);
 
   const policy::Policy& policy_;
+  policy::Director* director_;
   Statistics& statistics_;
   std::vector<std::int64_t> key_;
   std::unordered_map<std::vector<std::int64_t>, std::shared_ptr<EntryClass>, KeyHash> classes_;

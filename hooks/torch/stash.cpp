@@ -4,6 +4,7 @@
 #include "hooks/torch/stash.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "allocator/torch/host_allocator.h"
@@ -26,8 +27,9 @@ Stash* instance = nullptr;
 
 Stash::Stash(policy::Settings settings)
     : policy_(std::move(settings)),
+      director_(policy::make_director(policy_.settings())),
       aside_(policy_.settings().stream == policy::Stream::side),
-      planner_(policy_, statistics_),
+      planner_(policy_, director_.get(), statistics_),
       guard_(policy_.settings().guard),
       side_(work_aside, this) {
   register_fork_lock(mutex_);
@@ -39,12 +41,20 @@ Stash::Stash(policy::Settings settings)
   register_fork_lock(side_.mutex());
 }
 
+Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
+                     bool is_inplace_on_view) const noexcept {
+  const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
+  const bool adapts = director_ != nullptr;
+  return verdict == Verdict::wanted && adapts && tensor.is_cuda() ? Verdict::host_policy : verdict;
+}
+
 Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   if (aside_ && is_forked_child()) settle_orphans();
   Entries ready;
   std::vector<c10::Storage> freed;
   Entry* entry = nullptr;
   std::size_t aside = 0;
+  std::string message;
   {
     const std::lock_guard lock(mutex_);
     if (!growing_.exchange(true, std::memory_order_relaxed)) begin_growth();
@@ -55,8 +65,10 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     collect_sole_owned(poll_per_save, nullptr, ready);
     freed.swap(freed_later_);
     if (entry->device != nullptr) aside = most_needed_[entry->device->index()];
+    message.swap(message_);
   }
   if (aside != 0) reserve_.put_aside(tensor.device(), aside);
+  if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
   settle_all(ready);
   return *entry;
@@ -71,7 +83,7 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
   entry->raw = storage;
   entry->raw_bytes = storage.nbytes();
   entry->id = next_id_++;
-  entry->step = optimizer_steps();
+  entry->step = static_cast<std::uint32_t>(optimizer_steps());
   if (storage.device_type() == c10::kCUDA) {
     entry->device = std::make_unique<OnDevice>(current_stream(storage.device()));
   }
@@ -85,6 +97,7 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
 
 void Stash::begin_growth() {
   ++growth_;
+  if (director_ != nullptr) begin_step();
   if (!aside_) return;
   growth_start_ = next_id_;
   by_position_.clear();
@@ -102,6 +115,7 @@ void Stash::forget_owned(Entry& entry) {
 void Stash::forget_in_window(Entry& entry) {
   window_[entry.place_index - window_start_] = nullptr;
   window_bytes_ -= entry.raw_bytes;
+  window_planned_ -= entry.plan().stored_bytes;
   for (; !window_.empty() && window_.front() == nullptr; window_.pop_front()) ++window_start_;
 }
 
@@ -129,6 +143,7 @@ void Stash::plan(Entry& entry, Entries& ready) {
     auto& most = most_needed_[entry.device->index()];
     most = std::max(most, entry.plan().device_bytes);
   }
+  if (director_ != nullptr) try_entry(entry);
   if (!entry.plan().encodes()) {
     start_settling(entry, ready);
     return;
@@ -137,6 +152,7 @@ void Stash::plan(Entry& entry, Entries& ready) {
   entry.place_index = window_start_ + static_cast<std::uint32_t>(window_.size());
   window_.push_back(&entry);
   window_bytes_ += entry.raw_bytes;
+  window_planned_ += entry.plan().stored_bytes;
 }
 
 std::size_t Stash::window_limit() const {
@@ -179,6 +195,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
     if (use != nullptr) {
       entry.remove(*use);
       if (entry.watched) guard_.forget(*use);
+      if (entry.tried) forget_tried(*use);
     }
     if (--entry.holders != 0) return;
     switch (entry.place) {
@@ -232,7 +249,14 @@ void Stash::end_growth(const Entry* reading) {
 void Stash::sample() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t waiting = window_bytes_ + settling_bytes_;
-  if (settled_raw_ + waiting + owned_bytes_ <= peak_.raw_bytes) return;
+  if (director_ != nullptr) {
+    measure_footprint();
+  }
+  // Of equal peaks an adaptive policy's last one tells what it came to.
+  const std::uint64_t now_at_most = settled_raw_ + waiting + owned_bytes_;
+  if (now_at_most < peak_.raw_bytes || (director_ == nullptr && now_at_most == peak_.raw_bytes)) {
+    return;
+  }
   Peak now = {settled_raw_ + waiting, settled_stored_ + waiting, 0};
   for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
@@ -242,7 +266,8 @@ void Stash::sample() {
       now.held_elsewhere_bytes += entry->raw_bytes;
     }
   }
-  if (now.raw_bytes > peak_.raw_bytes) peak_ = now;
+  const bool as_high = director_ != nullptr && now.raw_bytes == peak_.raw_bytes;
+  if (now.raw_bytes > peak_.raw_bytes || as_high) peak_ = now;
 }
 
 void Stash::begin_in_child() {
@@ -265,6 +290,10 @@ std::uint64_t Stash::settled_bytes(int device) const {
 std::uint64_t Stash::bytes() const {
   const std::lock_guard lock(mutex_);
   return settled_stored_ + owned_bytes_ + window_bytes_ + settling_bytes_;
+}
+
+bool has_stash() noexcept {
+  return instance != nullptr;
 }
 
 Stash& stash() noexcept {

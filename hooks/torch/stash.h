@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include <c10/core/Device.h>
 
 #include "hooks/torch/buffer_pool.h"
+#include "hooks/torch/candidate.h"
 #include "hooks/torch/device/reserve.h"
 #include "hooks/torch/entry.h"
 #include "hooks/torch/guard.h"
@@ -21,6 +23,7 @@
 #include "hooks/torch/read_order.h"
 #include "hooks/torch/side_thread.h"
 #include "hooks/torch/statistics.h"
+#include "policy/director.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -52,6 +55,9 @@ class Stash {
   Statistics& statistics() noexcept { return statistics_; }
   const Guard& guard() const noexcept { return guard_; }
 
+  /// judge() under the policy in force.
+  Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view) const noexcept;
+
   /// Adds one use of `tensor`'s storage; encodes what has become solely the stash's and found no
   /// room in the window. `use` stays where it is until `release`.
   Entry& save(const at::Tensor& tensor, Use& use);
@@ -74,6 +80,30 @@ class Stash {
   /// The guard's word on a watched entry: the relative error of the gradients that a node computed
   /// from its decoded values.
   void gradient_measured(Entry& entry, double error) noexcept;
+
+  /// What the step under way shall find out; nothing unless the policy adapts. Thread-safe.
+  policy::Wants wants() const;
+
+  /// Shows the adaptive policy what a node did with `entry`. Thread-safe.
+  void observe(const Entry& entry, policy::Look look);
+
+  /// The policy's number for what `entry` is; policy::no_layer where it has no say.
+  std::uint32_t layer_of(const Entry& entry) const;
+
+  /// Sums of squared ranges of the entry's planes, or nothing where that isn't known.
+  std::vector<float> plane_ranges(Entry& entry);
+
+  /// Whether a node of this sequence number may read an entry that is tried.
+  bool is_tried(std::uint32_t sequence) const;
+
+  /// A choice of the menu of `entry` and the exact values as it would restore them.
+  struct Trial {
+    std::uint32_t index = 0;
+    c10::Storage values;
+  };
+  /// What the policy wants to know about holding `entry` otherwise. The entry's exact values have
+  /// to be there: raw, in its sample, or losslessly. Reads and allocates much.
+  std::vector<Trial> trials(Entry& entry);
 
   /// Starts this process's own figures in a forked child, where no side thread is.
   void begin_in_child();
@@ -115,6 +145,11 @@ class Stash {
   void decode_ahead(Entry& entry, codecs::Reads reads);
   void foresee(Entry& entry, codecs::Reads reads);
   void measure(Entry& entry, const c10::Storage& decoded);
+  void begin_step();
+  void close_footprint();
+  void measure_footprint();
+  void try_entry(Entry& entry);
+  void forget_tried(const Use& use) noexcept;
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
 
   void drop_holder(Entry& entry, Use* use) noexcept;
@@ -125,6 +160,7 @@ class Stash {
   void free_later(c10::Storage storage);
 
   policy::Policy policy_;
+  const std::unique_ptr<policy::Director> director_;  // under mutex_; null where nothing adapts
   Statistics statistics_;
   BufferPool encoded_pool_;
   BufferPool decoded_pool_;
@@ -139,6 +175,7 @@ class Stash {
   std::uint32_t window_start_ = 0;  // place_index of window_'s first
   std::uint64_t owned_bytes_ = 0;
   std::uint64_t window_bytes_ = 0;
+  std::uint64_t window_planned_ = 0;  // what the plans of those in the window say they need
   std::uint64_t settling_bytes_ = 0;
   std::uint64_t settled_raw_ = 0;
   std::uint64_t settled_stored_ = 0;
@@ -151,6 +188,15 @@ class Stash {
   std::uint64_t growth_ = 0;        // how often the stash began to grow
   std::uint32_t growth_start_ = 0;  // id of the growth's first entry
   Peak peak_;
+
+  // For the adaptive policy.
+  policy::Footprint growing_footprint_;  // of the growth under way
+  policy::Footprint footprint_;          // the step's largest
+  std::uint64_t adaptive_step_ = 0;
+  std::uint64_t steps_seen_ = 0;  // optimizer steps when adaptive_step_ began
+  std::unordered_map<std::uint32_t, std::uint32_t> tried_sequences_;  // how many uses, by node
+  std::string message_;  // to be printed outside the lock
+
   std::vector<c10::Storage> freed_later_;
 
   // Reading ahead, when aside_.
@@ -166,7 +212,10 @@ class Stash {
   SideThread side_;
 };
 
-/// The process's stash. @pre start_stash() was called
+/// Whether start_stash() was called.
+bool has_stash() noexcept;
+
+/// The process's stash. @pre has_stash()
 Stash& stash() noexcept;
 
 /// Creates it. The one before, if any, lives on for those who still hold entries of it.

@@ -15,6 +15,7 @@
 #include "hooks/torch/gradient_probe.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/stash.h"
+#include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
 namespace {
@@ -52,6 +53,41 @@ std::uint64_t nanoseconds_since(Clock::time_point start) {
 c10::weak_intrusive_ptr<c10::StorageImpl> weak(const c10::Storage& storage) {
   return c10::weak_intrusive_ptr<c10::StorageImpl>(
       c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+}
+
+/// Finds the bits of each plane where they are mixed, and the ranges that say so where they are
+/// wanted, for `entry.planes`.
+void measure_planes(const Plan::Candidate& candidate, Entry& entry) {
+  entry.planes.reset();
+  const bool mixed = candidate.mixed_bits > 0;
+  if (!mixed && !(entry.ranged && candidate.codec->name() == "group_quant")) return;
+  entry.planes = std::make_unique<PlaneNumbers>();
+  auto ranges = policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
+  if (mixed) entry.planes->bits = policy::plane_bits(ranges, candidate.mixed_bits);
+  if (entry.ranged) entry.planes->ranges = std::move(ranges);
+}
+
+/// What `candidate` is told, with the bits of the entry's planes.
+codecs::Description described(const Plan::Candidate& candidate, const Entry& entry) {
+  codecs::Description what = candidate.what;
+  if (candidate.mixed_bits > 0 && entry.planes != nullptr) what.plane_bits = entry.planes->bits;
+  return what;
+}
+
+/// Notes that `entry` is read for `probe`'s sake. @return whether that was all
+bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
+  switch (probe.purpose) {
+    case GradientProbe::Purpose::peek:
+      probe.read.push_back(&entry);
+      return true;
+    case GradientProbe::Purpose::trial:
+      if (entry.tried && use.reads == codecs::Reads::values) probe.read.push_back(&entry);
+      break;
+    case GradientProbe::Purpose::guard:
+      if (entry.watched && entry.sample != nullptr) probe.read.push_back(&entry);
+      break;
+  }
+  return false;
 }
 
 void raise(std::atomic<double>& worst, double value) {
@@ -144,7 +180,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
     settled_raw_ += entry.raw_bytes;
     settled_stored_ += entry.stored_bytes();
     if (entry.device != nullptr) settled_on_device_[entry.device->index()] += entry.stored_bytes();
-    entry.watched = entry.sample != nullptr;
+    entry.watched = entry.watched && entry.sample != nullptr;
     entry.place = Entry::Place::settled;
   }
   drop_holder(entry, nullptr);
@@ -181,9 +217,11 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     c10::DataPtr buffer = encoded_pool_.take(candidate.bound);
     if (candidate.bound != 0 && buffer.get() == nullptr) return no_memory;
     const auto start = Clock::now();
+    measure_planes(candidate, entry);
+    const codecs::Description what = described(candidate, entry);
     const codecs::Encoded result = candidate.codec->encode(
-        candidate.what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound},
-        key, parallel_for);
+        what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound}, key,
+        parallel_for);
     // A plain copy is no smaller, and is made where a rule asks for it.
     const bool serves = result.bytes < entry.raw_bytes || candidate.codec->name() == "raw";
     if (!result.representable || !serves) continue;
@@ -201,12 +239,12 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     entry.candidate = static_cast<std::uint8_t>(i);
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
-    if (entry.watched && candidate.approximates) {
+    if ((entry.watched || entry.tried) && candidate.approximates) {
       entry.sample = std::make_unique<GuardSample>();
       entry.sample->exact = std::move(freed);
       freed = {};
       const std::lock_guard lock(mutex_);  // uses may be released meanwhile
-      guard_.watch(entry);
+      if (entry.watched) guard_.watch(entry);
     }
     candidate.totals->add(entry.raw_bytes, result.bytes, nanoseconds_since(start));
     return {};
@@ -235,11 +273,15 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   const AtWork here;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
-  if (entry.state == Entry::State::pending || entry.state == Entry::State::kept) return entry.raw;
-  if (entry.sample != nullptr && probe != nullptr) {
-    probe->read.push_back(&entry);
-    if (probe->exact) return entry.sample->exact;
+  if (probe != nullptr) {
+    if (note_read(*probe, entry, use)) {
+      return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes,
+                          zero_pages(entry.raw_bytes), nullptr, /*resizable=*/false);
+    }
+    if (probe->replaced == &entry && use.reads == codecs::Reads::values) return probe->replacement;
+    if (probe->exact && entry.sample != nullptr) return entry.sample->exact;
   }
+  if (entry.state == Entry::State::pending || entry.state == Entry::State::kept) return entry.raw;
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
   auto& decoded = entry.decoded->alive[static_cast<std::size_t>(use.reads)];
   auto alive = decoded.lock();
@@ -268,9 +310,10 @@ c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFo
   if (!nothing) {
     const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
     const auto start = Clock::now();
+    const codecs::Description what = described(candidate, entry);
     const bool decoded = candidate.codec->decode(
-        candidate.what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes},
-        data.get(), reads, parallel_for);
+        what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes}, data.get(),
+        reads, parallel_for);
     TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
                 "' can't be decoded; this is a defect of Cinch");
     candidate.totals->decode_nanoseconds.fetch_add(nanoseconds_since(start),

@@ -128,6 +128,11 @@ class TestBarePreload:
         assert harness.new_lines(done.stderr, plain.stderr) == []
         assert done.report is not None and not done.report["active"] and done.report["inactive_reason"]
 
+    def test_off_can_be_asked_for_its_report(self, tmp_path):
+        program = "import torch, live; print(live.report()['active'])"
+        done = bare([sys.executable, "-c", program], {"CINCH_POLICY": "off", "E2E_CORE": str(harness.CORE)})
+        assert (done.status, done.stdout) == (0, "False\n")
+
     def test_wrong_policy_runs_uncompressed(self, tmp_path, wrong_policy):
         env = {"CINCH_POLICY": str(wrong_policy), "CINCH_REPORT": str(tmp_path / "r.json")}
         done = bare([sys.executable, "-c", TRAINING], env)

@@ -18,20 +18,10 @@ def _library(prefix: str) -> ctypes.CDLL | None:
     return None
 
 
-@functools.cache
-def _takes_nothing() -> bool:
-    """Whether the policy is "off": the core then has no stash to ask."""
-    policy = os.environ.get("CINCH_POLICY", "")
-    if os.path.isfile(policy):
-        with open(policy) as file:
-            policy = json.load(file)["policy"]
-    return policy == "off"
-
-
 def report() -> dict | None:
-    """The report as it would be written now; None without Cinch, and where it takes nothing."""
+    """The report as it would be written now; None without Cinch."""
     core = _library("libcinch_torch-")
-    if core is None or _takes_nothing():
+    if core is None:
         return None
     query = core.cinch_report_json
     query.argtypes, query.restype = (ctypes.c_char_p, ctypes.c_size_t), ctypes.c_size_t

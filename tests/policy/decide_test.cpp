@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tuple>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +47,8 @@ TEST(Decide, ConvolutionInputBecomesPlanes) {
   const Decision d = division(EntryBuilder().use("aten::convolution", "input", {4, 16, 28, 28}));
   ASSERT_EQ(d.action, Action::encode);
   ASSERT_THAT(codec_names(d), testing::ElementsAre("division"));
-  const auto& [spec, what] = d.candidates[0];
+  const auto& spec = d.candidates[0].spec;
+  const auto& what = d.candidates[0].what;
   EXPECT_EQ(spec.bits, 2);
   EXPECT_EQ(spec.block, 8);
   EXPECT_FALSE(spec.with_sign);
@@ -403,7 +406,8 @@ TEST(Decide, CodecsAcceptTheirDescriptions) {
   entries[5].use("aten::relu", "result", shape).use("aten::convolution", "input", shape);
   for (const EntryBuilder& entry : entries) {
     for (const auto& decide : {division, lossless}) {
-      for (const auto& [spec, what] : decide(entry).candidates) {
+      for (const auto& candidate : decide(entry).candidates) {
+        const auto& [spec, what] = std::tie(candidate.spec, candidate.what);
         const auto codec = codecs::make_codec(spec);
         ASSERT_NE(codec, nullptr) << spec.name;
         EXPECT_TRUE(codec->accepts(what)) << spec.name;
@@ -432,7 +436,8 @@ TEST(Decide, EveryLayoutOverRandomShapesCoversTheStorage) {
         const Dims sizes{2, n, edge, edge};
         const Decision d = policy.decide(EntryBuilder().use(op, "input", sizes).build());
         ASSERT_EQ(d.action, Action::encode);
-        const auto& [spec, what] = d.candidates[0];
+        const auto& spec = d.candidates[0].spec;
+        const auto& what = d.candidates[0].what;
         EXPECT_EQ(what.layout.elements(), count(sizes));
         EXPECT_TRUE(codecs::make_codec(spec)->accepts(what));
       }

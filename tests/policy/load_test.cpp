@@ -138,7 +138,8 @@ TEST(Load, EveryField) {
 TEST(Load, UnknownFieldIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"off\",\n  \"min_byte\": 3}"),
             "p.json:2:3: min_byte: found an unknown field, expected one of \"$schema\", "
-            "\"allocator\", \"compiled\", \"description\", \"division\", \"functions\", \"guard\", "
+            "\"acgc\", \"actnn\", \"allocator\", \"auto\", \"blpa\", \"budget\", \"comet\", "
+            "\"compiled\", \"description\", \"division\", \"functions\", \"guard\", "
             "\"min_bytes\", \"policy\", \"raw_window\", \"rules\", \"seed\", \"stream\", "
             "\"version\"; did you mean \"min_bytes\"?");
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"division\",\n\"division\": {\n  \"bit\": 2}}"),
@@ -147,13 +148,72 @@ TEST(Load, UnknownFieldIsSuggested) {
 }
 
 TEST(Load, FieldsOfLaterVersionsAreUnknown) {
-  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "budget": {}})"),
-              testing::HasSubstr("p.json:1:33: budget: found an unknown field"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "offload": {}})"),
+              testing::HasSubstr("p.json:1:33: offload: found an unknown field"));
+}
+
+TEST(Load, AdaptivePoliciesHaveTheirParameters) {
+  const Settings actnn = accepted(
+      R"({"version": 1, "policy": "actnn", "actnn": {"level": "L2", "fixed_bits": 3, "bits": 1.5}})");
+  EXPECT_EQ(actnn.actnn.level, 2);
+  EXPECT_EQ(actnn.actnn.fixed_bits, 3);
+  EXPECT_EQ(actnn.actnn.bits, 1.5);
+  const Settings acgc = accepted(
+      R"({"version": 1, "policy": "acgc", "acgc": {"codec": "AutoCuSZ", "mode": "expected"}})");
+  EXPECT_EQ(acgc.acgc.codec, AcgcSettings::Codec::cusz);
+  EXPECT_TRUE(acgc.acgc.expected);
+  EXPECT_EQ(acgc.acgc.e2, 0.5);
+  EXPECT_EQ(acgc.acgc.every_steps, 100U);
+  const Settings comet = accepted(
+      R"({"version": 1, "policy": "comet", "comet": {"mode": "paper", "every_steps": 500}})");
+  EXPECT_TRUE(comet.comet.paper_mode);
+  EXPECT_EQ(comet.comet.every_steps, 500U);
+  EXPECT_EQ(comet.comet.a, 0.32);
+  EXPECT_EQ(accepted(R"({"version": 1, "policy": "blpa", "blpa": {"bits": 8}})").blpa_bits, 8);
+  const auto budget = [](const char* target) {
+    return accepted(std::string(R"({"version": 1, "policy": "budget", "budget": {)") + target +
+                    "}}")
+        .budget;
+  };
+  EXPECT_EQ(budget(R"("peak_bytes": "6GiB")").peak_bytes, 6ULL << 30);
+  EXPECT_EQ(budget(R"("peak_bytes": "1.5MB")").peak_bytes, 1500000U);
+  EXPECT_EQ(budget(R"("ratio": 8)").ratio, 8);
+}
+
+TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "budget"})"),
+            "p.json:1:26: policy: found \"budget\" without its target, expected a field \"budget\" "
+            "with \"peak_bytes\" or \"ratio\" in it");
+  EXPECT_THAT(
+      refused(R"({"version": 1, "policy": "budget", "budget": {"peak_bytes": "6 GiB"}})"),
+      testing::HasSubstr("p.json:1:61: budget.peak_bytes: found \"6 GiB\", expected a size"));
+  EXPECT_EQ(
+      refused(
+          R"({"version": 1, "policy": "budget", "budget": {"peak_bytes": "999999999999999TiB"}})"),
+      "p.json:1:61: budget.peak_bytes: found a size that is no whole number of bytes from 1 to "
+      "2^53 - 1");
+  EXPECT_THAT(
+      refused(R"({"version": 1, "policy": "budget", "budget": {"ratio": 8, "peak_bytes": "1GB"}})"),
+      testing::HasSubstr("budget: found both of"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L4"}})"),
+              testing::AllOf(testing::HasSubstr("p.json:1:54: actnn.level: found level L4"),
+                             testing::HasSubstr("expected L0 to L3")));
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "actnn", "actnn": {"fixed_bits": 2}})"),
+            "p.json:1:59: actnn.fixed_bits: found 2, expected an integer from 3 to 8");
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "actnn", "actnn": {"bits": 1e400}})"),
+            "p.json:1:53: found a number that is too large, expected one that a double can hold");
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "blpa", "blpa": {"bits": 3}})"),
+            "p.json:1:51: blpa.bits: found 3, expected one of 4, 8");
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "acgc", "acgc": {"every_steps": 0}})"),
+              testing::HasSubstr("acgc.every_steps: found 0, expected an integer from 1"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "acgc", "acgc": {"codec": "AutoQunt"}})"),
+              testing::HasSubstr("did you mean \"AutoQuant\"?"));
 }
 
 TEST(Load, WrongEnumIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1,\n \"policy\": \"divison\"}"),
-            "p.json:2:12: policy: found \"divison\", expected one of \"division\", \"lossless\", "
+            "p.json:2:12: policy: found \"divison\", expected one of \"division\", \"actnn\", "
+            "\"blpa\", \"acgc\", \"comet\", \"budget\", \"auto\", \"lossless\", "
             "\"off\"; did you mean \"division\"?");
   std::string names;
   for (const std::string_view name : codecs::codec_names()) {
@@ -168,7 +228,8 @@ TEST(Load, WrongEnumIsSuggested) {
 
 TEST(Load, WrongTypesAndRanges) {
   EXPECT_EQ(refused(R"({"version": 1, "policy": 3})"),
-            "p.json:1:26: policy: found 3, expected one of \"division\", \"lossless\", \"off\"");
+            "p.json:1:26: policy: found 3, expected one of \"division\", \"actnn\", \"blpa\", "
+            "\"acgc\", \"comet\", \"budget\", \"auto\", \"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": -1})"),
             "p.json:1:41: seed: found -1, expected an integer from 0 to 4294967295");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": 1.5})"),
@@ -195,6 +256,7 @@ TEST(Load, MissingFields) {
   EXPECT_EQ(refused("\n {}"), "p.json:2:2: found no field \"version\", expected it to be 1");
   EXPECT_EQ(refused(R"({"version": 1})"),
             "p.json:1:1: found no field \"policy\", expected it to be one of \"division\", "
+            "\"actnn\", \"blpa\", \"acgc\", \"comet\", \"budget\", \"auto\", "
             "\"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"keep":true}]})"),
             "p.json:1:38: rules[0]: found no field \"match\", expected it");
@@ -254,7 +316,8 @@ TEST(Presets, AllAreValidAndDescribed) {
     if (const auto* error = std::get_if<PolicyError>(&result)) ADD_FAILURE() << error->to_string();
     EXPECT_EQ(std::get<Settings>(result).name, preset.name);
   }
-  EXPECT_THAT(names, testing::ElementsAre("division", "lossless", "off"));
+  EXPECT_THAT(names, testing::ElementsAre("acgc", "actnn", "auto", "blpa", "budget", "comet",
+                                          "division", "lossless", "off"));
 }
 
 TEST(Presets, AreTheFilesInConfigs) {
@@ -268,8 +331,10 @@ TEST(Presets, AreTheFilesInConfigs) {
 TEST(LoadSettings, UnknownPresetIsSuggested) {
   const auto result = load_settings("losless");
   EXPECT_EQ(std::get<PolicyError>(result).to_string(),
-            "losless: found no preset of this name, expected one of \"division\", \"lossless\", "
-            "\"off\" or a path (with a '/' or ending in \".json\"); did you mean \"lossless\"?");
+            "losless: found no preset of this name, expected one of \"acgc\", \"actnn\", \"auto\", "
+            "\"blpa\", "
+            "\"budget\", \"comet\", \"division\", \"lossless\", \"off\" or a path (with a '/' or "
+            "ending in \".json\"); did you mean \"lossless\"?");
 }
 
 TEST(LoadSettings, UnreadableFilesSaySo) {

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/observer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include "hooks/torch/autograd_node.h"
+#include "hooks/torch/fork.h"
+#include "hooks/torch/gradient_probe.h"
+#include "hooks/torch/moving_average.h"
+#include "hooks/torch/node_facts.h"
+#include "hooks/torch/parameter.h"
+#include "hooks/torch/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+using policy::LayerKind;
+using policy::Look;
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Node;
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+/// A look that waits for its weight's gradient. The entry's class outlives it.
+struct Waiting {
+  std::shared_ptr<EntryClass> entry_class;
+  std::uint32_t member = 0;
+  Look look;
+};
+
+at::CallbackHandle handle{};
+bool observing = false;
+bool on_now = false;  // under mutex
+std::mutex& mutex = *new std::mutex;
+// Both by the parameter; under mutex.
+auto& waiting = *new std::unordered_map<const c10::TensorImpl*, std::vector<Waiting>>;
+auto& averages = *new std::unordered_map<const c10::TensorImpl*, MovingAverage>;
+
+/// The entry that `saved` holds, if the stash does.
+/// @param sizes Set to the saved tensor's.
+Entry* entry_behind(const SavedVariable& saved, std::vector<std::int64_t>* sizes = nullptr) {
+  GradientProbe probe;
+  probe.purpose = GradientProbe::Purpose::peek;
+  const ProbeScope scope(probe);
+  const at::Tensor shape_only = saved.unpack();
+  if (sizes != nullptr) *sizes = shape_only.sizes().vec();
+  return probe.read.empty() ? nullptr : probe.read.front();
+}
+
+double sum_of_squares(const at::Tensor& x) {
+  const double norm = at::norm(x.to(at::kFloat)).item().toDouble();
+  return norm * norm;
+}
+
+std::vector<double> doubles(const at::Tensor& x) {
+  const at::Tensor flat = x.to(at::kDouble).contiguous();
+  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
+}
+
+void look_at_output(Look& look, const at::Tensor& gradient, LayerKind kind) {
+  look.kind = kind;
+  look.output_gradient = sum_of_squares(gradient);
+  look.samples = static_cast<double>(gradient.size(0));
+  look.peak_gradient = at::amax(gradient.abs().flatten(1), 1).mean().item().toDouble();
+  look.outputs = static_cast<double>(gradient.size(1));
+}
+
+void look_at_batch_norm(Look& look, const NodeFacts& facts, const NodePointer& node,
+                        const at::Tensor& gradient) {
+  // Without training, or without gamma's gradient, the formula's terms are not at hand.
+  if (!facts.training || parameter_behind(node->next_edge(1)) == nullptr) return;
+  const at::Tensor weight = facts.weight->unpack();
+  const at::Tensor inverse = facts.inverse_sigma->unpack(node);
+  if (!weight.defined() || !inverse.defined()) return;
+  const at::Tensor by_channel =
+      gradient.to(at::kFloat).transpose(0, 1).reshape({gradient.size(1), -1});
+  const auto gamma = doubles(weight);
+  const auto inverse_sigma = doubles(inverse);
+  const auto squares = doubles(by_channel.square().sum(1, false, at::kDouble));
+  const auto sums = doubles(by_channel.sum(1, false, at::kDouble));
+  for (std::size_t c = 0; c < squares.size(); ++c) {
+    look.channels.push_back({gamma[c], inverse_sigma[c], 0, squares[c], sums[c]});
+  }
+}
+
+// See acgc_layer_norm_bound: sums over the rows of C features that are normalized.
+void look_at_layer_norm(Look& look, const NodeFacts& facts, const NodePointer& node,
+                        const at::Tensor& gradient) {
+  const at::Tensor x = facts.input->unpack().to(at::kFloat);
+  const at::Tensor weight = facts.weight->unpack();
+  const at::Tensor mean = facts.mean->unpack(node).to(at::kFloat);
+  const at::Tensor inverse = facts.inverse_sigma->unpack(node).to(at::kFloat);
+  at::Tensor z = gradient.to(at::kFloat);
+  if (weight.defined()) z = z * weight.to(at::kFloat);
+  const std::int64_t rows = inverse.numel();
+  const std::int64_t features = x.numel() / rows;
+  z = z.reshape({rows, features});
+  const at::Tensor s = inverse.reshape({rows, 1});
+  const at::Tensor normalized = (x.reshape({rows, features}) - mean.reshape({rows, 1})) * s;
+  const at::Tensor dot = (z * normalized).sum(1, true);
+  const at::Tensor squares = z.square().sum(1, true);
+  const at::Tensor total = z.sum(1, true);
+  const at::Tensor s2 = s.square();
+  const auto c = static_cast<double>(features);
+  look.rows = static_cast<double>(rows);
+  look.features = c;
+  look.row_input_gradient =
+      (s2 * (squares - total.square() / c - dot.square() / c).clamp_min(0)).sum().item().toDouble();
+  look.row_sensitivity = (s2.square() * (dot.square() + 2 * squares)).sum().item().toDouble();
+  look.least_variance = 1 / s2.max().item().toDouble();
+}
+
+std::uint32_t producer_of(const Node& node) {
+  const Node* before = node.next_edge(0).function.get();
+  if (before == nullptr || !is_generated(*before)) return policy::no_layer;
+  const auto facts = node_facts(*before);
+  if (!facts || facts->kind != LayerKind::convolution) return policy::no_layer;
+  const Entry* entry = entry_behind(*facts->input);
+  return entry == nullptr ? policy::no_layer : stash().layer_of(*entry);
+}
+
+void look_at(const at::RecordFunction& function, const NodePointer& node,
+             const policy::Wants& wants) {
+  const auto facts = node_facts(*node);
+  if (!facts || function.inputs().empty() || !function.inputs()[0].isTensor()) return;
+  const at::Tensor gradient = function.inputs()[0].toTensor();
+  if (!gradient.defined() || gradient.dim() < 2 || gradient.layout() != at::kStrided) return;
+  std::vector<std::int64_t> sizes;
+  Entry* entry = entry_behind(*facts->input, &sizes);
+  if (entry == nullptr || stash().layer_of(*entry) == policy::no_layer) return;
+  Look look;
+  look_at_output(look, gradient, facts->kind);
+  if (wants.ranges) look.plane_ranges = stash().plane_ranges(*entry);
+  const bool values = wants.values;
+  switch (facts->kind) {
+    case LayerKind::convolution: {
+      const at::Tensor weight = facts->weight->unpack();
+      if (weight.defined() && weight.dim() > 2) {
+        look.kernel = static_cast<double>(weight.numel()) /
+                      static_cast<double>(weight.size(0) * weight.size(1));
+      }
+      look.stride = facts->stride;
+      look.groups = facts->groups;
+      for (std::size_t i = 2; i < sizes.size(); ++i)
+        look.locations *= static_cast<double>(sizes[i]);
+      if (values) {
+        const at::Tensor x = facts->input->unpack();
+        look.nonzero = static_cast<double>(at::count_nonzero(x).item().toLong()) /
+                       static_cast<double>(std::max<std::int64_t>(x.numel(), 1));
+      }
+      break;
+    }
+    case LayerKind::batch_norm:
+      look_at_batch_norm(look, *facts, node, gradient);
+      if (wants.ranges) look.producer = producer_of(*node);
+      break;
+    case LayerKind::layer_norm:
+      if (values) look_at_layer_norm(look, *facts, node, gradient);
+      break;
+    default:
+      break;
+  }
+  const bool has_weight = static_cast<std::size_t>(facts->weight_edge) < node->num_outputs();
+  const c10::TensorImpl* parameter =
+      has_weight ? parameter_behind(node->next_edge(facts->weight_edge)) : nullptr;
+  if (parameter == nullptr || facts->kind == LayerKind::layer_norm) {
+    stash().observe(*entry, std::move(look));
+    return;
+  }
+  const std::lock_guard lock(mutex);
+  waiting[parameter].push_back({entry->entry_class, entry->member, std::move(look)});
+}
+
+// A weight's gradient is accumulated: what waited for it is complete.
+void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
+                     const policy::Wants& wants) {
+  if (!gradient.defined() || gradient.layout() != at::kStrided) return;
+  const c10::TensorImpl* parameter = node.variable.unsafeGetTensorImpl();
+  std::vector<Waiting> looks;
+  double momentum = 0;
+  double noise = 0;
+  {
+    const std::lock_guard lock(mutex);
+    if (wants.momentum) {
+      MovingAverage& average = averages[parameter];
+      average.add(gradient);
+      momentum = average.mean_magnitude();
+      noise = average.relative_noise();
+    }
+    const auto known = waiting.find(parameter);
+    if (known != waiting.end()) {
+      looks = std::move(known->second);
+      waiting.erase(known);
+    }
+  }
+  if (looks.empty()) return;
+  const double squared = sum_of_squares(gradient);
+  std::vector<double> elements;
+  for (Waiting& one : looks) {
+    one.look.weight_gradient = squared;
+    one.look.momentum = momentum;
+    one.look.gradient_noise = noise;
+    if (!one.look.channels.empty()) {
+      if (elements.empty()) elements = doubles(gradient);
+      for (std::size_t c = 0; c < std::min(elements.size(), one.look.channels.size()); ++c) {
+        one.look.channels[c].gamma_gradient = elements[c];
+      }
+    }
+    Entry stands_for;
+    stands_for.entry_class = one.entry_class;
+    stands_for.member = one.member;
+    stash().observe(stands_for, std::move(one.look));
+  }
+}
+
+// What the node's results become when one of its activations is held otherwise.
+void try_choices(const at::RecordFunction& function, const NodePointer& node) {
+  if (!stash().is_tried(static_cast<std::uint32_t>(node->sequence_nr()))) return;
+  GradientProbe exact;
+  exact.purpose = GradientProbe::Purpose::trial;
+  exact.exact = true;
+  const variable_list reference = run_node(*node, function, exact);
+  std::vector<Entry*> entries = exact.read;
+  std::ranges::sort(entries, {}, [](const Entry* e) { return e->id; });
+  const auto same = std::ranges::unique(entries);
+  entries.erase(same.begin(), same.end());
+  for (Entry* entry : entries) {
+    Look look;
+    for (const auto& trial : stash().trials(*entry)) {
+      GradientProbe otherwise;
+      otherwise.purpose = GradientProbe::Purpose::trial;
+      otherwise.exact = true;
+      otherwise.replaced = entry;
+      otherwise.replacement = trial.values;
+      const variable_list results = run_node(*node, function, otherwise);
+      look.trials.resize(std::max<std::size_t>(look.trials.size(), trial.index + 1), -1);
+      look.trials[trial.index] = worst_difference_squared(results, reference);
+    }
+    if (!look.trials.empty()) stash().observe(*entry, std::move(look));
+  }
+}
+
+void observe(const at::RecordFunction& function) {
+  if (current_probe() != nullptr || at::GradMode::is_enabled()) return;
+  const auto current = torch::autograd::get_current_node();
+  if (current == nullptr ||
+      current->sequence_nr() != static_cast<std::uint64_t>(function.seqNr())) {
+    return;
+  }
+  const at::DisableRecordFunctionGuard unobserved;
+  const policy::Wants wants = stash().wants();
+  if (const auto* accumulate = dynamic_cast<const AccumulateGrad*>(current.get())) {
+    if (!function.inputs().empty() && function.inputs()[0].isTensor()) {
+      weight_gradient(*accumulate, function.inputs()[0].toTensor(), wants);
+    }
+    return;
+  }
+  if (!is_generated(*current)) return;
+  if (wants.gradients) look_at(function, current, wants);
+  if (wants.trials) try_choices(function, current);
+}
+
+std::unique_ptr<at::ObserverContext> node_starts(const at::RecordFunction& function) {
+  try {
+    observe(function);
+  } catch (const std::exception&) {
+    // Whatever is wrong with the node, backward itself will say it.
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void observe_nodes() {
+  register_fork_lock(mutex);
+  handle = at::addGlobalCallback(at::RecordFunctionCallback(node_starts)
+                                     .needsInputs(true)
+                                     .scopes({at::RecordScope::BACKWARD_FUNCTION}));
+  at::disableCallback(handle);
+  observing = true;
+}
+
+void observe_gradients(const policy::Wants& wants) noexcept {
+  const std::lock_guard lock(mutex);
+  if (!observing) return;
+  waiting.clear();
+  if (!wants.momentum) averages.clear();
+  if (wants.anything() == on_now) return;
+  on_now = wants.anything();
+  if (on_now) {
+    at::reenableCallback(handle);
+  } else {
+    at::disableCallback(handle);
+  }
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stash does for adaptive policies: steps, footprints, and exact values for trials.
+#include <algorithm>
+#include <shared_mutex>
+#include <utility>
+
+#include "hooks/torch/fork.h"
+#include "hooks/torch/observer.h"
+#include "hooks/torch/op_context.h"
+#include "hooks/torch/parallel.h"
+#include "hooks/torch/stash.h"
+#include "policy/plane_ranges.h"
+
+namespace cinch::hooks {
+
+// A growth begins: the one before it is part of the step, and perhaps a new step begins. Steps are
+// the optimizer's; programs that never run one through torch.optim have a step each growth.
+// pre: mutex_ is held
+void Stash::begin_step() {
+  close_footprint();
+  const std::uint64_t now = optimizer_steps();
+  if (adaptive_step_ != 0 && now != 0 && now == steps_seen_) return;
+  steps_seen_ = now;
+  director_->begin_step(adaptive_step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
+  footprint_ = {};
+  if (std::string message = director_->take_message(); !message.empty()) {
+    message_ = std::move(message);
+  }
+  observe_gradients(director_->wants());
+}
+
+// What is held now, as it would be if all that left the window were encoded: how far the side
+// thread got, and what is watched, must not decide anything. pre: mutex_ is held
+void Stash::measure_footprint() {
+  policy::Footprint& now = growing_footprint_;
+  now.raw_bytes = settled_raw_ + settling_bytes_ + window_bytes_;
+  now.stored_bytes = planned_stored_ - window_planned_ + window_bytes_;
+  for (const Entry* entry : owned_) {
+    if (entry->raw.use_count() != 1) continue;
+    now.raw_bytes += entry->raw_bytes;
+    now.stored_bytes += entry->raw_bytes;
+  }
+}
+
+void Stash::close_footprint() {
+  if (growing_footprint_.raw_bytes > footprint_.raw_bytes) footprint_ = growing_footprint_;
+  growing_footprint_ = {};
+}
+
+// A new entry of an adaptive policy's. pre: mutex_ is held, entry is planned
+void Stash::try_entry(Entry& entry) {
+  const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+  growing_footprint_.planned_bytes += entry.plan().stored_bytes;
+  if (layer == policy::no_layer) {
+    growing_footprint_.other_bytes += entry.plan().stored_bytes;
+    return;
+  }
+  growing_footprint_.layers.push_back(layer);
+  const policy::Wants wants = director_->wants();
+  entry.ranged = wants.ranges;
+  if (!wants.trials || !director_->tries(layer, peak_.raw_bytes)) return;
+  entry.tried = true;
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    ++tried_sequences_[use->sequence];
+  }
+}
+
+void Stash::forget_tried(const Use& use) noexcept {
+  const auto known = tried_sequences_.find(use.sequence);
+  if (known != tried_sequences_.end() && --known->second == 0) tried_sequences_.erase(known);
+}
+
+policy::Wants Stash::wants() const {
+  if (director_ == nullptr) return {};
+  const std::lock_guard lock(mutex_);
+  return director_->wants();
+}
+
+void Stash::observe(const Entry& entry, policy::Look look) {
+  const std::lock_guard lock(mutex_);
+  if (entry.entry_class == nullptr) return;
+  const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+  if (layer != policy::no_layer) director_->observe(layer, std::move(look));
+}
+
+std::uint32_t Stash::layer_of(const Entry& entry) const {
+  const std::lock_guard lock(mutex_);
+  if (entry.entry_class == nullptr) return policy::no_layer;
+  return entry.entry_class->members[entry.member].layer;
+}
+
+bool Stash::is_tried(std::uint32_t sequence) const {
+  const std::lock_guard lock(mutex_);
+  return tried_sequences_.contains(sequence);
+}
+
+std::vector<float> Stash::plane_ranges(Entry& entry) {
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  if (entry.planes != nullptr && !entry.planes->ranges.empty()) return entry.planes->ranges;
+  const bool is_raw = entry.state == Entry::State::pending || entry.state == Entry::State::kept;
+  if (!is_raw || entry.own_plan == nullptr || entry.plan().candidates.empty()) return {};
+  const Plan::Candidate& candidate = entry.plan().candidates.front();
+  if (candidate.codec->name() != "group_quant") return {};
+  return policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
+}
+
+std::vector<Stash::Trial> Stash::trials(Entry& entry) {
+  std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> plans;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+    for (const std::uint32_t index : director_->trials(layer)) {
+      plans.emplace_back(index, planner_.plan_for(entry, director_->layer(layer).menu[index]));
+    }
+  }
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  const bool is_raw = entry.state == Entry::State::pending || entry.state == Entry::State::kept;
+  c10::Storage exact;
+  if (is_raw) exact = entry.raw;
+  if (entry.sample != nullptr) exact = entry.sample->exact;
+  if (!exact && entry.state == Entry::State::encoded &&
+      !entry.plan().candidates[entry.candidate].approximates) {
+    exact = decode(entry, codecs::Reads::values, torch_parallel_for);
+  }
+  std::vector<Trial> trials;
+  if (!exact) return trials;
+  for (const auto& [index, plan] : plans) {
+    if (plan->candidates.empty()) continue;
+    const Plan::Candidate& candidate = plan->candidates.front();
+    c10::DataPtr encoded = encoded_pool_.take(candidate.bound);
+    c10::DataPtr decoded = decoded_pool_.take(entry.raw_bytes);
+    if (encoded.get() == nullptr || decoded.get() == nullptr) break;
+    const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
+    const codecs::Encoded result = candidate.codec->encode(
+        candidate.what, exact.data(), {static_cast<std::byte*>(encoded.get()), candidate.bound},
+        key, torch_parallel_for);
+    if (!result.representable) continue;
+    if (!candidate.codec->decode(candidate.what,
+                                 {static_cast<const std::byte*>(encoded.get()), result.bytes},
+                                 decoded.get(), codecs::Reads::values, torch_parallel_for)) {
+      continue;
+    }
+    trials.push_back({index, c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes,
+                                          std::move(decoded), nullptr, /*resizable=*/false)});
+  }
+  return trials;
+}
+
+}  // namespace cinch::hooks

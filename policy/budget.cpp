@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policies "budget" (least gradient variance within so many bytes) and "auto" (least bytes
+// within so much gradient variance): docs/policies.md says what is minimized and why.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "policy/director.h"
+#include "policy/knapsack.h"
+
+namespace cinch::policy {
+namespace {
+
+// A new plan is taken when it is better by this share, so that noise in measurements changes
+// nothing, and not sooner than that many steps after the last one unless the budget is exceeded.
+constexpr double worthwhile = 0.1;
+constexpr std::uint64_t steps_of_rest = 10;
+
+// Steps in a row that may be used for trials of layers that were never tried.
+constexpr std::uint64_t settling_steps = 40;
+// Exact values kept for trials in one step, as a share of the activations' bytes.
+constexpr std::size_t trial_share = 16;
+// Weight of a new measurement in the running mean.
+constexpr double news = 0.3;
+
+constexpr int reference_bits = 2;
+
+double levels_squared(int bits) noexcept {
+  const double levels = static_cast<double>((1 << bits) - 1);
+  return levels * levels;
+}
+
+/// Relative gradient error, squared, of a layer held in groups of 2 bits, until it is measured
+/// (assumed, not measured: docs/policies.md).
+double prior_noise(LayerKind kind) noexcept {
+  switch (kind) {
+    case LayerKind::convolution:
+      return 0.6;
+    case LayerKind::linear:
+      return 0.3;
+    case LayerKind::batch_norm:
+      return 0.5;
+    case LayerKind::layer_norm:
+    case LayerKind::elementwise:
+      return 0.2;
+    case LayerKind::attention:
+    case LayerKind::matmul:
+      return 2;
+    case LayerKind::other:
+      return 4;
+  }
+  return 4;
+}
+constexpr double prior_division = 0.3;
+
+/// Seconds that encoding and decoding a byte take on one core: figures of docs/benchmarks.md, not
+/// measured here, because decisions that depend on a clock would not be repeatable.
+double seconds_per_byte(const Choice& choice) noexcept {
+  if (choice.action == Choice::Action::keep) return 0;
+  if (choice.action == Choice::Action::lossless) return 0.60e-9;
+  return choice.spec.name == "division" ? 0.14e-9 : 0.10e-9;
+}
+
+bool changes_input_gradient(LayerKind kind) noexcept {
+  return kind != LayerKind::convolution && kind != LayerKind::linear;
+}
+
+std::string size_text(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f MiB", bytes / (1 << 20));
+  return text;
+}
+
+class Budget final : public Director {
+ public:
+  explicit Budget(const Settings& settings)
+      : settings_(settings.budget), division_(settings.division) {}
+
+  std::vector<Choice> menu(const Layer& layer) const override {
+    std::vector<Choice> menu;
+    for (const int bits : {2, 3, 4, 6, 8}) {
+      if (bits >= least_bits(layer.kind)) menu.push_back(grouped(bits));
+    }
+    if (is_feature_map(layer.kind)) {
+      for (const int bits : {2, 4}) menu.push_back(divided(bits));
+    }
+    menu.push_back({Choice::Action::lossless, {}, 0, {}});
+    menu.push_back({});
+    return menu;
+  }
+
+  void begin_step(std::uint64_t step, const Footprint* last) override {
+    if (last != nullptr) take(*last);
+    const bool over = last != nullptr && settings_.noise == 0 &&
+                      static_cast<double>(last->stored_bytes) > capacity(*last);
+    const bool rested = step >= planned_at_ + steps_of_rest || planned_at_ == 0;
+    if (footprint_.raw_bytes != 0 && (over || (news_ && rested))) plan(step, over);
+    tried_bytes_ = 0;
+    const bool all_tried = std::ranges::all_of(known_, [](const Known& k) { return k.tries > 0; });
+    const std::uint64_t within = step % settings_.every_steps;
+    trying_ = step > 0 && ((step < settling_steps && !all_tried) || within < round_steps_);
+    if (within == 0) ++round_;
+    following_ = settings_.noise > 0 && (step < settling_steps || within < settling_steps / 2);
+  }
+
+  Wants wants() const override {
+    Wants wants;
+    wants.trials = trying_;
+    wants.momentum = following_;
+    wants.gradients = following_;
+    return wants;
+  }
+
+  bool tries(std::uint32_t number, std::size_t peak) override {
+    if (!trying_) return false;
+    Known& known = known_[number];
+    if (known.round == round_ && known.tries > 0) return false;
+    const std::size_t bytes = states_[number].layer.raw_bytes;
+    if (tried_bytes_ != 0 && tried_bytes_ + bytes > peak / trial_share) return false;
+    tried_bytes_ += bytes;
+    return true;
+  }
+
+  std::vector<std::uint32_t> trials(std::uint32_t number) const override {
+    const Layer& layer = states_[number].layer;
+    std::vector<std::uint32_t> indices;
+    bool grouped_seen = false;
+    for (std::uint32_t i = 0; i < layer.menu.size(); ++i) {
+      const Choice& choice = layer.menu[i];
+      if (choice.action != Choice::Action::encode) continue;
+      const bool division = choice.spec.name == "division";
+      if (division ? choice.spec.bits == reference_bits : !grouped_seen) indices.push_back(i);
+      grouped_seen = grouped_seen || !division;
+    }
+    return indices;
+  }
+
+  void observe(std::uint32_t number, Look look) override {
+    Known& known = known_[number];
+    if (look.gradient_noise > 0) {
+      own_noise_ = own_noise_ > 0 ? own_noise_ + 0.05 * (look.gradient_noise - own_noise_)
+                                  : look.gradient_noise;
+    }
+    const Layer& layer = states_[number].layer;
+    bool tried = false;
+    for (std::uint32_t i = 0; i < std::min(look.trials.size(), layer.menu.size()); ++i) {
+      if (!(look.trials[i] >= 0) || !std::isfinite(look.trials[i])) continue;
+      const auto& spec = layer.menu[i].spec;
+      const double at_reference =
+          look.trials[i] * levels_squared(spec.bits) / levels_squared(reference_bits);
+      double& mean = spec.name == "division" ? known.division : known.group;
+      mean = known.tries == 0 ? at_reference : mean + news * (at_reference - mean);
+      tried = true;
+    }
+    if (!tried) return;
+    ++known.tries;
+    known.round = round_;
+    news_ = true;
+  }
+
+ private:
+  struct Known {
+    double group = 0;     // relative gradient error, squared, at the reference bits
+    double division = 0;  // the same of DIVISION
+    std::uint32_t tries = 0;
+    std::uint32_t round = 0;
+  };
+
+  static Choice grouped(int bits) {
+    Choice choice;
+    choice.action = Choice::Action::encode;
+    choice.spec.name = "group_quant";
+    choice.spec.bits = bits;
+    return choice;
+  }
+
+  Choice divided(int bits) const {
+    Choice choice;
+    choice.action = Choice::Action::encode;
+    choice.spec = division_;
+    choice.spec.name = "division";
+    choice.spec.bits = bits;
+    return choice;
+  }
+
+  // What the measurements of docs/policies.md found harmless, before anything is known.
+  Choice first_choice(std::uint32_t number) override {
+    const Layer& layer = states_[number].layer;
+    known_.push_back({prior_noise(layer.kind), prior_division * prior_noise(layer.kind)});
+    news_ = true;
+    if (settings_.noise > 0) return grouped(8);
+    if (is_feature_map(layer.kind)) return divided(2);
+    return grouped(std::max(4, least_bits(layer.kind)));
+  }
+
+  double capacity(const Footprint& footprint) const {
+    if (settings_.peak_bytes != 0) return static_cast<double>(settings_.peak_bytes);
+    return static_cast<double>(footprint.raw_bytes) / settings_.ratio;
+  }
+
+  /// The largest growth of the last step. Small movements change nothing.
+  void take(const Footprint& last) {
+    constexpr double small = 0.05;
+    const auto before = static_cast<double>(footprint_.raw_bytes);
+    const auto now = static_cast<double>(last.raw_bytes);
+    const bool moved = std::abs(now - before) > small * before;
+    const double overhead = last.planned_bytes == 0
+                                ? 1
+                                : std::clamp(static_cast<double>(last.stored_bytes) /
+                                                 static_cast<double>(last.planned_bytes),
+                                             1.0, 4.0);
+    // What is stored besides what is planned (the raw window, mostly). Followed upwards at once,
+    // downwards when it is clearly less.
+    if (overhead > overhead_ || overhead < 0.9 * overhead_) {
+      if (overhead > overhead_) news_ = news_ || overhead > 1.02 * overhead_;
+      overhead_ = overhead;
+    }
+    if (moved) {
+      footprint_ = last;
+      news_ = true;
+    }
+  }
+
+  double noise_of(const Known& known, const Choice& choice) const {
+    if (choice.action != Choice::Action::encode) return 0;
+    const double reference = choice.spec.name == "division" ? known.division : known.group;
+    return reference * levels_squared(reference_bits) / levels_squared(choice.spec.bits);
+  }
+
+  /// Sizes and costs of every entry's options. Costs are shares of the mean relative variance of
+  /// the weights' gradients: an error in a weight's gradient hits that weight, one in an
+  /// activation's gradient all weights before it.
+  std::vector<std::vector<KnapsackOption>> options(const std::vector<std::uint32_t>& layers) const {
+    std::vector<double> weights_before(states_.size() + 1, 0);
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      const bool has_weight = !changes_input_gradient(states_[i].layer.kind);
+      weights_before[i + 1] = weights_before[i] + (has_weight ? 1 : 0);
+    }
+    const double weights = std::max(weights_before.back(), 1.0);
+    std::vector<std::vector<KnapsackOption>> entries;
+    for (const std::uint32_t number : layers) {
+      const Layer& layer = states_[number].layer;
+      const double hit =
+          changes_input_gradient(layer.kind) ? std::max(weights_before[number], 1.0) : 1.0;
+      std::vector<KnapsackOption> of_layer;
+      for (std::size_t i = 0; i < layer.menu.size(); ++i) {
+        const Choice& choice = layer.menu[i];
+        const auto raw = static_cast<double>(layer.raw_bytes);
+        constexpr double lossless_share = 0.85;  // float_split on dense float32
+        double size = std::min(static_cast<double>(layer.menu_bytes[i]), raw);
+        if (choice.action == Choice::Action::keep) size = raw;
+        if (choice.action == Choice::Action::lossless) size = lossless_share * raw;
+        const double seconds = raw * seconds_per_byte(choice);
+        of_layer.push_back({size, noise_of(known_[number], choice) * hit / weights +
+                                      settings_.variance_per_second * seconds});
+      }
+      entries.push_back(std::move(of_layer));
+    }
+    return entries;
+  }
+
+  void plan(std::uint64_t step, bool over) {
+    news_ = false;
+    const auto entries = options(footprint_.layers);
+    const double room = capacity_for_entries();
+    Selection best = settings_.noise > 0 ? least_bytes(entries) : choose_options(entries, room);
+    Selection current = as_chosen(entries);
+    const double limit = settings_.noise > 0 ? noise_limit() : room;
+    const double used = settings_.noise > 0 ? current.cost : current.size;
+    const double now = settings_.noise > 0 ? current.size : current.cost;
+    const double then = settings_.noise > 0 ? best.size : best.cost;
+    const bool current_fits = planned_at_ != 0 && used <= limit * 1.001;
+    if (current_fits && !over && !(then < (1 - worthwhile) * now)) return;
+    planned_at_ = std::max<std::uint64_t>(step, 1);
+    for (std::size_t i = 0; i < footprint_.layers.size(); ++i) {
+      const std::uint32_t number = footprint_.layers[i];
+      choose(number, states_[number].layer.menu[best.chosen[i]]);
+    }
+    const double overall = (best.size + static_cast<double>(footprint_.other_bytes)) * overhead_;
+    if (best.fits || settings_.noise > 0 || said_) return;
+    said_ = true;
+    say("budget: " + size_text(capacity(footprint_)) + " can't be met: " + size_text(overall) +
+        " is the least that " + size_text(static_cast<double>(footprint_.raw_bytes)) +
+        " of activations can be held in; going on with that");
+  }
+
+  double capacity_for_entries() const {
+    return capacity(footprint_) / overhead_ - static_cast<double>(footprint_.other_bytes);
+  }
+
+  Selection as_chosen(const std::vector<std::vector<KnapsackOption>>& entries) const {
+    Selection current;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const State& state = states_[footprint_.layers[i]];
+      const auto it = std::ranges::find(state.layer.menu, state.choice);
+      const auto index = static_cast<std::size_t>(it - state.layer.menu.begin());
+      if (index == state.layer.menu.size()) continue;
+      current.size += entries[i][index].size;
+      current.cost += entries[i][index].cost;
+    }
+    return current;
+  }
+
+  double noise_limit() const {
+    // Not measured yet: a mini-batch's gradient is mostly noise, except in the very beginning.
+    constexpr double assumed = 0.5;
+    return settings_.noise * (own_noise_ > 0 ? own_noise_ : assumed);
+  }
+
+  /// Bytes and cost change places.
+  Selection least_bytes(const std::vector<std::vector<KnapsackOption>>& entries) const {
+    std::vector<std::vector<KnapsackOption>> turned;
+    for (const auto& options : entries) {
+      auto& to = turned.emplace_back();
+      for (const KnapsackOption& option : options) to.push_back({option.cost, option.size});
+    }
+    Selection selection = choose_options(turned, noise_limit());
+    std::swap(selection.size, selection.cost);
+    return selection;
+  }
+
+  BudgetSettings settings_;
+  codecs::CodecSpec division_;
+  std::vector<Known> known_;
+  Footprint footprint_;
+  double overhead_ = 1;
+  double own_noise_ = 0;
+  bool news_ = false;
+  bool said_ = false;
+  bool trying_ = false;
+  bool following_ = false;
+  std::uint64_t planned_at_ = 0;  // 0: never
+  std::uint32_t round_ = 0;
+  std::size_t tried_bytes_ = 0;
+  static constexpr std::uint64_t round_steps_ = 20;
+};
+
+}  // namespace
+
+std::unique_ptr<Director> make_budget_director(const Settings& settings) {
+  return std::make_unique<Budget>(settings);
+}
+
+}  // namespace cinch::policy

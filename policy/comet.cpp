@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// COMET (Jin et al., VLDB 2022; papers.md §5).
+#include <algorithm>
+#include <utility>
+
+#include "policy/comet_bound.h"
+#include "policy/director.h"
+
+namespace cinch::policy {
+namespace {
+
+class Comet final : public Director {
+ public:
+  explicit Comet(const Settings& settings)
+      : settings_(settings.comet), schedule_(settings.comet.every_steps) {}
+
+  void begin_step(std::uint64_t step, const Footprint*) override {
+    if (looking_) refresh(step);
+    // Bounds are there when the step `next` begins: the step before it looks.
+    const std::uint64_t next = schedule_.next();
+    following_ = step < next && step + settings_.momentum_steps >= next;
+    looking_ = step + 1 == next;
+  }
+
+  Wants wants() const override {
+    Wants wants;
+    wants.momentum = following_;
+    wants.gradients = wants.values = looking_;
+    return wants;
+  }
+
+  void observe(std::uint32_t number, Look look) override {
+    // What a norm or another operator reads too is no convolution's input alone.
+    if (states_[number].layer.kind != LayerKind::convolution) return;
+    if (look.kind != LayerKind::convolution) return;
+    const CometLayer layer = {look.momentum, look.output_gradient, look.peak_gradient,
+                              look.samples,  look.outputs,         look.nonzero};
+    const double bound = settings_.paper_mode
+                             ? comet_bound_paper(layer, settings_.fraction, settings_.a)
+                             : comet_bound_exact(layer, settings_.fraction);
+    double& found = found_[number];
+    // Of several convolutions that read it, or several micro-batches, the most sensitive.
+    if (bound > 0) found = found > 0 ? std::min(found, bound) : bound;
+  }
+
+ private:
+  Choice first_choice(std::uint32_t) override {
+    found_.push_back(0);
+    bounds_.push_back(0);
+    return {};
+  }
+
+  void refresh(std::uint64_t step) {
+    double moved = 1;
+    for (std::uint32_t i = 0; i < states_.size(); ++i) {
+      const double bound = std::exchange(found_[i], 0);
+      if (!(bound > 0)) continue;
+      if (bounds_[i] > 0) moved = std::max({moved, bound / bounds_[i], bounds_[i] / bound});
+      bounds_[i] = bound;
+      constexpr double largest = 1e30;
+      Choice choice;
+      choice.action = Choice::Action::encode;
+      choice.spec.name = settings_.codec;
+      choice.spec.error_bound = static_cast<float>(std::min(bound, largest));
+      if (choice.spec.error_bound > 0) choose(i, choice);
+    }
+    schedule_.refreshed(step, moved);
+  }
+
+  CometSettings settings_;
+  RefreshSchedule schedule_;
+  bool following_ = false;
+  bool looking_ = false;
+  std::vector<double> found_;
+  std::vector<double> bounds_;
+};
+
+}  // namespace
+
+std::unique_ptr<Director> make_comet_director(const Settings& settings) {
+  return std::make_unique<Comet>(settings);
+}
+
+}  // namespace cinch::policy

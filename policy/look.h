@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "policy/layer.h"
+
+namespace cinch::policy {
+
+/// What one backward node told about an activation that it reads. Gradients carry the program's
+/// loss scale: policies use ratios of numbers of one look, or of one step, only.
+struct Look {
+  /// A batch norm's channel.
+  struct Channel {
+    double gamma = 1;
+    double inverse_sigma = 1;
+    double gamma_gradient = 0;   ///< g_gamma
+    double output_gradient = 0;  ///< |gY_c|^2
+    double gradient_sum = 0;     ///< sum of gY
+  };
+
+  LayerKind kind = LayerKind::other;  ///< of the node
+  double output_gradient = 0;         ///< |gY|^2
+  double peak_gradient = 0;           ///< mean over samples of max |gY_n|
+  double samples = 1;                 ///< first extent of gY
+  double weight_gradient = 0;         ///< |gW|^2; 0 where the weight takes none
+  double momentum = 0;                ///< mean magnitude of gW's moving average; 0 unknown
+  double gradient_noise = 0;          ///< |gW - its moving average|^2 / |gW|^2; 0 unknown
+  double kernel = 1;                  ///< convolution: positions of the kernel
+  double stride = 1;                  ///< convolution: product of the strides
+  double locations = 1;               ///< convolution: places of the input's plane
+  double groups = 1;                  ///< convolution
+  double outputs = 1;                 ///< output channels or features
+  double nonzero = 1;                 ///< share of the activation that is not 0
+  std::vector<Channel> channels;      ///< batch norm in training
+  // Layer norm; see AcgcRows.
+  double rows = 0;
+  double features = 0;
+  double row_input_gradient = 0;
+  double row_sensitivity = 0;
+  double least_variance = 0;
+  /// Number of the layer whose output this one normalizes (batch norm behind convolution);
+  /// no_layer where that is not known.
+  std::uint32_t producer = 0xffffffff;
+  /// Sum of the squared ranges of group_quant's groups in each plane of the activation.
+  std::vector<float> plane_ranges;
+  /// Relative error, squared, of the gradients that the node computes from the activation held as
+  /// each choice of the layer's menu; below 0 where it was not tried.
+  std::vector<double> trials;
+};
+
+inline constexpr std::uint32_t no_layer = 0xffffffff;
+
+/// What a step's looks shall find out. Everything costs time or memory, so policies ask for it in
+/// few steps only.
+struct Wants {
+  bool gradients = false;  ///< Look's gradients and what goes with them
+  bool momentum = false;   ///< follow the weights' gradients, for Look::momentum
+  bool values = false;     ///< Look::nonzero, and what layer norms need of x
+  bool ranges = false;     ///< Look::plane_ranges
+  bool trials = false;     ///< Look::trials, of the layers that Director::tries names
+
+  bool anything() const noexcept { return gradients || momentum || values || ranges || trials; }
+};
+
+/// What the stash held of one growth (from the first save after a backward to the next backward),
+/// when it held most of it.
+struct Footprint {
+  std::vector<std::uint32_t> layers;  ///< of its entries, one each
+  std::size_t other_bytes = 0;        ///< what its other entries are planned to take
+  std::size_t planned_bytes = 0;      ///< all of it, by plan
+  std::size_t raw_bytes = 0;          ///< of all that is held
+  std::size_t stored_bytes = 0;       ///< the same, what waits uncompressed included
+};
+
+}  // namespace cinch::policy

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/mixed_precision.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+namespace cinch::policy {
+namespace {
+
+double inverse_square(int bits) noexcept {
+  const double levels = static_cast<double>((1 << bits) - 1);
+  return 1 / (levels * levels);
+}
+
+/// What the step from b to b - 1 bits costs, for w = 1: m_b.
+double step_cost(int bits) noexcept {
+  return inverse_square(bits - 1) - inverse_square(bits);
+}
+
+struct Step {
+  double cost;
+  int bits;  // before it: among equal costs the item with more bits loses one first
+  std::size_t item;
+
+  /// Later in the queue than `other`.
+  bool operator<(const Step& other) const noexcept {
+    return std::tuple(cost, -bits, item) > std::tuple(other.cost, -other.bits, other.item);
+  }
+};
+
+/// Leftover bits, where they gain most an element. One pass over the candidates that fit.
+void give_back(std::span<const PrecisionItem> items, double left, std::vector<std::uint8_t>& bits) {
+  const auto gain = [&](std::size_t i) { return items[i].weight * step_cost(bits[i] + 1); };
+  std::priority_queue<Step> queue;  // the greatest gain has the least -gain
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (bits[i] < most_mixed_bits && items[i].size <= left) queue.push({-gain(i), 0, i});
+  }
+  while (!queue.empty()) {
+    const std::size_t i = queue.top().item;
+    queue.pop();
+    if (items[i].size > left) continue;
+    left -= items[i].size;
+    ++bits[i];
+    if (bits[i] < most_mixed_bits) queue.push({-gain(i), 0, i});
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> allocate_bits(std::span<const PrecisionItem> items, double budget) {
+  std::vector<std::uint8_t> bits(items.size(), most_mixed_bits);
+  double used = 0;
+  std::vector<Step> steps;
+  steps.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    used += most_mixed_bits * items[i].size;
+    steps.push_back(
+        {items[i].weight * step_cost(most_mixed_bits) / items[i].size, most_mixed_bits, i});
+  }
+  std::priority_queue<Step> queue({}, std::move(steps));
+  while (used > budget && !queue.empty()) {
+    const std::size_t i = queue.top().item;
+    queue.pop();
+    used -= items[i].size;
+    const int now = --bits[i];
+    if (now > 1) queue.push({items[i].weight * step_cost(now) / items[i].size, now, i});
+  }
+  if (used < budget) give_back(items, budget - used, bits);
+  return bits;
+}
+
+double precision_cost(std::span<const PrecisionItem> items, std::span<const std::uint8_t> bits) {
+  double sum = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) sum += items[i].weight * inverse_square(bits[i]);
+  return sum;
+}
+
+}  // namespace cinch::policy

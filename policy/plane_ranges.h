@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codecs/codec.h"
+
+namespace cinch::policy {
+
+/// ActNN's |R_n|^2: for each plane of `what` the sum of the squared ranges of its groups of
+/// `group` elements (papers.md §2). Reads every element once; sums in a fixed order. NaN and
+/// infinities make a plane's number 0: such data are not quantized anyway.
+/// @pre what.type is quantizable
+std::vector<float> plane_ranges(const codecs::Description& what, const void* source, int group);
+
+/// ActNN's stage 1: bits of each plane, 1 to 8, `average` on average at most, by the planes'
+/// ranges.
+std::vector<std::uint8_t> plane_bits(std::span<const float> ranges, double average);
+
+}  // namespace cinch::policy

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "policy/policy.h"
+
+namespace cinch::policy {
+
+/// What a policy does, in sentences for people, one a line: what is approximated and how closely,
+/// what stays exact, what is measured and when, and what it costs.
+std::string in_words(const Settings& settings);
+
+}  // namespace cinch::policy

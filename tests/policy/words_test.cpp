@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cinch::policy {
+namespace {
+
+using testing::HasSubstr;
+
+std::string words(std::string_view text) {
+  const auto result = parse_settings(text, "p.json");
+  const auto* settings = std::get_if<Settings>(&result);
+  return settings == nullptr ? std::get<PolicyError>(result).to_string() : in_words(*settings);
+}
+
+TEST(Words, SayTheNumbersThatMatter) {
+  EXPECT_THAT(words(R"({"version": 1, "policy": "actnn", "actnn": {"bits": 1.5}})"),
+              HasSubstr("share an average of 1.5 bits"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L1"}})"),
+              HasSubstr("inputs of convolutions are held in groups of 256 elements at 4 bits"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "acgc", "acgc": {"e2": 0.25}})"),
+              HasSubstr("grow by at most 25 %"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "comet"})"),
+              HasSubstr("The first 1000 steps are not compressed"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "budget", "budget": {"peak_bytes": "6GiB"}})"),
+              HasSubstr("at most 6144 MiB"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "blpa"})"), HasSubstr("at 4 bits on a fixed grid"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "off"})"), HasSubstr("takes nothing."));
+}
+
+TEST(Words, NameTheRulesAndTheGuard) {
+  const std::string text = words(R"({"version": 1, "policy": "division", "stream": "side",
+    "guard": {"every_steps": 0}, "rules": [
+      {"match": {"op": "aten::gelu", "operand": "self"}, "codec": {"name": "group_quant", "bits": 4}},
+      {"match": {"shape": ["*", "64"]}, "keep": true}]})");
+  EXPECT_THAT(text, HasSubstr("  - aten::gelu self: group_quant at 4 bits\n"));
+  EXPECT_THAT(text, HasSubstr("  - *, shape * 64: stays as it is\n"));
+  EXPECT_THAT(text, HasSubstr("Nothing watches"));
+  EXPECT_THAT(text, HasSubstr("on a thread of Cinch's"));
+}
+
+TEST(Words, EveryPresetHasSome) {
+  for (const Preset& preset : presets()) EXPECT_GT(words(preset.text).size(), 10U) << preset.name;
+}
+
+}  // namespace
+}  // namespace cinch::policy
