@@ -12,6 +12,8 @@
 namespace cinch::policy {
 namespace {
 
+using namespace std::string_literals;
+
 std::string refused(const std::string& text) {
   const auto result = parse_settings(text, "p.json");
   const auto* error = std::get_if<PolicyError>(&result);
@@ -50,7 +52,7 @@ TEST(HostilePolicy, InvalidUtf8AndControlCharacters) {
     EXPECT_THAT(refused(R"({"version": 1, "policy": ")" + bytes + "\"}"),
                 testing::StartsWith("p.json:1:"));
   }
-  EXPECT_THAT(refused(std::string("{\"version\": 1, \"policy\": \"off\0\"}", 34)),
+  EXPECT_THAT(refused("{\"version\": 1, \"policy\": \"off\0\"}"s),
               testing::StartsWith("p.json:1:"));
 }
 
@@ -73,7 +75,7 @@ TEST(HostilePolicy, Length) {
 /// what is accepted can be said in words.
 TEST(HostilePolicy, MutationsOfPresets) {
   std::mt19937 random(1);
-  const std::string interesting = "{}[]\",:0123456789.eE+-\\tfn \n\xff\0";
+  const std::string interesting = "{}[]\",:0123456789.eE+-\\tfn \n\xff\0"s;
   for (const Preset& preset : presets()) {
     for (int round = 0; round < 120; ++round) {
       std::string text(preset.text);
