@@ -90,20 +90,21 @@ struct Entry {
   std::unique_ptr<GuardSample> sample;       ///< set while the guard watches it, or it is tried
   std::unique_ptr<PlaneNumbers> planes;      ///< set when encoded in mixed bits, or `ranged`
   std::unique_ptr<OnDevice> device;          ///< set when the storage lies on a CUDA device
-  // What shares a byte belongs to the same lock.
+  // What shares a byte belongs to the same lock; neighbouring bit-fields would be one memory
+  // location.
   State state : 4 = State::pending;
   std::uint8_t candidate : 4 = 0;  ///< which of the plan's candidates encoded it
-
+  std::uint8_t : 0;
   Place place : 4 = Place::owned;
   std::uint8_t caution : 4 = 0;  ///< which of the class's plans is its own
-  bool watched = false;       ///< by the guard; settled when it leaves the window
-  bool tried = false;         ///< its exact values are kept for an adaptive policy's trials
-  bool ranged = false;        ///< its planes' ranges are wanted
-  bool ahead = false;         ///< counted among what is decoded ahead
-  std::uint16_t member = 0;   ///< which of its class
-  std::uint32_t holders = 0;  ///< uses, and whoever works on it
+  bool watched = false;          ///< by the guard; settled when it leaves the window
+  bool tried = false;            ///< its exact values are kept for an adaptive policy's trials
+  bool ranged = false;           ///< its planes' ranges are wanted
+  bool ahead = false;            ///< counted among what is decoded ahead
+  std::uint16_t member = 0;      ///< which of its class
+  std::uint32_t holders = 0;     ///< uses, and whoever works on it
   std::uint32_t id = 0;
-  std::uint32_t step = 0;    ///< optimizer steps before it was saved
+  std::uint32_t step = 0;         ///< optimizer steps before it was saved
   std::uint32_t place_index = 0;  ///< where in that list; meaningless when settling or settled
   std::size_t raw_bytes = 0;
   std::unique_ptr<Geometry> cover;  ///< of the base of views; null when the first use is no view
