@@ -31,14 +31,19 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-at::Tensor make_tensor(c10::Storage storage, c10::ScalarType type, const Geometry& geometry) {
-  const c10::DispatchKeySet keys(storage.device_type() == c10::kCUDA ? c10::DispatchKey::CUDA
-                                                                     : c10::DispatchKey::CPU);
+at::Tensor make_tensor(c10::Storage storage, c10::DeviceType device, c10::ScalarType type,
+                       const Geometry& geometry) {
+  const c10::DispatchKeySet keys(device == c10::kCUDA ? c10::DispatchKey::CUDA
+                                                      : c10::DispatchKey::CPU);
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys,
                                                          c10::scalarTypeToTypeMeta(type));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes(), geometry.strides(),
                                                       geometry.offset());
   return tensor;
+}
+
+c10::DeviceType device_type(const Entry& entry) {
+  return entry.device == nullptr ? c10::kCPU : c10::kCUDA;
 }
 
 }  // namespace
@@ -97,7 +102,8 @@ at::Tensor HeldTensor::call_unpack_hook() {
 
 at::Tensor HeldTensor::restore() {
   if (entry_ == nullptr) return alias_;
-  at::Tensor tensor = make_tensor(stash().restore(*entry_, use_), use_.type, use_.geometry);
+  at::Tensor tensor =
+      make_tensor(stash().restore(*entry_, use_), device_type(*entry_), use_.type, use_.geometry);
   // As PyTorch does: what is unpacked and the original count their in-place changes together.
   tensor.unsafeGetTensorImpl()->set_version_counter(version_);
   return tensor;
@@ -129,10 +135,10 @@ void HeldTensor::refuse_detached() const {
 
 std::string HeldTensor::type_name() const {
   if (alias_.defined()) return alias_.toString();
-  const c10::Device device(entry_->device == nullptr ? c10::kCPU : c10::kCUDA, 0);
+  const c10::Device device(device_type(*entry_), 0);
   return make_tensor(c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, device),
                                   nullptr, false),
-                     use_.type, Geometry())
+                     device.type(), use_.type, Geometry())
       .toString();
 }
 

@@ -282,11 +282,17 @@ TEST_P(CompressingStashTest, EncodesEarlyWhenAskedForMemory) {
   const std::size_t before = stash().bytes();
   EXPECT_GT(before, 6 * all[0].exact.nbytes()) << "several are raw";
   const std::size_t one = stash().encode_early(Stash::host, 1);
-  EXPECT_GT(one, 0u);
-  EXPECT_LT(one, 2 * all[0].exact.nbytes()) << "no more than was asked for, and the last one saved";
-  EXPECT_GT(stash().encode_early(Stash::host, SIZE_MAX), one);
+  const std::size_t all_others = stash().encode_early(Stash::host, SIZE_MAX);
+  // What the side thread encodes meanwhile counts as well.
+  if (std::string_view(GetParam()) == "current") {
+    EXPECT_GT(one, 0u);
+    EXPECT_LT(one, 2 * all[0].exact.nbytes())
+        << "no more than was asked for, and the last one saved";
+    EXPECT_GT(all_others, one);
+    EXPECT_EQ(stash().encode_early(Stash::host, SIZE_MAX), 0u) << "there is nothing left";
+  }
+  for (int i = 0; i < 5000 && stash().bytes() >= 6 * all[0].exact.nbytes(); ++i) usleep(1000);
   EXPECT_LT(stash().bytes(), 6 * all[0].exact.nbytes());
-  EXPECT_EQ(stash().encode_early(Stash::host, SIZE_MAX), 0u) << "there is nothing left";
   for (const auto& each : all) {
     EXPECT_TRUE(at::allclose(each.held->call_unpack_hook(), each.exact, 0, 0.05));
   }
