@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <ctime>
+
 #include "allocator/driver.h"
 
 namespace cinch::allocator {
+
+/// The clock of backends whose time is the host's. Nanoseconds.
+inline std::uint64_t monotonic_nanoseconds() noexcept {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
 
 /// Sets every function of `table` to the static member of `Calls` that has its name: what each
 /// backend's table() ends with. A call that a backend lacks does not compile.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <iterator>
 #include <new>
 
@@ -176,12 +175,7 @@ struct HostDriver::Calls {
     return Status::ok;
   }
 
-  static std::uint64_t now(void*) {
-    timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(time.tv_nsec);
-  }
+  static std::uint64_t now(void*) { return monotonic_nanoseconds(); }
 
   // The host has one order of events: the program's.
   static Status event_create(void*, Event* event) {
