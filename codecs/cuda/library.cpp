@@ -12,7 +12,11 @@ bool is_capturing(Stream stream) noexcept {
          status != cudaStreamCaptureStatusNone;
 }
 
-constexpr Library library = {library_abi, make_device_codec, device_state_bytes, is_capturing};
+std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
+  return make_device_codec(spec);
+}
+
+constexpr Library library = {library_abi, make, is_capturing};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -11,15 +11,14 @@ namespace cinch::codecs::cuda {
 
 /// Increases with every change to Library, DeviceCodec or what their functions take: the core and
 /// this library ship together, and a mixture must not talk to each other.
-inline constexpr std::uint32_t library_abi = 1;
+inline constexpr std::uint32_t library_abi = 2;
 
 /// What libcinch_cuda.so offers: the CUDA engine as a library of its own, so that the core needs no
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
 struct Library {
   std::uint32_t abi;
-  /// As make_device_codec() and device_state_bytes(), for the current device.
-  std::shared_ptr<const DeviceCodec> (*make_codec)(const CodecSpec& spec, void* state);
-  std::size_t (*state_bytes)(const CodecSpec& spec) noexcept;
+  /// As make_device_codec() without state, for the current device.
+  std::shared_ptr<const DeviceCodec> (*make_codec)(const CodecSpec& spec);
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;
 };

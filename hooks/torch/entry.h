@@ -122,9 +122,12 @@ struct Entry {
   /// @pre planned
   const Plan& plan() const noexcept { return *own_plan; }
 
+  /// Whether `raw` is set.
+  bool is_raw() const noexcept { return state == State::pending || state == State::kept; }
+
   /// What is held of a settled one.
   std::size_t stored_bytes() const noexcept {
-    if (state == State::kept || state == State::pending) return raw_bytes;
+    if (is_raw()) return raw_bytes;
     return encoded_bytes + (sample == nullptr ? 0 : raw_bytes);
   }
 

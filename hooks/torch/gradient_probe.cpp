@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <exception>
-#include <memory>
-#include <mutex>
 #include <string_view>
 #include <typeinfo>
 
@@ -16,7 +13,7 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "hooks/torch/fork.h"
+#include "hooks/torch/node_callback.h"
 #include "hooks/torch/stash.h"
 
 namespace cinch::hooks {
@@ -27,10 +24,7 @@ using torch::autograd::variable_list;
 
 thread_local GradientProbe* probe = nullptr;
 
-at::CallbackHandle handle{};
-bool observing = false;
-bool on_now = false;  // under switch_mutex
-std::mutex& switch_mutex = *new std::mutex;
+NodeCallback& callback = *new NodeCallback;
 
 }  // namespace
 
@@ -95,15 +89,6 @@ void measure(const at::RecordFunction& function) {
   for (Entry* entry : approximate.read) stash().gradient_measured(*entry, difference);
 }
 
-std::unique_ptr<at::ObserverContext> node_starts(const at::RecordFunction& function) {
-  try {
-    measure(function);
-  } catch (const std::exception&) {
-    // Whatever is wrong with the node, backward itself will say it.
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 GradientProbe* current_probe() noexcept {
@@ -111,23 +96,11 @@ GradientProbe* current_probe() noexcept {
 }
 
 void observe_backward() {
-  register_fork_lock(switch_mutex);
-  handle = at::addGlobalCallback(at::RecordFunctionCallback(node_starts)
-                                     .needsInputs(true)
-                                     .scopes({at::RecordScope::BACKWARD_FUNCTION}));
-  at::disableCallback(handle);
-  observing = true;
+  callback.install<measure>();
 }
 
 void probe_gradients(bool on) noexcept {
-  const std::lock_guard lock(switch_mutex);
-  if (!observing || on == on_now) return;
-  on_now = on;
-  if (on) {
-    at::reenableCallback(handle);
-  } else {
-    at::disableCallback(handle);
-  }
+  callback.switch_to(on);
 }
 
 }  // namespace cinch::hooks

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -19,6 +18,7 @@
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
 #include "hooks/torch/moving_average.h"
+#include "hooks/torch/node_callback.h"
 #include "hooks/torch/node_facts.h"
 #include "hooks/torch/parameter.h"
 #include "hooks/torch/stash.h"
@@ -40,9 +40,7 @@ struct Waiting {
   Look look;
 };
 
-at::CallbackHandle handle{};
-bool observing = false;
-bool on_now = false;  // under mutex
+NodeCallback& callback = *new NodeCallback;
 std::mutex& mutex = *new std::mutex;
 // Both by the parameter; under mutex.
 auto& waiting = *new std::unordered_map<const c10::TensorImpl*, std::vector<Waiting>>;
@@ -272,38 +270,20 @@ void observe(const at::RecordFunction& function) {
   if (wants.trials) try_choices(function, current);
 }
 
-std::unique_ptr<at::ObserverContext> node_starts(const at::RecordFunction& function) {
-  try {
-    observe(function);
-  } catch (const std::exception&) {
-    // Whatever is wrong with the node, backward itself will say it.
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 void observe_nodes() {
   register_fork_lock(mutex);
-  handle = at::addGlobalCallback(at::RecordFunctionCallback(node_starts)
-                                     .needsInputs(true)
-                                     .scopes({at::RecordScope::BACKWARD_FUNCTION}));
-  at::disableCallback(handle);
-  observing = true;
+  callback.install<observe>();
 }
 
 void observe_gradients(const policy::Wants& wants) noexcept {
-  const std::lock_guard lock(mutex);
-  if (!observing) return;
-  waiting.clear();
-  if (!wants.momentum) averages.clear();
-  if (wants.anything() == on_now) return;
-  on_now = wants.anything();
-  if (on_now) {
-    at::reenableCallback(handle);
-  } else {
-    at::disableCallback(handle);
+  {
+    const std::lock_guard lock(mutex);
+    waiting.clear();
+    if (!wants.momentum) averages.clear();
   }
+  callback.switch_to(wants.anything());
 }
 
 }  // namespace cinch::hooks

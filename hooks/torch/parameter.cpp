@@ -76,6 +76,22 @@ Kind kind_of(const Node& node) {
   return line.kind;
 }
 
+// Follows views and casts of one parameter back to it; null when there is anything else between.
+const c10::TensorImpl* parameter_behind(const Node* node) {
+  constexpr int longest_chain = 16;
+  for (int i = 0; node != nullptr && i < longest_chain; ++i) {
+    switch (kind_of(*node)) {
+      case Kind::accumulate:
+        return static_cast<const AccumulateGrad*>(node)->variable.unsafeGetTensorImpl();
+      case Kind::other:
+        return nullptr;
+      case Kind::same_data:
+        node = node->num_outputs() == 0 ? nullptr : node->next_edge(0).function.get();
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 bool derives_from_parameter(const at::Tensor& tensor) noexcept {
@@ -90,34 +106,11 @@ bool derives_from_parameter(const at::Tensor& tensor) noexcept {
     }
     return meta->requires_grad_;
   }
-  constexpr int longest_chain = 16;
-  for (int i = 0; node != nullptr && i < longest_chain; ++i) {
-    switch (kind_of(*node)) {
-      case Kind::accumulate:
-        return true;
-      case Kind::other:
-        return false;
-      case Kind::same_data:
-        node = node->num_outputs() == 0 ? nullptr : node->next_edge(0).function.get();
-    }
-  }
-  return false;
+  return parameter_behind(node) != nullptr;
 }
 
 const c10::TensorImpl* parameter_behind(const torch::autograd::Edge& edge) noexcept {
-  const Node* node = edge.function.get();
-  constexpr int longest_chain = 16;
-  for (int i = 0; node != nullptr && i < longest_chain; ++i) {
-    switch (kind_of(*node)) {
-      case Kind::accumulate:
-        return static_cast<const AccumulateGrad*>(node)->variable.unsafeGetTensorImpl();
-      case Kind::other:
-        return nullptr;
-      case Kind::same_data:
-        node = node->num_outputs() == 0 ? nullptr : node->next_edge(0).function.get();
-    }
-  }
-  return nullptr;
+  return parameter_behind(edge.function.get());
 }
 
 }  // namespace cinch::hooks

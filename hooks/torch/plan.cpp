@@ -119,7 +119,7 @@ std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
     return nullptr;
   }
   const c10::OptionalDeviceGuard guard(device);
-  auto codec = library->make_codec(candidate.spec, nullptr);
+  auto codec = library->make_codec(candidate.spec);
   return codec != nullptr && codec->accepts(candidate.what) ? codec : nullptr;
 }
 

@@ -98,8 +98,7 @@ std::vector<float> Stash::plane_ranges(Entry& entry) {
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   if (entry.planes != nullptr && !entry.planes->ranges.empty()) return entry.planes->ranges;
-  const bool is_raw = entry.state == Entry::State::pending || entry.state == Entry::State::kept;
-  if (!is_raw || entry.own_plan == nullptr || entry.plan().candidates.empty()) return {};
+  if (!entry.is_raw() || entry.own_plan == nullptr || entry.plan().candidates.empty()) return {};
   const Plan::Candidate& candidate = entry.plan().candidates.front();
   if (candidate.codec->name() != "group_quant") return {};
   return policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
@@ -116,9 +115,8 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
   }
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
-  const bool is_raw = entry.state == Entry::State::pending || entry.state == Entry::State::kept;
   c10::Storage exact;
-  if (is_raw) exact = entry.raw;
+  if (entry.is_raw()) exact = entry.raw;
   if (entry.sample != nullptr) exact = entry.sample->exact;
   if (!exact && entry.state == Entry::State::encoded &&
       !entry.plan().candidates[entry.candidate].approximates) {

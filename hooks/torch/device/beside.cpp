@@ -5,13 +5,16 @@
 
 namespace cinch::hooks {
 
-std::string path_beside(const char* file) {
+std::filesystem::path own_path() {
   static const char anchor = 0;
   Dl_info info;
-  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return "";
-  const std::string own = info.dli_fname;
-  const auto slash = own.rfind('/');
-  return slash == std::string::npos ? "" : own.substr(0, slash + 1) + file;
+  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return {};
+  return info.dli_fname;
+}
+
+std::filesystem::path path_beside(std::string_view file) {
+  const std::filesystem::path own = own_path();
+  return own.has_parent_path() ? own.parent_path() / file : std::filesystem::path();
 }
 
 }  // namespace cinch::hooks

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
+#include <filesystem>
+#include <string_view>
 
 namespace cinch::hooks {
 
-/// The path of `file` in the folder of the library that this code is in; empty when that can't be
-/// told.
-std::string path_beside(const char* file);
+/// The path of the library that this code is in, as it was loaded; empty when that can't be told.
+std::filesystem::path own_path();
+
+/// The path of `file` in that library's folder; empty when that can't be told.
+std::filesystem::path path_beside(std::string_view file);
 
 }  // namespace cinch::hooks

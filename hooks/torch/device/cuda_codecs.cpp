@@ -3,7 +3,7 @@
 
 #include <cstdio>
 #include <exception>
-#include <string>
+#include <filesystem>
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ namespace cinch::hooks {
 namespace {
 
 const codecs::cuda::Library* load() {
-  const std::string path = path_beside("libcinch_cuda.so");
+  const std::filesystem::path path = path_beside("libcinch_cuda.so");
   if (path.empty() || access(path.c_str(), F_OK) != 0) return nullptr;
   // Never unloaded: codecs of it live in plans.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -97,21 +97,17 @@ class OnHost final : public DeviceCodec {
   std::shared_ptr<const Codec> codec_;
 };
 
-std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec, void* /*state*/) {
+std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   if (spec.name == "float_split") return nullptr;  // CUDA has none
   auto codec = make_codec(spec);
   return codec == nullptr ? nullptr : std::make_shared<OnHost>(std::move(codec));
-}
-
-std::size_t state_bytes(const CodecSpec&) noexcept {
-  return 0;
 }
 
 bool is_capturing(Stream stream) noexcept {
   return fakecuda_is_capturing(stream) != 0;
 }
 
-constexpr Library library = {library_abi, make, state_bytes, is_capturing};
+constexpr Library library = {library_abi, make, is_capturing};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stash and its side thread: what is decoded ahead of backward, and what that thread left.
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "hooks/torch/device/on_device.h"
+#include "hooks/torch/entry_work.h"
+#include "hooks/torch/fork.h"
+#include "hooks/torch/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+// How far decoding looks ahead.
+constexpr std::size_t most_ahead = 4;
+
+}  // namespace
+
+// With the side thread, an entry that waits for it is waited for: what backward reads must not
+// depend on how far that thread got.
+void Stash::await_settled(Entry& entry) {
+  bool settling = false;
+  {
+    const std::lock_guard lock(mutex_);
+    settling = entry.place == Entry::Place::settling;
+  }
+  if (settling && !side_.wait_for(entry)) settle_orphans();
+}
+
+// Notes what backward reads, and has decoded ahead what it read next the last time.
+void Stash::foresee(Entry& entry, codecs::Reads reads) {
+  std::vector<SideThread::Job> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    if (entry.ahead) {
+      entry.ahead = false;
+      ahead_bytes_ -= entry.raw_bytes;
+    }
+    if (entry.id - growth_start_ >= by_position_.size()) return;
+    const ReadOrder::Read read = {entry.id - growth_start_, reads};
+    read_order_.add(read);
+    for (const ReadOrder::Read& next : read_order_.after(read)) {
+      if (jobs.size() == most_ahead || next.position >= by_position_.size()) break;
+      Entry* then = by_position_[next.position];
+      const bool is_encoded = then != nullptr && then->place == Entry::Place::settled &&
+                              then->encoded_bytes != 0 && next.reads != codecs::Reads::nothing;
+      if (!is_encoded || then->ahead) continue;
+      if (ahead_bytes_ != 0 && ahead_bytes_ + then->raw_bytes > window_limit()) break;
+      then->ahead = true;
+      ahead_bytes_ += then->raw_bytes;
+      ++then->holders;
+      jobs.push_back({then, SideThread::Job::Kind::decode, next.reads, 0});
+    }
+  }
+  for (const auto& job : jobs) {
+    constexpr auto never_wait = std::numeric_limits<std::size_t>::max();
+    if (job.entry->device != nullptr) {
+      work_aside(this, job);  // which only enqueues it
+      continue;
+    }
+    if (!side_.submit(job, never_wait)) drop_holder(*job.entry, nullptr);
+  }
+}
+
+void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    bool wanted = false;
+    {
+      const std::lock_guard stash_lock(mutex_);
+      // In another order than the last step's, what was foreseen may be nobody's.
+      for (const Use* use = entry.first_use; use != nullptr && entry.ahead; use = use->next) {
+        wanted = wanted || use->reads == reads;
+      }
+    }
+    if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+    auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
+    // A watched entry is decoded where it is measured.
+    if (wanted && entry.sample == nullptr && alive.expired()) {
+      entry.decoded->ahead =
+          entry.device == nullptr
+              ? decode(entry, reads, codecs::serial_for)
+              : decode_on_device(entry, reads, side_stream(entry.device->saved_on.device()));
+      alive = weak(entry.decoded->ahead);
+    }
+  }
+  drop_holder(entry, nullptr);
+}
+
+void Stash::work_aside(void* self, const SideThread::Job& job) noexcept {
+  auto& stash = *static_cast<Stash*>(self);
+  if (job.kind == SideThread::Job::Kind::settle) {
+    stash.settle(*job.entry, codecs::serial_for);
+    return;
+  }
+  try {
+    stash.decode_ahead(*job.entry, job.reads);
+  } catch (const std::exception&) {
+    stash.drop_holder(*job.entry, nullptr);  // no memory: backward will decode it, or say so
+  }
+}
+
+void Stash::settle_orphans() {
+  for (const SideThread::Job& job : side_.take_orphans()) work_aside(this, job);
+}
+
+void Stash::stop_side_thread() noexcept {
+  side_.stop();
+  settle_orphans();
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the stash gives backward what it reads.
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <utility>
+
+#include "hooks/torch/device/on_device.h"
+#include "hooks/torch/entry_work.h"
+#include "hooks/torch/fork.h"
+#include "hooks/torch/gradient_probe.h"
+#include "hooks/torch/parallel.h"
+#include "hooks/torch/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+/// Notes that `entry` is read for `probe`'s sake. @return whether that was all
+bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
+  switch (probe.purpose) {
+    case GradientProbe::Purpose::peek:
+      probe.read.push_back(&entry);
+      return true;
+    case GradientProbe::Purpose::trial:
+      if (entry.tried && use.reads == codecs::Reads::values) probe.read.push_back(&entry);
+      break;
+    case GradientProbe::Purpose::guard:
+      if (entry.watched && entry.sample != nullptr) probe.read.push_back(&entry);
+      break;
+  }
+  return false;
+}
+
+}  // namespace
+
+c10::Storage Stash::restore(Entry& entry, const Use& use) {
+  end_growth(&entry);
+  GradientProbe* probe = current_probe();
+  if (aside_) {
+    await_settled(entry);
+    if (probe == nullptr) foresee(entry, use.reads);
+  }
+  if (entry.device == nullptr) return restore_held(entry, use, probe);
+  try {
+    return restore_held(entry, use, probe);
+  } catch (const c10::OutOfMemoryError&) {
+    // Asked from inside this entry's work the stash had nothing to give.
+    if (encode_early(static_cast<int>(entry.device->index()), entry.raw_bytes) == 0) throw;
+  }
+  return restore_held(entry, use, probe);
+}
+
+c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* probe) {
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  if (probe != nullptr) {
+    if (note_read(*probe, entry, use)) {
+      return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes,
+                          zero_pages(entry.raw_bytes), nullptr, /*resizable=*/false);
+    }
+    if (probe->replaced == &entry && use.reads == codecs::Reads::values) return probe->replacement;
+    if (probe->exact && entry.sample != nullptr) return entry.sample->exact;
+  }
+  if (entry.is_raw()) return entry.raw;
+  if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+  auto& decoded = entry.decoded->alive[static_cast<std::size_t>(use.reads)];
+  auto alive = decoded.lock();
+  entry.decoded->ahead = {};
+  if (alive) {
+    c10::Storage storage(std::move(alive));
+    if (entry.device != nullptr)
+      hand_over(entry, storage, use.reads, current_stream(storage.device()));
+    return storage;
+  }
+  c10::Storage storage = decode(entry, use.reads, torch_parallel_for);
+  decoded = weak(storage);
+  if (use.reads == codecs::Reads::values) measure(entry, storage);
+  return storage;
+}
+
+// pre: entry.mutex() is held, entry is encoded or dropped
+c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for) {
+  if (entry.device != nullptr) {
+    return decode_on_device(entry, reads, current_stream(entry.device->saved_on.device()));
+  }
+  const bool nothing = entry.state == Entry::State::dropped || reads == codecs::Reads::nothing;
+  c10::DataPtr data = nothing ? zero_pages(entry.raw_bytes) : decoded_pool_.take(entry.raw_bytes);
+  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
+              " bytes to decode a saved tensor");
+  if (!nothing) {
+    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const Stopwatch watch;
+    const codecs::Description what = described(candidate, entry);
+    const bool decoded = candidate.codec->decode(
+        what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes}, data.get(),
+        reads, parallel_for);
+    TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
+                "' can't be decoded; this is a defect of Cinch");
+    candidate.totals->decode_nanoseconds.fetch_add(watch.nanoseconds(), std::memory_order_relaxed);
+  }
+  return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data), nullptr,
+                      /*resizable=*/false);
+}
+
+}  // namespace cinch::hooks
