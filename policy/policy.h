@@ -106,8 +106,9 @@ struct Settings {
   AcgcSettings acgc;
   CometSettings comet;
   BudgetSettings budget;
-  Treatment compiled;   ///< floats saved by a region that torch.compile compiled
-  Treatment functions;  ///< floats saved by a custom autograd.Function that no rule names
+  std::string state_file;  ///< where an adaptive policy keeps what it learned; "" nowhere
+  Treatment compiled;      ///< floats saved by a region that torch.compile compiled
+  Treatment functions;     ///< floats saved by a custom autograd.Function that no rule names
   std::vector<Rule> rules;
 };
 

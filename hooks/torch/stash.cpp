@@ -28,6 +28,7 @@ Stash* instance = nullptr;
 Stash::Stash(policy::Settings settings)
     : policy_(std::move(settings)),
       director_(policy::make_director(policy_.settings())),
+      state_file_(policy_.settings().state_file),
       aside_(policy_.settings().stream == policy::Stream::side),
       planner_(policy_, director_.get(), statistics_),
       guard_(policy_.settings().guard),
@@ -39,6 +40,7 @@ Stash::Stash(policy::Settings settings)
   register_fork_lock(guard_.mutex());
   register_fork_lock(reserve_.mutex());
   register_fork_lock(side_.mutex());
+  if (director_ != nullptr) message_ = state_file_.load(*director_);
 }
 
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,

@@ -25,6 +25,7 @@
 #include "hooks/torch/statistics.h"
 #include "policy/director.h"
 #include "policy/policy.h"
+#include "policy/state_file.h"
 
 namespace cinch::hooks {
 
@@ -108,6 +109,10 @@ class Stash {
   /// Starts this process's own figures in a forked child, where no side thread is.
   void begin_in_child();
 
+  /// Keeps what the policy learned for a later run (the policy's "state_file"), in the process of
+  /// rank 0. Says on stderr what goes wrong with that.
+  void keep_learned() noexcept;
+
   /// Ends the side thread and does what was left to it; entries are encoded by those who save from
   /// then on.
   void stop_side_thread() noexcept;
@@ -146,6 +151,7 @@ class Stash {
   void foresee(Entry& entry, codecs::Reads reads);
   void measure(Entry& entry, const c10::Storage& decoded);
   void begin_step();
+  std::string save_learned();
   void close_footprint();
   void measure_footprint();
   void try_entry(Entry& entry);
@@ -161,6 +167,7 @@ class Stash {
 
   policy::Policy policy_;
   const std::unique_ptr<policy::Director> director_;  // under mutex_; null where nothing adapts
+  const policy::StateFile state_file_;
   Statistics statistics_;
   BufferPool encoded_pool_;
   BufferPool decoded_pool_;

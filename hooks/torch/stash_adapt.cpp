@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the stash does for adaptive policies: steps, footprints, and exact values for trials.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <shared_mutex>
 #include <utility>
 
@@ -23,10 +26,24 @@ void Stash::begin_step() {
   steps_seen_ = now;
   director_->begin_step(adaptive_step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
   footprint_ = {};
-  if (std::string message = director_->take_message(); !message.empty()) {
-    message_ = std::move(message);
+  for (std::string message : {director_->take_message(), save_learned()}) {
+    if (!message.empty()) message_ = std::move(message);
   }
   observe_gradients(director_->wants());
+}
+
+// Ranks of one job learn the same, more or less; one of them writes. pre: mutex_ is held
+std::string Stash::save_learned() {
+  const char* rank = std::getenv("RANK");
+  const bool first = rank == nullptr || std::strcmp(rank, "0") == 0;
+  return first && !is_forked_child() ? state_file_.save(*director_) : "";
+}
+
+void Stash::keep_learned() noexcept {
+  if (director_ == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  const std::string message = save_learned();
+  if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
 }
 
 // What is held now, as it would be if all that left the window were encoded: how far the side
