@@ -65,6 +65,8 @@ Core* CudaAllocator::core(int index) {
 
 void CudaAllocator::lock_for_fork() {
   making_device_.lock();
+  imports_.mutex().lock();
+  for_each_device([](Device& d) { d.exports().mutex().lock(); });
   for_each_device([](Device& d) { d.core().mutex().lock(); });
   ranges_.mutex().lock();
   history_.mutex().lock();
@@ -76,6 +78,8 @@ void CudaAllocator::unlock_after_fork() {
   history_.mutex().unlock();
   ranges_.mutex().unlock();
   for_each_device([](Device& d) { d.core().mutex().unlock(); });
+  for_each_device([](Device& d) { d.exports().mutex().unlock(); });
+  imports_.mutex().unlock();
   making_device_.unlock();
 }
 
@@ -176,16 +180,24 @@ void CudaAllocator::free_block(void* pointer) {
   if (pointer != nullptr) instance->free(pointer);
 }
 
+bool CudaAllocator::is_shared(std::int32_t descriptor) {
+  bool shared = false;
+  instance->for_each_device([&](Device& d) { shared = shared || d.exports().has(descriptor); });
+  return shared;
+}
+
 void CudaAllocator::free(void* pointer) {
   const Address address = to_address(pointer);
   const int hint = ranges_.owner_of(address);
   if (hint != AddressRanges::none) {
     Device& owner = device(hint);
     tell_freed(owner, pointer);
+    owner.exports().end(address);
     if (owner.core().free(address)) return;
   }
   if (Device* owner = owner_of(pointer); owner != nullptr) {
     tell_freed(*owner, pointer);
+    owner->exports().end(address);
     owner->core().free(address);
     return;
   }

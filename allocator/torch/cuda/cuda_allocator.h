@@ -13,6 +13,7 @@
 
 #include "allocator/reclaimer.h"
 #include "allocator/torch/cuda/device.h"
+#include "allocator/torch/cuda/imports.h"
 
 namespace cinch::allocator {
 
@@ -157,6 +158,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
  private:
   static void free_block(void* pointer);
+  /// Whether other processes may have the descriptor: it stands for memory that they were told of.
+  static bool is_shared(std::int32_t descriptor);
 
   Device& device(int index);
   Device* owner_of(const void* pointer);
@@ -182,6 +185,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   Native& native_;
   AddressRanges ranges_;
   History history_;
+  Imports imports_;
   std::array<std::atomic<Device*>, RuntimeDriver::most_devices> devices_{};
   std::mutex making_device_;
   std::atomic<Reclaimer*> reclaimer_{nullptr};
