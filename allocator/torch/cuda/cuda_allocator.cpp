@@ -71,9 +71,11 @@ void CudaAllocator::lock_for_fork() {
   ranges_.mutex().lock();
   history_.mutex().lock();
   observers_mutex_.lock();
+  use_on_oom_mutex_.lock();
 }
 
 void CudaAllocator::unlock_after_fork() {
+  use_on_oom_mutex_.unlock();
   observers_mutex_.unlock();
   history_.mutex().unlock();
   ranges_.mutex().unlock();
@@ -145,7 +147,7 @@ void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t st
   History::Context context = history_.gather(History::RecordContext::STATE);
   const Address address = asked.core().allocate(bytes, to_stream(stream));
   if (address == 0) {
-    if (use_on_oom_.load() > 0) {
+    if (use_on_oom_.load()) {
       try {
         return native_.raw_alloc_with_stream(bytes, stream);
       } catch (const c10::OutOfMemoryError&) {
@@ -262,7 +264,14 @@ void CudaAllocator::endAllocateToPool(DeviceIndex index, MempoolId pool) {
 
 void CudaAllocator::setUseOnOOM(DeviceIndex index, MempoolId pool, bool use) {
   native_.setUseOnOOM(index, pool, use);
-  use_on_oom_.fetch_add(use ? 1 : -1);
+  // PyTorch may also say "no" of pools that never were such.
+  const std::lock_guard lock(use_on_oom_mutex_);
+  if (use) {
+    pools_for_oom_.emplace(index, pool);
+  } else {
+    pools_for_oom_.erase({index, pool});
+  }
+  use_on_oom_.store(!pools_for_oom_.empty());
 }
 
 c10::cuda::CUDACachingAllocator::CheckpointDelta CudaAllocator::setCheckpointPoolState(

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -189,7 +190,10 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   std::array<std::atomic<Device*>, RuntimeDriver::most_devices> devices_{};
   std::mutex making_device_;
   std::atomic<Reclaimer*> reclaimer_{nullptr};
-  std::atomic<int> use_on_oom_{0};  // pools that may serve ordinary requests when all else failed
+  // Pools that may serve ordinary requests when all else failed, and whether there are any.
+  std::mutex use_on_oom_mutex_;
+  std::set<std::pair<DeviceIndex, MempoolId>> pools_for_oom_;
+  std::atomic<bool> use_on_oom_{false};
   std::mutex observers_mutex_;
   std::vector<c10::cuda::CUDACachingAllocator::OutOfMemoryObserver> observers_;
 };
