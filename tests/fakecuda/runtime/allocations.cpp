@@ -50,6 +50,7 @@ cudaError_t release(void* memory, CallSite& site) {
   remove_region(gone.address);
   give_memory(gone.device, gone.bytes);
   give_addresses(gone.address, gone.bytes);
+  forget_shared(gone.address);
   return cudaSuccess;
 }
 
