@@ -15,6 +15,7 @@
 #include "hooks/torch/gradient_probe.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 #include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
@@ -146,7 +147,11 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
   }
   const std::uint64_t after = this->bytes();
   const std::uint64_t freed = before > after ? before - after : 0;
-  if (freed != 0) statistics_.rescued(freed);
+  if (freed != 0) {
+    statistics_.rescued(freed);
+    telemetry_event(telemetry::EventKind::rescue, "memory had run out: %llu bytes freed",
+                    static_cast<unsigned long long>(freed));
+  }
   return freed;
 }
 
@@ -360,6 +365,9 @@ void Stash::be_careful(Entry& entry, const char* what, double error, double limi
   }
   candidate.totals->moves.fetch_add(1, std::memory_order_relaxed);
   const OpTotals& row = *candidate.totals;
+  telemetry_event(telemetry::EventKind::guard, "%s %s, number %u of its shape: %s: %s off by %.2g",
+                  row.op.c_str(), row.operand.c_str(), entry.member + 1, row.codec.c_str(), what,
+                  error);
   if (broken) {
     std::fprintf(stderr,
                  "cinch: guard: %s %s: %s made finite values infinite or NaN, which is a defect of "
