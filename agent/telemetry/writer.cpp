@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace cinch::telemetry {
@@ -53,6 +54,12 @@ std::unique_ptr<Writer> Writer::create(const std::string& directory, const Ident
   const std::string path =
       directory + '/' +
       segment_name({identity.uid, identity.pid, identity.start_ticks, identity.pid_namespace});
+  // Where files may not be this large, making one would raise SIGXFSZ.
+  rlimit largest;
+  if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < sizeof(Segment)) {
+    error = text_of("no room for", path, EFBIG);
+    return nullptr;
+  }
   constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   int file = open(path.c_str(), flags, 0600);
   if (file < 0 && errno == EEXIST) {
