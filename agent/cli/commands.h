@@ -17,6 +17,7 @@ struct RunOptions {
   std::string report;               ///< where the report shall be kept; "" nowhere
   bool strict = false;
   bool disable = false;
+  bool no_telemetry = false;
   bool quiet = false;
   std::vector<std::string> command;
 };

@@ -41,6 +41,8 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
       ->envname("CINCH_STRICT");
   sub->add_flag("--disable", options.disable, "Run the program as without Cinch")
       ->envname("CINCH_DISABLE");
+  sub->add_flag("--no-telemetry", options.no_telemetry,
+                "Don't show the program to cinch watch and cinch agent");
   sub->add_flag("--quiet,-q", options.quiet, "No summary at the end unless Cinch was not active");
   sub->footer(
       "Usage: cinch run [OPTIONS] -- PROGRAM [ARGUMENTS...]\n\n"

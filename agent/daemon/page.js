@@ -142,7 +142,7 @@ async function refresh() {
     const { runs } = await ask("api/v1/runs");
     const focused = document.activeElement?.id;
     fill($("runs"), runColumns, runs, "No program of yours is training under Cinch.", (run) =>
-      ["stale", "other version", "unreadable"].includes(run.state) ? "bad" : "");
+      ["stale", "foreign", "unreadable"].includes(run.state) ? "bad" : "");
     if (focused) $(focused)?.focus();
     showDetails(runs.find((run) => key(run) === chosen));
     $("status").textContent = `${runs.length} process${runs.length === 1 ? "" : "es"}, ${new Date().toLocaleTimeString()}`;

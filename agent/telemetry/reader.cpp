@@ -128,7 +128,7 @@ std::string_view word(RunState state) noexcept {
     case RunState::stale:
       return "stale";
     case RunState::foreign:
-      return "other version";
+      return "foreign";
     case RunState::unreadable:
       break;
   }

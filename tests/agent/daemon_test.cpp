@@ -132,14 +132,13 @@ TEST_F(HistoryTest, IsBounded) {
     runs.push_back(training(static_cast<std::uint64_t>(i)));
   }
   history.record(runs, 100);
-  for (std::uint64_t step = 8; step < 8 + 2 * History::most_points; ++step) {
+  for (std::uint64_t step = 8; step < 8 + History::most_points + 10; ++step) {
     history.record({with_step(training(1000), step)}, 200);
   }
   const Json all = Json::parse(history.runs_json())["runs"];
   EXPECT_EQ(all.size(), static_cast<std::size_t>(History::most_runs));
   const Json points = Json::parse(history.run_json(all[0]["id"]).value())["points"];
-  EXPECT_LT(points.size(), static_cast<std::size_t>(History::most_points));
-  EXPECT_GT(points.size(), static_cast<std::size_t>(History::most_points) / 4);
+  EXPECT_EQ(points.size(), static_cast<std::size_t>(History::most_points) / 2 + 10);
   EXPECT_EQ(points[0]["step"], 8);
 }
 

@@ -127,8 +127,7 @@ void expect_golden(const std::string& name, const std::string& text) {
 }
 
 int width_of(const std::string& text) {
-  return static_cast<int>(
-      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<int>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 TEST(WatchScreen, TableWide) {
@@ -189,7 +188,7 @@ TEST(WatchScreen, EnterShowsWhatIsSelected) {
   screen.press(Screen::down);
   screen.press(Screen::down);
   screen.press(Screen::enter);
-  EXPECT_THAT(text_of(screen.frame(100, 30)), HasSubstr("process 300, idle 100 s"));
+  EXPECT_THAT(text_of(screen.frame(100, 30)), HasSubstr("process 300, idle 1m"));
   screen.press(Screen::escape);
   EXPECT_THAT(text_of(screen.frame(100, 30)), HasSubstr("RANK"));
 }

@@ -92,8 +92,7 @@ def test_metrics_and_history_of_a_run(tmp_path):
                 agent.get("/api/v1/history/999")
             assert refused.value.code == 404
     finally:
-        if training.process.poll() is None:
-            training.kill()
+        training.kill_if_running()
 
 
 def test_every_metric_of_the_dashboard_is_served(tmp_path):

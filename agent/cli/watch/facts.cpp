@@ -2,8 +2,7 @@
 #include "agent/cli/watch/facts.h"
 
 #include <algorithm>
-
-#include "agent/cli/text.h"
+#include <cstdio>
 
 namespace cinch::cli {
 namespace {
@@ -35,6 +34,18 @@ double share_in_cinch(const Run& run) {
          static_cast<double>(last.time - first.time);
 }
 
+std::string step_time_of(const Run& run) {
+  if (!run.live || run.live->step_nanoseconds == 0) return "-";
+  const double seconds = static_cast<double>(run.live->step_nanoseconds) * 1e-9;
+  char text[32];
+  if (seconds < 1) {
+    std::snprintf(text, sizeof text, seconds < 0.01 ? "%.1f ms" : "%.0f ms", seconds * 1e3);
+  } else {
+    std::snprintf(text, sizeof text, seconds < 10 ? "%.2f s" : "%.0f s", seconds);
+  }
+  return text;
+}
+
 double silence_of(const Run& run) {
   if (!run.live || run.live->heartbeat > run.read_at) return 0;
   return static_cast<double>(run.read_at - run.live->heartbeat) * 1e-9;
@@ -44,7 +55,10 @@ std::string state_of(const Run& run) {
   const double silence = silence_of(run);
   if (run.state == RunState::running && run.live &&
       silence > std::max(30.0, 5e-9 * static_cast<double>(run.live->step_nanoseconds))) {
-    return "idle " + human_seconds(silence);
+    const auto whole = static_cast<std::uint64_t>(silence);
+    return "idle " + (whole < 100    ? std::to_string(whole) + "s"
+                      : whole < 6000 ? std::to_string(whole / 60) + "m"
+                                     : std::to_string(whole / 3600) + "h");
   }
   return std::string(telemetry::word(run.state));
 }

@@ -15,10 +15,13 @@ double ratio_of(const telemetry::Run& run);
 /// The share of wall time that the program spent in Cinch lately, 0 to 1; below 0 when not known.
 double share_in_cinch(const telemetry::Run& run);
 
+/// Of the last step: "248 ms", "1.25 s"; "-" before the first has ended.
+std::string step_time_of(const telemetry::Run& run);
+
 /// Seconds since the last step boundary; 0 before the first.
 double silence_of(const telemetry::Run& run);
 
-/// "running", "gone", "idle 45 s" where steps take much less.
+/// "running", "gone", "idle 45s" where steps take much less.
 std::string state_of(const telemetry::Run& run);
 
 /// The figures of all CUDA devices together where there are some, else those of the host; all 0

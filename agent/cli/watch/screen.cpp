@@ -72,11 +72,6 @@ std::string string_of(const telemetry::Text<bytes>& text) {
   return {text.chars, text.size()};
 }
 
-std::string step_time(const Run& run) {
-  if (!run.live || run.live->step_nanoseconds == 0) return "-";
-  return human_seconds(static_cast<double>(run.live->step_nanoseconds) * 1e-9);
-}
-
 std::vector<double> series(const Run& run, std::uint64_t telemetry::HistoryPoint::*what) {
   std::vector<double> values;
   for (const auto& point : run.history) values.push_back(static_cast<double>(point.*what));
@@ -105,7 +100,7 @@ const std::vector<Column>& columns() {
       {"PID", 7, true, 0, [](const Run& r, bool) { return std::to_string(r.process.pid); }},
       {"STATE", 8, false, 1, [](const Run& r, bool) { return state_of(r); }},
       {"STEP", 7, true, 0, if_live([](const Run& r) { return std::to_string(r.live->steps); })},
-      {"STEP TIME", 9, true, 2, [](const Run& r, bool) { return step_time(r); }},
+      {"STEP TIME", 9, true, 2, [](const Run& r, bool) { return step_time_of(r); }},
       {"RAW", 9, true, 0, if_live([](const Run& r) { return human_bytes(r.live->raw_at_peak); })},
       {"STORED", 9, true, 0,
        if_live([](const Run& r) { return human_bytes(r.live->stored_at_peak); })},
@@ -268,7 +263,7 @@ std::vector<ScreenLine> details_of(const Run& run, int width, bool unicode, bool
   }
   const auto& l = *run.live;
   const double share = share_in_cinch(run);
-  add("step " + std::to_string(l.steps) + ", " + step_time(run) + " each, " +
+  add("step " + std::to_string(l.steps) + ", " + step_time_of(run) + " each, " +
       human_seconds(static_cast<double>(l.nanoseconds_in_cinch) * 1e-9) + " in Cinch" +
       (share < 0 ? "" : ", lately " + percent(share)));
   add("at the peak: " + human_bytes(l.raw_at_peak) + " kept as " + human_bytes(l.stored_at_peak) +
@@ -605,13 +600,13 @@ std::vector<ScreenLine> Screen::frame(int width, int height) const {
     lines.push_back(body[i]);
   }
   lines.resize(room + 1);
-  lines.push_back({fit(view_ == View::help      ? "any key: back   q: quit"
-                       : view_ == View::details ? "esc: back   c: operators/codecs   p: pause   "
-                                                  "h: help   q: quit"
-                                                : "enter: details   s: sort   /: filter   p: pause "
-                                                  "  h: help   q: quit",
-                       width),
-                   Look::dim});
+  lines.push_back(
+      {fit(view_ == View::help      ? "any key: back   q: quit"
+           : view_ == View::details ? "esc: back   c: codecs   p: pause   h: help   q: quit"
+                                    : "enter: details   s: sort   /: filter   p: pause "
+                                      "  h: help   q: quit",
+           width),
+       Look::dim});
   return lines;
 }
 
