@@ -209,6 +209,7 @@ def test_without_a_segment_training_goes_on_silently(tmp_path, how):
     training = Training(tmp_path, launcher, **({"CINCH_TELEMETRY_DIR": "/nowhere"} if how == "directory" else {}))
     try:
         assert runs(training.folder) == []
-        assert training.let_go() == ""
+        # The guard may have its say about this little training.
+        assert [line for line in training.let_go().splitlines() if not line.startswith("cinch: guard: ")] == []
     finally:
         training.kill_if_running()
