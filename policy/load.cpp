@@ -155,6 +155,7 @@ Settings read_settings(const Json& json, std::string_view file) {
   const bool wanted = settings.policy != "off" || allocator.contains("enabled");
   settings.allocator_host = enabled && allocator.value("host", wanted);
   settings.allocator_cuda = enabled && allocator.value("cuda", wanted);
+  settings.telemetry = json.value("telemetry", true);
   if (json.value("stream", "current") == "side") settings.stream = Stream::side;
   settings.raw_window = json.value("raw_window", settings.raw_window);
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ struct RunOptions {
   std::string report;               ///< where the report shall be kept; "" nowhere
   bool strict = false;
   bool disable = false;
+  bool no_telemetry = false;
   bool quiet = false;
   std::vector<std::string> command;
 };
@@ -34,6 +37,22 @@ struct ReplayOptions {
   bool json = false;
 };
 int replay(const ReplayOptions& options);
+
+struct WatchOptions {
+  std::optional<std::uint64_t> pid;  ///< only this process
+  double interval = 1;               ///< seconds between two looks
+  bool once = false;
+  bool json = false;
+};
+int watch(const WatchOptions& options);
+
+struct AgentOptions {
+  std::string listen = "127.0.0.1:9464";  ///< HOST:PORT
+  std::string history;                    ///< the history's file; "": where this user's state goes
+  double interval = 1;                    ///< seconds between two looks
+};
+/// Until SIGINT, SIGTERM or SIGHUP.
+int agent(const AgentOptions& options);
 
 int doctor(const std::string& python);
 

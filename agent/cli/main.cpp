@@ -17,6 +17,8 @@ constexpr const char* examples = R"(Examples:
   cinch run -- python train.py                  train in a fraction of the memory
   cinch run --policy lossless -- python a.py    approximate nothing
   cinch run --report r.json -- python train.py  keep the report, then: cinch report r.json
+  cinch watch                                   what my programs under Cinch are doing now
+  cinch agent                                   keep their history; serve it, metrics, a live page
   cinch replay run.trace                        what would which allocator reserve for it?
   cinch policy list                             ready policies
   cinch policy show division > my.json          start a policy of your own
@@ -39,6 +41,8 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
       ->envname("CINCH_STRICT");
   sub->add_flag("--disable", options.disable, "Run the program as without Cinch")
       ->envname("CINCH_DISABLE");
+  sub->add_flag("--no-telemetry", options.no_telemetry,
+                "Don't show the program to cinch watch and cinch agent");
   sub->add_flag("--quiet,-q", options.quiet, "No summary at the end unless Cinch was not active");
   sub->footer(
       "Usage: cinch run [OPTIONS] -- PROGRAM [ARGUMENTS...]\n\n"
@@ -77,6 +81,48 @@ void add_replay(CLI::App& app, ReplayOptions& options, int& status) {
   });
 }
 
+void add_watch(CLI::App& app, WatchOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand("watch", "See your programs train under Cinch, live");
+  sub->add_option("PID", options.pid, "Only this process, its details first");
+  sub->add_option("--interval,-i", options.interval, "Seconds between two looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  sub->add_flag("--once", options.once, "Print how things are as plain text, and end");
+  sub->add_flag("--json", options.json, "Print how things are as JSON, and end");
+  sub->footer(
+      "Examples:\n"
+      "  cinch watch                  all of your processes, by torchrun job and rank\n"
+      "  cinch watch 4711             one of them\n"
+      "  cinch watch --once           for logs; so too when the output is no terminal\n"
+      "  cinch watch --json | jq '.runs[].live.ratio'\n"
+      "Press h in it for its keys. Exit status 1: the process is not there.");
+  sub->callback([&options, &status] { status = watch(options); });
+}
+
+void add_agent(CLI::App& app, AgentOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand(
+      "agent", "Keep the history of your runs, and serve metrics, JSON and a live page");
+  sub->add_option("--listen,-l", options.listen, "Where to listen; port 0: any that is free")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  sub->add_option("--history", options.history,
+                  "The history's file; default: $XDG_STATE_HOME/cinch/history.sqlite")
+      ->type_name("FILE");
+  sub->add_option("--interval,-i", options.interval, "Seconds between two looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  sub->footer(
+      "Examples:\n"
+      "  cinch agent                                   then see http://127.0.0.1:9464/\n"
+      "  curl 127.0.0.1:9464/metrics                   for Prometheus\n"
+      "  CINCH_AGENT_TOKEN=secret cinch agent --listen 0.0.0.0:9464\n"
+      "With CINCH_AGENT_TOKEN in its environment, readers have to send it (Authorization: "
+      "Bearer);\n"
+      "where others than this machine can reach the agent, it has to be set.\n"
+      "Exit status: 0 after SIGINT, SIGTERM or SIGHUP; 2 when it cannot start.");
+  sub->callback([&options, &status] { status = agent(options); });
+}
+
 void add_policy(CLI::App& app, std::string& argument, int& status) {
   CLI::App* sub = app.add_subcommand("policy", "Check, explain, list and show policies");
   sub->require_subcommand(1);
@@ -107,6 +153,10 @@ int main(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   app.footer(examples);
   add_run(app, options, status);
+  WatchOptions watch_options;
+  add_watch(app, watch_options, status);
+  AgentOptions agent_options;
+  add_agent(app, agent_options, status);
   ReplayOptions replay_options;
   add_replay(app, replay_options, status);
   std::string policy;

@@ -109,6 +109,7 @@ int run(const RunOptions& options) {
                          {"CINCH_REPORT", (directory.path() / "%p.json").string()}};
   if (options.strict) command.environment.emplace_back("CINCH_STRICT", "1");
   if (options.disable) command.environment.emplace_back("CINCH_DISABLE", "1");
+  if (options.no_telemetry) command.environment.emplace_back("CINCH_TELEMETRY", "0");
 
   const ChildResult child = run_child(command);
   if (!child.started) {

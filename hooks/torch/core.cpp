@@ -26,6 +26,7 @@
 #include "hooks/torch/report.h"
 #include "hooks/torch/site.h"
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -85,6 +86,7 @@ void before_register_hooks(void* saved_variable) {
 void at_exit() {
   stash().stop_side_thread();
   stash().keep_learned();
+  end_telemetry();
   // A process that saved nothing must not replace what another one of the same run left.
   const char* where = std::getenv("CINCH_REPORT");
   const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
@@ -118,6 +120,7 @@ const CoreTable* start(EngineStub engine_stub) {
     leave_report(inactive_report("the policy is off", settings.name));
     return nullptr;
   }
+  if (settings.telemetry && !is_off("CINCH_TELEMETRY")) begin_telemetry(settings.name);
   start_stash(std::move(settings));
   register_site_locks();
   observe_operators();

@@ -12,6 +12,7 @@
 #include "hooks/torch/fork.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
+#include "hooks/torch/telemetry.h"
 
 namespace cinch::hooks {
 namespace {
@@ -186,7 +187,10 @@ void Stash::start_settling(Entry& entry, Entries& ready) {
 }
 
 void Stash::release(Entry& entry, Use& use) noexcept {
-  if (growing_.exchange(false, std::memory_order_relaxed)) sample();
+  if (growing_.exchange(false, std::memory_order_relaxed)) {
+    sample();
+    publish();
+  }
   drop_holder(entry, &use);
 }
 
@@ -241,6 +245,7 @@ void Stash::end_growth(const Entry* reading) {
   }
   settle_all(ready);
   sample();
+  publish();
   encoded_pool_.new_period();
   decoded_pool_.new_period();
   if (allocator::Core* core = allocator::host_core(); core != nullptr) core->decay();
@@ -251,6 +256,7 @@ void Stash::end_growth(const Entry* reading) {
 void Stash::sample() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t waiting = window_bytes_ + settling_bytes_;
+  at_boundary_ = {settled_raw_ + waiting, settled_stored_ + waiting, 0};
   if (director_ != nullptr) {
     measure_footprint();
   }
@@ -259,7 +265,7 @@ void Stash::sample() {
   if (now_at_most < peak_.raw_bytes || (director_ == nullptr && now_at_most == peak_.raw_bytes)) {
     return;
   }
-  Peak now = {settled_raw_ + waiting, settled_stored_ + waiting, 0};
+  Peak now = at_boundary_;
   for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
       now.raw_bytes += entry->raw_bytes;
@@ -272,8 +278,24 @@ void Stash::sample() {
   if (now.raw_bytes > peak_.raw_bytes || as_high) peak_ = now;
 }
 
+// Tells the telemetry segment how things are.
+void Stash::publish() noexcept {
+  if (!telemetry_wanted()) return;
+  Boundary boundary;
+  {
+    const std::lock_guard lock(mutex_);
+    boundary = {at_boundary_.raw_bytes, at_boundary_.stored_bytes,  peak_.raw_bytes,
+                peak_.stored_bytes,     peak_.held_elsewhere_bytes, decisions_};
+    for (std::size_t i = 0; i < most_needed_.size() && i < boundary.devices.size(); ++i) {
+      boundary.devices[i] = most_needed_[i] != 0;
+    }
+  }
+  publish_boundary(boundary, statistics_);
+}
+
 void Stash::begin_in_child() {
   side_.begin_in_child();
+  begin_telemetry_in_child();
   const std::lock_guard lock(mutex_);
   peak_ = {};
   rss_at_start_ = 0;

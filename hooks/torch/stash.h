@@ -160,6 +160,7 @@ class Stash {
 
   void drop_holder(Entry& entry, Use* use) noexcept;
   void sample();
+  void publish() noexcept;
 
   static void work_aside(void* self, const SideThread::Job& job) noexcept;
   void settle_orphans();
@@ -195,6 +196,8 @@ class Stash {
   std::uint64_t growth_ = 0;        // how often the stash began to grow
   std::uint32_t growth_start_ = 0;  // id of the growth's first entry
   Peak peak_;
+  Peak at_boundary_;             // when the growth last ended; without what the program owns too
+  std::uint64_t decisions_ = 0;  // what telemetry was last told of the adaptive policy's
 
   // For the adaptive policy.
   policy::Footprint growing_footprint_;  // of the growth under way

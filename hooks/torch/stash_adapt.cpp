@@ -12,6 +12,7 @@
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 #include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
@@ -24,10 +25,23 @@ void Stash::begin_step() {
   const std::uint64_t now = optimizer_steps();
   if (adaptive_step_ != 0 && now != 0 && now == steps_seen_) return;
   steps_seen_ = now;
+  const auto versions = [this] {
+    std::uint64_t sum = 0;
+    for (std::uint32_t i = 0; i < director_->layers(); ++i) sum += director_->version(i);
+    return sum;
+  };
+  const std::uint64_t before = versions();
   director_->begin_step(adaptive_step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
+  if (const std::uint64_t changed = versions() - before; changed != 0) {
+    decisions_ += changed;
+    telemetry_event(telemetry::EventKind::decision, "%llu of %zu layers are held otherwise",
+                    static_cast<unsigned long long>(changed), director_->layers());
+  }
   footprint_ = {};
   for (std::string message : {director_->take_message(), save_learned()}) {
-    if (!message.empty()) message_ = std::move(message);
+    if (message.empty()) continue;
+    telemetry_event(telemetry::EventKind::message, "%s", message.c_str());
+    message_ = std::move(message);
   }
   observe_gradients(director_->wants());
 }

@@ -10,6 +10,7 @@
 #include "hooks/torch/fork.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 #include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
@@ -82,7 +83,11 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
   }
   const std::uint64_t after = this->bytes();
   const std::uint64_t freed = before > after ? before - after : 0;
-  if (freed != 0) statistics_.rescued(freed);
+  if (freed != 0) {
+    statistics_.rescued(freed);
+    telemetry_event(telemetry::EventKind::rescue, "memory had run out: %llu bytes freed",
+                    static_cast<unsigned long long>(freed));
+  }
   return freed;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 
 namespace cinch::hooks {
 namespace {
@@ -53,6 +54,9 @@ void Stash::be_careful(Entry& entry, const char* what, double error, double limi
   }
   candidate.totals->moves.fetch_add(1, std::memory_order_relaxed);
   const OpTotals& row = *candidate.totals;
+  telemetry_event(telemetry::EventKind::guard, "%s %s, number %u of its shape: %s: %s off by %.2g",
+                  row.op.c_str(), row.operand.c_str(), entry.member + 1, row.codec.c_str(), what,
+                  error);
   if (broken) {
     std::fprintf(stderr,
                  "cinch: guard: %s %s: %s made finite values infinite or NaN, which is a defect of "

@@ -17,10 +17,12 @@ OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::str
   for (OpTotals& row : ops_) {
     if (row.op == op && row.operand == operand && row.codec == codec) return row;
   }
+  OpTotals* const before = ops_.empty() ? nullptr : &ops_.back();
   OpTotals& row = ops_.emplace_back();
   row.op = op;
   row.operand = operand;
   row.codec = codec;
+  (before == nullptr ? first_ : before->next).store(&row, std::memory_order_release);
   return row;
 }
 

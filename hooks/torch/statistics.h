@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/telemetry/report.h"
@@ -31,6 +32,7 @@ struct OpTotals {
   std::atomic<std::uint64_t> moves{0};  ///< classes that are held more precisely since
   std::atomic<double> worst_relative_error{0};
   std::atomic<double> worst_gradient_error{0};
+  std::atomic<const OpTotals*> next{nullptr};  ///< the row that was created after this one
 
   /// One more storage.
   void add(std::uint64_t raw, std::uint64_t stored, std::uint64_t nanoseconds) noexcept {
@@ -46,6 +48,18 @@ class Statistics {
  public:
   /// The row of (op, operand, codec), created when new; valid forever.
   OpTotals& op(std::string_view op, std::string_view operand, std::string_view codec);
+
+  /// The oldest row, null while there is none; the others follow by `next`. Takes no lock.
+  const OpTotals* first() const noexcept { return first_.load(std::memory_order_acquire); }
+
+  std::uint64_t nanoseconds_spent() const noexcept {
+    return nanoseconds_.load(std::memory_order_relaxed);
+  }
+  /// How often memory had run out, and the bytes that were freed.
+  std::pair<std::uint64_t, std::uint64_t> rescues() const noexcept {
+    return {rescued_.count.load(std::memory_order_relaxed),
+            rescued_.bytes.load(std::memory_order_relaxed)};
+  }
 
   /// A tensor that was left to PyTorch.
   void declined(Verdict verdict, std::size_t bytes) noexcept;
@@ -74,6 +88,7 @@ class Statistics {
   };
   mutable std::mutex mutex_;
   std::deque<OpTotals> ops_;
+  std::atomic<const OpTotals*> first_{nullptr};
   std::map<std::string, telemetry::Report::PassedThrough, std::less<>> passed_through_;
   std::array<Amount, verdict_count> declined_;
   Amount rescued_;

@@ -40,6 +40,7 @@ TEST(Load, DefaultsOfEveryField) {
   EXPECT_EQ(s.division.block, 8);
   EXPECT_TRUE(s.division.edge_ceil);
   EXPECT_TRUE(s.rules.empty());
+  EXPECT_TRUE(s.telemetry);
   EXPECT_EQ(s.stream, Stream::current);
   EXPECT_EQ(s.raw_window, 0.125);
   EXPECT_EQ(s.guard.every_steps, 100U);
@@ -95,6 +96,12 @@ TEST(Load, CudaAllocatorUnlessOffOrToldOtherwise) {
   EXPECT_FALSE(cuda("off", R"({"host": true})"));
   EXPECT_TRUE(cuda("off", R"({"cuda": true})"));
   EXPECT_TRUE(cuda("off", R"({"enabled": true})"));
+}
+
+TEST(Load, TelemetryUnlessToldOtherwise) {
+  EXPECT_FALSE(accepted(R"({"version": 1, "policy": "off", "telemetry": false})").telemetry);
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "telemetry": 1})"),
+              testing::HasSubstr("telemetry: found 1, expected a boolean"));
 }
 
 TEST(Load, EveryField) {
