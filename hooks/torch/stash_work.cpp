@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "hooks/torch/device/on_device.h"
+#include "hooks/torch/entry_rows.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
+#include "hooks/torch/module_names.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/stash.h"
 #include "policy/plane_ranges.h"
@@ -90,6 +92,12 @@ bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
   return false;
 }
 
+/// One more storage that is held as `by` says.
+void count(Entry& entry, OpTotals& by, std::size_t stored, std::uint64_t nanoseconds) noexcept {
+  by.add(entry.raw_bytes, stored, nanoseconds);
+  entry.row->add(by, entry.raw_bytes, stored, nanoseconds);
+}
+
 void raise(std::atomic<double>& worst, double value) {
   double before = worst.load(std::memory_order_relaxed);
   while (value > before && !worst.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
@@ -146,7 +154,12 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
   }
   const std::uint64_t after = this->bytes();
   const std::uint64_t freed = before > after ? before - after : 0;
-  if (freed != 0) statistics_.rescued(freed);
+  if (freed != 0) {
+    statistics_.rescued(freed);
+    const std::lock_guard lock(mutex_);
+    timeline_.decided("rescue", device == host ? "host" : "device " + std::to_string(device),
+                      std::to_string(freed) + " bytes freed by compressing earlier");
+  }
   return freed;
 }
 
@@ -172,7 +185,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
   const bool kept = !kept_because.empty();
   if (kept) {
     statistics_.passed_through(kept_because, entry.raw_bytes);
-    entry.plan().kept->add(entry.raw_bytes, entry.raw_bytes, 0);
+    count(entry, *entry.plan().kept, entry.raw_bytes, 0);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -180,6 +193,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
     settled_raw_ += entry.raw_bytes;
     settled_stored_ += entry.stored_bytes();
     if (entry.device != nullptr) settled_on_device_[entry.device->index()] += entry.stored_bytes();
+    note_change();
     entry.watched = entry.watched && entry.sample != nullptr;
     entry.place = Entry::Place::settled;
   }
@@ -193,7 +207,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
                                codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
   if (plan.action == policy::Decision::Action::drop) {
-    plan.dropped->add(entry.raw_bytes, 0, 0);
+    count(entry, *plan.dropped, 0, 0);
     entry.state = Entry::State::dropped;
     freed = std::move(entry.raw);
     return {};
@@ -209,7 +223,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     entry.encoded_bytes = candidate.bound;
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
-    candidate.totals->add(entry.raw_bytes, candidate.bound, nanoseconds_since(start));
+    count(entry, *candidate.totals, candidate.bound, nanoseconds_since(start));
     return {};
   }
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
@@ -246,7 +260,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
       const std::lock_guard lock(mutex_);  // uses may be released meanwhile
       if (entry.watched) guard_.watch(entry);
     }
-    candidate.totals->add(entry.raw_bytes, result.bytes, nanoseconds_since(start));
+    count(entry, *candidate.totals, result.bytes, nanoseconds_since(start));
     return {};
   }
   return plan.reason.empty() ? "no codec can represent it" : plan.reason;
@@ -281,7 +295,9 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
     if (probe->replaced == &entry && use.reads == codecs::Reads::values) return probe->replacement;
     if (probe->exact && entry.sample != nullptr) return entry.sample->exact;
   }
-  if (entry.state == Entry::State::pending || entry.state == Entry::State::kept) return entry.raw;
+  if (entry.state == Entry::State::pending) return entry.raw;
+  if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
+  if (entry.state == Entry::State::kept) return entry.raw;
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
   auto& decoded = entry.decoded->alive[static_cast<std::size_t>(use.reads)];
   auto alive = decoded.lock();
@@ -316,8 +332,9 @@ c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFo
         reads, parallel_for);
     TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
                 "' can't be decoded; this is a defect of Cinch");
-    candidate.totals->decode_nanoseconds.fetch_add(nanoseconds_since(start),
-                                                   std::memory_order_relaxed);
+    const std::uint64_t nanoseconds = nanoseconds_since(start);
+    candidate.totals->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+    entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
   return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data), nullptr,
                       /*resizable=*/false);
@@ -332,6 +349,8 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
       value_error(entry.sample->exact.data(), decoded.data(), candidate.what.type, entry.raw_bytes);
   candidate.totals->checks.fetch_add(1, std::memory_order_relaxed);
   raise(candidate.totals->worst_relative_error, error.relative);
+  entry.row->checks.fetch_add(1, std::memory_order_relaxed);
+  raise(entry.row->worst_relative_error, error.relative);
   if (guard_.too_far(error)) {
     be_careful(entry, "values", error.relative, settings().guard.max_relative_error,
                error.non_finite != 0);
@@ -341,6 +360,7 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
 void Stash::gradient_measured(Entry& entry, double error) noexcept {
   const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
   raise(candidate.totals->worst_gradient_error, error);
+  raise(entry.row->worst_gradient_error, error);
   if (guard_.too_far(error)) {
     be_careful(entry, "gradients", error, settings().guard.max_gradient_error, false);
   }
@@ -357,6 +377,7 @@ void Stash::be_careful(Entry& entry, const char* what, double error, double limi
     // One check may find fault with values and with gradients.
     if (caution != entry.caution || caution == policy::most_caution) return;
     caution = broken ? policy::most_caution : static_cast<std::uint8_t>(caution + 1);
+    note_caution(entry, what, error, limit, broken);
   }
   candidate.totals->moves.fetch_add(1, std::memory_order_relaxed);
   const OpTotals& row = *candidate.totals;
