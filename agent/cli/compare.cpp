@@ -130,7 +130,7 @@ std::string ops(const Report& a, const Report& b) {
     return std::max(found(of_a, key).raw, found(of_b, key).raw);
   });
   Table table({"operator", "operand", ">raw A", ">raw B", ">stored A", ">stored B", ">ratio A",
-               ">ratio B", ">codecs' time A", ">B", "codec A", "codec B"});
+               ">ratio B", ">time A", ">time B", "codec A", "codec B"});
   for (const auto& key : keys) {
     const Sum x = found(of_a, key);
     const Sum y = found(of_b, key);

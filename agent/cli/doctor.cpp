@@ -129,8 +129,8 @@ void check_outcome(Checklist& list, const Trial& plain, const Trial& under,
                  : "they differ: please do not train with this version, and report it");
 }
 
-/// Enough for the segments of some hundred processes.
-constexpr std::size_t shared_memory_wanted = std::size_t{64} << 20;
+/// Enough for the segments of many processes, and there in a container with Docker's own 64 MiB.
+constexpr std::size_t shared_memory_wanted = std::size_t{16} << 20;
 
 /// "", where there is none.
 std::string text_of(const char* file) {
