@@ -69,4 +69,4 @@ def test_the_wheels_script_becomes_the_command(tmp_path):
     assert (version.status, version.stdout) == (0, harness.run([harness.CINCH, "--version"], env).stdout)
     # "python" is this environment's, though PATH did not name it.
     which = harness.run([sys.executable, "-m", "cinch_torch", "run", "-q", "--disable", "--", "sh", "-c", "command -v python"], env)
-    assert pathlib.Path(which.stdout.strip()).parent == pathlib.Path(sys.executable).parent
+    assert os.path.samefile(pathlib.Path(which.stdout.strip()).parent, pathlib.Path(sys.executable).parent)
