@@ -25,6 +25,7 @@
 #include "hooks/torch/register_hooks.h"
 #include "hooks/torch/report.h"
 #include "hooks/torch/site.h"
+#include "hooks/torch/snapshot_request.h"
 #include "hooks/torch/stash.h"
 #include "hooks/torch/telemetry.h"
 #include "policy/policy.h"
@@ -111,6 +112,7 @@ const CoreTable* start(EngineStub engine_stub) {
     return nullptr;
   }
   auto& settings = std::get<policy::Settings>(loaded);
+  arrange_snapshot();
   if (!policy::Policy(settings).enabled()) {
     if (settings.allocator_cuda) install_cuda_allocator();
     if (settings.allocator_host) {

@@ -17,6 +17,7 @@
 namespace cinch::hooks {
 
 struct EntryClass;
+struct EntryRow;
 struct OnDevice;
 struct Plan;
 
@@ -111,6 +112,7 @@ struct Entry {
   Use* first_use = nullptr;
   Use* last_use = nullptr;
   std::shared_ptr<EntryClass> entry_class;
+  EntryRow* row = nullptr;  ///< of the report; set when planned
   std::shared_ptr<const Plan> own_plan;
 
   /// Shared with other entries, of which there are too many for one each. Nobody holds two.

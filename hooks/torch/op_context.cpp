@@ -10,6 +10,7 @@
 #include <ATen/record_function.h>
 
 #include "hooks/torch/fork.h"
+#include "hooks/torch/module_names.h"
 
 namespace cinch::hooks {
 
@@ -90,6 +91,7 @@ std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& func
   static constexpr char prefix[] = "Optimizer.step#";
   if (std::strncmp(function.name(), prefix, sizeof prefix - 1) == 0) {
     steps.fetch_add(1, std::memory_order_relaxed);
+    name_modules();
   }
   return nullptr;
 }
@@ -108,6 +110,7 @@ void stop_if_quiet(int enough) {
 
 void observe_operators() {
   register_fork_lock(switch_mutex);
+  register_fork_lock(module_names_mutex());
   at::addGlobalCallback(
       at::RecordFunctionCallback(scope_starts).scopes({at::RecordScope::USER_SCOPE}));
   names_handle = at::addGlobalCallback(at::RecordFunctionCallback(operator_starts, operator_ends)

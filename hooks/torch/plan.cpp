@@ -166,6 +166,9 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
     use->reads = reads;
     use = use->next;
   }
+  EntryRow*& row = of_kind.members[place].row;
+  if (row == nullptr) row = &statistics_.entries().row(entry);
+  entry.row = row;
 }
 
 const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,

@@ -60,6 +60,7 @@ telemetry::Report current_report() {
   report.stash_bytes_at_exit = stash().bytes();
   report.rss_bytes_at_start = stash().rss_at_start();
   stash().statistics().fill(report);
+  stash().fill_timeline(report);
   return report;
 }
 

@@ -9,6 +9,7 @@
 
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/device/on_device.h"
+#include "hooks/torch/entry_rows.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
@@ -36,6 +37,7 @@ Stash::Stash(policy::Settings settings)
       side_(work_aside, this) {
   register_fork_lock(mutex_);
   register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
+  register_fork_lock(statistics_.entries().mutex());
   register_fork_lock(encoded_pool_.mutex());
   register_fork_lock(decoded_pool_.mutex());
   register_fork_lock(guard_.mutex());
@@ -69,6 +71,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     freed.swap(freed_later_);
     if (entry->device != nullptr) aside = most_needed_[entry->device->index()];
     message.swap(message_);
+    note_change();
   }
   if (aside != 0) reserve_.put_aside(tensor.device(), aside);
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
@@ -146,7 +149,10 @@ void Stash::plan(Entry& entry, Entries& ready) {
     auto& most = most_needed_[entry.device->index()];
     most = std::max(most, entry.plan().device_bytes);
   }
-  if (director_ != nullptr) try_entry(entry);
+  if (director_ != nullptr) {
+    try_entry(entry);
+    note_choice(entry);
+  }
   if (!entry.plan().encodes()) {
     start_settling(entry, ready);
     return;
@@ -225,6 +231,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
     }
     if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;
     if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
+    note_change();
     const std::uint32_t position = entry.id - growth_start_;
     if (position < by_position_.size() && by_position_[position] == &entry) {
       by_position_[position] = nullptr;
@@ -298,7 +305,19 @@ void Stash::begin_in_child() {
   begin_telemetry_in_child();
   const std::lock_guard lock(mutex_);
   peak_ = {};
+  timeline_.restart();
   rss_at_start_ = 0;
+}
+
+// pre: mutex_ is held
+void Stash::note_change() noexcept {
+  const std::uint64_t waiting = window_bytes_ + settling_bytes_;
+  timeline_.note(settled_raw_ + waiting, settled_stored_ + waiting, owned_bytes_);
+}
+
+void Stash::fill_timeline(telemetry::Report& report) const {
+  const std::lock_guard lock(mutex_);
+  timeline_.fill(report);
 }
 
 Stash::Peak Stash::peak() const {

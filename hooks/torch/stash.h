@@ -23,6 +23,7 @@
 #include "hooks/torch/read_order.h"
 #include "hooks/torch/side_thread.h"
 #include "hooks/torch/statistics.h"
+#include "hooks/torch/timeline.h"
 #include "policy/director.h"
 #include "policy/policy.h"
 #include "policy/state_file.h"
@@ -122,6 +123,8 @@ class Stash {
   std::uint64_t bytes() const;
   /// Of these, the settled ones on a CUDA device.
   std::uint64_t settled_bytes(int device) const;
+  /// Fills what `report` says of times.
+  void fill_timeline(telemetry::Report& report) const;
   /// Resident memory of the process when it saved its first tensor; 0 before.
   std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
 
@@ -159,6 +162,10 @@ class Stash {
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
 
   void drop_holder(Entry& entry, Use* use) noexcept;
+  void note_change() noexcept;
+  void note_choice(Entry& entry);
+  void note_caution(const Entry& entry, const char* what, double error, double limit,
+                    bool broken) noexcept;
   void sample();
   void publish() noexcept;
 
@@ -198,6 +205,7 @@ class Stash {
   Peak peak_;
   Peak at_boundary_;             // when the growth last ended; without what the program owns too
   std::uint64_t decisions_ = 0;  // what telemetry was last told of the adaptive policy's
+  Timeline timeline_;
 
   // For the adaptive policy.
   policy::Footprint growing_footprint_;  // of the growth under way

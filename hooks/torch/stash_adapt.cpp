@@ -7,6 +7,7 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "hooks/torch/entry_rows.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/observer.h"
 #include "hooks/torch/op_context.h"
@@ -16,6 +17,14 @@
 #include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
+namespace {
+
+/// What people can find again among the report's entries.
+std::string name_of(const EntryRow& row) {
+  return row.op + ' ' + row.operand + ' ' + row.shape + " #" + std::to_string(row.place);
+}
+
+}  // namespace
 
 // A growth begins: the one before it is part of the step, and perhaps a new step begins. Steps are
 // the optimizer's; programs that never run one through torch.optim have a step each growth.
@@ -94,6 +103,33 @@ void Stash::try_entry(Entry& entry) {
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     ++tried_sequences_[use->sequence];
   }
+}
+
+// pre: mutex_ is held, entry is planned
+void Stash::note_choice(Entry& entry) {
+  const Plan& plan = entry.plan();
+  const OpTotals* chosen = plan.candidates.empty() ? plan.kept : plan.candidates.front().totals;
+  EntryRow& row = *entry.row;
+  if (row.chosen == chosen && row.chosen_bytes == plan.stored_bytes) return;
+  // What a layer is held as first is no news.
+  if (row.chosen != nullptr) {
+    timeline_.decided("choice", name_of(row),
+                      row.chosen->codec + ", " + std::to_string(row.chosen_bytes) + " bytes -> " +
+                          chosen->codec + ", " + std::to_string(plan.stored_bytes) + " bytes");
+  }
+  row.chosen = chosen;
+  row.chosen_bytes = plan.stored_bytes;
+}
+
+// pre: mutex_ is held, entry is encoded
+void Stash::note_caution(const Entry& entry, const char* what, double error, double limit,
+                         bool broken) noexcept {
+  char detail[160];
+  std::snprintf(detail, sizeof detail,
+                broken ? "%s off beyond all bounds (%.2g, limit %.2g): held losslessly"
+                       : "%s off by %.2g, limit %.2g: held more precisely",
+                what, error, limit);
+  timeline_.decided("guard", name_of(*entry.row), detail);
 }
 
 void Stash::forget_tried(const Use& use) noexcept {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <shared_mutex>
+#include <string>
 #include <utility>
 
 #include "hooks/torch/device/on_device.h"
@@ -87,6 +88,9 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
     statistics_.rescued(freed);
     telemetry_event(telemetry::EventKind::rescue, "memory had run out: %llu bytes freed",
                     static_cast<unsigned long long>(freed));
+    const std::lock_guard lock(mutex_);
+    timeline_.decided("rescue", device == host ? "host" : "device " + std::to_string(device),
+                      std::to_string(freed) + " bytes freed by compressing earlier");
   }
   return freed;
 }
@@ -113,7 +117,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
   const bool kept = !kept_because.empty();
   if (kept) {
     statistics_.passed_through(kept_because, entry.raw_bytes);
-    entry.plan().kept->add(entry.raw_bytes, entry.raw_bytes, 0);
+    count(entry, *entry.plan().kept, entry.raw_bytes, 0);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -121,6 +125,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
     settled_raw_ += entry.raw_bytes;
     settled_stored_ += entry.stored_bytes();
     if (entry.device != nullptr) settled_on_device_[entry.device->index()] += entry.stored_bytes();
+    note_change();
     entry.watched = entry.watched && entry.sample != nullptr;
     entry.place = Entry::Place::settled;
   }
@@ -134,7 +139,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
                                codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
   if (plan.action == policy::Decision::Action::drop) {
-    plan.dropped->add(entry.raw_bytes, 0, 0);
+    count(entry, *plan.dropped, 0, 0);
     entry.state = Entry::State::dropped;
     freed = std::move(entry.raw);
     return {};
@@ -150,7 +155,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     entry.encoded_bytes = candidate.bound;
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
-    candidate.totals->add(entry.raw_bytes, candidate.bound, watch.nanoseconds());
+    count(entry, *candidate.totals, candidate.bound, watch.nanoseconds());
     return {};
   }
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
@@ -187,7 +192,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
       const std::lock_guard lock(mutex_);  // uses may be released meanwhile
       if (entry.watched) guard_.watch(entry);
     }
-    candidate.totals->add(entry.raw_bytes, result.bytes, watch.nanoseconds());
+    count(entry, *candidate.totals, result.bytes, watch.nanoseconds());
     return {};
   }
   return plan.reason.empty() ? "no codec can represent it" : plan.reason;

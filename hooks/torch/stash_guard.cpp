@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "hooks/torch/entry_rows.h"
 #include "hooks/torch/stash.h"
 #include "hooks/torch/telemetry.h"
 
@@ -26,6 +27,8 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
       value_error(entry.sample->exact.data(), decoded.data(), candidate.what.type, entry.raw_bytes);
   candidate.totals->checks.fetch_add(1, std::memory_order_relaxed);
   raise(candidate.totals->worst_relative_error, error.relative);
+  entry.row->checks.fetch_add(1, std::memory_order_relaxed);
+  raise(entry.row->worst_relative_error, error.relative);
   if (guard_.too_far(error)) {
     be_careful(entry, "values", error.relative, settings().guard.max_relative_error,
                error.non_finite != 0);
@@ -35,6 +38,7 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
 void Stash::gradient_measured(Entry& entry, double error) noexcept {
   const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
   raise(candidate.totals->worst_gradient_error, error);
+  raise(entry.row->worst_gradient_error, error);
   if (guard_.too_far(error)) {
     be_careful(entry, "gradients", error, settings().guard.max_gradient_error, false);
   }
@@ -51,6 +55,7 @@ void Stash::be_careful(Entry& entry, const char* what, double error, double limi
     // One check may find fault with values and with gradients.
     if (caution != entry.caution || caution == policy::most_caution) return;
     caution = broken ? policy::most_caution : static_cast<std::uint8_t>(caution + 1);
+    note_caution(entry, what, error, limit, broken);
   }
   candidate.totals->moves.fetch_add(1, std::memory_order_relaxed);
   const OpTotals& row = *candidate.totals;

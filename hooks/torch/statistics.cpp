@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "hooks/torch/entry_rows.h"
+
 namespace cinch::hooks {
 namespace {
 
@@ -11,6 +13,10 @@ double seconds(std::uint64_t nanoseconds) {
 }
 
 }  // namespace
+
+Statistics::Statistics() : entries_(std::make_unique<EntryRows>()) {}
+
+Statistics::~Statistics() = default;
 
 OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::string_view codec) {
   const std::lock_guard lock(mutex_);
@@ -49,6 +55,7 @@ void Statistics::passed_through(std::string_view why, std::size_t bytes) {
 }
 
 void Statistics::fill(telemetry::Report& report) const {
+  entries_->fill(report);
   const std::lock_guard lock(mutex_);
   report.seconds_in_cinch = seconds(nanoseconds_.load(std::memory_order_relaxed));
   report.rescues = rescued_.count.load(std::memory_order_relaxed);

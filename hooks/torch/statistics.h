@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -43,9 +44,14 @@ struct OpTotals {
   }
 };
 
+class EntryRows;
+
 /// What the report is made of. Thread-safe; counters on the hot path are relaxed atomics.
 class Statistics {
  public:
+  Statistics();
+  ~Statistics();
+
   /// The row of (op, operand, codec), created when new; valid forever.
   OpTotals& op(std::string_view op, std::string_view operand, std::string_view codec);
 
@@ -78,7 +84,9 @@ class Statistics {
   /// The lock of `op` and `passed_through`, for forks.
   std::mutex& mutex() noexcept { return mutex_; }
 
-  /// Fills `seconds_in_cinch`, `passed_through` and `ops`.
+  EntryRows& entries() noexcept { return *entries_; }
+
+  /// Fills `seconds_in_cinch`, `passed_through`, `ops` and `entries`.
   void fill(telemetry::Report& report) const;
 
  private:
@@ -86,6 +94,7 @@ class Statistics {
     std::atomic<std::uint64_t> bytes{0};
     std::atomic<std::uint64_t> count{0};
   };
+  const std::unique_ptr<EntryRows> entries_;
   mutable std::mutex mutex_;
   std::deque<OpTotals> ops_;
   std::atomic<const OpTotals*> first_{nullptr};

@@ -30,6 +30,12 @@ Report full() {
   r.rescued_bytes = 12;
   r.passed_through = {{"has to be exact", 100, 2}, {"a rule keeps it", 50, 1}};
   r.ops = {{"aten::convolution", "input", "division", 3, 300, 30, 0.5, 0.125}};
+  r.seconds = 61.5;
+  r.memory = {{0.5, 1, 300, 30, 5, 200, 20, 4096}};
+  r.events = {{0.75, 2, "guard", "aten::convolution input 8x3 #1", "values off"}};
+  r.events_dropped = 4;
+  r.entries = {{"layer1.0.conv1", "own", "aten::convolution", "input", "division 2-bit", "float32",
+                "8x3x4x4", 1, 3, 300, 30, 3.2, 0.5, 0.125, 1, 0.01, 0.02}};
   return r;
 }
 
@@ -46,6 +52,13 @@ std::string refused(const std::string& text) {
   return error;
 }
 
+TEST(Report, TellsWhatAnOlderFileLacks) {
+  EXPECT_THAT(parsed(to_json(full())).missing, testing::IsEmpty());
+  const Report old = parsed(R"({"version": 1, "active": true, "ratio": 2})");
+  EXPECT_THAT(old.missing, testing::IsSupersetOf({"steps", "memory", "events", "entries"}));
+  EXPECT_THAT(old.missing, testing::Not(testing::Contains("ratio")));
+}
+
 TEST(Report, SurvivesTheRoundTrip) {
   const Report before = full();
   const std::string text = to_json(before);
@@ -57,13 +70,18 @@ TEST(Report, SurvivesTheRoundTrip) {
   EXPECT_EQ(after.passed_through[0].reason, "has to be exact");
   ASSERT_EQ(after.ops.size(), 1U);
   EXPECT_EQ(after.ops[0].decode_seconds, 0.125);
+  ASSERT_EQ(after.entries.size(), 1U);
+  EXPECT_EQ(after.entries[0].module, "layer1.0.conv1");
+  ASSERT_EQ(after.memory.size(), 1U);
+  EXPECT_EQ(after.memory[0].rss_bytes, 4096U);
 }
 
 TEST(Report, HasTheFieldsThatItsReadersExpect) {
   const auto json = nlohmann::json::parse(to_json(full()));
-  for (const auto* field : {"version", "active", "inactive_reason", "policy", "steps",
-                            "raw_bytes_at_peak", "stored_bytes_at_peak", "ratio", "peak_rss_bytes",
-                            "seconds_in_cinch", "rescues", "rescued_bytes", "passed_through", "ops"}) {
+  for (const auto* field :
+       {"version", "active", "inactive_reason", "policy", "steps", "raw_bytes_at_peak",
+        "stored_bytes_at_peak", "ratio", "peak_rss_bytes", "seconds_in_cinch", "rescues",
+        "rescued_bytes", "passed_through", "ops"}) {
     EXPECT_TRUE(json.contains(field)) << field;
   }
   for (const auto* field : {"op", "operand", "count", "raw_bytes", "stored_bytes", "codec"}) {
