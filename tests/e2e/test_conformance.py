@@ -11,6 +11,8 @@ SCRIPT = harness.HERE.parents[1] / "scripts/torch-conformance"
 TESTS = """
 import os, pathlib, unittest
 import torch
+from torch.testing import requires_what_is_gone
+from torch.utils.what_is_gone import with_its_name
 
 UNDER_CINCH = "LD_PRELOAD" in os.environ
 
@@ -34,6 +36,18 @@ class Sample(unittest.TestCase):
         known = mark.exists()
         mark.touch()
         self.assertTrue(known or not UNDER_CINCH)
+
+    @requires_what_is_gone
+    def test_of_another_torch(self):
+        self.fail()
+
+    @with_its_name(3)
+    def test_of_another_torch_too(self):
+        self.fail()
+
+    def test_that_calls_what_is_gone(self):
+        with_its_name()
+        self.fail()
 
     @unittest.skip("not here")
     def test_skipped(self):
