@@ -2,8 +2,8 @@
 """A pytest plugin of scripts/torch-conformance: test sources of another torch can be collected.
 
 One name that the torch at hand no longer has would otherwise cost a whole file. Such a name becomes a
-function that skips the test that calls it, or that it decorates; a module of torch's that is no longer
-there becomes one of such names.
+function that skips the test that calls it, or that it decorates, and an empty list to whoever takes it for
+one; a module of torch's that is no longer there becomes one of such names.
 """
 
 import importlib
@@ -20,25 +20,26 @@ MISSING_MODULE = re.compile(r"No module named '(torch\.[\w.]+)'")
 importing = False
 
 
-def stand_in(name: str, module: str):
-    reason = f"the torch at hand has no {module}.{name}"
+class StandIn(list):
+    """Of a list of cases there are none, so that it is empty."""
 
-    def missing(*arguments, **options):
+    def __init__(self, name: str, module: str):
+        self.reason = f"the torch at hand has no {module}.{name}"
+
+    def __call__(self, *arguments, **options):
         if not importing:
-            raise unittest.SkipTest(reason)
+            raise unittest.SkipTest(self.reason)
         # A decorator, with or without arguments of its own.
         if len(arguments) == 1 and callable(arguments[0]) and not options:
-            return unittest.skip(reason)(arguments[0])
-        return unittest.skip(reason)
-
-    return missing
+            return unittest.skip(self.reason)(arguments[0])
+        return unittest.skip(self.reason)
 
 
 def add_module(name: str):
     def stand_in_of(attribute: str):
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        return stand_in(attribute, name)
+        return StandIn(attribute, name)
 
     module = types.ModuleType(name)
     module.__getattr__ = stand_in_of
@@ -64,7 +65,7 @@ def import_file(collector):
                 return  # pytest reports it
             given.add(found.groups())
             if name is not None:
-                setattr(importlib.import_module(name[2]), name[1], stand_in(name[1], name[2]))
+                setattr(importlib.import_module(name[2]), name[1], StandIn(name[1], name[2]))
             else:
                 add_module(module[1])
     finally:

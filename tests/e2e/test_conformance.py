@@ -11,9 +11,10 @@ SCRIPT = harness.HERE.parents[1] / "scripts/torch-conformance"
 TESTS = """
 import os, pathlib, unittest
 import torch
-from torch.testing import requires_what_is_gone
+from torch.testing import cases_that_are_gone, requires_what_is_gone
 from torch.utils.what_is_gone import with_its_name
 
+assert ["a case"] + cases_that_are_gone == ["a case"]
 UNDER_CINCH = "LD_PRELOAD" in os.environ
 
 class Sample(unittest.TestCase):
