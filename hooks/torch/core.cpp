@@ -33,8 +33,6 @@
 namespace cinch::hooks {
 namespace {
 
-using Extent = std::array<std::int32_t, 3>;
-
 // The plane that a max-pool's indices, saved next on this thread, point into.
 thread_local Extent pooled_plane = {0, 0, 0};
 
@@ -70,7 +68,13 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
     if (names != nullptr && names->pooled_dimensions != 0) {
       pooled_plane = trailing_extent(tensor.sizes(), names->pooled_dimensions);
     } else if (tensor.scalar_type() == c10::ScalarType::Long) {
-      intent.index_extent = std::exchange(pooled_plane, {0, 0, 0});
+      intent.operator_says = std::exchange(pooled_plane, {0, 0, 0});
+    }
+    if (names != nullptr && names->bounded) {
+      keep_recording_names();
+      if (const OperatorFrame* frame = current_frame(); frame != nullptr) {
+        intent.operator_says = argument_bounds(*frame);
+      }
     }
     intent.site = site.python() ? &function_site(site) : &site;
     intent.is_output = is_output;

@@ -91,6 +91,39 @@ TEST(Decide, SignsAloneTakeOneBit) {
   }
 }
 
+TEST(Decide, IntervalsAloneTakeOneBit) {
+  for (const auto& decide : {division, lossless}) {
+    const Decision d =
+        decide(EntryBuilder().use("aten::hardtanh_", "self", {100, 100}).bounds(-1, 2));
+    ASSERT_THAT(codec_names(d), testing::ElementsAre("interval"));
+    EXPECT_EQ(d.candidates[0].spec.lower, -1);
+    EXPECT_EQ(d.candidates[0].spec.upper, 2);
+    EXPECT_EQ(d.candidates[0].what.layout.elements(), 10000);
+    const Decision unknown = decide(EntryBuilder().use("aten::hardtanh", "self", {100, 100}));
+    EXPECT_THAT(codec_names(unknown), testing::ElementsAre("two_valued"));
+    const Decision doubles = decide(EntryBuilder()
+                                        .use("aten::hardtanh", "self", {100, 100})
+                                        .bounds(-1, 2)
+                                        .typed(Type::float64));
+    EXPECT_THAT(codec_names(doubles), testing::ElementsAre("two_valued"));
+  }
+}
+
+TEST(Decide, AnIntervalBesideAnythingElseIsNeverApproximated) {
+  const auto hardtanh = [] {
+    return EntryBuilder().use("aten::hardtanh", "self", {4, 16, 28, 28}).bounds(0, 6);
+  };
+  EXPECT_EQ(division(hardtanh().use("aten::convolution", "input", {4, 16, 28, 28})).action,
+            Action::keep);
+  EXPECT_EQ(division(hardtanh().use("aten::relu", "result", {4, 16, 28, 28})).action, Action::keep);
+  EXPECT_EQ(division(hardtanh().use("aten::hardtanh", "self", {4, 16, 28, 28}).bounds(0, 1)).action,
+            Action::keep);
+  EXPECT_THAT(codec_names(division(hardtanh().use("aten::avg_pool2d", "self", {4, 16, 28, 28}))),
+              testing::ElementsAre("interval"));
+  EXPECT_THAT(codec_names(lossless(hardtanh().use("aten::convolution", "input", {4, 16, 28, 28}))),
+              testing::ElementsAre("float_split"));
+}
+
 TEST(Decide, WhatBackwardNeverReadsIsDropped) {
   for (const auto& decide : {division, lossless}) {
     EXPECT_EQ(decide(EntryBuilder().use("aten::avg_pool2d", "self", {4, 16, 28, 28})).action,

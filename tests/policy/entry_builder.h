@@ -48,7 +48,8 @@ class EntryBuilder {
                      type,
                      geometry(std::move(sizes), std::move(strides), offset),
                      {0, 0, 0},
-                     Origin::op});
+                     Origin::op,
+                     {0, 0}});
     return *this;
   }
   EntryBuilder& typed(Type type) {
@@ -61,6 +62,10 @@ class EntryBuilder {
   }
   EntryBuilder& index_extent(std::array<std::int64_t, 3> extent) {
     uses_.back().index_extent = extent;
+    return *this;
+  }
+  EntryBuilder& bounds(float lower, float upper) {
+    uses_.back().bounds = {lower, upper};
     return *this;
   }
   EntryBuilder& cover(Dims sizes) {
