@@ -110,17 +110,19 @@ TEST(Decide, IntervalsAloneTakeOneBit) {
 }
 
 TEST(Decide, AnIntervalBesideAnythingElseIsNeverApproximated) {
-  const auto hardtanh = [] {
-    return EntryBuilder().use("aten::hardtanh", "self", {4, 16, 28, 28}).bounds(0, 6);
+  const Dims sizes = {4, 16, 28, 28};
+  const auto beside = [&](auto decide, std::string_view op, std::string_view operand) {
+    EntryBuilder entry;
+    entry.use("aten::hardtanh", "self", sizes).bounds(0, 6).use(op, operand, sizes);
+    if (op == "aten::hardtanh") entry.bounds(0, 1);
+    return decide(entry);
   };
-  EXPECT_EQ(division(hardtanh().use("aten::convolution", "input", {4, 16, 28, 28})).action,
-            Action::keep);
-  EXPECT_EQ(division(hardtanh().use("aten::relu", "result", {4, 16, 28, 28})).action, Action::keep);
-  EXPECT_EQ(division(hardtanh().use("aten::hardtanh", "self", {4, 16, 28, 28}).bounds(0, 1)).action,
-            Action::keep);
-  EXPECT_THAT(codec_names(division(hardtanh().use("aten::avg_pool2d", "self", {4, 16, 28, 28}))),
+  EXPECT_EQ(beside(division, "aten::convolution", "input").action, Action::keep);
+  EXPECT_EQ(beside(division, "aten::relu", "result").action, Action::keep);
+  EXPECT_EQ(beside(division, "aten::hardtanh", "self").action, Action::keep);
+  EXPECT_THAT(codec_names(beside(division, "aten::avg_pool2d", "self")),
               testing::ElementsAre("interval"));
-  EXPECT_THAT(codec_names(lossless(hardtanh().use("aten::convolution", "input", {4, 16, 28, 28}))),
+  EXPECT_THAT(codec_names(beside(lossless, "aten::convolution", "input")),
               testing::ElementsAre("float_split"));
 }
 

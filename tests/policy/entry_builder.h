@@ -40,6 +40,10 @@ class EntryBuilder {
  public:
   using Type = codecs::ElementType;
 
+  EntryBuilder() = default;
+  EntryBuilder(const EntryBuilder&) = delete;  // what it built points into it
+  EntryBuilder& operator=(const EntryBuilder&) = delete;
+
   EntryBuilder& use(std::string_view op, std::string_view operand, Dims sizes, Dims strides = {},
                     std::int64_t offset = 0, Type type = Type::float32) {
     uses_.push_back({op,
