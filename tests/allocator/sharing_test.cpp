@@ -83,7 +83,7 @@ TEST(SharedHandles, OthersTextsAreNone) {
   EXPECT_FALSE(SharedHandles::parse(none)) << "pieces of no size";
 }
 
-TEST(Descriptors, ComeByBothWaysAndOnlyThosePermitted) {
+TEST(Descriptors, AForkedChildGetsThemByBothWaysAndOnlyThosePermitted) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   static int permitted = -1;
