@@ -35,7 +35,6 @@ std::uint32_t Director::add(Layer layer) {
   names_.push_back(std::move(name) + " #" + std::to_string(place));
   states_.push_back({std::move(layer), {}, 0});
   states_.back().choice = first_choice(number);
-  news_ = true;
   const auto known = before_.layers.find(names_.back());
   if (known != before_.layers.end() && suits(states_.back().layer, known->second.choice)) {
     states_.back().choice = known->second.choice;
@@ -75,7 +74,7 @@ void Director::choose(std::uint32_t layer, Choice choice) {
   if (choice == state.choice) return;
   state.choice = std::move(choice);
   ++state.version;
-  news_ = true;
+  ++changes_;
 }
 
 void Director::say(std::string message) {

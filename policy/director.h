@@ -82,7 +82,13 @@ class Director {
   std::string resume(LearnedState state);
 
   /// Whether a choice was changed, or a layer was added, since this was last asked.
-  bool take_news() noexcept { return std::exchange(news_, false); }
+  bool take_news() noexcept {
+    const std::uint64_t now = changes_ + states_.size();
+    return std::exchange(news_taken_, now) != now;
+  }
+
+  /// How often the choice of a layer that was known changed.
+  std::uint64_t changes() const noexcept { return changes_; }
 
   /// A line for people about something that went differently than asked; "" when there is none.
   /// Each is returned once.
@@ -118,7 +124,8 @@ class Director {
   std::vector<std::string> names_;             // by number
   std::map<std::string, std::uint32_t> seen_;  // layers added so far, by name without number
   LearnedState before_;
-  bool news_ = false;
+  std::uint64_t changes_ = 0;
+  std::uint64_t news_taken_ = 0;  // changes and layers when take_news was last asked
   std::string message_;
 };
 

@@ -38,6 +38,9 @@ enum class Life : std::uint8_t {
 };
 Life life_of(const ProcessKey& process);
 
+/// This process's command line, words apart by spaces; may hold any bytes. "" when not known.
+std::string command_line();
+
 /// "cinch-UID-PID-START-NAMESPACE".
 std::string segment_name(const ProcessKey& process);
 /// Nothing for names of another form.

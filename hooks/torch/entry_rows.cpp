@@ -11,10 +11,6 @@
 namespace cinch::hooks {
 namespace {
 
-constexpr double seconds(std::uint64_t nanoseconds) {
-  return static_cast<double>(nanoseconds) * 1e-9;
-}
-
 std::string shape_of(const Geometry& geometry) {
   std::string text;
   for (const std::int64_t size : geometry.sizes()) {
@@ -92,8 +88,8 @@ void EntryRows::fill(telemetry::Report& report) const {
                                static_cast<double>(row.element_bytes) /
                                static_cast<double>(row.raw_bytes);
     }
-    entry.encode_seconds = seconds(row.encode_nanoseconds);
-    entry.decode_seconds = seconds(row.decode_nanoseconds);
+    entry.encode_seconds = to_seconds(row.encode_nanoseconds);
+    entry.decode_seconds = to_seconds(row.decode_nanoseconds);
     entry.guard_checks = row.checks;
     entry.worst_relative_error = row.worst_relative_error;
     entry.worst_gradient_error = row.worst_gradient_error;

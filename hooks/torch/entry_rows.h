@@ -20,21 +20,13 @@ struct Entry;
 /// Totals over the run for what training saves again in every step: one storage of a forward, told
 /// from others by its operator, operand, type, shape and place among its likes. A row of the
 /// report's `entries`. Counters are relaxed atomics; `where` is module_names.cpp's.
-struct EntryRow {
+struct EntryRow : Totals {
   std::string op;
   std::string operand;
   std::string type;             ///< "float32"
   std::string shape;            ///< "8x64x56x56"
   std::uint32_t place = 0;      ///< number among its likes, from 1; 0 for the row of all the rest
   std::size_t element_bytes{};  ///< 0 where rows are merged
-  std::atomic<std::uint64_t> count{0};
-  std::atomic<std::uint64_t> raw_bytes{0};
-  std::atomic<std::uint64_t> stored_bytes{0};
-  std::atomic<std::uint64_t> encode_nanoseconds{0};
-  std::atomic<std::uint64_t> decode_nanoseconds{0};
-  std::atomic<std::uint64_t> checks{0};
-  std::atomic<double> worst_relative_error{0};
-  std::atomic<double> worst_gradient_error{0};
   std::atomic<const OpTotals*> codec{nullptr};  ///< whose codec held it last
 
   /// Set by whoever looks for the module first; never unset.
@@ -53,10 +45,7 @@ struct EntryRow {
   void add(const OpTotals& by, std::uint64_t raw, std::uint64_t stored,
            std::uint64_t nanoseconds) noexcept {
     codec.store(&by, std::memory_order_relaxed);
-    count.fetch_add(1, std::memory_order_relaxed);
-    raw_bytes.fetch_add(raw, std::memory_order_relaxed);
-    stored_bytes.fetch_add(stored, std::memory_order_relaxed);
-    encode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+    Totals::add(raw, stored, nanoseconds);
   }
 };
 

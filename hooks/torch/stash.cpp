@@ -291,8 +291,12 @@ void Stash::publish() noexcept {
   Boundary boundary;
   {
     const std::lock_guard lock(mutex_);
-    boundary = {at_boundary_.raw_bytes, at_boundary_.stored_bytes,  peak_.raw_bytes,
-                peak_.stored_bytes,     peak_.held_elsewhere_bytes, decisions_};
+    boundary = {at_boundary_.raw_bytes,
+                at_boundary_.stored_bytes,
+                peak_.raw_bytes,
+                peak_.stored_bytes,
+                peak_.held_elsewhere_bytes,
+                director_ == nullptr ? 0 : director_->changes()};
     for (std::size_t i = 0; i < most_needed_.size() && i < boundary.devices.size(); ++i) {
       boundary.devices[i] = most_needed_[i] != 0;
     }

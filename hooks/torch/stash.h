@@ -203,8 +203,7 @@ class Stash {
   std::uint64_t growth_ = 0;        // how often the stash began to grow
   std::uint32_t growth_start_ = 0;  // id of the growth's first entry
   Peak peak_;
-  Peak at_boundary_;             // when the growth last ended; without what the program owns too
-  std::uint64_t decisions_ = 0;  // what telemetry was last told of the adaptive policy's
+  Peak at_boundary_;  // when the growth last ended; without what the program owns too
   Timeline timeline_;
 
   // For the adaptive policy.

@@ -34,15 +34,9 @@ void Stash::begin_step() {
   const std::uint64_t now = optimizer_steps();
   if (adaptive_step_ != 0 && now != 0 && now == steps_seen_) return;
   steps_seen_ = now;
-  const auto versions = [this] {
-    std::uint64_t sum = 0;
-    for (std::uint32_t i = 0; i < director_->layers(); ++i) sum += director_->version(i);
-    return sum;
-  };
-  const std::uint64_t before = versions();
+  const std::uint64_t before = director_->changes();
   director_->begin_step(adaptive_step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
-  if (const std::uint64_t changed = versions() - before; changed != 0) {
-    decisions_ += changed;
+  if (const std::uint64_t changed = director_->changes() - before; changed != 0) {
     telemetry_event(telemetry::EventKind::decision, "%llu of %zu layers are held otherwise",
                     static_cast<unsigned long long>(changed), director_->layers());
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the stash does for the guard: measures watched entries, and holds their kind more precisely.
-#include <atomic>
 #include <cstdio>
 
 #include "hooks/torch/entry_rows.h"
@@ -8,15 +7,6 @@
 #include "hooks/torch/telemetry.h"
 
 namespace cinch::hooks {
-namespace {
-
-void raise(std::atomic<double>& worst, double value) {
-  double before = worst.load(std::memory_order_relaxed);
-  while (value > before && !worst.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
-  }
-}
-
-}  // namespace
 
 // The guard's first measurement of a watched entry. pre: entry.mutex() is held
 void Stash::measure(Entry& entry, const c10::Storage& decoded) {
@@ -25,10 +15,8 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
   const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
   const ValueError error =
       value_error(entry.sample->exact.data(), decoded.data(), candidate.what.type, entry.raw_bytes);
-  candidate.totals->checks.fetch_add(1, std::memory_order_relaxed);
-  raise(candidate.totals->worst_relative_error, error.relative);
-  entry.row->checks.fetch_add(1, std::memory_order_relaxed);
-  raise(entry.row->worst_relative_error, error.relative);
+  candidate.totals->checked(error.relative);
+  entry.row->checked(error.relative);
   if (guard_.too_far(error)) {
     be_careful(entry, "values", error.relative, settings().guard.max_relative_error,
                error.non_finite != 0);
@@ -37,8 +25,8 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
 
 void Stash::gradient_measured(Entry& entry, double error) noexcept {
   const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
-  raise(candidate.totals->worst_gradient_error, error);
-  raise(entry.row->worst_gradient_error, error);
+  candidate.totals->gradient_checked(error);
+  entry.row->gradient_checked(error);
   if (guard_.too_far(error)) {
     be_careful(entry, "gradients", error, settings().guard.max_gradient_error, false);
   }

@@ -18,11 +18,8 @@
 
 namespace cinch::hooks {
 
-/// Totals over the run for one (op, operand, codec); a row of the report.
-struct OpTotals {
-  std::string op;
-  std::string operand;
-  std::string codec;
+/// Sums over the run. Relaxed atomics.
+struct Totals {
   std::atomic<std::uint64_t> count{0};
   std::atomic<std::uint64_t> raw_bytes{0};
   std::atomic<std::uint64_t> stored_bytes{0};
@@ -30,10 +27,8 @@ struct OpTotals {
   std::atomic<std::uint64_t> decode_nanoseconds{0};
   // What the guard found.
   std::atomic<std::uint64_t> checks{0};
-  std::atomic<std::uint64_t> moves{0};  ///< classes that are held more precisely since
   std::atomic<double> worst_relative_error{0};
   std::atomic<double> worst_gradient_error{0};
-  std::atomic<const OpTotals*> next{nullptr};  ///< the row that was created after this one
 
   /// One more storage.
   void add(std::uint64_t raw, std::uint64_t stored, std::uint64_t nanoseconds) noexcept {
@@ -42,7 +37,26 @@ struct OpTotals {
     stored_bytes.fetch_add(stored, std::memory_order_relaxed);
     encode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
+
+  /// The guard looked at values.
+  void checked(double relative_error) noexcept;
+
+  /// It looked at gradients.
+  void gradient_checked(double relative_error) noexcept;
 };
+
+/// Those of one (op, operand, codec); a row of the report.
+struct OpTotals : Totals {
+  std::string op;
+  std::string operand;
+  std::string codec;
+  std::atomic<std::uint64_t> moves{0};         ///< classes that are held more precisely since
+  std::atomic<const OpTotals*> next{nullptr};  ///< the row that was created after this one
+};
+
+constexpr double to_seconds(std::uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
 
 class EntryRows;
 

@@ -36,7 +36,7 @@ class Timeline {
     if (++changes_ == stride_) close_interval();
   }
 
-  /// Something was decided. @param kind "guard", "choice", "rescue" or "message"
+  /// Something was decided. @param kind "guard", "choice" or "rescue"
   void decided(const char* kind, std::string subject, std::string detail) noexcept;
 
   /// Seconds since this began.
