@@ -59,6 +59,19 @@ struct WatchOptions {
 };
 int watch(const WatchOptions& options);
 
+struct CtlOptions {
+  std::string target;        ///< a process's number, or a job's name
+  std::string policy;        ///< a preset's name, or a path; "" for none. One of these is set:
+  std::uint64_t budget = 0;  ///< bytes
+  std::string snapshot;      ///< a file
+  bool empty_cache = false;
+  bool pause = false;
+  bool resume = false;
+  double timeout = 60;  ///< seconds to wait for each process's answer
+  bool json = false;
+};
+int ctl(const CtlOptions& options);
+
 struct AgentOptions {
   std::string listen = "127.0.0.1:9464";  ///< HOST:PORT
   std::string history;                    ///< the history's file; "": where this user's state goes

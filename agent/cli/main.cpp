@@ -21,6 +21,7 @@ constexpr const char* examples = R"--(Examples:
   cinch report a.json b.json                    compare two runs
   cinch report r.json --html r.html             a page for the browser
   cinch watch                                   what my programs under Cinch are doing now
+  cinch ctl 4711 --budget 6GiB                  have one of them take less, while it runs
   cinch agent                                   keep their history; serve it, metrics, a live page
   eval "$(cinch env)"                           for what cinch run can't start
   cinch replay run.trace                        what would which allocator reserve for it?
@@ -116,6 +117,43 @@ void add_watch(CLI::App& app, WatchOptions& options, int& status) {
       "  cinch watch --json | jq '.runs[].live.ratio'\n"
       "Press h in it for its keys. Exit status 1: the process is not there.");
   sub->callback([&options, &status] { status = watch(options); });
+}
+
+void add_ctl(CLI::App& app, CtlOptions& options, int& status) {
+  CLI::App* sub =
+      app.add_subcommand("ctl", "Have a running program change its policy, pause, or give memory");
+  sub->add_option("TARGET", options.target, "A process's number, or a job's name (cinch watch)")
+      ->required();
+  CLI::Option_group* what = sub->add_option_group("what", "What it shall do, one of");
+  what->add_option("--policy,-p", options.policy, "Follow this policy: a preset's name or a file")
+      ->type_name("POLICY");
+  what->add_option("--budget", options.budget,
+                   "Hold at most so many bytes of activations, such as 6GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("BYTES");
+  what->add_flag("--empty-cache", options.empty_cache, "Give memory that nobody uses back");
+  what->add_option("--snapshot", options.snapshot,
+                   "Write a snapshot of CUDA's allocator, as torch's memory_viz opens it, to this\n"
+                   "file; %p stands for the process's number")
+      ->type_name("FILE.pickle");
+  what->add_flag("--pause", options.pause, "Leave what is saved from now on to PyTorch");
+  what->add_flag("--resume", options.resume, "No longer");
+  what->require_option(1);
+  sub->add_option("--timeout", options.timeout, "Seconds to wait for an answer")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  sub->add_flag("--json", options.json, "Print JSON");
+  sub->footer(
+      "Examples:\n"
+      "  cinch ctl 4711 --budget 6GiB\n"
+      "  cinch ctl 4711 --policy my.json       checked as strictly as at the start\n"
+      "  cinch ctl my-job --pause              all ranks of a torchrun job\n"
+      "  cinch ctl 4711 --empty-cache\n"
+      "A program does what it is asked when a step begins or ends, and says so. Exit status: 0 "
+      "when "
+      "all\n"
+      "of them did; 1 when one did not; 2 when the policy is wrong, and then nobody is asked.");
+  sub->callback([&options, &status] { status = ctl(options); });
 }
 
 void add_agent(CLI::App& app, AgentOptions& options, int& status) {
@@ -256,6 +294,8 @@ int main(std::vector<std::string> arguments) {
   add_run(app, options, status);
   WatchOptions watch_options;
   add_watch(app, watch_options, status);
+  CtlOptions ctl_options;
+  add_ctl(app, ctl_options, status);
   AgentOptions agent_options;
   add_agent(app, agent_options, status);
   ReplayOptions replay_options;

@@ -11,7 +11,7 @@
 namespace cinch::telemetry {
 
 inline constexpr std::uint64_t segment_magic = 0x474553'48434e49'43;  // "CINCHSEG" in memory
-inline constexpr std::uint64_t layout_version = 1;
+inline constexpr std::uint64_t layout_version = 2;
 
 inline constexpr std::size_t most_rows = 128;    ///< what does not fit is counted
 inline constexpr std::size_t most_devices = 17;  ///< the host, and 16 CUDA devices
@@ -107,9 +107,9 @@ struct Identity {
   std::int64_t local_rank = -1;
   std::int64_t world = -1;
   Text<40> boot_id;
-  Text<64> job;     ///< TORCHELASTIC_RUN_ID; ""
-  Text<64> master;  ///< MASTER_ADDR:MASTER_PORT; ""
-  Text<128> policy;
+  Text<64> job;      ///< TORCHELASTIC_RUN_ID; ""
+  Text<64> master;   ///< MASTER_ADDR:MASTER_PORT; ""
+  Text<128> policy;  ///< at the start
   Text<16> torch;
   Text<256> command;
 };
@@ -119,7 +119,7 @@ struct Segment {
   Word magic;
   Word version;
   Word total_bytes;
-  Word header_bytes;  ///< up to `live`
+  Word header_bytes;  ///< up to `policy`
   Word ready;         ///< 1, stored last
 
   Identity identity;
@@ -131,6 +131,7 @@ struct Segment {
   Word event_count;
   Word events_dropped;  ///< that another thread's event kept from being written
 
+  Slot<Text<128>> policy;  ///< the policy in force, once it was changed
   Slot<LiveFigures> live[2];
   Slot<DeviceFigures> devices[most_devices];
   struct Row {

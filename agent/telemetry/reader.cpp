@@ -14,6 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/telemetry/control.h"
+#include "agent/telemetry/descriptor.h"
+
 namespace cinch::telemetry {
 namespace {
 
@@ -76,20 +79,6 @@ std::uint64_t read_ring(const Slot<T> (&ring)[length], std::uint64_t count,
   }
   return lost;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
 
 void read_memory_of(const ProcessKey& process, Run& run) {
   char path[48];
@@ -165,6 +154,7 @@ Run read_segment(std::span<const std::byte> memory) {
   }
   run.state = RunState::running;
   run.identity = segment.identity;
+  if (Text<128> changed; segment.policy.load(changed)) run.identity.policy = changed;
   read_live(segment, run);
   read_rows(segment, run);
   for (const auto& slot : segment.devices) {
@@ -238,6 +228,7 @@ std::vector<Run> read_runs(const std::string& directory, double keep_gone) {
           same_clock ? static_cast<double>(run.read_at - run.live->heartbeat) * 1e-9 : age_of(path);
       if (!run.live || silent > keep_gone) {
         unlink(path.c_str());
+        unlink(control_path(directory, *process).c_str());
         continue;
       }
     }

@@ -73,7 +73,8 @@ struct Report {
   struct Event {
     double seconds = 0;
     std::uint64_t step = 0;
-    std::string kind;  ///< "guard", "choice" (of an adaptive policy), "rescue"
+    std::string
+        kind;  ///< "guard", "choice" (of an adaptive policy), "rescue", "policy" (another one)
     std::string subject;
     std::string detail;
   };

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/telemetry/writer.h"
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
-#include <new>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
+
+#include "agent/telemetry/shared_file.h"
 
 namespace cinch::telemetry {
 namespace {
-
-std::string text_of(const char* what, const std::string& path, int error) {
-  return std::string(what) + ' ' + path + ": " + strerror(error);
-}
 
 std::int64_t number_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -42,49 +35,15 @@ std::unique_ptr<Writer> Writer::create(const std::string& directory, const Ident
   const std::string path =
       directory + '/' +
       segment_name({identity.uid, identity.pid, identity.start_ticks, identity.pid_namespace});
-  // Where files may not be this large, making one would raise SIGXFSZ.
-  rlimit largest;
-  if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < sizeof(Segment)) {
-    error = text_of("no room for", path, EFBIG);
-    return nullptr;
-  }
-  constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  int file = open(path.c_str(), flags, 0600);
-  if (file < 0 && errno == EEXIST) {
-    // The name is this process's alone: what lies there is from before it called exec.
-    unlink(path.c_str());
-    file = open(path.c_str(), flags, 0600);
-  }
-  if (file < 0) {
-    error = text_of("cannot make", path, errno);
-    return nullptr;
-  }
-  took_step();
-  // Not ftruncate alone: where memory for a page is missing later, touching it would be a SIGBUS.
-  int failed = 0;
-  do {
-    failed = posix_fallocate(file, 0, sizeof(Segment));
-  } while (failed == EINTR);
-  took_step();
-  void* memory = MAP_FAILED;
-  if (failed == 0) {
-    memory = mmap(nullptr, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (memory == MAP_FAILED) failed = errno;
-  }
-  close(file);
-  if (failed != 0) {
-    unlink(path.c_str());
-    error = text_of("no room for", path, failed);
-    return nullptr;
-  }
-  took_step();
+  void* memory = make_shared_file(path, sizeof(Segment), error, step);
+  if (memory == nullptr) return nullptr;
   // Fresh pages are zero, which is how every part of a segment begins.
   auto* segment = static_cast<Segment*>(memory);
   segment->magic.store(segment_magic, std::memory_order_relaxed);
   took_step();
   segment->version.store(layout_version, std::memory_order_relaxed);
   segment->total_bytes.store(sizeof(Segment), std::memory_order_relaxed);
-  segment->header_bytes.store(offsetof(Segment, live), std::memory_order_relaxed);
+  segment->header_bytes.store(offsetof(Segment, policy), std::memory_order_relaxed);
   took_step();
   segment->identity = identity;
   took_step();

@@ -70,6 +70,13 @@ class Writer {
     if (row < most_rows) segment_->rows[row].figures.store(figures, step);
   }
 
+  /// Another policy is in force from now on. @pre one thread at a time; needs no turn
+  void set_policy(const char* name) noexcept {
+    Text<128> text;
+    text.assign(name);
+    segment_->policy.store(text);
+  }
+
   /// How many rows found no room.
   void set_rows_dropped(std::uint64_t count) noexcept {
     segment_->rows_dropped.store(count, std::memory_order_relaxed);

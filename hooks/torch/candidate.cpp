@@ -65,6 +65,8 @@ std::string_view reason(Verdict verdict) noexcept {
       return "no codecs for this device in this installation";
     case Verdict::host_policy:
       return "policies that adapt to the data can't handle CUDA tensors yet";
+    case Verdict::paused:
+      return "while Cinch was paused";
     case Verdict::capture:
       return "while a CUDA graph is captured";
     case Verdict::transform:

@@ -29,13 +29,14 @@ enum class Verdict : std::uint8_t {
                     ///< shared)
   during_backward,  ///< saved while a backward runs: read back at once
   user_hooks,       ///< the program's own saved-tensor hooks are in force
+  paused,           ///< `cinch ctl --pause`
   capture,          ///< a CUDA graph is being captured, which would record Cinch's work with it
 };
 
 /// Text for people, for the report's list of what was passed through; empty where nothing is
 /// missed.
 std::string_view reason(Verdict verdict) noexcept;
-inline constexpr std::size_t verdict_count = 15;
+inline constexpr std::size_t verdict_count = 16;
 
 /// Judges `tensor`, cheapest questions first. Never throws, never runs an operator, never touches a
 /// symbolic size.

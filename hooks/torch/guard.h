@@ -31,6 +31,13 @@ class Guard {
  public:
   explicit Guard(const policy::GuardSettings& settings) : settings_(settings) {}
 
+  /// Other settings. @pre the stash's lock is held, nothing is watched
+  void change(const policy::GuardSettings& settings) noexcept {
+    settings_ = settings;
+    step_ = 0;
+    due_ = looked_ = false;
+  }
+
   /// Whether to watch an entry of `member` in this step. @pre the stash's lock is held
   bool wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64_t step,
              std::uint64_t raw_bytes_at_peak);

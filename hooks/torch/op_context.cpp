@@ -9,6 +9,7 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
 
+#include "hooks/torch/control.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/module_names.h"
 
@@ -104,6 +105,7 @@ std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& func
   if (std::strncmp(function.name(), prefix, sizeof prefix - 1) == 0) {
     steps.fetch_add(1, std::memory_order_relaxed);
     name_modules();
+    serve_control(/*python_may_run=*/true);
   }
   return nullptr;
 }

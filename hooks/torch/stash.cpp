@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "allocator/torch/host_allocator.h"
+#include "hooks/torch/control.h"
 #include "hooks/torch/device/on_device.h"
 #include "hooks/torch/entry_rows.h"
 #include "hooks/torch/fork.h"
+#include "hooks/torch/observer.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
 #include "hooks/torch/telemetry.h"
@@ -28,12 +30,10 @@ Stash* instance = nullptr;
 }  // namespace
 
 Stash::Stash(policy::Settings settings)
-    : policy_(std::move(settings)),
-      director_(policy::make_director(policy_.settings())),
-      state_file_(policy_.settings().state_file),
-      aside_(policy_.settings().stream == policy::Stream::side),
-      planner_(policy_, director_.get(), statistics_),
-      guard_(policy_.settings().guard),
+    : policy_(new policy::Policy(std::move(settings))),
+      aside_(this->settings().stream == policy::Stream::side),
+      state_file_(""),
+      guard_(this->settings().guard),
       side_(work_aside, this) {
   register_fork_lock(mutex_);
   register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
@@ -43,14 +43,25 @@ Stash::Stash(policy::Settings settings)
   register_fork_lock(guard_.mutex());
   register_fork_lock(reserve_.mutex());
   register_fork_lock(side_.mutex());
+  begin_policy();
+}
+
+// What follows from the policy in force. pre: mutex_ is held, or nobody else knows of the stash
+void Stash::begin_policy() {
+  director_ = policy::make_director(settings());
+  adapts_.store(director_ != nullptr, std::memory_order_relaxed);
+  state_file_ = policy::StateFile(settings().state_file);
   if (director_ != nullptr) message_ = state_file_.load(*director_);
+  planner_.emplace(*policy_.load(std::memory_order_relaxed), director_.get(), statistics_);
 }
 
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
                      bool is_inplace_on_view) const noexcept {
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
-  const bool adapts = director_ != nullptr;
-  return verdict == Verdict::wanted && adapts && tensor.is_cuda() ? Verdict::host_policy : verdict;
+  if (verdict != Verdict::wanted) return verdict;
+  if (is_paused()) return Verdict::paused;
+  const bool adapts = adapts_.load(std::memory_order_relaxed);
+  return adapts && tensor.is_cuda() ? Verdict::host_policy : verdict;
 }
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use) {
@@ -98,16 +109,49 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
   owned_.push_back(entry.get());
   owned_bytes_ += entry->raw_bytes;
   if (aside_) by_position_.push_back(entry.get());
+  ++alive_;
   return *(slot = entry.release());
 }
 
 void Stash::begin_growth() {
   ++growth_;
+  if (change_ && alive_ == 0) take_up_change();
   if (director_ != nullptr) begin_step();
   if (!aside_) return;
   growth_start_ = next_id_;
   by_position_.clear();
   read_order_.begin_growth(optimizer_steps());
+}
+
+void Stash::change_policy(policy::Settings settings, void (*done)(const std::string& words)) {
+  const std::lock_guard lock(mutex_);
+  change_ = Change{std::move(settings), done};
+  if (alive_ == 0) take_up_change();
+}
+
+// pre: mutex_ is held, nothing is held: no entry knows of the old policy's plans and layers
+void Stash::take_up_change() {
+  Change change = std::move(*change_);
+  change_.reset();
+  const std::string before = settings().name;
+  const std::string told = director_ == nullptr ? "" : save_learned();
+  const auto* policy = new policy::Policy(std::move(change.settings));
+  policy_.store(policy, std::memory_order_release);
+  begin_policy();
+  guard_.change(settings().guard);
+  if (director_ == nullptr) observe_gradients({});
+  adaptive_step_ = 0;
+  growing_footprint_ = footprint_ = {};
+  tried_sequences_.clear();
+  peak_ = at_boundary_ = {};
+  const std::string words = before + " -> " + settings().name;
+  timeline_.decided("policy", "all", words);
+  telemetry_policy(settings().name);
+  telemetry_event(telemetry::EventKind::message, "policy: %s", words.c_str());
+  for (const std::string& message : {told, message_}) {
+    if (!message.empty()) telemetry_event(telemetry::EventKind::message, "%s", message.c_str());
+  }
+  change.done(message_.empty() ? words : words + "; " + message_);
 }
 
 void Stash::forget_owned(Entry& entry) {
@@ -142,7 +186,7 @@ void Stash::collect_sole_owned(std::size_t at_most, const Entry* but, Entries& r
 }
 
 void Stash::plan(Entry& entry, Entries& ready) {
-  planner_.plan(entry, growth_);
+  planner_->plan(entry, growth_);
   entry.cover.reset();
   planned_stored_ += entry.plan().stored_bytes;
   if (entry.device != nullptr) {
@@ -210,6 +254,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
       if (entry.tried) forget_tried(*use);
     }
     if (--entry.holders != 0) return;
+    --alive_;
     switch (entry.place) {
       case Entry::Place::owned:
         never_settled = entry.raw.use_count() == 1 ? "read by backward before it was encoded"
@@ -302,12 +347,14 @@ void Stash::publish() noexcept {
     }
   }
   publish_boundary(boundary, statistics_);
+  serve_control(/*python_may_run=*/false);
 }
 
 void Stash::begin_in_child() {
   side_.begin_in_child();
   begin_telemetry_in_child();
   const std::lock_guard lock(mutex_);
+  change_.reset();  // asked of the parent
   peak_ = {};
   timeline_.restart();
   rss_at_start_ = 0;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -53,7 +54,10 @@ class Stash {
   Stash(const Stash&) = delete;
   Stash& operator=(const Stash&) = delete;
 
-  const policy::Settings& settings() const noexcept { return policy_.settings(); }
+  /// The policy in force. What was returned stays valid.
+  const policy::Settings& settings() const noexcept {
+    return policy_.load(std::memory_order_acquire)->settings();
+  }
   Statistics& statistics() noexcept { return statistics_; }
   const Guard& guard() const noexcept { return guard_; }
 
@@ -107,6 +111,18 @@ class Stash {
   /// to be there: raw, in its sample, or losslessly. Reads and allocates much.
   std::vector<Trial> trials(Entry& entry);
 
+  /// Puts `settings` in force as soon as nothing is held, when the stash next begins to grow at the
+  /// latest: a step begins then. Where encoding runs stays as it is. Peaks count from then on.
+  /// `done` is called once, then, under the stash's lock, with what there is to say; a change that
+  /// still waits is given up without a word.
+  void change_policy(policy::Settings settings, void (*done)(const std::string& words));
+  /// Whether encoding runs on the side thread; no change of the policy alters that.
+  bool aside() const noexcept { return aside_; }
+
+  /// While paused nothing is taken; what is held stays held.
+  void pause(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
+  bool is_paused() const noexcept { return paused_.load(std::memory_order_relaxed); }
+
   /// Starts this process's own figures in a forked child, where no side thread is.
   void begin_in_child();
 
@@ -133,6 +149,8 @@ class Stash {
 
   Entry& find_or_add(const at::Tensor& tensor);
   void begin_growth();
+  void begin_policy();
+  void take_up_change();
   void end_growth(const Entry* reading);
   void forget_owned(Entry& entry);
   void forget_in_window(Entry& entry);
@@ -173,16 +191,25 @@ class Stash {
   void settle_orphans();
   void free_later(c10::Storage storage);
 
-  policy::Policy policy_;
-  const std::unique_ptr<policy::Director> director_;  // under mutex_; null where nothing adapts
-  const policy::StateFile state_file_;
+  std::atomic<const policy::Policy*> policy_;  // one that was replaced is never destroyed
+  std::atomic<bool> adapts_{false};            // whether there is a director
+  std::atomic<bool> paused_{false};
   Statistics statistics_;
   BufferPool encoded_pool_;
   BufferPool decoded_pool_;
   const bool aside_;  ///< the policy's stream is "side"
 
   mutable std::mutex mutex_;
-  Planner planner_;                                                 // under mutex_, as all below
+  // All that follows is under mutex_.
+  std::unique_ptr<policy::Director> director_;  // null where nothing adapts
+  policy::StateFile state_file_;
+  std::optional<Planner> planner_;
+  struct Change {
+    policy::Settings settings;
+    void (*done)(const std::string& words);
+  };
+  std::optional<Change> change_;  // that waits until nothing is held
+  std::size_t alive_ = 0;         // entries
   std::unordered_map<const c10::StorageImpl*, Entry*> by_storage_;  // of owned_
   Entries owned_;
   std::size_t cursor_ = 0;

@@ -57,8 +57,8 @@ std::string Stash::save_learned() {
 }
 
 void Stash::keep_learned() noexcept {
-  if (director_ == nullptr) return;
   const std::lock_guard lock(mutex_);
+  if (director_ == nullptr) return;
   const std::string message = save_learned();
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
 }
@@ -132,9 +132,9 @@ void Stash::forget_tried(const Use& use) noexcept {
 }
 
 policy::Wants Stash::wants() const {
-  if (director_ == nullptr) return {};
+  if (!adapts_.load(std::memory_order_relaxed)) return {};
   const std::lock_guard lock(mutex_);
-  return director_->wants();
+  return director_ == nullptr ? policy::Wants() : director_->wants();
 }
 
 void Stash::observe(const Entry& entry, policy::Look look) {
@@ -171,7 +171,7 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
     const std::lock_guard lock(mutex_);
     const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
     for (const std::uint32_t index : director_->trials(layer)) {
-      plans.emplace_back(index, planner_.plan_for(entry, director_->layer(layer).menu[index]));
+      plans.emplace_back(index, planner_->plan_for(entry, director_->layer(layer).menu[index]));
     }
   }
   const std::shared_lock gate(entry_work());
@@ -191,7 +191,7 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
     c10::DataPtr encoded = encoded_pool_.take(candidate.bound);
     c10::DataPtr decoded = decoded_pool_.take(entry.raw_bytes);
     if (encoded.get() == nullptr || decoded.get() == nullptr) break;
-    const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
+    const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
     const codecs::Encoded result = candidate.codec->encode(
         candidate.what, exact.data(), {static_cast<std::byte*>(encoded.get()), candidate.bound},
         key, torch_parallel_for);

@@ -145,7 +145,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     return {};
   }
   constexpr std::string_view no_memory = "no memory to encode it";
-  const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
+  const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
   if (entry.device != nullptr) {
     if (plan.candidates.empty()) return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
     const Plan::Candidate& candidate = plan.candidates.front();

@@ -13,6 +13,7 @@
 
 #include "agent/telemetry/writer.h"
 #include "allocator/torch/host_allocator.h"
+#include "hooks/torch/control.h"
 #include "hooks/torch/cuda_plugin.h"
 #include "hooks/torch/op_context.h"
 
@@ -48,6 +49,7 @@ Writer* make_segment() noexcept {
                                telemetry::own_identity(policy_name, TORCH_VERSION), error);
     if (made != nullptr) {
       writer.store(made.release(), std::memory_order_release);
+      begin_control();
       return writer.load(std::memory_order_relaxed);
     }
   } catch (const std::exception&) {
@@ -181,7 +183,13 @@ void telemetry_event(telemetry::EventKind kind, const char* format, ...) noexcep
   to->event(kind, optimizer_steps(), text);
 }
 
+void telemetry_policy(const std::string& name) {
+  policy_name = name;
+  if (Writer* to = writer.load(std::memory_order_acquire)) to->set_policy(name.c_str());
+}
+
 void begin_telemetry_in_child() noexcept {
+  begin_control_in_child();
   if (Writer* of_parent = writer.exchange(nullptr, std::memory_order_acq_rel)) of_parent->forget();
   steps = {};
   making.store(false, std::memory_order_relaxed);
@@ -189,6 +197,7 @@ void begin_telemetry_in_child() noexcept {
 
 void end_telemetry() noexcept {
   wanted.store(false, std::memory_order_relaxed);
+  end_control();
   if (Writer* own = writer.load(std::memory_order_acquire)) own->remove();
 }
 

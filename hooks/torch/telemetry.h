@@ -40,6 +40,9 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
 void telemetry_event(telemetry::EventKind kind, const char* format, ...) noexcept
     __attribute__((format(printf, 2, 3)));
 
+/// Another policy is in force from now on. One thread at a time.
+void telemetry_policy(const std::string& name);
+
 /// In a forked child: the parent's segment is not its own.
 void begin_telemetry_in_child() noexcept;
 

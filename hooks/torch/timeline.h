@@ -36,7 +36,7 @@ class Timeline {
     if (++changes_ == stride_) close_interval();
   }
 
-  /// Something was decided. @param kind "guard", "choice" or "rescue"
+  /// Something was decided. @param kind "guard", "choice", "rescue" or "policy"
   void decided(const char* kind, std::string subject, std::string detail) noexcept;
 
   /// Seconds since this began.

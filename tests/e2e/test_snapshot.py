@@ -3,7 +3,9 @@
 
 import pathlib
 import pickle
+import subprocess
 import sys
+import time
 
 import harness
 import pytest
@@ -71,3 +73,34 @@ def test_is_written_when_memory_runs_out(tmp_path):
     snapshot, _ = shown(file)
     assert "oom" in {entry["action"] for entry in snapshot["device_traces"][0]}
     assert [f.name for f in tmp_path.glob("*.tmp")] == []
+
+
+UNTIL_ASKED = TRAINING.replace("for _ in range(2):", "import sys, select\nwhile not select.select([sys.stdin], [], [], 0)[0]:")
+
+
+def test_is_written_when_cinch_ctl_asks(tmp_path):
+    env = harness.plain_environment() | harness.preload_environment(tmp_path, "lossless")
+    env |= {"LD_PRELOAD": str(harness.BUILD / "lib/fakecuda/libcinch.so"), "CINCH_TELEMETRY_DIR": str(tmp_path)}
+    training = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", UNTIL_ASKED], env=fakecuda.environment(env, memory=256 * MB),
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while not list(tmp_path.glob("*.control")):
+            assert training.poll() is None, training.communicate()[1]
+            time.sleep(0.1)
+
+        def ctl(*arguments):
+            command = [harness.CINCH, "ctl", str(training.pid), *map(str, arguments)]
+            return harness.run(command, harness.plain_environment({"CINCH_TELEMETRY_DIR": str(tmp_path)}))
+
+        file = tmp_path / "s.pickle"
+        done = ctl("--snapshot", file)
+        assert (done.status, done.stdout) == (0, f"{training.pid}: done: written to {file}\n")
+        assert shown(file)[0]["segments"]
+        refused = ctl("--snapshot", tmp_path / "no such folder/s.pickle")
+        assert refused.status == 1 and "No such file" in refused.stdout
+        assert ctl("--empty-cache").status == 0
+    finally:
+        _, errors = training.communicate("", timeout=60)
+    assert (training.returncode, errors) == (0, "")

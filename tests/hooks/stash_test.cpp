@@ -104,6 +104,38 @@ TEST_P(StashTest, ViewsOfOneStorageAreOneEntryWithTheirOwnGeometry) {
   EXPECT_TRUE(slice->call_unpack_hook().equal(expected.slice(1, 3, 20, 2)));
 }
 
+TEST_P(StashTest, AnotherPolicyWaitsUntilNothingIsHeld) {
+  static std::string told;
+  told.clear();
+  at::Tensor x = at::randn({64, 64});
+  const at::Tensor expected = x.clone();
+  auto held = pack(x);
+  x.reset();
+  const std::string text = R"({"version": 1, "policy": "lossless", "min_bytes": 64, "stream": ")" +
+                           std::string(GetParam()) + "\"}";
+  stash().change_policy(std::get<policy::Settings>(policy::parse_settings(text, "other")),
+                        [](const std::string& words) { told = words; });
+  poll();
+  EXPECT_EQ(stash().settings().name, "test");
+  EXPECT_EQ(told, "");
+  EXPECT_TRUE(held->call_unpack_hook().equal(expected));
+  held.reset();
+  for (int i = 0; i < 5000 && stash().bytes() != 0; ++i) usleep(1000);
+  poll();
+  EXPECT_EQ(stash().settings().name, "other");
+  EXPECT_EQ(told, "test -> other");
+  EXPECT_EQ(stash().settings().min_bytes, 64u);
+  held = pack(expected);
+  EXPECT_TRUE(held->call_unpack_hook().equal(expected));
+}
+
+TEST_P(StashTest, WhilePausedNothingIsTaken) {
+  stash().pause(true);
+  EXPECT_EQ(stash().judge(at::randn({64, 64}), true, false), Verdict::paused);
+  stash().pause(false);
+  EXPECT_EQ(stash().judge(at::randn({64, 64}), true, false), Verdict::wanted);
+}
+
 TEST_P(StashTest, ChannelsLastKeepsItsStrides) {
   at::Tensor x = at::randn({2, 8, 5, 7}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor expected = x.clone();

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// cinch ctl: has running programs change what they do.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/cli/commands.h"
+#include "agent/telemetry/ask.h"
+#include "agent/telemetry/reader.h"
+#include "policy/policy.h"
+
+namespace cinch::cli {
+namespace {
+
+using telemetry::Command;
+using telemetry::Reply;
+using telemetry::Run;
+
+// The processes that `target` names: one by its number, or all of a job.
+std::vector<Run> runs_of(const std::string& target) {
+  auto runs = telemetry::read_runs(telemetry::segment_directory());
+  std::erase_if(runs, [&](const Run& run) {
+    const bool named = std::to_string(run.process.pid) == target ||
+                       telemetry::job_of(run) == target || run.identity.job.chars == target ||
+                       run.identity.master.chars == target;
+    return !named || run.state == telemetry::RunState::gone ||
+           run.state == telemetry::RunState::unreadable;
+  });
+  return runs;
+}
+
+// What Command::policy takes, or nothing: then stderr says why.
+std::optional<std::string> policy_argument(const std::string& name) {
+  const auto loaded = policy::load_settings(name);
+  if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
+    std::fprintf(stderr, "cinch: %s\n", error->to_string().c_str());
+    return std::nullopt;
+  }
+  for (const policy::Preset& preset : policy::presets()) {
+    if (preset.name == name) return name + '\0' + std::string(preset.text);
+  }
+  std::ifstream file(name, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return name + '\0' + text;
+}
+
+struct Asked {
+  Command command;
+  std::string argument;
+};
+
+std::optional<Asked> asked_by(const CtlOptions& options) {
+  if (!options.policy.empty()) {
+    auto argument = policy_argument(options.policy);
+    if (!argument) return std::nullopt;
+    return Asked{Command::policy, *std::move(argument)};
+  }
+  if (options.budget != 0) return Asked{Command::budget, std::to_string(options.budget)};
+  if (options.empty_cache) return Asked{Command::empty_cache, ""};
+  if (options.pause) return Asked{Command::pause, ""};
+  if (options.resume) return Asked{Command::resume, ""};
+  // The program's working directory is another one.
+  return Asked{Command::snapshot, std::filesystem::absolute(options.snapshot).string()};
+}
+
+std::string numbered(std::string path, std::uint64_t pid) {
+  const std::string number = std::to_string(pid);
+  for (auto at = path.find("%p"); at != path.npos; at = path.find("%p", at + number.size())) {
+    path.replace(at, 2, number);
+  }
+  return path;
+}
+
+}  // namespace
+
+int ctl(const CtlOptions& options) {
+  const auto asked = asked_by(options);
+  if (!asked) return usage_error;
+  const std::vector<Run> runs = runs_of(options.target);
+  if (runs.empty()) {
+    std::fprintf(stderr,
+                 "cinch: found no program of yours called \"%s\" that trains under Cinch, expected "
+                 "a process's number or a job's name (cinch watch --once)\n",
+                 options.target.c_str());
+    return 1;
+  }
+  const bool snapshot = asked->command == Command::snapshot;
+  if (snapshot && runs.size() > 1 && asked->argument.find("%p") == std::string::npos) {
+    std::fprintf(stderr,
+                 "cinch: found one file for the snapshots of %zu processes, expected %%p in its "
+                 "name\n",
+                 runs.size());
+    return usage_error;
+  }
+  std::vector<std::future<Reply>> replies;
+  for (const Run& run : runs) {
+    replies.push_back(std::async(std::launch::async, [&, process = run.process] {
+      return telemetry::ask(telemetry::segment_directory(), process, asked->command,
+                            snapshot ? numbered(asked->argument, process.pid) : asked->argument,
+                            options.timeout);
+    }));
+  }
+  bool all_done = true;
+  auto answers = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Reply reply = replies[i].get();
+    const Run& run = runs[i];
+    all_done = all_done && reply.outcome == Reply::Outcome::done;
+    const std::string outcome(telemetry::word(reply.outcome));
+    if (options.json) {
+      answers.push_back({{"pid", run.process.pid},
+                         {"rank", run.identity.rank},
+                         {"outcome", outcome},
+                         {"words", reply.words}});
+      continue;
+    }
+    const std::string rank =
+        run.identity.rank < 0 ? "" : " (rank " + std::to_string(run.identity.rank) + ")";
+    std::printf("%llu%s: %s: %s\n", static_cast<unsigned long long>(run.process.pid), rank.c_str(),
+                outcome.c_str(), reply.words.c_str());
+  }
+  if (options.json) {
+    const nlohmann::ordered_json document = {{"version", 1}, {"answers", answers}};
+    std::printf("%s\n",
+                document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  }
+  return all_done ? 0 : 1;
+}
+
+}  // namespace cinch::cli
