@@ -4,6 +4,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -91,6 +92,58 @@ def test_metrics_and_history_of_a_run(tmp_path):
             with pytest.raises(urllib.error.HTTPError) as refused:
                 agent.get("/api/v1/history/999")
             assert refused.value.code == 404
+    finally:
+        training.kill_if_running()
+
+
+PROMETHEUS = harness.BUILD / "prometheus/prometheus"
+
+
+@pytest.mark.skipif(not PROMETHEUS.exists(), reason="scripts/setup found no package prometheus")
+def test_a_prometheus_server_reads_it(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    def asked(what):
+        with urllib.request.urlopen(f"http://{address}/api/v1/{what}", timeout=PATIENCE) as answer:
+            return json.load(answer)["data"]
+
+    def knows_the_run():
+        try:
+            found = asked("query?query=cinch_steps_total")["result"]
+        except OSError:
+            return False  # it only starts
+        return [one["value"][1] for one in found] == ["3"]
+
+    training = Training(tmp_path, cinch_run(sys.executable))
+    try:
+        with Agent(training.folder, tmp_path / "history.sqlite", "--listen", "127.0.0.1:0") as agent:
+            linted = subprocess.run(
+                [PROMETHEUS.with_name("promtool"), "check", "metrics"], input=agent.get("/metrics"),
+                capture_output=True, text=True,
+            )  # fmt: skip
+            assert (linted.returncode, linted.stderr) == (0, "")
+            target = agent.url.removeprefix("http://")
+            (tmp_path / "prometheus.yml").write_text(json.dumps({
+                "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"},
+                "scrape_configs": [{"job_name": "cinch", "static_configs": [{"targets": [target]}]}],
+            }))  # fmt: skip
+            with open(tmp_path / "prometheus.log", "w") as log:
+                server = subprocess.Popen(
+                    [PROMETHEUS, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
+                     f"--web.listen-address={address}"], stdout=log, stderr=log,
+                )  # fmt: skip
+            try:
+                wait_for(knows_the_run)
+                (shown,) = asked("targets")["activeTargets"]
+                assert (shown["health"], shown["lastError"]) == ("up", "")
+                described = asked("metadata")
+                assert described["cinch_steps_total"][0]["type"] == "counter"
+            finally:
+                server.kill()
+                server.wait()
+        training.let_go()
     finally:
         training.kill_if_running()
 
