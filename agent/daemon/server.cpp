@@ -153,7 +153,7 @@ class Server::Implementation {
                 });
     server_.Get("/", [](const Request&, Response& response) {
       response.set_header("Content-Security-Policy",
-                          "default-src 'none'; script-src 'self'; style-src 'self'; "
+                          "default-src 'none'; img-src data:; script-src 'self'; style-src 'self'; "
                           "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'");
       response.set_content(page_html(), "text/html; charset=utf-8");
     });

@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+import browser
 import harness
 from test_watch import PATIENCE, Training, cinch_run, wait_for
 
@@ -143,6 +144,20 @@ def test_a_prometheus_server_reads_it(tmp_path):
             finally:
                 server.kill()
                 server.wait()
+        training.let_go()
+    finally:
+        training.kill_if_running()
+
+
+@browser.needed
+def test_the_live_page_in_a_browser(tmp_path):
+    training = Training(tmp_path, cinch_run(sys.executable))
+    try:
+        with Agent(training.folder, tmp_path / "history.sqlite", "--listen", "127.0.0.1:0") as agent:
+            shown = browser.browse(agent.url + "/", "--dump-dom")
+            assert "CONSOLE" not in shown.stderr, shown.stderr
+            (run,) = json.loads(agent.get("/api/v1/runs"))["runs"]
+            assert f'id="run-{run["pid"]}"' in shown.stdout and "program.py" in shown.stdout
         training.let_go()
     finally:
         training.kill_if_running()

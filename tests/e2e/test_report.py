@@ -4,11 +4,10 @@
 import html.parser
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 
+import browser
 import harness
 
 TRAINING = """
@@ -133,16 +132,6 @@ class Page(html.parser.HTMLParser):
         self.outside += [v for k, v in attributes if k in ("src", "href") and not v.startswith(("#", "data:"))]
 
 
-BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-
-
-def browse(page, *options: str) -> subprocess.CompletedProcess:
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0"]
-    return subprocess.run(
-        [*command, "--virtual-time-budget=2000", *options, page.as_uri()], capture_output=True, text=True, timeout=90
-    )
-
-
 @pytest.fixture(scope="module")
 def page(report, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
@@ -154,16 +143,13 @@ def page(report, tmp_path_factory):
     return folder / "r.html"
 
 
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium-headless-shell or chromium on this machine")
-
-
 class TestPage:
     def test_needs_nothing_from_outside(self, page):
         text = page.read_text()
         assert Page(text).outside == []
         assert not re.search(r"\b(fetch|XMLHttpRequest|import)\s*\(", text) and "default-src 'none'" in text
 
-    @needs_browser
+    @browser.needed
     def test_opens_in_a_browser(self, page):
         """All parts are drawn, 10,000 rows cost no more elements than are seen, and the console stays silent."""
         probe = page.with_name("probe.html")
@@ -185,7 +171,7 @@ class TestPage:
             milliseconds: performance.now()});
         </script></body>"""
         probe.write_text(page.read_text().replace("</body>", check))
-        done = browse(probe, "--dump-dom", "--window-size=390,800")
+        done = browser.browse(probe.as_uri(), "--dump-dom", "--window-size=390,800")
         assert "CONSOLE" not in done.stderr, done.stderr
         seen = json.loads(html.unescape(re.search(r'data-seen="([^"]*)"', done.stdout).group(1)))
         print("loaded and drawn after", seen["milliseconds"], "ms")
@@ -197,7 +183,7 @@ class TestPage:
         assert seen["command"] == "python </script><b>not markup</b> & train.py"
         assert seen["wide"] <= 500, "wider than a phone"
 
-    @needs_browser
+    @browser.needed
     def test_of_an_older_report_says_what_it_lacks(self, tmp_path):
         (tmp_path / "old.json").write_text('{"version": 1, "active": true, "policy": "division", "ratio": 3}')
         done = harness.run(
@@ -205,7 +191,7 @@ class TestPage:
             harness.plain_environment(),
         )
         assert done.status == 0
-        shown = browse(tmp_path / "old.html", "--dump-dom")
+        shown = browser.browse((tmp_path / "old.html").as_uri(), "--dump-dom")
         assert "CONSOLE" not in shown.stderr
         assert "of an older Cinch" in shown.stdout
 
