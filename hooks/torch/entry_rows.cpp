@@ -32,7 +32,7 @@ const Use& telling_use(const Entry& entry) {
 EntryRow& EntryRows::row(const Entry& entry) {
   const Use& use = telling_use(entry);
   const OpTotals& names = *entry.plan().kept;
-  const std::string type = c10::getDtypeNames(use.type).first;
+  const std::string type(c10::getDtypeNames(use.type).first);  // a view since torch 2.14
   const std::string shape = shape_of(use.geometry);
   const std::uint32_t place = entry.member + 1U;
   std::string key = type + '\n' + shape + '\n' + std::to_string(place);
