@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/function.h>  // grad_fn() needs the whole type since torch 2.14
 
 namespace cinch::hooks {
 namespace {
