@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "policy/director.h"
+
 namespace cinch::policy {
 namespace {
 
@@ -135,7 +137,24 @@ std::string rule_words(const Rule& rule) {
     text += ", shape";
     for (const std::string& dimension : rule.shape) text += " " + dimension;
   }
-  return text + ": " + (rule.keep ? "stays as it is" : codec_words(*rule.codec)) + "\n";
+  text += ": " + (rule.keep ? "stays as it is" : codec_words(*rule.codec));
+  if (rule.offload) {
+    text += *rule.offload ? "; from a GPU it goes to the host's memory" : "; never leaves a GPU";
+  }
+  return text + "\n";
+}
+
+std::string offload_words(const OffloadSettings& o) {
+  if (!o.enabled && !o.rescue) return "";
+  const std::string most =
+      o.host_bytes == 0
+          ? "half of what the host has available"
+          : number(static_cast<double>(o.host_bytes) / (1 << 20)) + " MiB of the host's memory";
+  return std::string("What is held of CUDA tensors in ") + std::to_string(o.min_bytes) +
+         " bytes or more moves to page-locked memory, at most " + most + ", " +
+         (o.enabled ? "the oldest first, and comes back ahead of backward"
+                    : "when a GPU is out of memory and encoding early was not enough") +
+         ".\n";
 }
 
 }  // namespace
@@ -164,6 +183,8 @@ std::string in_words(const Settings& s) {
             number(s.guard.max_relative_error) + " (values) or " +
             number(s.guard.max_gradient_error) + " (gradients) a layer is held more precisely.\n";
   }
+  // Policies that adapt take no CUDA tensors.
+  if (make_director(s) == nullptr) text += offload_words(s.offload);
   text += s.stream == Stream::side
               ? "Encoding and decoding run on a thread of Cinch's; results do not change.\n"
               : "Encoding and decoding run in the program's threads.\n";

@@ -59,6 +59,14 @@ void visit_report(R& r, Visit&& visit) {
   visit("seconds_in_cinch", r.seconds_in_cinch);
   visit("rescues", r.rescues);
   visit("rescued_bytes", r.rescued_bytes);
+  visit("rescued_by_offload_bytes", r.rescued_by_offload_bytes);
+  visit("offloads", r.offloads);
+  visit("offloaded_bytes", r.offloaded_bytes);
+  visit("fetches", r.fetches);
+  visit("fetches_ahead", r.fetches_ahead);
+  visit("offloaded_bytes_at_peak", r.offloaded_bytes_at_peak);
+  visit("peak_pinned_bytes", r.peak_pinned_bytes);
+  visit("reserved_pinned_bytes", r.reserved_pinned_bytes);
   visit("passed_through", r.passed_through);
   visit("ops", r.ops);
 }

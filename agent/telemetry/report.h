@@ -53,8 +53,17 @@ struct Report {
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t rss_bytes_at_start = 0;  ///< when the first tensor was saved; 0 if none was
   double seconds_in_cinch = 0;
-  std::uint64_t rescues = 0;        ///< times memory ran out and the stash freed some
-  std::uint64_t rescued_bytes = 0;  ///< by encoding early, together
+  std::uint64_t rescues = 0;                   ///< times memory ran out and the stash freed some
+  std::uint64_t rescued_bytes = 0;             ///< by encoding early, together
+  std::uint64_t rescued_by_offload_bytes = 0;  ///< and by moving to the host's memory
+  std::uint64_t offloads = 0;                  ///< storages moved from a CUDA device to the host
+  std::uint64_t offloaded_bytes = 0;           ///< of them, as they were held; sum over the run
+  std::uint64_t fetches = 0;                   ///< copies back
+  std::uint64_t fetches_ahead = 0;             ///< of them, before backward asked
+  /// What was on the host at the peak, and is not among stored_bytes_at_peak.
+  std::uint64_t offloaded_bytes_at_peak = 0;
+  std::uint64_t peak_pinned_bytes = 0;      ///< page-locked memory in use for that at most
+  std::uint64_t reserved_pinned_bytes = 0;  ///< and what was taken from the system
   std::vector<PassedThrough> passed_through;
   std::vector<Op> ops;
 };

@@ -207,6 +207,7 @@ std::shared_ptr<const Plan> Planner::make(const Entry& entry, int caution,
   described.entry.choice = choice;
   const policy::Decision decision = policy_.decide(described.entry, caution);
   plan->action = decision.action;
+  plan->offload = decision.offload;
   plan->reason = decision.reason;
   plan->stored_bytes = decision.action == policy::Decision::Action::drop ? 0 : entry.raw_bytes;
   for (const auto& candidate : decision.candidates) {

@@ -54,6 +54,10 @@ telemetry::Report current_report() {
   report.raw_bytes_at_peak = peak.raw_bytes;
   report.stored_bytes_at_peak = peak.stored_bytes;
   report.held_elsewhere_bytes_at_peak = peak.held_elsewhere_bytes;
+  report.offloaded_bytes_at_peak = peak.offloaded_bytes;
+  const PinnedPool::Figures pinned = stash().pinned();
+  report.peak_pinned_bytes = pinned.peak_used;
+  report.reserved_pinned_bytes = pinned.reserved;
   if (peak.stored_bytes != 0) {
     report.ratio = static_cast<double>(peak.raw_bytes) / static_cast<double>(peak.stored_bytes);
   }

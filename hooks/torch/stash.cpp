@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stash's lists: what is taken in, in which order it is encoded, and what is let go. How
-// entries are encoded and decoded is in stash_{encode,read,guard,aside}.cpp.
+// entries are encoded and decoded is in stash_{encode,read,guard,aside,offload}.cpp.
 #include "hooks/torch/stash.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "allocator/torch/host_allocator.h"
+#include "hooks/torch/device/offload.h"
 #include "hooks/torch/device/on_device.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/op_context.h"
@@ -31,12 +32,14 @@ Stash::Stash(policy::Settings settings)
       aside_(policy_.settings().stream == policy::Stream::side),
       planner_(policy_, director_.get(), statistics_),
       guard_(policy_.settings().guard),
+      pinned_(pinned_host(), policy_.settings().offload.host_bytes, processes_here()),
       side_(work_aside, this) {
   register_fork_lock(mutex_);
   register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
   register_fork_lock(encoded_pool_.mutex());
   register_fork_lock(decoded_pool_.mutex());
   register_fork_lock(guard_.mutex());
+  register_fork_lock(pinned_.mutex());
   register_fork_lock(reserve_.mutex());
   register_fork_lock(side_.mutex());
 }
@@ -71,6 +74,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
   settle_all(ready);
+  if (entry->device != nullptr) move_surplus();
   return *entry;
 }
 
@@ -91,14 +95,15 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
   entry->place_index = static_cast<std::uint32_t>(owned_.size());
   owned_.push_back(entry.get());
   owned_bytes_ += entry->raw_bytes;
-  if (aside_) by_position_.push_back(entry.get());
+  if (foresees_.load(std::memory_order_relaxed)) by_position_.push_back(entry.get());
   return *(slot = entry.release());
 }
 
 void Stash::begin_growth() {
   ++growth_;
   if (director_ != nullptr) begin_step();
-  if (!aside_) return;
+  foresees_.store(aside_ || offloads_, std::memory_order_relaxed);
+  if (!aside_ && !offloads_) return;
   growth_start_ = next_id_;
   by_position_.clear();
   read_order_.begin_growth(optimizer_steps());
@@ -215,10 +220,13 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         settled_stored_ -= entry.stored_bytes();
         if (entry.device != nullptr)
           settled_on_device_[entry.device->index()] -= entry.stored_bytes();
+        offloaded_bytes_ -= entry.offloaded_bytes;
+        if (entry.queue != nullptr) entry.queue->remove(entry);
         break;
     }
     if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;
     if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
+    if (entry.fetched) fetched_bytes_ -= entry.offloaded_bytes;
     const std::uint32_t position = entry.id - growth_start_;
     if (position < by_position_.size() && by_position_[position] == &entry) {
       by_position_[position] = nullptr;
@@ -238,6 +246,7 @@ void Stash::end_growth(const Entry* reading) {
     collect_sole_owned(poll_per_backward, reading, ready);
   }
   settle_all(ready);
+  if (reading != nullptr && reading->device != nullptr) move_surplus();
   sample();
   encoded_pool_.new_period();
   decoded_pool_.new_period();
@@ -257,7 +266,7 @@ void Stash::sample() {
   if (now_at_most < peak_.raw_bytes || (director_ == nullptr && now_at_most == peak_.raw_bytes)) {
     return;
   }
-  Peak now = {settled_raw_ + waiting, settled_stored_ + waiting, 0};
+  Peak now = {settled_raw_ + waiting, settled_stored_ + waiting, 0, offloaded_bytes_};
   for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
       now.raw_bytes += entry->raw_bytes;
@@ -289,7 +298,7 @@ std::uint64_t Stash::settled_bytes(int device) const {
 
 std::uint64_t Stash::bytes() const {
   const std::lock_guard lock(mutex_);
-  return settled_stored_ + owned_bytes_ + window_bytes_ + settling_bytes_;
+  return settled_stored_ + offloaded_bytes_ + owned_bytes_ + window_bytes_ + settling_bytes_;
 }
 
 bool has_stash() noexcept {

@@ -16,8 +16,10 @@
 
 #include "hooks/torch/buffer_pool.h"
 #include "hooks/torch/candidate.h"
+#include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/device/reserve.h"
 #include "hooks/torch/entry.h"
+#include "hooks/torch/entry_queue.h"
 #include "hooks/torch/guard.h"
 #include "hooks/torch/plan.h"
 #include "hooks/torch/read_order.h"
@@ -45,6 +47,7 @@ class Stash {
     std::uint64_t raw_bytes = 0;
     std::uint64_t stored_bytes = 0;
     std::uint64_t held_elsewhere_bytes = 0;
+    std::uint64_t offloaded_bytes = 0;  ///< besides, in the host's memory instead of a device's
   };
 
   explicit Stash(policy::Settings settings);
@@ -71,10 +74,11 @@ class Stash {
   void release(Entry& entry, Use& use) noexcept;
 
   /// Memory of a CUDA device (host: of the host) has run out: encodes, in this thread, what is
-  /// solely the stash's, the window's oldest first, until about `bytes` are free. Returns the bytes
-  /// that the stash holds less; 0 too when it is the stash's own work that asks. For lossy codecs
-  /// the results are those of a smaller window from here on.
-  std::size_t encode_early(int device, std::size_t bytes);
+  /// solely the stash's, the window's oldest first, until about `bytes` are free, and moves what is
+  /// then settled to the host until they are. Returns the bytes that the stash holds less there; 0
+  /// too when it is the stash's own work that asks. For lossy codecs the results are those of a
+  /// smaller window from here on.
+  std::size_t make_room(int device, std::size_t bytes);
   static constexpr int host = -1;
 
   /// The guard's word on a watched entry: the relative error of the gradients that a node computed
@@ -113,10 +117,12 @@ class Stash {
   void stop_side_thread() noexcept;
 
   Peak peak() const;
-  /// Bytes held now, raw and encoded.
+  /// Bytes held now, raw and encoded, moved to the host or not.
   std::uint64_t bytes() const;
   /// Of these, the settled ones on a CUDA device.
   std::uint64_t settled_bytes(int device) const;
+  /// The page-locked memory for what was moved to the host.
+  PinnedPool::Figures pinned() const { return pinned_.figures(); }
   /// Resident memory of the process when it saved its first tensor; 0 before.
   std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
 
@@ -139,6 +145,13 @@ class Stash {
   void settle(Entry& entry, codecs::ParallelFor parallel_for);
   std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
   void await_settled(Entry& entry);
+
+  std::size_t encode_early(int device, std::size_t bytes);
+  void enqueue_for_host(Entry& entry);
+  void move_surplus();
+  std::size_t move_out(int device, std::size_t bytes);
+  bool move_to_host(Entry& entry, std::size_t* left = nullptr);
+  void fetch_ahead(Entry& entry) noexcept;
 
   c10::Storage restore_held(Entry& entry, const Use& use, GradientProbe* probe);
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
@@ -199,15 +212,26 @@ class Stash {
 
   std::vector<c10::Storage> freed_later_;
 
-  // Reading ahead, when aside_.
+  // Moving to the host.
+  EntryQueue leaving_;  // the policy's choice
+  EntryQueue movable_;  // when a device is out of memory
+  std::uint64_t offloaded_bytes_ = 0;
+  bool offloads_ = false;            // something was moved so far
+  std::uint64_t no_room_ahead_ = 0;  // the growth in which a device had no room for reading ahead
+
+  // Reading ahead, when aside_ or offloads_.
   ReadOrder read_order_;
   Entries by_position_;  // entries of this growth; null once released
   std::uint64_t ahead_bytes_ = 0;
+  std::uint64_t fetched_bytes_ = 0;
+  std::atomic<bool> foresees_{false};  // changes when a growth begins
 
   std::atomic<bool> growing_{false};
   std::atomic<std::uint64_t> rss_at_start_{0};
 
   Guard guard_;
+  PinnedPool pinned_;
+  std::atomic<bool> said_no_room_{false};
   Reserve reserve_;
   SideThread side_;
 };

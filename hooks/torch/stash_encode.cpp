@@ -52,10 +52,6 @@ void Stash::settle_all(const Entries& ready) {
 }
 
 std::size_t Stash::encode_early(int device, std::size_t bytes) {
-  if (AtWork::here()) return 0;
-  const auto is_there = [device](const Entry& entry) {
-    return device == (entry.device == nullptr ? host : static_cast<int>(entry.device->index()));
-  };
   const std::uint64_t before = this->bytes();
   Entries ready;
   {
@@ -65,7 +61,7 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
     std::size_t leaving = 0;
     for (Entry* entry : waiting) {
       if (leaving >= bytes) break;
-      if (entry == nullptr || !is_there(*entry)) continue;
+      if (entry == nullptr || entry->device_index() != device) continue;
       leaving += entry->raw_bytes;
       leave_window(*entry, ready);
     }
@@ -81,9 +77,7 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
     reserve_.put_aside(on, aside);
   }
   const std::uint64_t after = this->bytes();
-  const std::uint64_t freed = before > after ? before - after : 0;
-  if (freed != 0) statistics_.rescued(freed);
-  return freed;
+  return before > after ? before - after : 0;
 }
 
 // Carries out the plan of an entry that is settling, and gives up one hold on it.
@@ -103,6 +97,10 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
       kept_because = entry.raw.use_count() != 1 ? "read by backward when it was to be encoded"
                                                 : encode(entry, freed, parallel_for);
       if (!kept_because.empty()) entry.state = Entry::State::kept;
+      if (!kept_because.empty() && entry.device != nullptr &&
+          entry.plan().offload == policy::Decision::Offload::always) {
+        entry.device->encoding = work_of(entry.device->saved_on);
+      }
     }
   }
   const bool kept = !kept_because.empty();
@@ -118,6 +116,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
     if (entry.device != nullptr) settled_on_device_[entry.device->index()] += entry.stored_bytes();
     entry.watched = entry.watched && entry.sample != nullptr;
     entry.place = Entry::Place::settled;
+    if (wanted) enqueue_for_host(entry);
   }
   drop_holder(entry, nullptr);
   if (freed) free_later(std::move(freed));

@@ -61,9 +61,28 @@ TEST(Report, SurvivesTheRoundTrip) {
 
 TEST(Report, HasTheFieldsThatItsReadersExpect) {
   const auto json = nlohmann::json::parse(to_json(full()));
-  for (const auto* field : {"version", "active", "inactive_reason", "policy", "steps",
-                            "raw_bytes_at_peak", "stored_bytes_at_peak", "ratio", "peak_rss_bytes",
-                            "seconds_in_cinch", "rescues", "rescued_bytes", "passed_through", "ops"}) {
+  for (const auto* field : {"version",
+                            "active",
+                            "inactive_reason",
+                            "policy",
+                            "steps",
+                            "raw_bytes_at_peak",
+                            "stored_bytes_at_peak",
+                            "ratio",
+                            "peak_rss_bytes",
+                            "seconds_in_cinch",
+                            "rescues",
+                            "rescued_bytes",
+                            "rescued_by_offload_bytes",
+                            "offloads",
+                            "offloaded_bytes",
+                            "fetches",
+                            "fetches_ahead",
+                            "offloaded_bytes_at_peak",
+                            "peak_pinned_bytes",
+                            "reserved_pinned_bytes",
+                            "passed_through",
+                            "ops"}) {
     EXPECT_TRUE(json.contains(field)) << field;
   }
   for (const auto* field : {"op", "operand", "count", "raw_bytes", "stored_bytes", "codec"}) {

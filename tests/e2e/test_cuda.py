@@ -20,10 +20,13 @@ SAME_OPERATORS = ["resnet18", "unet", "vit_tiny", "bert_tiny", "gpt2_tiny"]
 # Without a window: how much fits depends on what else each device can hold in fewer bytes.
 DIVISION = {"version": 1, "policy": "division", "guard": {"every_steps": 0}, "raw_window": 0}
 LOSSLESS = harness.LOSSLESS
+# All that is held leaves the device, encoded or raw.
+OFFLOAD = {"offload": {"enabled": True, "min_bytes": 0}}
 
 
-def start(arguments, folder, device="cuda", policy=None, **fake) -> harness.Run:
-    """Runs Python with `arguments`; it must succeed and Cinch, given a policy, must be active."""
+def start(arguments, folder, device="cuda", policy=None, says="", **fake) -> harness.Run:
+    """Runs Python with `arguments`; it must succeed and Cinch, given a policy, must be active and print no line,
+    or the one that contains `says`."""
     folder.mkdir(parents=True, exist_ok=True)
     env = harness.plain_environment()
     if policy is not None:
@@ -36,13 +39,18 @@ def start(arguments, folder, device="cuda", policy=None, **fake) -> harness.Run:
     if policy is not None:
         assert run.report["active"], run.report["inactive_reason"]
         assert run.report["stash_bytes_at_exit"] == 0
-        assert run.stderr == ""
+        assert says in run.stderr and len(run.stderr.splitlines()) == (1 if says else 0), run.stderr
     return run
 
 
-def train(folder, models, device="cuda", policy=None, steps=4, dropout="with-dropout", **fake) -> dict:
+def train_and_report(folder, models, device="cuda", policy=None, steps=4, dropout="with-dropout", **fake):
     program = [harness.HERE / "cuda_zoo.py", device, steps, dropout, *models]
-    return json.loads(start(program, folder, device, policy, **fake).stdout)
+    run = start(program, folder, device, policy, **fake)
+    return json.loads(run.stdout), run.report
+
+
+def train(folder, models, *arguments, **options) -> dict:
+    return train_and_report(folder, models, *arguments, **options)[0]
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +87,50 @@ def test_division_is_the_cpus(divided, stream, schedule, tmp_path):
         assert found[model]["host_syncs"] == 0
 
 
-def test_nothing_leaks(tmp_path):
-    found = train(tmp_path, ["unet"], policy=DIVISION | {"stream": "side"}, steps=50, schedule="random:3", poison=True)
+@pytest.mark.parametrize("stream, schedule", STREAMS)
+def test_offload_changes_nothing(plain, stream, schedule, tmp_path):
+    models = ["unet", "lstm"]
+    policy = LOSSLESS | OFFLOAD | {"stream": stream}
+    found, report = train_and_report(tmp_path, models, policy=policy, schedule=schedule, event_delay=2, poison=True)
+    for model in models:
+        assert found[model]["losses"] == plain[model]["losses"], model
+        assert found[model]["parameters"] == plain[model]["parameters"], model
+        assert found[model]["faults"] == 0
+        assert found[model]["host_syncs"] == plain[model]["host_syncs"], "Cinch waited for the device"
+    assert report["offloads"] > 100 and report["stored_bytes_at_peak"] < report["offloaded_bytes_at_peak"]
+    # The first step of each model knows no order yet.
+    assert report["fetches"] / 2 < report["fetches_ahead"] < report["fetches"]
+
+
+def test_offload_of_what_division_encoded_is_the_cpus(divided, tmp_path):
+    models = SAME_OPERATORS[:2]  # what comes before decides the random numbers
+    policy = DIVISION | OFFLOAD | {"stream": "side"}
+    found = train(tmp_path, models, policy=policy, dropout="no-dropout", schedule="random:4", poison=True)
+    for model in models:
+        assert found[model]["losses"] == divided[model]["losses"], model
+        assert found[model]["parameters"] == divided[model]["parameters"], model
+        assert found[model]["faults"] == found[model]["host_syncs"] == 0
+
+
+@pytest.mark.parametrize("offload", [{}, OFFLOAD], ids=["on device", "offload"])
+def test_nothing_leaks(offload, tmp_path):
+    policy = DIVISION | {"stream": "side"} | offload
+    found = train(tmp_path, ["unet"], policy=policy, steps=50, schedule="random:3", poison=True)
     assert found["unet"]["growth"] == 0
+
+
+NO_ROOM = "cinch: offload: the host has no more page-locked memory"
+
+
+@pytest.mark.parametrize("host_bytes, fail", [("100KiB", ""), ("1GiB", "cudaHostAlloc:1:2")], ids=["cap", "refused"])
+def test_what_finds_no_room_on_the_host_stays(plain, host_bytes, fail, tmp_path):
+    policy = LOSSLESS | {"offload": {"enabled": True, "min_bytes": 0, "host_bytes": host_bytes}}
+    found, report = train_and_report(tmp_path, ["unet"], policy=policy, says=NO_ROOM, poison=True, fail=fail)
+    assert found["unet"]["losses"] == plain["unet"]["losses"]
+    assert found["unet"]["faults"] == 0
+    assert report["peak_pinned_bytes"] <= report["reserved_pinned_bytes"]
+    if not fail:
+        assert 0 < report["peak_pinned_bytes"] <= 100 << 10
 
 
 BIG = """
@@ -131,6 +180,40 @@ def test_nothing_is_compressed_until_memory_runs_out(tmp_path):
     assert trained["losses"][-1] == pytest.approx(needed["losses"][-1], abs=0.05)
 
 
+KEPT = LOSSLESS | {"rules": [{"match": {"op": "*"}, "keep": True}]}
+
+
+def test_rescue_moves_what_it_cannot_compress(tmp_path):
+    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+    short = needed["peak"] * 10 // 12
+    run = start(["-c", BIG], tmp_path / "rescue", policy=KEPT, memory=short, schedule="random:5", poison=True)
+    trained = json.loads(run.stdout)
+    assert trained["losses"] == needed["losses"] and trained["peak"] <= short
+    assert run.report["rescues"] > 0 and run.report["rescued_by_offload_bytes"] > 0
+    assert run.report["rescued_bytes"] == 0
+    with pytest.raises(AssertionError, match="OutOfMemoryError"):
+        start(["-c", BIG], tmp_path / "none", policy=KEPT | {"offload": {"rescue": False}}, memory=short)
+
+
+def test_offload_trains_in_a_third_of_the_memory(tmp_path):
+    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+    third = needed["peak"] // 3
+    run = start(["-c", BIG], tmp_path / "offload", policy=KEPT | OFFLOAD, memory=third, schedule="lazy", poison=True)
+    trained = json.loads(run.stdout)
+    assert trained["losses"] == needed["losses"] and trained["peak"] <= third
+
+
+def test_rules_choose_what_leaves(tmp_path):
+    rules = [
+        {"match": {"op": "aten::native_batch_norm"}, "keep": True, "offload": True},
+        {"match": {"op": "*"}, "keep": True, "offload": False},
+    ]
+    run = start(["-c", BIG], tmp_path / "rules", policy=LOSSLESS | {"rules": rules})
+    layers, steps, bytes_each = 40, 3, 16 * 8 * 64 * 64 * 4
+    assert run.report["offloads"] <= layers * steps
+    assert run.report["offloaded_bytes"] == run.report["offloads"] * bytes_each > 0
+
+
 SCHEDULES = """
 import time
 import torch, fakecuda
@@ -163,12 +246,17 @@ time.sleep(0.2)  # the engine's thread may still be dropping the last graph, for
 """
 
 
+@pytest.mark.parametrize("offload", [{}, OFFLOAD], ids=["on device", "offload"])
 @pytest.mark.parametrize("stream", ["current", "side"])
-def test_a_thousand_orders_of_events(stream, tmp_path):
-    policy = LOSSLESS | {"stream": stream, "rules": [{"match": {"op": "*"}, "codec": {"name": "raw"}}]}
+def test_a_thousand_orders_of_events(stream, offload, tmp_path):
+    rules = [{"match": {"op": "*"}, "codec": {"name": "raw"}}]
+    if offload:
+        rules.insert(0, {"match": {"op": "aten::gelu"}, "keep": True})
+    policy = LOSSLESS | offload | {"stream": stream, "rules": rules}
     run = start(["-c", SCHEDULES], tmp_path, policy=policy, poison=True, schedule="lazy")
     assert run.stdout.strip() == "[] 0"
     assert any(row["codec"] == "raw" for row in run.report["ops"])
+    assert (run.report["offloads"] > 1000) == bool(offload)
 
 
 CAPTURE = """

@@ -136,20 +136,45 @@ TEST(Load, EveryField) {
 }
 
 TEST(Load, UnknownFieldIsSuggested) {
-  EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"off\",\n  \"min_byte\": 3}"),
-            "p.json:2:3: min_byte: found an unknown field, expected one of \"$schema\", "
-            "\"acgc\", \"actnn\", \"allocator\", \"auto\", \"blpa\", \"budget\", \"comet\", "
-            "\"compiled\", \"description\", \"division\", \"functions\", \"guard\", "
-            "\"min_bytes\", \"policy\", \"raw_window\", \"rules\", \"seed\", \"stream\", "
-            "\"version\"; did you mean \"min_bytes\"?");
+  EXPECT_EQ(
+      refused("{\"version\": 1, \"policy\": \"off\",\n  \"min_byte\": 3}"),
+      "p.json:2:3: min_byte: found an unknown field, expected one of \"$schema\", "
+      "\"acgc\", \"actnn\", \"allocator\", \"auto\", \"blpa\", \"budget\", \"comet\", "
+      "\"compiled\", \"description\", \"division\", \"functions\", \"guard\", "
+      "\"min_bytes\", \"offload\", \"policy\", \"raw_window\", \"rules\", \"seed\", \"stream\", "
+      "\"version\"; did you mean \"min_bytes\"?");
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"division\",\n\"division\": {\n  \"bit\": 2}}"),
             "p.json:3:3: division.bit: found an unknown field, expected one of \"bits\", "
             "\"block\", \"edge\"; did you mean \"bits\"?");
 }
 
 TEST(Load, FieldsOfLaterVersionsAreUnknown) {
-  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "offload": {}})"),
-              testing::HasSubstr("p.json:1:33: offload: found an unknown field"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "dry_run": {}})"),
+              testing::HasSubstr("p.json:1:33: dry_run: found an unknown field"));
+}
+
+TEST(Load, Offload) {
+  const OffloadSettings absent = accepted(R"({"version": 1, "policy": "division"})").offload;
+  EXPECT_FALSE(absent.enabled);
+  EXPECT_TRUE(absent.rescue);
+  EXPECT_EQ(absent.host_bytes, 0U);
+  EXPECT_EQ(absent.min_bytes, 65536U);
+  const Settings settings = accepted(
+      R"({"version": 1, "policy": "division",
+          "offload": {"enabled": true, "rescue": false, "host_bytes": "1.5GiB", "min_bytes": 0},
+          "rules": [{"match": {"op": "a"}, "keep": true, "offload": false},
+                    {"match": {"op": "b"}, "keep": true}]})");
+  EXPECT_TRUE(settings.offload.enabled);
+  EXPECT_FALSE(settings.offload.rescue);
+  EXPECT_EQ(settings.offload.host_bytes, std::uint64_t{3} << 29);
+  EXPECT_EQ(settings.offload.min_bytes, 0U);
+  EXPECT_EQ(settings.rules[0].offload, std::optional(false));
+  EXPECT_EQ(settings.rules[1].offload, std::nullopt);
+  EXPECT_THAT(
+      refused(R"({"version": 1, "policy": "division", "offload": {"host_bytes": "0.1B"}})"),
+      testing::HasSubstr("p.json:1:63: offload.host_bytes: found a size that is no whole number"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "offload": {"host_bytes": 5}})"),
+              testing::HasSubstr("offload.host_bytes: found 5, expected a size like"));
 }
 
 TEST(Load, AdaptivePoliciesHaveTheirParameters) {

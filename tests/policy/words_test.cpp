@@ -41,6 +41,20 @@ TEST(Words, NameTheRulesAndTheGuard) {
   EXPECT_THAT(text, HasSubstr("on a thread of Cinch's"));
 }
 
+TEST(Words, SayWhatLeavesTheGpu) {
+  EXPECT_THAT(words(R"({"version": 1, "policy": "division"})"),
+              HasSubstr("when a GPU is out of memory and encoding early was not enough"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "division",
+                        "offload": {"enabled": true, "host_bytes": "2GiB", "min_bytes": 100}})"),
+              HasSubstr("in 100 bytes or more moves to page-locked memory, at most 2048 MiB of the "
+                        "host's memory, the oldest first"));
+  const std::string none =
+      words(R"({"version": 1, "policy": "division", "offload": {"rescue": false},
+                "rules": [{"match": {"op": "a"}, "keep": true, "offload": true}]})");
+  EXPECT_THAT(none, testing::Not(HasSubstr("page-locked")));
+  EXPECT_THAT(none, HasSubstr("  - a: stays as it is; from a GPU it goes to the host's memory\n"));
+}
+
 TEST(Words, EveryPresetHasSome) {
   for (const Preset& preset : presets()) EXPECT_GT(words(preset.text).size(), 10U) << preset.name;
 }

@@ -11,6 +11,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "hooks/torch/device/cuda_codecs.h"
+#include "hooks/torch/device/offload.h"
 #include "hooks/torch/entry.h"
 
 namespace cinch::hooks {
@@ -24,20 +25,26 @@ c10::DataPtr allocate(c10::Device device, std::size_t bytes) {
   return c10::GetAllocator(device.type())->allocate(bytes);
 }
 
-// Event behind the work of `stream` so far, where others than that stream will wait for it.
-StreamWork work_of(const c10::Stream& stream, const c10::Stream& reader) {
-  StreamWork work{stream, std::nullopt};
-  if (stream != reader) {
-    work.done.emplace(stream.device_type());
-    work.done->record(stream);
-  }
-  return work;
+// The same where others than `reader` wait for it: that stream needs no event of its own.
+StreamWork work_beside(const c10::Stream& stream, const c10::Stream& reader) {
+  return stream == reader ? StreamWork{stream, std::nullopt} : work_of(stream);
 }
 
 }  // namespace
 
 Entry::Entry() = default;
 Entry::~Entry() = default;
+
+int Entry::device_index() const noexcept {
+  return device == nullptr ? -1 : static_cast<int>(device->index());
+}
+
+StreamWork work_of(const c10::Stream& stream) {
+  StreamWork work{stream, std::nullopt};
+  work.done.emplace(stream.device_type());
+  work.done->record(stream);
+  return work;
+}
 
 void StreamWork::block(const c10::Stream& reader) const {
   if (reader == stream) return;
@@ -97,17 +104,29 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
   }
   guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
   held.encoded = std::move(encoded);
-  held.encoding = work_of(stream, held.saved_on);
+  const bool leaves = entry.plan().offload == policy::Decision::Offload::always;
+  held.encoding = leaves ? work_of(stream) : work_beside(stream, held.saved_on);
   return true;
 } catch (const std::exception&) {
   return false;
 }
 
+bool needs_fetch(const Entry& entry, codecs::Reads reads) {
+  const OnDevice& held = *entry.device;
+  return reads != codecs::Reads::nothing && held.on_host != nullptr &&
+         held.encoded.get() == nullptr;
+}
+
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream) {
   OnDevice& held = *entry.device;
+  const bool is_read = entry.state != Entry::State::dropped && reads != codecs::Reads::nothing;
+  if (needs_fetch(entry, reads)) {
+    if (entry.state == Entry::State::moved) return fetch_raw(entry);
+    fetch_encoded(entry);
+  }
   const c10::OptionalStreamGuard guard(stream);
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
-  if (entry.state != Entry::State::dropped && reads != codecs::Reads::nothing) {
+  if (is_read) {
     const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
     const std::size_t scratch = candidate.on_device->scratch_bytes(candidate.what);
     const c10::DataPtr aside = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
@@ -118,8 +137,9 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
     TORCH_CHECK(enqueued, "cinch: a saved tensor encoded by '", candidate.codec->name(),
                 "' can't be decoded: a kernel could not be launched");
     guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
+    if (held.on_host != nullptr) held.encoded = {};
   }
-  held.decoding[static_cast<std::size_t>(reads)] = work_of(stream, held.saved_on);
+  held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
   return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data),
                       c10::GetAllocator(stream.device_type()), /*resizable=*/false);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 
 #include <c10/core/Allocator.h>
@@ -10,6 +11,7 @@
 #include <c10/core/Stream.h>
 
 #include "codecs/codec.h"
+#include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/plan.h"
 
 namespace cinch::hooks {
@@ -36,9 +38,17 @@ struct OnDevice {
   c10::Stream
       saved_on;  ///< whose work the values are valid in: the current stream of the last save
   c10::DataPtr encoded;
+  /// Set once `encoded` or, for an entry that is to leave the device, `raw` is valid.
   std::optional<StreamWork> encoding;
   std::array<std::optional<StreamWork>, codecs::kReadsCount> decoding;
+  /// What is held, when it has left the device; `encoded` is then set between fetching and
+  /// decoding.
+  std::unique_ptr<PinnedPool::Piece> on_host;
+  std::shared_ptr<const CopyMoment> written;  ///< when it is there
 };
+
+/// The work of `stream` so far.
+StreamWork work_of(const c10::Stream& stream);
 
 /// The calling thread's current stream of that device.
 c10::Stream current_stream(c10::Device device);
@@ -66,8 +76,12 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
                       const c10::Stream& stream);
 
 /// Enqueues the decoding on `stream`. For Reads::nothing and dropped entries the memory's content
-/// is undefined. @throws c10::Error when there is no memory
+/// is undefined; what is on the host is copied back first, if that has not been done.
+/// @throws c10::Error when there is no memory
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream);
+
+/// Whether decoding has to copy back from the host first. @pre the entry's mutex is held
+bool needs_fetch(const Entry& entry, codecs::Reads reads);
 
 /// Makes what was decoded usable in `reader`'s further work.
 void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "hooks/torch/entry.h"
+
+namespace cinch::hooks {
+
+/// Settled entries in the order in which they settled, and the bytes that they are held in. An
+/// entry is in one queue at most and knows its place in it; belongs to the stash's lock.
+class EntryQueue {
+ public:
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+  void push_back(Entry& entry) {
+    entry.place_index = first_ + static_cast<std::uint32_t>(entries_.size());
+    entries_.push_back(&entry);
+    entry.queue = this;
+    bytes_ += entry.stored_bytes();
+  }
+
+  /// @pre entry.queue is this, and entry.stored_bytes() what it was when it came here
+  void remove(Entry& entry) noexcept {
+    entries_[entry.place_index - first_] = nullptr;
+    entry.queue = nullptr;
+    bytes_ -= entry.stored_bytes();
+    for (; !entries_.empty() && entries_.front() == nullptr; entries_.pop_front()) ++first_;
+  }
+
+  /// The oldest, of one device or (-1) any; null when there is none.
+  Entry* oldest(int device) const noexcept {
+    for (Entry* entry : entries_) {
+      if (entry != nullptr && (device < 0 || entry->device_index() == device)) return entry;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::deque<Entry*> entries_;  // null where one left
+  std::uint32_t first_ = 0;     // place_index of the first
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace cinch::hooks
