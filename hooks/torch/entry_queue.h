@@ -28,7 +28,12 @@ class EntryQueue {
     entry.queue = nullptr;
     bytes_ -= entry.stored_bytes();
     for (; !entries_.empty() && entries_.front() == nullptr; entries_.pop_front()) ++first_;
+    // Behind one that stays for ever those that come and go leave no trace either.
+    while (!entries_.empty() && entries_.back() == nullptr) entries_.pop_back();
   }
+
+  /// Places taken, those of entries that left between others included.
+  std::size_t places() const noexcept { return entries_.size(); }
 
   /// The oldest, of one device or (-1) any; null when there is none.
   Entry* oldest(int device) const noexcept {
