@@ -39,6 +39,15 @@ void visit_passed_through(PassedThrough& item, Visit&& visit) {
   visit("count", item.count);
 }
 
+template <typename Device, typename Visit>
+void visit_device(Device& device, Visit&& visit) {
+  visit("index", device.index);
+  visit("allocator", device.allocator);
+  visit("peak_allocated_bytes", device.peak_allocated_bytes);
+  visit("peak_reserved_bytes", device.peak_reserved_bytes);
+  visit("stash_bytes_at_most", device.stash_bytes_at_most);
+}
+
 template <typename R, typename Visit>
 void visit_report(R& r, Visit&& visit) {
   visit("version", r.version);
@@ -67,6 +76,7 @@ void visit_report(R& r, Visit&& visit) {
   visit("offloaded_bytes_at_peak", r.offloaded_bytes_at_peak);
   visit("peak_pinned_bytes", r.peak_pinned_bytes);
   visit("reserved_pinned_bytes", r.reserved_pinned_bytes);
+  visit("devices", r.devices);
   visit("passed_through", r.passed_through);
   visit("ops", r.ops);
 }
@@ -82,6 +92,11 @@ struct Writer {
   void operator()(const char* name, const std::vector<Report::Op>& ops) const {
     Json& list = json[name] = Json::array();
     for (const auto& op : ops) visit_op(op, Writer{list.emplace_back(Json::object())});
+  }
+  void operator()(const char* name, const std::vector<Report::Device>& devices) const {
+    Json& list = json[name] = Json::array();
+    for (const auto& device : devices)
+      visit_device(device, Writer{list.emplace_back(Json::object())});
   }
   void operator()(const char* name, const std::vector<Report::PassedThrough>& items) const {
     Json& list = json[name] = Json::array();
@@ -104,6 +119,11 @@ struct Reader {
     const auto it = json.find(name);
     if (it == json.end()) return;
     for (const Json& item : *it) visit_op(ops.emplace_back(), Reader{item});
+  }
+  void operator()(const char* name, std::vector<Report::Device>& devices) const {
+    const auto it = json.find(name);
+    if (it == json.end()) return;
+    for (const Json& item : *it) visit_device(devices.emplace_back(), Reader{item});
   }
   void operator()(const char* name, std::vector<Report::PassedThrough>& items) const {
     const auto it = json.find(name);

@@ -37,6 +37,16 @@ struct Report {
     std::uint64_t count = 0;
   };
 
+  /// Memory of a CUDA device that this process used, at most at any time. What the program resets
+  /// (torch.cuda.reset_peak_memory_stats) counts from there.
+  struct Device {
+    std::int64_t index = 0;
+    std::string allocator;  ///< whose: "PyTorch" or "Cinch"
+    std::uint64_t peak_allocated_bytes = 0;
+    std::uint64_t peak_reserved_bytes = 0;
+    std::uint64_t stash_bytes_at_most = 0;  ///< held by the stash, encoded or kept
+  };
+
   int version = current_version;
   bool active = false;
   std::string inactive_reason;  ///< "" when active
@@ -64,6 +74,7 @@ struct Report {
   std::uint64_t offloaded_bytes_at_peak = 0;
   std::uint64_t peak_pinned_bytes = 0;      ///< page-locked memory in use for that at most
   std::uint64_t reserved_pinned_bytes = 0;  ///< and what was taken from the system
+  std::vector<Device> devices;
   std::vector<PassedThrough> passed_through;
   std::vector<Op> ops;
 };

@@ -9,6 +9,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include "hooks/torch/device/memory.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
 #include "hooks/torch/stash.h"
@@ -63,6 +64,10 @@ telemetry::Report current_report() {
   }
   report.stash_bytes_at_exit = stash().bytes();
   report.rss_bytes_at_start = stash().rss_at_start();
+  report.devices = device_memory();
+  for (auto& device : report.devices) {
+    device.stash_bytes_at_most = stash().most_settled_bytes(static_cast<int>(device.index));
+  }
   stash().statistics().fill(report);
   return report;
 }

@@ -296,6 +296,11 @@ std::uint64_t Stash::settled_bytes(int device) const {
   return settled_on_device_[static_cast<std::size_t>(device)];
 }
 
+std::uint64_t Stash::most_settled_bytes(int device) const {
+  const std::lock_guard lock(mutex_);
+  return most_settled_on_device_[static_cast<std::size_t>(device)];
+}
+
 std::uint64_t Stash::bytes() const {
   const std::lock_guard lock(mutex_);
   return settled_stored_ + offloaded_bytes_ + owned_bytes_ + window_bytes_ + settling_bytes_;

@@ -121,6 +121,8 @@ class Stash {
   std::uint64_t bytes() const;
   /// Of these, the settled ones on a CUDA device.
   std::uint64_t settled_bytes(int device) const;
+  /// The most that these were.
+  std::uint64_t most_settled_bytes(int device) const;
   /// The page-locked memory for what was moved to the host.
   PinnedPool::Figures pinned() const { return pinned_.figures(); }
   /// Resident memory of the process when it saved its first tensor; 0 before.
@@ -196,6 +198,7 @@ class Stash {
   std::array<std::size_t, 128> most_needed_{};
   // Of settled_stored_; by index, which is a signed byte.
   std::array<std::uint64_t, 128> settled_on_device_{};
+  std::array<std::uint64_t, 128> most_settled_on_device_{};
   std::uint64_t planned_stored_ = 0;  // what the plans of all planned entries say they need
   std::uint32_t next_id_ = 0;
   std::uint64_t growth_ = 0;        // how often the stash began to grow

@@ -113,7 +113,11 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
     settling_bytes_ -= entry.raw_bytes;
     settled_raw_ += entry.raw_bytes;
     settled_stored_ += entry.stored_bytes();
-    if (entry.device != nullptr) settled_on_device_[entry.device->index()] += entry.stored_bytes();
+    if (entry.device != nullptr) {
+      const std::uint64_t now = settled_on_device_[entry.device->index()] += entry.stored_bytes();
+      auto& most = most_settled_on_device_[entry.device->index()];
+      most = std::max(most, now);
+    }
     entry.watched = entry.watched && entry.sample != nullptr;
     entry.place = Entry::Place::settled;
     if (wanted) enqueue_for_host(entry);

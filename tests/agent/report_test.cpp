@@ -28,6 +28,7 @@ Report full() {
   r.seconds_in_cinch = 0.25;
   r.rescues = 3;
   r.rescued_bytes = 12;
+  r.devices = {{1, "Cinch", 500, 600, 70}};
   r.passed_through = {{"has to be exact", 100, 2}, {"a rule keeps it", 50, 1}};
   r.ops = {{"aten::convolution", "input", "division", 3, 300, 30, 0.5, 0.125}};
   return r;
@@ -55,6 +56,9 @@ TEST(Report, SurvivesTheRoundTrip) {
   EXPECT_EQ(after.command, before.command);
   ASSERT_EQ(after.passed_through.size(), 2U);
   EXPECT_EQ(after.passed_through[0].reason, "has to be exact");
+  ASSERT_EQ(after.devices.size(), 1U);
+  EXPECT_EQ(after.devices[0].allocator, "Cinch");
+  EXPECT_EQ(after.devices[0].peak_reserved_bytes, 600U);
   ASSERT_EQ(after.ops.size(), 1U);
   EXPECT_EQ(after.ops[0].decode_seconds, 0.125);
 }

@@ -201,6 +201,10 @@ def test_offload_trains_in_a_third_of_the_memory(tmp_path):
     run = start(["-c", BIG], tmp_path / "offload", policy=KEPT | OFFLOAD, memory=third, schedule="lazy", poison=True)
     trained = json.loads(run.stdout)
     assert trained["losses"] == needed["losses"] and trained["peak"] <= third
+    (device,) = run.report["devices"]
+    assert device["index"] == 0 and device["allocator"] == "Cinch"
+    assert device["stash_bytes_at_most"] <= device["peak_allocated_bytes"] <= device["peak_reserved_bytes"]
+    assert device["peak_reserved_bytes"] == trained["peak"]
 
 
 def test_rules_choose_what_leaves(tmp_path):
