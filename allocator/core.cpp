@@ -437,6 +437,19 @@ void Core::resume() {
   --paused_;
 }
 
+std::vector<Core::Piece> Core::behind(Address address) const {
+  std::vector<Piece> pieces;
+  const std::lock_guard lock(lock_);
+  const Block* block = used_block(address);
+  if (block == nullptr) return pieces;
+  for (Address at = block->address; at < block->end();) {
+    const Physical& physical = space_.behind(*block->region, at);
+    pieces.push_back({physical.handle, physical.address, physical.bytes});
+    at = physical.address + physical.bytes;
+  }
+  return pieces;
+}
+
 bool Core::pin(Address address) {
   const std::lock_guard lock(lock_);
   const Block* block = used_block(address);

@@ -86,6 +86,15 @@ class Core {
   bool pin(Address address);
   void unpin(Address address, std::size_t bytes);
 
+  /// What lies behind a used block, by address: whole handles, so the first may begin before it and
+  /// the last end behind it. They stay the core's. Empty when it is no used block.
+  struct Piece {
+    Handle handle;
+    Address address;
+    std::size_t bytes;
+  };
+  std::vector<Piece> behind(Address address) const;
+
   /// Physical memory never exceeds `bytes` from now on; what is reserved already stays.
   void set_limit(std::size_t bytes);
   std::size_t limit() const;

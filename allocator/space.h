@@ -114,6 +114,11 @@ class Space {
   bool pin(Address address, std::size_t bytes) noexcept;
   void unpin(Address address, std::size_t bytes) noexcept;
 
+  /// The handle that is mapped at the address. @pre one is
+  const Physical& behind(const Region& region, Address address) const noexcept {
+    return *physical_at(region, address);
+  }
+
   void set_limit(std::size_t bytes) noexcept { limit_ = bytes; }
   std::size_t limit() const noexcept { return limit_; }
 

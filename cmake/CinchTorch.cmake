@@ -4,7 +4,12 @@
 # Not find_package(Torch): the CUDA wheel's configuration wants to detect a GPU and CUDA toolkit,
 # and the hooks need two libraries and their headers only.
 
-set(CINCH_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH "Python whose torch the core is built against")
+# pip builds with the Python that it installs for, or one that has the build's requirements.
+set(default_python "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+if(SKBUILD AND PYTHON_EXECUTABLE)
+  set(default_python "${PYTHON_EXECUTABLE}")
+endif()
+set(CINCH_PYTHON "${default_python}" CACHE FILEPATH "Python whose torch the core is built against")
 if(NOT EXISTS ${CINCH_PYTHON})
   message(FATAL_ERROR "cinch: no Python at ${CINCH_PYTHON}: run scripts/setup, or pass -DCINCH_PYTHON=… with torch installed")
 endif()

@@ -20,7 +20,7 @@ bool has_bound(LayerKind kind) noexcept {
 
 class Acgc final : public Director {
  public:
-  explicit Acgc(const Settings& settings) : settings_(settings.acgc) {}
+  explicit Acgc(const Settings& settings) : Director(settings.policy), settings_(settings.acgc) {}
 
   void begin_step(std::uint64_t step, const Footprint*) override {
     if (looking_) {

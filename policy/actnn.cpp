@@ -16,7 +16,7 @@ bool is_allocated(LayerKind kind) noexcept {
 
 class Actnn final : public Director {
  public:
-  explicit Actnn(const Settings& settings) : settings_(settings.actnn) {}
+  explicit Actnn(const Settings& settings) : Director(settings.policy), settings_(settings.actnn) {}
 
   void begin_step(std::uint64_t step, const Footprint*) override {
     if (settings_.level < 3) return;

@@ -20,6 +20,8 @@ constexpr std::uint64_t steps_of_rest = 10;
 constexpr std::uint64_t settling_steps = 40;
 // Exact values kept for trials in one step, as a share of the activations' bytes.
 constexpr std::size_t trial_share = 16;
+// What is stored at most, as a multiple of what is planned, where that is believed.
+constexpr double most_overhead = 4;
 // Weight of a new measurement in the running mean.
 constexpr double news = 0.3;
 
@@ -61,6 +63,14 @@ double seconds_per_byte(const Choice& choice) noexcept {
   return choice.spec.name == "division" ? 0.14e-9 : 0.10e-9;
 }
 
+/// Sets `to` where `numbers` has a usable figure of this name.
+void take_number(const Numbers& numbers, const char* name, double& to) {
+  const auto known = numbers.find(name);
+  if (known != numbers.end() && std::isfinite(known->second) && known->second >= 0) {
+    to = known->second;
+  }
+}
+
 bool changes_input_gradient(LayerKind kind) noexcept {
   return kind != LayerKind::convolution && kind != LayerKind::linear;
 }
@@ -74,7 +84,7 @@ std::string size_text(double bytes) {
 class Budget final : public Director {
  public:
   explicit Budget(const Settings& settings)
-      : settings_(settings.budget), division_(settings.division) {}
+      : Director(settings.policy), settings_(settings.budget), division_(settings.division) {}
 
   std::vector<Choice> menu(const Layer& layer) const override {
     std::vector<Choice> menu;
@@ -166,6 +176,28 @@ class Budget final : public Director {
     std::uint32_t round = 0;
   };
 
+  Numbers numbers(std::uint32_t number) const override {
+    const Known& known = known_[number];
+    if (known.tries == 0) return {};
+    return {{"group", known.group}, {"division", known.division}, {"tries", known.tries}};
+  }
+  Numbers numbers() const override { return {{"own_noise", own_noise_}, {"overhead", overhead_}}; }
+  void recall(std::uint32_t number, const Numbers& numbers) override {
+    Known& known = known_[number];
+    take_number(numbers, "group", known.group);
+    take_number(numbers, "division", known.division);
+    double tries = 0;
+    take_number(numbers, "tries", tries);
+    known.tries = static_cast<std::uint32_t>(std::clamp(tries, 0.0, 1e6));
+    known.round = 1;  // as if the first round of trials had tried it
+  }
+  void recall(const Numbers& numbers) override {
+    take_number(numbers, "own_noise", own_noise_);
+    take_number(numbers, "overhead", overhead_);
+    overhead_ = std::clamp(overhead_, 1.0, most_overhead);
+    planned_at_ = 1;  // what layers begin with is a plan
+  }
+
   static Choice grouped(int bits) {
     Choice choice;
     choice.action = Choice::Action::encode;
@@ -208,7 +240,7 @@ class Budget final : public Director {
                                 ? 1
                                 : std::clamp(static_cast<double>(last.stored_bytes) /
                                                  static_cast<double>(last.planned_bytes),
-                                             1.0, 4.0);
+                                             1.0, most_overhead);
     // What is stored besides what is planned (the raw window, mostly). Followed upwards at once,
     // downwards when it is clearly less.
     if (overhead > overhead_ || overhead < 0.9 * overhead_) {

@@ -12,7 +12,9 @@ namespace {
 class Comet final : public Director {
  public:
   explicit Comet(const Settings& settings)
-      : settings_(settings.comet), schedule_(settings.comet.every_steps) {}
+      : Director(settings.policy),
+        settings_(settings.comet),
+        schedule_(settings.comet.every_steps) {}
 
   void begin_step(std::uint64_t step, const Footprint*) override {
     if (looking_) refresh(step);

@@ -68,6 +68,8 @@ class Entry {
         return {Decision::Action::drop, {}, {}};
       case Level::sign:
         return decide_sign(most.need.reason);
+      case Level::interval:
+        return decide_interval(most);
       case Level::approximate:
         return decide_approximate();
       case Level::exact:
@@ -85,6 +87,17 @@ class Entry {
   Decision decide_sign(std::string_view reason) const {
     if (elements_ == 0) return keep(unusable_reason());
     return encode({candidate("sign")}, reason);
+  }
+
+  /// One mask, so one interval and no signs besides.
+  Decision decide_interval(const KnownUse& most) const {
+    if (elements_ == 0) return keep(unusable_reason());
+    const bool same = std::ranges::all_of(uses_, [&most](const KnownUse& u) {
+      return u.need.level == Level::nothing ||
+             (u.need.level == Level::interval && u.need.spec == most.need.spec);
+    });
+    if (!same) return keep("several masks are read of one storage");
+    return encode({{most.need.spec, flat(type_, elements_)}}, most.need.reason);
   }
 
   Decision decide_exact(std::string_view reason) const {
@@ -115,6 +128,7 @@ class Entry {
         signs.push_back(&u);
         continue;
       }
+      if (u.need.level == Level::interval) return keep("a mask is read beside approximated values");
       if (u.need.level != Level::approximate) continue;
       if (best == nullptr || precision(u.need.spec) > precision(best->need.spec)) best = &u;
     }

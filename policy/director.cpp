@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/director.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace cinch::policy {
+namespace {
+
+/// Whether `layer` may be held as `choice`, which may come from a file.
+bool suits(const Layer& layer, const Choice& choice) {
+  const auto& bounds = choice.channel_bounds;
+  if (bounds && static_cast<std::int64_t>(bounds->size()) != layer.channels) return false;
+  return layer.menu.empty() || std::ranges::find(layer.menu, choice) != layer.menu.end();
+}
+
+}  // namespace
 
 std::vector<Choice> Director::menu(const Layer&) const {
   return {};
@@ -19,16 +30,51 @@ std::vector<std::uint32_t> Director::trials(std::uint32_t) const {
 
 std::uint32_t Director::add(Layer layer) {
   const auto number = static_cast<std::uint32_t>(states_.size());
+  std::string name = layer.op + ' ' + layer.operand + ' ' + std::to_string(layer.raw_bytes);
+  const std::uint32_t place = ++seen_[name];
+  names_.push_back(std::move(name) + " #" + std::to_string(place));
   states_.push_back({std::move(layer), {}, 0});
   states_.back().choice = first_choice(number);
+  const auto known = before_.layers.find(names_.back());
+  if (known != before_.layers.end() && suits(states_.back().layer, known->second.choice)) {
+    states_.back().choice = known->second.choice;
+    recall(number, known->second.numbers);
+  }
   return number;
 }
+
+LearnedState Director::learned() const {
+  LearnedState state{policy_, before_.layers, numbers()};  // layers not seen again stay known
+  for (std::uint32_t i = 0; i < states_.size(); ++i) {
+    state.layers[names_[i]] = {states_[i].choice, numbers(i)};
+  }
+  return state;
+}
+
+std::string Director::resume(LearnedState state) {
+  if (state.policy != policy_) {
+    return "found what policy \"" + state.policy + "\" learned, expected \"" + policy_ + "\"";
+  }
+  before_ = std::move(state);
+  recall(before_.numbers);
+  return "";
+}
+
+Numbers Director::numbers(std::uint32_t) const {
+  return {};
+}
+Numbers Director::numbers() const {
+  return {};
+}
+void Director::recall(std::uint32_t, const Numbers&) {}
+void Director::recall(const Numbers&) {}
 
 void Director::choose(std::uint32_t layer, Choice choice) {
   State& state = states_[layer];
   if (choice == state.choice) return;
   state.choice = std::move(choice);
   ++state.version;
+  ++changes_;
 }
 
 void Director::say(std::string message) {

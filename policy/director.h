@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/layer.h"
@@ -13,6 +15,22 @@
 #include "policy/policy.h"
 
 namespace cinch::policy {
+
+/// Figures that a policy goes by, by names of its own.
+using Numbers = std::map<std::string, double>;
+
+struct LearnedLayer {
+  Choice choice;
+  Numbers numbers;
+};
+
+/// What a policy learned in a run. Layers are named by what they are: operator, operand, size, and
+/// which of that kind they are in the order in which they were added.
+struct LearnedState {
+  std::string policy;
+  std::map<std::string, LearnedLayer> layers;
+  Numbers numbers;
+};
 
 /// An adaptive policy at work: it learns of layers, is shown what training does to them, and says
 /// how each shall be held. Deterministic: the same calls give the same choices. Not thread-safe.
@@ -55,6 +73,23 @@ class Director {
 
   virtual void observe(std::uint32_t layer, Look look) = 0;
 
+  /// What was learned so far, for a later run's resume().
+  LearnedState learned() const;
+
+  /// Layers added from now on begin where those of the same name ended. What does not fit a layer
+  /// is left out. @return why nothing of `state` can be used, or ""
+  /// @pre no layer was added yet
+  std::string resume(LearnedState state);
+
+  /// Whether a choice was changed, or a layer was added, since this was last asked.
+  bool take_news() noexcept {
+    const std::uint64_t now = changes_ + states_.size();
+    return std::exchange(news_taken_, now) != now;
+  }
+
+  /// How often the choice of a layer that was known changed.
+  std::uint64_t changes() const noexcept { return changes_; }
+
   /// A line for people about something that went differently than asked; "" when there is none.
   /// Each is returned once.
   std::string take_message();
@@ -65,16 +100,32 @@ class Director {
     Choice choice;
     std::uint32_t version = 0;
   };
-  Director() = default;
+  /// @param policy The policy's name
+  explicit Director(std::string policy) : policy_(std::move(policy)) {}
 
   /// The first choice for a new layer.
   virtual Choice first_choice(std::uint32_t layer) = 0;
   void choose(std::uint32_t layer, Choice choice);
+
+  /// What a layer's choice came from, beside the choice; and of the policy as a whole.
+  virtual Numbers numbers(std::uint32_t layer) const;
+  virtual Numbers numbers() const;
+  /// Takes them up again; `layer` was given its first choice before. What is missing stays as it
+  /// was.
+  virtual void recall(std::uint32_t layer, const Numbers& numbers);
+  virtual void recall(const Numbers& numbers);
+
   void say(std::string message);
 
   std::vector<State> states_;
 
  private:
+  std::string policy_;
+  std::vector<std::string> names_;             // by number
+  std::map<std::string, std::uint32_t> seen_;  // layers added so far, by name without number
+  LearnedState before_;
+  std::uint64_t changes_ = 0;
+  std::uint64_t news_taken_ = 0;  // changes and layers when take_news was last asked
   std::string message_;
 };
 

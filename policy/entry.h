@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codecs/codec.h"
+#include "codecs/interval.h"
 #include "policy/choice.h"
 
 namespace cinch::policy {
@@ -38,6 +39,8 @@ struct Use {
   /// For max-pool indices: {D, H, W} of the pooled input's plane; zeros where unknown.
   std::array<std::int64_t, 3> index_extent = {0, 0, 0};
   Origin origin = Origin::op;
+  /// Of hardtanh and its like: the operator's arguments. Unknown unless lower < upper.
+  codecs::IntervalBounds bounds = {0, 0};
 };
 
 /// One storage in the stash with all its uses, at the moment when it became solely the stash's.

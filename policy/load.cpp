@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "policy/director.h"
 #include "policy/json_source.h"
 #include "policy/policy.h"
 #include "policy/schema_check.h"
@@ -166,6 +167,7 @@ Settings read_settings(const Json& json, std::string_view file) {
   const bool wanted = settings.policy != "off" || allocator.contains("enabled");
   settings.allocator_host = enabled && allocator.value("host", wanted);
   settings.allocator_cuda = enabled && allocator.value("cuda", wanted);
+  settings.telemetry = json.value("telemetry", true);
   if (json.value("stream", "current") == "side") settings.stream = Stream::side;
   settings.raw_window = json.value("raw_window", settings.raw_window);
   settings.offload = read_offload(json.value("offload", Json::object()));
@@ -184,6 +186,7 @@ Settings read_settings(const Json& json, std::string_view file) {
     settings.budget.noise = automatic.value("noise", 0.1);
     settings.budget.every_steps = automatic.value("every_steps", settings.budget.every_steps);
   }
+  settings.state_file = json.value("state_file", settings.state_file);
   set_default_treatments(settings);
   if (json.contains("compiled")) {
     settings.compiled = read_treatment(json.at("compiled"), settings.division);
@@ -243,6 +246,11 @@ std::optional<std::pair<std::string, std::string>> parameter_fault(const Setting
     return std::pair("/policy",
                      "found \"budget\" without its target, expected a field \"budget\" "
                      "with \"peak_bytes\" or \"ratio\" in it");
+  }
+  if (!settings.state_file.empty() && make_director(settings) == nullptr) {
+    return std::pair("/state_file", "found a file for what policy \"" + settings.policy +
+                                        "\" learns, which learns nothing; expected it under "
+                                        "\"actnn\", \"acgc\", \"comet\", \"budget\" or \"auto\"");
   }
   return std::nullopt;
 }

@@ -86,6 +86,12 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
   if (fact.reads == Reads::sign && codecs::is_quantizable(use.type)) {
     return {Level::sign, {}, "data that a sign mask cannot stand for"};
   }
+  if (const auto bounds = interval_of(fact, use); bounds && codecs::is_quantizable(use.type)) {
+    CodecSpec spec = named("interval");
+    spec.lower = bounds->lower;
+    spec.upper = bounds->upper;
+    return {Level::interval, std::move(spec), "data that an interval mask cannot stand for"};
+  }
   switch (fact.kind) {
     case OperandKind::window_index:
       if (std::ranges::find(use.index_extent, 0) == use.index_extent.end()) {
@@ -132,12 +138,12 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
   if (traits && traits->fidelity != codecs::Fidelity::exact) {
     // A rule's wildcards reach operands it does not mean: the facts still protect those.
     const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
-    if (!may_lose || fact.reads != Reads::values || !codecs::is_quantizable(use.type)) {
+    if (!may_lose || reads_of(fact, use) != Reads::values || !codecs::is_quantizable(use.type)) {
       return default_need(settings, use, fact, choice);
     }
     return {Level::approximate, codec, not_finite};
   }
-  // What backward reads is PyTorch's to say: where it is the sign, this is the default already.
+  // What backward reads is PyTorch's to say: where it is a mask, this is the default already.
   if (codec.name == "sign" || codec.name == "interval")
     return default_need(settings, use, fact, choice);
   return {Level::exact, codec, "data that the rule's codec cannot represent"};

@@ -12,9 +12,10 @@ namespace cinch::policy {
 /// What one use asks of the way its storage is held.
 struct Need {
   /// In growing order: an entry gets the highest level among its uses.
-  enum class Level : std::uint8_t { nothing, sign, approximate, exact, keep };
+  enum class Level : std::uint8_t { nothing, sign, interval, approximate, exact, keep };
   Level level = Level::exact;
-  /// `approximate`: the codec asked for. `exact`: a codec worth trying, or an empty name.
+  /// `interval`, `approximate`: the codec asked for. `exact`: a codec worth trying, or an empty
+  /// name.
   codecs::CodecSpec spec;
   /// Why the use's storage stays as it is, should it stay.
   std::string_view reason;

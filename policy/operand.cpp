@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts about what PyTorch's derivative formulas read. tests/policy/verify_operand_facts.py checks
-// each claim of "sign" and "nothing" against the installed torch.
+// each claim of "sign", "interval" and "nothing" against the installed torch.
 #include "policy/operand.h"
 
 #include <algorithm>
@@ -18,6 +18,9 @@ constexpr OperandFact spatial{Reads::values, OperandKind::activation, true, 0};
 constexpr OperandFact exact{Reads::values, OperandKind::exact, false, 0};
 constexpr OperandFact sign{Reads::sign, OperandKind::activation, false, 0};
 constexpr OperandFact unread{Reads::nothing, OperandKind::activation, false, 0};
+// Kind: without the bounds nothing is known that could be made use of.
+constexpr OperandFact interval{Reads::interval, OperandKind::unknown, false, 0};
+constexpr OperandFact interval_3{Reads::interval, OperandKind::unknown, false, 0, {-3, 3}};
 constexpr OperandFact window_2d{Reads::values, OperandKind::window_index, true, 2};
 constexpr OperandFact window_3d{Reads::values, OperandKind::window_index, true, 3};
 
@@ -117,7 +120,9 @@ constexpr Row facts[] = {
     {"aten::embedding", "*", exact},
     {"aten::gelu", "self", rows},
     {"aten::glu", "self", rows},
+    {"aten::hardsigmoid", "self", interval_3},
     {"aten::hardswish", "self", rows},
+    {"aten::hardtanh", "self", interval},
     // The in-place variant reads its result, whose sign is the input's: PyTorch refuses negative
     // slopes there.
     {"aten::leaky_relu", "result", sign},
@@ -156,6 +161,20 @@ OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept
     if (row->operand == operand || row->operand == "*") return row->fact;
   }
   return {};
+}
+
+std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
+                                                  const Use& use) noexcept {
+  if (fact.reads != Reads::interval) return std::nullopt;
+  for (const codecs::IntervalBounds& bounds : {use.bounds, fact.bounds}) {
+    if (bounds.lower < bounds.upper) return bounds;
+  }
+  return std::nullopt;
+}
+
+Reads reads_of(const OperandFact& fact, const Use& use) noexcept {
+  const bool is_unknown_interval = fact.reads == Reads::interval && !interval_of(fact, use);
+  return is_unknown_interval ? Reads::values : fact.reads;
 }
 
 }  // namespace cinch::policy

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "codecs/codec.h"
+#include "codecs/interval.h"
+#include "policy/entry.h"
 
 namespace cinch::policy {
 
@@ -24,6 +27,8 @@ struct OperandFact {
   bool spatial = false;
   /// Number of trailing dimensions that form a plane when `spatial`; 0 stands for rank - 2.
   std::uint8_t plane_rank = 0;
+  /// Of `Reads::interval`: the operator's bounds where they are always the same.
+  codecs::IntervalBounds bounds = {0, 0};
 };
 
 /// The fact for `op` ("aten::native_batch_norm") and `operand`: the schema's argument name
@@ -31,5 +36,12 @@ struct OperandFact {
 /// In-place variants ("aten::relu_") share the facts of their operator. Unlisted pairs give the
 /// default fact: values, unknown.
 OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept;
+
+/// Between which bounds backward wants to know `use`'s elements to lie; nothing where it wants to
+/// know something else, or where the bounds are not known.
+std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;
+
+/// What the backward of `use`'s operator reads, as far as it can be told.
+codecs::Reads reads_of(const OperandFact& fact, const Use& use) noexcept;
 
 }  // namespace cinch::policy

@@ -105,6 +105,7 @@ struct Settings {
   std::uint32_t seed = 0;
   bool allocator_host = true;  ///< whether PyTorch's large CPU blocks come from Cinch's allocator
   bool allocator_cuda = true;  ///< whether PyTorch's CUDA memory comes from Cinch's allocator
+  bool telemetry = true;       ///< whether the process shows how it does in a shared segment
   Stream stream = Stream::current;
   /// Entries that backward will read first stay raw up to this share of all that is stored.
   double raw_window = 0.125;
@@ -116,8 +117,9 @@ struct Settings {
   AcgcSettings acgc;
   CometSettings comet;
   BudgetSettings budget;
-  Treatment compiled;   ///< floats saved by a region that torch.compile compiled
-  Treatment functions;  ///< floats saved by a custom autograd.Function that no rule names
+  std::string state_file;  ///< where an adaptive policy keeps what it learned; "" nowhere
+  Treatment compiled;      ///< floats saved by a region that torch.compile compiled
+  Treatment functions;     ///< floats saved by a custom autograd.Function that no rule names
   std::vector<Rule> rules;
 };
 

@@ -188,6 +188,9 @@ std::string in_words(const Settings& s) {
   text += s.stream == Stream::side
               ? "Encoding and decoding run on a thread of Cinch's; results do not change.\n"
               : "Encoding and decoding run in the program's threads.\n";
+  if (!s.state_file.empty()) {
+    text += "What it learns is kept in " + s.state_file + ", where the next run takes it up.\n";
+  }
   return text + "The same seed (" + std::to_string(s.seed) + ") gives the same results.\n";
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,19 +15,33 @@ inline constexpr int usage_error = 2;  ///< bad policy, bad usage, or an incompl
 struct RunOptions {
   std::string policy = "division";  ///< a preset's name, or a path
   std::string report;               ///< where the report shall be kept; "" nowhere
+  std::string snapshot;             ///< where CUDA's allocator shall be shown; "" nowhere
   bool strict = false;
   bool disable = false;
+  bool no_telemetry = false;
   bool quiet = false;
   std::vector<std::string> command;
 };
 int run(const RunOptions& options);
+
+struct EnvOptions {
+  std::string policy = "division";  ///< a preset's name, or a path
+  std::string report;               ///< where the report shall be kept; "" nowhere
+  std::string format = "sh";        ///< "sh", "fish" or "plain": NAME=VALUE
+};
+int print_environment(const EnvOptions& options);
 
 int check_policy(const std::string& file);
 int explain_policy(const std::string& file);
 int list_policies();
 int show_policy(const std::string& name);
 
-int show_report(const std::string& file);
+struct ReportOptions {
+  std::string file;
+  std::string other;  ///< to compare with; "" for none
+  std::string html;   ///< where a page shall be written; "" for text
+};
+int show_report(const ReportOptions& options);
 
 struct ReplayOptions {
   std::vector<std::string> files;             ///< traces, or memory snapshots that PyTorch pickled
@@ -35,6 +51,27 @@ struct ReplayOptions {
 };
 int replay(const ReplayOptions& options);
 
-int doctor(const std::string& python);
+struct WatchOptions {
+  std::optional<std::uint64_t> pid;  ///< only this process
+  double interval = 1;               ///< seconds between two looks
+  bool once = false;
+  bool json = false;
+};
+int watch(const WatchOptions& options);
+
+struct AgentOptions {
+  std::string listen = "127.0.0.1:9464";  ///< HOST:PORT
+  std::string history;                    ///< the history's file; "": where this user's state goes
+  double interval = 1;                    ///< seconds between two looks
+};
+/// Until SIGINT, SIGTERM or SIGHUP.
+int agent(const AgentOptions& options);
+
+struct DoctorOptions {
+  std::string python = "python3";
+  std::string policy = "division";  ///< a preset's name, or a path
+  bool json = false;
+};
+int doctor(const DoctorOptions& options);
 
 }  // namespace cinch::cli

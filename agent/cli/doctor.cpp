@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cinch doctor: does Cinch work with this Python, and if not, why.
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 
@@ -10,6 +12,7 @@
 
 #include "agent/cli/child.h"
 #include "agent/cli/commands.h"
+#include "agent/cli/doctor_checks.h"
 #include "agent/cli/doctor_program.h"
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
@@ -61,30 +64,9 @@ std::string last_line(std::string text) {
   return newline == text.npos ? text : text.substr(newline + 1);
 }
 
-/// Prints one line a check, and remembers whether all went well.
-class Checklist {
- public:
-  explicit Checklist(Style style) : style_(style) {}
-
-  /// `advice` says what to do when the check failed. Returns `passed`.
-  bool check(bool passed, const std::string& what, const std::string& advice) {
-    std::printf("%s  %s\n", passed ? style_.good("ok    ").c_str() : style_.bad("FAILED").c_str(),
-                what.c_str());
-    if (!passed) std::printf("        %s\n", advice.c_str());
-    all_passed_ = all_passed_ && passed;
-    return passed;
-  }
-  bool all_passed() const { return all_passed_; }
-  const Style& style() const { return style_; }
-
- private:
-  Style style_;
-  bool all_passed_ = true;
-};
-
 bool check_python(Checklist& list, const Trial& plain, const std::string& python) {
   const std::string version = plain.facts.value("python", "");
-  if (!list.check(plain.child.started && !version.empty(),
+  if (!list.check("python", plain.child.started && !version.empty(),
                   "Python " + (version.empty() ? "(" + python + ")" : version + " runs"),
                   plain.child.started
                       ? "it ended with status " + std::to_string(plain.child.status) + ": " +
@@ -93,13 +75,14 @@ bool check_python(Checklist& list, const Trial& plain, const std::string& python
     return false;
   }
   const std::string torch = plain.facts.value("torch", "");
-  if (!list.check(!torch.empty(), torch.empty() ? "PyTorch is installed" : "PyTorch " + torch,
+  if (!list.check("torch", !torch.empty(),
+                  torch.empty() ? "PyTorch is installed" : "PyTorch " + torch,
                   python + " says " + plain.facts.value("error", "nothing") +
                       "; install torch there, or name the Python that has it with --python")) {
     return false;
   }
-  return list.check(plain.facts.contains("gradients"), "two small models train without Cinch",
-                    plain.facts.value("error", ""));
+  return list.check("training", plain.facts.contains("gradients"),
+                    "two small models train without Cinch", plain.facts.value("error", ""));
 }
 
 bool check_preload(Checklist& list, const Trial& under) {
@@ -111,8 +94,14 @@ bool check_preload(Checklist& list, const Trial& under) {
           : std::string(
                 "the loader ignored LD_PRELOAD: this Python is statically linked, setuid, "
                 "or of another libc or architecture than Cinch");
-  return list.check(under.facts.value("preloaded", false), "libcinch.so is loaded into Python",
-                    advice);
+  if (!list.check("preload", under.facts.value("preloaded", false),
+                  "libcinch.so is loaded into Python", advice)) {
+    return false;
+  }
+  return list.check("preload_in_children", under.facts.value("child_preloaded", false),
+                    "and into the processes that it starts",
+                    "LD_PRELOAD is lost on the way to them: a wrapper of this Python clears the "
+                    "environment; put LD_PRELOAD where the wrapper sets its own");
 }
 
 void check_outcome(Checklist& list, const Trial& plain, const Trial& under,
@@ -124,27 +113,49 @@ void check_outcome(Checklist& list, const Trial& plain, const Trial& under,
     why = "it neither left a report nor said why: please report this";
     if (!under.output.empty()) why += "; the last line was: " + last_line(under.output);
   }
-  if (!list.check(active, "Cinch is active", why)) return;
+  if (!list.check("active", active, "Cinch is active", why)) return;
 
   std::uint64_t tensors = 0;
   for (const auto& op : reports.front().report.ops) tensors += op.count;
-  list.check(tensors > 0, "saved tensors are intercepted (" + std::to_string(tensors) + ")",
+  list.check("interception", tensors > 0,
+             "saved tensors are intercepted (" + std::to_string(tensors) + ")",
              "Cinch was loaded but saw none of the model's tensors: please report this, with the "
              "output of: python -c \"import torch; print(torch.__config__.show())\"");
   const std::string expected = plain.facts.value("gradients", "-");
-  list.check(under.facts.value("gradients", "") == expected,
+  list.check("gradients", under.facts.value("gradients", "") == expected,
              "gradients under the lossless policy equal PyTorch's bit for bit",
              under.facts.contains("error")
                  ? under.facts.value("error", "")
                  : "they differ: please do not train with this version, and report it");
 }
 
-int examine(Checklist& list, const std::string& python) {
+/// Enough for the segments of many processes, and there in a container with Docker's own 64 MiB.
+constexpr std::size_t shared_memory_wanted = std::size_t{16} << 20;
+
+/// "", where there is none.
+std::string text_of(const char* file) {
+  std::error_code error;
+  return fs::exists(file, error) ? read_file(file) : "";
+}
+
+void examine(Checklist& list, const DoctorOptions& options) {
   const Libraries libraries = find_libraries();
-  list.check(libraries.problem.empty(), "Cinch's libraries are in place", libraries.problem);
+  list.check("libraries", libraries.problem.empty(), "Cinch's libraries are in place",
+             libraries.problem);
+  check_policy_file(list, options.policy);
+  check_variables(list);
+  check_shared_memory(list, "/dev/shm", shared_memory_wanted);
+  const char* preloads = std::getenv("LD_PRELOAD");
+  check_other_preloads(list, preloads == nullptr ? "" : preloads, text_of("/etc/ld.so.preload"));
+
+  const std::string& python = options.python;
   const TemporaryDirectory directory;
   const Trial plain = try_program(python, directory.path(), "plain", {{"CINCH_DISABLE", "1"}});
-  if (!check_python(list, plain, python) || !libraries.problem.empty()) return 1;
+  if (!check_python(list, plain, python)) return;
+  check_cuda(list, plain.facts, libraries);
+  if (!libraries.problem.empty() || !check_core(list, libraries, plain.facts.value("torch", ""))) {
+    return;
+  }
 
   const fs::path policy = directory.path() / "policy.json";
   std::ofstream(policy) << R"({"version": 1, "policy": "lossless", "min_bytes": 0})";
@@ -156,22 +167,25 @@ int examine(Checklist& list, const std::string& python) {
                                    {"CINCH_DISABLE", ""},
                                    {"CINCH_REPORT", (reports / "%p.json").string()}});
   if (check_preload(list, under)) check_outcome(list, plain, under, find_reports(reports));
-  return list.all_passed() ? 0 : 1;
 }
 
 }  // namespace
 
-int doctor(const std::string& python) {
-  Checklist list(Style{colour_wanted(STDOUT_FILENO)});
-  int status = 1;
+int doctor(const DoctorOptions& options) {
+  Checklist list(Style{!options.json && colour_wanted(STDOUT_FILENO)}, options.json);
   try {
-    status = examine(list, python);
+    examine(list, options);
   } catch (const std::exception& error) {
-    list.check(false, "the examination itself", error.what());
+    list.check("examination", false, "the examination itself", error.what());
   }
-  std::printf("%s\n", status == 0 ? list.style().bold("Cinch works with this Python.").c_str()
-                                  : list.style().bad("Cinch does not work here yet.").c_str());
-  return status;
+  const bool works = list.all_passed();
+  if (options.json) {
+    list.print_json();
+  } else {
+    std::printf("%s\n", works ? list.style().bold("Cinch works with this Python.").c_str()
+                              : list.style().bad("Cinch does not work here yet.").c_str());
+  }
+  return works ? 0 : 1;
 }
 
 }  // namespace cinch::cli

@@ -2,18 +2,36 @@
 import hashlib
 import json
 import os
+import subprocess
 import sys
 import warnings
+
+MAPPED = "import sys; sys.stdout.write(str(int('libcinch.so' in open('/proc/self/maps').read())))"
 
 facts = {"python": sys.version.split()[0]}
 with open("/proc/self/maps") as maps:
     facts["preloaded"] = "libcinch.so" in maps.read()
 facts["ld_preload"] = os.environ.get("LD_PRELOAD", "")
+if facts["preloaded"]:
+    # As torchrun starts its workers: a new process with the environment as it is.
+    child = subprocess.run([sys.executable, "-c", MAPPED], stdout=subprocess.PIPE, check=False)
+    facts["child_preloaded"] = child.stdout == b"1"
 warnings.simplefilter("ignore")
 try:
     import torch
 
     facts["torch"] = torch.__version__
+    facts["cuda"] = torch.version.cuda or ""
+    if facts["cuda"] and not facts["preloaded"]:
+        try:
+            facts["cuda_available"] = torch.cuda.is_available()
+            if facts["cuda_available"]:
+                facts["cuda_device"] = torch.cuda.get_device_name(0)
+                driver = torch._C._cuda_getDriverVersion()
+                facts["cuda_driver"] = f"{driver // 1000}.{driver % 1000 // 10}"
+                facts["cuda_backend"] = torch.cuda.get_allocator_backend()
+        except Exception as error:
+            facts["cuda_problem"] = f"{type(error).__name__}: {error}"
     torch.manual_seed(0)
     dense = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
     image = torch.nn.Sequential(

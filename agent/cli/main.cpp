@@ -8,22 +8,28 @@
 #include <CLI/CLI.hpp>
 
 #include "agent/cli/commands.h"
+#include "agent/cli/completion.h"
 
 namespace cinch::cli {
 namespace {
 
-constexpr const char* examples = R"(Examples:
+constexpr const char* examples = R"--(Examples:
   cinch doctor                                  does Cinch work with my Python?
   cinch run -- python train.py                  train in a fraction of the memory
   cinch run --policy lossless -- python a.py    approximate nothing
   cinch run --report r.json -- python train.py  keep the report, then: cinch report r.json
+  cinch report a.json b.json                    compare two runs
+  cinch report r.json --html r.html             a page for the browser
+  cinch watch                                   what my programs under Cinch are doing now
+  cinch agent                                   keep their history; serve it, metrics, a live page
+  eval "$(cinch env)"                           for what cinch run can't start
   cinch replay run.trace                        what would which allocator reserve for it?
   cinch policy list                             ready policies
   cinch policy show division > my.json          start a policy of your own
   cinch policy check my.json                    is it right?
 
 The same without this command:
-  LD_PRELOAD=.../libcinch.so CINCH_POLICY=division python train.py)";
+  LD_PRELOAD=.../libcinch.so CINCH_POLICY=division python train.py)--";
 
 void add_run(CLI::App& app, RunOptions& options, int& status) {
   CLI::App* sub = app.add_subcommand("run", "Run a program with its activations compressed");
@@ -34,14 +40,27 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
   sub->add_option("--report,-r", options.report, "Keep the report of what was saved in this file")
       ->envname("CINCH_REPORT")
       ->type_name("FILE.json");
+  sub->add_option(
+         "--snapshot", options.snapshot,
+         "Keep a snapshot of CUDA's allocator, as torch's memory_viz opens it, in this file:\n"
+         "at the end, and when memory runs out")
+      ->envname("CINCH_SNAPSHOT")
+      ->type_name("FILE.pickle");
   sub->add_flag("--strict", options.strict,
                 "Stop the program rather than run it uncompressed when Cinch cannot start")
       ->envname("CINCH_STRICT");
   sub->add_flag("--disable", options.disable, "Run the program as without Cinch")
       ->envname("CINCH_DISABLE");
+  sub->add_flag("--no-telemetry", options.no_telemetry,
+                "Don't show the program to cinch watch and cinch agent");
   sub->add_flag("--quiet,-q", options.quiet, "No summary at the end unless Cinch was not active");
   sub->footer(
       "Usage: cinch run [OPTIONS] -- PROGRAM [ARGUMENTS...]\n\n"
+      "Examples:\n"
+      "  cinch run -- python train.py\n"
+      "  cinch run --snapshot s.pickle -- python train.py    # then python -m "
+      "torch.cuda._memory_viz\n"
+      "  cinch run --policy lossless --report r.json -- torchrun --nproc-per-node=2 train.py\n\n"
       "The exit status is the program's; 128 + N when signal N killed it; 127 or 126 when it\n"
       "could not be started; 2 when the policy is wrong, and then the program is not started.");
   // Without --, the program begins at the first word that is no option of ours.
@@ -69,6 +88,10 @@ void add_replay(CLI::App& app, ReplayOptions& options, int& status) {
   sub->add_option("--write", options.write, "Only write the trace, compressed, to this file")
       ->type_name("OUT");
   sub->add_flag("--json", options.json, "Print JSON");
+  sub->footer(R"(Examples:
+  cinch replay run.trace
+  cinch replay --memory 24GiB snapshot.pickle
+  cinch replay --write run.trace snapshot.pickle)");
   sub->callback([&options, &status] {
     if (!options.write.empty() && options.files.size() != 1) {
       throw CLI::ValidationError("--write", "takes one FILE");
@@ -77,20 +100,144 @@ void add_replay(CLI::App& app, ReplayOptions& options, int& status) {
   });
 }
 
+void add_watch(CLI::App& app, WatchOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand("watch", "See your programs train under Cinch, live");
+  sub->add_option("PID", options.pid, "Only this process, its details first");
+  sub->add_option("--interval,-i", options.interval, "Seconds between two looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  sub->add_flag("--once", options.once, "Print how things are as plain text, and end");
+  sub->add_flag("--json", options.json, "Print how things are as JSON, and end");
+  sub->footer(
+      "Examples:\n"
+      "  cinch watch                  all of your processes, by torchrun job and rank\n"
+      "  cinch watch 4711             one of them\n"
+      "  cinch watch --once           for logs; so too when the output is no terminal\n"
+      "  cinch watch --json | jq '.runs[].live.ratio'\n"
+      "Press h in it for its keys. Exit status 1: the process is not there.");
+  sub->callback([&options, &status] { status = watch(options); });
+}
+
+void add_agent(CLI::App& app, AgentOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand(
+      "agent", "Keep the history of your runs, and serve metrics, JSON and a live page");
+  sub->add_option("--listen,-l", options.listen, "Where to listen; port 0: any that is free")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  sub->add_option("--history", options.history,
+                  "The history's file; default: $XDG_STATE_HOME/cinch/history.sqlite")
+      ->type_name("FILE");
+  sub->add_option("--interval,-i", options.interval, "Seconds between two looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  sub->footer(
+      "Examples:\n"
+      "  cinch agent                                   then see http://127.0.0.1:9464/\n"
+      "  curl 127.0.0.1:9464/metrics                   for Prometheus\n"
+      "  CINCH_AGENT_TOKEN=secret cinch agent --listen 0.0.0.0:9464\n"
+      "With CINCH_AGENT_TOKEN in its environment, readers have to send it (Authorization: "
+      "Bearer);\n"
+      "where others than this machine can reach the agent, it has to be set.\n"
+      "Exit status: 0 after SIGINT, SIGTERM or SIGHUP; 2 when it cannot start.");
+  sub->callback([&options, &status] { status = agent(options); });
+}
+
+void add_report(CLI::App& app, ReportOptions& options, int& status) {
+  CLI::App* sub =
+      app.add_subcommand("report", "Show a report that cinch run --report kept, or compare two");
+  sub->add_option("FILE", options.file, "The report")->required();
+  CLI::Option* other = sub->add_option("OTHER", options.other, "A report to compare it with");
+  sub->add_option("--html", options.html, "Write it as one self-contained page to this file")
+      ->type_name("OUT.html")
+      ->excludes(other);
+  sub->footer(R"(Examples:
+  cinch report r.json                    all that the report holds
+  cinch report before.json after.json    two runs beside each other
+  cinch report r.json --html r.html      a page for the browser, which needs no network)");
+  sub->callback([&options, &status] { status = show_report(options); });
+}
+
+void add_doctor(CLI::App& app, DoctorOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand("doctor", "Find out whether Cinch works here, or why not");
+  sub->add_option("--python", options.python, "The Python to examine")
+      ->type_name("PYTHON")
+      ->capture_default_str();
+  sub->add_option("--policy,-p", options.policy, "The policy that is meant to be used")
+      ->envname("CINCH_POLICY")
+      ->type_name("POLICY")
+      ->capture_default_str();
+  sub->add_flag("--json", options.json, "Print JSON");
+  sub->footer(R"(Examples:
+  cinch doctor                           the python3 of this shell
+  cinch doctor --python .venv/bin/python --policy my.json
+  cinch doctor --json | jq '.checks[] | select(.status != "ok")'
+
+The exit status is 0 when nothing failed, else 1. Notes are no failures.)");
+  sub->callback([&options, &status] { status = doctor(options); });
+}
+
+void add_env(CLI::App& app, EnvOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand(
+      "env", "Print the environment for programs that cinch run can't start (Slurm, Docker)");
+  sub->add_option("--policy,-p", options.policy, "A preset's name (cinch policy list) or a file")
+      ->envname("CINCH_POLICY")
+      ->type_name("POLICY")
+      ->capture_default_str();
+  sub->add_option("--report,-r", options.report,
+                  "Where each process leaves its report; %p stands for its number")
+      ->type_name("FILE.json");
+  sub->add_option("--format", options.format, "sh, fish, or plain: NAME=VALUE")
+      ->check(CLI::IsMember({"sh", "fish", "plain"}))
+      ->capture_default_str();
+  sub->footer(R"--(Examples:
+  eval "$(cinch env --policy division)" && torchrun --nproc-per-node=8 train.py
+  cinch env --format fish | source
+  cinch env --format plain > cinch.env && docker run --env-file cinch.env ...)--");
+  sub->callback([&options, &status] { status = print_environment(options); });
+}
+
+void add_completion(CLI::App& app, std::string& shell) {
+  CLI::App* sub =
+      app.add_subcommand("completion", "Print a script that completes cinch's command line");
+  sub->add_option("SHELL", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  sub->footer(R"--(Examples:
+  eval "$(cinch completion bash)"     # in ~/.bashrc
+  eval "$(cinch completion zsh)"      # in ~/.zshrc
+  cinch completion fish | source      # in ~/.config/fish/config.fish)--");
+  sub->callback([&app, &shell] { std::fputs(completion(app, shell).c_str(), stdout); });
+}
+
+void add_manual(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("man", "Print the manual page");
+  sub->footer(R"(Examples:
+  cinch man | man -l -
+  cinch man > ~/.local/share/man/man1/cinch.1)");
+  sub->callback([&app] { std::fputs(manual(app, CINCH_VERSION).c_str(), stdout); });
+}
+
 void add_policy(CLI::App& app, std::string& argument, int& status) {
   CLI::App* sub = app.add_subcommand("policy", "Check, explain, list and show policies");
   sub->require_subcommand(1);
+  sub->footer(R"(Examples:
+  cinch policy list
+  cinch policy show division > my.json
+  cinch policy check my.json && cinch policy explain my.json)");
   CLI::App* check = sub->add_subcommand("check", "Is this policy right? Exit 0, or 2 and why not");
   check->add_option("POLICY", argument, "A file or a preset's name")->required();
+  check->footer("Examples:\n  cinch policy check my.json");
   check->callback([&] { status = check_policy(argument); });
   CLI::App* words = sub->add_subcommand("explain", "Say in words what a policy does");
   words->add_option("POLICY", argument, "A file or a preset's name")->required();
+  words->footer("Examples:\n  cinch policy explain actnn");
   words->callback([&] { status = explain_policy(argument); });
-  sub->add_subcommand("list", "The policies that ship with Cinch")->callback([&status] {
-    status = list_policies();
-  });
+  CLI::App* list = sub->add_subcommand("list", "The policies that ship with Cinch");
+  list->footer("Examples:\n  cinch policy list");
+  list->callback([&status] { status = list_policies(); });
   CLI::App* show = sub->add_subcommand("show", "Print a shipped policy's file");
   show->add_option("NAME", argument, "The preset's name")->required();
+  show->footer("Examples:\n  cinch policy show division > my.json");
   show->callback([&] { status = show_policy(argument); });
 }
 
@@ -107,20 +254,23 @@ int main(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   app.footer(examples);
   add_run(app, options, status);
+  WatchOptions watch_options;
+  add_watch(app, watch_options, status);
+  AgentOptions agent_options;
+  add_agent(app, agent_options, status);
   ReplayOptions replay_options;
   add_replay(app, replay_options, status);
   std::string policy;
   add_policy(app, policy, status);
-  std::string file;
-  CLI::App* report = app.add_subcommand("report", "Show a report that cinch run --report kept");
-  report->add_option("FILE", file, "The report")->required();
-  report->callback([&] { status = show_report(file); });
-  std::string python = "python3";
-  CLI::App* examine = app.add_subcommand("doctor", "Find out whether Cinch works here, or why not");
-  examine->add_option("--python", python, "The Python to examine")
-      ->type_name("PYTHON")
-      ->capture_default_str();
-  examine->callback([&] { status = doctor(python); });
+  ReportOptions report_options;
+  add_report(app, report_options, status);
+  DoctorOptions doctor_options;
+  add_doctor(app, doctor_options, status);
+  EnvOptions env_options;
+  add_env(app, env_options, status);
+  std::string shell;
+  add_completion(app, shell);
+  add_manual(app);
 
   std::ranges::reverse(arguments);  // as CLI11 wants them
   try {

@@ -1,31 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// cinch report: a report file, for the eye.
+// cinch report: a report file for the eye, beside another one, or as a page.
 
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <stdexcept>
 
 #include <unistd.h>
 
 #include "agent/cli/commands.h"
+#include "agent/cli/compare.h"
 #include "agent/cli/render.h"
 #include "agent/cli/workplace.h"
+#include "agent/web/page.h"
 
 namespace cinch::cli {
+namespace {
 
-int show_report(const std::string& file) {
+/// @throws std::runtime_error with a message for people
+telemetry::Report load(const std::string& file) {
   std::string error;
+  auto report = telemetry::from_json(read_file(file), error);
+  if (!report) throw std::runtime_error(file + ": " + error);
+  return *std::move(report);
+}
+
+/// @throws std::runtime_error with a message for people
+void write_page(const telemetry::Report& report, const std::string& file) {
+  const std::string error = telemetry::write_file(web::report_page(to_json(report)), file);
+  if (!error.empty()) throw std::runtime_error(error);
+}
+
+}  // namespace
+
+int show_report(const ReportOptions& options) {
   try {
-    const auto report = telemetry::from_json(read_file(file), error);
-    if (report) {
-      std::fputs(render_report(*report, Style{colour_wanted(STDOUT_FILENO)}).c_str(), stdout);
-      return 0;
+    const Style style{colour_wanted(STDOUT_FILENO)};
+    const telemetry::Report report = load(options.file);
+    std::string text;
+    if (!options.html.empty()) {
+      write_page(report, options.html);
+    } else if (!options.other.empty()) {
+      text = render_comparison(report, options.file, load(options.other), options.other, style);
+    } else {
+      text = render_report(report, style);
     }
-    error = file + ": " + error;
+    std::fputs(text.c_str(), stdout);
+    return 0;
   } catch (const std::exception& failure) {
-    error = failure.what();
+    std::fprintf(stderr, "cinch: %s\n", failure.what());
+    return usage_error;
   }
-  std::fprintf(stderr, "cinch: %s\n", error.c_str());
-  return usage_error;
 }
 
 }  // namespace cinch::cli

@@ -23,12 +23,6 @@ void say(const std::string& line) {
   std::fprintf(stderr, "cinch: %s\n", line.c_str());
 }
 
-/// The child may change its directory before it reads the policy: paths become absolute.
-std::string absolute_policy(const std::string& policy) {
-  const bool is_path = policy.find('/') != policy.npos || policy.ends_with(".json");
-  return is_path ? fs::absolute(policy).string() : policy;
-}
-
 /// Why no report can be written to `path`, or "".
 std::string report_problem(const std::string& path) {
   if (path.empty()) return "";
@@ -107,13 +101,24 @@ int run(const RunOptions& options) {
   command.environment = {{"LD_PRELOAD", preload_value(libraries.preload)},
                          {"CINCH_POLICY", absolute_policy(options.policy)},
                          {"CINCH_REPORT", (directory.path() / "%p.json").string()}};
+  const std::string snapshot =
+      options.snapshot.empty() ? "" : fs::absolute(options.snapshot).string();
+  if (!snapshot.empty()) {
+    std::error_code ignored;
+    fs::remove(snapshot, ignored);  // what is there afterwards is this run's
+    command.environment.emplace_back("CINCH_SNAPSHOT", snapshot);
+  }
   if (options.strict) command.environment.emplace_back("CINCH_STRICT", "1");
   if (options.disable) command.environment.emplace_back("CINCH_DISABLE", "1");
+  if (options.no_telemetry) command.environment.emplace_back("CINCH_TELEMETRY", "0");
 
   const ChildResult child = run_child(command);
   if (!child.started) {
     say(child.error);
     return child.status;
+  }
+  if (!snapshot.empty() && snapshot.find("%p") == snapshot.npos && !fs::exists(snapshot)) {
+    say("no snapshot: the program used no CUDA memory, or no optimizer of torch.optim");
   }
   const bool meant_inactive = options.disable || std::get<policy::Settings>(loaded).policy == "off";
   if (!meant_inactive) report_end(options, child, directory.path());

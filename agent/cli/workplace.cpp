@@ -19,18 +19,24 @@ Libraries find_libraries() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   const fs::path directory = (self.parent_path().parent_path() / "lib").lexically_normal();
-  Libraries found{directory / "libcinch.so", ""};
-  for (const char* name : {"libcinch.so", "libcinch_torch.so"}) {
-    if (!fs::exists(directory / name, error)) {
-      return {found.preload, std::string(name) + " is missing from " + directory.string() +
-                                 ", where it belongs beside " + self.string() +
-                                 ": build or install it there (scripts/setup)"};
-    }
+  Libraries found{directory / "libcinch.so", {}, ""};
+  bool any_core = fs::exists(directory / "libcinch_torch.so", error);
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    constexpr std::string_view before = "libcinch_torch-";
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(before) || !name.ends_with(".so")) continue;
+    found.cores.push_back(name.substr(before.size(), name.size() - before.size() - 3));
+    any_core = true;
   }
-  if (found.preload.string().find_first_of(": ") != std::string::npos) {
-    return {found.preload,
-            "the path " + found.preload.string() +
-                " has a space or a colon, which LD_PRELOAD cannot carry: move Cinch"};
+  std::ranges::sort(found.cores);
+  const bool any_preload = fs::exists(found.preload, error);
+  if (!any_preload || !any_core) {
+    found.problem = std::string(any_preload ? "libcinch_torch.so" : "libcinch.so") +
+                    " is missing from " + directory.string() + ", where it belongs beside " +
+                    self.string() + ": build or install it there (scripts/setup)";
+  } else if (found.preload.string().find_first_of(": ") != std::string::npos) {
+    found.problem = "the path " + found.preload.string() +
+                    " has a space or a colon, which LD_PRELOAD cannot carry: move Cinch";
   }
   return found;
 }
@@ -39,6 +45,11 @@ std::string preload_value(const fs::path& library) {
   const char* existing = std::getenv("LD_PRELOAD");
   if (existing == nullptr || *existing == '\0') return library.string();
   return library.string() + ':' + existing;
+}
+
+std::string absolute_policy(const std::string& policy) {
+  const bool is_path = policy.find('/') != policy.npos || policy.ends_with(".json");
+  return is_path ? fs::absolute(policy).string() : policy;
 }
 
 TemporaryDirectory::TemporaryDirectory() {

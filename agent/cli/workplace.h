@@ -11,13 +11,17 @@ namespace cinch::cli {
 
 /// Where the libraries that go with this executable lie.
 struct Libraries {
-  std::filesystem::path preload;  ///< libcinch.so
-  std::string problem;            ///< one line; "" when all are there and can be preloaded
+  std::filesystem::path preload;   ///< libcinch.so
+  std::vector<std::string> cores;  ///< the torch minors that there are cores for, "2.11"
+  std::string problem;             ///< one line; "" when all are there and can be preloaded
 };
 Libraries find_libraries();
 
 /// `library` before what LD_PRELOAD names already.
 std::string preload_value(const std::filesystem::path& library);
+
+/// A policy's name as it is, a file's path absolute: programs change their directory.
+std::string absolute_policy(const std::string& policy);
 
 /// A fresh private directory, removed with all it holds when this goes out of scope.
 class TemporaryDirectory {

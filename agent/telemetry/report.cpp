@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <type_traits>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -30,6 +31,48 @@ void visit_op(Op& op, Visit&& visit) {
   visit("guard_moves", op.guard_moves);
   visit("worst_relative_error", op.worst_relative_error);
   visit("worst_gradient_error", op.worst_gradient_error);
+}
+
+template <typename Entry, typename Visit>
+void visit_entry(Entry& entry, Visit&& visit) {
+  visit("module", entry.module);
+  visit("relation", entry.relation);
+  visit("op", entry.op);
+  visit("operand", entry.operand);
+  visit("codec", entry.codec);
+  visit("type", entry.type);
+  visit("shape", entry.shape);
+  visit("place", entry.place);
+  visit("count", entry.count);
+  visit("raw_bytes", entry.raw_bytes);
+  visit("stored_bytes", entry.stored_bytes);
+  visit("bits_per_element", entry.bits_per_element);
+  visit("encode_seconds", entry.encode_seconds);
+  visit("decode_seconds", entry.decode_seconds);
+  visit("guard_checks", entry.guard_checks);
+  visit("worst_relative_error", entry.worst_relative_error);
+  visit("worst_gradient_error", entry.worst_gradient_error);
+}
+
+template <typename Point, typename Visit>
+void visit_point(Point& point, Visit&& visit) {
+  visit("seconds", point.seconds);
+  visit("step", point.step);
+  visit("raw_bytes", point.raw_bytes);
+  visit("stored_bytes", point.stored_bytes);
+  visit("owned_bytes", point.owned_bytes);
+  visit("least_raw_bytes", point.least_raw_bytes);
+  visit("least_stored_bytes", point.least_stored_bytes);
+  visit("rss_bytes", point.rss_bytes);
+}
+
+template <typename Event, typename Visit>
+void visit_event(Event& event, Visit&& visit) {
+  visit("seconds", event.seconds);
+  visit("step", event.step);
+  visit("kind", event.kind);
+  visit("subject", event.subject);
+  visit("detail", event.detail);
 }
 
 template <typename PassedThrough, typename Visit>
@@ -79,6 +122,23 @@ void visit_report(R& r, Visit&& visit) {
   visit("devices", r.devices);
   visit("passed_through", r.passed_through);
   visit("ops", r.ops);
+  visit("seconds", r.seconds);
+  visit("memory", r.memory);
+  visit("events", r.events);
+  visit("events_dropped", r.events_dropped);
+  visit("entries", r.entries);
+}
+
+/// Applies `visit(name, member)` to the members of an item of one of a report's lists.
+template <typename Visit>
+void visit_item(auto& item, Visit&& visit) {
+  using Item = std::remove_cvref_t<decltype(item)>;
+  if constexpr (std::is_same_v<Item, Report::Op>) visit_op(item, visit);
+  if constexpr (std::is_same_v<Item, Report::PassedThrough>) visit_passed_through(item, visit);
+  if constexpr (std::is_same_v<Item, Report::Device>) visit_device(item, visit);
+  if constexpr (std::is_same_v<Item, Report::Entry>) visit_entry(item, visit);
+  if constexpr (std::is_same_v<Item, Report::MemoryPoint>) visit_point(item, visit);
+  if constexpr (std::is_same_v<Item, Report::Event>) visit_event(item, visit);
 }
 
 /// Writes members into a JSON object.
@@ -89,20 +149,10 @@ struct Writer {
   void operator()(const char* name, const T& member) const {
     json[name] = member;
   }
-  void operator()(const char* name, const std::vector<Report::Op>& ops) const {
+  template <typename Item>
+  void operator()(const char* name, const std::vector<Item>& items) const {
     Json& list = json[name] = Json::array();
-    for (const auto& op : ops) visit_op(op, Writer{list.emplace_back(Json::object())});
-  }
-  void operator()(const char* name, const std::vector<Report::Device>& devices) const {
-    Json& list = json[name] = Json::array();
-    for (const auto& device : devices)
-      visit_device(device, Writer{list.emplace_back(Json::object())});
-  }
-  void operator()(const char* name, const std::vector<Report::PassedThrough>& items) const {
-    Json& list = json[name] = Json::array();
-    for (const auto& item : items) {
-      visit_passed_through(item, Writer{list.emplace_back(Json::object())});
-    }
+    for (const auto& item : items) visit_item(item, Writer{list.emplace_back(Json::object())});
   }
 };
 
@@ -110,25 +160,25 @@ struct Writer {
 /// minor additions then need no new version.
 struct Reader {
   const Json& json;
+  std::vector<std::string>* missing = nullptr;  ///< names that were not found; null: don't tell
 
   template <typename T>
   void operator()(const char* name, T& member) const {
-    if (const auto it = json.find(name); it != json.end() && !it->is_null()) member = it->get<T>();
+    if (const Json* found = find(name)) member = found->get<T>();
   }
-  void operator()(const char* name, std::vector<Report::Op>& ops) const {
-    const auto it = json.find(name);
-    if (it == json.end()) return;
-    for (const Json& item : *it) visit_op(ops.emplace_back(), Reader{item});
+  template <typename Item>
+  void operator()(const char* name, std::vector<Item>& items) const {
+    const Json* found = find(name);
+    if (found == nullptr) return;
+    for (const Json& item : *found) visit_item(items.emplace_back(), Reader{item});
   }
-  void operator()(const char* name, std::vector<Report::Device>& devices) const {
+
+ private:
+  const Json* find(const char* name) const {
     const auto it = json.find(name);
-    if (it == json.end()) return;
-    for (const Json& item : *it) visit_device(devices.emplace_back(), Reader{item});
-  }
-  void operator()(const char* name, std::vector<Report::PassedThrough>& items) const {
-    const auto it = json.find(name);
-    if (it == json.end()) return;
-    for (const Json& item : *it) visit_passed_through(items.emplace_back(), Reader{item});
+    if (it != json.end() && !it->is_null()) return &*it;
+    if (missing != nullptr) missing->emplace_back(name);
+    return nullptr;
   }
 };
 
@@ -158,7 +208,7 @@ std::optional<Report> from_json(std::string_view text, std::string& error) {
       return std::nullopt;
     }
     Report report;
-    visit_report(report, Reader{json});
+    visit_report(report, Reader{json, &report.missing});
     return report;
   } catch (const Json::parse_error& e) {
     error = "found no JSON at byte " + std::to_string(e.byte) + ", expected a report of Cinch";
@@ -170,7 +220,14 @@ std::optional<Report> from_json(std::string_view text, std::string& error) {
 
 std::string write_report(const Report& report, const std::string& path) {
   try {
-    const std::string text = to_json(report);
+    return write_file(to_json(report), path);
+  } catch (const std::exception& e) {
+    return "cannot write " + path + ": " + e.what();
+  }
+}
+
+std::string write_file(std::string_view text, const std::string& path) {
+  try {
     const std::string temporary = path + ".tmp." + std::to_string(getpid());
     std::FILE* file = std::fopen(temporary.c_str(), "we");
     if (file == nullptr) return system_error("cannot create", temporary);

@@ -47,6 +47,47 @@ struct Report {
     std::uint64_t stash_bytes_at_most = 0;  ///< held by the stash, encoded or kept
   };
 
+  /// One storage of a forward, which training saves again in every step; totals over the run.
+  struct Entry {
+    std::string module;    ///< "layer1.0.conv1"; "" where it isn't known
+    std::string relation;  ///< "own": that module's parameter is the operator's; "after": it is the
+                           ///< nearest parameter before it; "" without a module
+    std::string op;
+    std::string operand;
+    std::string codec;        ///< that held it last
+    std::string type;         ///< "float32"
+    std::string shape;        ///< "8x64x56x56"
+    std::uint32_t place = 0;  ///< number among its likes in a forward, from 1; 0 for all the rest
+    std::uint64_t count = 0;
+    std::uint64_t raw_bytes = 0;
+    std::uint64_t stored_bytes = 0;
+    double bits_per_element = 0;  ///< 0 where types are mixed
+    double encode_seconds = 0;
+    double decode_seconds = 0;
+    std::uint64_t guard_checks = 0;
+    double worst_relative_error = 0;
+    double worst_gradient_error = 0;
+  };
+  /// The highest moment of an interval of changes to the stash, and what was lowest in it.
+  struct MemoryPoint {
+    double seconds = 0;  ///< since Cinch started
+    std::uint64_t step = 0;
+    std::uint64_t raw_bytes = 0;
+    std::uint64_t stored_bytes = 0;
+    std::uint64_t owned_bytes = 0;  ///< saved, but (also) held by the program
+    std::uint64_t least_raw_bytes = 0;
+    std::uint64_t least_stored_bytes = 0;
+    std::uint64_t rss_bytes = 0;  ///< of the process, read every tenth of a second
+  };
+  /// Something that was decided while the program ran.
+  struct Event {
+    double seconds = 0;
+    std::uint64_t step = 0;
+    std::string kind;  ///< "guard", "choice" (of an adaptive policy), "rescue"
+    std::string subject;
+    std::string detail;
+  };
+
   int version = current_version;
   bool active = false;
   std::string inactive_reason;  ///< "" when active
@@ -77,6 +118,14 @@ struct Report {
   std::vector<Device> devices;
   std::vector<PassedThrough> passed_through;
   std::vector<Op> ops;
+  double seconds = 0;  ///< from Cinch's start to this report
+  std::vector<MemoryPoint> memory;
+  std::vector<Event> events;         ///< oldest first; the newest of too many
+  std::uint64_t events_dropped = 0;  ///< older ones
+  std::vector<Entry> entries;
+
+  /// Fields that a file of an older Cinch did not have. Filled by from_json, never written.
+  std::vector<std::string> missing;
 };
 
 /// One JSON object, indented, ending in a newline.
@@ -86,8 +135,11 @@ std::string to_json(const Report& report);
 /// expected) for text that isn't a report or is of a newer version.
 std::optional<Report> from_json(std::string_view text, std::string& error);
 
-/// Replaces `path` atomically (a temporary file beside it, then rename). Returns "" or one line
-/// that says what failed.
+/// Replaces `path` by `text` atomically (a temporary file beside it, then rename). Returns "" or
+/// one line that says what failed.
+std::string write_file(std::string_view text, const std::string& path);
+
+/// The same with a report's JSON.
 std::string write_report(const Report& report, const std::string& path);
 
 }  // namespace cinch::telemetry

@@ -17,8 +17,13 @@ std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
 }
 
 void* allocate_pinned(std::size_t bytes) noexcept {
+  // In any other mode it would end a capture that is under way in another thread.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return nullptr;
   void* memory = nullptr;
-  if (cudaHostAlloc(&memory, bytes, cudaHostAllocPortable) == cudaSuccess) return memory;
+  const cudaError_t found = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (found == cudaSuccess) return memory;
   cudaGetLastError();  // so that no later call takes it for its own
   return nullptr;
 }

@@ -22,9 +22,10 @@ struct Library {
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;
   /// Page-locked memory of the host that every device can copy to and from, never given back; null
-  /// when there is none. May wait for the devices.
+  /// when there is none. May wait for the devices, but leaves other threads' graph captures alone.
   void* (*allocate_pinned)(std::size_t bytes) noexcept;
-  /// Enqueues a copy between page-locked and device memory, in either direction.
+  /// Enqueues a copy between host and device memory, in either direction; with memory that is not
+  /// page-locked the host waits for it.
   /// @return false when it could not be enqueued
   bool (*copy)(void* to, const void* from, std::size_t bytes, Stream stream) noexcept;
 };

@@ -12,4 +12,10 @@ inline bool is_set(const char* name) {
   return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
 }
 
+/// Whether the environment variable `name` is "0": switches off what is on by default.
+inline bool is_off(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr && strcmp(value, "0") == 0;
+}
+
 }  // namespace cinch

@@ -25,13 +25,13 @@
 #include "hooks/torch/register_hooks.h"
 #include "hooks/torch/report.h"
 #include "hooks/torch/site.h"
+#include "hooks/torch/snapshot_request.h"
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
 namespace {
-
-using Extent = std::array<std::int32_t, 3>;
 
 // The plane that a max-pool's indices, saved next on this thread, point into.
 thread_local Extent pooled_plane = {0, 0, 0};
@@ -68,7 +68,13 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
     if (names != nullptr && names->pooled_dimensions != 0) {
       pooled_plane = trailing_extent(tensor.sizes(), names->pooled_dimensions);
     } else if (tensor.scalar_type() == c10::ScalarType::Long) {
-      intent.index_extent = std::exchange(pooled_plane, {0, 0, 0});
+      intent.operator_says = std::exchange(pooled_plane, {0, 0, 0});
+    }
+    if (names != nullptr && names->bounded) {
+      keep_recording_names();
+      if (const OperatorFrame* frame = current_frame(); frame != nullptr) {
+        intent.operator_says = argument_bounds(*frame);
+      }
     }
     intent.site = site.python() ? &function_site(site) : &site;
     intent.is_output = is_output;
@@ -84,6 +90,8 @@ void before_register_hooks(void* saved_variable) {
 
 void at_exit() {
   stash().stop_side_thread();
+  stash().keep_learned();
+  end_telemetry();
   // A process that saved nothing must not replace what another one of the same run left.
   const char* where = std::getenv("CINCH_REPORT");
   const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
@@ -108,6 +116,7 @@ const CoreTable* start(EngineStub engine_stub) {
     return nullptr;
   }
   auto& settings = std::get<policy::Settings>(loaded);
+  arrange_snapshot();
   if (!policy::Policy(settings).enabled()) {
     if (settings.allocator_cuda) install_cuda_allocator();
     if (settings.allocator_host) {
@@ -117,6 +126,7 @@ const CoreTable* start(EngineStub engine_stub) {
     leave_report(inactive_report("the policy is off", settings.name));
     return nullptr;
   }
+  if (settings.telemetry && !is_off("CINCH_TELEMETRY")) begin_telemetry(settings.name);
   start_stash(std::move(settings));
   register_site_locks();
   observe_operators();

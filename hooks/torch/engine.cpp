@@ -36,7 +36,7 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
   // and those that are not wanted are held as they are.
   if (!now.decided) return std::make_unique<HeldTensor>();
   if (!now.wanted) return nullptr;
-  return std::make_unique<HeldTensor>(*now.site, now.is_output, now.index_extent);
+  return std::make_unique<HeldTensor>(*now.site, now.is_output, now.operator_says);
 }
 
 // A copy of the engine's vtable, with the two words in front of it (offset to top, type) and more

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include <torch/csrc/autograd/engine.h>
 
+#include "hooks/torch/entry.h"
 #include "hooks/torch/site.h"
 
 namespace cinch::hooks {
@@ -31,7 +31,7 @@ struct Intent {
   bool wanted = false;
   bool is_output = false;
   Site* site = nullptr;
-  std::array<std::int32_t, 3> index_extent = {0, 0, 0};
+  OperatorSays operator_says;
 };
 extern thread_local Intent intent;
 

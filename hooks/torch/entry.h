@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <variant>
 #include <vector>
 
 #include <c10/core/ScalarType.h>
 #include <c10/core/Storage.h>
 
 #include "codecs/codec.h"
+#include "codecs/interval.h"
 #include "hooks/torch/geometry.h"
 #include "hooks/torch/site.h"
 
@@ -18,8 +20,16 @@ namespace cinch::hooks {
 
 struct EntryClass;
 class EntryQueue;
+struct EntryRow;
 struct OnDevice;
 struct Plan;
+
+/// Extents of a plane.
+using Extent = std::array<std::int32_t, 3>;
+
+/// What the operator that saves tells besides the tensor: of max-pool's indices the extents of the
+/// pooled input's plane, of hardtanh's input its bounds.
+using OperatorSays = std::variant<std::monostate, Extent, codecs::IntervalBounds>;
 
 /// One saving of a storage: who saved it, and as what. Owned by the hook that autograd holds; a
 /// link of its entry's list.
@@ -28,8 +38,7 @@ struct Use {
   Use* previous = nullptr;
   Use* next = nullptr;
   Geometry geometry;
-  /// For max-pool indices: extents of the pooled input's plane; zeros where unknown.
-  std::array<std::int32_t, 3> index_extent = {0, 0, 0};
+  OperatorSays operator_says;
   c10::ScalarType type = c10::ScalarType::Undefined;
   bool is_output = false;
   /// What backward reads of it; settled together with the entry's plan.
@@ -116,6 +125,7 @@ struct Entry {
   Use* first_use = nullptr;
   Use* last_use = nullptr;
   std::shared_ptr<EntryClass> entry_class;
+  EntryRow* row = nullptr;  ///< of the report; set when planned
   std::shared_ptr<const Plan> own_plan;
 
   /// Shared with other entries, of which there are too many for one each. Nobody holds two.

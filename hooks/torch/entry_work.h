@@ -9,6 +9,7 @@
 
 #include "codecs/codec.h"
 #include "hooks/torch/entry.h"
+#include "hooks/torch/entry_rows.h"
 #include "hooks/torch/plan.h"
 
 /// What the parts of the stash that work on one entry share.
@@ -41,6 +42,13 @@ class Stopwatch {
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
 };
+
+/// One more storage that is held as `by` says.
+inline void count(Entry& entry, OpTotals& by, std::size_t stored,
+                  std::uint64_t nanoseconds) noexcept {
+  by.add(entry.raw_bytes, stored, nanoseconds);
+  entry.row->add(by, entry.raw_bytes, stored, nanoseconds);
+}
 
 /// What `candidate` is told, with the bits of the entry's planes.
 inline codecs::Description described(const Plan::Candidate& candidate, const Entry& entry) {

@@ -52,10 +52,10 @@ HeldTensor::HeldTensor() : judged_(false) {
   use_.site = &site_at(nullptr);
 }
 
-HeldTensor::HeldTensor(Site& site, bool is_output, std::array<std::int32_t, 3> index_extent) {
+HeldTensor::HeldTensor(Site& site, bool is_output, OperatorSays operator_says) {
   use_.site = &site;
   use_.is_output = is_output;
-  use_.index_extent = index_extent;
+  use_.operator_says = operator_says;
 }
 
 HeldTensor::~HeldTensor() {

@@ -24,9 +24,8 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   /// For a tensor that nobody has judged yet: packing does, and holds it as it is if it isn't
   /// wanted.
   HeldTensor();
-  /// For one that is wanted. @param site Where it is saved. @param index_extent For max-pool
-  /// indices, else zeros.
-  HeldTensor(Site& site, bool is_output, std::array<std::int32_t, 3> index_extent);
+  /// For one that is wanted. @param site Where it is saved.
+  HeldTensor(Site& site, bool is_output, OperatorSays operator_says = {});
   HeldTensor(const HeldTensor&) = delete;
   HeldTensor& operator=(const HeldTensor&) = delete;
   ~HeldTensor() override;
@@ -49,11 +48,11 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
 
   Use use_;
   Entry* entry_ = nullptr;
-  bool judged_ = true;
   at::Tensor alias_;  ///< the tensor itself where the stash did not take it
   c10::VariableVersion version_{c10::VariableVersion::DISABLED};
   std::uint32_t saved_version_ = 0;
   std::uint32_t output_nr_ = 0;  ///< of outputs; PyTorch leaves it 0 for inputs
+  bool judged_ = true;
   bool was_leaf_ = true;
   bool was_view_ = false;  ///< an input that is a differentiable view
   WeakNodePointer grad_fn_{NodePointer()};

@@ -10,6 +10,7 @@
 #include <ATen/record_function.h>
 
 #include "hooks/torch/fork.h"
+#include "hooks/torch/module_names.h"
 
 namespace cinch::hooks {
 
@@ -63,6 +64,18 @@ std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& f
   return nullptr;
 }
 
+// Of an in-place operator's schema, else the number of its arguments.
+std::size_t modified_argument(const c10::FunctionSchema& schema) {
+  const auto& arguments = schema.arguments();
+  const std::string& name = schema.name();
+  const bool is_inplace = name.ends_with('_') && !name.ends_with("__");
+  if (!is_inplace) return arguments.size();
+  const auto modified = std::ranges::find_if(arguments, [](const c10::Argument& argument) {
+    return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  });
+  return static_cast<std::size_t>(modified - arguments.begin());
+}
+
 std::string output_name(std::size_t index, std::size_t count) {
   return count == 1 ? "result" : "result" + std::to_string(index);
 }
@@ -90,6 +103,7 @@ std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& func
   static constexpr char prefix[] = "Optimizer.step#";
   if (std::strncmp(function.name(), prefix, sizeof prefix - 1) == 0) {
     steps.fetch_add(1, std::memory_order_relaxed);
+    name_modules();
   }
   return nullptr;
 }
@@ -108,6 +122,7 @@ void stop_if_quiet(int enough) {
 
 void observe_operators() {
   register_fork_lock(switch_mutex);
+  register_fork_lock(module_names_mutex());
   at::addGlobalCallback(
       at::RecordFunctionCallback(scope_starts).scopes({at::RecordScope::USER_SCOPE}));
   names_handle = at::addGlobalCallback(at::RecordFunctionCallback(operator_starts, operator_ends)
@@ -163,9 +178,21 @@ std::string argument_name(const OperatorFrame& frame, const void* tensor_impl) {
     if (found != frame.inputs.size()) return {};  // x * x: either argument
     found = i;
   }
-  if (found == frame.inputs.size()) return {};
   const auto schema = frame.function->operator_schema();
-  return schema && found < schema->arguments().size() ? schema->arguments()[found].name() : "";
+  if (!schema) return {};
+  if (found == frame.inputs.size()) found = modified_argument(*schema);
+  return found < schema->arguments().size() ? schema->arguments()[found].name() : "";
+}
+
+codecs::IntervalBounds argument_bounds(const OperatorFrame& frame) {
+  const auto arguments = frame.function->inputs();
+  if (arguments.size() < 3 || !arguments[1].isScalar() || !arguments[2].isScalar()) return {0, 0};
+  const c10::Scalar lower = arguments[1].toScalar();
+  const c10::Scalar upper = arguments[2].toScalar();
+  if (lower.isSymbolic() || upper.isSymbolic() || lower.isComplex() || upper.isComplex()) {
+    return {0, 0};
+  }
+  return {static_cast<float>(lower.toDouble()), static_cast<float>(upper.toDouble())};
 }
 
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl) {

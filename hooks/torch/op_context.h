@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "codecs/interval.h"
 #include "hooks/torch/site.h"
 
 namespace cinch::hooks {
@@ -20,7 +21,8 @@ bool recording_names() noexcept;
 /// Starts recording (again).
 void record_names();
 
-/// Starts recording for good: a program's own autograd.Functions are named at each save.
+/// Starts recording for good: a program's own autograd.Functions are named at each save, and so are
+/// the bounds of operators that have some.
 void keep_recording_names();
 
 /// Called at each start of a backward: recording stops after two in a row without a new site.
@@ -37,8 +39,14 @@ OperatorFrame* current_frame() noexcept;
 /// The operator's name, valid while it runs.
 const char* frame_name(const OperatorFrame& frame) noexcept;
 
-/// The schema's name of the argument that is the tensor `tensor_impl`; empty when none is, or two.
+/// The schema's name of the argument that is the tensor `tensor_impl`; empty when two are. When
+/// none is, that of the argument that an in-place operator modifies, of which it saves a copy; else
+/// empty.
 std::string argument_name(const OperatorFrame& frame, const void* tensor_impl);
+
+/// The operator's second and third argument as bounds, rounded as its kernels round them; not lower
+/// < upper where they are no such thing.
+codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
 
 /// Names `site` when the operator returns and its outputs can be compared with `tensor_impl`.
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl);

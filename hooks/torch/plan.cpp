@@ -2,6 +2,7 @@
 #include "hooks/torch/plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <utility>
 
@@ -34,8 +35,15 @@ policy::Origin origin_of(const Use& use) {
   return compiled ? policy::Origin::compiled : policy::Origin::function;
 }
 
-std::array<std::int64_t, 3> widened(const std::array<std::int32_t, 3>& extent) {
-  return {extent[0], extent[1], extent[2]};
+std::array<std::int64_t, 3> index_extent(const Use& use) {
+  const auto* extent = std::get_if<Extent>(&use.operator_says);
+  if (extent == nullptr) return {0, 0, 0};
+  return {(*extent)[0], (*extent)[1], (*extent)[2]};
+}
+
+codecs::IntervalBounds bounds(const Use& use) {
+  const auto* bounds = std::get_if<codecs::IntervalBounds>(&use.operator_says);
+  return bounds == nullptr ? codecs::IntervalBounds{0, 0} : *bounds;
 }
 
 /// Geometries as policies see them, for as long as this lives.
@@ -57,7 +65,7 @@ struct Described {
     for (const Use* use = of.first_use; use != nullptr; use = use->next) {
       const SiteNames& names = names_of(*use);
       uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
-                      views.of(use->geometry), widened(use->index_extent), origin_of(*use)});
+                      views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use)});
     }
     const Geometry* cover = of.cover.get();
     entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr};
@@ -142,7 +150,9 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     key_.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
     key_.push_back(static_cast<std::int64_t>(use->type) * 2 + (use->is_output ? 1 : 0));
-    key_.insert(key_.end(), use->index_extent.begin(), use->index_extent.end());
+    const auto extent = index_extent(*use);
+    key_.insert(key_.end(), extent.begin(), extent.end());
+    key_.push_back(std::bit_cast<std::int64_t>(bounds(*use)));
     append(key_, &use->geometry);
   }
   auto known = classes_.find(key_);
@@ -166,6 +176,9 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
     use->reads = reads;
     use = use->next;
   }
+  EntryRow*& row = of_kind.members[place].row;
+  if (row == nullptr) row = &statistics_.entries().row(entry);
+  entry.row = row;
 }
 
 const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
@@ -195,15 +208,16 @@ std::shared_ptr<const Plan> Planner::make(const Entry& entry, int caution,
                                           const policy::Choice* choice) {
   auto plan = std::make_shared<Plan>();
   const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
-  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+  Described described(entry);
+  auto seen = described.uses.begin();
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next, ++seen) {
     const SiteNames& names = names_of(*use);
-    plan->reads.push_back(policy::operand_fact(names.op, names.operand).reads);
+    plan->reads.push_back(policy::reads_of(policy::operand_fact(seen->op, seen->operand), *seen));
     if (row == nullptr || (plan->reads.front() != codecs::Reads::values &&
                            plan->reads.back() == codecs::Reads::values)) {
       row = &names;
     }
   }
-  Described described(entry);
   described.entry.choice = choice;
   const policy::Decision decision = policy_.decide(described.entry, caution);
   plan->action = decision.action;

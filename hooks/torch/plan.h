@@ -9,6 +9,7 @@
 #include "codecs/codec.h"
 #include "codecs/cuda/codec.h"
 #include "hooks/torch/entry.h"
+#include "hooks/torch/entry_rows.h"
 #include "hooks/torch/statistics.h"
 #include "policy/caution.h"
 #include "policy/director.h"
@@ -53,6 +54,7 @@ struct EntryClass {
   struct Member {
     std::uint8_t caution = 0;   ///< how often the guard found it too far off
     std::uint32_t checked = 0;  ///< the guard's round that looked at it last
+    EntryRow* row = nullptr;    ///< of the report
     // Under an adaptive policy.
     bool described = false;
     std::uint32_t layer = policy::no_layer;  ///< the director's number
@@ -73,8 +75,8 @@ class Planner {
   Planner(const policy::Policy& policy, policy::Director* director, Statistics& statistics)
       : policy_(policy), director_(director), statistics_(statistics) {}
 
-  /// Sets `entry`'s class, member and plan. @param growth Number of the stash's growth: places are
-  /// counted anew in each. @pre entry has uses
+  /// Sets `entry`'s class, member, plan and row. @param growth Number of the stash's growth: places
+  /// are counted anew in each. @pre entry has uses
   void plan(Entry& entry, std::uint64_t growth);
 
   /// How `entry` would be held by another choice, for trials. @pre entry is planned, has uses

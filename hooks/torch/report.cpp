@@ -3,12 +3,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include <torch/version.h>
 #include <unistd.h>
 
+#include "agent/telemetry/process.h"
 #include "hooks/torch/device/memory.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
@@ -17,21 +16,11 @@
 namespace cinch::hooks {
 namespace {
 
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  while (!text.empty() && text.back() == '\0') text.pop_back();
-  for (char& c : text) {
-    if (c == '\0') c = ' ';
-  }
-  return text;
-}
-
 // What every report tells of its process.
 telemetry::Report of_this_process() {
   telemetry::Report report;
   report.pid = getpid();
-  report.command = command_line();
+  report.command = telemetry::command_line();
   report.torch_version = TORCH_VERSION;
   report.peak_rss_bytes = peak_resident_bytes();
   return report;
@@ -69,6 +58,7 @@ telemetry::Report current_report() {
     device.stash_bytes_at_most = stash().most_settled_bytes(static_cast<int>(device.index));
   }
   stash().statistics().fill(report);
+  stash().fill_timeline(report);
   return report;
 }
 

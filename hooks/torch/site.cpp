@@ -124,7 +124,7 @@ Site& function_site(Site& site) {
 }
 
 Site::Site(const char* function)
-    : shared_(false), python_(true), names_(new SiteNames{function, "", 0}) {}
+    : shared_(false), python_(true), names_(new SiteNames{function, "", 0, false}) {}
 
 void Site::name(const char* op, std::string operand) {
   const SiteNames* known = names_.load(std::memory_order_acquire);
@@ -136,7 +136,8 @@ void Site::name(const char* op, std::string operand) {
     return;
   }
   const int pooled = operand == "self" ? pooled_dimensions(op) : 0;
-  names_.store(new SiteNames{op, std::move(operand), pooled}, std::memory_order_release);
+  const bool bounded = operand == "self" && contains(op, "::hardtanh");
+  names_.store(new SiteNames{op, std::move(operand), pooled, bounded}, std::memory_order_release);
   changes.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -14,6 +14,8 @@ struct SiteNames {
   /// Of a max-pool's input, how many trailing dimensions it pools; 0 for everything else. Such an
   /// input's geometry explains the indices that the same operator saves next.
   int pooled_dimensions = 0;
+  /// Whether backward compares the input with the operator's bounds, its second and third argument.
+  bool bounded = false;
 };
 
 /// A place in torch's code that saves a tensor: the return address of a SavedVariable constructor

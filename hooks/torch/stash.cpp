@@ -10,9 +10,11 @@
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/device/offload.h"
 #include "hooks/torch/device/on_device.h"
+#include "hooks/torch/entry_rows.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
+#include "hooks/torch/telemetry.h"
 
 namespace cinch::hooks {
 namespace {
@@ -29,6 +31,7 @@ Stash* instance = nullptr;
 Stash::Stash(policy::Settings settings)
     : policy_(std::move(settings)),
       director_(policy::make_director(policy_.settings())),
+      state_file_(policy_.settings().state_file),
       aside_(policy_.settings().stream == policy::Stream::side),
       planner_(policy_, director_.get(), statistics_),
       guard_(policy_.settings().guard),
@@ -36,12 +39,14 @@ Stash::Stash(policy::Settings settings)
       side_(work_aside, this) {
   register_fork_lock(mutex_);
   register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
+  register_fork_lock(statistics_.entries().mutex());
   register_fork_lock(encoded_pool_.mutex());
   register_fork_lock(decoded_pool_.mutex());
   register_fork_lock(guard_.mutex());
   register_fork_lock(pinned_.mutex());
   register_fork_lock(reserve_.mutex());
   register_fork_lock(side_.mutex());
+  if (director_ != nullptr) message_ = state_file_.load(*director_);
 }
 
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
@@ -69,6 +74,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     freed.swap(freed_later_);
     if (entry->device != nullptr) aside = most_needed_[entry->device->index()];
     message.swap(message_);
+    note_change();
   }
   if (aside != 0) reserve_.put_aside(tensor.device(), aside);
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
@@ -104,6 +110,8 @@ void Stash::begin_growth() {
   if (director_ != nullptr) begin_step();
   foresees_.store(aside_ || offloads_, std::memory_order_relaxed);
   if (!aside_ && !offloads_) return;
+  // Room that there was not may be there again.
+  most_fetched_ = std::min(unlimited, most_fetched_ + most_fetched_ / 16 + 1);
   growth_start_ = next_id_;
   by_position_.clear();
   read_order_.begin_growth(optimizer_steps());
@@ -148,7 +156,10 @@ void Stash::plan(Entry& entry, Entries& ready) {
     auto& most = most_needed_[entry.device->index()];
     most = std::max(most, entry.plan().device_bytes);
   }
-  if (director_ != nullptr) try_entry(entry);
+  if (director_ != nullptr) {
+    try_entry(entry);
+    note_choice(entry);
+  }
   if (!entry.plan().encodes()) {
     start_settling(entry, ready);
     return;
@@ -174,8 +185,7 @@ void Stash::leave_window(std::size_t limit, const Entry* but, Entries& ready) {
 
 void Stash::leave_window(Entry& entry, Entries& ready) {
   forget_in_window(entry);
-  // The guard's comparison would make the host wait for a device.
-  entry.watched = entry.plan().candidates.front().approximates && entry.device == nullptr &&
+  entry.watched = entry.plan().candidates.front().approximates &&
                   guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
                                entry.step, peak_.raw_bytes);
   start_settling(entry, ready);
@@ -189,7 +199,10 @@ void Stash::start_settling(Entry& entry, Entries& ready) {
 }
 
 void Stash::release(Entry& entry, Use& use) noexcept {
-  if (growing_.exchange(false, std::memory_order_relaxed)) sample();
+  if (growing_.exchange(false, std::memory_order_relaxed)) {
+    sample();
+    publish();
+  }
   drop_holder(entry, &use);
 }
 
@@ -225,8 +238,8 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         break;
     }
     if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;
-    if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
-    if (entry.fetched) fetched_bytes_ -= entry.offloaded_bytes;
+    forget_ahead(entry);
+    note_change();
     const std::uint32_t position = entry.id - growth_start_;
     if (position < by_position_.size() && by_position_[position] == &entry) {
       by_position_[position] = nullptr;
@@ -248,6 +261,7 @@ void Stash::end_growth(const Entry* reading) {
   settle_all(ready);
   if (reading != nullptr && reading->device != nullptr) move_surplus();
   sample();
+  publish();
   encoded_pool_.new_period();
   decoded_pool_.new_period();
   if (allocator::Core* core = allocator::host_core(); core != nullptr) core->decay();
@@ -258,6 +272,7 @@ void Stash::end_growth(const Entry* reading) {
 void Stash::sample() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t waiting = window_bytes_ + settling_bytes_;
+  at_boundary_ = {settled_raw_ + waiting, settled_stored_ + waiting, 0, offloaded_bytes_};
   if (director_ != nullptr) {
     measure_footprint();
   }
@@ -266,7 +281,7 @@ void Stash::sample() {
   if (now_at_most < peak_.raw_bytes || (director_ == nullptr && now_at_most == peak_.raw_bytes)) {
     return;
   }
-  Peak now = {settled_raw_ + waiting, settled_stored_ + waiting, 0, offloaded_bytes_};
+  Peak now = at_boundary_;
   for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
       now.raw_bytes += entry->raw_bytes;
@@ -279,11 +294,47 @@ void Stash::sample() {
   if (now.raw_bytes > peak_.raw_bytes || as_high) peak_ = now;
 }
 
+// Tells the telemetry segment how things are.
+void Stash::publish() noexcept {
+  if (!telemetry_wanted()) return;
+  Boundary boundary;
+  const PinnedPool::Figures pinned = pinned_.figures();
+  {
+    const std::lock_guard lock(mutex_);
+    boundary = {at_boundary_.raw_bytes,
+                at_boundary_.stored_bytes,
+                peak_.raw_bytes,
+                peak_.stored_bytes,
+                peak_.held_elsewhere_bytes,
+                at_boundary_.offloaded_bytes,
+                pinned.used,
+                pinned.reserved,
+                director_ == nullptr ? 0 : director_->changes()};
+    for (std::size_t i = 0; i < most_needed_.size() && i < boundary.devices.size(); ++i) {
+      boundary.devices[i] = most_needed_[i] != 0;
+    }
+  }
+  publish_boundary(boundary, statistics_);
+}
+
 void Stash::begin_in_child() {
   side_.begin_in_child();
+  begin_telemetry_in_child();
   const std::lock_guard lock(mutex_);
   peak_ = {};
+  timeline_.restart();
   rss_at_start_ = 0;
+}
+
+// pre: mutex_ is held
+void Stash::note_change() noexcept {
+  const std::uint64_t waiting = window_bytes_ + settling_bytes_;
+  timeline_.note(settled_raw_ + waiting, settled_stored_ + waiting, owned_bytes_);
+}
+
+void Stash::fill_timeline(telemetry::Report& report) const {
+  const std::lock_guard lock(mutex_);
+  timeline_.fill(report);
 }
 
 Stash::Peak Stash::peak() const {

@@ -25,8 +25,10 @@
 #include "hooks/torch/read_order.h"
 #include "hooks/torch/side_thread.h"
 #include "hooks/torch/statistics.h"
+#include "hooks/torch/timeline.h"
 #include "policy/director.h"
 #include "policy/policy.h"
+#include "policy/state_file.h"
 
 namespace cinch::hooks {
 
@@ -73,11 +75,12 @@ class Stash {
   /// Removes `use`; the entry goes with its last one.
   void release(Entry& entry, Use& use) noexcept;
 
-  /// Memory of a CUDA device (host: of the host) has run out: encodes, in this thread, what is
-  /// solely the stash's, the window's oldest first, until about `bytes` are free, and moves what is
-  /// then settled to the host until they are. Returns the bytes that the stash holds less there; 0
-  /// too when it is the stash's own work that asks. For lossy codecs the results are those of a
-  /// smaller window from here on.
+  /// Memory of a CUDA device (host: of the host) has run out: gives up what was read ahead of
+  /// backward and the guard's samples, encodes, in this thread, what is solely the stash's, the
+  /// window's oldest first, and moves what is then settled to the host, each only until about
+  /// `bytes` are free. Returns the bytes that the stash holds less there; 0 too when it is the
+  /// stash's own work that asks. For lossy codecs the results are those of a smaller window once
+  /// something had to be encoded.
   std::size_t make_room(int device, std::size_t bytes);
   static constexpr int host = -1;
 
@@ -112,6 +115,10 @@ class Stash {
   /// Starts this process's own figures in a forked child, where no side thread is.
   void begin_in_child();
 
+  /// Keeps what the policy learned for a later run (the policy's "state_file"), in the process of
+  /// rank 0. Says on stderr what goes wrong with that.
+  void keep_learned() noexcept;
+
   /// Ends the side thread and does what was left to it; entries are encoded by those who save from
   /// then on.
   void stop_side_thread() noexcept;
@@ -125,6 +132,8 @@ class Stash {
   std::uint64_t most_settled_bytes(int device) const;
   /// The page-locked memory for what was moved to the host.
   PinnedPool::Figures pinned() const { return pinned_.figures(); }
+  /// Fills what `report` says of times.
+  void fill_timeline(telemetry::Report& report) const;
   /// Resident memory of the process when it saved its first tensor; 0 before.
   std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
 
@@ -149,6 +158,11 @@ class Stash {
   void await_settled(Entry& entry);
 
   std::size_t encode_early(int device, std::size_t bytes);
+  std::size_t give_up_read_ahead(int device, std::size_t bytes);
+  std::size_t give_up_read_ahead(Entry& entry);
+  void forget_ahead(Entry& entry) noexcept;
+  void stop_reading_ahead() noexcept;
+  void note_rescue(int device, std::size_t encoded, std::size_t moved);
   void enqueue_for_host(Entry& entry);
   void move_surplus();
   std::size_t move_out(int device, std::size_t bytes);
@@ -159,8 +173,12 @@ class Stash {
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
   void decode_ahead(Entry& entry, codecs::Reads reads);
   void foresee(Entry& entry, codecs::Reads reads);
+  void keep_sample(Entry& entry, c10::Storage& exact);
+  std::size_t give_up_samples(int device, std::size_t bytes);
+  std::size_t give_up_sample(Entry& entry);
   void measure(Entry& entry, const c10::Storage& decoded);
   void begin_step();
+  std::string save_learned();
   void close_footprint();
   void measure_footprint();
   void try_entry(Entry& entry);
@@ -168,7 +186,12 @@ class Stash {
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
 
   void drop_holder(Entry& entry, Use* use) noexcept;
+  void note_change() noexcept;
+  void note_choice(Entry& entry);
+  void note_caution(const Entry& entry, const char* what, double error, double limit,
+                    bool broken) noexcept;
   void sample();
+  void publish() noexcept;
 
   static void work_aside(void* self, const SideThread::Job& job) noexcept;
   void settle_orphans();
@@ -176,6 +199,7 @@ class Stash {
 
   policy::Policy policy_;
   const std::unique_ptr<policy::Director> director_;  // under mutex_; null where nothing adapts
+  const policy::StateFile state_file_;
   Statistics statistics_;
   BufferPool encoded_pool_;
   BufferPool decoded_pool_;
@@ -204,6 +228,8 @@ class Stash {
   std::uint64_t growth_ = 0;        // how often the stash began to grow
   std::uint32_t growth_start_ = 0;  // id of the growth's first entry
   Peak peak_;
+  Peak at_boundary_;  // when the growth last ended; without what the program owns too
+  Timeline timeline_;
 
   // For the adaptive policy.
   policy::Footprint growing_footprint_;  // of the growth under way
@@ -218,6 +244,7 @@ class Stash {
   // Moving to the host.
   EntryQueue leaving_;  // the policy's choice
   EntryQueue movable_;  // when a device is out of memory
+  EntryQueue sampled_;  // of devices; the guard's, which stay until it is done with them
   std::uint64_t offloaded_bytes_ = 0;
   bool offloads_ = false;            // something was moved so far
   std::uint64_t no_room_ahead_ = 0;  // the growth in which a device had no room for reading ahead
@@ -227,7 +254,9 @@ class Stash {
   Entries by_position_;  // entries of this growth; null once released
   std::uint64_t ahead_bytes_ = 0;
   std::uint64_t fetched_bytes_ = 0;
-  std::atomic<bool> foresees_{false};  // changes when a growth begins
+  static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
+  std::uint64_t most_fetched_ = unlimited;  // as rescues have shown
+  std::atomic<bool> foresees_{false};       // changes when a growth begins
 
   std::atomic<bool> growing_{false};
   std::atomic<std::uint64_t> rss_at_start_{0};

@@ -1,17 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the stash does for adaptive policies: steps, footprints, and exact values for trials.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <shared_mutex>
 #include <utility>
 
+#include "hooks/torch/entry_rows.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/observer.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 #include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
+namespace {
+
+/// What people can find again among the report's entries.
+std::string name_of(const EntryRow& row) {
+  return row.op + ' ' + row.operand + ' ' + row.shape + " #" + std::to_string(row.place);
+}
+
+}  // namespace
 
 // A growth begins: the one before it is part of the step, and perhaps a new step begins. Steps are
 // the optimizer's; programs that never run one through torch.optim have a step each growth.
@@ -21,12 +34,33 @@ void Stash::begin_step() {
   const std::uint64_t now = optimizer_steps();
   if (adaptive_step_ != 0 && now != 0 && now == steps_seen_) return;
   steps_seen_ = now;
+  const std::uint64_t before = director_->changes();
   director_->begin_step(adaptive_step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
+  if (const std::uint64_t changed = director_->changes() - before; changed != 0) {
+    telemetry_event(telemetry::EventKind::decision, "%llu of %zu layers are held otherwise",
+                    static_cast<unsigned long long>(changed), director_->layers());
+  }
   footprint_ = {};
-  if (std::string message = director_->take_message(); !message.empty()) {
+  for (std::string message : {director_->take_message(), save_learned()}) {
+    if (message.empty()) continue;
+    telemetry_event(telemetry::EventKind::message, "%s", message.c_str());
     message_ = std::move(message);
   }
   observe_gradients(director_->wants());
+}
+
+// Ranks of one job learn the same, more or less; one of them writes. pre: mutex_ is held
+std::string Stash::save_learned() {
+  const char* rank = std::getenv("RANK");
+  const bool first = rank == nullptr || std::strcmp(rank, "0") == 0;
+  return first && !is_forked_child() ? state_file_.save(*director_) : "";
+}
+
+void Stash::keep_learned() noexcept {
+  if (director_ == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  const std::string message = save_learned();
+  if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
 }
 
 // What is held now, as it would be if all that left the window were encoded: how far the side
@@ -63,6 +97,33 @@ void Stash::try_entry(Entry& entry) {
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     ++tried_sequences_[use->sequence];
   }
+}
+
+// pre: mutex_ is held, entry is planned
+void Stash::note_choice(Entry& entry) {
+  const Plan& plan = entry.plan();
+  const OpTotals* chosen = plan.candidates.empty() ? plan.kept : plan.candidates.front().totals;
+  EntryRow& row = *entry.row;
+  if (row.chosen == chosen && row.chosen_bytes == plan.stored_bytes) return;
+  // What a layer is held as first is no news.
+  if (row.chosen != nullptr) {
+    timeline_.decided("choice", name_of(row),
+                      row.chosen->codec + ", " + std::to_string(row.chosen_bytes) + " bytes -> " +
+                          chosen->codec + ", " + std::to_string(plan.stored_bytes) + " bytes");
+  }
+  row.chosen = chosen;
+  row.chosen_bytes = plan.stored_bytes;
+}
+
+// pre: mutex_ is held, entry is encoded
+void Stash::note_caution(const Entry& entry, const char* what, double error, double limit,
+                         bool broken) noexcept {
+  char detail[160];
+  std::snprintf(detail, sizeof detail,
+                broken ? "%s off beyond all bounds (%.2g, limit %.2g): held losslessly"
+                       : "%s off by %.2g, limit %.2g: held more precisely",
+                what, error, limit);
+  timeline_.decided("guard", name_of(*entry.row), detail);
 }
 
 void Stash::forget_tried(const Use& use) noexcept {

@@ -37,26 +37,34 @@ void Stash::await_settled(Entry& entry) {
   if (settling && !side_.wait_for(entry)) settle_orphans();
 }
 
+// A device has no room for it in this growth.
+void Stash::stop_reading_ahead() noexcept {
+  const std::lock_guard lock(mutex_);
+  no_room_ahead_ = growth_;
+}
+
+// pre: mutex_ is held
+void Stash::forget_ahead(Entry& entry) noexcept {
+  if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
+  if (entry.fetched) fetched_bytes_ -= entry.offloaded_bytes;
+  entry.ahead = entry.fetched = false;
+}
+
 // Notes what backward reads, and has decoded and fetched ahead what it read next the last time.
 void Stash::foresee(Entry& entry, codecs::Reads reads) {
   std::vector<SideThread::Job> jobs;
   Entries fetches;
   {
     const std::lock_guard lock(mutex_);
-    if (entry.ahead) {
-      entry.ahead = false;
-      ahead_bytes_ -= entry.raw_bytes;
-    }
-    if (entry.fetched) {
-      entry.fetched = false;
-      fetched_bytes_ -= entry.offloaded_bytes;
-    }
+    forget_ahead(entry);
     if (entry.id - growth_start_ >= by_position_.size()) return;
     const ReadOrder::Read read = {entry.id - growth_start_, reads};
     read_order_.add(read);
-    const std::uint64_t most_fetched = std::max<std::uint64_t>(window_limit(), least_fetched);
+    const std::uint64_t most_fetched =
+        std::min(std::max<std::uint64_t>(window_limit(), least_fetched), most_fetched_);
+    const bool has_room = no_room_ahead_ != growth_;
     bool decodes = aside_;
-    bool fetches_more = offloaded_bytes_ != 0 && no_room_ahead_ != growth_;
+    bool fetches_more = offloaded_bytes_ != 0 && has_room;
     std::size_t looked_at = 0;
     for (const ReadOrder::Read& next : read_order_.after(read)) {
       if (!decodes && !fetches_more) break;
@@ -65,7 +73,8 @@ void Stash::foresee(Entry& entry, codecs::Reads reads) {
       const bool is_read = then != nullptr && then->place == Entry::Place::settled &&
                            next.reads != codecs::Reads::nothing;
       if (!is_read) continue;
-      if (decodes && then->encoded_bytes != 0 && !then->ahead) {
+      const bool fits = has_room || then->device == nullptr;
+      if (decodes && fits && then->encoded_bytes != 0 && !then->ahead) {
         decodes = jobs.size() < most_ahead &&
                   (ahead_bytes_ == 0 || ahead_bytes_ + then->raw_bytes <= window_limit());
         if (decodes) {
@@ -135,7 +144,9 @@ void Stash::work_aside(void* self, const SideThread::Job& job) noexcept {
   try {
     stash.decode_ahead(*job.entry, job.reads);
   } catch (const std::exception&) {
-    stash.drop_holder(*job.entry, nullptr);  // no memory: backward will decode it, or say so
+    // No memory: backward will decode it, or say so.
+    if (job.entry->device != nullptr) stash.stop_reading_ahead();
+    stash.drop_holder(*job.entry, nullptr);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <shared_mutex>
+#include <string>
 #include <utility>
 
 #include "hooks/torch/device/on_device.h"
@@ -10,6 +11,7 @@
 #include "hooks/torch/fork.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 #include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
@@ -64,6 +66,7 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
       if (entry == nullptr || entry->device_index() != device) continue;
       leaving += entry->raw_bytes;
       leave_window(*entry, ready);
+      entry->watched = false;  // exact values would take the memory that is wanted
     }
   }
   // Not on the side thread: the memory is wanted now.
@@ -106,7 +109,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
   const bool kept = !kept_because.empty();
   if (kept) {
     statistics_.passed_through(kept_because, entry.raw_bytes);
-    entry.plan().kept->add(entry.raw_bytes, entry.raw_bytes, 0);
+    count(entry, *entry.plan().kept, entry.raw_bytes, 0);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -118,6 +121,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
       auto& most = most_settled_on_device_[entry.device->index()];
       most = std::max(most, now);
     }
+    note_change();
     entry.watched = entry.watched && entry.sample != nullptr;
     entry.place = Entry::Place::settled;
     if (wanted) enqueue_for_host(entry);
@@ -132,7 +136,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
                                codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
   if (plan.action == policy::Decision::Action::drop) {
-    plan.dropped->add(entry.raw_bytes, 0, 0);
+    count(entry, *plan.dropped, 0, 0);
     entry.state = Entry::State::dropped;
     freed = std::move(entry.raw);
     return {};
@@ -148,7 +152,8 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     entry.encoded_bytes = candidate.bound;
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
-    candidate.totals->add(entry.raw_bytes, candidate.bound, watch.nanoseconds());
+    if (candidate.approximates) keep_sample(entry, freed);
+    count(entry, *candidate.totals, candidate.bound, watch.nanoseconds());
     return {};
   }
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
@@ -178,17 +183,21 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     entry.candidate = static_cast<std::uint8_t>(i);
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
-    if ((entry.watched || entry.tried) && candidate.approximates) {
-      entry.sample = std::make_unique<GuardSample>();
-      entry.sample->exact = std::move(freed);
-      freed = {};
-      const std::lock_guard lock(mutex_);  // uses may be released meanwhile
-      if (entry.watched) guard_.watch(entry);
-    }
-    candidate.totals->add(entry.raw_bytes, result.bytes, watch.nanoseconds());
+    if (candidate.approximates) keep_sample(entry, freed);
+    count(entry, *candidate.totals, result.bytes, watch.nanoseconds());
     return {};
   }
   return plan.reason.empty() ? "no codec can represent it" : plan.reason;
+}
+
+// Keeps the exact values of an entry that is watched or tried. pre: entry.mutex() is held
+void Stash::keep_sample(Entry& entry, c10::Storage& exact) {
+  if (!entry.watched && !entry.tried) return;
+  entry.sample = std::make_unique<GuardSample>();
+  entry.sample->exact = std::move(exact);
+  exact = {};
+  const std::lock_guard lock(mutex_);  // uses may be released meanwhile
+  if (entry.watched) guard_.watch(entry);
 }
 
 // Drops a storage that the stash gave up. One that a Python object still refers to takes the

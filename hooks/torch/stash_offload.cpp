@@ -5,28 +5,48 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <utility>
 
 #include "hooks/torch/device/offload.h"
 #include "hooks/torch/entry_work.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/stash.h"
+#include "hooks/torch/telemetry.h"
 
 namespace cinch::hooks {
 
 std::size_t Stash::make_room(int device, std::size_t bytes) {
   if (AtWork::here()) return 0;
-  const std::size_t encoded = encode_early(device, bytes);
-  const std::size_t moved =
-      device == host || encoded >= bytes ? 0 : move_out(device, bytes - encoded);
-  if (encoded + moved != 0) statistics_.rescued(encoded, moved);
-  return encoded + moved;
+  // What was read ahead costs time only, the guard's samples a look: no rescue that is counted.
+  std::size_t given_up = device == host ? 0 : give_up_read_ahead(device, bytes);
+  if (device != host && given_up < bytes) given_up += give_up_samples(device, bytes - given_up);
+  if (given_up >= bytes) return given_up;
+  const std::size_t encoded = encode_early(device, bytes - given_up);
+  std::size_t freed = given_up + encoded;
+  const std::size_t moved = device == host || freed >= bytes ? 0 : move_out(device, bytes - freed);
+  if (encoded + moved != 0) note_rescue(device, encoded, moved);
+  return freed + moved;
+}
+
+void Stash::note_rescue(int device, std::size_t encoded, std::size_t moved) {
+  statistics_.rescued(encoded, moved);
+  telemetry_event(telemetry::EventKind::rescue,
+                  "memory had run out: %zu bytes freed, %zu of them by moving to the host",
+                  encoded + moved, moved);
+  std::string detail = std::to_string(encoded) + " bytes freed by compressing earlier";
+  if (moved != 0) detail += ", " + std::to_string(moved) + " by moving to the host";
+  const std::lock_guard lock(mutex_);
+  timeline_.decided("rescue", device == host ? "host" : "device " + std::to_string(device),
+                    std::move(detail));
 }
 
 // pre: mutex_ is held and the entry has just been settled
 void Stash::enqueue_for_host(Entry& entry) {
   using enum policy::Decision::Offload;
-  if (entry.device == nullptr || entry.plan().offload == never) return;
+  if (entry.device == nullptr) return;
+  if (entry.sample != nullptr) return sampled_.push_back(entry);
+  if (entry.plan().offload == never) return;
   const std::size_t bytes = entry.stored_bytes();
   if (bytes == 0 || bytes < settings().offload.min_bytes) return;
   (entry.plan().offload == always ? leaving_ : movable_).push_back(entry);
@@ -69,6 +89,58 @@ std::size_t Stash::move_out(int device, std::size_t bytes) {
   return moved;
 }
 
+// Gives up copies of a device that were made ahead of backward, those that it reads last first, and
+// makes no more of them in this growth and fewer of what is on the host in the next ones.
+std::size_t Stash::give_up_read_ahead(int device, std::size_t bytes) {
+  std::size_t freed = 0;
+  Entries copies;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Entry* entry : by_position_) {
+      const bool ahead = entry != nullptr && (entry->fetched || entry->ahead);
+      if (!ahead || entry->device_index() != device) continue;
+      ++entry->holders;
+      copies.push_back(entry);
+    }
+    if (copies.empty()) return 0;
+    if (fetched_bytes_ != 0) most_fetched_ = fetched_bytes_ / 2;
+    no_room_ahead_ = growth_;
+  }
+  for (Entry* entry : copies) {
+    if (freed < bytes) freed += give_up_read_ahead(*entry);
+    drop_holder(*entry, nullptr);
+  }
+  return freed;
+}
+
+// The entry is read as if nothing had been read ahead of it. @return bytes freed
+std::size_t Stash::give_up_read_ahead(Entry& entry) {
+  c10::Storage storage;  // freed after the locks, as is what follows
+  c10::DataPtr fetched;
+  std::size_t freed = 0;
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    {
+      const std::lock_guard stash_lock(mutex_);
+      forget_ahead(entry);
+    }
+    if (entry.decoded != nullptr && entry.decoded->ahead) {
+      storage = std::move(entry.decoded->ahead);
+      entry.decoded->ahead = {};
+      if (storage.use_count() == 1) freed += entry.raw_bytes;
+    }
+    OnDevice& held = *entry.device;
+    if (held.on_host != nullptr && held.encoded.get() != nullptr) {
+      fetched = std::move(held.encoded);
+      held.encoded = {};
+      freed += entry.encoded_bytes;
+    }
+  }
+  return freed;
+}
+
 // Gives up one hold on `entry`, which was taken out of its queue. One that backward is reading
 // stays where it is, which counts as done; `left` says how much of it that was.
 // @return false when the host has no room for it, after a line that says so once
@@ -105,6 +177,7 @@ bool Stash::move_to_host(Entry& entry, std::size_t* left) {
       offloaded_bytes_ += bytes;
       offloads_ = true;
       statistics_.offloaded(bytes);
+      note_change();
     } else if (left != nullptr) {
       *left = bytes;
     }
@@ -154,10 +227,7 @@ void Stash::fetch_ahead(Entry& entry) noexcept {
       fits = false;  // backward will fetch it, or say that there is no memory
     }
   }
-  if (!fits) {
-    const std::lock_guard lock(mutex_);
-    no_room_ahead_ = growth_;
-  }
+  if (!fits) stop_reading_ahead();
   drop_holder(entry, nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include "hooks/torch/entry_work.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
+#include "hooks/torch/module_names.h"
 #include "hooks/torch/parallel.h"
 #include "hooks/torch/stash.h"
 
@@ -39,13 +40,14 @@ c10::Storage Stash::restore(Entry& entry, const Use& use) {
   if (aside_) await_settled(entry);
   if (probe == nullptr && foresees_.load(std::memory_order_relaxed)) foresee(entry, use.reads);
   if (entry.device == nullptr) return restore_held(entry, use, probe);
-  try {
-    return restore_held(entry, use, probe);
-  } catch (const c10::OutOfMemoryError&) {
-    // Asked from inside this entry's work the stash had nothing to give.
-    if (make_room(entry.device_index(), entry.raw_bytes) == 0) throw;
+  for (;;) {
+    try {
+      return restore_held(entry, use, probe);
+    } catch (const c10::OutOfMemoryError&) {
+      // Asked from inside this entry's work the stash had nothing to give.
+      if (make_room(entry.device_index(), entry.raw_bytes + entry.encoded_bytes) == 0) throw;
+    }
   }
-  return restore_held(entry, use, probe);
 }
 
 c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* probe) {
@@ -60,7 +62,9 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
     if (probe->replaced == &entry && use.reads == codecs::Reads::values) return probe->replacement;
     if (probe->exact && entry.sample != nullptr) return entry.sample->exact;
   }
-  if (entry.is_raw()) return entry.raw;
+  if (entry.state == Entry::State::pending) return entry.raw;
+  if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
+  if (entry.state == Entry::State::kept) return entry.raw;
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
   // What is raw is copied back as it is, whatever is read of it.
   const bool is_raw = entry.state == Entry::State::moved && use.reads != codecs::Reads::nothing;
@@ -99,7 +103,9 @@ c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFo
         reads, parallel_for);
     TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
                 "' can't be decoded; this is a defect of Cinch");
-    candidate.totals->decode_nanoseconds.fetch_add(watch.nanoseconds(), std::memory_order_relaxed);
+    const std::uint64_t nanoseconds = watch.nanoseconds();
+    candidate.totals->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+    entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
   return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data), nullptr,
                       /*resizable=*/false);

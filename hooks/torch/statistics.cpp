@@ -2,25 +2,45 @@
 #include "hooks/torch/statistics.h"
 
 #include <algorithm>
+#include <tuple>
+
+#include "hooks/torch/entry_rows.h"
 
 namespace cinch::hooks {
 namespace {
 
-double seconds(std::uint64_t nanoseconds) {
-  return static_cast<double>(nanoseconds) * 1e-9;
+void raise(std::atomic<double>& worst, double value) {
+  double before = worst.load(std::memory_order_relaxed);
+  while (value > before && !worst.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace
+
+void Totals::checked(double relative_error) noexcept {
+  checks.fetch_add(1, std::memory_order_relaxed);
+  raise(worst_relative_error, relative_error);
+}
+
+void Totals::gradient_checked(double relative_error) noexcept {
+  raise(worst_gradient_error, relative_error);
+}
+
+Statistics::Statistics() : entries_(std::make_unique<EntryRows>()) {}
+
+Statistics::~Statistics() = default;
 
 OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::string_view codec) {
   const std::lock_guard lock(mutex_);
   for (OpTotals& row : ops_) {
     if (row.op == op && row.operand == operand && row.codec == codec) return row;
   }
+  OpTotals* const before = ops_.empty() ? nullptr : &ops_.back();
   OpTotals& row = ops_.emplace_back();
   row.op = op;
   row.operand = operand;
   row.codec = codec;
+  (before == nullptr ? first_ : before->next).store(&row, std::memory_order_release);
   return row;
 }
 
@@ -45,11 +65,11 @@ void Statistics::passed_through(std::string_view why, std::size_t bytes) {
 }
 
 void Statistics::fill(telemetry::Report& report) const {
+  entries_->fill(report);
   const std::lock_guard lock(mutex_);
-  report.seconds_in_cinch = seconds(nanoseconds_.load(std::memory_order_relaxed));
-  report.rescues = rescued_.count.load(std::memory_order_relaxed);
-  report.rescued_bytes = rescued_.bytes.load(std::memory_order_relaxed);
-  report.rescued_by_offload_bytes = rescued_by_moving_.load(std::memory_order_relaxed);
+  report.seconds_in_cinch = to_seconds(nanoseconds_spent());
+  std::tie(report.rescues, report.rescued_bytes) = rescues();
+  report.rescued_by_offload_bytes = rescued_by_offload();
   report.offloads = offloaded_.count.load(std::memory_order_relaxed);
   report.fetches = fetches_.load(std::memory_order_relaxed);
   report.fetches_ahead = fetches_ahead_.load(std::memory_order_relaxed);
@@ -67,8 +87,8 @@ void Statistics::fill(telemetry::Report& report) const {
   for (const OpTotals& row : ops_) {
     if (row.count == 0) continue;
     report.ops.push_back({row.op, row.operand, row.codec, row.count, row.raw_bytes,
-                          row.stored_bytes, seconds(row.encode_nanoseconds),
-                          seconds(row.decode_nanoseconds), row.checks, row.moves,
+                          row.stored_bytes, to_seconds(row.encode_nanoseconds),
+                          to_seconds(row.decode_nanoseconds), row.checks, row.moves,
                           row.worst_relative_error, row.worst_gradient_error});
   }
   std::stable_sort(report.ops.begin(), report.ops.end(),

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/telemetry/report.h"
@@ -16,11 +18,8 @@
 
 namespace cinch::hooks {
 
-/// Totals over the run for one (op, operand, codec); a row of the report.
-struct OpTotals {
-  std::string op;
-  std::string operand;
-  std::string codec;
+/// Sums over the run. Relaxed atomics.
+struct Totals {
   std::atomic<std::uint64_t> count{0};
   std::atomic<std::uint64_t> raw_bytes{0};
   std::atomic<std::uint64_t> stored_bytes{0};
@@ -28,7 +27,6 @@ struct OpTotals {
   std::atomic<std::uint64_t> decode_nanoseconds{0};
   // What the guard found.
   std::atomic<std::uint64_t> checks{0};
-  std::atomic<std::uint64_t> moves{0};  ///< classes that are held more precisely since
   std::atomic<double> worst_relative_error{0};
   std::atomic<double> worst_gradient_error{0};
 
@@ -39,13 +37,54 @@ struct OpTotals {
     stored_bytes.fetch_add(stored, std::memory_order_relaxed);
     encode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
+
+  /// The guard looked at values.
+  void checked(double relative_error) noexcept;
+
+  /// It looked at gradients.
+  void gradient_checked(double relative_error) noexcept;
 };
+
+/// Those of one (op, operand, codec); a row of the report.
+struct OpTotals : Totals {
+  std::string op;
+  std::string operand;
+  std::string codec;
+  std::atomic<std::uint64_t> moves{0};         ///< classes that are held more precisely since
+  std::atomic<const OpTotals*> next{nullptr};  ///< the row that was created after this one
+};
+
+constexpr double to_seconds(std::uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+class EntryRows;
 
 /// What the report is made of. Thread-safe; counters on the hot path are relaxed atomics.
 class Statistics {
  public:
+  Statistics();
+  ~Statistics();
+
   /// The row of (op, operand, codec), created when new; valid forever.
   OpTotals& op(std::string_view op, std::string_view operand, std::string_view codec);
+
+  /// The oldest row, null while there is none; the others follow by `next`. Takes no lock.
+  const OpTotals* first() const noexcept { return first_.load(std::memory_order_acquire); }
+
+  std::uint64_t nanoseconds_spent() const noexcept {
+    return nanoseconds_.load(std::memory_order_relaxed);
+  }
+  /// How often memory had run out, and the bytes that were freed by encoding.
+  std::pair<std::uint64_t, std::uint64_t> rescues() const noexcept {
+    return {rescued_.count.load(std::memory_order_relaxed),
+            rescued_.bytes.load(std::memory_order_relaxed)};
+  }
+
+  /// And by moving to the host's memory.
+  std::uint64_t rescued_by_offload() const noexcept {
+    return rescued_by_moving_.load(std::memory_order_relaxed);
+  }
 
   /// A tensor that was left to PyTorch.
   void declined(Verdict verdict, std::size_t bytes) noexcept;
@@ -73,7 +112,9 @@ class Statistics {
   /// The lock of `op` and `passed_through`, for forks.
   std::mutex& mutex() noexcept { return mutex_; }
 
-  /// Fills `seconds_in_cinch`, `passed_through` and `ops`.
+  EntryRows& entries() noexcept { return *entries_; }
+
+  /// Fills `seconds_in_cinch`, `passed_through`, `ops` and `entries`.
   void fill(telemetry::Report& report) const;
 
  private:
@@ -86,8 +127,10 @@ class Statistics {
       count.fetch_add(1, std::memory_order_relaxed);
     }
   };
+  const std::unique_ptr<EntryRows> entries_;
   mutable std::mutex mutex_;
   std::deque<OpTotals> ops_;
+  std::atomic<const OpTotals*> first_{nullptr};
   std::map<std::string, telemetry::Report::PassedThrough, std::less<>> passed_through_;
   std::array<Amount, verdict_count> declined_;
   Amount rescued_;

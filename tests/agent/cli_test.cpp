@@ -2,9 +2,11 @@
 // Runs the executable, beside a library that stands in for libcinch.so.
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "agent/cli/child.h"
 #include "agent/cli/workplace.h"
@@ -238,6 +240,105 @@ TEST_F(Cli, ReportRefusesOtherFiles) {
   const Outcome newer = cli({"report", path});
   EXPECT_EQ(newer.status, 2);
   EXPECT_THAT(newer.output, HasSubstr("found report version 99, expected 1"));
+}
+
+TEST_F(Cli, ReportComparesTwo) {
+  const std::string path = (root() / "r.json").string();
+  std::ofstream(path) << R"({"version": 1, "active": true, "policy": "division", "ratio": 4})";
+  const Outcome same = cli({"report", path, path});
+  EXPECT_EQ(same.status, 0);
+  EXPECT_THAT(same.output, AllOf(StartsWith("A: " + path), HasSubstr("same")));
+  EXPECT_EQ(cli({"report", path, path, "--html", path + ".html"}).status, 2);
+  EXPECT_FALSE(fs::exists(path + ".html"));
+}
+
+TEST_F(Cli, ReportBecomesAPageThatHoldsNoForeignMarkup) {
+  const std::string path = (root() / "r.json").string();
+  std::ofstream(path) << R"--({"version": 1, "command": "</script><script>alert(1)"})--";
+  EXPECT_EQ(cli({"report", path, "--html", path + ".html"}).output, "");
+  const std::string page = read_file(path + ".html");
+  EXPECT_THAT(page, AllOf(StartsWith("<!doctype html>"), HasSubstr("cinchReport.render")));
+  EXPECT_THAT(page, AllOf(HasSubstr("\\u003c/script>\\u003cscript>alert"),
+                          Not(HasSubstr("</script><script>"))));
+  EXPECT_THAT(page, Not(HasSubstr("@report_")));
+  const Outcome nowhere = cli({"report", path, "--html", "/no/such/folder/r.html"});
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_THAT(nowhere.output, HasSubstr("/no/such/folder/r.html"));
+}
+
+TEST_F(Cli, EnvPrintsWhatAShellCanRead) {
+  const std::string library = (root() / "lib" / "libcinch.so").string();
+  const Environment clean = {{"LD_PRELOAD", ""}};
+  EXPECT_EQ(cli({"env"}, clean).output,
+            "export LD_PRELOAD='" + library + "'\nexport CINCH_POLICY='division'\n");
+  EXPECT_EQ(
+      cli({"env", "--format", "plain", "--policy", "lossless", "--report", "/x/%p.json"}, clean)
+          .output,
+      "LD_PRELOAD=" + library + "\nCINCH_POLICY=lossless\nCINCH_REPORT=/x/%p.json\n");
+  EXPECT_THAT(cli({"env", "--format", "fish"}, clean).output,
+              StartsWith("set -gx LD_PRELOAD '" + library + "'\n"));
+  const Outcome used = program(
+      {"sh", "-c", "eval \"$(" + cinch() + " env)\" && echo \"$LD_PRELOAD|$CINCH_POLICY\""}, clean);
+  EXPECT_THAT(used.output, HasSubstr(library + "|division\n"));
+  EXPECT_EQ(cli({"env", "--policy", "no-such-policy"}, clean).status, 2);
+}
+
+TEST_F(Cli, EveryCommandShowsExamplesInItsHelp) {
+  const std::string commands = cli({"--help"}).output;
+  for (const char* command :
+       {"run", "replay", "policy", "report", "doctor", "env", "completion", "man"}) {
+    EXPECT_THAT(commands, HasSubstr(command));
+    const std::string help = cli({command, "--help"}).output;
+    EXPECT_THAT(help, AllOf(HasSubstr("Examples:"), HasSubstr(std::string("cinch ") + command)))
+        << command;
+  }
+}
+
+TEST_F(Cli, CompletionKnowsCommandsAndOptions) {
+  const std::string script = cli({"completion", "bash"}).output;
+  std::ofstream(root() / "completion") << script;
+  const auto completed = [&](const std::string& line) {
+    return program({"bash", "-c",
+                    "source " + (root() / "completion").string() + "; COMP_WORDS=(" + line +
+                        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _cinch; echo ${COMPREPLY[@]}"})
+        .output;
+  };
+  EXPECT_EQ(completed("cinch re"), "replay report\n");
+  EXPECT_EQ(completed("cinch report --ht"), "--html\n");
+  EXPECT_EQ(completed("cinch policy sh"), "show\n");
+  EXPECT_THAT(cli({"completion", "zsh"}).output, HasSubstr("bashcompinit"));
+  EXPECT_THAT(cli({"completion", "fish"}).output,
+              HasSubstr("complete -c cinch -n '__fish_seen_subcommand_from report' -l html -r"));
+  EXPECT_EQ(cli({"completion", "tcsh"}).status, 2);
+}
+
+TEST_F(Cli, ManualNamesEveryOption) {
+  const std::string page = cli({"man"}).output;
+  EXPECT_THAT(page, AllOf(StartsWith(".TH CINCH 1"), HasSubstr(".SS cinch policy show"),
+                          HasSubstr("\\-\\-report, \\-r"), HasSubstr("CINCH_POLICY")));
+}
+
+TEST_F(Cli, DoctorSpeaksJson) {
+  const Outcome o = cli({"doctor", "--python", "no-such-python", "--json"}, {{"LD_PRELOAD", ""}});
+  EXPECT_EQ(o.status, 1);
+  const auto json = nlohmann::json::parse(o.output);
+  EXPECT_FALSE(json.at("works").get<bool>());
+  std::map<std::string, std::string> status;
+  for (const auto& check : json.at("checks")) {
+    status[check.at("name")] = check.at("status");
+    EXPECT_TRUE(check.at("status") != "failed" || !check.at("remedy").get<std::string>().empty());
+  }
+  EXPECT_EQ(status.at("libraries"), "ok");
+  EXPECT_EQ(status.at("policy"), "ok");
+  EXPECT_EQ(status.at("python"), "failed");
+}
+
+TEST_F(Cli, DoctorExaminesThePolicy) {
+  const std::string policy = (root() / "wrong.json").string();
+  std::ofstream(policy) << "{\"version\": 1, \"policy\": \"division\", \"bits\": 2}";
+  const Outcome o = cli({"doctor", "--python", "true", "--policy", policy});
+  EXPECT_EQ(o.status, 1);
+  EXPECT_THAT(o.output, AllOf(HasSubstr("FAILED  the policy " + policy), HasSubstr("bits")));
 }
 
 TEST_F(Cli, DoctorSaysWhatIsWrong) {

@@ -31,6 +31,12 @@ Report full() {
   r.devices = {{1, "Cinch", 500, 600, 70}};
   r.passed_through = {{"has to be exact", 100, 2}, {"a rule keeps it", 50, 1}};
   r.ops = {{"aten::convolution", "input", "division", 3, 300, 30, 0.5, 0.125}};
+  r.seconds = 61.5;
+  r.memory = {{0.5, 1, 300, 30, 5, 200, 20, 4096}};
+  r.events = {{0.75, 2, "guard", "aten::convolution input 8x3 #1", "values off"}};
+  r.events_dropped = 4;
+  r.entries = {{"layer1.0.conv1", "own", "aten::convolution", "input", "division 2-bit", "float32",
+                "8x3x4x4", 1, 3, 300, 30, 3.2, 0.5, 0.125, 1, 0.01, 0.02}};
   return r;
 }
 
@@ -47,6 +53,13 @@ std::string refused(const std::string& text) {
   return error;
 }
 
+TEST(Report, TellsWhatAnOlderFileLacks) {
+  EXPECT_THAT(parsed(to_json(full())).missing, testing::IsEmpty());
+  const Report old = parsed(R"({"version": 1, "active": true, "ratio": 2})");
+  EXPECT_THAT(old.missing, testing::IsSupersetOf({"steps", "memory", "events", "entries"}));
+  EXPECT_THAT(old.missing, testing::Not(testing::Contains("ratio")));
+}
+
 TEST(Report, SurvivesTheRoundTrip) {
   const Report before = full();
   const std::string text = to_json(before);
@@ -61,6 +74,10 @@ TEST(Report, SurvivesTheRoundTrip) {
   EXPECT_EQ(after.devices[0].peak_reserved_bytes, 600U);
   ASSERT_EQ(after.ops.size(), 1U);
   EXPECT_EQ(after.ops[0].decode_seconds, 0.125);
+  ASSERT_EQ(after.entries.size(), 1U);
+  EXPECT_EQ(after.entries[0].module, "layer1.0.conv1");
+  ASSERT_EQ(after.memory.size(), 1U);
+  EXPECT_EQ(after.memory[0].rss_bytes, 4096U);
 }
 
 TEST(Report, HasTheFieldsThatItsReadersExpect) {

@@ -11,7 +11,10 @@ SCRIPT = harness.HERE.parents[1] / "scripts/torch-conformance"
 TESTS = """
 import os, pathlib, unittest
 import torch
+from torch.testing import cases_that_are_gone, requires_what_is_gone
+from torch.utils.what_is_gone import with_its_name
 
+assert ["a case"] + cases_that_are_gone == ["a case"]
 UNDER_CINCH = "LD_PRELOAD" in os.environ
 
 class Sample(unittest.TestCase):
@@ -34,6 +37,18 @@ class Sample(unittest.TestCase):
         known = mark.exists()
         mark.touch()
         self.assertTrue(known or not UNDER_CINCH)
+
+    @requires_what_is_gone
+    def test_of_another_torch(self):
+        self.fail()
+
+    @with_its_name(3)
+    def test_of_another_torch_too(self):
+        self.fail()
+
+    def test_that_calls_what_is_gone(self):
+        with_its_name()
+        self.fail()
 
     @unittest.skip("not here")
     def test_skipped(self):

@@ -46,7 +46,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def interface(folder):
-    options = {"devices": 2, "memory": 256 * MB, "event_delay": 2}
+    hooks = {"E2E_HOOKS": str(harness.BUILD / "lib/libe2e_cuda_hooks.so")}
+    options = {"devices": 2, "memory": 256 * MB, "event_delay": 2, "extra": hooks}
     return run("interface.py", folder, **options)[0], run("interface.py", folder, ALONE, **options)[0]
 
 
@@ -68,6 +69,10 @@ def test_answers_are_right(interface):
     assert ours["fraction.kept"] is True and ours["oom.recovered"] is True
     assert ours["oom.count"] == ours["oom.observed"] == 2
     assert ours["snapshot.frames"] is True
+    assert ours["peers"] == [True, True, True, 0], "by a plain copy, which needs access to what is mapped"
+    assert ours["pool.use_on_oom"] == ["out of memory", True]
+    assert ours["tracker.blocks"] == [2, 0] and ours["tracker.left"] == ours["tracker.wrong"] == 0
+    assert ours["annotations"] == [["START", "an annotation"], ["END", "an annotation"]]
     assert ours["graph"] == [7.0] * 3 and ours["graph.pools"] == [False, True]
     assert ours["emptied"] == [0, 0] and ours["left"] == [0, 0]
     assert ours["own.faults"] == 0
@@ -138,6 +143,36 @@ def test_trains_where_plain_runs_out_of_memory_by_fragmentation_alone(folder):
     ours = run("fragmentation.py", folder, ALONE, arguments=limits)[0]["seeds"]
     assert sum(seed["losses"] is None for seed in plain) >= 20
     assert [seed["losses"] for seed in ours] == [seed["losses"] for seed in plenty]
+
+
+PRELOADS = {"plain": "lib/libfakecuda.so", "cinch": "lib/libfakecuda.so lib/fakecuda/libcinch.so"}
+
+
+@pytest.mark.parametrize(("sender", "receiver"), [("cinch", "cinch"), ("cinch", "plain"), ("plain", "cinch")])
+def test_tensors_are_shared_with_other_processes(folder, sender, receiver):
+    """Whoever of the two has Cinch. What lies on handles of several sizes has no name in PyTorch's words:
+    a receiver without Cinch says so."""
+    preload = " ".join(str(harness.BUILD / library) for library in PRELOADS[receiver].split())
+    extra = harness.preload_environment(folder, ALONE) | {"RECEIVER_PRELOAD": preload}
+    del extra["LD_PRELOAD"]
+    outcome, _ = run("sharing.py", folder, ALONE if sender == "cinch" else None, extra=extra,
+                     memory=700 * MB, schedule="random:3", poison=True)  # fmt: skip
+    theirs = outcome["receiver"]
+    assert theirs["preloaded"] == (receiver == "cinch")
+    assert outcome["exit"] == 0 and outcome["faults"] == theirs["faults"] == 0
+    all_of_them = ["small", "view 1", "view 2", "large", "mixed"]
+    if (sender, receiver) == ("cinch", "plain"):
+        assert "shareable handle" in theirs["mixed.error"]
+        all_of_them.remove("mixed")
+    assert theirs["received"] == all_of_them
+    assert theirs["wrong"] == outcome["wrong"] == [] and theirs["one storage"]
+    assert outcome["from receiver"] and theirs["written by the other"]
+    # Nothing allocated, nothing of the device used, nothing mapped. What was never received PyTorch keeps.
+    assert theirs["left"] == [0, 0, 0], theirs["left"]
+    kept = 0 if "mixed" in all_of_them else 300 * MB
+    assert outcome["left"][:2] == [kept, kept] and (outcome["left"][2] == 0) == (kept == 0), outcome["left"]
+    if kept == 0:
+        assert outcome["descriptors"] <= 2, "but for the socket and the queues' own"
 
 
 def test_a_torch_without_cuda_needs_nothing_of_it():

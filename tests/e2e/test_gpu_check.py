@@ -29,7 +29,7 @@ def checked(tmp_path_factory):
     out = tmp_path_factory.mktemp("gpu-check")
     done = subprocess.run(
         [sys.executable, ROOT / "tests/gpu/check.py", "--fake", "--build", BUILD, "--output", out],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "tests/gpu")}, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'tests/gpu'}{os.pathsep}{ROOT / 'tests/e2e'}"}, capture_output=True, text=True,
     )  # fmt: skip
     assert (out / "gpu-check.json").is_file(), done.stdout + done.stderr
     return done, json.loads((out / "gpu-check.json").read_text())

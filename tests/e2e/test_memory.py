@@ -80,8 +80,10 @@ def test_nothing_is_held(outcome):
 LARGE = """
 import json, sys
 import torch
+import torch.nn.functional as F
 from torch import nn
-from workloads.models import Block, ConvNet, cross_entropy
+from workloads.models import Block
+from workloads.unet import UNet
 
 def peak_bytes():
     with open("/proc/self/status") as status:
@@ -92,33 +94,38 @@ if sys.argv[1] == "transformer":
     model, x = nn.Sequential(*[Block(256, 8) for _ in range(6)]), torch.randn(8, 256, 256)
     loss_of = lambda output: output.square().mean()
 else:
-    model, x, loss_of = ConvNet(), torch.randn(32, 3, 128, 128), cross_entropy()
+    model, x = UNet(width=8, levels=2), torch.randn(8, 3, 192, 192)
+    loss_of = lambda output: F.mse_loss(output, x)
 for _ in range(4):
     loss_of(model(x)).backward()
 print(json.dumps(peak_bytes()))
 """
 
 
-@pytest.fixture(scope="module", params=["transformer", "convolutions"])
+def peak(folder, model: str, policy: str | dict | None, **environment: str) -> int:
+    """Peak RSS of LARGE."""
+    return json.loads(harness.run_python(["-c", LARGE, model], folder, policy, extra=environment).stdout)
+
+
+@pytest.fixture(scope="module", params=["transformer", "unet"])
 def large(request, tmp_path_factory):
-    """Runs LARGE under a policy; gives its peak RSS."""
+    """LARGE's model, and its plain peak."""
     folder = tmp_path_factory.mktemp("large")
-
-    def peak(policy):
-        return json.loads(harness.run_python(["-c", LARGE, request.param], folder, policy).stdout)
-
-    return peak, peak(None)
+    return folder, request.param, peak(folder, request.param, None)
 
 
 @pytest.mark.parametrize("policy", [harness.LOSSLESS, "lossless", "division"], ids=["all", "lossless", "division"])
 def test_never_more_memory_than_without(large, policy):
-    """Of plain peaks of about 900 MiB; the 2 % are what the peak wanders by itself."""
-    peak, plain = large
-    assert peak(policy) <= 1.02 * plain
+    """Plain peaks of about 1 GiB wander by several per cent, with glibc's threshold of what it maps;
+    these models are some ten per cent below them even under lossless."""
+    folder, model, plain = large
+    assert peak(folder, model, policy) <= 1.02 * plain
 
 
-def test_declining_costs_no_memory(large):
-    """The hooks alone, PyTorch's own allocator."""
-    peak, plain = large
+@pytest.mark.parametrize("model", ["transformer", "unet"])
+def test_declining_costs_no_memory(tmp_path, model):
+    """The hooks alone, PyTorch's own allocator. With glibc's threshold fixed, peaks repeat to 1 %."""
+    steady = {"MALLOC_MMAP_THRESHOLD_": str(128 * 1024)}
     declining = {"version": 1, "policy": "division", "min_bytes": 2**52, "allocator": {"enabled": False}}
-    assert peak(declining) <= 1.02 * plain
+    plain = peak(tmp_path, model, None, **steady)
+    assert peak(tmp_path, model, declining, **steady) <= 1.02 * plain

@@ -164,6 +164,18 @@ def test_auto_begins_with_8_bits_and_goes_down(runs):
     assert any(used.get(f"group_quant {bits}-bit", 0) > 0 for bits in (2, 3, 4, 6))
 
 
+def test_a_resumed_run_begins_with_what_was_learned(runs, tmp_path):
+    settings = policy("auto", state_file=str(tmp_path / "learned.json"))
+    first, second = train(tmp_path / "first", settings), train(tmp_path / "second", settings, 4)
+    assert first.stdout == runs("auto").stdout
+    cold, warm = codecs_of(first, "aten::addmm"), codecs_of(second, "aten::addmm")
+    assert cold["group_quant 8-bit"] > 0 and "group_quant 8-bit" not in warm
+    assert second.stderr == first.stderr
+    (tmp_path / "learned.json").write_text("{}")
+    lines = train(tmp_path / "third", settings, 2).stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("cinch: state_file: can't use ")
+
+
 ACCUMULATION = """
 import json, sys
 import torch

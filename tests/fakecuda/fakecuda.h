@@ -62,6 +62,11 @@ size_t fakecuda_step(void* stream, size_t items);
 /// Pieces of work that were enqueued and are not done, of all streams.
 size_t fakecuda_pending(void);
 
+// Between devices.
+
+/// Whether devices say from now on that they can access each other's memory; not so at the start.
+void fakecuda_set_peers(int on);
+
 // Poison.
 
 /// Whether fresh device memory is filled from now on (FAKECUDA_POISON at the start).

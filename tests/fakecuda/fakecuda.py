@@ -89,6 +89,7 @@ class Control:
             "step": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_size_t]),
             "pending": (ctypes.c_size_t, []),
             "set_poison": (None, [ctypes.c_int]),
+            "set_peers": (None, [ctypes.c_int]),
             "poison": (None, [ctypes.c_void_p, ctypes.c_size_t]),
             "poison_async": (None, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]),
         }

@@ -4,9 +4,10 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "allocator/core.h"
-#include "allocator/cuda_driver.h"
+#include "allocator/torch/cuda/runtime_driver.h"
 #include "support.h"
 
 namespace fakecuda {
@@ -175,11 +176,11 @@ TEST(Memory, PoisonIsNotANumberInAnyType) {
   EXPECT_TRUE(*static_cast<double*>(device) != *static_cast<double*>(device));
 }
 
-/// The allocator's own backend for CUDA, which nothing else can run without a GPU.
-TEST(CudaDriverOnFake, CarriesTheAllocatorWhichStitches) {
+/// The allocator's backend for CUDA.
+TEST(RuntimeDriverOnFake, CarriesTheAllocatorWhichStitches) {
   namespace allocator = cinch::allocator;
   constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-  allocator::CudaDriver cuda(0);
+  allocator::RuntimeDriver cuda(0);
   ASSERT_TRUE(cuda.usable()) << cuda.fault();
   {
     allocator::Core core(cuda.table());
@@ -210,11 +211,11 @@ TEST(CudaDriverOnFake, CarriesTheAllocatorWhichStitches) {
   EXPECT_EQ(fakecuda_used(0), 0u);
 }
 
-TEST(CudaDriverOnFake, EveryFailingCallLeavesTheAllocatorWhole) {
+TEST(RuntimeDriverOnFake, EveryFailingCallLeavesTheAllocatorWhole) {
   namespace allocator = cinch::allocator;
   constexpr std::size_t kMebibyte = std::size_t{1} << 20;
   for (std::uint64_t nth = 1; nth < 60; ++nth) {
-    allocator::CudaDriver cuda(0);
+    allocator::RuntimeDriver cuda(0);
     ASSERT_TRUE(cuda.usable());
     allocator::Core core(cuda.table());
     fakecuda_fail("*", nth, CUDA_ERROR_OUT_OF_MEMORY);
@@ -228,6 +229,50 @@ TEST(CudaDriverOnFake, EveryFailingCallLeavesTheAllocatorWhole) {
     EXPECT_TRUE(core.verify(fault)) << nth << ": " << fault;
   }
   EXPECT_EQ(fakecuda_used(0), 0u);
+}
+
+TEST(RuntimeDriverOnFake, SaysWhyItCannotBeUsed) {
+  for (const int device : {-1, 5, 12345}) {
+    const cinch::allocator::RuntimeDriver cuda(device);
+    EXPECT_FALSE(cuda.usable());
+    EXPECT_FALSE(cuda.fault().empty());
+  }
+}
+
+TEST(RuntimeDriverOnFake, SharesAHandle) {
+  namespace allocator = cinch::allocator;
+  allocator::RuntimeDriver cuda(0);
+  ASSERT_TRUE(cuda.usable()) << cuda.fault();
+  const allocator::Driver driver = cuda.table();
+  allocator::Handle handle = 0;
+  allocator::Address address = 0;
+  ASSERT_EQ(driver.create(driver.self, kPage, &handle), allocator::Status::ok);
+  ASSERT_EQ(driver.reserve(driver.self, 2 * kPage, &address), allocator::Status::ok);
+  ASSERT_EQ(driver.map(driver.self, address, kPage, handle), allocator::Status::ok);
+  ASSERT_EQ(driver.set_access(driver.self, address, kPage), allocator::Status::ok);
+  std::memset(bytes_at(address), 'x', kPage);
+  const int descriptor = cuda.export_handle(handle);
+  ASSERT_GE(descriptor, 0);
+  allocator::Handle imported = 0;
+  ASSERT_EQ(cuda.import_handle(descriptor, &imported), allocator::Status::ok);
+  close(descriptor);
+  EXPECT_EQ(cuda.import_handle(descriptor, &imported), allocator::Status::failed);
+  ASSERT_EQ(driver.map(driver.self, address + kPage, kPage, imported), allocator::Status::ok);
+  ASSERT_EQ(driver.set_access(driver.self, address + kPage, kPage), allocator::Status::ok);
+  EXPECT_EQ(bytes_at(address)[2 * kPage - 1], 'x');
+  bytes_at(address)[kPage] = 'y';
+  EXPECT_EQ(bytes_at(address)[0], 'y');
+  EXPECT_EQ(fakecuda_used(0), kPage) << "counted once";
+  ASSERT_EQ(driver.unmap(driver.self, address, kPage, handle), allocator::Status::ok);
+  ASSERT_EQ(driver.release(driver.self, handle), allocator::Status::ok);
+  EXPECT_EQ(bytes_at(address)[kPage], 'y') << "whoever imported it still has it";
+  ASSERT_EQ(driver.unmap(driver.self, address + kPage, kPage, imported), allocator::Status::ok);
+  ASSERT_EQ(driver.release(driver.self, imported), allocator::Status::ok);
+  EXPECT_EQ(driver.unreserve(driver.self, address, 2 * kPage), allocator::Status::ok);
+
+  CUmemGenericAllocationHandle unshared = create(kPage);
+  EXPECT_LT(cuda.export_handle(unshared), 0) << "it was not made to be shared";
+  cuMemRelease(unshared);
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ class Context:
         """A child's: plain, or under Cinch when there is a `policy` (a preset's name, or a file's
         content). On the fake, a device of `fake_memory` bytes."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-        env |= {"PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "passive",
+        env |= {"PYTHONPATH": f"{HERE}{os.pathsep}{ROOT / 'tests/e2e'}", "PYTHONDONTWRITEBYTECODE": "1", "OMP_WAIT_POLICY": "passive",
                 "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}  # fmt: skip
         if self.tiny:
             env["OMP_NUM_THREADS"] = "1"

@@ -91,6 +91,41 @@ TEST(Decide, SignsAloneTakeOneBit) {
   }
 }
 
+TEST(Decide, IntervalsAloneTakeOneBit) {
+  for (const auto& decide : {division, lossless}) {
+    const Decision d =
+        decide(EntryBuilder().use("aten::hardtanh_", "self", {100, 100}).bounds(-1, 2));
+    ASSERT_THAT(codec_names(d), testing::ElementsAre("interval"));
+    EXPECT_EQ(d.candidates[0].spec.lower, -1);
+    EXPECT_EQ(d.candidates[0].spec.upper, 2);
+    EXPECT_EQ(d.candidates[0].what.layout.elements(), 10000);
+    const Decision unknown = decide(EntryBuilder().use("aten::hardtanh", "self", {100, 100}));
+    EXPECT_THAT(codec_names(unknown), testing::ElementsAre("two_valued"));
+    const Decision doubles = decide(EntryBuilder()
+                                        .use("aten::hardtanh", "self", {100, 100})
+                                        .bounds(-1, 2)
+                                        .typed(Type::float64));
+    EXPECT_THAT(codec_names(doubles), testing::ElementsAre("two_valued"));
+  }
+}
+
+TEST(Decide, AnIntervalBesideAnythingElseIsNeverApproximated) {
+  const Dims sizes = {4, 16, 28, 28};
+  const auto beside = [&](auto decide, std::string_view op, std::string_view operand) {
+    EntryBuilder entry;
+    entry.use("aten::hardtanh", "self", sizes).bounds(0, 6).use(op, operand, sizes);
+    if (op == "aten::hardtanh") entry.bounds(0, 1);
+    return decide(entry);
+  };
+  EXPECT_EQ(beside(division, "aten::convolution", "input").action, Action::keep);
+  EXPECT_EQ(beside(division, "aten::relu", "result").action, Action::keep);
+  EXPECT_EQ(beside(division, "aten::hardtanh", "self").action, Action::keep);
+  EXPECT_THAT(codec_names(beside(division, "aten::avg_pool2d", "self")),
+              testing::ElementsAre("interval"));
+  EXPECT_THAT(codec_names(beside(lossless, "aten::convolution", "input")),
+              testing::ElementsAre("float_split"));
+}
+
 TEST(Decide, WhatBackwardNeverReadsIsDropped) {
   for (const auto& decide : {division, lossless}) {
     EXPECT_EQ(decide(EntryBuilder().use("aten::avg_pool2d", "self", {4, 16, 28, 28})).action,

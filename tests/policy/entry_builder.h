@@ -40,6 +40,10 @@ class EntryBuilder {
  public:
   using Type = codecs::ElementType;
 
+  EntryBuilder() = default;
+  EntryBuilder(const EntryBuilder&) = delete;  // what it built points into it
+  EntryBuilder& operator=(const EntryBuilder&) = delete;
+
   EntryBuilder& use(std::string_view op, std::string_view operand, Dims sizes, Dims strides = {},
                     std::int64_t offset = 0, Type type = Type::float32) {
     uses_.push_back({op,
@@ -48,7 +52,8 @@ class EntryBuilder {
                      type,
                      geometry(std::move(sizes), std::move(strides), offset),
                      {0, 0, 0},
-                     Origin::op});
+                     Origin::op,
+                     {0, 0}});
     return *this;
   }
   EntryBuilder& typed(Type type) {
@@ -61,6 +66,10 @@ class EntryBuilder {
   }
   EntryBuilder& index_extent(std::array<std::int64_t, 3> extent) {
     uses_.back().index_extent = extent;
+    return *this;
+  }
+  EntryBuilder& bounds(float lower, float upper) {
+    uses_.back().bounds = {lower, upper};
     return *this;
   }
   EntryBuilder& cover(Dims sizes) {

@@ -52,9 +52,26 @@ TEST(OperandFact, AttentionKeepsLogSumExpExact) {
   }
 }
 
+TEST(OperandFact, IntervalsNeedTheirBounds) {
+  Use use;
+  const OperandFact hardtanh = operand_fact("aten::hardtanh_", "self");
+  EXPECT_EQ(hardtanh.kind, OperandKind::unknown);
+  EXPECT_FALSE(interval_of(hardtanh, use));
+  EXPECT_EQ(reads_of(hardtanh, use), Reads::values);
+  const OperandFact hardsigmoid = operand_fact("aten::hardsigmoid", "self");
+  EXPECT_EQ(interval_of(hardsigmoid, use)->upper, 3);
+  EXPECT_EQ(reads_of(hardsigmoid, use), Reads::interval);
+  use.bounds = {0, 6};
+  EXPECT_EQ(interval_of(hardtanh, use)->upper, 6);
+  EXPECT_EQ(reads_of(hardtanh, use), Reads::interval);
+  use.bounds = {6, 0};
+  EXPECT_EQ(reads_of(hardtanh, use), Reads::values);
+  use.bounds = {0, 6};
+  EXPECT_FALSE(interval_of(operand_fact("aten::relu", "result"), use));
+}
+
 TEST(OperandFact, WhatIsNotListedIsUnknown) {
   for (const auto& [op, operand] : {std::pair{"aten::mul", "other"},
-                                    {"aten::hardtanh", "self"},
                                     {"aten::threshold", "self"},
                                     {"aten::relu", "self"},
                                     {"MyFunction", "result"},

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks policy/operand.cpp against the installed torch.
 
-For every operand said to be read for its sign only, or not at all, training with that saved tensor
-replaced by what Cinch would restore (1 where x > 0 and 0 elsewhere; zeros) gives the same
-gradients bit for bit. As a check of the check, the same replacement changes gradients where values
+For every operand said to be read for its sign or an interval only, or not at all, training with that
+saved tensor replaced by what Cinch would restore (1 where x > 0 and 0 elsewhere; the interval's middle
+inside and its lower bound outside; zeros) gives the same gradients bit for bit. As a check of the check, the same replacement changes gradients where values
 are read.
 """
 
@@ -16,6 +16,15 @@ from torch.autograd.graph import saved_tensors_hooks
 
 def signs(x):
     return (x > 0).to(x.dtype)
+
+
+def middles(lower, upper):
+    """What an interval mask is restored to: its middle inside, the lower bound outside."""
+
+    def restored(x):
+        return torch.where((x > lower) & (x < upper), (lower + upper) / 2, lower).to(x.dtype)
+
+    return restored
 
 
 def gradients(function, inputs, replace=None, double=False):
@@ -65,6 +74,19 @@ def cases():
     ]:
         for layout, values in [("contiguous", image), ("channels last", last), ("bfloat16", image.bfloat16())]:
             yield f"{name}, {layout}", function, [values], signs
+    wide = image * 4
+    wide.flatten()[1::5] = 6.0  # exact bounds sit on the edge of every interval test
+    wide.flatten()[2::5] = -1.0
+    for name, function, lower, upper in [
+        ("hardtanh", F.hardtanh, -1.0, 1.0),
+        ("hardtanh_", inplace(lambda v: F.hardtanh_(v, -1, 6)), -1.0, 6.0),
+        ("relu6", F.relu6, 0.0, 6.0),
+        ("relu6_", inplace(lambda v: F.relu6(v, inplace=True)), 0.0, 6.0),
+        ("hardsigmoid", F.hardsigmoid, -3.0, 3.0),
+        ("hardsigmoid_", inplace(lambda v: F.hardsigmoid(v, inplace=True)), -3.0, 3.0),
+    ]:
+        for layout, values in [("float32", wide), ("bfloat16", wide.bfloat16())]:
+            yield f"{name}, {layout}", function, [values], middles(lower, upper)
     for name, function, values in [
         ("max_pool1d", lambda v: F.max_pool1d(v, 3, 2), series),
         ("max_pool2d", lambda v: F.max_pool2d(v, 3, 2, 1), image),
@@ -105,6 +127,8 @@ def main():
     count = 0
     for name, function, inputs, replace in cases():
         for double in (False, True):
+            if double and name.startswith("hardsigmoid"):
+                continue  # PyTorch has no derivative of its derivative
             count += 1
             if not same(gradients(function, inputs, None, double), gradients(function, inputs, replace, double)):
                 failures.append(f"{name}{' (double backward)' if double else ''}: reads more than operand.cpp says")

@@ -65,17 +65,23 @@ Core* CudaAllocator::core(int index) {
 
 void CudaAllocator::lock_for_fork() {
   making_device_.lock();
+  imports_.mutex().lock();
+  for_each_device([](Device& d) { d.exports().mutex().lock(); });
   for_each_device([](Device& d) { d.core().mutex().lock(); });
   ranges_.mutex().lock();
   history_.mutex().lock();
   observers_mutex_.lock();
+  use_on_oom_mutex_.lock();
 }
 
 void CudaAllocator::unlock_after_fork() {
+  use_on_oom_mutex_.unlock();
   observers_mutex_.unlock();
   history_.mutex().unlock();
   ranges_.mutex().unlock();
   for_each_device([](Device& d) { d.core().mutex().unlock(); });
+  for_each_device([](Device& d) { d.exports().mutex().unlock(); });
+  imports_.mutex().unlock();
   making_device_.unlock();
 }
 
@@ -141,7 +147,7 @@ void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t st
   History::Context context = history_.gather(History::RecordContext::STATE);
   const Address address = asked.core().allocate(bytes, to_stream(stream));
   if (address == 0) {
-    if (use_on_oom_.load() > 0) {
+    if (use_on_oom_.load()) {
       try {
         return native_.raw_alloc_with_stream(bytes, stream);
       } catch (const c10::OutOfMemoryError&) {
@@ -176,16 +182,24 @@ void CudaAllocator::free_block(void* pointer) {
   if (pointer != nullptr) instance->free(pointer);
 }
 
+bool CudaAllocator::is_shared(std::int32_t descriptor) {
+  bool shared = false;
+  instance->for_each_device([&](Device& d) { shared = shared || d.exports().has(descriptor); });
+  return shared;
+}
+
 void CudaAllocator::free(void* pointer) {
   const Address address = to_address(pointer);
   const int hint = ranges_.owner_of(address);
   if (hint != AddressRanges::none) {
     Device& owner = device(hint);
     tell_freed(owner, pointer);
+    owner.exports().end(address);
     if (owner.core().free(address)) return;
   }
   if (Device* owner = owner_of(pointer); owner != nullptr) {
     tell_freed(*owner, pointer);
+    owner->exports().end(address);
     owner->core().free(address);
     return;
   }
@@ -250,7 +264,14 @@ void CudaAllocator::endAllocateToPool(DeviceIndex index, MempoolId pool) {
 
 void CudaAllocator::setUseOnOOM(DeviceIndex index, MempoolId pool, bool use) {
   native_.setUseOnOOM(index, pool, use);
-  use_on_oom_.fetch_add(use ? 1 : -1);
+  // PyTorch may also say "no" of pools that never were such.
+  const std::lock_guard lock(use_on_oom_mutex_);
+  if (use) {
+    pools_for_oom_.emplace(index, pool);
+  } else {
+    pools_for_oom_.erase({index, pool});
+  }
+  use_on_oom_.store(!pools_for_oom_.empty());
 }
 
 c10::cuda::CUDACachingAllocator::CheckpointDelta CudaAllocator::setCheckpointPoolState(

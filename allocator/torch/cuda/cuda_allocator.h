@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 
 #include "allocator/reclaimer.h"
 #include "allocator/torch/cuda/device.h"
+#include "allocator/torch/cuda/imports.h"
 
 namespace cinch::allocator {
 
@@ -157,6 +159,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
  private:
   static void free_block(void* pointer);
+  /// Whether other processes may have the descriptor: it stands for memory that they were told of.
+  static bool is_shared(std::int32_t descriptor);
 
   Device& device(int index);
   Device* owner_of(const void* pointer);
@@ -182,10 +186,14 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   Native& native_;
   AddressRanges ranges_;
   History history_;
+  Imports imports_;
   std::array<std::atomic<Device*>, RuntimeDriver::most_devices> devices_{};
   std::mutex making_device_;
   std::atomic<Reclaimer*> reclaimer_{nullptr};
-  std::atomic<int> use_on_oom_{0};  // pools that may serve ordinary requests when all else failed
+  // Pools that may serve ordinary requests when all else failed, and whether there are any.
+  std::mutex use_on_oom_mutex_;
+  std::set<std::pair<DeviceIndex, MempoolId>> pools_for_oom_;
+  std::atomic<bool> use_on_oom_{false};
   std::mutex observers_mutex_;
   std::vector<c10::cuda::CUDACachingAllocator::OutOfMemoryObserver> observers_;
 };

@@ -5,6 +5,7 @@
 
 #include "allocator/core.h"
 #include "allocator/torch/cuda/address_ranges.h"
+#include "allocator/torch/cuda/exports.h"
 #include "allocator/torch/cuda/history.h"
 #include "allocator/torch/cuda/private_pools.h"
 #include "allocator/torch/cuda/runtime_driver.h"
@@ -26,6 +27,9 @@ class Device {
   const std::string& fault() const noexcept { return runtime_.fault(); }
   /// @pre usable(), as for all that follows
   Core& core() noexcept { return core_; }
+  RuntimeDriver& runtime() noexcept { return runtime_; }
+  /// Its blocks that other processes were told of.
+  Exports& exports() noexcept { return exports_; }
 
   /// Whether memory for this stream is to come from a private pool of PyTorch's.
   const PrivatePools& pools() const noexcept { return pools_; }
@@ -61,6 +65,7 @@ class Device {
   RuntimeDriver runtime_;
   WatchedDriver watched_;
   Core core_;
+  Exports exports_{core_, runtime_};
   PrivatePools pools_;
   double fraction_ = 1;
   mutable std::mutex baseline_mutex_;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include <cuda_runtime_api.h>
+#include <fcntl.h>
 
 #include "allocator/cuda_memory.h"
 #include "allocator/driver_table.h"
@@ -41,6 +42,23 @@ const CudaMemory* functions(std::string& fault) {
   return found.get(fault);
 }
 
+// Of which a driver may have none.
+struct Sharing {
+  decltype(&::cuMemExportToShareableHandle) export_handle = nullptr;
+  decltype(&::cuMemImportFromShareableHandle) import_handle = nullptr;
+};
+const Sharing& sharing() {
+  static const Sharing found = [] {
+    Sharing s;
+    if (!find("cuMemExportToShareableHandle", s.export_handle) ||
+        !find("cuMemImportFromShareableHandle", s.import_handle)) {
+      s = {};
+    }
+    return s;
+  }();
+  return found;
+}
+
 const CudaMemory& driver() {
   std::string fault;
   return *functions(fault);  // a usable RuntimeDriver exists, so they were found
@@ -48,7 +66,7 @@ const CudaMemory& driver() {
 
 CUmemAllocationProp properties_of(int device) {
   CUmemAllocationProp properties = device_memory(device);
-  // So that a block can be shared with another process later.
+  // So that a block can be shared with another process later: that can't be asked for afterwards.
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return properties;
 }
@@ -204,6 +222,35 @@ Driver RuntimeDriver::table() noexcept {
   table.granularity = granularity_;
   set_calls<Calls>(table);
   return table;
+}
+
+int RuntimeDriver::export_handle(Handle handle) {
+  const OnDevice current(device_);
+  int descriptor = -1;
+  if (!current || sharing().export_handle == nullptr ||
+      sharing().export_handle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) !=
+          CUDA_SUCCESS) {
+    return -1;
+  }
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // a program that is executed would keep the memory
+  return descriptor;
+}
+
+Status RuntimeDriver::import_handle(int descriptor, Handle* handle) {
+  const OnDevice current(device_);
+  if (!current || sharing().import_handle == nullptr) return Status::failed;
+  CUmemGenericAllocationHandle imported = 0;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  void* as_pointer = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor));
+  const CUresult result =
+      sharing().import_handle(&imported, as_pointer, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (result == CUDA_SUCCESS) *handle = imported;
+  return status_of(result);
+}
+
+bool RuntimeDriver::synchronize() {
+  const OnDevice current(device_);
+  return current && status_of(cudaDeviceSynchronize()) == Status::ok;
 }
 
 }  // namespace cinch::allocator

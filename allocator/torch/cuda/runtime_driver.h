@@ -34,6 +34,15 @@ class RuntimeDriver {
   /// @pre usable()
   Driver table() noexcept;
 
+  /// A file descriptor (close-on-exec, the caller's) for which another process gets the handle's
+  /// memory; -1 when the driver has none, or none for this device's memory. @pre usable()
+  int export_handle(Handle handle);
+  /// A handle to another process's memory, to be released like one of ours. The descriptor stays
+  /// the caller's. @pre usable()
+  Status import_handle(int descriptor, Handle* handle);
+  /// The host waits for the device; false when that is not possible, as during a capture.
+  bool synchronize();
+
   /// Devices beyond it are not served.
   static constexpr int most_devices = 64;
 

@@ -4,6 +4,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include <c10/core/DeviceGuard.h>
@@ -142,6 +143,18 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
   held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
   return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data),
                       c10::GetAllocator(stream.device_type()), /*resizable=*/false);
+}
+
+std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+                                       const c10::Stream& stream) {
+  if (is_capturing(storage.device())) return nullptr;
+  std::unique_ptr<std::byte[]> copy(new (std::nothrow) std::byte[bytes]);
+  const c10::OptionalStreamGuard guard(stream);
+  if (copy == nullptr || !cuda_codecs()->copy(copy.get(), storage.data(), bytes, native(stream))) {
+    return nullptr;
+  }
+  guard_of(stream.device()).synchronizeStream(stream);
+  return copy;
 }
 
 void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,

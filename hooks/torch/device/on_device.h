@@ -87,4 +87,9 @@ bool needs_fetch(const Entry& entry, codecs::Reads reads);
 void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
                const c10::Stream& reader);
 
+/// The storage's bytes as they are after `stream`'s work so far. The host waits for them. Null when
+/// there is no memory, the copy fails, or the calling thread captures a graph.
+std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+                                       const c10::Stream& stream);
+
 }  // namespace cinch::hooks

@@ -2,8 +2,10 @@
 """Everything that a program may ask of PyTorch's CUDA allocator. Prints what came of it as JSON: the
 same with any allocator, but for what begins with "own." """
 
+import ctypes
 import gc
 import json
+import os
 import threading
 
 import fakecuda
@@ -226,6 +228,69 @@ def two_devices():
         result["devices.current"] = z.device.index
 
 
+def peers():
+    """A device reaches another's memory: what is mapped already, and what will be."""
+    assert not torch.cuda.can_device_access_peer(0, 1)
+    fake.set_peers(1)
+    there = [torch.zeros(MB, device="cuda:1") for _ in range(2)]
+    here = torch.arange(float(MB), device="cuda:0")
+    before = fake.calls("cudaMemcpyPeerAsync")
+    there[0].copy_(here)
+    new = torch.zeros(9 * MB, device="cuda:1")
+    new[-MB:].copy_(here)
+    result["peers"] = [torch.cuda.can_device_access_peer(0, 1), torch.equal(there[0].cpu(), here.cpu()),
+                       torch.equal(new[-MB:].cpu(), here.cpu()), fake.calls("cudaMemcpyPeerAsync") - before]
+    fake.set_peers(0)
+
+
+def pools_for_the_worst_case():
+    """A pool with use_on_oom serves what nobody else can; one without does not."""
+    answers = []
+    for use_on_oom in (False, True):
+        torch.cuda.empty_cache()
+        pool = torch.cuda.MemPool(use_on_oom=use_on_oom)
+        with torch.cuda.use_mem_pool(pool):
+            inside = block(24 * MB)
+        del inside
+        total = torch.cuda.get_device_properties(0).total_memory
+        held = block(total - fake.used(0) - 10 * MB)
+        try:
+            served = block(22 * MB)
+            answers.append([s["address"] for s in pool.snapshot()] == [served.data_ptr()])
+            del served
+        except torch.OutOfMemoryError:
+            answers.append("out of memory")
+        del held, pool
+        gc.collect()
+    torch.cuda.empty_cache()
+    result["pool.use_on_oom"] = answers
+
+
+def annotations():
+    """Who attaches as NCCL does hears of all that is mapped, and only of that."""
+    hooks = ctypes.CDLL(os.environ["E2E_HOOKS"])
+    hooks.e2e_mapped.restype = hooks.e2e_wrong.restype = ctypes.c_longlong
+    hooks.e2e_blocks.restype = ctypes.c_longlong
+    torch.cuda.empty_cache()
+    hooks.e2e_attach()
+    x, y = block(30 * MB), block(1000)
+    mapped = hooks.e2e_mapped()
+    assert mapped >= 31 * MB, mapped
+    result["tracker.blocks"] = [hooks.e2e_blocks()]
+    del x, y
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    result["tracker.blocks"].append(hooks.e2e_blocks())
+    result["tracker.left"] = hooks.e2e_mapped()
+    result["tracker.wrong"] = hooks.e2e_wrong()
+    torch.cuda.memory._record_memory_history(global_record_annotations=True)
+    with torch.profiler.record_function("an annotation"):
+        block(3 * MB)
+    found = torch.cuda.memory._snapshot()["external_annotations"]
+    result["annotations"] = [[a["stage"], a["name"]] for a in found]
+    torch.cuda.memory._record_memory_history(enabled=None)
+
+
 def threads():
     def work(out):
         for i in range(40):
@@ -251,7 +316,7 @@ def profiles():
 
 torch.cuda.init()
 for part in (counts, emptying, snapshots, memory_pools, other_streams, fractions, out_of_memory, graphs, raw_memory,
-             two_devices, threads, profiles):
+             two_devices, peers, pools_for_the_worst_case, annotations, threads, profiles):
     part()
     gc.collect()
     figures()

@@ -19,6 +19,7 @@ from torch import nn
 from workloads.models import bf16_autocast
 from workloads.registry import workload
 from workloads.training import train_long
+from workloads.unet import UNet
 
 CLASSES, VOCABULARY, BATCH = 10, 200, 4
 
@@ -39,37 +40,6 @@ def next_token(logits, sequence, step):
     """`sequence` is the batch of step 0."""
     target = sequence.roll(step, dims=0)[:, 1:]
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), target.flatten())
-
-
-class UNet(nn.Module):
-    """Two levels: skip connections that are concatenated, pooling down, transposed convolution up."""
-
-    def __init__(self, width: int = 8):
-        super().__init__()
-
-        def double(inputs, outputs):
-            return nn.Sequential(
-                nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True),
-                nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True),
-            )  # fmt: skip
-
-        self.down = nn.ModuleList([double(3, width), double(width, 2 * width)])
-        self.bottom = double(2 * width, 4 * width)
-        self.up = nn.ModuleList([nn.ConvTranspose2d(4 * width, 2 * width, 2, stride=2),
-                                 nn.ConvTranspose2d(2 * width, width, 2, stride=2)])  # fmt: skip
-        self.merge = nn.ModuleList([double(4 * width, 2 * width), double(2 * width, width)])
-        self.head = nn.Conv2d(width, 3, 1)
-
-    def forward(self, x):
-        skipped = []
-        for block in self.down:
-            x = block(x)
-            skipped.append(x)
-            x = F.max_pool2d(x, 2)
-        x = self.bottom(x)
-        for up, merge in zip(self.up, self.merge):
-            x = merge(torch.cat([skipped.pop(), up(x)], dim=1))
-        return self.head(x)
 
 
 class LanguageLSTM(nn.Module):
@@ -114,7 +84,7 @@ def gpt2_tiny():
 
 def unet():
     x = images()
-    return UNet(), x, lambda output, step: F.mse_loss(output, x.roll(step, dims=0))
+    return UNet(width=8, levels=2), x, lambda output, step: F.mse_loss(output, x.roll(step, dims=0))
 
 
 def lstm():

@@ -39,15 +39,21 @@ bool is_pageable(const void* memory) {
   return !is_device_address(memory) && find_region(memory) == nullptr;
 }
 
+enum class Between : std::uint8_t { any, peers };
+
 /// @param blocking whether the call returns when all is done, whatever the memory
-cudaError_t copy(Copy c, void* handle, bool blocking, CallSite& site) {
+/// @param between whether it is told which devices take part: else the stream's alone has to reach
+/// both ends
+cudaError_t copy(Copy c, void* handle, bool blocking, CallSite& site,
+                 Between between = Between::any) {
   if (c.width == 0 || c.height == 0) return cudaSuccess;
   const std::size_t to_bytes = (c.height - 1) * c.to_pitch + c.width;
   const std::size_t from_bytes = (c.height - 1) * c.from_pitch + c.width;
-  if (!accessible(c.to, to_bytes) || !accessible(c.from, from_bytes)) {
+  Stream& stream = stream_of(handle);
+  const int device = between == Between::peers ? -1 : stream.device;
+  if (!accessible(c.to, to_bytes, device) || !accessible(c.from, from_bytes, device)) {
     return cudaErrorInvalidValue;
   }
-  Stream& stream = stream_of(handle);
   const bool waits = blocking || (is_pageable(c.to) && is_device_address(c.from));
   if (waits && stream.recording) return cudaErrorStreamCaptureUnsupported;
   std::shared_ptr<std::vector<char>> staged;
@@ -105,7 +111,7 @@ FAKECUDA_API cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, in
                                              std::size_t bytes, cudaStream_t stream) {
   FAKECUDA_RUNTIME(cudaMemcpyPeerAsync, "%p %p %zu %p", to, from, bytes,
                    static_cast<void*>(stream));
-  return returned(copy(plain(to, from, bytes), stream, false, site));
+  return returned(copy(plain(to, from, bytes), stream, false, site, Between::peers));
 }
 FAKECUDA_API cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
                                            std::size_t from_pitch, std::size_t width,

@@ -3,6 +3,7 @@
 // Devices, their properties, contexts, and what is said of errors. The device looks like an H100.
 #include "devices.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 
@@ -122,6 +123,8 @@ const char* error_text(int error) {
       return "invalid device function";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
     default:
       return "an error of the fake CUDA runtime";
   }
@@ -228,15 +231,22 @@ FAKECUDA_API cudaError_t cudaDeviceSynchronize() {
   finish_device(device_of_thread);
   return cudaSuccess;
 }
-// Kernels that read another device's memory would not be run right (docs/fakecuda.md).
-FAKECUDA_API cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
-  FAKECUDA_RUNTIME(cudaDeviceCanAccessPeer);
-  *can = 0;
+// Only when a test says so: kernels that read another device's memory would not be run in the right
+// order (docs/fakecuda.md), copies are.
+namespace {
+std::atomic<bool> peers{false};
+}  // namespace
+FAKECUDA_API void fakecuda_set_peers(int on) {
+  peers = on != 0;
+}
+FAKECUDA_API cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  FAKECUDA_RUNTIME(cudaDeviceCanAccessPeer, "%d %d", device, peer);
+  *can = peers && device != peer ? 1 : 0;
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) {
   FAKECUDA_RUNTIME(cudaDeviceEnablePeerAccess, "%d", device);
-  return returned(cudaErrorPeerAccessUnsupported);
+  return returned(peers ? cudaSuccess : cudaErrorPeerAccessUnsupported);
 }
 FAKECUDA_API cudaError_t cudaDriverGetVersion(int* out) {
   FAKECUDA_RUNTIME(cudaDriverGetVersion);

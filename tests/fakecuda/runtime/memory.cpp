@@ -104,12 +104,12 @@ std::size_t memory_used(int device) {
   return state().used[device];
 }
 
-bool accessible(const void* memory, std::size_t bytes) {
+bool accessible(const void* memory, std::size_t bytes, int device) {
   if (bytes == 0 || !is_device_address(memory)) return true;
   const Region* region = find_region(memory);
   if (region == nullptr) return false;
   const auto address = reinterpret_cast<Address>(memory);
-  if (region->kind == Kind::reserved) return mapped(address, bytes);
+  if (region->kind == Kind::reserved) return mapped(address, bytes, device);
   return bytes <= region->bytes - (address - region->address);
 }
 

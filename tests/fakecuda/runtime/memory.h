@@ -23,6 +23,7 @@ enum class Kind : std::uint8_t {
   device,    ///< cudaMalloc
   pinned,    ///< cudaHostAlloc, cudaHostRegister
   reserved,  ///< addresses for cuMemMap
+  opened,    ///< another process's cudaMalloc
 };
 
 struct Region {
@@ -52,11 +53,16 @@ void give_memory(int device, std::size_t bytes);
 std::size_t memory_limit();
 std::size_t memory_used(int device);
 
-/// Whether a range is host memory, or device memory that can be read and written.
-bool accessible(const void* memory, std::size_t bytes);
+/// Whether a range is host memory, or device memory that can be read and written: mapped memory
+/// (cuMemMap) by work of `device`, unless that is -1. What cudaMalloc gave any device's copies
+/// reach.
+bool accessible(const void* memory, std::size_t bytes, int device = -1);
+
+/// cudaMalloc's memory goes: other processes may have been told of it (cudaIpcGetMemHandle).
+void forget_shared(Address address);
 
 /// cuMemMap's part of `accessible`.
-bool mapped(Address address, std::size_t bytes);
+bool mapped(Address address, std::size_t bytes, int device);
 
 void poison(void* memory, std::size_t bytes);
 /// Poisons memory that was never accessible so far, if that is wanted.

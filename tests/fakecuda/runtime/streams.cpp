@@ -2,6 +2,7 @@
 //
 // Streams and events, of the runtime and of the driver: their handles are the same.
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "calls.h"
@@ -104,6 +105,32 @@ cudaError_t wait(void* stream, void* handle) {
   const Event& event = event_of(handle);
   if (event.point) wait_for(stream_of(stream), event.point);
   return cudaSuccess;
+}
+
+// Another process can't wait for what is in this one's queues: what the event stands for is done
+// before it is shared, and where it is opened, it has happened.
+struct SharedEvent {
+  std::uint64_t magic = 0x746e6576656b6166;
+};
+static_assert(sizeof(SharedEvent) <= sizeof(cudaIpcEventHandle_t));
+
+cudaError_t share_event(cudaIpcEventHandle_t* out, void* handle) {
+  const Event& event = event_of(handle);
+  if ((event.flags & cudaEventInterprocess) == 0 || (event.flags & cudaEventDisableTiming) == 0) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  if (event.point) finish(event.point);
+  std::memset(out, 0, sizeof *out);
+  const SharedEvent shared;
+  std::memcpy(out, &shared, sizeof shared);
+  return cudaSuccess;
+}
+
+cudaError_t open_event(void** handle, const cudaIpcEventHandle_t& in) {
+  SharedEvent shared;
+  std::memcpy(static_cast<void*>(&shared), &in, sizeof shared);
+  if (shared.magic != SharedEvent{}.magic) return cudaErrorInvalidResourceHandle;
+  return create_event(handle, cudaEventDisableTiming | cudaEventInterprocess);
 }
 
 cudaError_t elapsed(float* milliseconds, void* begin, void* end) {
@@ -231,6 +258,14 @@ FAKECUDA_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t b
                                               cudaEvent_t end) {
   FAKECUDA_RUNTIME(cudaEventElapsedTime);
   return returned(elapsed(milliseconds, begin, end));
+}
+FAKECUDA_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* out, cudaEvent_t event) {
+  FAKECUDA_RUNTIME(cudaIpcGetEventHandle, "%p", static_cast<void*>(event));
+  return returned(share_event(out, event));
+}
+FAKECUDA_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+  FAKECUDA_RUNTIME(cudaIpcOpenEventHandle);
+  return returned(open_event(reinterpret_cast<void**>(event), handle));
 }
 
 // The driver's.

@@ -18,15 +18,6 @@ FAKECUDA_UNREPRESENTED(cudaMemPoolSetAttribute)
 FAKECUDA_UNREPRESENTED(cudaMemPoolSetAccess)
 FAKECUDA_UNREPRESENTED(cudaMemPoolTrimTo)
 
-// Between processes.
-FAKECUDA_UNREPRESENTED(cudaIpcGetMemHandle)
-FAKECUDA_UNREPRESENTED(cudaIpcOpenMemHandle)
-FAKECUDA_UNREPRESENTED(cudaIpcCloseMemHandle)
-FAKECUDA_UNREPRESENTED(cudaIpcGetEventHandle)
-FAKECUDA_UNREPRESENTED(cudaIpcOpenEventHandle)
-FAKECUDA_UNREPRESENTED(cuMemExportToShareableHandle)
-FAKECUDA_UNREPRESENTED(cuMemImportFromShareableHandle)
-
 // Between devices.
 FAKECUDA_UNREPRESENTED(cuMulticastCreate)
 FAKECUDA_UNREPRESENTED(cuMulticastAddDevice)

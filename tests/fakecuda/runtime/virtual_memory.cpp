@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver's virtual memory management. Physical memory is a stretch of one memfd per process, so
-// the same handle mapped at two addresses is the same memory, and contents stay with the handle.
+// the same handle mapped at two addresses is the same memory, contents stay with the handle, and
+// other processes can map it too.
 #include <map>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "calls.h"
 #include "devices.h"
-#include "extents.h"
 #include "memory.h"
 #include "say.h"
+#include "shared_file.h"
 
 namespace fakecuda {
 namespace {
 
-constexpr std::size_t file_bytes = std::size_t{1} << 42;
-
 struct Physical {
-  std::size_t bytes;
-  std::size_t offset;
+  Stretch stretch;
   int references;  // one for each time it was created, retained or mapped
   CUmemAllocationProp properties;
   bool fresh = true;  // never accessible so far
@@ -30,16 +26,10 @@ struct Physical {
 struct Mapping {
   std::size_t bytes;
   CUmemGenericAllocationHandle handle;
-  bool accessible;
+  std::uint32_t devices;  // that have access, by bit
 };
 
 struct State {
-  State() : file(memfd_create("fakecuda", MFD_CLOEXEC)) {
-    if (file < 0 || ftruncate(file, file_bytes) != 0) fault("no memfd for device memory");
-    offsets.give(0, file_bytes);
-  }
-  int file;
-  Extents offsets;
   std::map<CUmemGenericAllocationHandle, Physical> handles;
   CUmemGenericAllocationHandle next = 0x1000;
   std::map<Address, Mapping> mappings;
@@ -54,10 +44,11 @@ void drop(CUmemGenericAllocationHandle handle) {
   const auto at = s.handles.find(handle);
   if (--at->second.references > 0) return;
   const Physical& physical = at->second;
-  fallocate(s.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(physical.offset),
-            static_cast<off_t>(physical.bytes));
-  s.offsets.give(physical.offset, physical.bytes);
-  give_memory(physical.properties.location.id, physical.bytes);
+  // Another process's memory counts there.
+  if (!physical.stretch.imported) {
+    give_memory(physical.properties.location.id, physical.stretch.bytes);
+  }
+  give_stretch(physical.stretch);
   s.handles.erase(at);
 }
 
@@ -85,13 +76,14 @@ Found mappings_of(Address address, std::size_t bytes) {
 
 }  // namespace
 
-bool mapped(Address address, std::size_t bytes) {
+bool mapped(Address address, std::size_t bytes, int device) {
+  const std::uint32_t wanted = device < 0 ? ~0U : 1U << device;
   auto& all = state().mappings;
   auto at = all.upper_bound(address);
   if (at == all.begin()) return false;
   --at;
   Address reached = at->first;
-  for (; at != all.end() && at->first == reached && at->second.accessible; ++at) {
+  for (; at != all.end() && at->first == reached && (at->second.devices & wanted) != 0; ++at) {
     reached += at->second.bytes;
     if (reached >= address + bytes) return true;
   }
@@ -145,14 +137,14 @@ FAKECUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t
   const int device = properties->location.id;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (!take_memory(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  State& s = state();
-  const std::size_t offset = s.offsets.take(bytes, page_bytes);
-  if (offset == Extents::none) {
+  const std::optional<Stretch> stretch = take_stretch(bytes);
+  if (!stretch) {
     give_memory(device, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  State& s = state();
   *out = s.next++;
-  s.handles[*out] = {bytes, offset, 1, *properties};
+  s.handles[*out] = {*stretch, 1, *properties};
   return CUDA_SUCCESS;
 }
 
@@ -171,7 +163,7 @@ FAKECUDA_API CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size
   const auto at = s.handles.find(handle);
   if (region == nullptr || region->kind != Kind::reserved || at == s.handles.end() ||
       address % page_bytes != 0 || bytes == 0 || bytes % page_bytes != 0 || offset != 0 ||
-      bytes > at->second.bytes || bytes > region->bytes - (address - region->address)) {
+      bytes > at->second.stretch.bytes || bytes > region->bytes - (address - region->address)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   auto next = s.mappings.lower_bound(address);
@@ -180,12 +172,12 @@ FAKECUDA_API CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size
     --next;
     if (next->first + next->second.bytes > address) return CUDA_ERROR_INVALID_VALUE;
   }
-  if (mmap(pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, s.file,
-           static_cast<off_t>(at->second.offset)) == MAP_FAILED) {
+  if (mmap(pointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, at->second.stretch.file,
+           static_cast<off_t>(at->second.stretch.offset)) == MAP_FAILED) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++at->second.references;
-  s.mappings[address] = {bytes, handle, false};
+  s.mappings[address] = {bytes, handle, 0};
   return CUDA_SUCCESS;
 }
 
@@ -194,14 +186,20 @@ FAKECUDA_API CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes,
   FAKECUDA_DRIVER(cuMemSetAccess, "%p %zu", pointer(address), bytes);
   const Found found = mappings_of(address, bytes);
   if (!found.whole || count == 0) return CUDA_ERROR_INVALID_VALUE;
-  const bool none = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  if (mprotect(pointer(address), bytes, none ? PROT_NONE : PROT_READ | PROT_WRITE) != 0) {
-    return CUDA_ERROR_UNKNOWN;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!is_device(access[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
   }
   for (auto at = found.begin; at != found.end; ++at) {
-    at->second.accessible = !none;
-    Physical& physical = state().handles.at(at->second.handle);
-    if (none || !physical.fresh) continue;
+    Mapping& mapping = at->second;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t bit = 1U << access[i].location.id;
+      const bool none = access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
+      mapping.devices = none ? mapping.devices & ~bit : mapping.devices | bit;
+    }
+    const int protection = mapping.devices == 0 ? PROT_NONE : PROT_READ | PROT_WRITE;
+    if (mprotect(pointer(at->first), mapping.bytes, protection) != 0) return CUDA_ERROR_UNKNOWN;
+    Physical& physical = state().handles.at(mapping.handle);
+    if (mapping.devices == 0 || !physical.fresh) continue;
     physical.fresh = false;
     poison_fresh(pointer(at->first), at->second.bytes);
   }
@@ -244,5 +242,40 @@ FAKECUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
   const auto at = state().handles.find(handle);
   if (at == state().handles.end()) return CUDA_ERROR_INVALID_VALUE;
   *properties = at->second.properties;
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
+                                                   CUmemAllocationHandleType type,
+                                                   unsigned long long flags) {
+  FAKECUDA_DRIVER(cuMemExportToShareableHandle, "%llu", handle);
+  const auto at = state().handles.find(handle);
+  if (at == state().handles.end() || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  const CUmemAllocationProp& properties = at->second.properties;
+  if ((properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int descriptor = export_stretch(at->second.stretch, properties.location.id);
+  if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(out) = descriptor;
+  return CUDA_SUCCESS;
+}
+
+FAKECUDA_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out,
+                                                     void* shared, CUmemAllocationHandleType type) {
+  const int descriptor = static_cast<int>(reinterpret_cast<std::intptr_t>(shared));
+  FAKECUDA_DRIVER(cuMemImportFromShareableHandle, "%d", descriptor);
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  const std::optional<Stretch> stretch = import_stretch(descriptor);
+  if (!stretch) return CUDA_ERROR_INVALID_VALUE;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = stretch->record->device;
+  State& s = state();
+  *out = s.next++;
+  s.handles[*out] = {*stretch, 1, properties, /*fresh=*/false};
   return CUDA_SUCCESS;
 }

@@ -3,7 +3,7 @@
 
 from cases import CASES
 from context import Context, Failure, NotHere, Trainer
-from stages.train import check_report, rounds_of, size, stop
+from stages.train import rounds_of, running, size
 
 
 def policy(ctx: Context, **more) -> dict:
@@ -18,15 +18,9 @@ def measure(ctx: Context, case: str, seconds: float):
         "current": Trainer(ctx, case, policy(ctx, stream="current")),
         "side": Trainer(ctx, case, policy(ctx, stream="side")),
     }
-    try:
-        for trainer in team.values():
-            trainer.ready()
+    with running(team):
         found = rounds_of(team, batch, 8 if ctx.tiny else 25, seconds * 0.6)
         lines = {name: team[name].ask("timeline", 60, steps=2) for name in ("current", "side")}
-        for name, trainer in team.items():
-            check_report(name, trainer.end())
-    finally:
-        stop(team)
     if found["current"]["losses"] != found["side"]["losses"] and ctx.fake:
         raise Failure("the stream changed the losses")
     for name in ("current", "side"):
@@ -60,14 +54,8 @@ def prefetch(ctx: Context, case: str):
         "off": Trainer(ctx, case, policy(ctx, stream="side", **{field: False})),
         "on": Trainer(ctx, case, policy(ctx, stream="side", **{field: True})),
     }
-    try:
-        for trainer in team.values():
-            trainer.ready()
+    with running(team):
         found = rounds_of(team, batch, 8 if ctx.tiny else 25, ctx.remaining() * 0.8)
-        for name, trainer in team.items():
-            check_report(name, trainer.end())
-    finally:
-        stop(team)
     ctx.row(f"{case} decode ahead", "measured", f"on / off: {found['on']['speed']:.3f} x", speed=found["on"]["speed"])
 
 

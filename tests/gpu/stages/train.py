@@ -7,6 +7,7 @@ that reverses with every round; a throughput is compared with plain's of the sam
 median over the rounds counts. While one network is measured, the next one's processes start.
 """
 
+import contextlib
 import statistics
 
 from cases import CASES
@@ -83,6 +84,19 @@ def check_report(name: str, ended: dict):
         raise Failure(f"{report['stash_bytes_at_exit']} bytes were still in the stash at exit")
 
 
+@contextlib.contextmanager
+def running(team: dict[str, Trainer]):
+    """The team is ready within; behind it, reports have been checked, and none of it is left."""
+    try:
+        for trainer in team.values():
+            trainer.ready()
+        yield
+        for name, trainer in team.items():
+            check_report(name, trainer.end())
+    finally:
+        stop(team)
+
+
 def measure(ctx: Context, case: str, team: dict[str, Trainer], seconds: float):
     what = CASES[case]
     batch = what.tiny_batch if ctx.tiny else what.batch
@@ -153,14 +167,8 @@ def offload(ctx: Context, case: str):
     batch = CASES[case].tiny_batch if ctx.tiny else CASES[case].batch
     policy = ctx.preset("division") | {"offload": {"enabled": True}}
     team = {"plain": Trainer(ctx, case), "offload": Trainer(ctx, case, policy)}
-    try:
-        for trainer in team.values():
-            trainer.ready()
+    with running(team):
         found = rounds_of(team, batch, 8 if ctx.tiny else 20, ctx.remaining() * 0.8)
-        for name, trainer in team.items():
-            check_report(name, trainer.end())
-    finally:
-        stop(team)
     own = found["offload"]
     ctx.compare(f"{case} offload", own["speed"], 0.7,
                 f"{own['speed']:.3f} x plain, peak {size(own['allocated'])} beside {size(found['plain']['allocated'])}")  # fmt: skip

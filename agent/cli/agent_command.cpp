@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// cinch agent: keeps the history of this user's runs, and serves it and what runs now over HTTP.
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "agent/cli/commands.h"
+#include "agent/cli/watch/json.h"
+#include "agent/daemon/history.h"
+#include "agent/daemon/metrics.h"
+#include "agent/daemon/server.h"
+#include "agent/telemetry/reader.h"
+
+namespace cinch::cli {
+namespace {
+
+double realtime_now() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+/// What was found at the last look. Thread-safe.
+class Latest {
+ public:
+  void set(std::vector<telemetry::Run> runs) {
+    const std::lock_guard lock(mutex_);
+    slots_ = assigned_.assign(runs);
+    runs_ = std::make_shared<const std::vector<telemetry::Run>>(std::move(runs));
+  }
+  std::shared_ptr<const std::vector<telemetry::Run>> runs() const {
+    const std::lock_guard lock(mutex_);
+    return runs_;
+  }
+  std::string metrics() const {
+    const std::lock_guard lock(mutex_);
+    return daemon::prometheus_text(*runs_, slots_);
+  }
+  void fault(std::string text) {
+    const std::lock_guard lock(mutex_);
+    fault_ = std::move(text);
+  }
+  std::string health() const {
+    const std::lock_guard lock(mutex_);
+    return nlohmann::ordered_json{
+        {"status", fault_.empty() ? "ok" : "degraded"}, {"fault", fault_}, {"runs", runs_->size()}}
+        .dump();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const std::vector<telemetry::Run>> runs_ =
+      std::make_shared<const std::vector<telemetry::Run>>();
+  daemon::Slots assigned_;
+  std::vector<int> slots_;
+  std::string fault_;
+};
+
+}  // namespace
+
+int agent(const AgentOptions& options) try {
+  // Taken one by one below; the server's threads inherit that they are blocked.
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ending, number);
+  sigprocmask(SIG_BLOCK, &ending, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away
+
+  const std::string file =
+      options.history.empty() ? daemon::default_history_file() : options.history;
+  daemon::History history(file);
+  Latest latest;
+  const std::string directory = telemetry::segment_directory();
+  const auto look = [&] {
+    auto runs = telemetry::read_runs(directory);
+    try {
+      history.record(runs, realtime_now());
+      latest.fault("");
+    } catch (const std::exception& error) {
+      latest.fault(error.what());  // a full disk: what runs now is shown all the same
+    }
+    latest.set(std::move(runs));
+  };
+  look();
+  const char* token = std::getenv("CINCH_AGENT_TOKEN");
+  const daemon::Server server(
+      options.listen, token == nullptr ? "" : token,
+      {[&] { return latest.metrics(); }, [&] { return latest.health(); },
+       [&] { return runs_json(*latest.runs()); }, [&] { return history.runs_json(); },
+       [&](std::int64_t id) { return history.run_json(id).value_or(""); }});
+  std::fprintf(stderr, "cinch agent: http://%s/, history in %s\n", server.address().c_str(),
+               file.c_str());
+  const auto whole = static_cast<std::time_t>(options.interval);
+  const timespec interval = {
+      whole, static_cast<long>((options.interval - static_cast<double>(whole)) * 1e9)};
+  for (;;) {
+    const int number = sigtimedwait(&ending, nullptr, &interval);
+    if (number > 0) return 0;
+    if (errno == EAGAIN) look();
+  }
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "cinch agent: %s\n", error.what());
+  return usage_error;
+}
+
+}  // namespace cinch::cli

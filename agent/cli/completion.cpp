@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/cli/completion.h"
+
+#include <functional>
+#include <sstream>
+#include <vector>
+
+namespace cinch::cli {
+namespace {
+
+/// Calls `visit(path, app)` for the whole tree of commands; `path` is "" for the top, "policy
+/// show".
+void walk(const CLI::App& app, const std::string& path,
+          const std::function<void(const std::string&, const CLI::App&)>& visit) {
+  visit(path, app);
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    walk(*sub, path.empty() ? sub->get_name() : path + ' ' + sub->get_name(), visit);
+  }
+}
+
+std::vector<const CLI::Option*> options_of(const CLI::App& app) {
+  return app.get_options([](const CLI::Option* option) { return option->nonpositional(); });
+}
+
+/// "--policy -p": every way to write an option.
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const auto& name : option.get_lnames()) names.push_back("--" + name);
+  for (const auto& name : option.get_snames()) names.push_back("-" + name);
+  return names;
+}
+
+std::string words_of(const CLI::App& app) {
+  std::string words;
+  const auto add = [&](const std::string& word) { words += (words.empty() ? "" : " ") + word; };
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    add(sub->get_name());
+  }
+  for (const CLI::Option* option : options_of(app)) {
+    for (const auto& name : names_of(*option)) add(name);
+  }
+  return words;
+}
+
+/// A script of bash's, which zsh understands too after `bashcompinit`. Behind "--", and where
+/// nothing of ours fits, files and commands are completed.
+std::string for_bash(const CLI::App& app) {
+  std::ostringstream out;
+  out << "# cinch completion for bash: eval \"$(cinch completion bash)\"\n"
+         "_cinch() {\n"
+         "  local current=${COMP_WORDS[COMP_CWORD]} path= word i words=\n"
+         "  COMPREPLY=()\n"
+         "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
+         "    word=${COMP_WORDS[i]}\n"
+         "    if [[ $word == -- ]]; then\n"
+         "      COMPREPLY=($(compgen -f -c -- \"$current\"))\n"
+         "      return\n"
+         "    fi\n"
+         "    case \"${path:+$path }$word\" in\n";
+  walk(app, "", [&](const std::string& path, const CLI::App&) {
+    if (!path.empty()) out << "      '" << path << "') path=${path:+$path }$word ;;\n";
+  });
+  out << "    esac\n"
+         "  done\n"
+         "  case ${COMP_WORDS[COMP_CWORD - 1]} in\n"
+         "    --policy | -p | show | explain | check)\n"
+         "      words=$(cinch policy list 2>/dev/null | awk '{ print $1 }')\n"
+         "      COMPREPLY=($(compgen -W \"$words\" -f -- \"$current\"))\n"
+         "      return ;;\n"
+         "  esac\n"
+         "  case $path in\n";
+  walk(app, "", [&](const std::string& path, const CLI::App& sub) {
+    out << "    '" << path << "') words='" << words_of(sub) << "' ;;\n";
+  });
+  out << "  esac\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+         "  [[ $current == -* || -z $path ]] || COMPREPLY+=($(compgen -f -- \"$current\"))\n"
+         "}\n"
+         "complete -o filenames -F _cinch cinch\n";
+  return out.str();
+}
+
+/// One word of fish's or of a POSIX shell's, where neither has a backslash.
+std::string quoted(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 2) {
+    text.insert(at, "\\");
+  }
+  return '\'' + text + '\'';
+}
+
+std::string for_fish(const CLI::App& app) {
+  std::ostringstream out;
+  out << "# cinch completion for fish: cinch completion fish | source\n";
+  walk(app, "", [&](const std::string& path, const CLI::App& sub) {
+    std::string when = "__fish_use_subcommand";
+    if (!path.empty()) {
+      when.clear();
+      std::istringstream words(path);
+      for (std::string word; words >> word;) {
+        when += (when.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + word);
+      }
+    }
+    const std::string start = "complete -c cinch -n " + quoted(when);
+    for (const CLI::App* below : sub.get_subcommands([](const CLI::App*) { return true; })) {
+      out << start << " -f -a " << below->get_name() << " -d " << quoted(below->get_description())
+          << '\n';
+    }
+    for (const CLI::Option* option : options_of(sub)) {
+      out << start;
+      for (const auto& name : option->get_lnames()) out << " -l " << name;
+      for (const auto& name : option->get_snames()) out << " -s " << name;
+      if (option->get_items_expected_max() > 0) out << " -r";
+      out << " -d " << quoted(option->get_description()) << '\n';
+    }
+  });
+  out << "complete -c cinch -n '__fish_seen_subcommand_from run' -l policy -x -a "
+         "'(cinch policy list | string split -f1 \" \")'\n";
+  return out.str();
+}
+
+/// Text for man: what would be a request or an escape is neither.
+std::string roff(const std::string& text) {
+  std::string safe;
+  bool line_begins = true;
+  for (const char c : text) {
+    if (line_begins && (c == '.' || c == '\'')) safe += "\\&";
+    if (c == '\\') {
+      safe += "\\e";
+    } else if (c == '-') {
+      safe += "\\-";
+    } else {
+      safe += c;
+    }
+    line_begins = c == '\n';
+  }
+  return safe;
+}
+
+}  // namespace
+
+std::string completion(const CLI::App& app, const std::string& shell) {
+  if (shell == "fish") return for_fish(app);
+  if (shell == "zsh") {
+    return "# cinch completion for zsh: eval \"$(cinch completion zsh)\"\n"
+           "autoload -U +X compinit bashcompinit && compinit -u && bashcompinit\n" +
+           for_bash(app);
+  }
+  return for_bash(app);
+}
+
+std::string manual(const CLI::App& app, const std::string& version) {
+  std::ostringstream out;
+  out << ".TH CINCH 1 \"\" \"cinch " << roff(version) << "\" \"User Commands\"\n"
+      << ".SH NAME\ncinch \\- train PyTorch programs, unmodified, in a fraction of the memory\n"
+      << ".SH SYNOPSIS\n.B cinch\n.I COMMAND\n[\\fIOPTIONS\\fR]\n.SH COMMANDS\n";
+  walk(app, "", [&](const std::string& path, const CLI::App& sub) {
+    if (path.empty()) return;
+    out << ".SS cinch " << roff(path) << '\n' << roff(sub.get_description()) << ".\n";
+    for (const CLI::Option* option : sub.get_options(
+             [](const CLI::Option* each) { return !each->get_description().empty(); })) {
+      out << ".TP\n\\fB";
+      if (option->nonpositional()) {
+        std::string names;
+        for (const auto& name : names_of(*option)) names += (names.empty() ? "" : ", ") + name;
+        out << roff(names) << "\\fR";
+        if (option->get_items_expected_max() > 0) {
+          out << " \\fI" << roff(option->get_type_name()) << "\\fR";
+        }
+      } else {
+        out << roff(option->get_name()) << "\\fR";
+      }
+      out << '\n' << roff(option->get_description()) << '\n';
+      if (!option->get_envname().empty()) {
+        out << "(environment: " << roff(option->get_envname()) << ")\n";
+      }
+    }
+    if (!sub.get_footer().empty()) out << ".PP\n.nf\n" << roff(sub.get_footer()) << "\n.fi\n";
+  });
+  out << ".SH EXAMPLES\n.nf\n"
+      << roff(app.get_footer()) << "\n.fi\n"
+      << ".SH EXIT STATUS\n"
+         "0 when all went well, 1 when a check found something wrong, 2 for a mistake in the\n"
+         "command line, in a policy or in a file; \\fBcinch run\\fR ends with its program\\(aqs "
+         "status.\n";
+  return out.str();
+}
+
+}  // namespace cinch::cli

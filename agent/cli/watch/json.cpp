@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/cli/watch/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "agent/cli/watch/facts.h"
+
+namespace cinch::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using telemetry::Run;
+
+double seconds(std::uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+template <std::size_t bytes>
+std::string string_of(const telemetry::Text<bytes>& text) {
+  return {text.chars, text.size()};
+}
+
+Json or_null(std::int64_t number) {
+  return number < 0 ? Json() : Json(number);
+}
+
+std::string_view name_of(telemetry::EventKind kind) {
+  switch (kind) {
+    case telemetry::EventKind::guard:
+      return "guard";
+    case telemetry::EventKind::decision:
+      return "decision";
+    case telemetry::EventKind::rescue:
+      return "rescue";
+    case telemetry::EventKind::message:
+      break;
+  }
+  return "message";
+}
+
+Json live_json(const Run& run) {
+  if (!run.live) return {};
+  const auto& l = *run.live;
+  const double share = share_in_cinch(run);
+  return {{"silent_seconds", silence_of(run)},
+          {"steps", l.steps},
+          {"boundaries", l.boundaries},
+          {"step_seconds", seconds(l.step_nanoseconds)},
+          {"raw_bytes", l.raw},
+          {"stored_bytes", l.stored},
+          {"raw_bytes_at_peak", l.raw_at_peak},
+          {"stored_bytes_at_peak", l.stored_at_peak},
+          {"held_elsewhere_bytes_at_peak", l.held_elsewhere_at_peak},
+          {"ratio", ratio_of(run)},
+          {"offloaded_bytes", l.offloaded},
+          {"pinned_bytes", l.pinned},
+          {"reserved_pinned_bytes", l.pinned_reserved},
+          {"seconds_in_cinch", seconds(l.nanoseconds_in_cinch)},
+          {"share_in_cinch", share < 0 ? Json() : Json(share)},
+          {"guard_checks", l.guard_checks},
+          {"guard_moves", l.guard_moves},
+          {"rescues", l.rescues},
+          {"rescued_bytes", l.rescued},
+          {"rescued_by_offload_bytes", l.rescued_by_offload},
+          {"decisions", l.decisions}};
+}
+
+Json run_json(const Run& run) {
+  const auto& who = run.identity;
+  Json json = {{"pid", run.process.pid},
+               {"start_ticks", run.process.start_ticks},
+               {"state", telemetry::word(run.state)},
+               {"note", run.note},
+               {"job", telemetry::job_of(run)},
+               {"rank", or_null(who.rank)},
+               {"local_rank", or_null(who.local_rank)},
+               {"world_size", or_null(who.world)},
+               {"policy", string_of(who.policy)},
+               {"torch", string_of(who.torch)},
+               {"command", string_of(who.command)},
+               {"started", seconds(who.created_realtime)},
+               {"rss_bytes", run.rss},
+               {"peak_rss_bytes", run.peak_rss},
+               {"live", live_json(run)}};
+  json["devices"] = Json::array();
+  for (const auto& d : run.devices) {
+    json["devices"].push_back({{"device", device_name(d)},
+                               {"allocated_bytes", d.allocated},
+                               {"peak_allocated_bytes", d.peak_allocated},
+                               {"reserved_bytes", d.reserved},
+                               {"peak_reserved_bytes", d.peak_reserved},
+                               {"fragmentation", fragmentation_of(d)}});
+  }
+  json["ops"] = Json::array();
+  for (const auto& row : by_size(run)) {
+    const auto& f = row.figures;
+    json["ops"].push_back({{"op", row.op},
+                           {"operand", row.operand},
+                           {"codec", row.codec},
+                           {"count", f.count},
+                           {"raw_bytes", f.raw},
+                           {"stored_bytes", f.stored},
+                           {"encode_seconds", seconds(f.encode_nanoseconds)},
+                           {"decode_seconds", seconds(f.decode_nanoseconds)},
+                           {"guard_checks", f.guard_checks},
+                           {"guard_moves", f.guard_moves},
+                           {"worst_relative_error", f.worst_relative_error},
+                           {"worst_gradient_error", f.worst_gradient_error}});
+  }
+  const auto ago = [&run](std::uint64_t time) {
+    return time < run.read_at ? seconds(run.read_at - time) : 0.0;
+  };
+  json["history"] = Json::array();
+  for (const auto& p : run.history) {
+    json["history"].push_back({{"step", p.step},
+                               {"seconds_ago", ago(p.time)},
+                               {"step_seconds", seconds(p.step_nanoseconds)},
+                               {"raw_bytes", p.raw},
+                               {"stored_bytes", p.stored},
+                               {"seconds_in_cinch", seconds(p.nanoseconds_in_cinch)},
+                               {"allocated_bytes", p.allocated},
+                               {"reserved_bytes", p.reserved}});
+  }
+  json["events"] = Json::array();
+  for (const auto& e : run.events) {
+    json["events"].push_back({{"step", e.step},
+                              {"seconds_ago", ago(e.time)},
+                              {"kind", name_of(e.kind)},
+                              {"text", string_of(e.text)}});
+  }
+  json["dropped"] = {{"ops", run.rows_dropped},
+                     {"history", run.history_dropped},
+                     {"events", run.events_dropped},
+                     {"torn", run.torn}};
+  return json;
+}
+
+}  // namespace
+
+std::string runs_json(std::span<const Run> runs) {
+  Json json = {{"version", watch_json_version}, {"runs", Json::array()}};
+  for (const Run& run : runs) json["runs"].push_back(run_json(run));
+  // A command line need not be UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace cinch::cli

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/telemetry/reader.h"
+
+namespace cinch::cli {
+
+/// A line of a frame: UTF-8, no wider than was asked for, without escape sequences.
+struct ScreenLine {
+  enum class Look : std::uint8_t { plain, title, header, selected, dim, bad };
+  std::string text;
+  Look look = Look::plain;
+};
+
+/// What `cinch watch` shows, as plain text: data and keys go in, frames come out. Knows no terminal
+/// and no clock.
+class Screen {
+ public:
+  /// Besides characters.
+  enum Key : int { up = 256, down, page_up, page_down, home, end, enter, escape, backspace };
+
+  struct Options {
+    bool unicode = true;               ///< block characters in sparklines
+    std::optional<std::uint64_t> pid;  ///< only this process, its details first
+  };
+  explicit Screen(const Options& options);
+
+  /// What is to be seen now; while paused, what was there before stays.
+  void update(std::vector<telemetry::Run> runs);
+
+  /// False when the user wants to leave.
+  bool press(int key);
+
+  /// @param height At least 3
+  std::vector<ScreenLine> frame(int width, int height) const;
+
+ private:
+  enum class View : std::uint8_t { table, details, help };
+  enum class Sort : std::uint8_t { job, ratio, raw, stored, step_time, cinch, guard };
+  static constexpr int sorts = 7;
+
+  std::vector<const telemetry::Run*> shown() const;
+  const telemetry::Run* selected() const;
+  void select(std::ptrdiff_t by);
+  bool edit_filter(int key);
+  std::string status(int width) const;
+  std::vector<ScreenLine> table(int width) const;
+  std::vector<ScreenLine> details(const telemetry::Run& run, int width) const;
+
+  const Options options_;
+  std::vector<telemetry::Run> runs_;
+  std::optional<telemetry::ProcessKey> selected_;
+  View view_ = View::table;
+  View behind_help_ = View::table;
+  Sort sort_ = Sort::job;
+  bool reverse_ = false;
+  bool paused_ = false;
+  bool per_codec_ = false;
+  bool editing_ = false;
+  std::string filter_;
+  int scroll_ = 0;  // of the details
+};
+
+/// `values`, the last ones that fit, as bars from 0 to their maximum.
+std::string sparkline(const std::vector<double>& values, int width, bool unicode);
+
+/// The table and, for one process, its details, for pipes and logs.
+std::string plain_text(const std::vector<telemetry::Run>& runs, bool with_details);
+
+}  // namespace cinch::cli

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The live page's parts, as agent/daemon/page.{html,js,css} have them.
+namespace cinch::daemon {
+
+const char* page_html() noexcept;
+const char* page_script() noexcept;
+const char* page_style() noexcept;
+
+}  // namespace cinch::daemon

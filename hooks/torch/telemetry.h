@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <string>
+
+#include "agent/telemetry/layout.h"
+#include "hooks/torch/statistics.h"
+
+namespace cinch::hooks {
+
+/// This process's telemetry segment (agent/telemetry/layout.h). It is made at the first boundary,
+/// so that only processes that train have one; a forked child makes its own. Where none can be
+/// made, the process goes on without, silently. Nothing here throws.
+
+/// Telemetry is wanted. @pre called once, before the stash saves
+void begin_telemetry(std::string policy);
+
+/// Whether telemetry is wanted and possible.
+bool telemetry_wanted() noexcept;
+
+/// What the stash tells when it stops growing: a backward begins. Bytes.
+struct Boundary {
+  std::uint64_t raw = 0;
+  std::uint64_t stored = 0;
+  std::uint64_t raw_at_peak = 0;
+  std::uint64_t stored_at_peak = 0;
+  std::uint64_t held_elsewhere_at_peak = 0;
+  std::uint64_t offloaded = 0;
+  std::uint64_t pinned = 0;
+  std::uint64_t pinned_reserved = 0;
+  std::uint64_t decisions = 0;                            ///< see LiveFigures
+  std::bitset<telemetry::most_devices - 1> devices = {};  ///< the CUDA devices in use
+};
+
+/// Publishes it. A thread that comes while another publishes leaves it be. Takes no lock of the
+/// stash's; at most once an optimizer step, those of the allocators.
+void publish_boundary(const Boundary& boundary, const Statistics& statistics) noexcept;
+
+/// Something that people shall see; printf's format. Dropped while there is no segment. Takes no
+/// lock.
+void telemetry_event(telemetry::EventKind kind, const char* format, ...) noexcept
+    __attribute__((format(printf, 2, 3)));
+
+/// In a forked child: the parent's segment is not its own.
+void begin_telemetry_in_child() noexcept;
+
+/// The process ends: its segment goes.
+void end_telemetry() noexcept;
+
+}  // namespace cinch::hooks

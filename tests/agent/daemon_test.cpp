@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <nlohmann/json.hpp>
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include "agent/daemon/history.h"
+#include "agent/daemon/metrics.h"
+#include "agent/daemon/server.h"
+
+namespace cinch::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using telemetry::RunState;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+using Read = telemetry::Run;
+
+Read training(std::uint64_t pid, const char* command = "python -u folder/train.py --lr 1") {
+  Read run;
+  run.process = {1000, pid, pid + 1, 6};
+  run.state = RunState::running;
+  run.identity.boot_id.assign("boot");
+  run.identity.policy.assign("division");
+  run.identity.command.assign(command);
+  run.read_at = 2'000'000'000;
+  telemetry::LiveFigures live;
+  live.heartbeat = 1'500'000'000;
+  live.steps = 7;
+  live.raw_at_peak = 1000;
+  live.stored_at_peak = 250;
+  live.nanoseconds_in_cinch = 1'250'000'000;
+  run.live = live;
+  run.devices = {{0, 10, 20, 30, 40}};
+  run.rows = {{"aten::relu", "result", "sign", {3, 96, 3, 0, 0, 0, 0, 0, 0}},
+              {"aten::gelu", "input", "sign", {1, 4, 1, 0, 0, 0, 0, 0, 0}}};
+  run.history = {{1, 1'500'000'000, 7, 100, 900, 200, 5, 10, 30}};
+  return run;
+}
+
+Read with_step(Read run, std::uint64_t step) {
+  run.live->steps = step;
+  run.history.back().step = step;
+  return run;
+}
+
+TEST(Slots, AreFreeAgainAndDoNotGrow) {
+  Slots slots;
+  EXPECT_THAT(slots.assign({training(1), training(2), training(3, "python other.py")}),
+              ElementsAre(0, 1, 0));
+  EXPECT_THAT(slots.assign({training(2)}), ElementsAre(1));
+  EXPECT_THAT(slots.assign({training(2), training(9)}), ElementsAre(1, 0));
+}
+
+TEST(JobLabel, IsTorchrunsOrTheProgramsName) {
+  EXPECT_EQ(job_label(training(1)), "train.py");
+  EXPECT_EQ(job_label(training(1, "python -c import torch")), "python");
+  EXPECT_EQ(job_label(training(1, "")), "");
+  Read rank = training(1);
+  rank.identity.job.assign("7");
+  rank.identity.rank = 0;
+  EXPECT_EQ(job_label(rank), "7");
+}
+
+TEST(Prometheus, SaysWhatRuns) {
+  Read gone = training(2);
+  gone.state = RunState::gone;
+  const std::string text = prometheus_text({training(1), gone}, {0, 1});
+  EXPECT_THAT(text, HasSubstr("# TYPE cinch_steps_total counter\n"
+                              "cinch_steps_total{job=\"train.py\",rank=\"\",slot=\"0\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("\ncinch_runs 1\n"));
+  EXPECT_THAT(text,
+              HasSubstr("cinch_compression_ratio{job=\"train.py\",rank=\"\",slot=\"0\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("slot=\"0\",device=\"cuda:0\"} 30\n"));
+  EXPECT_THAT(text, HasSubstr("cinch_codec_raw_bytes_total{job=\"train.py\",rank=\"\",slot=\"0\","
+                              "codec=\"sign\"} 100\n"));
+  EXPECT_THAT(text, Not(HasSubstr("slot=\"1\"")));
+}
+
+TEST(Prometheus, LabelsAreEscaped) {
+  const std::string text = prometheus_text({training(1, "python a\"b\\c\xff.py")}, {0});
+  EXPECT_THAT(text, HasSubstr(R"(job="a\"b\\c?.py")"));
+}
+
+class HistoryTest : public testing::Test {
+ protected:
+  HistoryTest() {
+    std::string pattern = (fs::temp_directory_path() / "cinch-history-XXXXXX").string();
+    directory_ = mkdtemp(pattern.data());
+    file_ = directory_ + "/history.sqlite";
+  }
+  ~HistoryTest() override { fs::remove_all(directory_); }
+  std::string directory_;
+  std::string file_;
+};
+
+TEST_F(HistoryTest, OutlivesTheAgent) {
+  {
+    History history(file_);
+    history.record({with_step(training(1), 7)}, 100);
+    history.record({with_step(training(1), 8), training(2)}, 101);
+  }
+  struct stat info;
+  ASSERT_EQ(stat(file_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  History history(file_);
+  const Json runs = Json::parse(history.runs_json())["runs"];
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[1]["pid"], 1);
+  EXPECT_EQ(runs[1]["steps"], 8);
+  EXPECT_EQ(runs[1]["job"], "train.py");
+  const Json one = Json::parse(history.run_json(runs[1]["id"]).value());
+  ASSERT_EQ(one["points"].size(), 2u);
+  EXPECT_EQ(one["points"][1]["step"], 8);
+  EXPECT_DOUBLE_EQ(one["points"][1]["time"], 100.5);
+  EXPECT_EQ(history.run_json(12345), std::nullopt);
+}
+
+TEST_F(HistoryTest, IsBounded) {
+  History history(file_);
+  std::vector<Read> runs;
+  for (int i = 0; i < History::most_runs + 20; ++i) {
+    runs.push_back(training(static_cast<std::uint64_t>(i)));
+  }
+  history.record(runs, 100);
+  for (std::uint64_t step = 8; step < 8 + History::most_points + 10; ++step) {
+    history.record({with_step(training(1000), step)}, 200);
+  }
+  const Json all = Json::parse(history.runs_json())["runs"];
+  EXPECT_EQ(all.size(), static_cast<std::size_t>(History::most_runs));
+  const Json points = Json::parse(history.run_json(all[0]["id"]).value())["points"];
+  EXPECT_EQ(points.size(), static_cast<std::size_t>(History::most_points) / 2 + 10);
+  EXPECT_EQ(points[0]["step"], 8);
+}
+
+TEST_F(HistoryTest, OfANewerVersionIsLeftAlone) {
+  { History history(file_); }
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(file_.c_str(), &database), SQLITE_OK);
+  sqlite3_exec(database, "PRAGMA user_version = 99", nullptr, nullptr, nullptr);
+  sqlite3_close(database);
+  try {
+    History history(file_);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("version 99"));
+  }
+  EXPECT_THROW(History("/nowhere/history.sqlite"), std::runtime_error);
+}
+
+Content content() {
+  return {[] { return std::string("m 1\n"); }, [] { return std::string("{}"); },
+          [] { return std::string("{\"runs\":[]}"); },
+          []() -> std::string { throw std::runtime_error("the disk is full"); },
+          [](std::int64_t id) { return id == 3 ? std::string("{\"id\":3}") : std::string(); }};
+}
+
+TEST(Server, AnswersOnTheLoopback) {
+  const Server server("127.0.0.1:0", "", content());
+  httplib::Client client("http://" + server.address());
+  EXPECT_EQ(client.Get("/metrics")->body, "m 1\n");
+  EXPECT_THAT(client.Get("/metrics")->get_header_value("Content-Type"), HasSubstr("version=0.0.4"));
+  EXPECT_EQ(client.Get("/health")->status, 200);
+  EXPECT_EQ(client.Get("/api/v1/runs")->body, "{\"runs\":[]}");
+  EXPECT_EQ(client.Get("/api/v1/history/3")->body, "{\"id\":3}");
+  EXPECT_EQ(client.Get("/api/v1/history/4")->status, 404);
+  EXPECT_EQ(client.Get("/api/v1/history/x")->status, 404);
+  EXPECT_EQ(client.Get("/nothing")->status, 404);
+  EXPECT_EQ(client.Post("/metrics")->status, 404);
+  const auto failed = client.Get("/api/v1/history");
+  EXPECT_EQ(failed->status, 500);
+  EXPECT_EQ(failed->body, "the disk is full\n");
+  const auto page = client.Get("/");
+  EXPECT_THAT(page->body, HasSubstr("<script src=\"page.js\""));
+  EXPECT_THAT(page->get_header_value("Content-Security-Policy"), HasSubstr("default-src 'none'"));
+  EXPECT_EQ(client.Get("/page.js")->status, 200);
+  EXPECT_EQ(client.Get("/page.css")->status, 200);
+}
+
+TEST(Server, RefusesNamesThatAreNotTheLoopbacks) {
+  const Server server("127.0.0.1:0", "", content());
+  httplib::Client client("http://" + server.address());
+  EXPECT_EQ(client.Get("/metrics", {{"Host", "evil.example:80"}})->status, 403);
+  EXPECT_EQ(client.Get("/metrics", {{"Host", "localhost:9464"}})->status, 200);
+}
+
+TEST(Server, WantsItsToken) {
+  const Server server("127.0.0.1:0", "secret", content());
+  httplib::Client client("http://" + server.address());
+  for (const char* path : {"/metrics", "/api/v1/runs", "/api/v1/history/3"}) {
+    EXPECT_EQ(client.Get(path)->status, 401) << path;
+    EXPECT_EQ(client.Get(path, {{"Authorization", "Bearer secreT"}})->status, 401) << path;
+    EXPECT_EQ(client.Get(path, {{"Authorization", "Bearer secret"}})->status, 200) << path;
+  }
+  EXPECT_EQ(client.Get("/health")->status, 200);
+  EXPECT_EQ(client.Get("/")->status, 200);
+}
+
+TEST(Server, RefusesWhereItMustNotListen) {
+  EXPECT_THROW(Server("0.0.0.0:0", "", content()), std::runtime_error);
+  EXPECT_NO_THROW(Server("0.0.0.0:0", "secret", content()));
+  for (const char* wrong : {"", "9464", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":1"}) {
+    EXPECT_THROW(Server(wrong, "", content()), std::runtime_error) << wrong;
+  }
+  const Server first("127.0.0.1:0", "", content());
+  EXPECT_THROW(Server(first.address(), "", content()), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace cinch::daemon

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A snapshot of CUDA's allocator that a program leaves without knowing of it, on the fake CUDA runtime."""
+
+import pathlib
+import pickle
+import sys
+
+import harness
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "fakecuda"))
+
+import fakecuda  # noqa: E402
+
+if not fakecuda.available():
+    pytest.skip("the fake CUDA runtime was not built: this torch has no CUDA", allow_module_level=True)
+
+MB = 2**20
+TRAINING = """
+import torch
+model = torch.nn.Linear(256, 256).to("cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    model(torch.ones(64, 256, device="cuda")).sum().backward()
+    optimizer.step()
+"""
+RUN_OUT = TRAINING + """
+held = []
+try:
+    while True: held.append(torch.empty(16 << 20, dtype=torch.uint8, device="cuda"))
+except torch.cuda.OutOfMemoryError: pass
+import os; os._exit(0)  # nothing runs at exit
+"""
+
+
+def train(program: str, folder, policy, snapshot) -> harness.Run:
+    env = harness.plain_environment() | harness.preload_environment(folder, policy)
+    env |= {"LD_PRELOAD": str(harness.BUILD / "lib/fakecuda/libcinch.so"), "CINCH_SNAPSHOT": str(snapshot)}
+    done = harness.run([sys.executable, "-W", "ignore", "-c", program], fakecuda.environment(env, memory=256 * MB))
+    assert done.status == 0, done.stderr
+    return done
+
+
+def shown(file) -> tuple[dict, str]:
+    """The snapshot, and what torch's own memory_viz makes of it."""
+    from torch.cuda import _memory_viz
+
+    snapshot = pickle.loads(file.read_bytes())
+    assert "<script" in _memory_viz.trace_plot(snapshot)
+    return snapshot, _memory_viz.segsum(snapshot)
+
+
+@pytest.mark.parametrize("policy", ["off", "lossless"])
+def test_is_written_at_the_end(tmp_path, policy):
+    """Also where nothing is compressed and Cinch is the allocator alone."""
+    settings = {"version": 1, "policy": policy, "allocator": {"cuda": True}}
+    train(TRAINING, tmp_path, settings, tmp_path / "s-%p.pickle")
+    (file,) = tmp_path.glob("s-*.pickle")
+    snapshot, summary = shown(file)
+    actions = {entry["action"] for entry in snapshot["device_traces"][0]}
+    assert {"alloc", "free_completed"} <= actions
+    assert snapshot["segments"] and "segments: " in summary
+    assert any("<string>" in frame["filename"] for e in snapshot["device_traces"][0] for frame in e.get("frames", []))
+
+
+def test_is_written_when_memory_runs_out(tmp_path):
+    file = tmp_path / "s.pickle"
+    train(RUN_OUT, tmp_path, {"version": 1, "policy": "off", "allocator": {"cuda": True}}, file)
+    snapshot, _ = shown(file)
+    assert "oom" in {entry["action"] for entry in snapshot["device_traces"][0]}
+    assert [f.name for f in tmp_path.glob("*.tmp")] == []
