@@ -52,6 +52,7 @@ struct EntryDescription {
   Geometry cover;
   /// What an adaptive policy says about its activations; null where none has a say.
   const Choice* choice = nullptr;
+  bool on_device = false;  ///< lies on a CUDA device
 };
 
 /// How the stash shall hold an entry.

@@ -178,6 +178,10 @@ Settings read_settings(const Json& json, std::string_view file) {
   }
   if (json.contains("blpa")) settings.blpa_bits = json.at("blpa").value("bits", settings.blpa_bits);
   settings.actnn = read_actnn(json.value("actnn", Json::object()));
+  const bool swaps = settings.policy == "actnn" && settings.actnn.level >= 4;
+  if (swaps && !json.value("offload", Json::object()).contains("enabled")) {
+    settings.offload.enabled = true;
+  }
   settings.acgc = read_acgc(json.value("acgc", Json::object()));
   settings.comet = read_comet(json.value("comet", Json::object()));
   settings.budget = read_budget(json.value("budget", Json::object()));
@@ -228,11 +232,18 @@ std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
 /// What is wrong with an adaptive policy's parameters that the schema can't say: where, and why.
 std::optional<std::pair<std::string, std::string>> parameter_fault(const Settings& settings,
                                                                    const JsonSource& source) {
-  if (settings.policy == "actnn" && settings.actnn.level > 3) {
-    return std::pair("/actnn/level",
-                     std::string("found level L") + std::to_string(settings.actnn.level) +
-                         ", which swaps compressed activations out of a GPU's memory, where this "
-                         "policy takes none yet: expected L0 to L3");
+  const std::string level = "found level L" + std::to_string(settings.actnn.level);
+  if (settings.policy == "actnn" && settings.actnn.level >= 4 && !settings.offload.enabled) {
+    return std::pair("/actnn/level", level +
+                                         ", which swaps compressed activations out of a GPU's "
+                                         "memory, beside an \"offload\" that is not enabled; "
+                                         "expected L0 to L3, or \"enabled\": true");
+  }
+  if (settings.policy == "actnn" && settings.actnn.level >= 5 && !settings.allocator_cuda) {
+    return std::pair("/actnn/level", level +
+                                         ", whose defragmentation is Cinch's allocator's, beside "
+                                         "an \"allocator\" that leaves CUDA to PyTorch's; "
+                                         "expected L0 to L4, or \"cuda\": true");
   }
   const char* const no_size = "found a size that is no whole number of bytes from 1 to 2^53 - 1";
   if (settings.offload.host_bytes == 0 && source.locations.contains("/offload/host_bytes")) {

@@ -51,7 +51,9 @@ struct GuardSettings {
 
 /// ActNN's parameters (papers.md §2).
 struct ActnnSettings {
-  int level = 3;                    ///< 1: convolutions at fixed_bits; 2: all; 3: mixed precision
+  /// 1: convolutions at fixed_bits; 2: all; 3: mixed precision; 4: and offload; 5: and Cinch's
+  /// allocator
+  int level = 3;
   int fixed_bits = 4;               ///< L1 and L2
   double bits = 2;                  ///< L3: average over the allocated layers
   int group = 256;                  ///< elements that share a range

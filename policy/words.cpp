@@ -43,13 +43,18 @@ std::string actnn_words(const ActnnSettings& a) {
       return "ActNN's level L2: all activations are held in groups of " + std::to_string(a.group) +
              " elements at " + std::to_string(a.fixed_bits) + " bits.";
     default:
-      return "ActNN's level L3: inputs of convolutions and linear layers share an average of " +
-             number(a.bits) +
+      return "ActNN's level L" + std::to_string(a.level) +
+             ": inputs of convolutions and linear layers share an average of " + number(a.bits) +
              " bits an element, more where gradients and ranges are large, by layer and by sample; "
              "a batch norm gets the bits of the convolution before it. The first step uses 8 bits; "
              "bits are allocated anew every " +
              std::to_string(a.every_steps) +
-             " steps. Attention and smooth activation functions never get fewer than 4.";
+             " steps. Attention and smooth activation functions never get fewer than 4." +
+             (a.level < 4 ? ""
+              : a.level == 4
+                  ? " From GPUs what is held moves to the host's memory."
+                  : " From GPUs what is held moves to the host's memory, and Cinch's allocator "
+                    "stitches what fragmentation would lose.");
   }
 }
 
@@ -183,8 +188,8 @@ std::string in_words(const Settings& s) {
             number(s.guard.max_relative_error) + " (values) or " +
             number(s.guard.max_gradient_error) + " (gradients) a layer is held more precisely.\n";
   }
-  // Policies that adapt take no CUDA tensors.
-  if (make_director(s) == nullptr) text += offload_words(s.offload);
+  const auto director = make_director(s);
+  if (director == nullptr || director->serves_devices()) text += offload_words(s.offload);
   text += s.stream == Stream::side
               ? "Encoding and decoding run on a thread of Cinch's; results do not change.\n"
               : "Encoding and decoding run in the program's threads.\n";

@@ -19,7 +19,6 @@
 namespace cinch::hooks {
 
 struct EntryClass;
-class EntryQueue;
 struct EntryRow;
 struct OnDevice;
 struct Plan;
@@ -112,15 +111,12 @@ struct Entry {
   bool tried = false;            ///< its exact values are kept for an adaptive policy's trials
   bool ranged = false;           ///< its planes' ranges are wanted
   bool ahead = false;            ///< counted among what is decoded ahead
-  bool fetched = false;          ///< counted among what is fetched from the host ahead
   std::uint16_t member = 0;      ///< which of its class
   std::uint32_t holders = 0;     ///< uses, and whoever works on it
   std::uint32_t id = 0;
   std::uint32_t step = 0;         ///< optimizer steps before it was saved
   std::uint32_t place_index = 0;  ///< where in that list; meaningless when settling or settled
   std::size_t raw_bytes = 0;
-  std::size_t offloaded_bytes = 0;  ///< that are in the host's memory instead of its device's
-  EntryQueue* queue = nullptr;      ///< of those that may be moved there
   std::unique_ptr<Geometry> cover;  ///< of the base of views; null when the first use is no view
   Use* first_use = nullptr;
   Use* last_use = nullptr;
@@ -143,9 +139,12 @@ struct Entry {
   /// Index of the CUDA device that it is on; -1: host memory.
   int device_index() const noexcept;
 
+  /// Bytes of what is held that are in the host's memory instead of its device's.
+  std::size_t offloaded_bytes() const noexcept;
+
   /// What is held of a settled one where its storage was: not what was moved to the host.
   std::size_t stored_bytes() const noexcept {
-    if (offloaded_bytes != 0) return 0;
+    if (device != nullptr && offloaded_bytes() != 0) return 0;
     if (is_raw()) return raw_bytes;
     return encoded_bytes + (sample == nullptr ? 0 : raw_bytes);
   }

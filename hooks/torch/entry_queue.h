@@ -5,27 +5,29 @@
 #include <cstdint>
 #include <deque>
 
+#include "hooks/torch/device/on_device.h"
 #include "hooks/torch/entry.h"
 
 namespace cinch::hooks {
 
-/// Settled entries in the order in which they settled, and the bytes that they are held in. An
-/// entry is in one queue at most and knows its place in it; belongs to the stash's lock.
+/// Settled entries of devices in the order in which they settled, and the bytes that they are held
+/// in. An entry is in one queue at most and knows its place in it; belongs to the stash's lock.
 class EntryQueue {
  public:
   std::uint64_t bytes() const noexcept { return bytes_; }
 
+  /// @pre entry.device is set
   void push_back(Entry& entry) {
     entry.place_index = first_ + static_cast<std::uint32_t>(entries_.size());
     entries_.push_back(&entry);
-    entry.queue = this;
+    entry.device->queue = this;
     bytes_ += entry.stored_bytes();
   }
 
-  /// @pre entry.queue is this, and entry.stored_bytes() what it was when it came here
+  /// @pre entry.device->queue is this, and entry.stored_bytes() what it was when it came here
   void remove(Entry& entry) noexcept {
     entries_[entry.place_index - first_] = nullptr;
-    entry.queue = nullptr;
+    entry.device->queue = nullptr;
     bytes_ -= entry.stored_bytes();
     for (; !entries_.empty() && entries_.front() == nullptr; entries_.pop_front()) ++first_;
     // Behind one that stays for ever those that come and go leave no trace either.

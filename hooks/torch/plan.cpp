@@ -68,7 +68,8 @@ struct Described {
                       views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use)});
     }
     const Geometry* cover = of.cover.get();
-    entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr};
+    entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
+             of.device != nullptr};
   }
   Described(const Described&) = delete;
   Described& operator=(const Described&) = delete;
@@ -242,7 +243,7 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   const std::size_t bound = encoded_bytes(*codec, what, candidate.mixed_bits);
   std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
   if (entry.device != nullptr) {
-    on_device = device_codec(candidate, entry.raw.device());
+    on_device = device_codec(candidate, entry.device->saved_on.device());
     // What a device's codec makes of the data is known when it is too late to choose another.
     if (on_device == nullptr || (bound >= entry.raw_bytes && codec->name() != "raw")) return;
   }

@@ -52,8 +52,9 @@ Stash::Stash(policy::Settings settings)
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
                      bool is_inplace_on_view) const noexcept {
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
-  const bool adapts = director_ != nullptr;
-  return verdict == Verdict::wanted && adapts && tensor.is_cuda() ? Verdict::host_policy : verdict;
+  const bool host_only = director_ != nullptr && !director_->serves_devices();
+  return verdict == Verdict::wanted && host_only && tensor.is_cuda() ? Verdict::host_policy
+                                                                     : verdict;
 }
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use) {
@@ -231,10 +232,10 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
       case Entry::Place::settled:
         settled_raw_ -= entry.raw_bytes;
         settled_stored_ -= entry.stored_bytes();
-        if (entry.device != nullptr)
-          settled_on_device_[entry.device->index()] -= entry.stored_bytes();
-        offloaded_bytes_ -= entry.offloaded_bytes;
-        if (entry.queue != nullptr) entry.queue->remove(entry);
+        if (entry.device == nullptr) break;
+        settled_on_device_[entry.device->index()] -= entry.stored_bytes();
+        offloaded_bytes_ -= entry.offloaded_bytes();
+        if (EntryQueue* queue = entry.device->queue) queue->remove(entry);
         break;
     }
     if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;

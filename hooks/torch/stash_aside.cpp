@@ -46,8 +46,10 @@ void Stash::stop_reading_ahead() noexcept {
 // pre: mutex_ is held
 void Stash::forget_ahead(Entry& entry) noexcept {
   if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
-  if (entry.fetched) fetched_bytes_ -= entry.offloaded_bytes;
-  entry.ahead = entry.fetched = false;
+  entry.ahead = false;
+  if (entry.device == nullptr || !entry.device->fetched) return;
+  fetched_bytes_ -= entry.offloaded_bytes();
+  entry.device->fetched = false;
 }
 
 // Notes what backward reads, and has decoded and fetched ahead what it read next the last time.
@@ -85,12 +87,12 @@ void Stash::foresee(Entry& entry, codecs::Reads reads) {
           continue;
         }
       }
-      if (fetches_more && then->offloaded_bytes != 0 && !then->fetched && !then->ahead) {
-        fetches_more =
-            fetched_bytes_ == 0 || fetched_bytes_ + then->offloaded_bytes <= most_fetched;
+      const std::size_t away = then->offloaded_bytes();
+      if (fetches_more && away != 0 && !then->device->fetched && !then->ahead) {
+        fetches_more = fetched_bytes_ == 0 || fetched_bytes_ + away <= most_fetched;
         if (!fetches_more) continue;
-        then->fetched = true;
-        fetched_bytes_ += then->offloaded_bytes;
+        then->device->fetched = true;
+        fetched_bytes_ += away;
         ++then->holders;
         fetches.push_back(then);
       }

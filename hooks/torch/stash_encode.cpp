@@ -23,14 +23,26 @@ constexpr std::size_t least_waiting = std::size_t{16} << 20;
 constexpr std::size_t page = 4096;
 
 /// Finds the bits of each plane where they are mixed, and the ranges that say so where they are
-/// wanted, for `entry.planes`.
+/// wanted, for `entry.planes`. Of a device's values the ranges are known only in steps that want
+/// them, since the host waits for them; in others its planes share alike.
 void measure_planes(const Plan::Candidate& candidate, Entry& entry) {
   entry.planes.reset();
   const bool mixed = candidate.mixed_bits > 0;
-  if (!mixed && !(entry.ranged && candidate.codec->name() == "group_quant")) return;
+  const bool ranged = entry.ranged && candidate.codec->name() == "group_quant";
+  if (!mixed && !ranged) return;
   entry.planes = std::make_unique<PlaneNumbers>();
-  auto ranges = policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
-  if (mixed) entry.planes->bits = policy::plane_bits(ranges, candidate.mixed_bits);
+  std::vector<float> ranges;
+  if (entry.device == nullptr) {
+    ranges = policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
+  } else if (const auto copy =
+                 ranged ? host_copy(entry.raw, entry.raw_bytes, entry.device->saved_on) : nullptr) {
+    ranges = policy::plane_ranges(candidate.what, copy.get(), candidate.group);
+  }
+  if (mixed) {
+    const auto planes = static_cast<std::size_t>(candidate.what.layout.planes());
+    entry.planes->bits = policy::plane_bits(
+        ranges.empty() ? std::vector<float>(planes, 1.0F) : ranges, candidate.mixed_bits);
+  }
   if (entry.ranged) entry.planes->ranges = std::move(ranges);
 }
 
@@ -147,13 +159,16 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     if (plan.candidates.empty()) return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
     const Plan::Candidate& candidate = plan.candidates.front();
     const Stopwatch watch;
+    measure_planes(candidate, entry);
     const c10::Stream stream = aside_ ? side_stream(entry.raw.device()) : entry.device->saved_on;
     if (!encode_on_device(entry, candidate, key, stream)) return no_memory;
-    entry.encoded_bytes = candidate.bound;
+    const codecs::Description what = described(candidate, entry);
+    entry.encoded_bytes =
+        what.plane_bits.empty() ? candidate.bound : candidate.codec->encoded_bytes(what);
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
     if (candidate.approximates) keep_sample(entry, freed);
-    count(entry, *candidate.totals, candidate.bound, watch.nanoseconds());
+    count(entry, *candidate.totals, entry.encoded_bytes, watch.nanoseconds());
     return {};
   }
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {

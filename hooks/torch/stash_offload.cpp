@@ -79,7 +79,7 @@ std::size_t Stash::move_out(int device, std::size_t bytes) {
       if (oldest == nullptr) oldest = movable_.oldest(device);
       if (oldest == nullptr) break;
       freed = oldest->stored_bytes();
-      oldest->queue->remove(*oldest);
+      oldest->device->queue->remove(*oldest);
       ++oldest->holders;
     }
     std::size_t left = 0;
@@ -97,8 +97,8 @@ std::size_t Stash::give_up_read_ahead(int device, std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     for (Entry* entry : by_position_) {
-      const bool ahead = entry != nullptr && (entry->fetched || entry->ahead);
-      if (!ahead || entry->device_index() != device) continue;
+      if (entry == nullptr || entry->device_index() != device) continue;
+      if (!entry->ahead && !entry->device->fetched) continue;
       ++entry->holders;
       copies.push_back(entry);
     }
@@ -173,7 +173,7 @@ bool Stash::move_to_host(Entry& entry, std::size_t* left) {
     if (moved) {
       settled_stored_ -= bytes;
       settled_on_device_[entry.device->index()] -= bytes;
-      entry.offloaded_bytes = bytes;
+      entry.device->offloaded_bytes = bytes;
       offloaded_bytes_ += bytes;
       offloads_ = true;
       statistics_.offloaded(bytes);
@@ -206,7 +206,7 @@ void Stash::fetch_ahead(Entry& entry) noexcept {
       bool wanted = false;
       {
         const std::lock_guard stash_lock(mutex_);
-        wanted = entry.first_use != nullptr && entry.fetched;
+        wanted = entry.first_use != nullptr && entry.device->fetched;
       }
       if (!wanted) {
       } else if (entry.state == Entry::State::encoded) {

@@ -16,6 +16,13 @@
 namespace cinch::hooks {
 namespace {
 
+/// A storage of the entry's size without memory, for who looks at its shape only.
+c10::Storage nothing_on_device(const Entry& entry) {
+  const c10::Device device = entry.device->saved_on.device();
+  return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes,
+                      c10::DataPtr(nullptr, device), nullptr, /*resizable=*/false);
+}
+
 /// Notes that `entry` is read for `probe`'s sake. @return whether that was all
 bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
   switch (probe.purpose) {
@@ -56,6 +63,7 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   const std::lock_guard lock(entry.mutex());
   if (probe != nullptr) {
     if (note_read(*probe, entry, use)) {
+      if (entry.device != nullptr) return nothing_on_device(entry);
       return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes,
                           zero_pages(entry.raw_bytes), nullptr, /*resizable=*/false);
     }

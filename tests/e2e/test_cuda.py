@@ -158,8 +158,12 @@ print(json.dumps({"losses": losses, "peak": torch.cuda.max_memory_reserved()}))
 """
 
 
-def test_a_quarter_of_the_memory_is_enough(tmp_path):
-    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+@pytest.fixture(scope="module")
+def needed(tmp_path_factory):
+    return json.loads(start(["-c", BIG], tmp_path_factory.mktemp("needed")).stdout)
+
+
+def test_a_quarter_of_the_memory_is_enough(needed, tmp_path):
     quarter = needed["peak"] // 4
     policy = DIVISION
     run = start(["-c", BIG], tmp_path / "division", policy=policy, memory=quarter)
@@ -169,8 +173,7 @@ def test_a_quarter_of_the_memory_is_enough(tmp_path):
     assert trained["losses"][-1] == pytest.approx(needed["losses"][-1], abs=0.05)
 
 
-def test_nothing_is_compressed_until_memory_runs_out(tmp_path):
-    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+def test_nothing_is_compressed_until_memory_runs_out(needed, tmp_path):
     rescued = DIVISION | {"raw_window": 1000}
     run = start(["-c", BIG], tmp_path / "enough", policy=rescued, memory=needed["peak"] * 2)
     assert json.loads(run.stdout)["losses"] == needed["losses"]
@@ -185,8 +188,7 @@ def test_nothing_is_compressed_until_memory_runs_out(tmp_path):
 KEPT = LOSSLESS | {"rules": [{"match": {"op": "*"}, "keep": True}]}
 
 
-def test_rescue_moves_what_it_cannot_compress(tmp_path):
-    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+def test_rescue_moves_what_it_cannot_compress(needed, tmp_path):
     short = needed["peak"] * 10 // 12
     run = start(["-c", BIG], tmp_path / "rescue", policy=KEPT, memory=short, schedule="random:5", poison=True)
     trained = json.loads(run.stdout)
@@ -197,8 +199,7 @@ def test_rescue_moves_what_it_cannot_compress(tmp_path):
         start(["-c", BIG], tmp_path / "none", policy=KEPT | {"offload": {"rescue": False}}, memory=short)
 
 
-def test_offload_trains_in_a_third_of_the_memory(tmp_path):
-    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+def test_offload_trains_in_a_third_of_the_memory(needed, tmp_path):
     third = needed["peak"] // 3
     run = start(["-c", BIG], tmp_path / "offload", policy=KEPT | OFFLOAD, memory=third, schedule="lazy", poison=True)
     trained = json.loads(run.stdout)
@@ -207,6 +208,25 @@ def test_offload_trains_in_a_third_of_the_memory(tmp_path):
     assert device["index"] == 0 and device["allocator"] == "Cinch"
     assert device["stash_bytes_at_most"] <= device["peak_allocated_bytes"] <= device["peak_reserved_bytes"]
     assert device["peak_reserved_bytes"] == trained["peak"]
+
+
+WATCHED = """
+import os, subprocess, sys
+plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+subprocess.run([sys.argv[1], "watch", "--json"], env=plain, check=True)
+"""
+
+
+def test_watch_shows_what_is_on_the_host(tmp_path):
+    segments = tmp_path / "segments"
+    segments.mkdir()
+    program = f"import os\nos.environ['CINCH_TELEMETRY_DIR'] = {str(segments)!r}\n" + BIG + WATCHED
+    run = start(["-c", program, harness.CINCH], tmp_path / "run", policy=KEPT | OFFLOAD)
+    (shown,) = json.loads(run.stdout.split("\n", 1)[1])["runs"]
+    live = shown["live"]
+    assert live["offloaded_bytes"] == run.report["offloaded_bytes_at_peak"] > live["stored_bytes"]
+    assert live["offloaded_bytes"] <= live["pinned_bytes"] <= live["reserved_pinned_bytes"]
+    assert live["reserved_pinned_bytes"] == run.report["reserved_pinned_bytes"]
 
 
 def test_rules_choose_what_leaves(tmp_path):

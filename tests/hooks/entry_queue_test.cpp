@@ -13,7 +13,10 @@ namespace {
 class EntryQueueTest : public testing::Test {
  protected:
   EntryQueueTest() {
-    for (Entry& entry : entries) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      Entry& entry = entries[i];
+      const c10::Device device(c10::kCUDA, i == 3 ? 1 : 0);
+      entry.device = std::make_unique<OnDevice>(c10::Stream(c10::Stream::DEFAULT, device));
       entry.state = Entry::State::kept;
       entry.raw_bytes = 100;
     }
@@ -25,18 +28,19 @@ class EntryQueueTest : public testing::Test {
 TEST_F(EntryQueueTest, TheOldestFirstWhateverLeaves) {
   for (Entry& entry : entries) queue.push_back(entry);
   EXPECT_EQ(queue.bytes(), 400U);
-  EXPECT_EQ(entries[2].queue, &queue);
+  EXPECT_EQ(entries[2].device->queue, &queue);
   queue.remove(entries[1]);
   EXPECT_EQ(queue.oldest(-1), &entries[0]);
   queue.remove(entries[0]);
   EXPECT_EQ(queue.oldest(-1), &entries[2]);
-  EXPECT_EQ(queue.oldest(0), nullptr) << "none of that device";
+  EXPECT_EQ(queue.oldest(1), &entries[3]);
+  EXPECT_EQ(queue.oldest(2), nullptr) << "none of that device";
   queue.push_back(entries[0]);
   queue.remove(entries[2]);
   EXPECT_EQ(queue.oldest(-1), &entries[3]);
   queue.remove(entries[3]);
   queue.remove(entries[0]);
-  EXPECT_EQ(entries[0].queue, nullptr);
+  EXPECT_EQ(entries[0].device->queue, nullptr);
   EXPECT_EQ(queue.oldest(-1), nullptr);
   EXPECT_EQ(queue.bytes(), 0U);
 }

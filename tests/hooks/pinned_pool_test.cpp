@@ -30,7 +30,7 @@ class PinnedPoolTest : public testing::Test {
 
   static PinnedPool::Host host() {
     return {[](std::size_t bytes) noexcept {
-              if (calls_until_failure-- == 0) return static_cast<void*>(nullptr);
+              if (calls_until_failure-- <= 0) return static_cast<void*>(nullptr);
               return segments.emplace_back(std::aligned_alloc(PinnedPool::quantum, bytes));
             },
             []() noexcept { return spare; }};

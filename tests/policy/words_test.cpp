@@ -20,6 +20,8 @@ TEST(Words, SayTheNumbersThatMatter) {
               HasSubstr("share an average of 1.5 bits"));
   EXPECT_THAT(words(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L1"}})"),
               HasSubstr("inputs of convolutions are held in groups of 256 elements at 4 bits"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L4"}})"),
+              testing::AllOf(HasSubstr("level L4"), HasSubstr("moves to the host's memory")));
   EXPECT_THAT(words(R"({"version": 1, "policy": "acgc", "acgc": {"e2": 0.25}})"),
               HasSubstr("grow by at most 25 %"));
   EXPECT_THAT(words(R"({"version": 1, "policy": "comet"})"),

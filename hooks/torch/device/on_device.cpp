@@ -14,6 +14,7 @@
 #include "hooks/torch/device/cuda_codecs.h"
 #include "hooks/torch/device/offload.h"
 #include "hooks/torch/entry.h"
+#include "hooks/torch/entry_work.h"
 
 namespace cinch::hooks {
 namespace {
@@ -38,6 +39,10 @@ Entry::~Entry() = default;
 
 int Entry::device_index() const noexcept {
   return device == nullptr ? -1 : static_cast<int>(device->index());
+}
+
+std::size_t Entry::offloaded_bytes() const noexcept {
+  return device == nullptr ? 0 : device->offloaded_bytes;
 }
 
 StreamWork work_of(const c10::Stream& stream) {
@@ -93,14 +98,14 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
   OnDevice& held = *entry.device;
   const c10::OptionalStreamGuard guard(stream);
   StreamWork{held.saved_on, std::nullopt}.block(stream);
+  const codecs::Description what = described(candidate, entry);
   // The result's place is written, never read: only codecs that can hold any data come here.
-  const std::size_t scratch = candidate.on_device->scratch_bytes(candidate.what);
+  const std::size_t scratch = candidate.on_device->scratch_bytes(what);
   const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
   c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
   auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
-  if (!candidate.on_device->encode(candidate.what, entry.raw.data(),
-                                   static_cast<std::byte*>(encoded.get()), result, result + 1, key,
-                                   native(stream))) {
+  if (!candidate.on_device->encode(what, entry.raw.data(), static_cast<std::byte*>(encoded.get()),
+                                   result, result + 1, key, native(stream))) {
     return false;
   }
   guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
@@ -129,12 +134,13 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
   if (is_read) {
     const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
-    const std::size_t scratch = candidate.on_device->scratch_bytes(candidate.what);
+    const codecs::Description what = described(candidate, entry);
+    const std::size_t scratch = candidate.on_device->scratch_bytes(what);
     const c10::DataPtr aside = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
     held.encoding->block(stream);
     const bool enqueued = candidate.on_device->decode(
-        candidate.what, {static_cast<const std::byte*>(held.encoded.get()), entry.encoded_bytes},
-        data.get(), reads, aside.get(), native(stream));
+        what, {static_cast<const std::byte*>(held.encoded.get()), entry.encoded_bytes}, data.get(),
+        reads, aside.get(), native(stream));
     TORCH_CHECK(enqueued, "cinch: a saved tensor encoded by '", candidate.codec->name(),
                 "' can't be decoded: a kernel could not be launched");
     guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
@@ -143,6 +149,29 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
   held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
   return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data),
                       c10::GetAllocator(stream.device_type()), /*resizable=*/false);
+}
+
+c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,
+                        const codecs::RandomKey& key, const c10::Stream& valid_in) try {
+  const c10::Stream stream = current_stream(values.device());
+  StreamWork{valid_in, std::nullopt}.block(stream);
+  const codecs::cuda::DeviceCodec& codec = *candidate.on_device;
+  const std::size_t scratch = codec.scratch_bytes(candidate.what);
+  const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
+  const c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
+  c10::DataPtr decoded = allocate(stream.device(), values.nbytes());
+  auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
+  auto* const bytes = static_cast<std::byte*>(encoded.get());
+  if (!codec.encode(candidate.what, values.data(), bytes, result, result + 1, key,
+                    native(stream)) ||
+      !codec.decode(candidate.what, {bytes, candidate.bound}, decoded.get(), codecs::Reads::values,
+                    result + 1, native(stream))) {
+    return {};
+  }
+  return c10::Storage(c10::Storage::use_byte_size_t(), values.nbytes(), std::move(decoded),
+                      c10::GetAllocator(stream.device_type()), /*resizable=*/false);
+} catch (const std::exception&) {
+  return {};
 }
 
 std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,

@@ -16,6 +16,7 @@
 
 namespace cinch::hooks {
 
+class EntryQueue;
 struct Entry;
 
 /// Work of a stream, and the event behind it. Readers on other streams wait for the event; without
@@ -29,14 +30,20 @@ struct StreamWork {
 };
 
 /// What an entry whose storage lies on a CUDA device holds besides. Belongs to the entry's mutex,
-/// but for `saved_on`, which belongs to the stash's lock.
+/// but for what is said to belong to the stash's lock.
 struct OnDevice {
   explicit OnDevice(const c10::Stream& stream) : saved_on(stream) {}
 
   std::size_t index() const noexcept { return static_cast<std::size_t>(saved_on.device_index()); }
 
+  // The stash's lock's.
   c10::Stream
       saved_on;  ///< whose work the values are valid in: the current stream of the last save
+  EntryQueue* queue = nullptr;      ///< of settled entries that the entry is in
+  std::size_t offloaded_bytes = 0;  ///< see Entry::offloaded_bytes
+  bool fetched = false;             ///< counted among what is fetched from the host ahead
+
+  // The entry's mutex's.
   c10::DataPtr encoded;
   /// Set once `encoded` or, for an entry that is to leave the device, `raw` is valid.
   std::optional<StreamWork> encoding;
@@ -86,6 +93,11 @@ bool needs_fetch(const Entry& entry, codecs::Reads reads);
 /// Makes what was decoded usable in `reader`'s further work.
 void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
                const c10::Stream& reader);
+
+/// What `values`, valid in `valid_in`'s work, become when they are encoded and decoded: enqueued on
+/// the current stream. Null when there is no memory or a kernel could not be launched.
+c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,
+                        const codecs::RandomKey& key, const c10::Stream& valid_in);
 
 /// The storage's bytes as they are after `stream`'s work so far. The host waits for them. Null when
 /// there is no memory, the copy fails, or the calling thread captures a graph.
