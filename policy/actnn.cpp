@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ActNN (Chen et al., ICML 2021; papers.md §2), levels L1 to L3.
+// ActNN (Chen et al., ICML 2021; papers.md §2), levels L1 to L3; what L4 and L5 add
+// is offload's and the allocator's.
 #include <algorithm>
 #include <numeric>
 
@@ -17,6 +18,8 @@ bool is_allocated(LayerKind kind) noexcept {
 class Actnn final : public Director {
  public:
   explicit Actnn(const Settings& settings) : Director(settings.policy), settings_(settings.actnn) {}
+
+  bool serves_devices() const noexcept override { return true; }
 
   void begin_step(std::uint64_t step, const Footprint*) override {
     if (settings_.level < 3) return;

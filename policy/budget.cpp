@@ -94,10 +94,14 @@ class Budget final : public Director {
     if (is_feature_map(layer.kind)) {
       for (const int bits : {2, 4}) menu.push_back(divided(bits));
     }
-    menu.push_back({Choice::Action::lossless, {}, 0, {}});
+    // CUDA has no lossless codec for floats.
+    if (!layer.on_device) menu.push_back({Choice::Action::lossless, {}, 0, {}});
     menu.push_back({});
     return menu;
   }
+
+  // "auto" follows the weights' gradients, for which the host would wait in many steps.
+  bool serves_devices() const noexcept override { return settings_.noise == 0; }
 
   void begin_step(std::uint64_t step, const Footprint* last) override {
     if (last != nullptr) take(*last);

@@ -13,6 +13,7 @@
 #include "policy/layout.h"
 #include "policy/match.h"
 #include "policy/need.h"
+#include "policy/offload.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {
@@ -287,7 +288,8 @@ class Entry {
   }
 
   static Decision encode(std::vector<Decision::Candidate> candidates, std::string_view reason) {
-    return {Decision::Action::encode, reason, std::move(candidates)};
+    return {
+        .action = Decision::Action::encode, .reason = reason, .candidates = std::move(candidates)};
   }
 
   const EntryDescription& description_;
@@ -312,7 +314,9 @@ Decision Policy::decide(const EntryDescription& entry, int caution) const {
   if (!enabled()) return keep("the policy is off");
   if (entry.uses.empty() || entry.storage_bytes == 0) return keep("nothing to encode");
   try {
-    return Entry(settings_, entry, caution).decide();
+    Decision decision = Entry(settings_, entry, caution).decide();
+    decision.offload = offload_of(settings_, entry.uses);
+    return decision;
   } catch (const std::exception&) {
     return keep("out of memory while deciding");
   }

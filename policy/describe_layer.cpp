@@ -46,6 +46,7 @@ std::optional<Layer> describe_layer(const Policy& policy, const Director& direct
   const auto by_group = found ? candidate(policy, entry, groups) : std::nullopt;
   if (!by_group) return std::nullopt;
   layer.raw_bytes = entry.storage_bytes;
+  layer.on_device = entry.on_device;
   layer.elements = by_group->what.layout.elements();
   layer.planes = by_group->what.layout.planes();
   if (const auto by_channel = candidate(policy, entry, with_codec("fixed_point"))) {

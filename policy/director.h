@@ -73,6 +73,10 @@ class Director {
 
   virtual void observe(std::uint32_t layer, Look look) = 0;
 
+  /// Whether it can serve CUDA tensors too: sizes of what it chooses are known before encoding, and
+  /// no decision between its looks needs the values.
+  virtual bool serves_devices() const noexcept { return false; }
+
   /// What was learned so far, for a later run's resume().
   LearnedState learned() const;
 

@@ -52,6 +52,7 @@ struct EntryDescription {
   Geometry cover;
   /// What an adaptive policy says about its activations; null where none has a say.
   const Choice* choice = nullptr;
+  bool on_device = false;  ///< lies on a CUDA device
 };
 
 /// How the stash shall hold an entry.
@@ -68,11 +69,19 @@ struct Decision {
     std::shared_ptr<const std::vector<float>> channel_bounds =
         nullptr;  ///< see Choice::channel_bounds
   };
+  /// Whether what is held leaves a CUDA device for the host's memory; without a meaning for host
+  /// tensors.
+  enum class Offload : std::uint8_t {
+    never,
+    under_pressure,  ///< when the device is out of memory
+    always,          ///< as soon as it is settled
+  };
   Action action = Action::keep;
   /// Static text, for the report's list of what was passed through: why the entry is kept, or, for
   /// `encode`, why it is when no candidate can represent the data. Empty for `drop`.
   std::string_view reason;
   std::vector<Candidate> candidates;
+  Offload offload = Offload::never;
 };
 
 }  // namespace cinch::policy

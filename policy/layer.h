@@ -44,6 +44,7 @@ struct Layer {
   std::int64_t elements = 0;
   std::int64_t channels = 1;  ///< of a codec by channel
   std::int64_t planes = 1;    ///< of group_quant: ActNN's samples
+  bool on_device = false;     ///< lies on a CUDA device
   /// What it may be held as, and the bytes that each takes (upper bounds where the data decide).
   std::vector<Choice> menu;
   std::vector<std::size_t> menu_bytes;

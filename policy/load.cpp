@@ -44,6 +44,7 @@ Rule read_rule(const Json& json, const CodecSpec& defaults) {
   if (match.contains("dtype")) rule.type = codecs::type_named(match.at("dtype").get<std::string>());
   if (match.contains("shape")) rule.shape = match.at("shape").get<std::vector<std::string>>();
   rule.keep = json.contains("keep");
+  if (json.contains("offload")) rule.offload = json.at("offload").get<bool>();
   if (!rule.keep) rule.codec = read_codec(json.at("codec"), defaults);
   return rule;
 }
@@ -143,6 +144,17 @@ BudgetSettings read_budget(const Json& json) {
   return budget;
 }
 
+OffloadSettings read_offload(const Json& json) {
+  OffloadSettings offload;
+  offload.enabled = json.value("enabled", offload.enabled);
+  offload.rescue = json.value("rescue", offload.rescue);
+  if (json.contains("host_bytes")) {
+    offload.host_bytes = bytes_of(json.at("host_bytes").get<std::string>()).value_or(0);
+  }
+  offload.min_bytes = json.value("min_bytes", offload.min_bytes);
+  return offload;
+}
+
 Settings read_settings(const Json& json, std::string_view file) {
   Settings settings;
   settings.name = file;
@@ -158,6 +170,7 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.telemetry = json.value("telemetry", true);
   if (json.value("stream", "current") == "side") settings.stream = Stream::side;
   settings.raw_window = json.value("raw_window", settings.raw_window);
+  settings.offload = read_offload(json.value("offload", Json::object()));
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
   settings.division.name = "division";
   if (json.contains("division")) {
@@ -165,6 +178,10 @@ Settings read_settings(const Json& json, std::string_view file) {
   }
   if (json.contains("blpa")) settings.blpa_bits = json.at("blpa").value("bits", settings.blpa_bits);
   settings.actnn = read_actnn(json.value("actnn", Json::object()));
+  const bool swaps = settings.policy == "actnn" && settings.actnn.level >= 4;
+  if (swaps && !json.value("offload", Json::object()).contains("enabled")) {
+    settings.offload.enabled = true;
+  }
   settings.acgc = read_acgc(json.value("acgc", Json::object()));
   settings.comet = read_comet(json.value("comet", Json::object()));
   settings.budget = read_budget(json.value("budget", Json::object()));
@@ -215,17 +232,27 @@ std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
 /// What is wrong with an adaptive policy's parameters that the schema can't say: where, and why.
 std::optional<std::pair<std::string, std::string>> parameter_fault(const Settings& settings,
                                                                    const JsonSource& source) {
-  if (settings.policy == "actnn" && settings.actnn.level > 3) {
-    return std::pair("/actnn/level",
-                     std::string("found level L") + std::to_string(settings.actnn.level) +
-                         ", which swaps compressed activations out of a GPU's memory; this build "
-                         "holds them in the host's already: expected L0 to L3");
+  const std::string level = "found level L" + std::to_string(settings.actnn.level);
+  if (settings.policy == "actnn" && settings.actnn.level >= 4 && !settings.offload.enabled) {
+    return std::pair("/actnn/level", level +
+                                         ", which swaps compressed activations out of a GPU's "
+                                         "memory, beside an \"offload\" that is not enabled; "
+                                         "expected L0 to L3, or \"enabled\": true");
+  }
+  if (settings.policy == "actnn" && settings.actnn.level >= 5 && !settings.allocator_cuda) {
+    return std::pair("/actnn/level", level +
+                                         ", whose defragmentation is Cinch's allocator's, beside "
+                                         "an \"allocator\" that leaves CUDA to PyTorch's; "
+                                         "expected L0 to L4, or \"cuda\": true");
+  }
+  const char* const no_size = "found a size that is no whole number of bytes from 1 to 2^53 - 1";
+  if (settings.offload.host_bytes == 0 && source.locations.contains("/offload/host_bytes")) {
+    return std::pair("/offload/host_bytes", no_size);
   }
   if (settings.policy == "budget" && settings.budget.peak_bytes == 0 &&
       settings.budget.ratio == 0) {
     if (source.locations.contains("/budget/peak_bytes")) {
-      return std::pair("/budget/peak_bytes",
-                       "found a size that is no whole number of bytes from 1 to 2^53 - 1");
+      return std::pair("/budget/peak_bytes", no_size);
     }
     return std::pair("/policy",
                      "found \"budget\" without its target, expected a field \"budget\" "

@@ -24,6 +24,7 @@ struct Rule {
   std::vector<std::string> shape;  ///< per dimension "*", "64" or ">=64"; empty matches every shape
   bool keep = false;               ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
+  std::optional<bool> offload;             ///< instead of what OffloadSettings say
 };
 
 /// What becomes of float tensors of which only the origin is known (a compiled region, a custom
@@ -50,7 +51,9 @@ struct GuardSettings {
 
 /// ActNN's parameters (papers.md §2).
 struct ActnnSettings {
-  int level = 3;                    ///< 1: convolutions at fixed_bits; 2: all; 3: mixed precision
+  /// 1: convolutions at fixed_bits; 2: all; 3: mixed precision; 4: and offload; 5: and Cinch's
+  /// allocator
+  int level = 3;
   int fixed_bits = 4;               ///< L1 and L2
   double bits = 2;                  ///< L3: average over the allocated layers
   int group = 256;                  ///< elements that share a range
@@ -87,6 +90,14 @@ struct BudgetSettings {
   std::uint64_t every_steps = 100;  ///< between two rounds of trials
 };
 
+/// What moves from CUDA devices to the host's memory, and when (ActNN's L4, COMET's evacuation).
+struct OffloadSettings {
+  bool enabled = false;           ///< as soon as it is settled
+  bool rescue = true;             ///< when a device is out of memory
+  std::uint64_t host_bytes = 0;   ///< most page-locked memory; 0: a share of what is available
+  std::size_t min_bytes = 65536;  ///< what is held in fewer bytes stays
+};
+
 /// A policy file, validated.
 struct Settings {
   std::string name;  ///< the preset's name, or the file's path
@@ -100,6 +111,7 @@ struct Settings {
   Stream stream = Stream::current;
   /// Entries that backward will read first stay raw up to this share of all that is stored.
   double raw_window = 0.125;
+  OffloadSettings offload;
   GuardSettings guard;
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
   int blpa_bits = 4;           ///< K of the "blpa" algorithm

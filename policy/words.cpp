@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "policy/director.h"
+
 namespace cinch::policy {
 namespace {
 
@@ -41,13 +43,18 @@ std::string actnn_words(const ActnnSettings& a) {
       return "ActNN's level L2: all activations are held in groups of " + std::to_string(a.group) +
              " elements at " + std::to_string(a.fixed_bits) + " bits.";
     default:
-      return "ActNN's level L3: inputs of convolutions and linear layers share an average of " +
-             number(a.bits) +
+      return "ActNN's level L" + std::to_string(a.level) +
+             ": inputs of convolutions and linear layers share an average of " + number(a.bits) +
              " bits an element, more where gradients and ranges are large, by layer and by sample; "
              "a batch norm gets the bits of the convolution before it. The first step uses 8 bits; "
              "bits are allocated anew every " +
              std::to_string(a.every_steps) +
-             " steps. Attention and smooth activation functions never get fewer than 4.";
+             " steps. Attention and smooth activation functions never get fewer than 4." +
+             (a.level < 4 ? ""
+              : a.level == 4
+                  ? " From GPUs what is held moves to the host's memory."
+                  : " From GPUs what is held moves to the host's memory, and Cinch's allocator "
+                    "stitches what fragmentation would lose.");
   }
 }
 
@@ -135,7 +142,24 @@ std::string rule_words(const Rule& rule) {
     text += ", shape";
     for (const std::string& dimension : rule.shape) text += " " + dimension;
   }
-  return text + ": " + (rule.keep ? "stays as it is" : codec_words(*rule.codec)) + "\n";
+  text += ": " + (rule.keep ? "stays as it is" : codec_words(*rule.codec));
+  if (rule.offload) {
+    text += *rule.offload ? "; from a GPU it goes to the host's memory" : "; never leaves a GPU";
+  }
+  return text + "\n";
+}
+
+std::string offload_words(const OffloadSettings& o) {
+  if (!o.enabled && !o.rescue) return "";
+  const std::string most =
+      o.host_bytes == 0
+          ? "half of what the host has available"
+          : number(static_cast<double>(o.host_bytes) / (1 << 20)) + " MiB of the host's memory";
+  return std::string("What is held of CUDA tensors in ") + std::to_string(o.min_bytes) +
+         " bytes or more moves to page-locked memory, at most " + most + ", " +
+         (o.enabled ? "the oldest first, and comes back ahead of backward"
+                    : "when a GPU is out of memory and encoding early was not enough") +
+         ".\n";
 }
 
 }  // namespace
@@ -164,6 +188,8 @@ std::string in_words(const Settings& s) {
             number(s.guard.max_relative_error) + " (values) or " +
             number(s.guard.max_gradient_error) + " (gradients) a layer is held more precisely.\n";
   }
+  const auto director = make_director(s);
+  if (director == nullptr || director->serves_devices()) text += offload_words(s.offload);
   text += s.stream == Stream::side
               ? "Encoding and decoding run on a thread of Cinch's; results do not change.\n"
               : "Encoding and decoding run in the program's threads.\n";

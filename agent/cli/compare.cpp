@@ -59,6 +59,7 @@ constexpr Figure figures[] = {
     {"ratio", "ratio", member<&Report::ratio>, as_ratio},
     {"held by program", "held_elsewhere_bytes_at_peak",
      member<&Report::held_elsewhere_bytes_at_peak>, as_bytes},
+    {"offloaded", "offloaded_bytes_at_peak", member<&Report::offloaded_bytes_at_peak>, as_bytes},
     {"peak RSS", "peak_rss_bytes", member<&Report::peak_rss_bytes>, as_bytes},
     {"optimizer steps", "steps", member<&Report::steps>, as_count},
     {"whole time", "seconds", member<&Report::seconds>, human_seconds},

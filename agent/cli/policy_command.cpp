@@ -46,6 +46,11 @@ std::string outcome(const Rule& rule) {
   return spec.name;
 }
 
+const char* offload_text(const policy::OffloadSettings& offload) {
+  if (offload.enabled) return "of CUDA tensors, always";
+  return offload.rescue ? "of CUDA tensors, when a device is out of memory" : "never";
+}
+
 void print(const Settings& settings) {
   std::printf("  policy     %s\n", settings.policy.c_str());
   if (settings.policy == "off") return;
@@ -54,6 +59,7 @@ void print(const Settings& settings) {
   const auto whose = [](bool ours) { return ours ? "Cinch's" : "PyTorch's own"; };
   std::printf("  allocator  host: %s, CUDA: %s\n", whose(settings.allocator_host),
               whose(settings.allocator_cuda));
+  std::printf("  offload    %s\n", offload_text(settings.offload));
   std::printf("  seed       %u\n", settings.seed);
   if (settings.rules.empty()) return;
   Table table({"op", "operand", "dtype", "shape", "what"});

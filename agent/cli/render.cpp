@@ -101,13 +101,28 @@ std::string ops(const Report& r, bool full) {
 std::string body(const Report& r, const Style& style, bool full) {
   if (!r.active) return style.bad("NOT ACTIVE: " + r.inactive_reason) + '\n';
   std::string text = style.bold(headline(r)) + '\n' + cost_line(r) + '\n';
+  for (const Report::Device& device : r.devices) {
+    text += "CUDA device " + std::to_string(device.index) + ": peak " +
+            human_bytes(device.peak_allocated_bytes) + " allocated, " +
+            human_bytes(device.peak_reserved_bytes) + " reserved by " + device.allocator +
+            "'s allocator; the stash held at most " + human_bytes(device.stash_bytes_at_most) +
+            "\n";
+  }
   if (r.held_elsewhere_bytes_at_peak > 0) {
     text += human_bytes(r.held_elsewhere_bytes_at_peak) +
             " more were saved for backward, but the program itself holds them\n";
   }
   if (r.rescues > 0) {
-    text += "memory ran out " + std::to_string(r.rescues) + " times: " +
-            human_bytes(r.rescued_bytes) + " were freed by compressing earlier\n";
+    text += "memory ran out " + std::to_string(r.rescues) +
+            " times: " + human_bytes(r.rescued_bytes) + " were freed by compressing earlier" +
+            (r.rescued_by_offload_bytes == 0
+                 ? "\n"
+                 : ", " + human_bytes(r.rescued_by_offload_bytes) + " by moving to the host\n");
+  }
+  if (r.offloads > 0) {
+    text += human_bytes(r.offloaded_bytes_at_peak) +
+            " more were held in the host's memory at the peak, instead of a GPU's (" +
+            human_bytes(r.reserved_pinned_bytes) + " of it page-locked)\n";
   }
   std::string passed;
   const bool low = r.ratio < low_ratio;

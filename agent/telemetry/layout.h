@@ -29,12 +29,15 @@ struct LiveFigures {
   std::uint64_t raw_at_peak = 0;  ///< design.md §2
   std::uint64_t stored_at_peak = 0;
   std::uint64_t held_elsewhere_at_peak = 0;
-  std::uint64_t offloaded = 0;
+  std::uint64_t offloaded = 0;        ///< in the host's memory for CUDA devices, at the boundary
+  std::uint64_t pinned = 0;           ///< page-locked memory in use for that
+  std::uint64_t pinned_reserved = 0;  ///< and taken from the system
   std::uint64_t nanoseconds_in_cinch = 0;  ///< since the start
   std::uint64_t guard_checks = 0;
   std::uint64_t guard_moves = 0;
   std::uint64_t rescues = 0;
-  std::uint64_t rescued = 0;
+  std::uint64_t rescued = 0;             ///< by compressing earlier
+  std::uint64_t rescued_by_offload = 0;  ///< and by moving to the host's memory
   std::uint64_t decisions = 0;  ///< layers whose choice an adaptive policy changed, summed up
 };
 

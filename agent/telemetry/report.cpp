@@ -82,6 +82,15 @@ void visit_passed_through(PassedThrough& item, Visit&& visit) {
   visit("count", item.count);
 }
 
+template <typename Device, typename Visit>
+void visit_device(Device& device, Visit&& visit) {
+  visit("index", device.index);
+  visit("allocator", device.allocator);
+  visit("peak_allocated_bytes", device.peak_allocated_bytes);
+  visit("peak_reserved_bytes", device.peak_reserved_bytes);
+  visit("stash_bytes_at_most", device.stash_bytes_at_most);
+}
+
 template <typename R, typename Visit>
 void visit_report(R& r, Visit&& visit) {
   visit("version", r.version);
@@ -102,6 +111,15 @@ void visit_report(R& r, Visit&& visit) {
   visit("seconds_in_cinch", r.seconds_in_cinch);
   visit("rescues", r.rescues);
   visit("rescued_bytes", r.rescued_bytes);
+  visit("rescued_by_offload_bytes", r.rescued_by_offload_bytes);
+  visit("offloads", r.offloads);
+  visit("offloaded_bytes", r.offloaded_bytes);
+  visit("fetches", r.fetches);
+  visit("fetches_ahead", r.fetches_ahead);
+  visit("offloaded_bytes_at_peak", r.offloaded_bytes_at_peak);
+  visit("peak_pinned_bytes", r.peak_pinned_bytes);
+  visit("reserved_pinned_bytes", r.reserved_pinned_bytes);
+  visit("devices", r.devices);
   visit("passed_through", r.passed_through);
   visit("ops", r.ops);
   visit("seconds", r.seconds);
@@ -117,6 +135,7 @@ void visit_item(auto& item, Visit&& visit) {
   using Item = std::remove_cvref_t<decltype(item)>;
   if constexpr (std::is_same_v<Item, Report::Op>) visit_op(item, visit);
   if constexpr (std::is_same_v<Item, Report::PassedThrough>) visit_passed_through(item, visit);
+  if constexpr (std::is_same_v<Item, Report::Device>) visit_device(item, visit);
   if constexpr (std::is_same_v<Item, Report::Entry>) visit_entry(item, visit);
   if constexpr (std::is_same_v<Item, Report::MemoryPoint>) visit_point(item, visit);
   if constexpr (std::is_same_v<Item, Report::Event>) visit_event(item, visit);

@@ -37,6 +37,16 @@ struct Report {
     std::uint64_t count = 0;
   };
 
+  /// Memory of a CUDA device that this process used, at most at any time. What the program resets
+  /// (torch.cuda.reset_peak_memory_stats) counts from there.
+  struct Device {
+    std::int64_t index = 0;
+    std::string allocator;  ///< whose: "PyTorch" or "Cinch"
+    std::uint64_t peak_allocated_bytes = 0;
+    std::uint64_t peak_reserved_bytes = 0;
+    std::uint64_t stash_bytes_at_most = 0;  ///< held by the stash, encoded or kept
+  };
+
   /// One storage of a forward, which training saves again in every step; totals over the run.
   struct Entry {
     std::string module;    ///< "layer1.0.conv1"; "" where it isn't known
@@ -95,8 +105,18 @@ struct Report {
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t rss_bytes_at_start = 0;  ///< when the first tensor was saved; 0 if none was
   double seconds_in_cinch = 0;
-  std::uint64_t rescues = 0;        ///< times memory ran out and the stash freed some
-  std::uint64_t rescued_bytes = 0;  ///< by encoding early, together
+  std::uint64_t rescues = 0;                   ///< times memory ran out and the stash freed some
+  std::uint64_t rescued_bytes = 0;             ///< by encoding early, together
+  std::uint64_t rescued_by_offload_bytes = 0;  ///< and by moving to the host's memory
+  std::uint64_t offloads = 0;                  ///< storages moved from a CUDA device to the host
+  std::uint64_t offloaded_bytes = 0;           ///< of them, as they were held; sum over the run
+  std::uint64_t fetches = 0;                   ///< copies back
+  std::uint64_t fetches_ahead = 0;             ///< of them, before backward asked
+  /// What was on the host at the peak, and is not among stored_bytes_at_peak.
+  std::uint64_t offloaded_bytes_at_peak = 0;
+  std::uint64_t peak_pinned_bytes = 0;      ///< page-locked memory in use for that at most
+  std::uint64_t reserved_pinned_bytes = 0;  ///< and what was taken from the system
+  std::vector<Device> devices;
   std::vector<PassedThrough> passed_through;
   std::vector<Op> ops;
   double seconds = 0;  ///< from Cinch's start to this report

@@ -16,7 +16,25 @@ std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   return make_device_codec(spec);
 }
 
-constexpr Library library = {library_abi, make, is_capturing};
+void* allocate_pinned(std::size_t bytes) noexcept {
+  // In any other mode it would end a capture that is under way in another thread.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return nullptr;
+  void* memory = nullptr;
+  const cudaError_t found = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (found == cudaSuccess) return memory;
+  cudaGetLastError();  // so that no later call takes it for its own
+  return nullptr;
+}
+
+bool copy(void* to, const void* from, std::size_t bytes, Stream stream) noexcept {
+  if (cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream) == cudaSuccess) return true;
+  cudaGetLastError();
+  return false;
+}
+
+constexpr Library library = {library_abi, make, is_capturing, allocate_pinned, copy};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

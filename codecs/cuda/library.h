@@ -11,7 +11,7 @@ namespace cinch::codecs::cuda {
 
 /// Increases with every change to Library, DeviceCodec or what their functions take: the core and
 /// this library ship together, and a mixture must not talk to each other.
-inline constexpr std::uint32_t library_abi = 2;
+inline constexpr std::uint32_t library_abi = 3;
 
 /// What libcinch_cuda.so offers: the CUDA engine as a library of its own, so that the core needs no
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
@@ -21,6 +21,13 @@ struct Library {
   std::shared_ptr<const DeviceCodec> (*make_codec)(const CodecSpec& spec);
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;
+  /// Page-locked memory of the host that every device can copy to and from, never given back; null
+  /// when there is none. May wait for the devices, but leaves other threads' graph captures alone.
+  void* (*allocate_pinned)(std::size_t bytes) noexcept;
+  /// Enqueues a copy between host and device memory, in either direction; with memory that is not
+  /// page-locked the host waits for it.
+  /// @return false when it could not be enqueued
+  bool (*copy)(void* to, const void* from, std::size_t bytes, Stream stream) noexcept;
 };
 
 /// `cinch_cuda_library`, the one symbol that the library exports.

@@ -73,7 +73,7 @@ struct PlaneNumbers {
 ///
 /// `state`, `candidate`, `raw`, `encoded…`, `decoded` and `sample` belong to the entry's `mutex`,
 /// which is taken before the stash's lock, and of these only `decoded` changes once the entry is
-/// settled; the rest belongs to the stash's lock.
+/// settled, and what moving it to the host changes; the rest belongs to the stash's lock.
 struct Entry {
   Entry();
   ~Entry();
@@ -83,6 +83,7 @@ struct Entry {
     kept,     ///< raw for good
     encoded,
     dropped,  ///< backward reads no value of it
+    moved,    ///< raw, in the host's memory instead of its device's
   };
   /// Where the stash lists it.
   enum class Place : std::uint8_t {
@@ -135,8 +136,15 @@ struct Entry {
   /// Whether `raw` is set.
   bool is_raw() const noexcept { return state == State::pending || state == State::kept; }
 
-  /// What is held of a settled one.
+  /// Index of the CUDA device that it is on; -1: host memory.
+  int device_index() const noexcept;
+
+  /// Bytes of what is held that are in the host's memory instead of its device's.
+  std::size_t offloaded_bytes() const noexcept;
+
+  /// What is held of a settled one where its storage was: not what was moved to the host.
   std::size_t stored_bytes() const noexcept {
+    if (device != nullptr && offloaded_bytes() != 0) return 0;
     if (is_raw()) return raw_bytes;
     return encoded_bytes + (sample == nullptr ? 0 : raw_bytes);
   }

@@ -63,7 +63,7 @@ double sum_of_squares(const at::Tensor& x) {
 }
 
 std::vector<double> doubles(const at::Tensor& x) {
-  const at::Tensor flat = x.to(at::kDouble).contiguous();
+  const at::Tensor flat = x.to(at::kCPU, at::kDouble).contiguous();
   return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
 }
 

@@ -68,7 +68,8 @@ struct Described {
                       views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use)});
     }
     const Geometry* cover = of.cover.get();
-    entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr};
+    entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
+             of.device != nullptr};
   }
   Described(const Described&) = delete;
   Described& operator=(const Described&) = delete;
@@ -221,6 +222,7 @@ std::shared_ptr<const Plan> Planner::make(const Entry& entry, int caution,
   described.entry.choice = choice;
   const policy::Decision decision = policy_.decide(described.entry, caution);
   plan->action = decision.action;
+  plan->offload = decision.offload;
   plan->reason = decision.reason;
   plan->stored_bytes = decision.action == policy::Decision::Action::drop ? 0 : entry.raw_bytes;
   for (const auto& candidate : decision.candidates) {
@@ -241,7 +243,7 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   const std::size_t bound = encoded_bytes(*codec, what, candidate.mixed_bits);
   std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
   if (entry.device != nullptr) {
-    on_device = device_codec(candidate, entry.raw.device());
+    on_device = device_codec(candidate, entry.device->saved_on.device());
     // What a device's codec makes of the data is known when it is too late to choose another.
     if (on_device == nullptr || (bound >= entry.raw_bytes && codec->name() != "raw")) return;
   }

@@ -33,6 +33,7 @@ struct Plan {
     std::shared_ptr<const std::vector<float>> channel_bounds = nullptr;
   };
   policy::Decision::Action action = policy::Decision::Action::keep;
+  policy::Decision::Offload offload = policy::Decision::Offload::never;
   std::string_view reason;
   std::vector<Candidate> candidates;
   std::vector<codecs::Reads> reads;  ///< per use

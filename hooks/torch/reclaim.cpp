@@ -15,7 +15,7 @@ class StashReclaimer final : public allocator::Reclaimer {
  public:
   std::size_t reclaim(int device, std::size_t bytes) noexcept override {
     try {
-      return stash().encode_early(device, bytes);
+      return stash().make_room(device, bytes);
     } catch (const std::exception&) {
       return 0;
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/telemetry/process.h"
+#include "hooks/torch/device/memory.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
 #include "hooks/torch/stash.h"
@@ -43,11 +44,19 @@ telemetry::Report current_report() {
   report.raw_bytes_at_peak = peak.raw_bytes;
   report.stored_bytes_at_peak = peak.stored_bytes;
   report.held_elsewhere_bytes_at_peak = peak.held_elsewhere_bytes;
+  report.offloaded_bytes_at_peak = peak.offloaded_bytes;
+  const PinnedPool::Figures pinned = stash().pinned();
+  report.peak_pinned_bytes = pinned.peak_used;
+  report.reserved_pinned_bytes = pinned.reserved;
   if (peak.stored_bytes != 0) {
     report.ratio = static_cast<double>(peak.raw_bytes) / static_cast<double>(peak.stored_bytes);
   }
   report.stash_bytes_at_exit = stash().bytes();
   report.rss_bytes_at_start = stash().rss_at_start();
+  report.devices = device_memory();
+  for (auto& device : report.devices) {
+    device.stash_bytes_at_most = stash().most_settled_bytes(static_cast<int>(device.index));
+  }
   stash().statistics().fill(report);
   stash().fill_timeline(report);
   return report;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stash's lists: what is taken in, in which order it is encoded, and what is let go. How
-// entries are encoded and decoded is in stash_{encode,read,guard,aside}.cpp.
+// entries are encoded and decoded is in stash_{encode,read,guard,aside,offload}.cpp.
 #include "hooks/torch/stash.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/control.h"
+#include "hooks/torch/device/offload.h"
 #include "hooks/torch/device/on_device.h"
 #include "hooks/torch/entry_rows.h"
 #include "hooks/torch/fork.h"
@@ -34,6 +35,7 @@ Stash::Stash(policy::Settings settings)
       aside_(this->settings().stream == policy::Stream::side),
       state_file_(""),
       guard_(this->settings().guard),
+      pinned_(pinned_host(), this->settings().offload.host_bytes, processes_here()),
       side_(work_aside, this) {
   register_fork_lock(mutex_);
   register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
@@ -41,6 +43,7 @@ Stash::Stash(policy::Settings settings)
   register_fork_lock(encoded_pool_.mutex());
   register_fork_lock(decoded_pool_.mutex());
   register_fork_lock(guard_.mutex());
+  register_fork_lock(pinned_.mutex());
   register_fork_lock(reserve_.mutex());
   register_fork_lock(side_.mutex());
   begin_policy();
@@ -50,6 +53,7 @@ Stash::Stash(policy::Settings settings)
 void Stash::begin_policy() {
   director_ = policy::make_director(settings());
   adapts_.store(director_ != nullptr, std::memory_order_relaxed);
+  host_only_.store(director_ != nullptr && !director_->serves_devices(), std::memory_order_relaxed);
   state_file_ = policy::StateFile(settings().state_file);
   if (director_ != nullptr) message_ = state_file_.load(*director_);
   planner_.emplace(*policy_.load(std::memory_order_relaxed), director_.get(), statistics_);
@@ -60,8 +64,8 @@ Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
   if (verdict != Verdict::wanted) return verdict;
   if (is_paused()) return Verdict::paused;
-  const bool adapts = adapts_.load(std::memory_order_relaxed);
-  return adapts && tensor.is_cuda() ? Verdict::host_policy : verdict;
+  const bool host_only = host_only_.load(std::memory_order_relaxed);
+  return host_only && tensor.is_cuda() ? Verdict::host_policy : verdict;
 }
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use) {
@@ -88,6 +92,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
   settle_all(ready);
+  if (entry->device != nullptr) move_surplus();
   return *entry;
 }
 
@@ -108,7 +113,7 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
   entry->place_index = static_cast<std::uint32_t>(owned_.size());
   owned_.push_back(entry.get());
   owned_bytes_ += entry->raw_bytes;
-  if (aside_) by_position_.push_back(entry.get());
+  if (foresees_.load(std::memory_order_relaxed)) by_position_.push_back(entry.get());
   ++alive_;
   return *(slot = entry.release());
 }
@@ -117,7 +122,10 @@ void Stash::begin_growth() {
   ++growth_;
   if (change_ && alive_ == 0) take_up_change();
   if (director_ != nullptr) begin_step();
-  if (!aside_) return;
+  foresees_.store(aside_ || offloads_, std::memory_order_relaxed);
+  if (!aside_ && !offloads_) return;
+  // Room that there was not may be there again.
+  most_fetched_ = std::min(unlimited, most_fetched_ + most_fetched_ / 16 + 1);
   growth_start_ = next_id_;
   by_position_.clear();
   read_order_.begin_growth(optimizer_steps());
@@ -222,8 +230,7 @@ void Stash::leave_window(std::size_t limit, const Entry* but, Entries& ready) {
 
 void Stash::leave_window(Entry& entry, Entries& ready) {
   forget_in_window(entry);
-  // The guard's comparison would make the host wait for a device.
-  entry.watched = entry.plan().candidates.front().approximates && entry.device == nullptr &&
+  entry.watched = entry.plan().candidates.front().approximates &&
                   guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
                                entry.step, peak_.raw_bytes);
   start_settling(entry, ready);
@@ -270,12 +277,14 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
       case Entry::Place::settled:
         settled_raw_ -= entry.raw_bytes;
         settled_stored_ -= entry.stored_bytes();
-        if (entry.device != nullptr)
-          settled_on_device_[entry.device->index()] -= entry.stored_bytes();
+        if (entry.device == nullptr) break;
+        settled_on_device_[entry.device->index()] -= entry.stored_bytes();
+        offloaded_bytes_ -= entry.offloaded_bytes();
+        if (EntryQueue* queue = entry.device->queue) queue->remove(entry);
         break;
     }
     if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;
-    if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
+    forget_ahead(entry);
     note_change();
     const std::uint32_t position = entry.id - growth_start_;
     if (position < by_position_.size() && by_position_[position] == &entry) {
@@ -296,6 +305,7 @@ void Stash::end_growth(const Entry* reading) {
     collect_sole_owned(poll_per_backward, reading, ready);
   }
   settle_all(ready);
+  if (reading != nullptr && reading->device != nullptr) move_surplus();
   sample();
   publish();
   encoded_pool_.new_period();
@@ -308,7 +318,7 @@ void Stash::end_growth(const Entry* reading) {
 void Stash::sample() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t waiting = window_bytes_ + settling_bytes_;
-  at_boundary_ = {settled_raw_ + waiting, settled_stored_ + waiting, 0};
+  at_boundary_ = {settled_raw_ + waiting, settled_stored_ + waiting, 0, offloaded_bytes_};
   if (director_ != nullptr) {
     measure_footprint();
   }
@@ -334,6 +344,7 @@ void Stash::sample() {
 void Stash::publish() noexcept {
   if (!telemetry_wanted()) return;
   Boundary boundary;
+  const PinnedPool::Figures pinned = pinned_.figures();
   {
     const std::lock_guard lock(mutex_);
     boundary = {at_boundary_.raw_bytes,
@@ -341,6 +352,9 @@ void Stash::publish() noexcept {
                 peak_.raw_bytes,
                 peak_.stored_bytes,
                 peak_.held_elsewhere_bytes,
+                at_boundary_.offloaded_bytes,
+                pinned.used,
+                pinned.reserved,
                 director_ == nullptr ? 0 : director_->changes()};
     for (std::size_t i = 0; i < most_needed_.size() && i < boundary.devices.size(); ++i) {
       boundary.devices[i] = most_needed_[i] != 0;
@@ -381,9 +395,14 @@ std::uint64_t Stash::settled_bytes(int device) const {
   return settled_on_device_[static_cast<std::size_t>(device)];
 }
 
+std::uint64_t Stash::most_settled_bytes(int device) const {
+  const std::lock_guard lock(mutex_);
+  return most_settled_on_device_[static_cast<std::size_t>(device)];
+}
+
 std::uint64_t Stash::bytes() const {
   const std::lock_guard lock(mutex_);
-  return settled_stored_ + owned_bytes_ + window_bytes_ + settling_bytes_;
+  return settled_stored_ + offloaded_bytes_ + owned_bytes_ + window_bytes_ + settling_bytes_;
 }
 
 bool has_stash() noexcept {

@@ -17,8 +17,10 @@
 
 #include "hooks/torch/buffer_pool.h"
 #include "hooks/torch/candidate.h"
+#include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/device/reserve.h"
 #include "hooks/torch/entry.h"
+#include "hooks/torch/entry_queue.h"
 #include "hooks/torch/guard.h"
 #include "hooks/torch/plan.h"
 #include "hooks/torch/read_order.h"
@@ -48,6 +50,7 @@ class Stash {
     std::uint64_t raw_bytes = 0;
     std::uint64_t stored_bytes = 0;
     std::uint64_t held_elsewhere_bytes = 0;
+    std::uint64_t offloaded_bytes = 0;  ///< besides, in the host's memory instead of a device's
   };
 
   explicit Stash(policy::Settings settings);
@@ -76,11 +79,13 @@ class Stash {
   /// Removes `use`; the entry goes with its last one.
   void release(Entry& entry, Use& use) noexcept;
 
-  /// Memory of a CUDA device (host: of the host) has run out: encodes, in this thread, what is
-  /// solely the stash's, the window's oldest first, until about `bytes` are free. Returns the bytes
-  /// that the stash holds less; 0 too when it is the stash's own work that asks. For lossy codecs
-  /// the results are those of a smaller window from here on.
-  std::size_t encode_early(int device, std::size_t bytes);
+  /// Memory of a CUDA device (host: of the host) has run out: gives up what was read ahead of
+  /// backward and the guard's samples, encodes, in this thread, what is solely the stash's, the
+  /// window's oldest first, and moves what is then settled to the host, each only until about
+  /// `bytes` are free. Returns the bytes that the stash holds less there; 0 too when it is the
+  /// stash's own work that asks. For lossy codecs the results are those of a smaller window once
+  /// something had to be encoded.
+  std::size_t make_room(int device, std::size_t bytes);
   static constexpr int host = -1;
 
   /// The guard's word on a watched entry: the relative error of the gradients that a node computed
@@ -135,10 +140,14 @@ class Stash {
   void stop_side_thread() noexcept;
 
   Peak peak() const;
-  /// Bytes held now, raw and encoded.
+  /// Bytes held now, raw and encoded, moved to the host or not.
   std::uint64_t bytes() const;
   /// Of these, the settled ones on a CUDA device.
   std::uint64_t settled_bytes(int device) const;
+  /// The most that these were.
+  std::uint64_t most_settled_bytes(int device) const;
+  /// The page-locked memory for what was moved to the host.
+  PinnedPool::Figures pinned() const { return pinned_.figures(); }
   /// Fills what `report` says of times.
   void fill_timeline(telemetry::Report& report) const;
   /// Resident memory of the process when it saved its first tensor; 0 before.
@@ -166,10 +175,25 @@ class Stash {
   std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
   void await_settled(Entry& entry);
 
+  std::size_t encode_early(int device, std::size_t bytes);
+  std::size_t give_up_read_ahead(int device, std::size_t bytes);
+  std::size_t give_up_read_ahead(Entry& entry);
+  void forget_ahead(Entry& entry) noexcept;
+  void stop_reading_ahead() noexcept;
+  void note_rescue(int device, std::size_t encoded, std::size_t moved);
+  void enqueue_for_host(Entry& entry);
+  void move_surplus();
+  std::size_t move_out(int device, std::size_t bytes);
+  bool move_to_host(Entry& entry, std::size_t* left = nullptr);
+  void fetch_ahead(Entry& entry) noexcept;
+
   c10::Storage restore_held(Entry& entry, const Use& use, GradientProbe* probe);
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
   void decode_ahead(Entry& entry, codecs::Reads reads);
   void foresee(Entry& entry, codecs::Reads reads);
+  void keep_sample(Entry& entry, c10::Storage& exact);
+  std::size_t give_up_samples(int device, std::size_t bytes);
+  std::size_t give_up_sample(Entry& entry);
   void measure(Entry& entry, const c10::Storage& decoded);
   void begin_step();
   std::string save_learned();
@@ -193,6 +217,7 @@ class Stash {
 
   std::atomic<const policy::Policy*> policy_;  // one that was replaced is never destroyed
   std::atomic<bool> adapts_{false};            // whether there is a director
+  std::atomic<bool> host_only_{false};         // and it takes no tensors of devices
   std::atomic<bool> paused_{false};
   Statistics statistics_;
   BufferPool encoded_pool_;
@@ -225,6 +250,7 @@ class Stash {
   std::array<std::size_t, 128> most_needed_{};
   // Of settled_stored_; by index, which is a signed byte.
   std::array<std::uint64_t, 128> settled_on_device_{};
+  std::array<std::uint64_t, 128> most_settled_on_device_{};
   std::uint64_t planned_stored_ = 0;  // what the plans of all planned entries say they need
   std::uint32_t next_id_ = 0;
   std::uint64_t growth_ = 0;        // how often the stash began to grow
@@ -243,15 +269,29 @@ class Stash {
 
   std::vector<c10::Storage> freed_later_;
 
-  // Reading ahead, when aside_.
+  // Moving to the host.
+  EntryQueue leaving_;  // the policy's choice
+  EntryQueue movable_;  // when a device is out of memory
+  EntryQueue sampled_;  // of devices; the guard's, which stay until it is done with them
+  std::uint64_t offloaded_bytes_ = 0;
+  bool offloads_ = false;            // something was moved so far
+  std::uint64_t no_room_ahead_ = 0;  // the growth in which a device had no room for reading ahead
+
+  // Reading ahead, when aside_ or offloads_.
   ReadOrder read_order_;
   Entries by_position_;  // entries of this growth; null once released
   std::uint64_t ahead_bytes_ = 0;
+  std::uint64_t fetched_bytes_ = 0;
+  static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
+  std::uint64_t most_fetched_ = unlimited;  // as rescues have shown
+  std::atomic<bool> foresees_{false};       // changes when a growth begins
 
   std::atomic<bool> growing_{false};
   std::atomic<std::uint64_t> rss_at_start_{0};
 
   Guard guard_;
+  PinnedPool pinned_;
+  std::atomic<bool> said_no_room_{false};
   Reserve reserve_;
   SideThread side_;
 };

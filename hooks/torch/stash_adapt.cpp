@@ -7,7 +7,9 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "hooks/torch/device/on_device.h"
 #include "hooks/torch/entry_rows.h"
+#include "hooks/torch/entry_work.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/observer.h"
 #include "hooks/torch/op_context.h"
@@ -162,7 +164,12 @@ std::vector<float> Stash::plane_ranges(Entry& entry) {
   if (!entry.is_raw() || entry.own_plan == nullptr || entry.plan().candidates.empty()) return {};
   const Plan::Candidate& candidate = entry.plan().candidates.front();
   if (candidate.codec->name() != "group_quant") return {};
-  return policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
+  if (entry.device == nullptr) {
+    return policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
+  }
+  const auto copy = host_copy(entry.raw, entry.raw_bytes, entry.device->saved_on);
+  if (copy == nullptr) return {};
+  return policy::plane_ranges(candidate.what, copy.get(), candidate.group);
 }
 
 std::vector<Stash::Trial> Stash::trials(Entry& entry) {
@@ -174,6 +181,7 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
       plans.emplace_back(index, planner_->plan_for(entry, director_->layer(layer).menu[index]));
     }
   }
+  const AtWork here;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   c10::Storage exact;
@@ -188,10 +196,16 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
   for (const auto& [index, plan] : plans) {
     if (plan->candidates.empty()) continue;
     const Plan::Candidate& candidate = plan->candidates.front();
+    const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
+    if (entry.device != nullptr) {
+      c10::Storage values = round_trip(exact, candidate, key, entry.device->saved_on);
+      if (!values) break;
+      trials.push_back({index, std::move(values)});
+      continue;
+    }
     c10::DataPtr encoded = encoded_pool_.take(candidate.bound);
     c10::DataPtr decoded = decoded_pool_.take(entry.raw_bytes);
     if (encoded.get() == nullptr || decoded.get() == nullptr) break;
-    const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
     const codecs::Encoded result = candidate.codec->encode(
         candidate.what, exact.data(), {static_cast<std::byte*>(encoded.get()), candidate.bound},
         key, torch_parallel_for);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stash and its side thread: what is decoded ahead of backward, and what that thread left.
+#include <algorithm>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -18,6 +19,11 @@ namespace {
 // How far decoding looks ahead.
 constexpr std::size_t most_ahead = 4;
 
+// How far what was moved to the host is fetched ahead: a copy takes longer than a decoding, and the
+// host is asked as often as backward reads.
+constexpr std::size_t most_looked_at = 256;
+constexpr std::uint64_t least_fetched = std::uint64_t{64} << 20;
+
 }  // namespace
 
 // With the side thread, an entry that waits for it is waited for: what backward reads must not
@@ -31,29 +37,65 @@ void Stash::await_settled(Entry& entry) {
   if (settling && !side_.wait_for(entry)) settle_orphans();
 }
 
-// Notes what backward reads, and has decoded ahead what it read next the last time.
+// A device has no room for it in this growth.
+void Stash::stop_reading_ahead() noexcept {
+  const std::lock_guard lock(mutex_);
+  no_room_ahead_ = growth_;
+}
+
+// pre: mutex_ is held
+void Stash::forget_ahead(Entry& entry) noexcept {
+  if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
+  entry.ahead = false;
+  if (entry.device == nullptr || !entry.device->fetched) return;
+  fetched_bytes_ -= entry.offloaded_bytes();
+  entry.device->fetched = false;
+}
+
+// Notes what backward reads, and has decoded and fetched ahead what it read next the last time.
 void Stash::foresee(Entry& entry, codecs::Reads reads) {
   std::vector<SideThread::Job> jobs;
+  Entries fetches;
   {
     const std::lock_guard lock(mutex_);
-    if (entry.ahead) {
-      entry.ahead = false;
-      ahead_bytes_ -= entry.raw_bytes;
-    }
+    forget_ahead(entry);
     if (entry.id - growth_start_ >= by_position_.size()) return;
     const ReadOrder::Read read = {entry.id - growth_start_, reads};
     read_order_.add(read);
+    const std::uint64_t most_fetched =
+        std::min(std::max<std::uint64_t>(window_limit(), least_fetched), most_fetched_);
+    const bool has_room = no_room_ahead_ != growth_;
+    bool decodes = aside_;
+    bool fetches_more = offloaded_bytes_ != 0 && has_room;
+    std::size_t looked_at = 0;
     for (const ReadOrder::Read& next : read_order_.after(read)) {
-      if (jobs.size() == most_ahead || next.position >= by_position_.size()) break;
+      if (!decodes && !fetches_more) break;
+      if (++looked_at > most_looked_at || next.position >= by_position_.size()) break;
       Entry* then = by_position_[next.position];
-      const bool is_encoded = then != nullptr && then->place == Entry::Place::settled &&
-                              then->encoded_bytes != 0 && next.reads != codecs::Reads::nothing;
-      if (!is_encoded || then->ahead) continue;
-      if (ahead_bytes_ != 0 && ahead_bytes_ + then->raw_bytes > window_limit()) break;
-      then->ahead = true;
-      ahead_bytes_ += then->raw_bytes;
-      ++then->holders;
-      jobs.push_back({then, SideThread::Job::Kind::decode, next.reads, 0});
+      const bool is_read = then != nullptr && then->place == Entry::Place::settled &&
+                           next.reads != codecs::Reads::nothing;
+      if (!is_read) continue;
+      const bool fits = has_room || then->device == nullptr;
+      if (decodes && fits && then->encoded_bytes != 0 && !then->ahead) {
+        decodes = jobs.size() < most_ahead &&
+                  (ahead_bytes_ == 0 || ahead_bytes_ + then->raw_bytes <= window_limit());
+        if (decodes) {
+          then->ahead = true;
+          ahead_bytes_ += then->raw_bytes;
+          ++then->holders;
+          jobs.push_back({then, SideThread::Job::Kind::decode, next.reads, 0});
+          continue;
+        }
+      }
+      const std::size_t away = then->offloaded_bytes();
+      if (fetches_more && away != 0 && !then->device->fetched && !then->ahead) {
+        fetches_more = fetched_bytes_ == 0 || fetched_bytes_ + away <= most_fetched;
+        if (!fetches_more) continue;
+        then->device->fetched = true;
+        fetched_bytes_ += away;
+        ++then->holders;
+        fetches.push_back(then);
+      }
     }
   }
   for (const auto& job : jobs) {
@@ -64,6 +106,7 @@ void Stash::foresee(Entry& entry, codecs::Reads reads) {
     }
     if (!side_.submit(job, never_wait)) drop_holder(*job.entry, nullptr);
   }
+  for (Entry* next : fetches) fetch_ahead(*next);
 }
 
 void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
@@ -83,6 +126,7 @@ void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
     auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
     // A watched entry is decoded where it is measured.
     if (wanted && entry.sample == nullptr && alive.expired()) {
+      if (entry.device != nullptr && needs_fetch(entry, reads)) statistics_.fetched(/*ahead=*/true);
       entry.decoded->ahead =
           entry.device == nullptr
               ? decode(entry, reads, codecs::serial_for)
@@ -102,7 +146,9 @@ void Stash::work_aside(void* self, const SideThread::Job& job) noexcept {
   try {
     stash.decode_ahead(*job.entry, job.reads);
   } catch (const std::exception&) {
-    stash.drop_holder(*job.entry, nullptr);  // no memory: backward will decode it, or say so
+    // No memory: backward will decode it, or say so.
+    if (job.entry->device != nullptr) stash.stop_reading_ahead();
+    stash.drop_holder(*job.entry, nullptr);
   }
 }
 

@@ -23,14 +23,26 @@ constexpr std::size_t least_waiting = std::size_t{16} << 20;
 constexpr std::size_t page = 4096;
 
 /// Finds the bits of each plane where they are mixed, and the ranges that say so where they are
-/// wanted, for `entry.planes`.
+/// wanted, for `entry.planes`. Of a device's values the ranges are known only in steps that want
+/// them, since the host waits for them; in others its planes share alike.
 void measure_planes(const Plan::Candidate& candidate, Entry& entry) {
   entry.planes.reset();
   const bool mixed = candidate.mixed_bits > 0;
-  if (!mixed && !(entry.ranged && candidate.codec->name() == "group_quant")) return;
+  const bool ranged = entry.ranged && candidate.codec->name() == "group_quant";
+  if (!mixed && !ranged) return;
   entry.planes = std::make_unique<PlaneNumbers>();
-  auto ranges = policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
-  if (mixed) entry.planes->bits = policy::plane_bits(ranges, candidate.mixed_bits);
+  std::vector<float> ranges;
+  if (entry.device == nullptr) {
+    ranges = policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
+  } else if (const auto copy =
+                 ranged ? host_copy(entry.raw, entry.raw_bytes, entry.device->saved_on) : nullptr) {
+    ranges = policy::plane_ranges(candidate.what, copy.get(), candidate.group);
+  }
+  if (mixed) {
+    const auto planes = static_cast<std::size_t>(candidate.what.layout.planes());
+    entry.planes->bits = policy::plane_bits(
+        ranges.empty() ? std::vector<float>(planes, 1.0F) : ranges, candidate.mixed_bits);
+  }
   if (entry.ranged) entry.planes->ranges = std::move(ranges);
 }
 
@@ -54,10 +66,6 @@ void Stash::settle_all(const Entries& ready) {
 }
 
 std::size_t Stash::encode_early(int device, std::size_t bytes) {
-  if (AtWork::here()) return 0;
-  const auto is_there = [device](const Entry& entry) {
-    return device == (entry.device == nullptr ? host : static_cast<int>(entry.device->index()));
-  };
   const std::uint64_t before = this->bytes();
   Entries ready;
   {
@@ -67,9 +75,10 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
     std::size_t leaving = 0;
     for (Entry* entry : waiting) {
       if (leaving >= bytes) break;
-      if (entry == nullptr || !is_there(*entry)) continue;
+      if (entry == nullptr || entry->device_index() != device) continue;
       leaving += entry->raw_bytes;
       leave_window(*entry, ready);
+      entry->watched = false;  // exact values would take the memory that is wanted
     }
   }
   // Not on the side thread: the memory is wanted now.
@@ -83,16 +92,7 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
     reserve_.put_aside(on, aside);
   }
   const std::uint64_t after = this->bytes();
-  const std::uint64_t freed = before > after ? before - after : 0;
-  if (freed != 0) {
-    statistics_.rescued(freed);
-    telemetry_event(telemetry::EventKind::rescue, "memory had run out: %llu bytes freed",
-                    static_cast<unsigned long long>(freed));
-    const std::lock_guard lock(mutex_);
-    timeline_.decided("rescue", device == host ? "host" : "device " + std::to_string(device),
-                      std::to_string(freed) + " bytes freed by compressing earlier");
-  }
-  return freed;
+  return before > after ? before - after : 0;
 }
 
 // Carries out the plan of an entry that is settling, and gives up one hold on it.
@@ -112,6 +112,10 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
       kept_because = entry.raw.use_count() != 1 ? "read by backward when it was to be encoded"
                                                 : encode(entry, freed, parallel_for);
       if (!kept_because.empty()) entry.state = Entry::State::kept;
+      if (!kept_because.empty() && entry.device != nullptr &&
+          entry.plan().offload == policy::Decision::Offload::always) {
+        entry.device->encoding = work_of(entry.device->saved_on);
+      }
     }
   }
   const bool kept = !kept_because.empty();
@@ -124,10 +128,15 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
     settling_bytes_ -= entry.raw_bytes;
     settled_raw_ += entry.raw_bytes;
     settled_stored_ += entry.stored_bytes();
-    if (entry.device != nullptr) settled_on_device_[entry.device->index()] += entry.stored_bytes();
+    if (entry.device != nullptr) {
+      const std::uint64_t now = settled_on_device_[entry.device->index()] += entry.stored_bytes();
+      auto& most = most_settled_on_device_[entry.device->index()];
+      most = std::max(most, now);
+    }
     note_change();
     entry.watched = entry.watched && entry.sample != nullptr;
     entry.place = Entry::Place::settled;
+    if (wanted) enqueue_for_host(entry);
   }
   drop_holder(entry, nullptr);
   if (freed) free_later(std::move(freed));
@@ -150,12 +159,16 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     if (plan.candidates.empty()) return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
     const Plan::Candidate& candidate = plan.candidates.front();
     const Stopwatch watch;
+    measure_planes(candidate, entry);
     const c10::Stream stream = aside_ ? side_stream(entry.raw.device()) : entry.device->saved_on;
     if (!encode_on_device(entry, candidate, key, stream)) return no_memory;
-    entry.encoded_bytes = candidate.bound;
+    const codecs::Description what = described(candidate, entry);
+    entry.encoded_bytes =
+        what.plane_bits.empty() ? candidate.bound : candidate.codec->encoded_bytes(what);
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
-    count(entry, *candidate.totals, candidate.bound, watch.nanoseconds());
+    if (candidate.approximates) keep_sample(entry, freed);
+    count(entry, *candidate.totals, entry.encoded_bytes, watch.nanoseconds());
     return {};
   }
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
@@ -185,17 +198,21 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     entry.candidate = static_cast<std::uint8_t>(i);
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
-    if ((entry.watched || entry.tried) && candidate.approximates) {
-      entry.sample = std::make_unique<GuardSample>();
-      entry.sample->exact = std::move(freed);
-      freed = {};
-      const std::lock_guard lock(mutex_);  // uses may be released meanwhile
-      if (entry.watched) guard_.watch(entry);
-    }
+    if (candidate.approximates) keep_sample(entry, freed);
     count(entry, *candidate.totals, result.bytes, watch.nanoseconds());
     return {};
   }
   return plan.reason.empty() ? "no codec can represent it" : plan.reason;
+}
+
+// Keeps the exact values of an entry that is watched or tried. pre: entry.mutex() is held
+void Stash::keep_sample(Entry& entry, c10::Storage& exact) {
+  if (!entry.watched && !entry.tried) return;
+  entry.sample = std::make_unique<GuardSample>();
+  entry.sample->exact = std::move(exact);
+  exact = {};
+  const std::lock_guard lock(mutex_);  // uses may be released meanwhile
+  if (entry.watched) guard_.watch(entry);
 }
 
 // Drops a storage that the stash gave up. One that a Python object still refers to takes the

@@ -16,6 +16,13 @@
 namespace cinch::hooks {
 namespace {
 
+/// A storage of the entry's size without memory, for who looks at its shape only.
+c10::Storage nothing_on_device(const Entry& entry) {
+  const c10::Device device = entry.device->saved_on.device();
+  return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes,
+                      c10::DataPtr(nullptr, device), nullptr, /*resizable=*/false);
+}
+
 /// Notes that `entry` is read for `probe`'s sake. @return whether that was all
 bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
   switch (probe.purpose) {
@@ -37,18 +44,17 @@ bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
 c10::Storage Stash::restore(Entry& entry, const Use& use) {
   end_growth(&entry);
   GradientProbe* probe = current_probe();
-  if (aside_) {
-    await_settled(entry);
-    if (probe == nullptr) foresee(entry, use.reads);
-  }
+  if (aside_) await_settled(entry);
+  if (probe == nullptr && foresees_.load(std::memory_order_relaxed)) foresee(entry, use.reads);
   if (entry.device == nullptr) return restore_held(entry, use, probe);
-  try {
-    return restore_held(entry, use, probe);
-  } catch (const c10::OutOfMemoryError&) {
-    // Asked from inside this entry's work the stash had nothing to give.
-    if (encode_early(static_cast<int>(entry.device->index()), entry.raw_bytes) == 0) throw;
+  for (;;) {
+    try {
+      return restore_held(entry, use, probe);
+    } catch (const c10::OutOfMemoryError&) {
+      // Asked from inside this entry's work the stash had nothing to give.
+      if (make_room(entry.device_index(), entry.raw_bytes + entry.encoded_bytes) == 0) throw;
+    }
   }
-  return restore_held(entry, use, probe);
 }
 
 c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* probe) {
@@ -57,6 +63,7 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   const std::lock_guard lock(entry.mutex());
   if (probe != nullptr) {
     if (note_read(*probe, entry, use)) {
+      if (entry.device != nullptr) return nothing_on_device(entry);
       return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes,
                           zero_pages(entry.raw_bytes), nullptr, /*resizable=*/false);
     }
@@ -67,16 +74,19 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
   if (entry.state == Entry::State::kept) return entry.raw;
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
-  auto& decoded = entry.decoded->alive[static_cast<std::size_t>(use.reads)];
+  // What is raw is copied back as it is, whatever is read of it.
+  const bool is_raw = entry.state == Entry::State::moved && use.reads != codecs::Reads::nothing;
+  const codecs::Reads reads = is_raw ? codecs::Reads::values : use.reads;
+  auto& decoded = entry.decoded->alive[static_cast<std::size_t>(reads)];
   auto alive = decoded.lock();
   entry.decoded->ahead = {};
   if (alive) {
     c10::Storage storage(std::move(alive));
-    if (entry.device != nullptr)
-      hand_over(entry, storage, use.reads, current_stream(storage.device()));
+    if (entry.device != nullptr) hand_over(entry, storage, reads, current_stream(storage.device()));
     return storage;
   }
-  c10::Storage storage = decode(entry, use.reads, torch_parallel_for);
+  c10::Storage storage = decode(entry, reads, torch_parallel_for);
+  if (entry.device != nullptr) hand_over(entry, storage, reads, current_stream(storage.device()));
   decoded = weak(storage);
   if (use.reads == codecs::Reads::values) measure(entry, storage);
   return storage;
@@ -85,6 +95,7 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
 // pre: entry.mutex() is held, entry is encoded or dropped
 c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for) {
   if (entry.device != nullptr) {
+    if (needs_fetch(entry, reads)) statistics_.fetched(/*ahead=*/false);
     return decode_on_device(entry, reads, current_stream(entry.device->saved_on.device()));
   }
   const bool nothing = entry.state == Entry::State::dropped || reads == codecs::Reads::nothing;

@@ -44,15 +44,13 @@ OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::str
   return row;
 }
 
-void Statistics::rescued(std::uint64_t bytes) noexcept {
-  rescued_.bytes.fetch_add(bytes, std::memory_order_relaxed);
-  rescued_.count.fetch_add(1, std::memory_order_relaxed);
+void Statistics::rescued(std::uint64_t encoded, std::uint64_t moved) noexcept {
+  rescued_.add(encoded);
+  rescued_by_moving_.fetch_add(moved, std::memory_order_relaxed);
 }
 
 void Statistics::declined(Verdict verdict, std::size_t bytes) noexcept {
-  Amount& amount = declined_[static_cast<std::size_t>(verdict)];
-  amount.bytes.fetch_add(bytes, std::memory_order_relaxed);
-  amount.count.fetch_add(1, std::memory_order_relaxed);
+  declined_[static_cast<std::size_t>(verdict)].add(bytes);
 }
 
 void Statistics::passed_through(std::string_view why, std::size_t bytes) {
@@ -71,6 +69,11 @@ void Statistics::fill(telemetry::Report& report) const {
   const std::lock_guard lock(mutex_);
   report.seconds_in_cinch = to_seconds(nanoseconds_spent());
   std::tie(report.rescues, report.rescued_bytes) = rescues();
+  report.rescued_by_offload_bytes = rescued_by_offload();
+  report.offloads = offloaded_.count.load(std::memory_order_relaxed);
+  report.fetches = fetches_.load(std::memory_order_relaxed);
+  report.fetches_ahead = fetches_ahead_.load(std::memory_order_relaxed);
+  report.offloaded_bytes = offloaded_.bytes.load(std::memory_order_relaxed);
   for (const auto& [why, amount] : passed_through_) report.passed_through.push_back(amount);
   for (std::size_t i = 0; i < verdict_count; ++i) {
     const auto verdict = static_cast<Verdict>(i);

@@ -75,17 +75,31 @@ class Statistics {
   std::uint64_t nanoseconds_spent() const noexcept {
     return nanoseconds_.load(std::memory_order_relaxed);
   }
-  /// How often memory had run out, and the bytes that were freed.
+  /// How often memory had run out, and the bytes that were freed by encoding.
   std::pair<std::uint64_t, std::uint64_t> rescues() const noexcept {
     return {rescued_.count.load(std::memory_order_relaxed),
             rescued_.bytes.load(std::memory_order_relaxed)};
   }
 
+  /// And by moving to the host's memory.
+  std::uint64_t rescued_by_offload() const noexcept {
+    return rescued_by_moving_.load(std::memory_order_relaxed);
+  }
+
   /// A tensor that was left to PyTorch.
   void declined(Verdict verdict, std::size_t bytes) noexcept;
 
-  /// Memory had run out, and the stash freed so much.
-  void rescued(std::uint64_t bytes) noexcept;
+  /// Memory had run out, and the stash freed so much: by encoding, and by moving to the host.
+  void rescued(std::uint64_t encoded, std::uint64_t moved) noexcept;
+
+  /// So much was moved from a device to the host's memory.
+  void offloaded(std::uint64_t bytes) noexcept { offloaded_.add(bytes); }
+
+  /// A copy back was enqueued, ahead of backward or when it asked.
+  void fetched(bool ahead) noexcept {
+    fetches_.fetch_add(1, std::memory_order_relaxed);
+    if (ahead) fetches_ahead_.fetch_add(1, std::memory_order_relaxed);
+  }
 
   /// A storage that was taken, but not compressed. @param why Text that lives forever.
   void passed_through(std::string_view why, std::size_t bytes);
@@ -107,6 +121,11 @@ class Statistics {
   struct Amount {
     std::atomic<std::uint64_t> bytes{0};
     std::atomic<std::uint64_t> count{0};
+
+    void add(std::uint64_t more) noexcept {
+      bytes.fetch_add(more, std::memory_order_relaxed);
+      count.fetch_add(1, std::memory_order_relaxed);
+    }
   };
   const std::unique_ptr<EntryRows> entries_;
   mutable std::mutex mutex_;
@@ -115,6 +134,10 @@ class Statistics {
   std::map<std::string, telemetry::Report::PassedThrough, std::less<>> passed_through_;
   std::array<Amount, verdict_count> declined_;
   Amount rescued_;
+  std::atomic<std::uint64_t> rescued_by_moving_{0};
+  Amount offloaded_;
+  std::atomic<std::uint64_t> fetches_{0};
+  std::atomic<std::uint64_t> fetches_ahead_{0};
   std::atomic<std::uint64_t> nanoseconds_{0};
 };
 

@@ -164,10 +164,14 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
   live.raw_at_peak = boundary.raw_at_peak;
   live.stored_at_peak = boundary.stored_at_peak;
   live.held_elsewhere_at_peak = boundary.held_elsewhere_at_peak;
+  live.offloaded = boundary.offloaded;
+  live.pinned = boundary.pinned;
+  live.pinned_reserved = boundary.pinned_reserved;
   live.guard_checks = checks;
   live.guard_moves = moves;
   live.rescues = rescues;
   live.rescued = rescued;
+  live.rescued_by_offload = statistics.rescued_by_offload();
   live.decisions = boundary.decisions;
   to->publish(live);
 }

@@ -27,6 +27,9 @@ struct Boundary {
   std::uint64_t raw_at_peak = 0;
   std::uint64_t stored_at_peak = 0;
   std::uint64_t held_elsewhere_at_peak = 0;
+  std::uint64_t offloaded = 0;
+  std::uint64_t pinned = 0;
+  std::uint64_t pinned_reserved = 0;
   std::uint64_t decisions = 0;                            ///< see LiveFigures
   std::bitset<telemetry::most_devices - 1> devices = {};  ///< the CUDA devices in use
 };

@@ -28,6 +28,7 @@ Report full() {
   r.seconds_in_cinch = 0.25;
   r.rescues = 3;
   r.rescued_bytes = 12;
+  r.devices = {{1, "Cinch", 500, 600, 70}};
   r.passed_through = {{"has to be exact", 100, 2}, {"a rule keeps it", 50, 1}};
   r.ops = {{"aten::convolution", "input", "division", 3, 300, 30, 0.5, 0.125}};
   r.seconds = 61.5;
@@ -68,6 +69,9 @@ TEST(Report, SurvivesTheRoundTrip) {
   EXPECT_EQ(after.command, before.command);
   ASSERT_EQ(after.passed_through.size(), 2U);
   EXPECT_EQ(after.passed_through[0].reason, "has to be exact");
+  ASSERT_EQ(after.devices.size(), 1U);
+  EXPECT_EQ(after.devices[0].allocator, "Cinch");
+  EXPECT_EQ(after.devices[0].peak_reserved_bytes, 600U);
   ASSERT_EQ(after.ops.size(), 1U);
   EXPECT_EQ(after.ops[0].decode_seconds, 0.125);
   ASSERT_EQ(after.entries.size(), 1U);
@@ -78,10 +82,28 @@ TEST(Report, SurvivesTheRoundTrip) {
 
 TEST(Report, HasTheFieldsThatItsReadersExpect) {
   const auto json = nlohmann::json::parse(to_json(full()));
-  for (const auto* field :
-       {"version", "active", "inactive_reason", "policy", "steps", "raw_bytes_at_peak",
-        "stored_bytes_at_peak", "ratio", "peak_rss_bytes", "seconds_in_cinch", "rescues",
-        "rescued_bytes", "passed_through", "ops"}) {
+  for (const auto* field : {"version",
+                            "active",
+                            "inactive_reason",
+                            "policy",
+                            "steps",
+                            "raw_bytes_at_peak",
+                            "stored_bytes_at_peak",
+                            "ratio",
+                            "peak_rss_bytes",
+                            "seconds_in_cinch",
+                            "rescues",
+                            "rescued_bytes",
+                            "rescued_by_offload_bytes",
+                            "offloads",
+                            "offloaded_bytes",
+                            "fetches",
+                            "fetches_ahead",
+                            "offloaded_bytes_at_peak",
+                            "peak_pinned_bytes",
+                            "reserved_pinned_bytes",
+                            "passed_through",
+                            "ops"}) {
     EXPECT_TRUE(json.contains(field)) << field;
   }
   for (const auto* field : {"op", "operand", "count", "raw_bytes", "stored_bytes", "codec"}) {

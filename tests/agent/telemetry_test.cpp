@@ -289,7 +289,7 @@ TEST_F(TelemetryTest, AnotherLayoutIsRefusedInWords) {
   ASSERT_THAT(runs, SizeIs(1));
   EXPECT_EQ(runs[0].state, RunState::foreign);
   EXPECT_EQ(runs[0].note,
-            "found telemetry layout 2, this cinch reads 1: use the cinch that runs it");
+            "found telemetry layout 3, this cinch reads 2: use the cinch that runs it");
   EXPECT_FALSE(runs[0].live);
 }
 

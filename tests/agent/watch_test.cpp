@@ -162,6 +162,22 @@ TEST(WatchScreen, Details) {
   expect_golden("details_by_codec", text_of(screen.frame(100, 30)));
 }
 
+TEST(WatchScreen, DetailsTellWhatIsOnTheHost) {
+  auto runs = several();
+  runs[2].live->offloaded = 90 * mib;
+  runs[2].live->pinned = 96 * mib;
+  runs[2].live->pinned_reserved = 128 * mib;
+  runs[2].live->rescues = 2;
+  runs[2].live->rescued = mib;
+  runs[2].live->rescued_by_offload = 40 * mib;
+  Screen screen({.unicode = true, .pid = 300});
+  screen.update(runs);
+  const std::string text = text_of(screen.frame(120, 30));
+  EXPECT_THAT(text, HasSubstr("offloaded: 90.0 MiB, in 96.0 MiB of 128.0 MiB page-locked memory"));
+  EXPECT_THAT(text, HasSubstr("memory ran out 2 times: 1.0 MiB were freed by compressing earlier, "
+                              "40.0 MiB by moving to the host"));
+}
+
 TEST(WatchScreen, Help) {
   Screen screen({});
   screen.update(several());

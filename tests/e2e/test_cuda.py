@@ -20,10 +20,13 @@ SAME_OPERATORS = ["resnet18", "unet", "vit_tiny", "bert_tiny", "gpt2_tiny"]
 # Without a window: how much fits depends on what else each device can hold in fewer bytes.
 DIVISION = {"version": 1, "policy": "division", "guard": {"every_steps": 0}, "raw_window": 0}
 LOSSLESS = harness.LOSSLESS
+# All that is held leaves the device, encoded or raw.
+OFFLOAD = {"offload": {"enabled": True, "min_bytes": 0}}
 
 
-def start(arguments, folder, device="cuda", policy=None, **fake) -> harness.Run:
-    """Runs Python with `arguments`; it must succeed and Cinch, given a policy, must be active."""
+def start(arguments, folder, device="cuda", policy=None, says="", **fake) -> harness.Run:
+    """Runs Python with `arguments`; it must succeed and Cinch, given a policy, must be active and print no line,
+    or the one that contains `says`, or anything (...)."""
     folder.mkdir(parents=True, exist_ok=True)
     env = harness.plain_environment()
     if policy is not None:
@@ -36,13 +39,20 @@ def start(arguments, folder, device="cuda", policy=None, **fake) -> harness.Run:
     if policy is not None:
         assert run.report["active"], run.report["inactive_reason"]
         assert run.report["stash_bytes_at_exit"] == 0
-        assert run.stderr == ""
+        if says is ...:
+            return run
+        assert says in run.stderr and len(run.stderr.splitlines()) == (1 if says else 0), run.stderr
     return run
 
 
-def train(folder, models, device="cuda", policy=None, steps=4, dropout="with-dropout", **fake) -> dict:
+def train_and_report(folder, models, device="cuda", policy=None, steps=4, dropout="with-dropout", **fake):
     program = [harness.HERE / "cuda_zoo.py", device, steps, dropout, *models]
-    return json.loads(start(program, folder, device, policy, **fake).stdout)
+    run = start(program, folder, device, policy, **fake)
+    return json.loads(run.stdout), run.report
+
+
+def train(folder, models, *arguments, **options) -> dict:
+    return train_and_report(folder, models, *arguments, **options)[0]
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +89,50 @@ def test_division_is_the_cpus(divided, stream, schedule, tmp_path):
         assert found[model]["host_syncs"] == 0
 
 
-def test_nothing_leaks(tmp_path):
-    found = train(tmp_path, ["unet"], policy=DIVISION | {"stream": "side"}, steps=50, schedule="random:3", poison=True)
+@pytest.mark.parametrize("stream, schedule", STREAMS)
+def test_offload_changes_nothing(plain, stream, schedule, tmp_path):
+    models = ["unet", "lstm"]
+    policy = LOSSLESS | OFFLOAD | {"stream": stream}
+    found, report = train_and_report(tmp_path, models, policy=policy, schedule=schedule, event_delay=2, poison=True)
+    for model in models:
+        assert found[model]["losses"] == plain[model]["losses"], model
+        assert found[model]["parameters"] == plain[model]["parameters"], model
+        assert found[model]["faults"] == 0
+        assert found[model]["host_syncs"] == plain[model]["host_syncs"], "Cinch waited for the device"
+    assert report["offloads"] > 100 and report["stored_bytes_at_peak"] < report["offloaded_bytes_at_peak"]
+    # The first step of each model knows no order yet.
+    assert report["fetches"] / 2 < report["fetches_ahead"] < report["fetches"]
+
+
+def test_offload_of_what_division_encoded_is_the_cpus(divided, tmp_path):
+    models = SAME_OPERATORS[:2]  # what comes before decides the random numbers
+    policy = DIVISION | OFFLOAD | {"stream": "side"}
+    found = train(tmp_path, models, policy=policy, dropout="no-dropout", schedule="random:4", poison=True)
+    for model in models:
+        assert found[model]["losses"] == divided[model]["losses"], model
+        assert found[model]["parameters"] == divided[model]["parameters"], model
+        assert found[model]["faults"] == found[model]["host_syncs"] == 0
+
+
+@pytest.mark.parametrize("offload", [{}, OFFLOAD], ids=["on device", "offload"])
+def test_nothing_leaks(offload, tmp_path):
+    policy = DIVISION | {"stream": "side"} | offload
+    found = train(tmp_path, ["unet"], policy=policy, steps=50, schedule="random:3", poison=True)
     assert found["unet"]["growth"] == 0
+
+
+NO_ROOM = "cinch: offload: the host has no more page-locked memory"
+
+
+@pytest.mark.parametrize("host_bytes, fail", [("100KiB", ""), ("1GiB", "cudaHostAlloc:1:2")], ids=["cap", "refused"])
+def test_what_finds_no_room_on_the_host_stays(plain, host_bytes, fail, tmp_path):
+    policy = LOSSLESS | {"offload": {"enabled": True, "min_bytes": 0, "host_bytes": host_bytes}}
+    found, report = train_and_report(tmp_path, ["unet"], policy=policy, says=NO_ROOM, poison=True, fail=fail)
+    assert found["unet"]["losses"] == plain["unet"]["losses"]
+    assert found["unet"]["faults"] == 0
+    assert report["peak_pinned_bytes"] <= report["reserved_pinned_bytes"]
+    if not fail:
+        assert 0 < report["peak_pinned_bytes"] <= 100 << 10
 
 
 BIG = """
@@ -107,8 +158,12 @@ print(json.dumps({"losses": losses, "peak": torch.cuda.max_memory_reserved()}))
 """
 
 
-def test_a_quarter_of_the_memory_is_enough(tmp_path):
-    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+@pytest.fixture(scope="module")
+def needed(tmp_path_factory):
+    return json.loads(start(["-c", BIG], tmp_path_factory.mktemp("needed")).stdout)
+
+
+def test_a_quarter_of_the_memory_is_enough(needed, tmp_path):
     quarter = needed["peak"] // 4
     policy = DIVISION
     run = start(["-c", BIG], tmp_path / "division", policy=policy, memory=quarter)
@@ -118,8 +173,7 @@ def test_a_quarter_of_the_memory_is_enough(tmp_path):
     assert trained["losses"][-1] == pytest.approx(needed["losses"][-1], abs=0.05)
 
 
-def test_nothing_is_compressed_until_memory_runs_out(tmp_path):
-    needed = json.loads(start(["-c", BIG], tmp_path / "plain").stdout)
+def test_nothing_is_compressed_until_memory_runs_out(needed, tmp_path):
     rescued = DIVISION | {"raw_window": 1000}
     run = start(["-c", BIG], tmp_path / "enough", policy=rescued, memory=needed["peak"] * 2)
     assert json.loads(run.stdout)["losses"] == needed["losses"]
@@ -131,8 +185,63 @@ def test_nothing_is_compressed_until_memory_runs_out(tmp_path):
     assert trained["losses"][-1] == pytest.approx(needed["losses"][-1], abs=0.05)
 
 
+KEPT = LOSSLESS | {"rules": [{"match": {"op": "*"}, "keep": True}]}
+
+
+def test_rescue_moves_what_it_cannot_compress(needed, tmp_path):
+    short = needed["peak"] * 10 // 12
+    run = start(["-c", BIG], tmp_path / "rescue", policy=KEPT, memory=short, schedule="random:5", poison=True)
+    trained = json.loads(run.stdout)
+    assert trained["losses"] == needed["losses"] and trained["peak"] <= short
+    assert run.report["rescues"] > 0 and run.report["rescued_by_offload_bytes"] > 0
+    assert run.report["rescued_bytes"] == 0
+    with pytest.raises(AssertionError, match="OutOfMemoryError"):
+        start(["-c", BIG], tmp_path / "none", policy=KEPT | {"offload": {"rescue": False}}, memory=short)
+
+
+def test_offload_trains_in_a_third_of_the_memory(needed, tmp_path):
+    third = needed["peak"] // 3
+    run = start(["-c", BIG], tmp_path / "offload", policy=KEPT | OFFLOAD, memory=third, schedule="lazy", poison=True)
+    trained = json.loads(run.stdout)
+    assert trained["losses"] == needed["losses"] and trained["peak"] <= third
+    (device,) = run.report["devices"]
+    assert device["index"] == 0 and device["allocator"] == "Cinch"
+    assert device["stash_bytes_at_most"] <= device["peak_allocated_bytes"] <= device["peak_reserved_bytes"]
+    assert device["peak_reserved_bytes"] == trained["peak"]
+
+
+WATCHED = """
+import os, subprocess, sys
+plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+subprocess.run([sys.argv[1], "watch", "--json"], env=plain, check=True)
+"""
+
+
+def test_watch_shows_what_is_on_the_host(tmp_path):
+    segments = tmp_path / "segments"
+    segments.mkdir()
+    program = f"import os\nos.environ['CINCH_TELEMETRY_DIR'] = {str(segments)!r}\n" + BIG + WATCHED
+    run = start(["-c", program, harness.CINCH], tmp_path / "run", policy=KEPT | OFFLOAD)
+    (shown,) = json.loads(run.stdout.split("\n", 1)[1])["runs"]
+    live = shown["live"]
+    assert live["offloaded_bytes"] == run.report["offloaded_bytes_at_peak"] > live["stored_bytes"]
+    assert live["offloaded_bytes"] <= live["pinned_bytes"] <= live["reserved_pinned_bytes"]
+    assert live["reserved_pinned_bytes"] == run.report["reserved_pinned_bytes"]
+
+
+def test_rules_choose_what_leaves(tmp_path):
+    rules = [
+        {"match": {"op": "aten::native_batch_norm"}, "keep": True, "offload": True},
+        {"match": {"op": "*"}, "keep": True, "offload": False},
+    ]
+    run = start(["-c", BIG], tmp_path / "rules", policy=LOSSLESS | {"rules": rules})
+    layers, steps, bytes_each = 40, 3, 16 * 8 * 64 * 64 * 4
+    assert run.report["offloads"] <= layers * steps
+    assert run.report["offloaded_bytes"] == run.report["offloads"] * bytes_each > 0
+
+
 SCHEDULES = """
-import time
+import sys, time
 import torch, fakecuda
 control = fakecuda.control()
 torch.manual_seed(0)
@@ -154,7 +263,7 @@ def gradients():
 
 expected = [g.cpu() for g in gradients()]
 different = []
-for seed in range(1000):
+for seed in range(int(sys.argv[1])):
     control.schedule(f"random:{seed}")
     if any(not torch.equal(a.cpu(), b) for a, b in zip(gradients(), expected)):
         different.append(seed)
@@ -163,12 +272,26 @@ time.sleep(0.2)  # the engine's thread may still be dropping the last graph, for
 """
 
 
-@pytest.mark.parametrize("stream", ["current", "side"])
-def test_a_thousand_orders_of_events(stream, tmp_path):
-    policy = LOSSLESS | {"stream": stream, "rules": [{"match": {"op": "*"}, "codec": {"name": "raw"}}]}
-    run = start(["-c", SCHEDULES], tmp_path, policy=policy, poison=True, schedule="lazy")
+def orders_of_events(folder, orders, policy) -> harness.Run:
+    run = start(["-c", SCHEDULES, orders], folder, policy=policy, poison=True, schedule="lazy")
     assert run.stdout.strip() == "[] 0"
     assert any(row["codec"] == "raw" for row in run.report["ops"])
+    return run
+
+
+RAW = {"match": {"op": "*"}, "codec": {"name": "raw"}}
+
+
+@pytest.mark.parametrize("stream", ["current", "side"])
+def test_a_thousand_orders_of_events(stream, tmp_path):
+    orders_of_events(tmp_path, 1000, LOSSLESS | {"stream": stream, "rules": [RAW]})
+
+
+@pytest.mark.parametrize("stream", ["current", "side"])
+def test_orders_of_events_with_offload(stream, tmp_path):
+    kept = {"match": {"op": "aten::gelu"}, "keep": True}
+    run = orders_of_events(tmp_path, 150, LOSSLESS | OFFLOAD | {"stream": stream, "rules": [kept, RAW]})
+    assert run.report["offloads"] > 150
 
 
 CAPTURE = """
@@ -194,3 +317,39 @@ def test_graph_capture_is_left_alone(tmp_path):
     assert run.stdout.strip() == "captured"
     declined = {row["reason"]: row["count"] for row in run.report["passed_through"]}
     assert declined["while a CUDA graph is captured"] > 0
+
+
+BESIDE_A_CAPTURE = """
+import threading
+import torch
+torch.backends.cudnn.enabled = False
+weight = torch.randn(256, 256, device="cuda", requires_grad=True)
+x = torch.randn(256, 256, device="cuda")
+graph, captures, trained = torch.cuda.CUDAGraph(), threading.Event(), threading.Event()
+
+def capture():
+    with torch.cuda.graph(graph, capture_error_mode="global"):
+        torch.sin(x, out=captured)
+        captures.set()
+        trained.wait()
+
+captured = torch.zeros_like(x)
+torch.sin(x)
+thread = threading.Thread(target=capture)
+thread.start()
+captures.wait()
+value = x
+for _ in range(8):
+    value = torch.relu(value @ weight)
+value.sum().backward()
+trained.set()
+thread.join()
+graph.replay()
+print(torch.equal(captured, torch.sin(x)))
+"""
+
+
+def test_page_locked_memory_is_taken_beside_another_threads_capture(tmp_path):
+    run = start(["-c", BESIDE_A_CAPTURE], tmp_path, policy=KEPT | OFFLOAD)
+    assert run.stdout.strip() == "True"
+    assert run.report["offloads"] > 0 and run.report["reserved_pinned_bytes"] > 0

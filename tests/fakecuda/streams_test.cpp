@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -219,6 +220,35 @@ TEST_F(Streams, ACaptureDoesNothingAndALaunchDoesIt) {
   work(b_, 'x');
   EXPECT_EQ(done_, "abcabcx");
   EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+}
+
+TEST_F(Streams, AnotherThreadsAllocationEndsACaptureUnlessItIsRelaxed) {
+  const auto allocate = [](cudaStreamCaptureMode mode) {
+    cudaError_t found = cudaSuccess;
+    std::thread([&found, mode]() mutable {
+      cudaThreadExchangeStreamCaptureMode(&mode);
+      void* memory = nullptr;
+      found = cudaHostAlloc(&memory, 4096, cudaHostAllocPortable);
+      if (found == cudaSuccess) cudaFreeHost(memory);
+    }).join();
+    return found;
+  };
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(a_, cudaStreamCaptureModeGlobal), cudaSuccess);
+  EXPECT_EQ(allocate(cudaStreamCaptureModeRelaxed), cudaSuccess);
+  EXPECT_EQ(allocate(cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  ASSERT_EQ(cudaStreamEndCapture(a_, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+
+  ASSERT_EQ(cudaStreamBeginCapture(a_, cudaStreamCaptureModeGlobal), cudaSuccess);
+  EXPECT_EQ(allocate(cudaStreamCaptureModeGlobal), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(graph, nullptr);
+
+  ASSERT_EQ(cudaStreamBeginCapture(a_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_EQ(allocate(cudaStreamCaptureModeGlobal), cudaSuccess);
+  ASSERT_EQ(cudaStreamEndCapture(a_, &graph), cudaSuccess);
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 

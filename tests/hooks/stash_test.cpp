@@ -313,15 +313,15 @@ TEST_P(CompressingStashTest, EncodesEarlyWhenAskedForMemory) {
   for (int i = 0; i < 5000 && stash().bytes() > 11 * all[0].exact.nbytes(); ++i) usleep(1000);
   const std::size_t before = stash().bytes();
   EXPECT_GT(before, 6 * all[0].exact.nbytes()) << "several are raw";
-  const std::size_t one = stash().encode_early(Stash::host, 1);
-  const std::size_t all_others = stash().encode_early(Stash::host, SIZE_MAX);
+  const std::size_t one = stash().make_room(Stash::host, 1);
+  const std::size_t all_others = stash().make_room(Stash::host, SIZE_MAX);
   // What the side thread encodes meanwhile counts as well.
   if (std::string_view(GetParam()) == "current") {
     EXPECT_GT(one, 0u);
     EXPECT_LT(one, 2 * all[0].exact.nbytes())
         << "no more than was asked for, and the last one saved";
     EXPECT_GT(all_others, one);
-    EXPECT_EQ(stash().encode_early(Stash::host, SIZE_MAX), 0u) << "there is nothing left";
+    EXPECT_EQ(stash().make_room(Stash::host, SIZE_MAX), 0u) << "there is nothing left";
   }
   for (int i = 0; i < 5000 && stash().bytes() >= 6 * all[0].exact.nbytes(); ++i) usleep(1000);
   EXPECT_LT(stash().bytes(), 6 * all[0].exact.nbytes());

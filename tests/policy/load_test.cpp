@@ -160,8 +160,44 @@ TEST(Load, AStateFileIsForPoliciesThatLearn) {
 }
 
 TEST(Load, FieldsOfLaterVersionsAreUnknown) {
-  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "offload": {}})"),
-              testing::HasSubstr("p.json:1:33: offload: found an unknown field"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "off", "dry_run": {}})"),
+              testing::HasSubstr("p.json:1:33: dry_run: found an unknown field"));
+}
+
+TEST(Load, Offload) {
+  const OffloadSettings absent = accepted(R"({"version": 1, "policy": "division"})").offload;
+  EXPECT_FALSE(absent.enabled);
+  EXPECT_TRUE(absent.rescue);
+  EXPECT_EQ(absent.host_bytes, 0U);
+  EXPECT_EQ(absent.min_bytes, 65536U);
+  const Settings settings = accepted(
+      R"({"version": 1, "policy": "division",
+          "offload": {"enabled": true, "rescue": false, "host_bytes": "1.5GiB", "min_bytes": 0},
+          "rules": [{"match": {"op": "a"}, "keep": true, "offload": false},
+                    {"match": {"op": "b"}, "keep": true}]})");
+  EXPECT_TRUE(settings.offload.enabled);
+  EXPECT_FALSE(settings.offload.rescue);
+  EXPECT_EQ(settings.offload.host_bytes, std::uint64_t{3} << 29);
+  EXPECT_EQ(settings.offload.min_bytes, 0U);
+  EXPECT_EQ(settings.rules[0].offload, std::optional(false));
+  EXPECT_EQ(settings.rules[1].offload, std::nullopt);
+  EXPECT_THAT(
+      refused(R"({"version": 1, "policy": "division", "offload": {"host_bytes": "0.1B"}})"),
+      testing::HasSubstr("p.json:1:64: offload.host_bytes: found a size that is no whole number"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "offload": {"host_bytes": 5}})"),
+              testing::HasSubstr("offload.host_bytes: found 5, expected a size like"));
+}
+
+TEST(Load, ActnnsUpperLevelsOffload) {
+  EXPECT_FALSE(accepted(R"({"version": 1, "policy": "actnn"})").offload.enabled);
+  for (const char* level : {"L4", "L5"}) {
+    const Settings settings =
+        accepted(std::string(R"({"version": 1, "policy": "actnn", "actnn": {"level": ")") + level +
+                 R"("}, "offload": {"min_bytes": 7}})");
+    EXPECT_TRUE(settings.offload.enabled) << level;
+    EXPECT_EQ(settings.offload.min_bytes, 7U);
+    EXPECT_TRUE(settings.allocator_cuda);
+  }
 }
 
 TEST(Load, AdaptivePoliciesHaveTheirParameters) {
@@ -207,9 +243,14 @@ TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
   EXPECT_THAT(
       refused(R"({"version": 1, "policy": "budget", "budget": {"ratio": 8, "peak_bytes": "1GB"}})"),
       testing::HasSubstr("budget: found both of"));
-  EXPECT_THAT(refused(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L4"}})"),
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L4"},
+                          "offload": {"enabled": false}})"),
               testing::AllOf(testing::HasSubstr("p.json:1:54: actnn.level: found level L4"),
                              testing::HasSubstr("expected L0 to L3")));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L5"},
+                          "allocator": {"cuda": false}})"),
+              testing::AllOf(testing::HasSubstr("p.json:1:54: actnn.level: found level L5"),
+                             testing::HasSubstr("expected L0 to L4")));
   EXPECT_EQ(refused(R"({"version": 1, "policy": "actnn", "actnn": {"fixed_bits": 2}})"),
             "p.json:1:59: actnn.fixed_bits: found 2, expected an integer from 3 to 8");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "actnn", "actnn": {"bits": 1e400}})"),

@@ -20,6 +20,8 @@ TEST(Words, SayTheNumbersThatMatter) {
               HasSubstr("share an average of 1.5 bits"));
   EXPECT_THAT(words(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L1"}})"),
               HasSubstr("inputs of convolutions are held in groups of 256 elements at 4 bits"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "actnn", "actnn": {"level": "L4"}})"),
+              testing::AllOf(HasSubstr("level L4"), HasSubstr("moves to the host's memory")));
   EXPECT_THAT(words(R"({"version": 1, "policy": "acgc", "acgc": {"e2": 0.25}})"),
               HasSubstr("grow by at most 25 %"));
   EXPECT_THAT(words(R"({"version": 1, "policy": "comet"})"),
@@ -39,6 +41,20 @@ TEST(Words, NameTheRulesAndTheGuard) {
   EXPECT_THAT(text, HasSubstr("  - *, shape * 64: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("Nothing watches"));
   EXPECT_THAT(text, HasSubstr("on a thread of Cinch's"));
+}
+
+TEST(Words, SayWhatLeavesTheGpu) {
+  EXPECT_THAT(words(R"({"version": 1, "policy": "division"})"),
+              HasSubstr("when a GPU is out of memory and encoding early was not enough"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "division",
+                        "offload": {"enabled": true, "host_bytes": "2GiB", "min_bytes": 100}})"),
+              HasSubstr("in 100 bytes or more moves to page-locked memory, at most 2048 MiB of the "
+                        "host's memory, the oldest first"));
+  const std::string none =
+      words(R"({"version": 1, "policy": "division", "offload": {"rescue": false},
+                "rules": [{"match": {"op": "a"}, "keep": true, "offload": true}]})");
+  EXPECT_THAT(none, testing::Not(HasSubstr("page-locked")));
+  EXPECT_THAT(none, HasSubstr("  - a: stays as it is; from a GPU it goes to the host's memory\n"));
 }
 
 TEST(Words, EveryPresetHasSome) {

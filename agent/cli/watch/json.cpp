@@ -53,12 +53,15 @@ Json live_json(const Run& run) {
           {"held_elsewhere_bytes_at_peak", l.held_elsewhere_at_peak},
           {"ratio", ratio_of(run)},
           {"offloaded_bytes", l.offloaded},
+          {"pinned_bytes", l.pinned},
+          {"reserved_pinned_bytes", l.pinned_reserved},
           {"seconds_in_cinch", seconds(l.nanoseconds_in_cinch)},
           {"share_in_cinch", share < 0 ? Json() : Json(share)},
           {"guard_checks", l.guard_checks},
           {"guard_moves", l.guard_moves},
           {"rescues", l.rescues},
           {"rescued_bytes", l.rescued},
+          {"rescued_by_offload_bytes", l.rescued_by_offload},
           {"decisions", l.decisions}};
 }
 

@@ -280,9 +280,16 @@ std::vector<ScreenLine> details_of(const Run& run, int width, bool unicode, bool
         " of it unused; at most " + human_bytes(d.peak_allocated) + " of " +
         human_bytes(d.peak_reserved));
   }
+  if (l.pinned_reserved != 0) {
+    add("offloaded: " + human_bytes(l.offloaded) + ", in " + human_bytes(l.pinned) + " of " +
+        human_bytes(l.pinned_reserved) + " page-locked memory of the host");
+  }
   if (l.rescues != 0) {
     add("memory ran out " + std::to_string(l.rescues) + " times: " + human_bytes(l.rescued) +
-        " were freed by compressing earlier");
+        " were freed by compressing earlier" +
+        (l.rescued_by_offload == 0
+             ? ""
+             : ", " + human_bytes(l.rescued_by_offload) + " by moving to the host"));
   }
   add("");
   const int spark = std::clamp(width - 30, 8, 60);

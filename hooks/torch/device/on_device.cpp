@@ -4,6 +4,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include <c10/core/DeviceGuard.h>
@@ -11,7 +12,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "hooks/torch/device/cuda_codecs.h"
+#include "hooks/torch/device/offload.h"
 #include "hooks/torch/entry.h"
+#include "hooks/torch/entry_work.h"
 
 namespace cinch::hooks {
 namespace {
@@ -24,20 +27,30 @@ c10::DataPtr allocate(c10::Device device, std::size_t bytes) {
   return c10::GetAllocator(device.type())->allocate(bytes);
 }
 
-// Event behind the work of `stream` so far, where others than that stream will wait for it.
-StreamWork work_of(const c10::Stream& stream, const c10::Stream& reader) {
-  StreamWork work{stream, std::nullopt};
-  if (stream != reader) {
-    work.done.emplace(stream.device_type());
-    work.done->record(stream);
-  }
-  return work;
+// The same where others than `reader` wait for it: that stream needs no event of its own.
+StreamWork work_beside(const c10::Stream& stream, const c10::Stream& reader) {
+  return stream == reader ? StreamWork{stream, std::nullopt} : work_of(stream);
 }
 
 }  // namespace
 
 Entry::Entry() = default;
 Entry::~Entry() = default;
+
+int Entry::device_index() const noexcept {
+  return device == nullptr ? -1 : static_cast<int>(device->index());
+}
+
+std::size_t Entry::offloaded_bytes() const noexcept {
+  return device == nullptr ? 0 : device->offloaded_bytes;
+}
+
+StreamWork work_of(const c10::Stream& stream) {
+  StreamWork work{stream, std::nullopt};
+  work.done.emplace(stream.device_type());
+  work.done->record(stream);
+  return work;
+}
 
 void StreamWork::block(const c10::Stream& reader) const {
   if (reader == stream) return;
@@ -85,43 +98,92 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
   OnDevice& held = *entry.device;
   const c10::OptionalStreamGuard guard(stream);
   StreamWork{held.saved_on, std::nullopt}.block(stream);
+  const codecs::Description what = described(candidate, entry);
   // The result's place is written, never read: only codecs that can hold any data come here.
-  const std::size_t scratch = candidate.on_device->scratch_bytes(candidate.what);
+  const std::size_t scratch = candidate.on_device->scratch_bytes(what);
   const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
   c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
   auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
-  if (!candidate.on_device->encode(candidate.what, entry.raw.data(),
-                                   static_cast<std::byte*>(encoded.get()), result, result + 1, key,
-                                   native(stream))) {
+  if (!candidate.on_device->encode(what, entry.raw.data(), static_cast<std::byte*>(encoded.get()),
+                                   result, result + 1, key, native(stream))) {
     return false;
   }
   guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
   held.encoded = std::move(encoded);
-  held.encoding = work_of(stream, held.saved_on);
+  const bool leaves = entry.plan().offload == policy::Decision::Offload::always;
+  held.encoding = leaves ? work_of(stream) : work_beside(stream, held.saved_on);
   return true;
 } catch (const std::exception&) {
   return false;
 }
 
+bool needs_fetch(const Entry& entry, codecs::Reads reads) {
+  const OnDevice& held = *entry.device;
+  return reads != codecs::Reads::nothing && held.on_host != nullptr &&
+         held.encoded.get() == nullptr;
+}
+
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream) {
   OnDevice& held = *entry.device;
+  const bool is_read = entry.state != Entry::State::dropped && reads != codecs::Reads::nothing;
+  if (needs_fetch(entry, reads)) {
+    if (entry.state == Entry::State::moved) return fetch_raw(entry);
+    fetch_encoded(entry);
+  }
   const c10::OptionalStreamGuard guard(stream);
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
-  if (entry.state != Entry::State::dropped && reads != codecs::Reads::nothing) {
+  if (is_read) {
     const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
-    const std::size_t scratch = candidate.on_device->scratch_bytes(candidate.what);
+    const codecs::Description what = described(candidate, entry);
+    const std::size_t scratch = candidate.on_device->scratch_bytes(what);
     const c10::DataPtr aside = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
     held.encoding->block(stream);
     const bool enqueued = candidate.on_device->decode(
-        candidate.what, {static_cast<const std::byte*>(held.encoded.get()), entry.encoded_bytes},
-        data.get(), reads, aside.get(), native(stream));
+        what, {static_cast<const std::byte*>(held.encoded.get()), entry.encoded_bytes}, data.get(),
+        reads, aside.get(), native(stream));
     TORCH_CHECK(enqueued, "cinch: a saved tensor encoded by '", candidate.codec->name(),
                 "' can't be decoded: a kernel could not be launched");
     guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
+    if (held.on_host != nullptr) held.encoded = {};
   }
-  held.decoding[static_cast<std::size_t>(reads)] = work_of(stream, held.saved_on);
+  held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
   return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data),
                       c10::GetAllocator(stream.device_type()), /*resizable=*/false);
+}
+
+c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,
+                        const codecs::RandomKey& key, const c10::Stream& valid_in) try {
+  const c10::Stream stream = current_stream(values.device());
+  StreamWork{valid_in, std::nullopt}.block(stream);
+  const codecs::cuda::DeviceCodec& codec = *candidate.on_device;
+  const std::size_t scratch = codec.scratch_bytes(candidate.what);
+  const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
+  const c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
+  c10::DataPtr decoded = allocate(stream.device(), values.nbytes());
+  auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
+  auto* const bytes = static_cast<std::byte*>(encoded.get());
+  if (!codec.encode(candidate.what, values.data(), bytes, result, result + 1, key,
+                    native(stream)) ||
+      !codec.decode(candidate.what, {bytes, candidate.bound}, decoded.get(), codecs::Reads::values,
+                    result + 1, native(stream))) {
+    return {};
+  }
+  return c10::Storage(c10::Storage::use_byte_size_t(), values.nbytes(), std::move(decoded),
+                      c10::GetAllocator(stream.device_type()), /*resizable=*/false);
+} catch (const std::exception&) {
+  return {};
+}
+
+std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+                                       const c10::Stream& stream) {
+  if (is_capturing(storage.device())) return nullptr;
+  std::unique_ptr<std::byte[]> copy(new (std::nothrow) std::byte[bytes]);
+  const c10::OptionalStreamGuard guard(stream);
+  if (copy == nullptr || !cuda_codecs()->copy(copy.get(), storage.data(), bytes, native(stream))) {
+    return nullptr;
+  }
+  guard_of(stream.device()).synchronizeStream(stream);
+  return copy;
 }
 
 void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 
 #include <c10/core/Allocator.h>
@@ -10,10 +11,12 @@
 #include <c10/core/Stream.h>
 
 #include "codecs/codec.h"
+#include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/plan.h"
 
 namespace cinch::hooks {
 
+class EntryQueue;
 struct Entry;
 
 /// Work of a stream, and the event behind it. Readers on other streams wait for the event; without
@@ -27,18 +30,32 @@ struct StreamWork {
 };
 
 /// What an entry whose storage lies on a CUDA device holds besides. Belongs to the entry's mutex,
-/// but for `saved_on`, which belongs to the stash's lock.
+/// but for what is said to belong to the stash's lock.
 struct OnDevice {
   explicit OnDevice(const c10::Stream& stream) : saved_on(stream) {}
 
   std::size_t index() const noexcept { return static_cast<std::size_t>(saved_on.device_index()); }
 
+  // The stash's lock's.
   c10::Stream
       saved_on;  ///< whose work the values are valid in: the current stream of the last save
+  EntryQueue* queue = nullptr;      ///< of settled entries that the entry is in
+  std::size_t offloaded_bytes = 0;  ///< see Entry::offloaded_bytes
+  bool fetched = false;             ///< counted among what is fetched from the host ahead
+
+  // The entry's mutex's.
   c10::DataPtr encoded;
+  /// Set once `encoded` or, for an entry that is to leave the device, `raw` is valid.
   std::optional<StreamWork> encoding;
   std::array<std::optional<StreamWork>, codecs::kReadsCount> decoding;
+  /// What is held, when it has left the device; `encoded` is then set between fetching and
+  /// decoding.
+  std::unique_ptr<PinnedPool::Piece> on_host;
+  std::shared_ptr<const CopyMoment> written;  ///< when it is there
 };
+
+/// The work of `stream` so far.
+StreamWork work_of(const c10::Stream& stream);
 
 /// The calling thread's current stream of that device.
 c10::Stream current_stream(c10::Device device);
@@ -66,11 +83,25 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
                       const c10::Stream& stream);
 
 /// Enqueues the decoding on `stream`. For Reads::nothing and dropped entries the memory's content
-/// is undefined. @throws c10::Error when there is no memory
+/// is undefined; what is on the host is copied back first, if that has not been done.
+/// @throws c10::Error when there is no memory
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream);
+
+/// Whether decoding has to copy back from the host first. @pre the entry's mutex is held
+bool needs_fetch(const Entry& entry, codecs::Reads reads);
 
 /// Makes what was decoded usable in `reader`'s further work.
 void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
                const c10::Stream& reader);
+
+/// What `values`, valid in `valid_in`'s work, become when they are encoded and decoded: enqueued on
+/// the current stream. Null when there is no memory or a kernel could not be launched.
+c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,
+                        const codecs::RandomKey& key, const c10::Stream& valid_in);
+
+/// The storage's bytes as they are after `stream`'s work so far. The host waits for them. Null when
+/// there is no memory, the copy fails, or the calling thread captures a graph.
+std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+                                       const c10::Stream& stream);
 
 }  // namespace cinch::hooks

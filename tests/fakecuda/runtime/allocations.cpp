@@ -61,6 +61,7 @@ using namespace fakecuda;
 
 FAKECUDA_API cudaError_t cudaMalloc(void** out, std::size_t bytes) {
   FAKECUDA_RUNTIME(cudaMalloc, "%zu", bytes);
+  if (ends_captures()) return returned(cudaErrorStreamCaptureUnsupported);
   return returned(allocate(out, bytes));
 }
 FAKECUDA_API cudaError_t cudaFree(void* memory) {
@@ -81,6 +82,7 @@ FAKECUDA_API CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 }
 FAKECUDA_API cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
   FAKECUDA_RUNTIME(cudaHostAlloc, "%zu", bytes);
+  if (ends_captures()) return returned(cudaErrorStreamCaptureUnsupported);
   const std::size_t size = rounded_up(bytes == 0 ? 1 : bytes, host_page);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return returned(cudaErrorMemoryAllocation);

@@ -123,6 +123,8 @@ const char* error_text(int error) {
       return "invalid device function";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
     default:
       return "an error of the fake CUDA runtime";
   }

@@ -2,7 +2,10 @@
 //
 // Graphs by capture: what captured streams are given is recorded and done at each launch, in the
 // order in which it was given. Nodes cannot be looked at or changed.
+#include <algorithm>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "calls.h"
 #include "scheduler.h"
@@ -15,20 +18,57 @@ RecordingPointer& recording_of(void* graph) {
   return *static_cast<RecordingPointer*>(graph);
 }
 
+/// A capture under way.
+struct Capture {
+  Stream* stream;
+  cudaStreamCaptureMode mode;
+  std::thread::id thread;
+  bool ended = false;  // by a call that is not safe during one
+};
+
+std::vector<Capture>& captures() {
+  static auto& all = *new std::vector<Capture>;
+  return all;
+}
+
+thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+
 }  // namespace
 
-FAKECUDA_API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+bool fakecuda::ends_captures() {
+  bool any = false;
+  if (thread_mode == cudaStreamCaptureModeRelaxed) return any;
+  for (Capture& capture : captures()) {
+    const bool own = capture.thread == std::this_thread::get_id();
+    const bool forbids = own ? capture.mode != cudaStreamCaptureModeRelaxed
+                             : capture.mode == cudaStreamCaptureModeGlobal &&
+                                   thread_mode == cudaStreamCaptureModeGlobal;
+    capture.ended = capture.ended || forbids;
+    any = any || forbids;
+  }
+  return any;
+}
+
+FAKECUDA_API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   FAKECUDA_RUNTIME(cudaStreamBeginCapture, "%p", static_cast<void*>(stream));
   Stream& captured = stream_of(stream);
   if (captured.is_default) return returned(cudaErrorStreamCaptureUnsupported);
   if (captured.recording) return returned(cudaErrorIllegalState);
   begin_recording(captured);
+  captures().push_back({&captured, mode, std::this_thread::get_id()});
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   FAKECUDA_RUNTIME(cudaStreamEndCapture, "%p", static_cast<void*>(stream));
   RecordingPointer recording = end_recording(stream_of(stream));
   if (!recording) return returned(cudaErrorIllegalState);
+  const auto capture = std::ranges::find(captures(), &stream_of(stream), &Capture::stream);
+  const bool ended = capture->ended;
+  captures().erase(capture);
+  if (ended) {
+    *graph = nullptr;
+    return returned(cudaErrorStreamCaptureInvalidated);
+  }
   *graph = reinterpret_cast<cudaGraph_t>(new RecordingPointer(std::move(recording)));
   return cudaSuccess;
 }
@@ -57,8 +97,7 @@ FAKECUDA_API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
 }
 FAKECUDA_API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   FAKECUDA_RUNTIME(cudaThreadExchangeStreamCaptureMode);
-  static thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-  std::swap(current, *mode);
+  std::swap(thread_mode, *mode);
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable,

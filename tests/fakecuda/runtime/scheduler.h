@@ -96,6 +96,10 @@ void progress(const PointPointer& point);
 /// Whether the work that a stream is given is done at once.
 bool is_eager(const Stream& stream);
 
+/// A call that is not safe during a capture: those under way that forbid it to the calling thread
+/// (by CUDA's capture modes) end without a graph. @return whether there were any
+bool ends_captures();
+
 /// Records what the stream is given from now on, instead of doing it.
 void begin_recording(Stream& stream);
 /// Ends it for the stream and all that joined. @return null when `stream` didn't begin one

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "policy/policy.h"
+
+namespace cinch::policy {
+
+/// Whether a storage of these uses leaves a CUDA device. Of each use the first rule that matches
+/// decides when it speaks of offloading, else the settings do; a use that must stay wins.
+Decision::Offload offload_of(const Settings& settings, std::span<const Use> uses) noexcept;
+
+}  // namespace cinch::policy

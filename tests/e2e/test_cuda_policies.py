@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What looks at values, on "cuda" tensors of the fake runtime: the guard and the policies that adapt."""
+
+import json
+
+import pytest
+
+import test_cuda as cuda
+from test_cuda import needed  # noqa: F401, a fixture
+
+pytestmark = cuda.pytestmark
+
+PROGRAM = """
+import json, sys
+import torch
+from torch import nn
+torch.backends.cudnn.enabled = False
+torch.set_num_threads(1)
+torch.manual_seed(0)
+device, steps = sys.argv[1], int(sys.argv[2])
+features = [nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)]
+head = [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256), nn.LayerNorm(256)]
+model = nn.Sequential(*features, nn.BatchNorm2d(16), nn.ReLU(), *head, nn.Linear(256, 8)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, y = torch.randn(16, 3, 16, 16), torch.arange(16) % 8
+x, y = x.to(device), y.to(device)
+losses = []
+for step in range(steps):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+print(json.dumps(losses))
+"""
+
+UNGUARDED = {"version": 1, "raw_window": 0, "guard": {"every_steps": 0}}
+
+
+def train(folder, policy, device="cuda", steps=8, says="", **fake):
+    run = cuda.start(["-c", PROGRAM, device, str(steps)], folder, device, policy, says, **fake)
+    return json.loads(run.stdout), run
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("plain"), None)[0]
+
+
+def guarded(report):
+    """What the guard found, by operator, operand and codec."""
+    fields = "guard_checks", "guard_moves", "worst_relative_error", "worst_gradient_error"
+    rows = [row for row in report["ops"] if row["guard_checks"]]
+    return {(row["op"], row["operand"], row["codec"]): [row[field] for field in fields] for row in rows}
+
+
+@pytest.mark.parametrize("stream, schedule", cuda.STREAMS)
+def test_the_guard_finds_what_it_finds_on_the_cpu(stream, schedule, tmp_path):
+    one_bit = [{"match": {"op": "aten::*"}, "codec": {"name": "group_quant", "bits": 1}}]
+    guard = {"every_steps": 1, "max_relative_error": 0.01, "max_gradient_error": 0.01}
+    policy = UNGUARDED | {"policy": "division", "guard": guard, "rules": one_bit, "stream": stream}
+    losses, run = train(tmp_path / "cuda", policy, says=..., schedule=schedule, poison=True)
+    expected, on_cpu = train(tmp_path / "cpu", policy, "cpu", says=...)
+    assert losses == expected
+    assert guarded(run.report) == guarded(on_cpu.report) != {}
+    codecs = {row["codec"] for row in run.report["ops"]}
+    assert {"group_quant 1-bit", "group_quant 2-bit"} <= codecs
+
+
+def test_the_guards_samples_give_way_when_memory_runs_out(needed, tmp_path):
+    looks = {"every_steps": 1, "max_relative_error": 1e6, "max_gradient_error": 1e6}
+    trained = []
+    for name, guard in ("never", {"every_steps": 0}), ("always", looks):
+        policy = cuda.DIVISION | {"guard": guard}
+        run = cuda.start(["-c", cuda.BIG], tmp_path / name, policy=policy, memory=needed["peak"] // 5)
+        trained.append(json.loads(run.stdout)["losses"])
+    assert trained[0] == trained[1]
+
+
+def test_fixed_actnn_is_the_cpus(tmp_path):
+    policy = UNGUARDED | {"policy": "actnn", "actnn": {"level": "L2"}}
+    losses, run = train(tmp_path / "cuda", policy, schedule="random:1", poison=True)
+    assert losses == train(tmp_path / "cpu", policy, "cpu")[0]
+    assert any(row["codec"] == "group_quant 4-bit" for row in run.report["ops"])
+
+
+def test_mixed_actnn_adapts_and_offloads(plain, tmp_path):
+    found = {}
+    for level in "L3", "L4", "L5":
+        settings = {"level": level, "bits": 4, "every_steps": 3}
+        policy = UNGUARDED | {"policy": "actnn", "actnn": settings, "offload": {"min_bytes": 0}}
+        found[level], run = train(tmp_path / level, policy, schedule="random:2", poison=True)
+        assert any(row["codec"] == "group_quant mixed" for row in run.report["ops"])
+        assert any(event["kind"] == "choice" for event in run.report["events"])
+        assert (run.report["offloads"] > 0) == (level != "L3")
+        assert run.report["ratio"] > 3
+    assert found["L3"] == found["L4"] == found["L5"]
+    assert found["L3"] == pytest.approx(plain, abs=0.02)
+
+
+def test_a_budget_is_kept(plain, tmp_path):
+    policy = UNGUARDED | {"policy": "budget", "budget": {"ratio": 4}}
+    losses, run = train(tmp_path, policy, steps=30, schedule="random:3", poison=True)
+    assert run.report["ratio"] >= 4
+    assert any(event["kind"] == "choice" for event in run.report["events"])
+    assert losses[:8] == pytest.approx(plain, abs=0.05)
