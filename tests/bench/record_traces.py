@@ -225,18 +225,16 @@ MODELS = {
 }
 
 
-def record(name, steps):
-    """The trace's text. @pre this process has a device"""
+def training(name, steps):
+    """Trains on this process's device; yields when all is set up and after each step."""
     make, optimize, low = MODELS[name]
-    torch.cuda.init()
-    recorder = Recorder()
     model, draw = make()
     model.cuda().train()
     optimizer = optimize(model.parameters())
     scaler = torch.amp.GradScaler("cuda", enabled=low == torch.float16)
     batches = Prefetcher(draw)
     gc.disable()  # collections at the whim of Python's counters would come at others in another run
-    recorder.end_step()
+    yield
     for _ in range(steps):
         with torch.autocast("cuda", low, enabled=low is not None):
             loss = model(*batches())
@@ -246,9 +244,18 @@ def record(name, steps):
         optimizer.zero_grad()
         loss.item()
         del loss
+        yield
+
+
+def record(name, steps):
+    """The trace's text. @pre this process has a device"""
+    torch.cuda.init()
+    recorder = Recorder()
+    for _ in training(name, steps):
         recorder.end_step()
+    _, optimize, low = MODELS[name]
     precision = "float32" if low is None else f"autocast to {str(low).split('.')[1]}"
-    title = f"{name}, {steps} steps of {type(optimizer).__name__}, {precision}, on fakecuda, torch {torch.__version__.split('+')[0]}"
+    title = f"{name}, {steps} steps of {optimize.__name__}, {precision}, on fakecuda, torch {torch.__version__.split('+')[0]}"
     return "\n".join(["cinch-trace 1", f"# {title}", *recorder.lines, ""])
 
 
