@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Requests that a cached block serves, and frees. Misses: core_miss.cpp; figures: core_report.cpp.
 #include "allocator/core.h"
 
 #include <algorithm>
-#include <map>
 #include <new>
 #include <utility>
 
@@ -15,8 +15,6 @@ constexpr int most_reclaims = 4;
 constexpr std::uint64_t looks_per_period = 8;
 // What may stay idle beyond the most that was used at once.
 constexpr std::size_t idle_share = 32;
-
-constexpr std::size_t most_holders = 8;
 
 }  // namespace
 
@@ -61,149 +59,9 @@ bool Core::push_quick(Block* block) noexcept {
   return true;
 }
 
-// Whether there was anything.
-bool Core::flush_quick(std::uint32_t stream) noexcept {
-  if (stream >= quick_.size()) return false;
-  bool any = false;
-  for (std::size_t i = 0; i <= config_.quick_limit / config_.quantum; ++i) {
-    Block* block = std::exchange(quick_[stream].heads[i], nullptr);
-    while (block != nullptr) {
-      Block* next = std::exchange(block->quick_next, nullptr);
-      quick_bytes_ -= block->bytes;
-      table_.erase(block->address);
-      block->stamp = order_.stamp(stream);
-      space_.give(block);
-      block = next;
-      any = true;
-    }
-  }
-  return any;
-}
-
-bool Core::flush_all_quick() noexcept {
-  bool any = false;
-  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) {
-    any = flush_quick(stream) || any;
-  }
-  return any;
-}
-
 Block* Core::allocate_cached(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
   Block* block = space_.fit(pool, stream, bytes);
   return block == nullptr ? nullptr : space_.take(block, bytes);
-}
-
-// Whether anything became free.
-bool Core::settle_pending() noexcept {
-  bool any = false;
-  for (const std::size_t pool : {Space::small, Space::large}) {
-    BlockTree& tree = space_.pool(pool).pending;
-    for (auto at = tree.begin(); at != tree.end();) {
-      Block* block = &*at;
-      ++at;
-      if (!order_.settle(block->waits)) continue;
-      uncount_pending(block);
-      complete(block, block->stream);
-      block->stamp = order_.stamp(block->stream);
-      space_.resume(block);
-      any = true;
-    }
-  }
-  return any;
-}
-
-// Of the stream's own blocks that others may still use: those are waited for on the device.
-Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
-  if (pending_bytes_ == 0 || !may_remap()) return nullptr;
-  if (settle_pending()) {
-    if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
-  }
-  Block* block = space_.fit_pending(pool, stream, bytes);
-  if (block == nullptr || !order_.wait_for(stream, block->waits)) return nullptr;
-  uncount_pending(block);
-  complete(block, stream);
-  // A fence from before this wait says nothing about the other streams.
-  block->stamp = order_.stamp(stream);
-  return space_.take(block, bytes);
-}
-
-// Other streams' blocks: what this stream is given next comes after what those have been given.
-Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
-  if (!may_remap()) return nullptr;
-  if (Block* block = space_.fit_foreign(pool, stream, bytes); block != nullptr) {
-    if (order_.idle(block->stream, block->stamp) || order_.wait_for_stream(stream, block->stream)) {
-      block = space_.take(block, bytes);
-      block->stream = stream;
-      ++counts_.foreign;
-      return block;
-    }
-  }
-  Block* block = space_.fit_foreign_pending(pool, stream, bytes);
-  if (block == nullptr || !order_.wait_for_stream(stream, block->stream) ||
-      !order_.wait_for(stream, block->waits)) {
-    return nullptr;
-  }
-  uncount_pending(block);
-  complete(block, stream);
-  // Its other streams may still use the rest: only this one waits for them, so it gets all of it.
-  block = space_.take(block, block->bytes);
-  block->stream = stream;
-  ++counts_.foreign;
-  return block;
-}
-
-Block* Core::allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
-  using Donors = Space::Donors;
-  // Other streams' memory only when the driver has no more: streams that take turns would take it
-  // from each other for ever.
-  if (space_.grow(pool, stream, bytes, may_remap() ? Donors::own_stream : Donors::none) !=
-          Status::ok &&
-      (!may_remap() || space_.grow(pool, stream, bytes, Donors::all) != Status::ok)) {
-    return nullptr;
-  }
-  return allocate_cached(pool, stream, bytes);
-}
-
-// The host waits until the device has done all that frees and events depend on.
-bool Core::finish_everything() noexcept {
-  if (driver_.synchronous) return false;
-  ++counts_.host_waits;
-  bool all = true;
-  for (const std::size_t pool : {Space::small, Space::large}) {
-    for (Block& block : space_.pool(pool).pending) all = order_.finish(block.waits) && all;
-  }
-  settle_pending();
-  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) {
-    all = order_.finish(stream) && all;
-  }
-  return all;
-}
-
-Block* Core::allocate_at_any_price(std::size_t pool, std::uint32_t stream,
-                                   std::size_t bytes) noexcept {
-  ++counts_.retries;
-  if (Block* block = allocate_foreign(pool, stream, bytes); block != nullptr) return block;
-  if (!may_remap()) return nullptr;
-  flush_all_quick();
-  finish_everything();
-  if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
-  if (Block* block = allocate_grown(pool, stream, bytes); block != nullptr) return block;
-  if (Block* block = allocate_foreign(pool, stream, bytes); block != nullptr) return block;
-  // Handles of other sizes, and addresses, may be what is missing.
-  space_.release(SIZE_MAX, true);
-  space_.release_regions();
-  return allocate_grown(pool, stream, bytes);
-}
-
-Block* Core::allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
-  ++counts_.misses;
-  if (Block* block = allocate_pending(pool, stream, bytes); block != nullptr) return block;
-  if (pool == Space::small && flush_quick(stream)) {
-    if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
-  }
-  heed_pressure();
-  if (Block* block = allocate_grown(pool, stream, bytes); block != nullptr) return block;
-  return allocate_at_any_price(pool, stream, bytes);
 }
 
 void Core::count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept {
@@ -419,14 +277,6 @@ std::size_t Core::release_idle_now() {
   return release_everything();
 }
 
-std::size_t Core::release_everything() noexcept {
-  flush_all_quick();
-  finish_everything();
-  const std::size_t given = space_.release(SIZE_MAX, true);
-  space_.release_regions();
-  return given;
-}
-
 void Core::pause() {
   const std::lock_guard lock(lock_);
   ++paused_;
@@ -476,91 +326,6 @@ void Core::set_reclaim(Reclaim reclaim) {
   reclaim_ = std::move(reclaim);
 }
 
-Stats Core::stats() const {
-  const std::lock_guard lock(lock_);
-  Stats stats = counts_;
-  const Space::Counters& space = space_.counters();
-  stats.reserved = space.reserved;
-  stats.peak_reserved = space.peak_reserved;
-  stats.pending = pending_bytes_;
-  stats.quick = quick_bytes_;
-  stats.unmapped = space.unmapped;
-  stats.stitches = space.stitches;
-  stats.moved_bytes = space.moved_bytes;
-  stats.driver_errors = space.failures;
-  stats.created = space.created;
-  stats.released = space.released;
-  stats.peak_handles = space.peak_handles;
-  stats.peak_active = std::max(stats.peak_active, stats.peak_allocated);
-  stats.peak_active_blocks = std::max(stats.peak_active_blocks, stats.peak_used_blocks);
-  for (const std::size_t pool : {Space::small, Space::large}) {
-    PoolStats& figures = stats.pools[pool];
-    figures.handles = space.handles_in[pool];
-    figures.reserved = space.reserved_in[pool];
-    figures.peak_active = std::max(figures.peak_active, figures.allocated.peak);
-    figures.peak_active_blocks = std::max(figures.peak_active_blocks, figures.blocks.peak);
-  }
-  return stats;
-}
-
-void Core::reset_peaks() {
-  const std::lock_guard lock(lock_);
-  counts_.peak_allocated = counts_.allocated;
-  counts_.peak_requested = counts_.requested;
-  counts_.peak_used_blocks = counts_.used_blocks;
-  counts_.peak_active = 0;
-  counts_.peak_active_blocks = 0;
-  for (PoolStats& pool : counts_.pools) {
-    pool.blocks.reset_peak();
-    pool.allocated.reset_peak();
-    pool.requested.reset_peak();
-    pool.peak_active = 0;
-    pool.peak_active_blocks = 0;
-  }
-  note_active();
-  space_.reset_peaks();
-}
-
-Breakdown Core::breakdown() const {
-  Breakdown result;
-  const std::lock_guard lock(lock_);
-  driver_.memory_info(driver_.self, &result.device_free, &result.device_total);
-  result.limit = space_.limit();
-  const Space::Counters& space = space_.counters();
-  result.reserved = space.reserved;
-  result.unmapped = space.unmapped;
-  result.stuck = space.stuck;
-  result.allocated = counts_.allocated;
-  result.requested = counts_.requested;
-  result.pending = pending_bytes_;
-  std::map<std::pair<std::size_t, std::uint64_t>, std::size_t> holders;
-  for (const auto& region : space_.regions()) {
-    for (const Block* b = region->first; b != nullptr; b = b->next) {
-      if (b->state == State::free || b->state == State::quick) {
-        result.free += b->bytes;
-        result.largest = std::max(result.largest, b->bytes);
-      } else if (b->state == State::used) {
-        ++holders[{b->bytes, b->tag}];
-      }
-    }
-    const std::size_t granularity = space_.granularity();
-    for (std::size_t i = 0; i < region->bytes / granularity; ++i) {
-      const Unit& unit = region->units[i];
-      if (unit.physical == nullptr) continue;
-      if (unit.physical->moved) result.stitched += granularity;
-      if (unit.pins != 0) result.pinned += granularity;
-    }
-  }
-  for (const auto& [key, count] : holders) {
-    result.holders.push_back({key.first, count, key.second});
-  }
-  std::ranges::stable_sort(result.holders, [](const auto& a, const auto& b) {
-    return a.bytes * a.count > b.bytes * b.count;
-  });
-  if (result.holders.size() > most_holders) result.holders.resize(most_holders);
-  return result;
-}
-
 Core::BlockInfo Core::info(const Block* block) const noexcept {
   return {block->address,   block->bytes,
           block->requested, order_.stream(block->stream),
@@ -568,38 +333,9 @@ Core::BlockInfo Core::info(const Block* block) const noexcept {
           block->tag};
 }
 
-std::optional<Core::BlockInfo> Core::find(Address address) const {
-  const std::lock_guard lock(lock_);
-  const Block* block = used_block(address);
-  return block == nullptr ? std::nullopt : std::optional(info(block));
-}
-
 void Core::set_completed(Completed completed) {
   const std::lock_guard lock(lock_);
   completed_ = std::move(completed);
-}
-
-std::vector<Core::BlockInfo> Core::snapshot() const {
-  std::vector<BlockInfo> blocks;
-  const std::lock_guard lock(lock_);
-  for (const auto& region : space_.regions()) {
-    for (const Block* b = region->first; b != nullptr; b = b->next) {
-      if (b->state == State::hole) continue;
-      blocks.push_back(info(b));
-      if (b->state != State::used) blocks.back().requested = 0;
-    }
-  }
-  return blocks;
-}
-
-// Before memory is created: what is idle goes first when the driver has little left.
-void Core::heed_pressure() noexcept {
-  if (config_.pressure == 0 || !may_remap()) return;
-  std::size_t free = 0;
-  std::size_t total = 0;
-  if (driver_.memory_info(driver_.self, &free, &total) == Status::ok && free < config_.pressure) {
-    space_.release(SIZE_MAX, true);
-  }
 }
 
 void Core::decay() {
@@ -620,65 +356,6 @@ void Core::decay_locked() noexcept {
   const std::size_t keep = most + most / idle_share + config_.large_page;
   const std::size_t reserved = space_.counters().reserved;
   if (reserved > keep && may_remap()) space_.release(reserved - keep, true);
-}
-
-bool Core::verify(std::string& fault) const {
-  const std::lock_guard lock(lock_);
-  if (!space_.verify(fault)) return false;
-  std::size_t used = 0;
-  std::size_t requested = 0;
-  std::size_t used_blocks = 0;
-  std::size_t quick = 0;
-  std::size_t quick_blocks = 0;
-  std::size_t pending = 0;
-  std::size_t waits = 0;
-  const auto wrong = [&fault](const char* what) {
-    fault = what;
-    return false;
-  };
-  for (const auto& region : space_.regions()) {
-    for (const Block* b = region->first; b != nullptr; b = b->next) {
-      for (const Wait* w = b->waits; w != nullptr; w = w->next) ++waits;
-      const bool in_table = b->state == State::used || b->state == State::quick;
-      if ((table_.find(b->address) == b) != in_table) return wrong("table and blocks differ");
-      if (b->waits != nullptr && b->state != State::used && b->state != State::pending) {
-        return wrong("a block that is not used waits");
-      }
-      if (b->state == State::used) {
-        used += b->bytes;
-        requested += b->requested;
-        ++used_blocks;
-        if (b->requested > b->bytes) return wrong("a block smaller than what was asked for");
-      } else if (b->state == State::quick) {
-        quick += b->bytes;
-        ++quick_blocks;
-      } else if (b->state == State::pending) {
-        pending += b->bytes;
-      }
-    }
-  }
-  if (used != counts_.allocated || requested != counts_.requested ||
-      used_blocks != counts_.used_blocks) {
-    return wrong("used bytes not conserved");
-  }
-  std::size_t pool_bytes = 0;
-  std::size_t pool_requested = 0;
-  std::size_t pool_blocks = 0;
-  std::size_t pool_pending = 0;
-  for (const PoolStats& pool : counts_.pools) {
-    pool_bytes += pool.allocated.current;
-    pool_requested += pool.requested.current;
-    pool_blocks += pool.blocks.current;
-    pool_pending += pool.pending;
-  }
-  if (pool_bytes != used || pool_requested != requested || pool_blocks != used_blocks ||
-      pool_pending != pending) {
-    return wrong("a pool's figures differ");
-  }
-  if (quick != quick_bytes_ || pending != pending_bytes_) return wrong("idle bytes not conserved");
-  if (table_.size() != used_blocks + quick_blocks) return wrong("table's size");
-  if (waits != order_.waits()) return wrong("waits lost");
-  return true;
 }
 
 }  // namespace cinch::allocator

@@ -81,13 +81,18 @@ class Model : public Subject {
   /// and none can be made.
   virtual ModelBlock* make(std::size_t bytes, std::uint32_t stream, bool small) = 0;
   virtual bool splits(const ModelBlock& block, std::size_t bytes) const = 0;
+  /// Of the free blocks from the smallest that fits on, the one that is taken.
+  virtual FreeBlocks::iterator prefer(const FreeBlocks&, FreeBlocks::iterator fit) const {
+    return fit;
+  }
 
   ModelBlock* find(std::size_t bytes, std::uint32_t stream, bool small) {
     ModelBlock key{0, bytes, stream, small};
     const auto found = free_[small].lower_bound(&key);
     if (found == free_[small].end() || (*found)->stream != stream) return nullptr;
-    ModelBlock* block = *found;
-    free_[small].erase(found);
+    const auto chosen = prefer(free_[small], found);
+    ModelBlock* block = *chosen;
+    free_[small].erase(chosen);
     return block;
   }
 
@@ -198,6 +203,21 @@ class ExpandableModel final : public Model {
   using Key = std::pair<std::uint32_t, bool>;
 
   static constexpr std::size_t segment_bytes = std::size_t{1} << 40;
+
+  // A block that can grow counts as large as it can become: it is left for what needs that.
+  FreeBlocks::iterator prefer(const FreeBlocks& among, FreeBlocks::iterator fit) const override {
+    const auto could_be = [](const ModelBlock* block) {
+      const bool grows = block->next != nullptr && !block->next->mapped;
+      return block->bytes + (grows ? block->next->bytes : 0);
+    };
+    for (auto next = std::next(fit);
+         ((*fit)->previous != nullptr || (*fit)->next != nullptr) && next != among.end() &&
+         (*next)->stream == (*fit)->stream && could_be(*next) < could_be(*fit);
+         ++next) {
+      fit = next;
+    }
+    return fit;
+  }
 
   static std::size_t page_of(bool small) { return small ? small_buffer : large_buffer; }
 

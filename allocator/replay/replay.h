@@ -38,7 +38,9 @@ struct Outcome {
   std::size_t peak_allocated = 0;  ///< by the trace, the same for all
   std::size_t peak_reserved = 0;
   std::uint64_t driver_calls = 0;
-  std::uint64_t calls_in_last_step = 0;  ///< of these, behind the last but one step's end
+  /// Of these, behind the last but one step's end, and without those for events: a block that
+  /// another stream uses costs some at its free.
+  std::uint64_t calls_in_last_step = 0;
   std::uint64_t refused = 0;             ///< allocations that found no memory
   double seconds = 0;                    ///< in the allocator, the fake driver included
 

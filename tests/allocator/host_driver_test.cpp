@@ -160,6 +160,53 @@ TEST(HostDriver, BlocksKeepTheirContents) {
   EXPECT_TRUE(core.verify(fault)) << fault;
 }
 
+// Steps of a training whose batches vary: what is resident stays near what is used at once, and
+// what is idle goes back to the system.
+TEST(HostDriver, ResidentMemoryFollowsWhatIsUsed) {
+  for (const std::uint64_t idle_period : {Config::host().idle_period, std::uint64_t{8}}) {
+    HostDriver host;
+    Config config = Config::host();
+    config.region_bytes = gibibyte;
+    config.idle_period = idle_period;  // 8 ns are over whenever it is looked
+    Core core(host.table(), config);
+    const Address first = core.allocate(10 * mebibyte);
+    std::memset(bytes_at(first), 1, 10 * mebibyte);
+    std::mt19937_64 random(2);
+    std::size_t most_resident = 0;
+    const auto take = [&](std::size_t bytes) {
+      const Address address = core.allocate(bytes);
+      EXPECT_NE(address, 0u);
+      std::memset(bytes_at(address), 1, bytes);
+      return address;
+    };
+    for (int step = 0; step < 6; ++step) {
+      const std::size_t batch = 20 + random() % 13;
+      std::vector<std::pair<Address, std::size_t>> saved;
+      for (std::size_t layer = 0; layer < 30; ++layer) {
+        const std::size_t bytes = batch * (mebibyte + layer % 7 * 100'000) / 4;
+        core.free(take(bytes / 2));
+        saved.emplace_back(take(bytes), bytes);
+      }
+      for (; !saved.empty(); saved.pop_back()) {
+        const Address gradient = take(saved.back().second);
+        most_resident = std::max(most_resident, resident(first, config.region_bytes));
+        core.free(saved.back().first);
+        core.free(gradient);
+      }
+    }
+    const Stats stats = core.stats();
+    EXPECT_LE(most_resident, stats.peak_allocated + stats.peak_allocated / 20) << idle_period;
+    for (int i = 0; i < 3; ++i) core.free(core.allocate(2 * mebibyte));
+    const std::size_t left = resident(first, config.region_bytes);
+    if (idle_period == 8) {
+      EXPECT_LE(left, 15 * mebibyte);
+    } else {
+      EXPECT_GE(left, most_resident / 2) << "it may be wanted again";
+    }
+    EXPECT_EQ(bytes_at(first)[10 * mebibyte - 1], 1);
+  }
+}
+
 TEST(HostDriver, AnImpossibleRequestGivesNothing) {
   HostDriver host;
   Core core(host.table(), Config::host());

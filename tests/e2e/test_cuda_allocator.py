@@ -126,8 +126,10 @@ def test_settings_without_effect_are_named_in_one_line(training):
         assert harness.new_lines(training(name)[1], training("plain")[1]) == []
 
 
-def test_every_call_of_the_driver_may_fail(folder):
-    outcome, _ = run("failures.py", folder, ALONE, memory=72 * MB, schedule="lazy")
+@pytest.mark.parametrize("policy", [ALONE, "division"], ids=["alone", "stash"])
+def test_every_call_of_the_driver_may_fail(folder, policy):
+    """Under "division" with encoded activations in the same memory, and a stash that is asked for it."""
+    outcome, _ = run("failures.py", folder, policy, memory=72 * MB, schedule="lazy")
     for call in ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease", "cudaEventRecord"):
         assert outcome["failed_calls"][call] > 5, call
     assert outcome["failed_steps"] > 5, "nothing ran out of memory: the failures did not matter"

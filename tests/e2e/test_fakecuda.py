@@ -119,6 +119,22 @@ def test_what_is_not_represented_fails_with_its_name(what):
     assert re.search(rf"fakecuda: .*{words}", done.stderr), done.stderr
 
 
+def test_without_computing_the_allocator_is_asked_for_the_same():
+    """The same sizes in the same order; then a training of shapes that no machine for tests can hold."""
+
+    def outcome(compute):
+        env = fakecuda.environment(plain_environment(), compute=compute, memory=512 << 30)
+        done = run([sys.executable, "-W", "ignore", PROGRAMS / "shapes.py"], env)
+        assert done.status == 0 and "fakecuda:" not in done.stderr, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    computed, shapes = outcome(True), outcome(False)
+    assert shapes["history"] == computed["history"] and len(shapes["history"]) > 500
+    assert shapes["peak"] > 20 << 30 and shapes["resident"] < 2 << 30
+    assert shapes["refusal"] == "aten::nonzero needs values, and FAKECUDA_COMPUTE is 0"
+    assert computed["faults"] == shapes["faults"] == 0
+
+
 def test_every_call_is_traced(tmp_path):
     trace = tmp_path / "trace"
     env = fakecuda.environment(plain_environment(), trace=trace)

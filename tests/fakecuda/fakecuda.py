@@ -25,6 +25,7 @@ def environment(
     base: dict[str, str],
     *,
     executor: bool = True,
+    compute: bool = True,
     kernels: bool = True,
     devices: int = 1,
     memory: int = 4 << 30,
@@ -39,7 +40,8 @@ def environment(
 
     Whatever `base` preloads (libcinch.so) stays preloaded, and `cinch run` keeps what this preloads.
     `executor`: torch's operators run on the CPU; without it, kernels fail or, with
-    unknown_kernels="skip", do nothing. `kernels`: Cinch's own kernels run on the CPU. The other
+    unknown_kernels="skip", do nothing. `compute`: without it, operators give tensors of the right sizes
+    and touch no memory, for shapes that this machine could not hold. `kernels`: Cinch's own kernels run on the CPU. The other
     options are told in docs/fakecuda.md.
     """
     lib = build() / "lib"
@@ -52,6 +54,7 @@ def environment(
         "LD_PRELOAD": " ".join(preload),
         "PYTHONPATH": os.pathsep.join(path),
         "FAKECUDA_LIBRARIES": ":".join(map(str, libraries)),
+        "FAKECUDA_COMPUTE": str(int(compute)),
         "FAKECUDA_DEVICES": str(devices),
         "FAKECUDA_MEMORY": str(memory),
         "FAKECUDA_SCHEDULE": schedule,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "alias.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include <ATen/core/Tensor.h>
@@ -9,6 +10,14 @@
 
 namespace fakecuda::executor {
 
+bool computes() {
+  static const bool wanted = [] {
+    const char* text = std::getenv("FAKECUDA_COMPUTE");
+    return text == nullptr || std::strcmp(text, "0") != 0;
+  }();
+  return wanted;
+}
+
 at::Tensor Aliases::of(const at::Tensor& tensor, bool written) {
   if (!tensor.defined() || !tensor.is_cuda() || tensor.layout() != at::kStrided) return tensor;
   c10::StorageImpl* const original = tensor.storage().unsafeGetStorageImpl();
@@ -16,16 +25,19 @@ at::Tensor Aliases::of(const at::Tensor& tensor, bool written) {
   for (const auto& [known, alias] : storages_) {
     if (known == original) storage = alias;
   }
+  const c10::DeviceType type = computes() ? c10::kCPU : c10::kMeta;
   if (!storage) {
-    void* memory = original->mutable_data();
+    void* memory = computes() ? original->mutable_data() : nullptr;
     storage = c10::Storage(c10::Storage::use_byte_size_t(), original->nbytes(),
-                           c10::DataPtr(memory, c10::Device(c10::kCPU)), c10::GetCPUAllocator(),
+                           c10::DataPtr(memory, c10::Device(type)), c10::GetAllocator(type),
                            /*resizable=*/written);
     storages_.emplace_back(original, storage);
     ranges_.push_back({memory, original->nbytes()});
   }
   at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+      std::move(storage),
+      c10::DispatchKeySet(computes() ? c10::DispatchKey::CPU : c10::DispatchKey::Meta),
+      tensor.dtype());
   c10::TensorImpl* const impl = alias.unsafeGetTensorImpl();
   impl->set_storage_offset(tensor.storage_offset());
   impl->set_sizes_and_strides(tensor.sizes(), tensor.strides());
@@ -36,7 +48,7 @@ at::Tensor Aliases::of(const at::Tensor& tensor, bool written) {
 }
 
 void store(const at::Tensor& result, const at::Tensor& alias) {
-  if (result.numel() == 0) return;
+  if (result.numel() == 0 || !computes()) return;
   const bool as_bytes = result.is_non_overlapping_and_dense() &&
                         result.strides() == alias.strides() && !result.is_conj() &&
                         !result.is_neg();

@@ -10,8 +10,13 @@
 
 namespace fakecuda::executor {
 
+/// Whether operators compute anything (FAKECUDA_COMPUTE, 1). Otherwise their results have the right
+/// sizes, and no memory is read or written.
+bool computes();
+
 /// CPU tensors over the memory of CUDA tensors, for one call of an operator. They own nothing, as a
 /// kernel on a GPU owns nothing: the memory may be freed before work that was enqueued has run.
+/// Where nothing is computed, they are meta tensors.
 class Aliases {
  public:
   /// An alias of `tensor`, or the tensor itself when it isn't a strided CUDA tensor. Tensors that

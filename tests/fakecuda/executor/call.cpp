@@ -106,7 +106,9 @@ at::IValue Call::aliased(const at::IValue& value, bool written) {
     }
     return list;
   }
-  if (value.isDevice() && value.toDevice().is_cuda()) return c10::Device(c10::kCPU);
+  if (value.isDevice() && value.toDevice().is_cuda()) {
+    return c10::Device(computes() ? c10::kCPU : c10::kMeta);
+  }
   // The CPU's default generator stands for CUDA's: a run draws what the same run on the CPU draws.
   if (value.isGenerator()) return {};
   return value;
@@ -142,7 +144,9 @@ std::vector<at::IValue> Call::run() const {
   const c10::AutoGradMode no_grad(false);
   const at::DisableRecordFunctionGuard unrecorded;
   std::vector<at::IValue> stack = arguments_;
-  if (substitute_ != nullptr) {
+  if (!computes()) {
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  } else if (substitute_ != nullptr) {
     substitute_(stack);
   } else {
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
@@ -185,7 +189,7 @@ std::vector<at::IValue> Call::delivered(const std::vector<at::IValue>& results) 
     store(w.cpu, fresh.of(w.cuda, false));
   }
   const auto to_cuda = [&](const at::Tensor& result) -> at::Tensor {
-    if (!result.defined() || !result.is_cpu()) return result;
+    if (!result.defined() || result.is_cpu() != computes()) return result;
     at::Tensor cuda = allocated_like(result, device_);
     settle_new_memory(device_);
     Aliases fresh;

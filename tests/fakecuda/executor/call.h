@@ -32,7 +32,8 @@ class Call {
   /// Everything of the arguments that a result's geometry may depend on.
   std::string key() const;
 
-  /// Runs it on the CPU. @return the results as the CPU made them
+  /// Runs it on the CPU, or on the meta device where nothing is computed. @return the results as
+  /// made there
   std::vector<at::IValue> run() const;
 
   /// The results for the caller: arguments where they are that, and new CUDA tensors with the

@@ -221,6 +221,29 @@ std::vector<at::IValue> run_now(Call& call, const c10::OperatorHandle& op, cudaS
   return call.delivered(call.run());
 }
 
+/// Whether sizes of the results depend on values here: indices need not be masks.
+bool sizes_need_values(const Call& call, const c10::OperatorHandle& op) {
+  if (op.schema().name() != "aten::index") return host_needs_values(op);
+  for (const std::optional<at::Tensor> index : call.argument(1).toOptionalTensorList()) {
+    if (index && (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Results of the right sizes with undefined contents; arguments that are written stay as they are.
+std::vector<at::IValue> run_without_values(Call& call, const c10::OperatorHandle& op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!sizes_need_values(call, op), op.schema().name(),
+                              " needs values, and FAKECUDA_COMPUTE is 0");
+  if (!only_writes_arguments(op.schema())) return call.delivered(call.run());
+  std::vector<at::IValue> results;
+  for (std::size_t i = 0; i < op.schema().returns().size(); ++i) {
+    results.push_back(call.argument(call.argument_of_result(i)));
+  }
+  return results;
+}
+
 /// Runs it late; the first of its kind at once, to learn what results look like. A graph that is
 /// being captured gets that one too.
 std::vector<at::IValue> run_late_or_learn(Call call, const c10::OperatorHandle& op,
@@ -260,9 +283,10 @@ void execute(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Sta
   Call call(op, {stack->end() - count, stack->end()}, substitute_of(op));
   const c10::cuda::CUDAGuard device(call.device());
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(call.device().index()).stream();
-  const bool late = fakecuda_is_eager(stream) == 0 && may_run_late(op);
-  std::vector<at::IValue> results =
-      late ? run_late_or_learn(std::move(call), op, stream) : run_now(call, op, stream);
+  const bool late = computes() && fakecuda_is_eager(stream) == 0 && may_run_late(op);
+  std::vector<at::IValue> results = late         ? run_late_or_learn(std::move(call), op, stream)
+                                    : computes() ? run_now(call, op, stream)
+                                                 : run_without_values(call, op);
   stack->erase(stack->end() - count, stack->end());
   for (at::IValue& result : results) stack->push_back(std::move(result));
 }

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// What serves a request that no free block of its stream does, one thing after the other.
+#include <utility>
+
+#include "allocator/core.h"
+
+namespace cinch::allocator {
+
+// Whether there was anything.
+bool Core::flush_quick(std::uint32_t stream) noexcept {
+  if (stream >= quick_.size()) return false;
+  bool any = false;
+  for (std::size_t i = 0; i <= config_.quick_limit / config_.quantum; ++i) {
+    Block* block = std::exchange(quick_[stream].heads[i], nullptr);
+    while (block != nullptr) {
+      Block* next = std::exchange(block->quick_next, nullptr);
+      quick_bytes_ -= block->bytes;
+      table_.erase(block->address);
+      block->stamp = order_.stamp(stream);
+      space_.give(block);
+      block = next;
+      any = true;
+    }
+  }
+  return any;
+}
+
+bool Core::flush_all_quick() noexcept {
+  bool any = false;
+  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) {
+    any = flush_quick(stream) || any;
+  }
+  return any;
+}
+
+// Whether anything became free.
+bool Core::settle_pending() noexcept {
+  bool any = false;
+  for (const std::size_t pool : {Space::small, Space::large}) {
+    BlockTree& tree = space_.pool(pool).pending;
+    for (auto at = tree.begin(); at != tree.end();) {
+      Block* block = &*at;
+      ++at;
+      if (!order_.settle(block->waits)) continue;
+      uncount_pending(block);
+      complete(block, block->stream);
+      block->stamp = order_.stamp(block->stream);
+      space_.resume(block);
+      any = true;
+    }
+  }
+  return any;
+}
+
+// Of the stream's own blocks that others may still use: those are waited for on the device.
+Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+  if (pending_bytes_ == 0 || !may_remap()) return nullptr;
+  if (settle_pending()) {
+    if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
+  }
+  Block* block = space_.fit_pending(pool, stream, bytes);
+  if (block == nullptr || !order_.wait_for(stream, block->waits)) return nullptr;
+  uncount_pending(block);
+  complete(block, stream);
+  // A fence from before this wait says nothing about the other streams.
+  block->stamp = order_.stamp(stream);
+  return space_.take(block, bytes);
+}
+
+// Other streams' blocks: what this stream is given next comes after what those have been given.
+Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+  if (!may_remap()) return nullptr;
+  if (Block* block = space_.fit_foreign(pool, stream, bytes); block != nullptr) {
+    if (order_.idle(block->stream, block->stamp) || order_.wait_for_stream(stream, block->stream)) {
+      block = space_.take(block, bytes);
+      block->stream = stream;
+      ++counts_.foreign;
+      return block;
+    }
+  }
+  Block* block = space_.fit_foreign_pending(pool, stream, bytes);
+  if (block == nullptr || !order_.wait_for_stream(stream, block->stream) ||
+      !order_.wait_for(stream, block->waits)) {
+    return nullptr;
+  }
+  uncount_pending(block);
+  complete(block, stream);
+  // Its other streams may still use the rest: only this one waits for them, so it gets all of it.
+  block = space_.take(block, block->bytes);
+  block->stream = stream;
+  ++counts_.foreign;
+  return block;
+}
+
+Block* Core::allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+  using Donors = Space::Donors;
+  // Other streams' memory only when the driver has no more: streams that take turns would take it
+  // from each other for ever.
+  if (space_.grow(pool, stream, bytes, may_remap() ? Donors::own_stream : Donors::none) !=
+          Status::ok &&
+      (!may_remap() || space_.grow(pool, stream, bytes, Donors::all) != Status::ok)) {
+    return nullptr;
+  }
+  return allocate_cached(pool, stream, bytes);
+}
+
+// The host waits until the device has done all that frees and events depend on.
+bool Core::finish_everything() noexcept {
+  if (driver_.synchronous) return false;
+  ++counts_.host_waits;
+  bool all = true;
+  for (const std::size_t pool : {Space::small, Space::large}) {
+    for (Block& block : space_.pool(pool).pending) all = order_.finish(block.waits) && all;
+  }
+  settle_pending();
+  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) {
+    all = order_.finish(stream) && all;
+  }
+  return all;
+}
+
+Block* Core::allocate_at_any_price(std::size_t pool, std::uint32_t stream,
+                                   std::size_t bytes) noexcept {
+  ++counts_.retries;
+  if (Block* block = allocate_foreign(pool, stream, bytes); block != nullptr) return block;
+  if (!may_remap()) return nullptr;
+  flush_all_quick();
+  finish_everything();
+  if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
+  if (Block* block = allocate_grown(pool, stream, bytes); block != nullptr) return block;
+  if (Block* block = allocate_foreign(pool, stream, bytes); block != nullptr) return block;
+  // Handles of other sizes, and addresses, may be what is missing.
+  space_.release(SIZE_MAX, true);
+  space_.release_regions();
+  return allocate_grown(pool, stream, bytes);
+}
+
+// Before memory is created: what is idle goes first when the driver has little left.
+void Core::heed_pressure() noexcept {
+  if (config_.pressure == 0 || !may_remap()) return;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (driver_.memory_info(driver_.self, &free, &total) == Status::ok && free < config_.pressure) {
+    space_.release(SIZE_MAX, true);
+  }
+}
+
+Block* Core::allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+  ++counts_.misses;
+  if (Block* block = allocate_pending(pool, stream, bytes); block != nullptr) return block;
+  if (pool == Space::small && flush_quick(stream)) {
+    if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
+  }
+  heed_pressure();
+  if (Block* block = allocate_grown(pool, stream, bytes); block != nullptr) return block;
+  return allocate_at_any_price(pool, stream, bytes);
+}
+
+std::size_t Core::release_everything() noexcept {
+  flush_all_quick();
+  finish_everything();
+  const std::size_t given = space_.release(SIZE_MAX, true);
+  space_.release_regions();
+  return given;
+}
+
+}  // namespace cinch::allocator
