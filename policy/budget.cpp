@@ -145,6 +145,9 @@ class Budget final : public Director {
     return indices;
   }
 
+  // Trials begin in the second step, and the plan that the first footprint asks for rests a while.
+  Rehearsal rehearsal() const override { return {1, 1 + steps_of_rest}; }
+
   void observe(std::uint32_t number, Look look) override {
     Known& known = known_[number];
     if (look.gradient_noise > 0) {

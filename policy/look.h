@@ -56,13 +56,16 @@ inline constexpr std::uint32_t no_layer = 0xffffffff;
 /// What a step's looks shall find out. Everything costs time or memory, so policies ask for it in
 /// few steps only.
 struct Wants {
-  bool gradients = false;  ///< Look's gradients and what goes with them
-  bool momentum = false;   ///< follow the weights' gradients, for Look::momentum
-  bool values = false;     ///< Look::nonzero, and what layer norms need of x
-  bool ranges = false;     ///< Look::plane_ranges
-  bool trials = false;     ///< Look::trials, of the layers that Director::tries names
+  bool gradients = false;   ///< Look's gradients and what goes with them
+  bool momentum = false;    ///< follow the weights' gradients, for Look::momentum
+  bool values = false;      ///< Look::nonzero, and what layer norms need of x
+  bool ranges = false;      ///< Look::plane_ranges
+  bool trials = false;      ///< Look::trials, of the layers that Director::tries names
+  bool parameters = false;  ///< no look: which leaves take gradients, and their bytes
 
-  bool anything() const noexcept { return gradients || momentum || values || ranges || trials; }
+  bool anything() const noexcept {
+    return gradients || momentum || values || ranges || trials || parameters;
+  }
 };
 
 /// What the stash held of one growth (from the first save after a backward to the next backward),

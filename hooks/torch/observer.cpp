@@ -260,6 +260,10 @@ void observe(const at::RecordFunction& function) {
   const at::DisableRecordFunctionGuard unobserved;
   const policy::Wants wants = stash().wants();
   if (const auto* accumulate = dynamic_cast<const AccumulateGrad*>(current.get())) {
+    if (wants.parameters) {
+      stash().saw_parameter(accumulate->variable.unsafeGetTensorImpl(),
+                            accumulate->variable.nbytes());
+    }
     if (!function.inputs().empty() && function.inputs()[0].isTensor()) {
       weight_gradient(*accumulate, function.inputs()[0].toTensor(), wants);
     }

@@ -39,6 +39,7 @@ telemetry::Report current_report() {
   report.active = true;
   report.policy = stash().settings().name;
   report.steps = optimizer_steps();
+  report.optimizer = optimizer_class();
   const Stash::Peak peak = stash().peak();
   report.raw_bytes_at_peak = peak.raw_bytes;
   report.stored_bytes_at_peak = peak.stored_bytes;
@@ -50,6 +51,7 @@ telemetry::Report current_report() {
   report.rss_bytes_at_start = stash().rss_at_start();
   stash().statistics().fill(report);
   stash().fill_timeline(report);
+  stash().fill_dry_run(report);
   return report;
 }
 

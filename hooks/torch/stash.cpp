@@ -13,6 +13,7 @@
 #include "hooks/torch/fork.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
+#include "hooks/torch/report.h"
 #include "hooks/torch/telemetry.h"
 
 namespace cinch::hooks {
@@ -27,9 +28,11 @@ Stash* instance = nullptr;
 
 }  // namespace
 
-Stash::Stash(policy::Settings settings)
+Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
     : policy_(std::move(settings)),
-      director_(policy::make_director(policy_.settings())),
+      dry_run_(dry_run.empty() ? nullptr : std::make_unique<DryRun>(std::move(dry_run))),
+      director_(dry_run_ == nullptr ? policy::make_director(policy_.settings())
+                                    : policy::make_keeping_director()),
       state_file_(policy_.settings().state_file),
       aside_(policy_.settings().stream == policy::Stream::side),
       planner_(policy_, director_.get(), statistics_),
@@ -43,13 +46,14 @@ Stash::Stash(policy::Settings settings)
   register_fork_lock(guard_.mutex());
   register_fork_lock(reserve_.mutex());
   register_fork_lock(side_.mutex());
+  if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
   if (director_ != nullptr) message_ = state_file_.load(*director_);
 }
 
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
                      bool is_inplace_on_view) const noexcept {
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
-  const bool adapts = director_ != nullptr;
+  const bool adapts = director_ != nullptr && dry_run_ == nullptr;
   return verdict == Verdict::wanted && adapts && tensor.is_cuda() ? Verdict::host_policy : verdict;
 }
 
@@ -75,6 +79,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   }
   if (aside != 0) reserve_.put_aside(tensor.device(), aside);
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
+  if (dry_run_ != nullptr && dry_run_->take_done()) leave_report(current_report());
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
   settle_all(ready);
   return *entry;
@@ -153,7 +158,7 @@ void Stash::plan(Entry& entry, Entries& ready) {
     try_entry(entry);
     note_choice(entry);
   }
-  if (!entry.plan().encodes()) {
+  if (!entry.plan().encodes() || dry_run_ != nullptr) {
     start_settling(entry, ready);
     return;
   }
@@ -230,6 +235,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         break;
     }
     if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;
+    if (dry_run_ != nullptr) dry_run_->forget(entry);
     if (entry.ahead) ahead_bytes_ -= entry.raw_bytes;
     note_change();
     const std::uint32_t position = entry.id - growth_start_;
@@ -251,6 +257,7 @@ void Stash::end_growth(const Entry* reading) {
     collect_sole_owned(poll_per_backward, reading, ready);
   }
   settle_all(ready);
+  if (dry_run_ != nullptr) dry_run_->end_growth();
   sample();
   publish();
   encoded_pool_.new_period();
@@ -324,6 +331,10 @@ void Stash::fill_timeline(telemetry::Report& report) const {
   timeline_.fill(report);
 }
 
+void Stash::fill_dry_run(telemetry::Report& report) const {
+  if (dry_run_ != nullptr) dry_run_->fill(report);
+}
+
 Stash::Peak Stash::peak() const {
   const std::lock_guard lock(mutex_);
   return peak_;
@@ -347,8 +358,8 @@ Stash& stash() noexcept {
   return *instance;
 }
 
-Stash& start_stash(policy::Settings settings) {
-  instance = new Stash(std::move(settings));
+Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run) {
+  instance = new Stash(std::move(settings), std::move(dry_run));
   return *instance;
 }
 

@@ -17,6 +17,7 @@
 #include "hooks/torch/buffer_pool.h"
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/device/reserve.h"
+#include "hooks/torch/dry_run.h"
 #include "hooks/torch/entry.h"
 #include "hooks/torch/guard.h"
 #include "hooks/torch/plan.h"
@@ -49,7 +50,8 @@ class Stash {
     std::uint64_t held_elsewhere_bytes = 0;
   };
 
-  explicit Stash(policy::Settings settings);
+  /// @param dry_run Policies that shall only be tried; not empty: all is kept as it is.
+  explicit Stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
   Stash(const Stash&) = delete;
   Stash& operator=(const Stash&) = delete;
 
@@ -89,6 +91,9 @@ class Stash {
   /// Shows the adaptive policy what a node did with `entry`. Thread-safe.
   void observe(const Entry& entry, policy::Look look);
 
+  /// A leaf takes a gradient of so many bytes; for dry runs.
+  void saw_parameter(const void* identity, std::size_t bytes);
+
   /// The policy's number for what `entry` is; policy::no_layer where it has no say.
   std::uint32_t layer_of(const Entry& entry) const;
 
@@ -125,6 +130,8 @@ class Stash {
   std::uint64_t settled_bytes(int device) const;
   /// Fills what `report` says of times.
   void fill_timeline(telemetry::Report& report) const;
+  /// Fills what it says of a dry run.
+  void fill_dry_run(telemetry::Report& report) const;
   /// Resident memory of the process when it saved its first tensor; 0 before.
   std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
 
@@ -158,6 +165,7 @@ class Stash {
   void close_footprint();
   void measure_footprint();
   void try_entry(Entry& entry);
+  void note_tried(const Entry& entry);
   void forget_tried(const Use& use) noexcept;
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
 
@@ -174,6 +182,7 @@ class Stash {
   void free_later(c10::Storage storage);
 
   policy::Policy policy_;
+  const std::unique_ptr<DryRun> dry_run_;             // null in ordinary runs
   const std::unique_ptr<policy::Director> director_;  // under mutex_; null where nothing adapts
   const policy::StateFile state_file_;
   Statistics statistics_;
@@ -236,6 +245,6 @@ bool has_stash() noexcept;
 Stash& stash() noexcept;
 
 /// Creates it. The one before, if any, lives on for those who still hold entries of it.
-Stash& start_stash(policy::Settings settings);
+Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
 
 }  // namespace cinch::hooks
