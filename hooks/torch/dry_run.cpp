@@ -144,9 +144,16 @@ void DryRun::begin_step() {
   }
 }
 
-void DryRun::end_growth() {
+void DryRun::end_growth(std::size_t not_settled) {
   const std::lock_guard lock(mutex_);
   if (phase_ == Phase::plain) plain_rss_bytes_ = std::max(plain_rss_bytes_, resident_bytes());
+  // What is read before it was encoded; the budget's overhead knows it, its plan does not.
+  for (const auto& contender : contenders_) {
+    Growth& growing = contender->growing;
+    growing.footprint.raw_bytes += not_settled;
+    growing.footprint.stored_bytes += not_settled;
+    growing.stored_bytes += not_settled;
+  }
 }
 
 void DryRun::saw_parameter(const void* identity, std::size_t bytes) {

@@ -42,7 +42,8 @@ class DryRun {
   bool take_done();
 
   /// Backward begins: the first step's memory is at its peak.
-  void end_growth();
+  /// @param not_settled Bytes that the stash holds of entries that were not added
+  void end_growth(std::size_t not_settled);
 
   /// A leaf that takes a gradient of so many bytes.
   void saw_parameter(const void* identity, std::size_t bytes);

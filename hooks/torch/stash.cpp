@@ -257,7 +257,14 @@ void Stash::end_growth(const Entry* reading) {
     collect_sole_owned(poll_per_backward, reading, ready);
   }
   settle_all(ready);
-  if (dry_run_ != nullptr) dry_run_->end_growth();
+  if (dry_run_ != nullptr) {
+    const std::lock_guard lock(mutex_);
+    std::size_t not_settled = 0;
+    for (const Entry* entry : owned_) {
+      if (entry->raw.use_count() == 1) not_settled += entry->raw_bytes;
+    }
+    dry_run_->end_growth(not_settled);
+  }
   sample();
   publish();
   encoded_pool_.new_period();

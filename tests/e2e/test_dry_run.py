@@ -61,8 +61,8 @@ def test_what_they_would_hold_is_what_they_hold(dry, tmp_path):
     rows = by_policy(dry)
     for name in ("division", "lossless"):
         run = harness.run_python(["-c", TRAINING, 3], tmp_path / name, name, {"OMP_NUM_THREADS": "1"})
-        assert rows[name]["raw_bytes"] == pytest.approx(run.report["raw_bytes_at_peak"], rel=0.01)
-        assert rows[name]["ratio"] == pytest.approx(run.report["ratio"], rel=0.05)
+        assert rows[name]["raw_bytes"] == pytest.approx(run.report["raw_bytes_at_peak"], rel=0.001)
+        assert rows[name]["ratio"] == pytest.approx(run.report["ratio"], rel=0.01)
 
 
 def test_policies_that_adapt_have_learned(dry):
@@ -118,7 +118,7 @@ def test_advice_is_the_largest_power_of_two_that_fits():
         needs = lambda n: row["fixed_bytes"] + n * row["bytes_per_sample"]
         assert needs(size) <= 0.95 * 2**31 < needs(2 * size)
     assert division["batch_size"] >= off["batch_size"]
-    assert division["bytes_per_sample"] < 0.7 * off["bytes_per_sample"]
+    assert division["bytes_per_sample"] < off["bytes_per_sample"]
     assert division["fixed_bytes"] == off["fixed_bytes"]
 
 
