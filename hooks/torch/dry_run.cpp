@@ -179,6 +179,7 @@ policy::Wants DryRun::wants() const {
     all.momentum |= wants.momentum;
     all.values |= wants.values;
     all.ranges |= wants.ranges;
+    all.weights |= wants.weights;
     all.trials |= wants.trials;
   }
   return all;
@@ -309,7 +310,7 @@ void DryRun::learn(Contender& contender, std::size_t number, std::uint32_t layer
   const policy::Wants wants = contender.director->wants();
   policy::Look of_its_own = look;
   if (look.trials.empty()) {
-    if (!wants.gradients && !wants.ranges && !wants.values) return;
+    if (!wants.gradients && !wants.ranges && !wants.values && !wants.weights) return;
     of_its_own.producer = contender.layer_of(look.producer);
   } else {
     const std::size_t begin = number * trials_of_each;
@@ -330,9 +331,10 @@ void DryRun::observe(const Entry& entry, std::uint32_t layer, const policy::Look
   const auto known = entries_.find(&entry);
   if (known == entries_.end()) return;
   for (std::size_t i = 0; i * trials_of_each < look.trials.size(); ++i) {
-    const double squared = look.trials[i * trials_of_each];
+    const policy::Look::Trial& trial = look.trials[i * trials_of_each];
     OpTotals* row = known->second[i].row;
-    if (squared >= 0 && row != nullptr) row->gradient_checked(std::sqrt(squared));
+    if (!trial.was_tried() || row == nullptr) continue;
+    row->gradient_checked(std::sqrt(std::max(trial.own, trial.passed)));
   }
 }
 

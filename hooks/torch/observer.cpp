@@ -129,6 +129,19 @@ std::uint32_t producer_of(const Node& node) {
   return entry == nullptr ? policy::no_layer : stash().layer_of(*entry);
 }
 
+/// Completes `look` when the gradient of the node's weight is accumulated. @return whether it has
+/// one
+bool wait_for_weight(const Entry& entry, const NodeFacts& facts, const Node& node,
+                     const Look& look) {
+  if (static_cast<std::size_t>(facts.weight_edge) >= node.num_outputs()) return false;
+  if (facts.kind == LayerKind::layer_norm) return false;
+  const c10::TensorImpl* parameter = parameter_behind(node.next_edge(facts.weight_edge));
+  if (parameter == nullptr) return false;
+  const std::lock_guard lock(mutex);
+  waiting[parameter].push_back({entry.entry_class, entry.member, look});
+  return true;
+}
+
 void look_at(const at::RecordFunction& function, const NodePointer& node,
              const policy::Wants& wants) {
   const auto facts = node_facts(*node);
@@ -139,6 +152,11 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
   Entry* entry = entry_behind(*facts->input, &sizes);
   if (entry == nullptr || stash().layer_of(*entry) == policy::no_layer) return;
   Look look;
+  if (!wants.gradients) {
+    look.kind = facts->kind;
+    wait_for_weight(*entry, *facts, *node, std::move(look));
+    return;
+  }
   look_at_output(look, gradient, facts->kind);
   if (wants.ranges) look.plane_ranges = stash().plane_ranges(*entry);
   const bool values = wants.values;
@@ -170,15 +188,7 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
     default:
       break;
   }
-  const bool has_weight = static_cast<std::size_t>(facts->weight_edge) < node->num_outputs();
-  const c10::TensorImpl* parameter =
-      has_weight ? parameter_behind(node->next_edge(facts->weight_edge)) : nullptr;
-  if (parameter == nullptr || facts->kind == LayerKind::layer_norm) {
-    stash().observe(*entry, std::move(look));
-    return;
-  }
-  const std::lock_guard lock(mutex);
-  waiting[parameter].push_back({entry->entry_class, entry->member, std::move(look)});
+  if (!wait_for_weight(*entry, *facts, *node, look)) stash().observe(*entry, std::move(look));
 }
 
 // A weight's gradient is accumulated: what waited for it is complete.
@@ -243,8 +253,8 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
       otherwise.replaced = entry;
       otherwise.replacement = trial.values;
       const variable_list results = run_node(*node, function, otherwise);
-      look.trials.resize(std::max<std::size_t>(look.trials.size(), trial.index + 1), -1);
-      look.trials[trial.index] = worst_difference_squared(results, reference);
+      look.trials.resize(std::max<std::size_t>(look.trials.size(), trial.index + 1));
+      look.trials[trial.index] = errors_of_results(*node, results, reference, look.own_gradient);
     }
     if (!look.trials.empty()) stash().observe(*entry, std::move(look));
   }
@@ -270,7 +280,7 @@ void observe(const at::RecordFunction& function) {
     return;
   }
   if (!is_generated(*current)) return;
-  if (wants.gradients) look_at(function, current, wants);
+  if (wants.gradients || wants.weights) look_at(function, current, wants);
   if (wants.trials) try_choices(function, current);
 }
 

@@ -89,7 +89,7 @@ def mixed(bits: float) -> dict:
 
 
 def within(stored_bytes: int) -> dict:
-    return preset("budget", budget={"peak_bytes": stored_bytes, "every_steps": ONCE})
+    return preset("budget", budget={"peak_bytes": f"{stored_bytes}B", "every_steps": ONCE})
 
 
 def variants() -> dict:
@@ -97,7 +97,9 @@ def variants() -> dict:
     return {
         "division": preset("division"),
         "blpa_4bit": preset("blpa"),
-        "acgc": preset("acgc", acgc={"every_steps": ONCE}),
+        "acgc": preset("acgc", acgc={"codec": "AutoCuSZ", "every_steps": ONCE}),
+        "acgc_AutoQuantZ": preset("acgc", acgc={"codec": "AutoQuantZ", "every_steps": ONCE}),
+        "acgc_expected": preset("acgc", acgc={"codec": "AutoQuantZ", "mode": "expected", "every_steps": ONCE}),
         "actnn_L2_4bit": preset("actnn", actnn={"level": "L2"}),
         "actnn_L3_4bit": mixed(4),
         "actnn_L2_3bit": preset("actnn", actnn={"level": "L2", "fixed_bits": 3}),

@@ -222,8 +222,8 @@ class BudgetTest : public testing::Test {
   void measure(std::uint32_t layer, double squared_error) {
     Look seen;
     seen.kind = director_->layer(layer).kind;
-    seen.trials.assign(director_->layer(layer).menu.size(), -1);
-    for (const auto i : director_->trials(layer)) seen.trials[i] = squared_error;
+    seen.trials.resize(director_->layer(layer).menu.size());
+    for (const auto i : director_->trials(layer)) seen.trials[i] = {squared_error, squared_error};
     director_->observe(layer, seen);
   }
 
@@ -350,8 +350,11 @@ TEST(Auto, StartsSafeAndGoesToTheNoiseThatIsAllowed) {
       Look seen;
       seen.kind = LayerKind::linear;
       seen.gradient_noise = 1;
-      seen.trials.assign(director->layer(layer).menu.size(), -1);
-      for (const auto i : director->trials(layer)) seen.trials[i] = layer < 4 ? 0.05 : 2.0;
+      seen.trials.resize(director->layer(layer).menu.size());
+      for (const auto i : director->trials(layer)) {
+        const double error = layer < 4 ? 0.05 : 2.0;
+        seen.trials[i] = {error, error};
+      }
       director->observe(layer, seen);
     }
   }
@@ -385,8 +388,8 @@ TEST_P(RehearsalTest, TwoStepsAreEnoughToChoose) {
     seen.momentum = 0.1;
     seen.plane_ranges.assign(8, 1.0F);
     for (const auto index : director->trials(layer)) {
-      seen.trials.resize(director->layer(layer).menu.size(), -1);
-      seen.trials[index] = 1e-3;
+      seen.trials.resize(director->layer(layer).menu.size());
+      seen.trials[index] = {1e-3, 0};
     }
     director->observe(layer, seen);
   }
