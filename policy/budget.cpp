@@ -71,7 +71,7 @@ constexpr double prior_division = 0.3;
 /// Share of the cost that counts squared errors by how large each weight's gradient is among all of
 /// them, which is what plain SGD feels; the rest counts every weight's relative error alike, which
 /// is what optimizers that scale each weight's step feel.
-constexpr double by_size = 0.5;
+constexpr double by_size = 0.8;
 
 /// Seconds that encoding and decoding a byte take on one core: figures of docs/benchmarks.md, not
 /// measured here, because decisions that depend on a clock would not be repeatable.

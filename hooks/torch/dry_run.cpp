@@ -290,9 +290,10 @@ void DryRun::measure(const Entry& entry, codecs::ParallelFor parallel_for) {
       }
       continue;
     }
-    const std::size_t planned = held.plan->stored_bytes;
+    // In a training, what entries took the last time is what is planned with.
     const std::size_t stored =
-        phase_ == Phase::measuring ? encode(held, entry, parallel_for) : planned;
+        phase_ == Phase::measuring ? encode(held, entry, parallel_for) : held.plan->stored_bytes;
+    const std::size_t planned = stored;
     contender.growing.add(entry.raw_bytes, planned, stored, held.plan->encodes(), window);
   }
 }

@@ -51,9 +51,13 @@ variable_list gradients_of(const at::RecordFunction& function) {
   return gradients;
 }
 
-variable_list run_node(Node& node, const at::RecordFunction& function, GradientProbe& how) {
+variable_list run_node(Node& node, variable_list gradients, GradientProbe& how) {
   const ProbeScope scope(how);
-  return node(gradients_of(function));
+  return node(std::move(gradients));
+}
+
+variable_list run_node(Node& node, const at::RecordFunction& function, GradientProbe& how) {
+  return run_node(node, gradients_of(function), how);
 }
 
 namespace {

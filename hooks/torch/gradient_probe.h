@@ -48,7 +48,12 @@ bool is_generated(const torch::autograd::Node& node);
 /// The gradients that come into the node whose start `function` records.
 torch::autograd::variable_list gradients_of(const at::RecordFunction& function);
 
-/// Runs the node on them. @throws whatever the node throws
+/// Runs the node on `gradients`. @throws whatever the node throws
+torch::autograd::variable_list run_node(torch::autograd::Node& node,
+                                        torch::autograd::variable_list gradients,
+                                        GradientProbe& how);
+
+/// The same on the gradients that come in. @throws whatever the node throws
 torch::autograd::variable_list run_node(torch::autograd::Node& node,
                                         const at::RecordFunction& function, GradientProbe& how);
 

@@ -233,6 +233,29 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
   }
 }
 
+/// The weight's gradient that the convolution or linear layer before a batch norm computes from
+/// what the norm passes on; undefined where there is no such layer. An error of the norm's input is
+/// an error along its output, hence along what that layer computes from its own input: it hits the
+/// weight far harder than its share of the passed gradient tells.
+at::Tensor weight_gradient_before(const Node& norm, const at::Tensor& passed) {
+  const auto facts = node_facts(norm);
+  if (!facts || facts->kind != LayerKind::batch_norm || !passed.defined()) return {};
+  const auto& before = norm.next_edge(0);
+  if (!before.is_valid() || before.function->num_inputs() != 1 || !is_generated(*before.function)) {
+    return {};
+  }
+  const auto layer = node_facts(*before.function);
+  if (!layer || static_cast<std::size_t>(layer->weight_edge) >= before.function->num_outputs() ||
+      (layer->kind != LayerKind::convolution && layer->kind != LayerKind::linear)) {
+    return {};
+  }
+  GradientProbe probe;
+  probe.purpose = GradientProbe::Purpose::trial;
+  probe.exact = true;
+  const variable_list results = run_node(*before.function, {passed}, probe);
+  return results[static_cast<std::size_t>(layer->weight_edge)];
+}
+
 // What the node's results become when one of its activations is held otherwise.
 void try_choices(const at::RecordFunction& function, const NodePointer& node) {
   if (!stash().is_tried(static_cast<std::uint32_t>(node->sequence_nr()))) return;
@@ -244,6 +267,9 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
   std::ranges::sort(entries, {}, [](const Entry* e) { return e->id; });
   const auto same = std::ranges::unique(entries);
   entries.erase(same.begin(), same.end());
+  const at::Tensor reference_before = entries.empty() || reference.empty()
+                                          ? at::Tensor()
+                                          : weight_gradient_before(*node, reference[0]);
   for (Entry* entry : entries) {
     Look look;
     for (const auto& trial : stash().trials(*entry)) {
@@ -254,7 +280,12 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
       otherwise.replacement = trial.values;
       const variable_list results = run_node(*node, function, otherwise);
       look.trials.resize(std::max<std::size_t>(look.trials.size(), trial.index + 1));
-      look.trials[trial.index] = errors_of_results(*node, results, reference, look.own_gradient);
+      policy::Look::Trial& found = look.trials[trial.index];
+      found = errors_of_results(*node, results, reference, look.own_gradient);
+      if (!reference_before.defined()) continue;
+      const at::Tensor otherwise_before = weight_gradient_before(*node, results[0]);
+      found.passed =
+          std::max(found.passed, worst_difference_squared({otherwise_before}, {reference_before}));
     }
     if (!look.trials.empty()) stash().observe(*entry, std::move(look));
   }

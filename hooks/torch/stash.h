@@ -160,6 +160,7 @@ class Stash {
   void decode_ahead(Entry& entry, codecs::Reads reads);
   void foresee(Entry& entry, codecs::Reads reads);
   void measure(Entry& entry, const c10::Storage& decoded);
+  void note_size(Entry& entry);
   void begin_step();
   std::string save_learned();
   void close_footprint();

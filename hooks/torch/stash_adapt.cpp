@@ -116,7 +116,8 @@ void Stash::note_choice(Entry& entry) {
   const Plan& plan = entry.plan();
   const OpTotals* chosen = plan.candidates.empty() ? plan.kept : plan.candidates.front().totals;
   EntryRow& row = *entry.row;
-  if (row.chosen == chosen && row.chosen_bytes == plan.stored_bytes) return;
+  const bool same_bytes = row.chosen_bytes == plan.stored_bytes || plan.sized;
+  if (row.chosen == chosen && same_bytes) return;
   // What a layer is held as first is no news.
   if (row.chosen != nullptr) {
     timeline_.decided("choice", name_of(row),

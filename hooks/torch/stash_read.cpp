@@ -66,6 +66,7 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   if (entry.state == Entry::State::pending) return entry.raw;
   if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
   if (entry.state == Entry::State::kept) return entry.raw;
+  note_size(entry);
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
   auto& decoded = entry.decoded->alive[static_cast<std::size_t>(use.reads)];
   auto alive = decoded.lock();
@@ -80,6 +81,15 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   decoded = weak(storage);
   if (use.reads == codecs::Reads::values) measure(entry, storage);
   return storage;
+}
+
+// Tells the entry's class what it took, when backward reads it first: by then it is encoded on
+// either stream, and the next forward's entries have not been planned. pre: entry.mutex() is held
+void Stash::note_size(Entry& entry) {
+  if (entry.sized || entry.state != Entry::State::encoded) return;
+  entry.sized = true;
+  const std::lock_guard lock(mutex_);
+  Planner::note_size(entry, entry.encoded_bytes);
 }
 
 // pre: entry.mutex() is held, entry is encoded or dropped
