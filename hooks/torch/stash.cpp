@@ -281,11 +281,8 @@ void Stash::sample() {
   if (director_ != nullptr) {
     measure_footprint();
   }
-  // Of equal peaks an adaptive policy's last one tells what it came to.
-  const std::uint64_t now_at_most = settled_raw_ + waiting + owned_bytes_;
-  if (now_at_most < peak_.raw_bytes || (director_ == nullptr && now_at_most == peak_.raw_bytes)) {
-    return;
-  }
+  // Of equal peaks the last one tells what an adaptive policy, and the window, came to.
+  if (settled_raw_ + waiting + owned_bytes_ < peak_.raw_bytes) return;
   Peak now = at_boundary_;
   for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
@@ -295,8 +292,7 @@ void Stash::sample() {
       now.held_elsewhere_bytes += entry->raw_bytes;
     }
   }
-  const bool as_high = director_ != nullptr && now.raw_bytes == peak_.raw_bytes;
-  if (now.raw_bytes > peak_.raw_bytes || as_high) peak_ = now;
+  if (now.raw_bytes >= peak_.raw_bytes) peak_ = now;
 }
 
 // Tells the telemetry segment how things are.

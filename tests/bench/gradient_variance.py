@@ -16,7 +16,7 @@ Printed are, of ĝ around the exact gradient g,
 * bias: |mean ĝ - g|² / |g|², less what a mean of so many draws scatters;
 * ratio: raw bytes / stored bytes at the peak, without the raw window.
 
-The variants named …_as_actnn are the policy "budget" with as many bytes as that level of ActNN took.
+The variants budget_as_NAME are the policy "budget" with as many bytes as the variant NAME took.
 """
 
 import argparse
@@ -92,8 +92,11 @@ def within(stored_bytes: int) -> dict:
     return preset("budget", budget={"peak_bytes": f"{stored_bytes}B", "every_steps": ONCE})
 
 
-def variants() -> dict:
-    """Policies, or functions of what was measured before that give one."""
+AS = "budget_as_"
+
+
+def variants() -> dict[str, dict | None]:
+    """Policies; None where the variant is a budget of another one's bytes."""
     return {
         "division": preset("division"),
         "blpa_4bit": preset("blpa"),
@@ -108,11 +111,15 @@ def variants() -> dict:
         "actnn_L3_2bit": mixed(2),
         "actnn_L3_1.5bit": mixed(1.5),
         "actnn_L2_1bit": uniform_groups(1),
-        "budget_as_actnn_L3_4bit": lambda done: within(done["actnn_L3_4bit"]["stored"]),
-        "budget_as_actnn_L3_2bit": lambda done: within(done["actnn_L3_2bit"]["stored"]),
-        "budget_as_actnn_L3_1.5bit": lambda done: within(done["actnn_L3_1.5bit"]["stored"]),
-        "budget_as_division": lambda done: within(done["division"]["stored"]),
-    }
+    } | {AS + name: None for name in ("actnn_L3_4bit", "division", "actnn_L3_2bit", "actnn_L3_1.5bit")}
+
+
+def with_needed(names: list[str]) -> list[str]:
+    """Before a budget of another variant's bytes, that variant."""
+    ordered = []
+    for name in names:
+        ordered += [name.removeprefix(AS), name] if name.startswith(AS) else [name]
+    return list(dict.fromkeys(ordered))
 
 
 class Bench:
@@ -186,9 +193,8 @@ def main():
         if not exact["draws"][0].equal(exact["draws"][1]):
             raise SystemExit("the exact gradient is not the same twice")
         print(f"{'variant':26} {'error':>16} {'by weight':>10} {'bias':>8} {'ratio':>6}", flush=True)
-        for variant in options.variant:
-            policy = variants()[variant]
-            policy = policy(done) if callable(policy) else policy
+        for variant in with_needed(options.variant):
+            policy = variants()[variant] or within(done[variant.removeprefix(AS)]["stored"])
             result = bench.run(variant, policy, options.warm_up + options.draws, options.warm_up)
             row = done[variant] = measured(result, exact)
             error = f"{row['error']:.4f} ± {row['standard_error']:.4f}"

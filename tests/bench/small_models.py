@@ -11,12 +11,17 @@ def digits(size: int, seed: int):
     what makes images `size` pixels wide."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
+
     data = load_digits()
     x = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 8 - 1
     y = torch.tensor(data.target)
     train, test = train_test_split(range(len(y)), test_size=0.3, random_state=seed, stratify=data.target)
-    grow = lambda t: F.interpolate(t, size=(size, size), mode="bilinear", align_corners=False)
+
+    def grow(t):
+        return F.interpolate(t, size=(size, size), mode="bilinear", align_corners=False)
+
     return x[train], y[train], x[test], y[test], grow
+
 
 def cnn() -> nn.Module:
     """A convolutional net with batch norm and max-pool, for digits at 16 x 16."""
@@ -24,6 +29,7 @@ def cnn() -> nn.Module:
         return [nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(inplace=True)]
     return nn.Sequential(*block(1, 16), *block(16, 16), nn.MaxPool2d(2), *block(16, 32), *block(32, 32), nn.MaxPool2d(2),
                          *block(32, 64), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
 
 def resnet18() -> nn.Module:
     """torchvision's ResNet-18 at a quarter of its width, for digits at 32 x 32."""
@@ -49,6 +55,7 @@ def resnet18() -> nn.Module:
     model.fc = nn.Linear(128, 10)
     return model
 
+
 class Attention(nn.Module):
     def __init__(self, dim, heads):
         super().__init__()
@@ -59,6 +66,7 @@ class Attention(nn.Module):
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(y.transpose(1, 2).reshape(b, t, d))
 
+
 class Block(nn.Module):
     def __init__(self, dim, heads):
         super().__init__()
@@ -67,6 +75,7 @@ class Block(nn.Module):
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
         return x + self.mlp(self.norm2(x))
+
 
 class GPT(nn.Module):
     """A byte-level transformer."""
