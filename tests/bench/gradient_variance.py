@@ -100,9 +100,9 @@ def variants() -> dict[str, dict | None]:
     return {
         "division": preset("division"),
         "blpa_4bit": preset("blpa"),
-        "acgc": preset("acgc", acgc={"codec": "AutoCuSZ", "every_steps": ONCE}),
-        "acgc_AutoQuantZ": preset("acgc", acgc={"codec": "AutoQuantZ", "every_steps": ONCE}),
-        "acgc_expected": preset("acgc", acgc={"codec": "AutoQuantZ", "mode": "expected", "every_steps": ONCE}),
+        "acgc": preset("acgc", acgc={"every_steps": ONCE}),
+        "acgc_AutoCuSZ": preset("acgc", acgc={"codec": "AutoCuSZ", "every_steps": ONCE}),
+        "acgc_expected": preset("acgc", acgc={"mode": "expected", "every_steps": ONCE}),
         "actnn_L2_4bit": preset("actnn", actnn={"level": "L2"}),
         "actnn_L3_4bit": mixed(4),
         "actnn_L2_3bit": preset("actnn", actnn={"level": "L2", "fixed_bits": 3}),

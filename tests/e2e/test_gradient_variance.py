@@ -19,10 +19,8 @@ def block(i, o):
     return [nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU()]
 model = nn.Sequential(*block(3, 16), *block(16, 16), nn.MaxPool2d(2), *block(16, 32), *block(32, 32), nn.MaxPool2d(2),
                       *block(32, 32), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 4))
-# Layers of different importance, as training makes them.
-for norm, scale in zip((m for m in model if isinstance(m, nn.BatchNorm2d)), (0.5, 4, 0.25, 4, 1)):
-    nn.init.constant_(norm.weight, scale)
-x, y = torch.randn(16, 3, 32, 32), torch.randint(4, (16,))
+# Samples of different ranges, which is what mixed precision tells apart.
+x, y = torch.randn(16, 3, 32, 32) * torch.logspace(-2, 1, 16).view(16, 1, 1, 1), torch.randint(4, (16,))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
 gradients = []
 for step in range(warm_up + draws):
