@@ -32,28 +32,46 @@ double levels_squared(int bits) noexcept {
   return levels * levels;
 }
 
-/// Relative gradient error, squared, of a layer held in groups of 2 bits, until it is measured
-/// (assumed, not measured: docs/policies.md).
-double prior_noise(LayerKind kind) noexcept {
+/// Squared relative errors of the gradients that a node computes from a layer: those of parameters,
+/// and those that it passes on to the nodes before it.
+struct Noise {
+  double own = 0;
+  double passed = 0;
+
+  void follow(const Look::Trial& trial, double factor, double weight) {
+    if (trial.own >= 0) own += weight * (factor * trial.own - own);
+    if (trial.passed >= 0) passed += weight * (factor * trial.passed - passed);
+  }
+};
+
+/// Of a layer held in groups of 2 bits, until it is measured (assumed, not measured:
+/// docs/policies.md).
+Noise prior_noise(LayerKind kind) noexcept {
   switch (kind) {
     case LayerKind::convolution:
-      return 0.6;
+      return {0.6, 0};
     case LayerKind::linear:
-      return 0.3;
+      return {0.3, 0};
     case LayerKind::batch_norm:
-      return 0.5;
+      return {0.5, 0.05};
     case LayerKind::layer_norm:
+      return {0.2, 0.2};
     case LayerKind::elementwise:
-      return 0.2;
+      return {0, 0.2};
     case LayerKind::attention:
     case LayerKind::matmul:
-      return 2;
+      return {0, 2};
     case LayerKind::other:
-      return 4;
+      return {4, 4};
   }
-  return 4;
+  return {4, 4};
 }
 constexpr double prior_division = 0.3;
+
+/// Share of the cost that counts squared errors by how large each weight's gradient is among all of
+/// them, which is what plain SGD feels; the rest counts every weight's relative error alike, which
+/// is what optimizers that scale each weight's step feel.
+constexpr double by_size = 0.8;
 
 /// Seconds that encoding and decoding a byte take on one core: figures of docs/benchmarks.md, not
 /// measured here, because decisions that depend on a clock would not be repeatable.
@@ -71,8 +89,8 @@ void take_number(const Numbers& numbers, const char* name, double& to) {
   }
 }
 
-bool changes_input_gradient(LayerKind kind) noexcept {
-  return kind != LayerKind::convolution && kind != LayerKind::linear;
+bool has_weight(LayerKind kind) noexcept {
+  return kind == LayerKind::convolution || kind == LayerKind::linear;
 }
 
 std::string size_text(double bytes) {
@@ -104,6 +122,7 @@ class Budget final : public Director {
   bool serves_devices() const noexcept override { return settings_.noise == 0; }
 
   void begin_step(std::uint64_t step, const Footprint* last) override {
+    take_shares();
     if (last != nullptr) take(*last);
     const bool over = last != nullptr && settings_.noise == 0 &&
                       static_cast<double>(last->stored_bytes) > capacity(*last);
@@ -120,6 +139,7 @@ class Budget final : public Director {
   Wants wants() const override {
     Wants wants;
     wants.trials = trying_;
+    wants.weights = trying_;
     wants.momentum = following_;
     wants.gradients = following_;
     return wants;
@@ -149,6 +169,9 @@ class Budget final : public Director {
     return indices;
   }
 
+  // Trials begin in the second step, and the plan that the first footprint asks for rests a while.
+  Rehearsal rehearsal() const override { return {1, 1 + steps_of_rest}; }
+
   void observe(std::uint32_t number, Look look) override {
     Known& known = known_[number];
     if (look.gradient_noise > 0) {
@@ -156,17 +179,21 @@ class Budget final : public Director {
                                   : look.gradient_noise;
     }
     const Layer& layer = states_[number].layer;
+    if (look.trials.empty() && std::isfinite(look.weight_gradient)) {
+      known.looked += look.weight_gradient;  // several weights may read it
+    }
     bool tried = false;
     for (std::uint32_t i = 0; i < std::min(look.trials.size(), layer.menu.size()); ++i) {
-      if (!(look.trials[i] >= 0) || !std::isfinite(look.trials[i])) continue;
+      const Look::Trial& trial = look.trials[i];
+      if (!trial.was_tried() || !std::isfinite(trial.own) || !std::isfinite(trial.passed)) continue;
       const auto& spec = layer.menu[i].spec;
-      const double at_reference =
-          look.trials[i] * levels_squared(spec.bits) / levels_squared(reference_bits);
-      double& mean = spec.name == "division" ? known.division : known.group;
-      mean = known.tries == 0 ? at_reference : mean + news * (at_reference - mean);
+      const double factor = levels_squared(spec.bits) / levels_squared(reference_bits);
+      Noise& mean = spec.name == "division" ? known.division : known.group;
+      mean.follow(trial, factor, known.tries == 0 ? 1 : news);
       tried = true;
     }
     if (!tried) return;
+    if (std::isfinite(look.own_gradient)) known.tried = std::max(known.tried, look.own_gradient);
     ++known.tries;
     known.round = round_;
     news_ = true;
@@ -174,8 +201,13 @@ class Budget final : public Director {
 
  private:
   struct Known {
-    double group = 0;     // relative gradient error, squared, at the reference bits
-    double division = 0;  // the same of DIVISION
+    Noise group;     // at the reference bits
+    Noise division;  // the same of DIVISION
+    // The squared size of the parameters' gradients that are computed from it, as a share of all
+    // weights'; 0 where that was not seen.
+    double share = 0;
+    double looked = 0;  // what the step under way found of it: by looks,
+    double tried = 0;   // and by trials
     std::uint32_t tries = 0;
     std::uint32_t round = 0;
   };
@@ -183,15 +215,23 @@ class Budget final : public Director {
   Numbers numbers(std::uint32_t number) const override {
     const Known& known = known_[number];
     if (known.tries == 0) return {};
-    return {{"group", known.group}, {"division", known.division}, {"tries", known.tries}};
+    return {{"group_own", known.group.own},
+            {"group_passed", known.group.passed},
+            {"division_own", known.division.own},
+            {"division_passed", known.division.passed},
+            {"share", known.share},
+            {"tries", known.tries}};
   }
   Numbers numbers() const override { return {{"own_noise", own_noise_}, {"overhead", overhead_}}; }
   void recall(std::uint32_t number, const Numbers& numbers) override {
     Known& known = known_[number];
-    take_number(numbers, "group", known.group);
-    take_number(numbers, "division", known.division);
+    take_number(numbers, "group_own", known.group.own);
+    take_number(numbers, "group_passed", known.group.passed);
+    take_number(numbers, "division_own", known.division.own);
+    take_number(numbers, "division_passed", known.division.passed);
+    take_number(numbers, "share", known.share);
     double tries = 0;
-    take_number(numbers, "tries", tries);
+    if (numbers.contains("group_own")) take_number(numbers, "tries", tries);
     known.tries = static_cast<std::uint32_t>(std::clamp(tries, 0.0, 1e6));
     known.round = 1;  // as if the first round of trials had tried it
   }
@@ -222,7 +262,8 @@ class Budget final : public Director {
   // What the measurements of docs/policies.md found harmless, before anything is known.
   Choice first_choice(std::uint32_t number) override {
     const Layer& layer = states_[number].layer;
-    known_.push_back({prior_noise(layer.kind), prior_division * prior_noise(layer.kind)});
+    const Noise prior = prior_noise(layer.kind);
+    known_.push_back({prior, {prior_division * prior.own, prior_division * prior.passed}});
     news_ = true;
     if (settings_.noise > 0) return grouped(8);
     if (is_feature_map(layer.kind)) return divided(2);
@@ -257,27 +298,54 @@ class Budget final : public Director {
     }
   }
 
-  double noise_of(const Known& known, const Choice& choice) const {
-    if (choice.action != Choice::Action::encode) return 0;
-    const double reference = choice.spec.name == "division" ? known.division : known.group;
-    return reference * levels_squared(reference_bits) / levels_squared(choice.spec.bits);
+  /// Shares of gradients are those of one step, so that no loss scale matters.
+  void take_shares() {
+    double total = 0;
+    for (const Known& known : known_) total += known.looked;
+    for (Known& known : known_) {
+      const double found = std::max(std::exchange(known.looked, 0), std::exchange(known.tried, 0));
+      if (!(total > 0) || !(found > 0)) continue;
+      const double share = found / total;
+      known.share = known.share > 0 ? known.share + news * (share - known.share) : share;
+    }
   }
 
-  /// Sizes and costs of every entry's options. Costs are shares of the mean relative variance of
-  /// the weights' gradients: an error in a weight's gradient hits that weight, one in an
-  /// activation's gradient all weights before it.
+  double noise_of(const Known& known, const Choice& choice, double own_hit,
+                  double passed_hit) const {
+    if (choice.action != Choice::Action::encode) return 0;
+    const Noise& reference = choice.spec.name == "division" ? known.division : known.group;
+    return (own_hit * reference.own + passed_hit * reference.passed) *
+           levels_squared(reference_bits) / levels_squared(choice.spec.bits);
+  }
+
+  /// Sizes and costs of every entry's options. Costs are the relative variance of the parameters'
+  /// gradients: an error in a parameter's own gradient counts for that parameter, one in a gradient
+  /// that is passed on for all weights before it.
   std::vector<std::vector<KnapsackOption>> options(const std::vector<std::uint32_t>& layers) const {
-    std::vector<double> weights_before(states_.size() + 1, 0);
+    double weights = 0;
+    double shares = 0;
     for (std::size_t i = 0; i < states_.size(); ++i) {
-      const bool has_weight = !changes_input_gradient(states_[i].layer.kind);
-      weights_before[i + 1] = weights_before[i] + (has_weight ? 1 : 0);
+      if (!has_weight(states_[i].layer.kind)) continue;
+      ++weights;
+      shares += known_[i].share;
     }
-    const double weights = std::max(weights_before.back(), 1.0);
+    weights = std::max(weights, 1.0);
+    const bool sizes_known = shares > 0;
+    // What an error in the own gradient counts, and one in a gradient that is passed on.
+    std::vector<double> own_hit;
+    std::vector<double> passed_hit;
+    double before = 0;
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      const bool weight = has_weight(states_[i].layer.kind);
+      const double alike = weight ? 1 / weights : 0;
+      const double sized = sizes_known ? known_[i].share / shares : alike;
+      own_hit.push_back(by_size * sized + (1 - by_size) * alike);
+      passed_hit.push_back(std::max(before, 1 / weights));
+      if (weight) before += own_hit.back();
+    }
     std::vector<std::vector<KnapsackOption>> entries;
     for (const std::uint32_t number : layers) {
       const Layer& layer = states_[number].layer;
-      const double hit =
-          changes_input_gradient(layer.kind) ? std::max(weights_before[number], 1.0) : 1.0;
       std::vector<KnapsackOption> of_layer;
       for (std::size_t i = 0; i < layer.menu.size(); ++i) {
         const Choice& choice = layer.menu[i];
@@ -287,8 +355,9 @@ class Budget final : public Director {
         if (choice.action == Choice::Action::keep) size = raw;
         if (choice.action == Choice::Action::lossless) size = lossless_share * raw;
         const double seconds = raw * seconds_per_byte(choice);
-        of_layer.push_back({size, noise_of(known_[number], choice) * hit / weights +
-                                      settings_.variance_per_second * seconds});
+        of_layer.push_back(
+            {size, noise_of(known_[number], choice, own_hit[number], passed_hit[number]) +
+                       settings_.variance_per_second * seconds});
       }
       entries.push_back(std::move(of_layer));
     }

@@ -45,6 +45,8 @@ class Comet final : public Director {
     if (bound > 0) found = found > 0 ? std::min(found, bound) : bound;
   }
 
+  Rehearsal rehearsal() const override { return {schedule_.next() - 1, schedule_.next()}; }
+
  private:
   Choice first_choice(std::uint32_t) override {
     found_.push_back(0);

@@ -14,6 +14,17 @@ bool suits(const Layer& layer, const Choice& choice) {
   return layer.menu.empty() || std::ranges::find(layer.menu, choice) != layer.menu.end();
 }
 
+class Keeping final : public Director {
+ public:
+  Keeping() : Director("keep") {}
+  void begin_step(std::uint64_t, const Footprint*) override {}
+  Wants wants() const override { return {}; }
+  void observe(std::uint32_t, Look) override {}
+
+ private:
+  Choice first_choice(std::uint32_t) override { return {}; }
+};
+
 }  // namespace
 
 std::vector<Choice> Director::menu(const Layer&) const {
@@ -83,6 +94,10 @@ void Director::say(std::string message) {
 
 std::string Director::take_message() {
   return std::exchange(message_, {});
+}
+
+std::unique_ptr<Director> make_keeping_director() {
+  return std::make_unique<Keeping>();
 }
 
 std::unique_ptr<Director> make_director(const Settings& settings) {

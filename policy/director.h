@@ -19,6 +19,13 @@ namespace cinch::policy {
 /// Figures that a policy goes by, by names of its own.
 using Numbers = std::map<std::string, double>;
 
+/// Numbers of two steps with which a policy comes to its choices soonest: it looks in the first,
+/// and has chosen when the second begins.
+struct Rehearsal {
+  std::uint64_t learning = 0;
+  std::uint64_t use = 1;
+};
+
 struct LearnedLayer {
   Choice choice;
   Numbers numbers;
@@ -76,6 +83,9 @@ class Director {
   /// Whether it can serve CUDA tensors too: sizes of what it chooses are known before encoding, and
   /// no decision between its looks needs the values.
   virtual bool serves_devices() const noexcept { return false; }
+
+  /// For dry runs, which last two steps: what they shall be given for step numbers.
+  virtual Rehearsal rehearsal() const { return {}; }
 
   /// What was learned so far, for a later run's resume().
   LearnedState learned() const;
@@ -135,6 +145,9 @@ class Director {
 
 /// The director of `settings.policy`; null for policies that never adapt.
 std::unique_ptr<Director> make_director(const Settings& settings);
+
+/// One that only counts layers: all are kept as they are.
+std::unique_ptr<Director> make_keeping_director();
 
 // The policies, in a file each.
 std::unique_ptr<Director> make_actnn_director(const Settings& settings);

@@ -46,9 +46,17 @@ struct Look {
   std::uint32_t producer = 0xffffffff;
   /// Sum of the squared ranges of group_quant's groups in each plane of the activation.
   std::vector<float> plane_ranges;
-  /// Relative error, squared, of the gradients that the node computes from the activation held as
-  /// each choice of the layer's menu; below 0 where it was not tried.
-  std::vector<double> trials;
+  /// What becomes of the gradients that the node computes when the activation is held otherwise:
+  /// squared errors, relative to the exact gradients; below 0 where that was not tried.
+  struct Trial {
+    double own = -1;     ///< of the parameters' gradients, taken together; 0 where it has none
+    double passed = -1;  ///< of those that it passes on, the worst; 0 where they don't depend on it
+
+    bool was_tried() const noexcept { return own >= 0 || passed >= 0; }
+  };
+  std::vector<Trial> trials;  ///< by the layer's menu
+  /// Of a look with trials: the squared size of the parameters' exact gradients.
+  double own_gradient = 0;
 };
 
 inline constexpr std::uint32_t no_layer = 0xffffffff;
@@ -56,13 +64,17 @@ inline constexpr std::uint32_t no_layer = 0xffffffff;
 /// What a step's looks shall find out. Everything costs time or memory, so policies ask for it in
 /// few steps only.
 struct Wants {
-  bool gradients = false;  ///< Look's gradients and what goes with them
-  bool momentum = false;   ///< follow the weights' gradients, for Look::momentum
-  bool values = false;     ///< Look::nonzero, and what layer norms need of x
-  bool ranges = false;     ///< Look::plane_ranges
-  bool trials = false;     ///< Look::trials, of the layers that Director::tries names
+  bool gradients = false;   ///< Look's gradients and what goes with them
+  bool momentum = false;    ///< follow the weights' gradients, for Look::momentum
+  bool values = false;      ///< Look::nonzero, and what layer norms need of x
+  bool ranges = false;      ///< Look::plane_ranges
+  bool trials = false;      ///< Look::trials, of the layers that Director::tries names
+  bool weights = false;     ///< Look::weight_gradient, and no more of it
+  bool parameters = false;  ///< no look: which leaves take gradients, and their bytes
 
-  bool anything() const noexcept { return gradients || momentum || values || ranges || trials; }
+  bool anything() const noexcept {
+    return gradients || momentum || values || ranges || trials || weights || parameters;
+  }
 };
 
 /// What the stash held of one growth (from the first save after a backward to the next backward),

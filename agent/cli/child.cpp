@@ -33,6 +33,7 @@ sigset_t forwarded_signals() {
       dup2(file, STDERR_FILENO);
     }
   }
+  if (command.output_to_stderr) dup2(STDERR_FILENO, STDOUT_FILENO);
   std::vector<char*> arguments;
   for (const std::string& argument : command.arguments) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -44,10 +45,26 @@ sigset_t forwarded_signals() {
   _exit(error == ENOENT ? 127 : 126);
 }
 
-int wait_and_forward(pid_t child, const sigset_t& signals) {
+constexpr long looks_per_second = 5;
+constexpr long seconds_to_end = 10;
+
+int wait_and_forward(pid_t child, const sigset_t& signals, const std::function<bool()>& look) {
+  long looks_since_end = -1;  // since it was asked to end
   for (;;) {
     siginfo_t info = {};
-    const int number = sigwaitinfo(&signals, &info);
+    int number = 0;
+    if (look == nullptr) {
+      number = sigwaitinfo(&signals, &info);
+    } else {
+      const timespec pause = {0, 1'000'000'000 / looks_per_second};
+      number = sigtimedwait(&signals, &info, &pause);
+      if (looks_since_end >= 0) {
+        if (++looks_since_end == seconds_to_end * looks_per_second) kill(child, SIGKILL);
+      } else if (number < 0 && look()) {
+        kill(child, SIGTERM);
+        looks_since_end = 0;
+      }
+    }
     if (number == SIGCHLD) {
       int status = 0;
       if (waitpid(child, &status, WNOHANG) != child) continue;
@@ -88,7 +105,7 @@ ChildResult run_child(const Command& command) {
     if (!result.started) {
       result.error = "cannot run " + command.arguments[0] + ": " + strerror(error);
     }
-    result.status = wait_and_forward(result.pid, signals);
+    result.status = wait_and_forward(result.pid, signals, command.look);
   }
   close(pipe_ends[0]);
   sigprocmask(SIG_SETMASK, &mask, nullptr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,11 @@ namespace cinch::cli {
 struct Command {
   std::vector<std::string> arguments;  ///< the program's name first, looked up in PATH
   std::vector<std::pair<std::string, std::string>> environment;  ///< set over our own
-  std::string output;  ///< file that takes stdout and stderr; "" leaves them ours
+  std::string output = {};        ///< file that takes stdout and stderr; "" leaves them ours
+  bool output_to_stderr = false;  ///< its stdout is our stderr
+  /// Called a few times a second while the program runs; once it returns true, the program is sent
+  /// SIGTERM, and SIGKILL if it is still there ten seconds later. Null: never.
+  std::function<bool()> look = nullptr;
 };
 
 /// How a child ended.

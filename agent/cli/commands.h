@@ -20,6 +20,10 @@ struct RunOptions {
   bool disable = false;
   bool no_telemetry = false;
   bool quiet = false;
+  bool dry_run = false;
+  std::vector<std::string> policies;  ///< of a dry run; empty: all that ship but "off"
+  bool json = false;                  ///< a dry run's result as JSON
+  bool keep_running = false;          ///< a dry run lets the program go on
   std::vector<std::string> command;
 };
 int run(const RunOptions& options);
@@ -35,6 +39,16 @@ int check_policy(const std::string& file);
 int explain_policy(const std::string& file);
 int list_policies();
 int show_policy(const std::string& name);
+
+struct AdviseOptions {
+  std::vector<std::string> policies;  ///< empty: all that ship but "off"
+  std::uint64_t memory = 0;           ///< bytes; 0: what is available
+  std::uint64_t batch = 0;            ///< the program's; 0: guess
+  std::uint64_t most = 0;             ///< no larger ones; 0: no bound
+  bool json = false;
+  std::vector<std::string> command;
+};
+int advise_batch_size(const AdviseOptions& options);
 
 struct ReportOptions {
   std::string file;

@@ -63,7 +63,7 @@ std::string for_bash(const CLI::App& app) {
   out << "    esac\n"
          "  done\n"
          "  case ${COMP_WORDS[COMP_CWORD - 1]} in\n"
-         "    --policy | -p | show | explain | check)\n"
+         "    --policy | -p | --policies | show | explain | check)\n"
          "      words=$(cinch policy list 2>/dev/null | awk '{ print $1 }')\n"
          "      COMPREPLY=($(compgen -W \"$words\" -f -- \"$current\"))\n"
          "      return ;;\n"

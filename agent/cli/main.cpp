@@ -18,8 +18,10 @@ constexpr const char* examples = R"--(Examples:
   cinch run -- python train.py                  train in a fraction of the memory
   cinch run --policy lossless -- python a.py    approximate nothing
   cinch run --report r.json -- python train.py  keep the report, then: cinch report r.json
+  cinch run --dry-run -- python train.py        which policy would save how much?
   cinch report a.json b.json                    compare two runs
   cinch report r.json --html r.html             a page for the browser
+  cinch advise batch-size -- python train.py    how large may batches be?
   cinch watch                                   what my programs under Cinch are doing now
   cinch ctl 4711 --budget 6GiB                  have one of them take less, while it runs
   cinch agent                                   keep their history; serve it, metrics, a live page
@@ -55,15 +57,31 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
   sub->add_flag("--no-telemetry", options.no_telemetry,
                 "Don't show the program to cinch watch and cinch agent");
   sub->add_flag("--quiet,-q", options.quiet, "No summary at the end unless Cinch was not active");
+  CLI::Option* dry = sub->add_flag(
+      "--dry-run", options.dry_run,
+      "Train two steps uncompressed, print what policies would store, and end the program");
+  sub->add_option("--policies", options.policies,
+                  "A dry run's policies; default: all that ship but off")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("POLICY,...")
+      ->needs(dry);
+  sub->add_flag("--json", options.json, "A dry run's result as JSON")->needs(dry);
+  sub->add_flag("--keep-running", options.keep_running,
+                "After a dry run let the program go on, uncompressed, to its own end")
+      ->needs(dry);
   sub->footer(
       "Usage: cinch run [OPTIONS] -- PROGRAM [ARGUMENTS...]\n\n"
       "Examples:\n"
       "  cinch run -- python train.py\n"
       "  cinch run --snapshot s.pickle -- python train.py    # then python -m "
       "torch.cuda._memory_viz\n"
-      "  cinch run --policy lossless --report r.json -- torchrun --nproc-per-node=2 train.py\n\n"
+      "  cinch run --policy lossless --report r.json -- torchrun --nproc-per-node=2 train.py\n"
+      "  cinch run --dry-run --policies division,my.json -- python train.py\n"
+      "  cinch run --dry-run --json -- python train.py | jq '.policies[] | {policy, ratio}'\n\n"
       "The exit status is the program's; 128 + N when signal N killed it; 127 or 126 when it\n"
-      "could not be started; 2 when the policy is wrong, and then the program is not started.");
+      "could not be started; 2 when the policy is wrong, and then the program is not started.\n"
+      "A dry run's is 0 when it has a result; what its program prints goes to stderr.");
   // Without --, the program begins at the first word that is no option of ours.
   sub->prefix_command();
   sub->callback([sub, &options, &status] {
@@ -74,7 +92,54 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
     } else if (!rest.empty()) {
       throw CLI::ExtrasError(std::vector<std::string>{rest.front()});
     }
+    if (options.policies.empty() && sub->count("--policy") != 0) {
+      options.policies.push_back(options.policy);
+    }
     status = run(options);
+  });
+}
+
+void add_advise(CLI::App& app, AdviseOptions& options, int& status) {
+  CLI::App* sub = app.add_subcommand("advise", "Advice from a short run of a program");
+  sub->require_subcommand(1);
+  sub->footer("Examples:\n  cinch advise batch-size --memory 8GiB -- python train.py");
+  CLI::App* batch = sub->add_subcommand(
+      "batch-size", "The largest batch size that fits into memory, with each policy");
+  batch
+      ->add_option("--memory", options.memory,
+                   "What training may use, such as 8GiB; default: the memory available now")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("BYTES");
+  batch
+      ->add_option("--policies", options.policies, "Which policies; default: all that ship but off")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("POLICY,...");
+  batch
+      ->add_option("--batch", options.batch,
+                   "The program's batch size, where it can't be seen from its activations")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  batch->add_option("--max", options.most, "No larger batch sizes than this")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  batch->add_flag("--json", options.json, "Print JSON");
+  batch->footer(R"(Examples:
+  cinch advise batch-size -- python train.py
+  cinch advise batch-size --memory 8GiB --policies division,my.json -- python train.py --batch 64
+  cinch advise batch-size --json -- python train.py | jq '.policies[] | {policy, batch_size}'
+
+The program is trained uncompressed for two or three steps and then ended; what it prints goes to
+stderr. Sizes are powers of two, with 5 % of the memory kept free.)");
+  batch->prefix_command();
+  batch->callback([batch, &options, &status] {
+    const std::vector<std::string> rest = batch->remaining();
+    if (options.command.empty() && !rest.empty() && rest[0][0] != '-') {
+      options.command = rest;
+    } else if (!rest.empty()) {
+      throw CLI::ExtrasError(std::vector<std::string>{rest.front()});
+    }
+    status = advise_batch_size(options);
   });
 }
 
@@ -282,9 +347,11 @@ void add_policy(CLI::App& app, std::string& argument, int& status) {
 int main(std::vector<std::string> arguments) {
   int status = 0;
   RunOptions options;
+  AdviseOptions advise_options;
   // What follows -- is the program's, whatever it looks like.
   if (const auto split = std::ranges::find(arguments, "--"); split != arguments.end()) {
     options.command.assign(split + 1, arguments.end());
+    advise_options.command = options.command;
     arguments.erase(split, arguments.end());
   }
   CLI::App app("cinch: train PyTorch programs, unmodified, in a fraction of the memory", "cinch");
@@ -292,6 +359,7 @@ int main(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   app.footer(examples);
   add_run(app, options, status);
+  add_advise(app, advise_options, status);
   WatchOptions watch_options;
   add_watch(app, watch_options, status);
   CtlOptions ctl_options;

@@ -10,6 +10,7 @@
 
 #include "agent/cli/child.h"
 #include "agent/cli/commands.h"
+#include "agent/cli/dry_run.h"
 #include "agent/cli/render.h"
 #include "agent/cli/workplace.h"
 #include "policy/policy.h"
@@ -78,6 +79,19 @@ void report_end(const RunOptions& options, const ChildResult& child, const fs::p
   }
 }
 
+int dry_run(const RunOptions& options) {
+  const DryRunOutcome outcome = run_dry({options.policies, options.command, options.keep_running});
+  if (!outcome.report) {
+    say("no dry run: " + outcome.error);
+    return outcome.status;
+  }
+  const Style style{colour_wanted(STDOUT_FILENO)};
+  const std::string text =
+      options.json ? dry_run_json(*outcome.report) : render_dry_run(*outcome.report, style);
+  std::fputs(text.c_str(), stdout);
+  return outcome.status;
+}
+
 }  // namespace
 
 int run(const RunOptions& options) {
@@ -85,6 +99,7 @@ int run(const RunOptions& options) {
     say("found no program to run, expected: cinch run [options] -- PROGRAM [arguments]");
     return usage_error;
   }
+  if (options.dry_run) return dry_run(options);
   const auto loaded = policy::load_settings(options.policy);
   if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
     say(error->to_string());

@@ -91,6 +91,23 @@ void visit_device(Device& device, Visit&& visit) {
   visit("stash_bytes_at_most", device.stash_bytes_at_most);
 }
 
+template <typename DryRun, typename Visit>
+void visit_dry_run(DryRun& run, Visit&& visit) {
+  visit("policy", run.policy);
+  visit("measured", run.measured);
+  visit("raw_bytes", run.raw_bytes);
+  visit("stored_bytes", run.stored_bytes);
+  visit("device_bytes", run.device_bytes);
+  visit("ratio", run.ratio);
+  visit("encode_seconds", run.encode_seconds);
+  visit("decode_seconds", run.decode_seconds);
+  visit("worst_relative_error", run.worst_relative_error);
+  visit("worst_gradient_error", run.worst_gradient_error);
+  visit("message", run.message);
+  visit("passed_through", run.passed_through);
+  visit("ops", run.ops);
+}
+
 template <typename R, typename Visit>
 void visit_report(R& r, Visit&& visit) {
   visit("version", r.version);
@@ -101,6 +118,7 @@ void visit_report(R& r, Visit&& visit) {
   visit("command", r.command);
   visit("torch_version", r.torch_version);
   visit("steps", r.steps);
+  visit("optimizer", r.optimizer);
   visit("raw_bytes_at_peak", r.raw_bytes_at_peak);
   visit("stored_bytes_at_peak", r.stored_bytes_at_peak);
   visit("held_elsewhere_bytes_at_peak", r.held_elsewhere_bytes_at_peak);
@@ -127,6 +145,9 @@ void visit_report(R& r, Visit&& visit) {
   visit("events", r.events);
   visit("events_dropped", r.events_dropped);
   visit("entries", r.entries);
+  visit("dry_run", r.dry_run);
+  visit("plain_rss_bytes", r.plain_rss_bytes);
+  visit("parameter_bytes", r.parameter_bytes);
 }
 
 /// Applies `visit(name, member)` to the members of an item of one of a report's lists.
@@ -139,6 +160,7 @@ void visit_item(auto& item, Visit&& visit) {
   if constexpr (std::is_same_v<Item, Report::Entry>) visit_entry(item, visit);
   if constexpr (std::is_same_v<Item, Report::MemoryPoint>) visit_point(item, visit);
   if constexpr (std::is_same_v<Item, Report::Event>) visit_event(item, visit);
+  if constexpr (std::is_same_v<Item, Report::DryRun>) visit_dry_run(item, visit);
 }
 
 /// Writes members into a JSON object.

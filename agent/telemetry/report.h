@@ -89,6 +89,24 @@ struct Report {
     std::string detail;
   };
 
+  /// What a policy would have held, found out in a dry run: of one step, at its peak. Seconds are
+  /// those of the trial, in the program's threads.
+  struct DryRun {
+    std::string policy;
+    bool measured = false;  ///< false: the program ended before its second step did
+    std::uint64_t raw_bytes = 0;
+    std::uint64_t stored_bytes = 0;
+    std::uint64_t device_bytes = 0;  ///< of the raw ones, on CUDA devices
+    double ratio = 0;                ///< raw / stored; 0 when nothing was stored
+    double encode_seconds = 0;
+    double decode_seconds = 0;
+    double worst_relative_error = 0;  ///< the largest of the rows'
+    double worst_gradient_error = 0;
+    std::string message;  ///< what the policy has to say, such as a budget that can't be met
+    std::vector<PassedThrough> passed_through;
+    std::vector<Op> ops;  ///< of the step
+  };
+
   int version = current_version;
   bool active = false;
   std::string inactive_reason;  ///< "" when active
@@ -97,6 +115,7 @@ struct Report {
   std::string command;  ///< the process's command line, arguments joined by spaces
   std::string torch_version;
   std::uint64_t steps = 0;  ///< optimizer steps seen
+  std::string optimizer;    ///< the first one's class, "AdamW"; "" before its first step
   std::uint64_t raw_bytes_at_peak = 0;
   std::uint64_t stored_bytes_at_peak = 0;
   std::uint64_t held_elsewhere_bytes_at_peak = 0;  ///< saved, but the program itself holds it
@@ -124,6 +143,10 @@ struct Report {
   std::vector<Event> events;         ///< oldest first; the newest of too many
   std::uint64_t events_dropped = 0;  ///< older ones
   std::vector<Entry> entries;
+  std::vector<DryRun> dry_run;  ///< in the order in which they were asked for
+  // Of dry runs only, for advice; 0 where not known.
+  std::uint64_t plain_rss_bytes = 0;  ///< the most that the process had in its first step
+  std::uint64_t parameter_bytes = 0;  ///< of leaves that take gradients
 
   /// Fields that a file of an older Cinch did not have. Filled by from_json, never written.
   std::vector<std::string> missing;

@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string_view>
+#include <variant>
+#include <vector>
 
 #include <unistd.h>
 
@@ -104,11 +107,41 @@ void at_exit() {
 
 const CoreTable table = {core_abi_version, before_save, before_register_hooks};
 
+/// The policies of CINCH_DRY_RUN, parted by commas; or what is wrong with one of them.
+std::variant<std::vector<policy::Settings>, policy::PolicyError> dry_run_policies() {
+  const char* wanted = std::getenv("CINCH_DRY_RUN");
+  std::vector<policy::Settings> policies;
+  std::string_view rest = wanted == nullptr ? "" : wanted;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    auto loaded = policy::load_settings(rest.substr(0, end));
+    if (auto* error = std::get_if<policy::PolicyError>(&loaded)) return *error;
+    policies.push_back(std::move(std::get<policy::Settings>(loaded)));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return policies;
+}
+
+/// Nothing runs under it but what a dry run asks for.
+policy::Settings dry_run_settings(const std::vector<policy::Settings>& policies) {
+  policy::Settings settings;
+  settings.name = "dry run";
+  settings.guard.every_steps = 0;
+  settings.allocator_host = settings.allocator_cuda = false;
+  for (const policy::Settings& each : policies) {
+    settings.min_bytes = std::min(settings.min_bytes, each.min_bytes);
+  }
+  return settings;
+}
+
 const CoreTable* start(EngineStub engine_stub) {
   const char* wanted = std::getenv("CINCH_POLICY");
   const std::string name = wanted == nullptr || *wanted == '\0' ? "division" : wanted;
   auto loaded = policy::load_settings(name);
-  if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
+  auto tried = dry_run_policies();
+  const auto* error = std::get_if<policy::PolicyError>(&tried);
+  if (error == nullptr) error = std::get_if<policy::PolicyError>(&loaded);
+  if (error != nullptr) {
     std::fprintf(stderr, "cinch: inactive: %s\n", error->to_string().c_str());
     // The one place where Cinch ends a process: CINCH_STRICT asks for exactly that.
     if (is_set("CINCH_STRICT")) _exit(2);
@@ -116,6 +149,8 @@ const CoreTable* start(EngineStub engine_stub) {
     return nullptr;
   }
   auto& settings = std::get<policy::Settings>(loaded);
+  auto& dry_run = std::get<std::vector<policy::Settings>>(tried);
+  if (!dry_run.empty()) settings = dry_run_settings(dry_run);
   arrange_snapshot();
   if (!policy::Policy(settings).enabled()) {
     if (settings.allocator_cuda) install_cuda_allocator();
@@ -127,7 +162,7 @@ const CoreTable* start(EngineStub engine_stub) {
     return nullptr;
   }
   if (settings.telemetry && !is_off("CINCH_TELEMETRY")) begin_telemetry(settings.name);
-  start_stash(std::move(settings));
+  start_stash(std::move(settings), std::move(dry_run));
   register_site_locks();
   observe_operators();
   observe_backward();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <typeinfo>
 
@@ -14,6 +15,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include "hooks/torch/node_callback.h"
+#include "hooks/torch/parameter.h"
 #include "hooks/torch/stash.h"
 
 namespace cinch::hooks {
@@ -49,23 +51,60 @@ variable_list gradients_of(const at::RecordFunction& function) {
   return gradients;
 }
 
-variable_list run_node(Node& node, const at::RecordFunction& function, GradientProbe& how) {
+variable_list run_node(Node& node, variable_list gradients, GradientProbe& how) {
   const ProbeScope scope(how);
-  return node(gradients_of(function));
+  return node(std::move(gradients));
 }
+
+variable_list run_node(Node& node, const at::RecordFunction& function, GradientProbe& how) {
+  return run_node(node, gradients_of(function), how);
+}
+
+namespace {
+
+struct Difference {
+  double error = 0;  // ||a - e||
+  double size = 0;   // ||e||
+};
+
+std::optional<Difference> difference(const at::Tensor& a, const at::Tensor& e) {
+  if (!a.defined() || !e.defined() || !e.is_floating_point() || e.layout() != at::kStrided) {
+    return std::nullopt;
+  }
+  return Difference{at::norm(at::sub(a, e)).item().toDouble(), at::norm(e).item().toDouble()};
+}
+
+}  // namespace
 
 double worst_difference_squared(const variable_list& approximate, const variable_list& exact) {
   double worst = 0;
   for (std::size_t i = 0; i < std::min(approximate.size(), exact.size()); ++i) {
-    const at::Tensor& a = approximate[i];
-    const at::Tensor& e = exact[i];
-    if (!a.defined() || !e.defined() || !e.is_floating_point() || e.layout() != at::kStrided)
-      continue;
-    const double size = at::norm(e).item().toDouble();
-    const double difference = at::norm(at::sub(a, e)).item().toDouble();
-    if (size > 0) worst = std::max(worst, difference / size);
+    const auto one = difference(approximate[i], exact[i]);
+    if (one && one->size > 0) worst = std::max(worst, one->error / one->size);
   }
   return worst * worst;
+}
+
+policy::Look::Trial errors_of_results(const Node& node, const variable_list& approximate,
+                                      const variable_list& exact, double& own_gradient) {
+  policy::Look::Trial trial{0, 0};
+  own_gradient = 0;
+  double own_error = 0;
+  const std::size_t results =
+      std::min({approximate.size(), exact.size(), std::size_t{node.num_outputs()}});
+  for (std::size_t i = 0; i < results; ++i) {
+    const auto one = difference(approximate[i], exact[i]);
+    if (!one) continue;
+    if (parameter_behind(node.next_edge(i)) != nullptr) {
+      own_error += one->error * one->error;
+      own_gradient += one->size * one->size;
+    } else if (one->size > 0) {
+      const double relative = one->error / one->size;
+      trial.passed = std::max(trial.passed, relative * relative);
+    }
+  }
+  if (own_gradient > 0) trial.own = own_error / own_gradient;
+  return trial;
 }
 
 namespace {

@@ -129,6 +129,19 @@ std::uint32_t producer_of(const Node& node) {
   return entry == nullptr ? policy::no_layer : stash().layer_of(*entry);
 }
 
+/// Completes `look` when the gradient of the node's weight is accumulated. @return whether it has
+/// one
+bool wait_for_weight(const Entry& entry, const NodeFacts& facts, const Node& node,
+                     const Look& look) {
+  if (static_cast<std::size_t>(facts.weight_edge) >= node.num_outputs()) return false;
+  if (facts.kind == LayerKind::layer_norm) return false;
+  const c10::TensorImpl* parameter = parameter_behind(node.next_edge(facts.weight_edge));
+  if (parameter == nullptr) return false;
+  const std::lock_guard lock(mutex);
+  waiting[parameter].push_back({entry.entry_class, entry.member, look});
+  return true;
+}
+
 void look_at(const at::RecordFunction& function, const NodePointer& node,
              const policy::Wants& wants) {
   const auto facts = node_facts(*node);
@@ -139,6 +152,11 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
   Entry* entry = entry_behind(*facts->input, &sizes);
   if (entry == nullptr || stash().layer_of(*entry) == policy::no_layer) return;
   Look look;
+  if (!wants.gradients) {
+    look.kind = facts->kind;
+    wait_for_weight(*entry, *facts, *node, std::move(look));
+    return;
+  }
   look_at_output(look, gradient, facts->kind);
   if (wants.ranges) look.plane_ranges = stash().plane_ranges(*entry);
   const bool values = wants.values;
@@ -170,15 +188,7 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
     default:
       break;
   }
-  const bool has_weight = static_cast<std::size_t>(facts->weight_edge) < node->num_outputs();
-  const c10::TensorImpl* parameter =
-      has_weight ? parameter_behind(node->next_edge(facts->weight_edge)) : nullptr;
-  if (parameter == nullptr || facts->kind == LayerKind::layer_norm) {
-    stash().observe(*entry, std::move(look));
-    return;
-  }
-  const std::lock_guard lock(mutex);
-  waiting[parameter].push_back({entry->entry_class, entry->member, std::move(look)});
+  if (!wait_for_weight(*entry, *facts, *node, look)) stash().observe(*entry, std::move(look));
 }
 
 // A weight's gradient is accumulated: what waited for it is complete.
@@ -223,6 +233,29 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
   }
 }
 
+/// The weight's gradient that the convolution or linear layer before a batch norm computes from
+/// what the norm passes on; undefined where there is no such layer. An error of the norm's input is
+/// an error along its output, hence along what that layer computes from its own input: it hits the
+/// weight far harder than its share of the passed gradient tells.
+at::Tensor weight_gradient_before(const Node& norm, const at::Tensor& passed) {
+  const auto facts = node_facts(norm);
+  if (!facts || facts->kind != LayerKind::batch_norm || !passed.defined()) return {};
+  const auto& before = norm.next_edge(0);
+  if (!before.is_valid() || before.function->num_inputs() != 1 || !is_generated(*before.function)) {
+    return {};
+  }
+  const auto layer = node_facts(*before.function);
+  if (!layer || static_cast<std::size_t>(layer->weight_edge) >= before.function->num_outputs() ||
+      (layer->kind != LayerKind::convolution && layer->kind != LayerKind::linear)) {
+    return {};
+  }
+  GradientProbe probe;
+  probe.purpose = GradientProbe::Purpose::trial;
+  probe.exact = true;
+  const variable_list results = run_node(*before.function, {passed}, probe);
+  return results[static_cast<std::size_t>(layer->weight_edge)];
+}
+
 // What the node's results become when one of its activations is held otherwise.
 void try_choices(const at::RecordFunction& function, const NodePointer& node) {
   if (!stash().is_tried(static_cast<std::uint32_t>(node->sequence_nr()))) return;
@@ -234,6 +267,9 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
   std::ranges::sort(entries, {}, [](const Entry* e) { return e->id; });
   const auto same = std::ranges::unique(entries);
   entries.erase(same.begin(), same.end());
+  const at::Tensor reference_before = entries.empty() || reference.empty()
+                                          ? at::Tensor()
+                                          : weight_gradient_before(*node, reference[0]);
   for (Entry* entry : entries) {
     Look look;
     for (const auto& trial : stash().trials(*entry)) {
@@ -243,8 +279,13 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
       otherwise.replaced = entry;
       otherwise.replacement = trial.values;
       const variable_list results = run_node(*node, function, otherwise);
-      look.trials.resize(std::max<std::size_t>(look.trials.size(), trial.index + 1), -1);
-      look.trials[trial.index] = worst_difference_squared(results, reference);
+      look.trials.resize(std::max<std::size_t>(look.trials.size(), trial.index + 1));
+      policy::Look::Trial& found = look.trials[trial.index];
+      found = errors_of_results(*node, results, reference, look.own_gradient);
+      if (!reference_before.defined()) continue;
+      const at::Tensor otherwise_before = weight_gradient_before(*node, results[0]);
+      found.passed =
+          std::max(found.passed, worst_difference_squared({otherwise_before}, {reference_before}));
     }
     if (!look.trials.empty()) stash().observe(*entry, std::move(look));
   }
@@ -260,13 +301,17 @@ void observe(const at::RecordFunction& function) {
   const at::DisableRecordFunctionGuard unobserved;
   const policy::Wants wants = stash().wants();
   if (const auto* accumulate = dynamic_cast<const AccumulateGrad*>(current.get())) {
+    if (wants.parameters) {
+      stash().saw_parameter(accumulate->variable.unsafeGetTensorImpl(),
+                            accumulate->variable.nbytes());
+    }
     if (!function.inputs().empty() && function.inputs()[0].isTensor()) {
       weight_gradient(*accumulate, function.inputs()[0].toTensor(), wants);
     }
     return;
   }
   if (!is_generated(*current)) return;
-  if (wants.gradients) look_at(function, current, wants);
+  if (wants.gradients || wants.weights) look_at(function, current, wants);
   if (wants.trials) try_choices(function, current);
 }
 

@@ -45,8 +45,9 @@ std::atomic<bool> for_good{false};
 std::atomic<std::uint64_t> steps{0};
 at::CallbackHandle names_handle{};
 std::mutex& switch_mutex = *new std::mutex;
-int quiet_looks = 0;                // under switch_mutex
-std::uint64_t changes_at_last = 0;  // under switch_mutex
+int quiet_looks = 0;                        // under switch_mutex
+std::uint64_t changes_at_last = 0;          // under switch_mutex
+std::string& optimizer = *new std::string;  // under switch_mutex
 
 std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& function) {
   Stack& s = stack;
@@ -99,11 +100,18 @@ void operator_ends(const at::RecordFunction& function, at::ObserverContext*) {
   }
 }
 
+// `name` is "<class>.step".
+void note_optimizer(std::string_view name) {
+  const std::lock_guard lock(switch_mutex);
+  optimizer = name.substr(0, name.rfind('.'));
+}
+
 std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& function) {
   // torch.optim wraps every step() in a scope named "Optimizer.step#<class>.step".
   static constexpr char prefix[] = "Optimizer.step#";
   if (std::strncmp(function.name(), prefix, sizeof prefix - 1) == 0) {
-    steps.fetch_add(1, std::memory_order_relaxed);
+    if (steps.fetch_add(1, std::memory_order_relaxed) == 0)
+      note_optimizer(function.name() + sizeof prefix - 1);
     name_modules();
     serve_control(/*python_may_run=*/true);
   }
@@ -200,6 +208,11 @@ codecs::IntervalBounds argument_bounds(const OperatorFrame& frame) {
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl) {
   if (frame.n_outputs == OperatorFrame::max_outputs) return;
   frame.outputs[frame.n_outputs++] = {&site, tensor_impl};
+}
+
+std::string optimizer_class() {
+  const std::lock_guard lock(switch_mutex);
+  return optimizer;
 }
 
 std::uint64_t optimizer_steps() noexcept {

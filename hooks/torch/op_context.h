@@ -51,6 +51,9 @@ codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
 /// Names `site` when the operator returns and its outputs can be compared with `tensor_impl`.
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl);
 
+/// The class of torch.optim's, or of a subclass, that stepped first; "" before that.
+std::string optimizer_class();
+
 /// Optimizer steps seen so far.
 std::uint64_t optimizer_steps() noexcept;
 

@@ -172,6 +172,8 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   entry.member = place;
   entry.caution = of_kind.members[place].caution;
   entry.own_plan = chosen_plan(entry, of_kind.members[place]);
+  const EntryClass::Member& member = of_kind.members[place];
+  if (member.sized != nullptr && member.unsized == entry.own_plan) entry.own_plan = member.sized;
   Use* use = entry.first_use;
   for (const codecs::Reads reads : entry.own_plan->reads) {
     use->reads = reads;
@@ -180,6 +182,19 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   EntryRow*& row = of_kind.members[place].row;
   if (row == nullptr) row = &statistics_.entries().row(entry);
   entry.row = row;
+}
+
+void Planner::note_size(const Entry& entry, std::size_t bytes) {
+  constexpr std::size_t small = 16;  // a share that is not worth a new plan
+  const std::size_t expected = entry.plan().stored_bytes;
+  const std::size_t off = std::max(expected, bytes) - std::min(expected, bytes);
+  if (off <= expected / small) return;
+  EntryClass::Member& member = entry.entry_class->members[entry.member];
+  if (entry.own_plan != member.sized) member.unsized = entry.own_plan;
+  auto sized = std::make_shared<Plan>(entry.plan());
+  sized->stored_bytes = bytes;
+  sized->sized = true;
+  member.sized = std::move(sized);
 }
 
 const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,

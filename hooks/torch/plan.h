@@ -40,7 +40,10 @@ struct Plan {
   OpTotals* kept = nullptr;
   OpTotals* dropped = nullptr;
   std::size_t device_bytes = 0;  ///< what encoding allocates on a device
-  std::size_t stored_bytes = 0;  ///< what an entry is expected to need: the first candidate's bound
+  /// What an entry is expected to need: the first candidate's bound, or what the last one needed
+  /// where that depends on the data.
+  std::size_t stored_bytes = 0;
+  bool sized = false;  ///< the latter
 
   /// Whether there is anything to try but to keep or to drop.
   bool encodes() const noexcept {
@@ -55,6 +58,9 @@ struct EntryClass {
     std::uint8_t caution = 0;   ///< how often the guard found it too far off
     std::uint32_t checked = 0;  ///< the guard's round that looked at it last
     EntryRow* row = nullptr;    ///< of the report
+    /// A plan, and the same one with what its entries need.
+    std::shared_ptr<const Plan> unsized = nullptr;
+    std::shared_ptr<const Plan> sized = nullptr;
     // Under an adaptive policy.
     bool described = false;
     std::uint32_t layer = policy::no_layer;  ///< the director's number
@@ -78,6 +84,10 @@ class Planner {
   /// Sets `entry`'s class, member, plan and row. @param growth Number of the stash's growth: places
   /// are counted anew in each. @pre entry has uses
   void plan(Entry& entry, std::uint64_t growth);
+
+  /// Backward reads `entry`, which took so many bytes: the next ones of its class are expected to
+  /// take as many. @pre entry is planned and encoded
+  static void note_size(const Entry& entry, std::size_t bytes);
 
   /// How `entry` would be held by another choice, for trials. @pre entry is planned, has uses
   std::shared_ptr<const Plan> plan_for(const Entry& entry, const policy::Choice& choice) {

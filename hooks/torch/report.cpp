@@ -40,6 +40,7 @@ telemetry::Report current_report() {
   report.active = true;
   report.policy = stash().settings().name;
   report.steps = optimizer_steps();
+  report.optimizer = optimizer_class();
   const Stash::Peak peak = stash().peak();
   report.raw_bytes_at_peak = peak.raw_bytes;
   report.stored_bytes_at_peak = peak.stored_bytes;
@@ -59,6 +60,7 @@ telemetry::Report current_report() {
   }
   stash().statistics().fill(report);
   stash().fill_timeline(report);
+  stash().fill_dry_run(report);
   return report;
 }
 

@@ -16,6 +16,7 @@
 #include "hooks/torch/observer.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/process_memory.h"
+#include "hooks/torch/report.h"
 #include "hooks/torch/telemetry.h"
 
 namespace cinch::hooks {
@@ -30,8 +31,9 @@ Stash* instance = nullptr;
 
 }  // namespace
 
-Stash::Stash(policy::Settings settings)
+Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
     : policy_(new policy::Policy(std::move(settings))),
+      dry_run_(dry_run.empty() ? nullptr : std::make_unique<DryRun>(std::move(dry_run))),
       aside_(this->settings().stream == policy::Stream::side),
       state_file_(""),
       guard_(this->settings().guard),
@@ -46,14 +48,17 @@ Stash::Stash(policy::Settings settings)
   register_fork_lock(pinned_.mutex());
   register_fork_lock(reserve_.mutex());
   register_fork_lock(side_.mutex());
+  if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
   begin_policy();
 }
 
 // What follows from the policy in force. pre: mutex_ is held, or nobody else knows of the stash
 void Stash::begin_policy() {
-  director_ = policy::make_director(settings());
+  director_ =
+      dry_run_ == nullptr ? policy::make_director(settings()) : policy::make_keeping_director();
   adapts_.store(director_ != nullptr, std::memory_order_relaxed);
-  host_only_.store(director_ != nullptr && !director_->serves_devices(), std::memory_order_relaxed);
+  host_only_.store(dry_run_ == nullptr && director_ != nullptr && !director_->serves_devices(),
+                   std::memory_order_relaxed);
   state_file_ = policy::StateFile(settings().state_file);
   if (director_ != nullptr) message_ = state_file_.load(*director_);
   planner_.emplace(*policy_.load(std::memory_order_relaxed), director_.get(), statistics_);
@@ -90,6 +95,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   }
   if (aside != 0) reserve_.put_aside(tensor.device(), aside);
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
+  if (dry_run_ != nullptr && dry_run_->take_done()) leave_report(current_report());
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
   settle_all(ready);
   if (entry->device != nullptr) move_surplus();
@@ -205,7 +211,7 @@ void Stash::plan(Entry& entry, Entries& ready) {
     try_entry(entry);
     note_choice(entry);
   }
-  if (!entry.plan().encodes()) {
+  if (!entry.plan().encodes() || dry_run_ != nullptr) {
     start_settling(entry, ready);
     return;
   }
@@ -284,6 +290,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         break;
     }
     if (entry.entry_class != nullptr) planned_stored_ -= entry.plan().stored_bytes;
+    if (dry_run_ != nullptr) dry_run_->forget(entry);
     forget_ahead(entry);
     note_change();
     const std::uint32_t position = entry.id - growth_start_;
@@ -305,6 +312,14 @@ void Stash::end_growth(const Entry* reading) {
     collect_sole_owned(poll_per_backward, reading, ready);
   }
   settle_all(ready);
+  if (dry_run_ != nullptr) {
+    const std::lock_guard lock(mutex_);
+    std::size_t not_settled = 0;
+    for (const Entry* entry : owned_) {
+      if (entry->raw.use_count() == 1) not_settled += entry->raw_bytes;
+    }
+    dry_run_->end_growth(not_settled);
+  }
   if (reading != nullptr && reading->device != nullptr) move_surplus();
   sample();
   publish();
@@ -322,11 +337,8 @@ void Stash::sample() {
   if (director_ != nullptr) {
     measure_footprint();
   }
-  // Of equal peaks an adaptive policy's last one tells what it came to.
-  const std::uint64_t now_at_most = settled_raw_ + waiting + owned_bytes_;
-  if (now_at_most < peak_.raw_bytes || (director_ == nullptr && now_at_most == peak_.raw_bytes)) {
-    return;
-  }
+  // Of equal peaks the last one tells what an adaptive policy, and the window, came to.
+  if (settled_raw_ + waiting + owned_bytes_ < peak_.raw_bytes) return;
   Peak now = at_boundary_;
   for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
@@ -336,8 +348,7 @@ void Stash::sample() {
       now.held_elsewhere_bytes += entry->raw_bytes;
     }
   }
-  const bool as_high = director_ != nullptr && now.raw_bytes == peak_.raw_bytes;
-  if (now.raw_bytes > peak_.raw_bytes || as_high) peak_ = now;
+  if (now.raw_bytes >= peak_.raw_bytes) peak_ = now;
 }
 
 // Tells the telemetry segment how things are.
@@ -385,6 +396,10 @@ void Stash::fill_timeline(telemetry::Report& report) const {
   timeline_.fill(report);
 }
 
+void Stash::fill_dry_run(telemetry::Report& report) const {
+  if (dry_run_ != nullptr) dry_run_->fill(report);
+}
+
 Stash::Peak Stash::peak() const {
   const std::lock_guard lock(mutex_);
   return peak_;
@@ -413,8 +428,8 @@ Stash& stash() noexcept {
   return *instance;
 }
 
-Stash& start_stash(policy::Settings settings) {
-  instance = new Stash(std::move(settings));
+Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run) {
+  instance = new Stash(std::move(settings), std::move(dry_run));
   return *instance;
 }
 

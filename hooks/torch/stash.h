@@ -19,6 +19,7 @@
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/device/reserve.h"
+#include "hooks/torch/dry_run.h"
 #include "hooks/torch/entry.h"
 #include "hooks/torch/entry_queue.h"
 #include "hooks/torch/guard.h"
@@ -53,7 +54,8 @@ class Stash {
     std::uint64_t offloaded_bytes = 0;  ///< besides, in the host's memory instead of a device's
   };
 
-  explicit Stash(policy::Settings settings);
+  /// @param dry_run Policies that shall only be tried; not empty: all is kept as it is.
+  explicit Stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
   Stash(const Stash&) = delete;
   Stash& operator=(const Stash&) = delete;
 
@@ -98,6 +100,9 @@ class Stash {
   /// Shows the adaptive policy what a node did with `entry`. Thread-safe.
   void observe(const Entry& entry, policy::Look look);
 
+  /// A leaf takes a gradient of so many bytes; for dry runs.
+  void saw_parameter(const void* identity, std::size_t bytes);
+
   /// The policy's number for what `entry` is; policy::no_layer where it has no say.
   std::uint32_t layer_of(const Entry& entry) const;
 
@@ -123,6 +128,9 @@ class Stash {
   void change_policy(policy::Settings settings, void (*done)(const std::string& words));
   /// Whether encoding runs on the side thread; no change of the policy alters that.
   bool aside() const noexcept { return aside_; }
+
+  /// Whether policies are only tried here.
+  bool is_dry_run() const noexcept { return dry_run_ != nullptr; }
 
   /// While paused nothing is taken; what is held stays held.
   void pause(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
@@ -150,6 +158,8 @@ class Stash {
   PinnedPool::Figures pinned() const { return pinned_.figures(); }
   /// Fills what `report` says of times.
   void fill_timeline(telemetry::Report& report) const;
+  /// Fills what it says of a dry run.
+  void fill_dry_run(telemetry::Report& report) const;
   /// Resident memory of the process when it saved its first tensor; 0 before.
   std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
 
@@ -195,11 +205,13 @@ class Stash {
   std::size_t give_up_samples(int device, std::size_t bytes);
   std::size_t give_up_sample(Entry& entry);
   void measure(Entry& entry, const c10::Storage& decoded);
+  void note_size(Entry& entry);
   void begin_step();
   std::string save_learned();
   void close_footprint();
   void measure_footprint();
   void try_entry(Entry& entry);
+  void note_tried(const Entry& entry);
   void forget_tried(const Use& use) noexcept;
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
 
@@ -219,6 +231,7 @@ class Stash {
   std::atomic<bool> adapts_{false};            // whether there is a director
   std::atomic<bool> host_only_{false};         // and it takes no tensors of devices
   std::atomic<bool> paused_{false};
+  const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
   Statistics statistics_;
   BufferPool encoded_pool_;
   BufferPool decoded_pool_;
@@ -303,6 +316,6 @@ bool has_stash() noexcept;
 Stash& stash() noexcept;
 
 /// Creates it. The one before, if any, lives on for those who still hold entries of it.
-Stash& start_stash(policy::Settings settings);
+Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
 
 }  // namespace cinch::hooks

@@ -14,6 +14,7 @@
 #include "hooks/torch/observer.h"
 #include "hooks/torch/op_context.h"
 #include "hooks/torch/parallel.h"
+#include "hooks/torch/round_trip.h"
 #include "hooks/torch/stash.h"
 #include "hooks/torch/telemetry.h"
 #include "policy/plane_ranges.h"
@@ -34,7 +35,9 @@ std::string name_of(const EntryRow& row) {
 void Stash::begin_step() {
   close_footprint();
   const std::uint64_t now = optimizer_steps();
-  if (adaptive_step_ != 0 && now != 0 && now == steps_seen_) return;
+  const bool same_step = adaptive_step_ != 0 && now != 0 && now == steps_seen_;
+  if (dry_run_ != nullptr) dry_run_->begin_growth(!same_step);
+  if (same_step) return;
   steps_seen_ = now;
   const std::uint64_t before = director_->changes();
   director_->begin_step(adaptive_step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
@@ -48,7 +51,7 @@ void Stash::begin_step() {
     telemetry_event(telemetry::EventKind::message, "%s", message.c_str());
     message_ = std::move(message);
   }
-  observe_gradients(director_->wants());
+  observe_gradients(dry_run_ == nullptr ? director_->wants() : dry_run_->wants());
 }
 
 // Ranks of one job learn the same, more or less; one of them writes. pre: mutex_ is held
@@ -87,6 +90,11 @@ void Stash::close_footprint() {
 void Stash::try_entry(Entry& entry) {
   const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
   growing_footprint_.planned_bytes += entry.plan().stored_bytes;
+  if (dry_run_ != nullptr) {
+    entry.tried = dry_run_->add(entry, layer);
+    if (entry.tried) note_tried(entry);
+    return;
+  }
   if (layer == policy::no_layer) {
     growing_footprint_.other_bytes += entry.plan().stored_bytes;
     return;
@@ -96,6 +104,10 @@ void Stash::try_entry(Entry& entry) {
   entry.ranged = wants.ranges;
   if (!wants.trials || !director_->tries(layer, peak_.raw_bytes)) return;
   entry.tried = true;
+  note_tried(entry);
+}
+
+void Stash::note_tried(const Entry& entry) {
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     ++tried_sequences_[use->sequence];
   }
@@ -106,7 +118,8 @@ void Stash::note_choice(Entry& entry) {
   const Plan& plan = entry.plan();
   const OpTotals* chosen = plan.candidates.empty() ? plan.kept : plan.candidates.front().totals;
   EntryRow& row = *entry.row;
-  if (row.chosen == chosen && row.chosen_bytes == plan.stored_bytes) return;
+  const bool same_bytes = row.chosen_bytes == plan.stored_bytes || plan.sized;
+  if (row.chosen == chosen && same_bytes) return;
   // What a layer is held as first is no news.
   if (row.chosen != nullptr) {
     timeline_.decided("choice", name_of(row),
@@ -136,6 +149,7 @@ void Stash::forget_tried(const Use& use) noexcept {
 policy::Wants Stash::wants() const {
   if (!adapts_.load(std::memory_order_relaxed)) return {};
   const std::lock_guard lock(mutex_);
+  if (dry_run_ != nullptr) return dry_run_->wants();
   return director_ == nullptr ? policy::Wants() : director_->wants();
 }
 
@@ -143,7 +157,15 @@ void Stash::observe(const Entry& entry, policy::Look look) {
   const std::lock_guard lock(mutex_);
   if (entry.entry_class == nullptr) return;
   const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+  if (dry_run_ != nullptr) {
+    dry_run_->observe(entry, layer, look);
+    return;
+  }
   if (layer != policy::no_layer) director_->observe(layer, std::move(look));
+}
+
+void Stash::saw_parameter(const void* identity, std::size_t bytes) {
+  if (dry_run_ != nullptr) dry_run_->saw_parameter(identity, bytes);
 }
 
 std::uint32_t Stash::layer_of(const Entry& entry) const {
@@ -160,6 +182,7 @@ bool Stash::is_tried(std::uint32_t sequence) const {
 std::vector<float> Stash::plane_ranges(Entry& entry) {
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
+  if (dry_run_ != nullptr) return dry_run_->plane_ranges(entry);
   if (entry.planes != nullptr && !entry.planes->ranges.empty()) return entry.planes->ranges;
   if (!entry.is_raw() || entry.own_plan == nullptr || entry.plan().candidates.empty()) return {};
   const Plan::Candidate& candidate = entry.plan().candidates.front();
@@ -177,8 +200,12 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
   {
     const std::lock_guard lock(mutex_);
     const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
-    for (const std::uint32_t index : director_->trials(layer)) {
-      plans.emplace_back(index, planner_->plan_for(entry, director_->layer(layer).menu[index]));
+    if (dry_run_ != nullptr) {
+      plans = dry_run_->trials(entry, layer);
+    } else {
+      for (const std::uint32_t index : director_->trials(layer)) {
+        plans.emplace_back(index, planner_->plan_for(entry, director_->layer(layer).menu[index]));
+      }
     }
   }
   const AtWork here;
@@ -203,20 +230,12 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
       trials.push_back({index, std::move(values)});
       continue;
     }
-    c10::DataPtr encoded = encoded_pool_.take(candidate.bound);
-    c10::DataPtr decoded = decoded_pool_.take(entry.raw_bytes);
-    if (encoded.get() == nullptr || decoded.get() == nullptr) break;
-    const codecs::Encoded result = candidate.codec->encode(
-        candidate.what, exact.data(), {static_cast<std::byte*>(encoded.get()), candidate.bound},
-        key, torch_parallel_for);
-    if (!result.representable) continue;
-    if (!candidate.codec->decode(candidate.what,
-                                 {static_cast<const std::byte*>(encoded.get()), result.bytes},
-                                 decoded.get(), codecs::Reads::values, torch_parallel_for)) {
-      continue;
-    }
+    auto result = round_trip(candidate, exact.data(), entry.raw_bytes, codecs::Reads::values, key,
+                             encoded_pool_, decoded_pool_, torch_parallel_for);
+    if (!result) continue;
     trials.push_back({index, c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes,
-                                          std::move(decoded), nullptr, /*resizable=*/false)});
+                                          std::move(result->decoded), nullptr,
+                                          /*resizable=*/false)});
   }
   return trials;
 }

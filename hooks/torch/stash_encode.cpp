@@ -108,7 +108,11 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
       const std::lock_guard stash_lock(mutex_);
       wanted = entry.first_use != nullptr;
     }
-    if (wanted) {
+    if (wanted && dry_run_ != nullptr) {
+      dry_run_->measure(entry, parallel_for);
+      kept_because = "a dry run keeps everything";
+      entry.state = Entry::State::kept;
+    } else if (wanted) {
       kept_because = entry.raw.use_count() != 1 ? "read by backward when it was to be encoded"
                                                 : encode(entry, freed, parallel_for);
       if (!kept_because.empty()) entry.state = Entry::State::kept;

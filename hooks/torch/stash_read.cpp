@@ -73,6 +73,7 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   if (entry.state == Entry::State::pending) return entry.raw;
   if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
   if (entry.state == Entry::State::kept) return entry.raw;
+  note_size(entry);
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
   // What is raw is copied back as it is, whatever is read of it.
   const bool is_raw = entry.state == Entry::State::moved && use.reads != codecs::Reads::nothing;
@@ -90,6 +91,15 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   decoded = weak(storage);
   if (use.reads == codecs::Reads::values) measure(entry, storage);
   return storage;
+}
+
+// Tells the entry's class what it took, when backward reads it first: by then it is encoded on
+// either stream, and the next forward's entries have not been planned. pre: entry.mutex() is held
+void Stash::note_size(Entry& entry) {
+  if (entry.sized || entry.state != Entry::State::encoded) return;
+  entry.sized = true;
+  const std::lock_guard lock(mutex_);
+  Planner::note_size(entry, entry.encoded_bytes);
 }
 
 // pre: entry.mutex() is held, entry is encoded or dropped

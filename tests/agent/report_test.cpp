@@ -37,6 +37,14 @@ Report full() {
   r.events_dropped = 4;
   r.entries = {{"layer1.0.conv1", "own", "aten::convolution", "input", "division 2-bit", "float32",
                 "8x3x4x4", 1, 3, 300, 30, 3.2, 0.5, 0.125, 1, 0.01, 0.02}};
+  Report::DryRun& dry = r.dry_run.emplace_back();
+  dry.policy = "division";
+  dry.measured = true;
+  dry.raw_bytes = 300;
+  dry.ops = r.ops;
+  dry.passed_through = r.passed_through;
+  r.optimizer = "AdamW";
+  r.parameter_bytes = 77;
   return r;
 }
 
@@ -78,6 +86,9 @@ TEST(Report, SurvivesTheRoundTrip) {
   EXPECT_EQ(after.entries[0].module, "layer1.0.conv1");
   ASSERT_EQ(after.memory.size(), 1U);
   EXPECT_EQ(after.memory[0].rss_bytes, 4096U);
+  ASSERT_EQ(after.dry_run.size(), 1U);
+  ASSERT_EQ(after.dry_run[0].ops.size(), 1U);
+  EXPECT_EQ(after.dry_run[0].ops[0].stored_bytes, 30U);
 }
 
 TEST(Report, HasTheFieldsThatItsReadersExpect) {

@@ -24,59 +24,21 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 
 CHILD = """
 import json, math, pathlib, random, sys, time
 import torch
-from torch import nn
 import torch.nn.functional as F
+from small_models import GPT, cnn, digits, resnet18
 
 name, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 torch.manual_seed(seed)
 random.seed(seed)
 
-def digits(size):
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-    data = load_digits()
-    x = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 8 - 1
-    y = torch.tensor(data.target)
-    train, test = train_test_split(range(len(y)), test_size=0.3, random_state=seed, stratify=data.target)
-    grow = lambda t: F.interpolate(t, size=(size, size), mode="bilinear", align_corners=False)
-    return x[train], y[train], x[test], y[test], grow
-
-def cnn():
-    def block(i, o):
-        return [nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(inplace=True)]
-    return nn.Sequential(*block(1, 16), *block(16, 16), nn.MaxPool2d(2), *block(16, 32), *block(32, 32), nn.MaxPool2d(2),
-                         *block(32, 64), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
-
-def resnet18():
-    from torchvision.models.resnet import BasicBlock, ResNet
-    class Small(ResNet):
-        def __init__(self):
-            super().__init__(BasicBlock, [2, 2, 2, 2], num_classes=10)
-    model = Small()
-    # A quarter of the width, and no early reduction of 32 x 32 images.
-    def narrow(module):
-        for child_name, child in module.named_children():
-            if isinstance(child, nn.Conv2d):
-                inputs = child.in_channels // 4 if child.in_channels > 3 else 1
-                setattr(module, child_name, nn.Conv2d(inputs, child.out_channels // 4, child.kernel_size,
-                                                      child.stride, child.padding, bias=False))
-            elif isinstance(child, nn.BatchNorm2d):
-                setattr(module, child_name, nn.BatchNorm2d(child.num_features // 4))
-            else:
-                narrow(child)
-    narrow(model)
-    model.conv1 = nn.Conv2d(1, 16, 3, padding=1, bias=False)
-    model.maxpool = nn.Identity()
-    model.fc = nn.Linear(128, 10)
-    return model
-
 def classify(model, size):
-    x, y, xt, yt, grow = digits(size)
+    x, y, xt, yt, grow = digits(size, seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=steps)
     order = []
@@ -93,34 +55,6 @@ def classify(model, size):
     with torch.no_grad():
         right = sum((model(grow(a)).argmax(1) == b).sum().item() for a, b in zip(xt.split(200), yt.split(200)))
     return 100 * right / len(yt)
-
-class Attention(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads, self.qkv, self.out = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-    def forward(self, x):
-        b, t, d = x.shape
-        q, k, v = (s.view(b, t, self.heads, -1).transpose(1, 2) for s in self.qkv(x).chunk(3, dim=-1))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(y.transpose(1, 2).reshape(b, t, d))
-
-class Block(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.norm1, self.norm2, self.attention = nn.LayerNorm(dim), nn.LayerNorm(dim), Attention(dim, heads)
-        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
-    def forward(self, x):
-        x = x + self.attention(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-class GPT(nn.Module):
-    def __init__(self, dim=96, heads=4, layers=3, context=96):
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(256, dim), nn.Embedding(context, dim)
-        self.blocks, self.norm = nn.Sequential(*[Block(dim, heads) for _ in range(layers)]), nn.LayerNorm(dim)
-        self.head = nn.Linear(dim, 256, bias=False)
-    def forward(self, x):
-        return self.head(self.norm(self.blocks(self.tokens(x) + self.places.weight[: x.shape[1]])))
 
 def write():
     context = 96
@@ -166,6 +100,8 @@ def variants() -> dict[str, dict]:
         "actnn_L3_1.5bit": preset("actnn", actnn={"level": "L3", "bits": 1.5, "every_steps": 20}),
         "blpa_4bit": preset("blpa"),
         "acgc": preset("acgc", acgc={"every_steps": 20}),
+        "acgc_AutoCuSZ": preset("acgc", acgc={"codec": "AutoCuSZ", "every_steps": 20}),
+        "acgc_expected": preset("acgc", acgc={"mode": "expected", "every_steps": 20}),
         "comet": preset("comet", comet={"every_steps": 40}),
         "budget_10x": preset("budget", budget={"ratio": 10, "every_steps": 50}),
         "auto": preset("auto", auto={"noise": 0.1, "every_steps": 50}),
@@ -174,7 +110,7 @@ def variants() -> dict[str, dict]:
 
 def run(model: str, seed: int, steps: int, environment: dict[str, str], report: pathlib.Path) -> dict:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-    clean |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"} | environment
+    clean |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)} | environment
     command = [sys.executable, "-c", CHILD, model, str(seed), str(steps)]
     done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -222,8 +222,8 @@ class BudgetTest : public testing::Test {
   void measure(std::uint32_t layer, double squared_error) {
     Look seen;
     seen.kind = director_->layer(layer).kind;
-    seen.trials.assign(director_->layer(layer).menu.size(), -1);
-    for (const auto i : director_->trials(layer)) seen.trials[i] = squared_error;
+    seen.trials.resize(director_->layer(layer).menu.size());
+    for (const auto i : director_->trials(layer)) seen.trials[i] = {squared_error, squared_error};
     director_->observe(layer, seen);
   }
 
@@ -350,8 +350,11 @@ TEST(Auto, StartsSafeAndGoesToTheNoiseThatIsAllowed) {
       Look seen;
       seen.kind = LayerKind::linear;
       seen.gradient_noise = 1;
-      seen.trials.assign(director->layer(layer).menu.size(), -1);
-      for (const auto i : director->trials(layer)) seen.trials[i] = layer < 4 ? 0.05 : 2.0;
+      seen.trials.resize(director->layer(layer).menu.size());
+      for (const auto i : director->trials(layer)) {
+        const double error = layer < 4 ? 0.05 : 2.0;
+        seen.trials[i] = {error, error};
+      }
       director->observe(layer, seen);
     }
   }
@@ -362,6 +365,54 @@ TEST(Auto, StartsSafeAndGoesToTheNoiseThatIsAllowed) {
     EXPECT_LT(director->choice(layer).spec.bits, layer < 4 ? 4 : 9);
   }
   EXPECT_LE(noise, 0.1);
+}
+
+// What hooks/torch/dry_run.cpp relies on: one step of looks and one footprint are enough.
+class RehearsalTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(RehearsalTest, TwoStepsAreEnoughToChoose) {
+  Settings settings = with(GetParam());
+  if (settings.policy == "budget") settings.budget.ratio = 10;
+  if (settings.policy == "auto") settings.budget.noise = 0.1;
+  const auto director = make_director(settings);
+  const Rehearsal steps = director->rehearsal();
+  EXPECT_LT(steps.learning, steps.use);
+  director->begin_step(steps.learning, nullptr);
+  EXPECT_TRUE(director->wants().anything());
+  Footprint footprint;
+  for (int i = 0; i < 4; ++i) footprint.layers.push_back(add(*director, LayerKind::convolution));
+  std::vector<Choice> before;
+  for (const auto layer : footprint.layers) {
+    before.push_back(director->choice(layer));
+    Look seen = look(LayerKind::convolution, 4, 10);
+    seen.momentum = 0.1;
+    seen.plane_ranges.assign(8, 1.0F);
+    for (const auto index : director->trials(layer)) {
+      seen.trials.resize(director->layer(layer).menu.size());
+      seen.trials[index] = {1e-3, 0};
+    }
+    director->observe(layer, seen);
+  }
+  footprint.raw_bytes = std::size_t{4} << 20;
+  footprint.planned_bytes = footprint.stored_bytes = footprint.raw_bytes / 4;
+  director->begin_step(steps.use, &footprint);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const Choice& choice = director->choice(footprint.layers[i]);
+    EXPECT_EQ(choice.action, Action::encode);
+    EXPECT_FALSE(choice == before[i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, RehearsalTest,
+                         testing::Values("actnn", "acgc", "comet", "budget", "auto"));
+
+TEST(Keeping, CountsLayersAndKeepsThem) {
+  const auto director = make_keeping_director();
+  EXPECT_EQ(add(*director, LayerKind::convolution), 0u);
+  EXPECT_EQ(add(*director, LayerKind::attention), 1u);
+  director->begin_step(0, nullptr);
+  EXPECT_EQ(director->choice(0).action, Action::keep);
+  EXPECT_FALSE(director->wants().anything());
 }
 
 }  // namespace

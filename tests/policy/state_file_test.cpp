@@ -52,8 +52,11 @@ std::unique_ptr<Director> experienced() {
     for (const std::uint32_t layer : footprint.layers) {
       if (!director->tries(layer, 100 * raw_bytes)) continue;
       Look look;
-      look.trials.assign(director->layer(layer).menu.size(), -1);
-      for (const std::uint32_t i : director->trials(layer)) look.trials[i] = layer == 0 ? 1e-6 : 3;
+      look.trials.resize(director->layer(layer).menu.size());
+      for (const std::uint32_t i : director->trials(layer)) {
+        const double error = layer == 0 ? 1e-6 : 3;
+        look.trials[i] = {error, error};
+      }
       director->observe(layer, std::move(look));
     }
   }

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/cli/dry_run.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/cli/child.h"
+#include "agent/cli/commands.h"
+#include "agent/cli/workplace.h"
+#include "policy/policy.h"
+
+namespace cinch::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using telemetry::Report;
+
+std::vector<std::string> all_presets() {
+  std::vector<std::string> names;
+  for (const auto& preset : policy::presets()) {
+    if (preset.name != "off") names.emplace_back(preset.name);
+  }
+  return names;
+}
+
+/// What is wrong with the policies, or "".
+std::string problem_of(const std::vector<std::string>& policies) {
+  for (const std::string& name : policies) {
+    if (name.find(',') != name.npos) return "a policy's path must not hold a comma: " + name;
+    const auto loaded = policy::load_settings(name);
+    if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) return error->to_string();
+  }
+  return "";
+}
+
+bool is_complete(const Report& report) {
+  return !report.dry_run.empty() &&
+         std::ranges::all_of(report.dry_run, [](const auto& run) { return run.measured; });
+}
+
+/// The report of a process whose dry run is over, the largest of several.
+std::optional<Report> complete_report(const fs::path& directory) {
+  for (FoundReport& found : find_reports(directory)) {
+    if (is_complete(found.report)) return std::move(found.report);
+  }
+  return std::nullopt;
+}
+
+std::string why_incomplete(const fs::path& directory, const ChildResult& child) {
+  const auto reports = find_reports(directory);
+  if (child.status != 0) {
+    return "the program ended with status " + std::to_string(child.status) +
+           " before its second step was over";
+  }
+  if (reports.empty()) return "no process loaded PyTorch and left a report; try: cinch doctor";
+  const Report& report = reports.front().report;
+  if (!report.active) return "not active: " + report.inactive_reason;
+  return "the program ended before its second step, or saved nothing for a backward";
+}
+
+/// An error, or that none was measured.
+std::string error_text(double error, bool measured) {
+  if (!measured) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", error);
+  return text;
+}
+
+std::string ratio_text(std::uint64_t raw, std::uint64_t stored) {
+  if (stored == 0) return "-";
+  return human_ratio(static_cast<double>(raw) / static_cast<double>(stored));
+}
+
+bool was_checked(const Report::Op& op) {
+  return op.guard_checks != 0;
+}
+
+std::string overview(const Report& report) {
+  Table table(
+      {"policy", ">ratio", ">at the peak", ">encode", ">decode", ">error", ">gradient error"});
+  for (const Report::DryRun& run : report.dry_run) {
+    const bool checked = std::ranges::any_of(run.ops, was_checked);
+    table.add({run.policy, run.stored_bytes == 0 ? "-" : human_ratio(run.ratio),
+               human_bytes(run.stored_bytes), human_seconds(run.encode_seconds),
+               human_seconds(run.decode_seconds), error_text(run.worst_relative_error, checked),
+               error_text(run.worst_gradient_error, checked)});
+  }
+  return table.render("  ");
+}
+
+std::string operators(const Report::DryRun& run) {
+  Table table({"operator", "operand", "codec", ">count", ">raw", ">stored", ">ratio", ">encode",
+               ">decode", ">error", ">gradient error"});
+  for (const Report::Op& op : run.ops) {
+    table.add({op.op.empty() ? "(unknown)" : op.op, op.operand, op.codec, std::to_string(op.count),
+               human_bytes(op.raw_bytes), human_bytes(op.stored_bytes),
+               ratio_text(op.raw_bytes, op.stored_bytes), human_seconds(op.encode_seconds),
+               human_seconds(op.decode_seconds),
+               error_text(op.worst_relative_error, was_checked(op)),
+               error_text(op.worst_gradient_error, was_checked(op))});
+  }
+  std::string text = table.render("  ");
+  for (const auto& item : run.passed_through) {
+    text += "  " + human_bytes(item.bytes) + " not taken: " + item.reason + '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+DryRunOutcome run_dry(const DryRunRequest& request) {
+  const auto failed = [](int status, std::string error) {
+    return DryRunOutcome{status, std::nullopt, std::move(error)};
+  };
+  const std::vector<std::string> policies =
+      request.policies.empty() ? all_presets() : request.policies;
+  if (std::string problem = problem_of(policies); !problem.empty()) {
+    return failed(usage_error, std::move(problem));
+  }
+  const Libraries libraries = find_libraries();
+  if (!libraries.problem.empty()) return failed(usage_error, libraries.problem);
+  std::string wanted;
+  for (const std::string& name : policies) {
+    wanted += (wanted.empty() ? "" : ",") + absolute_policy(name);
+  }
+  const TemporaryDirectory directory;
+  Command command{request.command, {}, ""};
+  command.environment = {{"LD_PRELOAD", preload_value(libraries.preload)},
+                         {"CINCH_POLICY", "division"},
+                         {"CINCH_DRY_RUN", wanted},
+                         {"CINCH_DISABLE", ""},
+                         {"CINCH_REPORT", (directory.path() / "%p.json").string()}};
+  command.output_to_stderr = true;
+  std::optional<Report> report;
+  command.look = [&] {
+    if (!report) report = complete_report(directory.path());
+    if (!report || request.keep_running) return false;
+    // Behind a shell or torchrun the program is not our child.
+    for (const FoundReport& found : find_reports(directory.path())) {
+      kill(static_cast<pid_t>(found.report.pid), SIGTERM);
+    }
+    return true;
+  };
+  const ChildResult child = run_child(command);
+  if (!child.started) return failed(child.status, child.error);
+  if (!report) report = complete_report(directory.path());
+  if (report) return {request.keep_running ? child.status : 0, std::move(report), ""};
+  return failed(child.status == 0 ? 1 : child.status, why_incomplete(directory.path(), child));
+}
+
+std::string render_dry_run(const Report& report, const Style& style) {
+  std::uint64_t raw = 0;
+  for (const auto& run : report.dry_run) raw = std::max(raw, run.raw_bytes);
+  std::string text = style.bold("dry run: " + human_bytes(raw) +
+                                " of activations at the peak; what each policy would hold") +
+                     '\n' + overview(report);
+  for (const Report::DryRun& run : report.dry_run) {
+    text += '\n' + style.bold(run.policy) + ", one step\n" + operators(run);
+    if (!run.message.empty()) text += "  " + run.message + '\n';
+  }
+  return text;
+}
+
+std::string dry_run_json(const Report& report) {
+  using Json = nlohmann::ordered_json;
+  const Json all = Json::parse(to_json(report));
+  Json json = Json::object();
+  for (const char* name : {"command", "torch_version", "peak_rss_bytes", "rss_bytes_at_start"}) {
+    json[name] = all.at(name);
+  }
+  json["policies"] = all.at("dry_run");
+  return json.dump(2) + '\n';
+}
+
+}  // namespace cinch::cli

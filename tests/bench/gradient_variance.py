@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How far each policy's gradients scatter around the exact one: a ResNet on one batch, many draws.
+
+    .venv/bin/python tests/bench/gradient_variance.py [--build build] [--variant NAME …] [--draws 64]
+        [--training 40] [--warm-up 60] [--json FILE]
+
+torchvision's ResNet-18 at a quarter of its width is trained on scikit-learn's digits at 32 x 32 for a few
+steps without Cinch. From there its weights stay as they are, and every policy sees the same batch again and
+again: it may adapt for a while, and then each step's gradients are one draw. Nothing but the codecs'
+rounding differs between draws (one thread, so that PyTorch's sums are the same).
+
+Printed are, of ĝ around the exact gradient g,
+* error: the mean of |ĝ - g|² / |g|², over all weights;
+* by weight: the mean over the weights' tensors of the same, each relative to its own gradient;
+* bias: |mean ĝ - g|² / |g|², less what a mean of so many draws scatters;
+* ratio: raw bytes / stored bytes at the peak, without the raw window.
+
+The variants budget_as_NAME are the policy "budget" with as many bytes as the variant NAME took.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+CHILD = """
+import sys
+import torch
+import torch.nn.functional as F
+from small_models import digits, resnet18
+
+state, output, steps, skipped, training = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = resnet18()
+x, y, *_, grow = digits(32, 0)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+def backward(rows):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(grow(x[rows])), y[rows])
+    loss.backward()
+    return loss
+
+if training:
+    for step in range(training):
+        backward(torch.randint(len(y), (32,)))
+        optimizer.step()
+    torch.save(model.state_dict(), state)
+model.load_state_dict(torch.load(state))
+for group in optimizer.param_groups:
+    group["lr"] = 0.0
+draws = []
+for step in range(steps):
+    loss = backward(slice(0, 32))
+    optimizer.step()
+    if step >= skipped:
+        draws.append(torch.cat([p.grad.flatten().clone() for p in model.parameters()]))
+torch.save({"draws": torch.stack(draws), "sizes": [p.numel() for p in model.parameters()],
+            "weights": [p.dim() > 1 for p in model.parameters()], "loss": loss.item()}, output)
+"""
+
+# Without the window that stays raw, and without the guard, which would mend what is measured.
+BARE = {"raw_window": 0, "guard": {"every_steps": 0}}
+ONCE = 1_000_000  # steps between adaptations: the first one counts
+
+
+def preset(name: str, **more) -> dict:
+    content = json.loads((ROOT / f"configs/{name}.json").read_text())
+    return {key: value for key, value in content.items() if key != "$schema"} | BARE | more
+
+
+def uniform_groups(bits: int) -> dict:
+    """ActNN's L2 at any number of bits: the policy itself does not go below 3."""
+    codec = {"name": "group_quant", "bits": bits}
+    rules = [{"match": {"op": op}, "codec": codec} for op in ("aten::*convolution*", "aten::*batch_norm*", "aten::addmm")]
+    return preset("actnn", actnn={"level": "L2"}, rules=rules)
+
+
+def mixed(bits: float) -> dict:
+    return preset("actnn", actnn={"level": "L3", "bits": bits, "every_steps": ONCE})
+
+
+def within(stored_bytes: int) -> dict:
+    return preset("budget", budget={"peak_bytes": f"{stored_bytes}B", "every_steps": ONCE})
+
+
+AS = "budget_as_"
+
+
+def variants() -> dict[str, dict | None]:
+    """Policies; None where the variant is a budget of another one's bytes."""
+    return {
+        "division": preset("division"),
+        "blpa_4bit": preset("blpa"),
+        "acgc": preset("acgc", acgc={"every_steps": ONCE}),
+        "acgc_AutoCuSZ": preset("acgc", acgc={"codec": "AutoCuSZ", "every_steps": ONCE}),
+        "acgc_expected": preset("acgc", acgc={"mode": "expected", "every_steps": ONCE}),
+        "actnn_L2_4bit": preset("actnn", actnn={"level": "L2"}),
+        "actnn_L3_4bit": mixed(4),
+        "actnn_L2_3bit": preset("actnn", actnn={"level": "L2", "fixed_bits": 3}),
+        "actnn_L3_3bit": mixed(3),
+        "actnn_L2_2bit": uniform_groups(2),
+        "actnn_L3_2bit": mixed(2),
+        "actnn_L3_1.5bit": mixed(1.5),
+        "actnn_L2_1bit": uniform_groups(1),
+    } | {AS + name: None for name in ("actnn_L3_4bit", "division", "actnn_L3_2bit", "actnn_L3_1.5bit")}
+
+
+def with_needed(names: list[str]) -> list[str]:
+    """Before a budget of another variant's bytes, that variant."""
+    ordered = []
+    for name in names:
+        ordered += [name.removeprefix(AS), name] if name.startswith(AS) else [name]
+    return list(dict.fromkeys(ordered))
+
+
+class Bench:
+    def __init__(self, options, folder: pathlib.Path):
+        self.options = options
+        self.folder = folder
+        self.preload = str((options.build / "lib/libcinch.so").resolve(strict=True))
+
+    def run(self, name: str, policy: dict | None, steps: int, skipped: int, training: int = 0) -> dict:
+        import torch
+
+        output, report = self.folder / f"{name}.pt", self.folder / f"{name}.report.json"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
+        environment |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(HERE)}
+        if policy is not None:
+            file = self.folder / f"{name}.json"
+            file.write_text(json.dumps(policy))
+            environment |= {"LD_PRELOAD": self.preload, "CINCH_POLICY": str(file), "CINCH_REPORT": str(report), "CINCH_STRICT": "1"}
+        numbers = [str(number) for number in (steps, skipped, training)]
+        command = [sys.executable, "-c", CHILD, str(self.folder / "state.pt"), str(output), *numbers]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{name}: exit status {done.returncode}\n{done.stderr}")
+        if done.stderr:
+            print(done.stderr, end="", file=sys.stderr)
+        result = torch.load(output)
+        if report.is_file():
+            result["report"] = json.loads(report.read_text())
+        return result
+
+
+def measured(result: dict, exact: dict) -> dict:
+    g, draws = exact["draws"][0].double(), result["draws"].double()
+    if result["loss"] != exact["loss"]:
+        raise SystemExit("the forward was touched")
+    count = len(draws)
+    errors = (draws - g).square().sum(1) / g.square().sum()
+    offset = ((draws.mean(0) - g).square().sum() / g.square().sum()).item()
+    scatter = ((draws - draws.mean(0)).square().sum() / (count - 1) / g.square().sum()).item()
+    by_weight = []
+    pieces = zip(g.split(exact["sizes"]), draws.split(exact["sizes"], dim=1), exact["weights"])
+    for of_exact, of_draws, is_weight in pieces:
+        if is_weight:
+            by_weight.append(((of_draws - of_exact).square().sum(1).mean() / of_exact.square().sum()).item())
+    report = result["report"]
+    return {
+        "error": errors.mean().item(),
+        "standard_error": errors.std().item() / count**0.5,
+        "by_weight": sum(by_weight) / len(by_weight),
+        "each_weight": by_weight,
+        "bias": max(offset - scatter / count, 0.0),
+        "ratio": report["ratio"],
+        "stored": report["stored_bytes_at_peak"],
+        "entries": [{k: e[k] for k in ("op", "operand", "shape", "codec", "raw_bytes", "stored_bytes")} for e in report.get("entries", [])],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--variant", nargs="+", choices=variants(), default=list(variants()))
+    parser.add_argument("--draws", type=int, default=64)
+    parser.add_argument("--training", type=int, default=40, help="steps before the measurement")
+    parser.add_argument("--warm-up", type=int, default=60, help="steps in which a policy may adapt")
+    parser.add_argument("--json", type=pathlib.Path, help="write all results to this file")
+    options = parser.parse_args()
+    done = {}
+    with tempfile.TemporaryDirectory() as name:
+        bench = Bench(options, pathlib.Path(name))
+        exact = bench.run("plain", None, 2, 0, options.training)
+        if not exact["draws"][0].equal(exact["draws"][1]):
+            raise SystemExit("the exact gradient is not the same twice")
+        print(f"{'variant':26} {'error':>16} {'by weight':>10} {'bias':>8} {'ratio':>6}", flush=True)
+        for variant in with_needed(options.variant):
+            policy = variants()[variant] or within(done[variant.removeprefix(AS)]["stored"])
+            result = bench.run(variant, policy, options.warm_up + options.draws, options.warm_up)
+            row = done[variant] = measured(result, exact)
+            error = f"{row['error']:.4f} ± {row['standard_error']:.4f}"
+            print(f"{variant:26} {error:>16} {row['by_weight']:10.4f} {row['bias']:8.4f} {row['ratio']:6.2f}", flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(done))
+
+
+if __name__ == "__main__":
+    main()

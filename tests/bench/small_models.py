@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small models and real data for benchmarks of what compression does to training."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def digits(size: int, seed: int):
+    """scikit-learn's digits, split by the seed: training images and classes, test images and classes, and
+    what makes images `size` pixels wide."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    data = load_digits()
+    x = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 8 - 1
+    y = torch.tensor(data.target)
+    train, test = train_test_split(range(len(y)), test_size=0.3, random_state=seed, stratify=data.target)
+
+    def grow(t):
+        return F.interpolate(t, size=(size, size), mode="bilinear", align_corners=False)
+
+    return x[train], y[train], x[test], y[test], grow
+
+
+def cnn() -> nn.Module:
+    """A convolutional net with batch norm and max-pool, for digits at 16 x 16."""
+    def block(i, o):
+        return [nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(inplace=True)]
+    return nn.Sequential(*block(1, 16), *block(16, 16), nn.MaxPool2d(2), *block(16, 32), *block(32, 32), nn.MaxPool2d(2),
+                         *block(32, 64), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def resnet18() -> nn.Module:
+    """torchvision's ResNet-18 at a quarter of its width, for digits at 32 x 32."""
+    from torchvision.models.resnet import BasicBlock, ResNet
+    class Small(ResNet):
+        def __init__(self):
+            super().__init__(BasicBlock, [2, 2, 2, 2], num_classes=10)
+    model = Small()
+    # A quarter of the width, and no early reduction of 32 x 32 images.
+    def narrow(module):
+        for child_name, child in module.named_children():
+            if isinstance(child, nn.Conv2d):
+                inputs = child.in_channels // 4 if child.in_channels > 3 else 1
+                setattr(module, child_name, nn.Conv2d(inputs, child.out_channels // 4, child.kernel_size,
+                                                      child.stride, child.padding, bias=False))
+            elif isinstance(child, nn.BatchNorm2d):
+                setattr(module, child_name, nn.BatchNorm2d(child.num_features // 4))
+            else:
+                narrow(child)
+    narrow(model)
+    model.conv1 = nn.Conv2d(1, 16, 3, padding=1, bias=False)
+    model.maxpool = nn.Identity()
+    model.fc = nn.Linear(128, 10)
+    return model
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = (s.view(b, t, self.heads, -1).transpose(1, 2) for s in self.qkv(x).chunk(3, dim=-1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(b, t, d))
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.norm1, self.norm2, self.attention = nn.LayerNorm(dim), nn.LayerNorm(dim), Attention(dim, heads)
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class GPT(nn.Module):
+    """A byte-level transformer."""
+
+    def __init__(self, dim=96, heads=4, layers=3, context=96):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(256, dim), nn.Embedding(context, dim)
+        self.blocks, self.norm = nn.Sequential(*[Block(dim, heads) for _ in range(layers)]), nn.LayerNorm(dim)
+        self.head = nn.Linear(dim, 256, bias=False)
+    def forward(self, x):
+        return self.head(self.norm(self.blocks(self.tokens(x) + self.places.weight[: x.shape[1]])))
+
