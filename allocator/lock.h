@@ -6,12 +6,13 @@
 namespace cinch::allocator {
 
 /// A mutex whose waiters spin a little before they sleep: what it guards takes tens of nanoseconds,
-/// and a sleep costs thousands. Waiters back off, which lets the holder's cache lines stay where
-/// they are, so that four threads get about as much done as one.
+/// and a sleep costs thousands. Waiters look rarely, about once a microsecond and then less often,
+/// which lets the holder's cache lines stay where they are for many turns
+/// (docs/benchmarks.md, "The allocator's core").
 class Lock {
  public:
   void lock() noexcept {
-    for (int pauses = 1; pauses <= most_pauses; pauses *= 2) {
+    for (int pauses = least_pauses; pauses <= most_pauses; pauses *= 2) {
       if (mutex_.try_lock()) return;
       for (int i = 0; i < pauses; ++i) pause();
     }
@@ -24,7 +25,8 @@ class Lock {
   std::mutex& mutex() noexcept { return mutex_; }
 
  private:
-  static constexpr int most_pauses = 1024;
+  static constexpr int least_pauses = 128;
+  static constexpr int most_pauses = 4096;
 
   static void pause() noexcept {
 #if defined(__x86_64__)

@@ -32,7 +32,7 @@ Stash* instance = nullptr;
 }  // namespace
 
 Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
-    : policy_(new policy::Policy(std::move(settings))),
+    : policy_(keep(std::move(settings))),
       dry_run_(dry_run.empty() ? nullptr : std::make_unique<DryRun>(std::move(dry_run))),
       aside_(this->settings().stream == policy::Stream::side),
       state_file_(""),
@@ -50,6 +50,10 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
   register_fork_lock(side_.mutex());
   if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
   begin_policy();
+}
+
+const policy::Policy* Stash::keep(policy::Settings settings) {
+  return policies_.emplace_back(std::make_unique<policy::Policy>(std::move(settings))).get();
 }
 
 // What follows from the policy in force. pre: mutex_ is held, or nobody else knows of the stash
@@ -149,8 +153,7 @@ void Stash::take_up_change() {
   change_.reset();
   const std::string before = settings().name;
   const std::string told = director_ == nullptr ? "" : save_learned();
-  const auto* policy = new policy::Policy(std::move(change.settings));
-  policy_.store(policy, std::memory_order_release);
+  policy_.store(keep(std::move(change.settings)), std::memory_order_release);
   begin_policy();
   guard_.change(settings().guard);
   if (director_ == nullptr) observe_gradients({});

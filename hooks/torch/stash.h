@@ -168,6 +168,7 @@ class Stash {
 
   Entry& find_or_add(const at::Tensor& tensor);
   void begin_growth();
+  const policy::Policy* keep(policy::Settings settings);
   void begin_policy();
   void take_up_change();
   void end_growth(const Entry* reading);
@@ -227,7 +228,9 @@ class Stash {
   void settle_orphans();
   void free_later(c10::Storage storage);
 
-  std::atomic<const policy::Policy*> policy_;  // one that was replaced is never destroyed
+  // All that were in force, since other threads may still read one; grows under mutex_.
+  std::vector<std::unique_ptr<const policy::Policy>> policies_;
+  std::atomic<const policy::Policy*> policy_;  // the last one
   std::atomic<bool> adapts_{false};            // whether there is a director
   std::atomic<bool> host_only_{false};         // and it takes no tensors of devices
   std::atomic<bool> paused_{false};
