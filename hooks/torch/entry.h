@@ -71,9 +71,9 @@ struct PlaneNumbers {
 
 /// One storage in the stash (design.md §3, the sole-owner rule).
 ///
-/// `state`, `candidate`, `sized`, `raw`, `encoded…`, `decoded` and `sample` belong to the entry's
-/// `mutex`, which is taken before the stash's lock, and of these only `decoded` changes once the
-/// entry is settled, and what moving it to the host changes; the rest belongs to the stash's lock.
+/// `state`, `candidate`, `raw`, `encoded…`, `decoded` and `sample` belong to the entry's `mutex`,
+/// which is taken before the stash's lock, and of these only `decoded` changes once the entry is
+/// settled, and what moving it to the host changes; the rest belongs to the stash's lock.
 struct Entry {
   Entry();
   ~Entry();
@@ -103,15 +103,15 @@ struct Entry {
   // What shares a byte belongs to the same lock; neighbouring bit-fields would be one memory
   // location.
   State state : 4 = State::pending;
-  std::uint8_t candidate : 3 = 0;  ///< which of the plan's candidates encoded it
-  bool sized : 1 = false;          ///< its class knows what it took
+  std::uint8_t candidate : 4 = 0;  ///< which of the plan's candidates encoded it
   std::uint8_t : 0;
   Place place : 4 = Place::owned;
   std::uint8_t caution : 4 = 0;  ///< which of the class's plans is its own
   bool watched = false;          ///< by the guard; settled when it leaves the window
   bool tried = false;            ///< its exact values are kept for an adaptive policy's trials
   bool ranged = false;           ///< its planes' ranges are wanted
-  bool ahead = false;            ///< counted among what is decoded ahead
+  bool ahead : 1 = false;        ///< counted among what is decoded ahead
+  bool sized : 1 = false;        ///< its class knows what it took
   std::uint16_t member = 0;      ///< which of its class
   std::uint32_t holders = 0;     ///< uses, and whoever works on it
   std::uint32_t id = 0;

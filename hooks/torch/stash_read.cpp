@@ -96,9 +96,10 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
 // Tells the entry's class what it took, when backward reads it first: by then it is encoded on
 // either stream, and the next forward's entries have not been planned. pre: entry.mutex() is held
 void Stash::note_size(Entry& entry) {
-  if (entry.sized || entry.state != Entry::State::encoded) return;
-  entry.sized = true;
+  if (entry.state != Entry::State::encoded) return;
   const std::lock_guard lock(mutex_);
+  if (entry.sized) return;
+  entry.sized = true;
   Planner::note_size(entry, entry.encoded_bytes);
 }
 
