@@ -312,10 +312,10 @@ std::variant<std::string, PolicyError> read_file(const std::string& path) {
   return text;
 }
 
-std::variant<Settings, PolicyError> load_preset(std::string_view name) {
+std::variant<std::string, PolicyError> preset_text(std::string_view name) {
   std::vector<std::string> names;
   for (const Preset& preset : presets()) {
-    if (preset.name == name) return parse_settings(preset.text, name);
+    if (preset.name == name) return std::string(preset.text);
     names.emplace_back(preset.name);
   }
   return PolicyError{std::string(name), 0, 0, "",
@@ -350,19 +350,21 @@ std::variant<Settings, PolicyError> parse_settings(std::string_view text, std::s
   }
 }
 
-std::variant<Settings, PolicyError> load_settings(std::string_view preset_or_path) {
+std::variant<std::string, PolicyError> policy_text(std::string_view preset_or_path) {
   try {
     const bool is_path =
         preset_or_path.find('/') != preset_or_path.npos || preset_or_path.ends_with(".json");
-    if (!is_path) return load_preset(preset_or_path);
-    const std::string path(preset_or_path);
-    const auto text = read_file(path);
-    if (const auto* error = std::get_if<PolicyError>(&text)) return *error;
-    return parse_settings(std::get<std::string>(text), path);
+    return is_path ? read_file(std::string(preset_or_path)) : preset_text(preset_or_path);
   } catch (const std::exception& error) {
     return PolicyError{std::string(preset_or_path), 0, 0, "",
                        std::string("internal error: ") + error.what()};
   }
+}
+
+std::variant<Settings, PolicyError> load_settings(std::string_view preset_or_path) {
+  const auto text = policy_text(preset_or_path);
+  if (const auto* error = std::get_if<PolicyError>(&text)) return *error;
+  return parse_settings(std::get<std::string>(text), preset_or_path);
 }
 
 }  // namespace cinch::policy

@@ -137,8 +137,11 @@ struct PolicyError {
   std::string to_string() const;
 };
 
-/// Reads a policy: the name of a shipped preset, or a path (anything with a '/' or ending in
+/// The text of a policy: the name of a shipped preset, or a path (anything with a '/' or ending in
 /// ".json"). Never throws on bad input.
+std::variant<std::string, PolicyError> policy_text(std::string_view preset_or_path);
+
+/// Reads a policy: policy_text, parsed.
 std::variant<Settings, PolicyError> load_settings(std::string_view preset_or_path);
 
 /// The same from text; `file` is used in messages only.

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <future>
-#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -38,17 +35,16 @@ std::vector<Run> runs_of(const std::string& target) {
 
 // What Command::policy takes, or nothing: then stderr says why.
 std::optional<std::string> policy_argument(const std::string& name) {
-  const auto loaded = policy::load_settings(name);
-  if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
-    std::fprintf(stderr, "cinch: %s\n", error->to_string().c_str());
+  const auto refused = [](const policy::PolicyError& error) {
+    std::fprintf(stderr, "cinch: %s\n", error.to_string().c_str());
     return std::nullopt;
-  }
-  for (const policy::Preset& preset : policy::presets()) {
-    if (preset.name == name) return name + '\0' + std::string(preset.text);
-  }
-  std::ifstream file(name, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return name + '\0' + text;
+  };
+  const auto text = policy::policy_text(name);
+  if (const auto* error = std::get_if<policy::PolicyError>(&text)) return refused(*error);
+  const auto& found = std::get<std::string>(text);
+  const auto parsed = policy::parse_settings(found, name);
+  if (const auto* error = std::get_if<policy::PolicyError>(&parsed)) return refused(*error);
+  return name + '\0' + found;
 }
 
 struct Asked {
@@ -68,14 +64,6 @@ std::optional<Asked> asked_by(const CtlOptions& options) {
   if (options.resume) return Asked{Command::resume, ""};
   // The program's working directory is another one.
   return Asked{Command::snapshot, std::filesystem::absolute(options.snapshot).string()};
-}
-
-std::string numbered(std::string path, std::uint64_t pid) {
-  const std::string number = std::to_string(pid);
-  for (auto at = path.find("%p"); at != path.npos; at = path.find("%p", at + number.size())) {
-    path.replace(at, 2, number);
-  }
-  return path;
 }
 
 }  // namespace
@@ -102,9 +90,10 @@ int ctl(const CtlOptions& options) {
   std::vector<std::future<Reply>> replies;
   for (const Run& run : runs) {
     replies.push_back(std::async(std::launch::async, [&, process = run.process] {
-      return telemetry::ask(telemetry::segment_directory(), process, asked->command,
-                            snapshot ? numbered(asked->argument, process.pid) : asked->argument,
-                            options.timeout);
+      return telemetry::ask(
+          telemetry::segment_directory(), process, asked->command,
+          snapshot ? telemetry::with_pid(asked->argument, process.pid) : asked->argument,
+          options.timeout);
     }));
   }
   bool all_done = true;

@@ -112,7 +112,7 @@ Reply ask(const std::string& directory, const ProcessKey& process, Command comma
   if (file.number() < 0 || fstat(file.number(), &info) != 0) {
     return {Outcome::unreachable, "it does not listen: " + std::string(strerror(errno))};
   }
-  if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
+  if (!is_private_file(info)) {
     return {Outcome::unreachable, "its control segment is no private file of this user's"};
   }
   if (info.st_size != sizeof(ControlBlock)) {

@@ -47,7 +47,7 @@ std::optional<Request> Control::take() {
     answer(false, "the request is of a kind that this process does not know");
     return std::nullopt;
   }
-  return Request{state >> 2, static_cast<Command>(command), {block_->argument, bytes}};
+  return Request{static_cast<Command>(command), {block_->argument, bytes}};
 }
 
 void Control::answer(bool done, std::string_view words) noexcept {

@@ -26,7 +26,6 @@ enum class Command : std::uint64_t {
 };
 
 struct Request {
-  std::uint64_t number = 0;
   Command command = Command::policy;
   std::string argument;
 };

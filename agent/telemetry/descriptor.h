@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace cinch::telemetry {
@@ -19,5 +20,10 @@ class Descriptor {
  private:
   const int number_;
 };
+
+/// Whether it is a regular file that only this user can open.
+inline bool is_private_file(const struct stat& info) noexcept {
+  return S_ISREG(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 077) == 0;
+}
 
 }  // namespace cinch::telemetry

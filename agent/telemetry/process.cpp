@@ -98,6 +98,14 @@ std::optional<ProcessKey> parse_segment_name(std::string_view name) {
   return key;
 }
 
+std::string with_pid(std::string path, std::uint64_t pid) {
+  const std::string number = std::to_string(pid);
+  for (auto at = path.find("%p"); at != path.npos; at = path.find("%p", at + number.size())) {
+    path.replace(at, 2, number);
+  }
+  return path;
+}
+
 std::string segment_directory() {
   const char* directory = std::getenv("CINCH_TELEMETRY_DIR");
   return directory == nullptr || *directory == '\0' ? "/dev/shm" : directory;

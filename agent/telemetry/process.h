@@ -46,6 +46,9 @@ std::string segment_name(const ProcessKey& process);
 /// Nothing for names of another form.
 std::optional<ProcessKey> parse_segment_name(std::string_view name);
 
+/// `path` with each "%p" replaced by the process's number.
+std::string with_pid(std::string path, std::uint64_t pid);
+
 /// Where segments lie: $CINCH_TELEMETRY_DIR, or /dev/shm.
 std::string segment_directory();
 

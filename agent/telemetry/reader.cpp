@@ -179,7 +179,7 @@ Run read_run(const std::string& directory, const ProcessKey& process) {
     run.state = RunState::gone;
     return run;
   }
-  if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
+  if (!is_private_file(info)) {
     run.note = "not a private file of this user's";
     return run;
   }

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "codecs/cuda/host_memory.h"
+
 namespace cinch::codecs::cuda {
 namespace {
 
@@ -14,24 +16,6 @@ bool is_capturing(Stream stream) noexcept {
 
 std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   return make_device_codec(spec);
-}
-
-void* allocate_pinned(std::size_t bytes) noexcept {
-  // In any other mode it would end a capture that is under way in another thread.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return nullptr;
-  void* memory = nullptr;
-  const cudaError_t found = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
-  cudaThreadExchangeStreamCaptureMode(&mode);
-  if (found == cudaSuccess) return memory;
-  cudaGetLastError();  // so that no later call takes it for its own
-  return nullptr;
-}
-
-bool copy(void* to, const void* from, std::size_t bytes, Stream stream) noexcept {
-  if (cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream) == cudaSuccess) return true;
-  cudaGetLastError();
-  return false;
 }
 
 constexpr Library library = {library_abi, make, is_capturing, allocate_pinned, copy};

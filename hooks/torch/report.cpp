@@ -26,13 +26,6 @@ telemetry::Report of_this_process() {
   return report;
 }
 
-std::string replace_all(std::string text, const std::string& what, const std::string& by) {
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
-    text.replace(at, what.size(), by);
-  }
-  return text;
-}
-
 }  // namespace
 
 telemetry::Report current_report() {
@@ -74,7 +67,7 @@ telemetry::Report inactive_report(std::string reason, std::string policy) {
 void leave_report(const telemetry::Report& report) {
   const char* where = std::getenv("CINCH_REPORT");
   if (where == nullptr || *where == '\0') return;
-  const std::string path = replace_all(where, "%p", std::to_string(report.pid));
+  const std::string path = telemetry::with_pid(where, static_cast<std::uint64_t>(report.pid));
   const std::string error = telemetry::write_report(report, path);
   if (!error.empty()) std::fprintf(stderr, "cinch: no report: %s\n", error.c_str());
 }

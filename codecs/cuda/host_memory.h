@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include <cuda_runtime_api.h>
+
+#include "codecs/cuda/library.h"
+
+/// What a Library does with the host's memory, by the CUDA runtime alone: the same for the kernels'
+/// library and for that of the fake runtime.
+namespace cinch::codecs::cuda {
+
+/// Library::allocate_pinned.
+inline void* allocate_pinned(std::size_t bytes) noexcept {
+  // In any other mode it would end a capture that is under way in another thread.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return nullptr;
+  void* memory = nullptr;
+  const cudaError_t found = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (found == cudaSuccess) return memory;
+  cudaGetLastError();  // so that no later call takes it for its own
+  return nullptr;
+}
+
+/// Library::copy.
+inline bool copy(void* to, const void* from, std::size_t bytes, Stream stream) noexcept {
+  if (cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream) == cudaSuccess) return true;
+  cudaGetLastError();
+  return false;
+}
+
+}  // namespace cinch::codecs::cuda
