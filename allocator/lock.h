@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <mutex>
 
 namespace cinch::allocator {
@@ -12,14 +14,21 @@ namespace cinch::allocator {
 class Lock {
  public:
   void lock() noexcept {
-    for (int pauses = least_pauses; pauses <= most_pauses; pauses *= 2) {
-      if (mutex_.try_lock()) return;
-      for (int i = 0; i < pauses; ++i) pause();
+    if (mutex_.try_lock()) {
+      if (waits_ != 0 && --waits_ == 0) busy_ = false;
+      return;
     }
-    mutex_.lock();
+    wait();
+    waits_ = std::min(waits_ + one_wait, most_waits);
+    if (waits_ >= busy_waits) busy_ = true;
   }
   bool try_lock() noexcept { return mutex_.try_lock(); }
   void unlock() noexcept { mutex_.unlock(); }
+
+  /// Whether threads keep each other waiting: from when more than one in 2048 calls of lock() had
+  /// to (a wait takes as long as a hundred turns of whoever is not waiting) until fewer have had to
+  /// for a long time. @pre the lock is held
+  bool busy() const noexcept { return busy_; }
 
   /// For holding it over a fork.
   std::mutex& mutex() noexcept { return mutex_; }
@@ -27,6 +36,17 @@ class Lock {
  private:
   static constexpr int least_pauses = 128;
   static constexpr int most_pauses = 4096;
+  static constexpr std::uint32_t one_wait = 2048;  // calls without a wait that make up for one
+  static constexpr std::uint32_t busy_waits = 16 * one_wait;
+  static constexpr std::uint32_t most_waits = 32 * one_wait;
+
+  void wait() noexcept {
+    for (int pauses = least_pauses; pauses <= most_pauses; pauses *= 2) {
+      for (int i = 0; i < pauses; ++i) pause();
+      if (mutex_.try_lock()) return;
+    }
+    mutex_.lock();
+  }
 
   static void pause() noexcept {
 #if defined(__x86_64__)
@@ -37,6 +57,8 @@ class Lock {
   }
 
   std::mutex mutex_;
+  std::uint32_t waits_ = 0;  // guarded by mutex_, as is the next
+  bool busy_ = false;
 };
 
 }  // namespace cinch::allocator

@@ -15,6 +15,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include "allocator/torch/host_allocator.h"
 #include "hooks/torch/buffer_pool.h"
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/device/pinned_pool.h"
@@ -237,7 +238,7 @@ class Stash {
   const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
   Statistics statistics_;
   BufferPool encoded_pool_;
-  BufferPool decoded_pool_;
+  BufferPool decoded_pool_{allocator::host_core};
   const bool aside_;  ///< the policy's stream is "side"
 
   mutable std::mutex mutex_;
