@@ -23,7 +23,9 @@ Core::Core(const Driver& driver, const Config& config)
       config_(config),
       order_(driver),
       space_(driver, config, order_),
-      fronts_(config) {}
+      fronts_(config) {
+  if (config_.front_always) fronts_.open_all();
+}
 
 Core::~Core() = default;
 
@@ -41,8 +43,9 @@ Block* Core::claim(Address address) noexcept {
 
 // Opens the fronts when threads keep each other waiting, and closes them when they no longer do.
 void Core::heed_contention(std::uint32_t stream) noexcept {
-  const bool wanted = (lock_.busy() || config_.front_always) && config_.front_limit != 0 &&
-                      !completed_;  // who wants to be told of frees is told under the lock
+  // Who wants to be told of frees is told under the lock.
+  const bool wanted =
+      (lock_.busy() || config_.front_always) && config_.front_limit != 0 && !completed_;
   if (wanted != fronts_.open()) {
     if (wanted) {
       fronts_.open_all();

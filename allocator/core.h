@@ -179,9 +179,7 @@ class Core {
   void decay_locked() noexcept;
   Block* used_block(Address address) const noexcept;
   bool may_remap() const noexcept { return paused_ == 0; }
-  bool contended() const noexcept {
-    return lock_.busy() || fronts_.ever_open() || config_.front_always;
-  }
+  bool contended() const noexcept { return lock_.busy() || fronts_.ever_open(); }
   static State state_of(const Block* block) noexcept {
     return block->state == State::used && block->in_front ? State::quick : block->state;
   }

@@ -114,7 +114,7 @@ class Fronts {
   static constexpr std::size_t places = 2 * most_streams;  // in by_stream_
 
   struct alignas(64) Front {
-    mutable Lock lock;
+    mutable BriefLock lock;
     std::uint32_t refusals = 0;
     std::array<Slot, slots> kept;
     Account account;

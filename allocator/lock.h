@@ -2,10 +2,22 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
+#include <time.h>
+
 namespace cinch::allocator {
+
+/// Lets the other thread of a core run for a moment.
+inline void pause_core() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 /// A mutex whose waiters spin a little before they sleep: what it guards takes tens of nanoseconds,
 /// and a sleep costs thousands. Waiters look rarely, about once a microsecond and then less often,
@@ -42,23 +54,39 @@ class Lock {
 
   void wait() noexcept {
     for (int pauses = least_pauses; pauses <= most_pauses; pauses *= 2) {
-      for (int i = 0; i < pauses; ++i) pause();
+      for (int i = 0; i < pauses; ++i) pause_core();
       if (mutex_.try_lock()) return;
     }
     mutex_.lock();
   }
 
-  static void pause() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
-
   std::mutex mutex_;
   std::uint32_t waits_ = 0;  // guarded by mutex_, as is the next
   bool busy_ = false;
+};
+
+/// For what takes a few nanoseconds and is hardly ever wanted twice. Who waits long sleeps between
+/// two looks: the holder is not running then. Many may be held at a time.
+class BriefLock {
+ public:
+  void lock() noexcept {
+    int looks = 0;
+    while (held_.exchange(true, std::memory_order_acquire)) {
+      while (held_.load(std::memory_order_relaxed)) {
+        if (++looks < most_looks) {
+          pause_core();
+        } else {
+          const timespec time = {.tv_sec = 0, .tv_nsec = 50'000};
+          nanosleep(&time, nullptr);
+        }
+      }
+    }
+  }
+  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+ private:
+  static constexpr int most_looks = 1000;
+  std::atomic<bool> held_{false};
 };
 
 }  // namespace cinch::allocator
