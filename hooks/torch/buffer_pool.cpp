@@ -17,7 +17,6 @@ constexpr std::size_t page = 4096;
 // Below this the C library's allocator does well, and a mapping each would exhaust their number.
 constexpr std::size_t smallest_pooled = std::size_t{128} << 10;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
-constexpr std::size_t smallest_borrowed = std::size_t{1} << 20;
 
 // What a pool may hold beyond the most that was used at once, so that buffers of different sizes
 // that take turns don't push each other out: mapping and clearing them anew cost a GPT 5 % of its
@@ -54,27 +53,6 @@ std::size_t rounded(std::size_t bytes) {
 
 }  // namespace
 
-// Null data when there is no source, or it has no memory.
-c10::DataPtr BufferPool::borrow(std::size_t bytes) const {
-  const c10::Device cpu(c10::DeviceType::CPU);
-  allocator::Core* core = source_ == nullptr || bytes < smallest_borrowed ? nullptr : source_();
-  const allocator::Address address = core == nullptr ? 0 : core->allocate(bytes);
-  if (address == 0) return {nullptr, cpu};
-  auto* data = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-  auto* borrowed = new (std::nothrow) Borrowed{core, data};
-  if (borrowed == nullptr) {
-    core->free(address);
-    return {nullptr, cpu};
-  }
-  return {data, borrowed,
-          [](void* context) {
-            auto* b = static_cast<Borrowed*>(context);
-            b->core->free(reinterpret_cast<allocator::Address>(b->data));
-            delete b;
-          },
-          cpu};
-}
-
 c10::DataPtr BufferPool::take(std::size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, cpu};
@@ -82,7 +60,6 @@ c10::DataPtr BufferPool::take(std::size_t bytes) {
     void* data = std::aligned_alloc(cache_line, (bytes + cache_line - 1) / cache_line * cache_line);
     return {data, data, std::free, cpu};
   }
-  if (c10::DataPtr borrowed = borrow(bytes); borrowed.get() != nullptr) return borrowed;
   bytes = rounded(bytes);
   std::list<Buffer*> freed;
   Buffer* buffer = nullptr;

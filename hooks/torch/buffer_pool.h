@@ -8,8 +8,6 @@
 
 #include <c10/core/Allocator.h>
 
-#include "allocator/core.h"
-
 namespace cinch::hooks {
 
 /// Large page-aligned buffers that are used again and again: a fresh 32 MB buffer costs 11 ms in
@@ -21,13 +19,7 @@ namespace cinch::hooks {
 /// Thread-safe.
 class BufferPool {
  public:
-  /// Names the allocator that serves large buffers, or null where there is none.
-  using Source = allocator::Core* (*)() noexcept;
-
   BufferPool() = default;
-  /// Buffers of 1 MiB and more are the source's, of which the pool keeps and counts none: for
-  /// short-lived ones, whose memory serves the program in between.
-  explicit BufferPool(Source source) : source_(source) {}
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
   /// @pre every buffer was given back
@@ -52,17 +44,11 @@ class BufferPool {
     void* data;
     std::size_t bytes;
   };
-  struct Borrowed {
-    allocator::Core* core;
-    void* data;
-  };
 
-  c10::DataPtr borrow(std::size_t bytes) const;
   static void give_back(void* buffer);
   static void unmap(const std::list<Buffer*>& buffers);
   void trim(std::list<Buffer*>& freed);
 
-  const Source source_ = nullptr;
   mutable std::mutex mutex_;
   std::list<Buffer*> idle_;  // most recently used first
   std::size_t idle_bytes_ = 0;

@@ -15,7 +15,6 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include "allocator/torch/host_allocator.h"
 #include "hooks/torch/buffer_pool.h"
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/device/pinned_pool.h"
@@ -238,7 +237,7 @@ class Stash {
   const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
   Statistics statistics_;
   BufferPool encoded_pool_;
-  BufferPool decoded_pool_{allocator::host_core};
+  BufferPool decoded_pool_;
   const bool aside_;  ///< the policy's stream is "side"
 
   mutable std::mutex mutex_;

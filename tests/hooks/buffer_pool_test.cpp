@@ -9,8 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include "allocator/host_driver.h"
-
 namespace cinch::hooks {
 namespace {
 
@@ -82,31 +80,6 @@ TEST(BufferPool, ImpossibleRequestGivesNullAndCountsNothing) {
   BufferPool pool;
   EXPECT_EQ(pool.take(std::size_t{1} << 60).get(), nullptr);
   EXPECT_EQ(pool.used_bytes(), 0u);
-}
-
-TEST(BufferPool, LargeBuffersOfASourceGoBackToIt) {
-  static allocator::HostDriver driver;
-  static allocator::Core core(driver.table(), allocator::Config::host());
-  BufferPool pool([]() noexcept { return &core; });
-  {
-    const auto large = pool.take(5 * mebibyte);
-    std::memset(large.get(), 1, 5 * mebibyte);
-    EXPECT_EQ(core.stats().requested, 5 * mebibyte);
-    const auto small = pool.take(mebibyte - 1);
-    EXPECT_EQ(core.stats().requested, 5 * mebibyte);
-    EXPECT_LT(pool.used_bytes(), 2 * mebibyte);
-    core.set_limit(0);
-    const auto without = pool.take(9 * mebibyte);  // there is none left, so the pool's own
-    ASSERT_NE(without.get(), nullptr);
-    EXPECT_GE(pool.used_bytes(), 9 * mebibyte);
-  }
-  EXPECT_EQ(core.stats().allocated, 0u);
-}
-
-TEST(BufferPool, AnAbsentSourceIsNoSource) {
-  BufferPool pool([]() noexcept -> allocator::Core* { return nullptr; });
-  EXPECT_NE(pool.take(5 * mebibyte).get(), nullptr);
-  EXPECT_GE(pool.idle_bytes(), 5 * mebibyte);
 }
 
 TEST(BufferPool, ThreadsTakeAndGiveBack) {
