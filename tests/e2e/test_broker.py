@@ -103,10 +103,10 @@ def test_the_other_gives_back_what_it_has_cached(start, tmp_path):
         # What nobody could give is not waited for.
         assert asker.hold(600 * MB) == "out of memory"
         wait_for(lambda: max(v for _, v in agent.metrics()["cinch_given_by_others_bytes"]) >= 2 * 390 * MB)
-    assert giver.hold(400 * MB) == "out of memory"
+        assert agent.end() == (0, "")
     given = asker.end()
     assert given["given_by_others_bytes"] >= 2 * 390 * MB
-    assert "given back by other processes" in given["events"][-1]["detail"]
+    assert any("given back by other processes" in event["detail"] for event in given["events"])
     giver.end()
     assert not list(tmp_path.glob("cinch-*"))
 
