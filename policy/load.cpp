@@ -167,6 +167,7 @@ Settings read_settings(const Json& json, std::string_view file) {
   const bool wanted = settings.policy != "off" || allocator.contains("enabled");
   settings.allocator_host = enabled && allocator.value("host", wanted);
   settings.allocator_cuda = enabled && allocator.value("cuda", wanted);
+  settings.ask_others_seconds = allocator.value("ask_others_seconds", settings.ask_others_seconds);
   settings.telemetry = json.value("telemetry", true);
   if (json.value("stream", "current") == "side") settings.stream = Stream::side;
   settings.raw_window = json.value("raw_window", settings.raw_window);

@@ -107,7 +107,10 @@ struct Settings {
   std::uint32_t seed = 0;
   bool allocator_host = true;  ///< whether PyTorch's large CPU blocks come from Cinch's allocator
   bool allocator_cuda = true;  ///< whether PyTorch's CUDA memory comes from Cinch's allocator
-  bool telemetry = true;       ///< whether the process shows how it does in a shared segment
+  /// How long an allocation that finds no memory on a CUDA device waits for other processes to give
+  /// some back, if `cinch agent` runs; 0: it asks nobody
+  double ask_others_seconds = 2;
+  bool telemetry = true;  ///< whether the process shows how it does in a shared segment
   Stream stream = Stream::current;
   /// Entries that backward will read first stay raw up to this share of all that is stored.
   double raw_window = 0.125;

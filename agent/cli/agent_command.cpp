@@ -17,6 +17,7 @@
 
 #include "agent/cli/commands.h"
 #include "agent/cli/watch/json.h"
+#include "agent/daemon/broker.h"
 #include "agent/daemon/history.h"
 #include "agent/daemon/metrics.h"
 #include "agent/daemon/server.h"
@@ -82,6 +83,7 @@ int agent(const AgentOptions& options) try {
   daemon::History history(file);
   Latest latest;
   const std::string directory = telemetry::segment_directory();
+  const daemon::Broker broker(directory);
   const auto look = [&] {
     auto runs = telemetry::read_runs(directory);
     try {

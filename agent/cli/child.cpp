@@ -34,6 +34,10 @@ sigset_t forwarded_signals() {
     }
   }
   if (command.output_to_stderr) dup2(STDERR_FILENO, STDOUT_FILENO);
+  if (command.output_file >= 0) {
+    dup2(command.output_file, STDOUT_FILENO);
+    dup2(command.output_file, STDERR_FILENO);
+  }
   std::vector<char*> arguments;
   for (const std::string& argument : command.arguments) {
     arguments.push_back(const_cast<char*>(argument.c_str()));

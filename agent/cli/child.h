@@ -16,6 +16,7 @@ struct Command {
   std::vector<std::pair<std::string, std::string>> environment;  ///< set over our own
   std::string output = {};        ///< file that takes stdout and stderr; "" leaves them ours
   bool output_to_stderr = false;  ///< its stdout is our stderr
+  int output_file = -1;           ///< a file of ours that takes both; -1: none
   /// Called a few times a second while the program runs; once it returns true, the program is sent
   /// SIGTERM, and SIGKILL if it is still there ten seconds later. Null: never.
   std::function<bool()> look = nullptr;

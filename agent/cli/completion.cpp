@@ -8,18 +8,36 @@
 namespace cinch::cli {
 namespace {
 
+/// The commands below; groups of options, which CLI11 has as commands without a name, are none.
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
+}
+
+/// The options that `wanted` is true of, those of groups too.
+template <typename Wanted>
+std::vector<const CLI::Option*> all_options(const CLI::App& app, const Wanted& wanted) {
+  std::vector<const CLI::Option*> found = app.get_options(wanted);
+  for (const CLI::App* group :
+       app.get_subcommands([](const CLI::App* sub) { return sub->get_name().empty(); })) {
+    for (const CLI::Option* option : all_options(*group, wanted)) {
+      if (!option->check_lname("help")) found.push_back(option);
+    }
+  }
+  return found;
+}
+
 /// Calls `visit(path, app)` for the whole tree of commands; `path` is "" for the top, "policy
 /// show".
 void walk(const CLI::App& app, const std::string& path,
           const std::function<void(const std::string&, const CLI::App&)>& visit) {
   visit(path, app);
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* sub : commands_of(app)) {
     walk(*sub, path.empty() ? sub->get_name() : path + ' ' + sub->get_name(), visit);
   }
 }
 
 std::vector<const CLI::Option*> options_of(const CLI::App& app) {
-  return app.get_options([](const CLI::Option* option) { return option->nonpositional(); });
+  return all_options(app, [](const CLI::Option* option) { return option->nonpositional(); });
 }
 
 /// "--policy -p": every way to write an option.
@@ -33,7 +51,7 @@ std::vector<std::string> names_of(const CLI::Option& option) {
 std::string words_of(const CLI::App& app) {
   std::string words;
   const auto add = [&](const std::string& word) { words += (words.empty() ? "" : " ") + word; };
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* sub : commands_of(app)) {
     add(sub->get_name());
   }
   for (const CLI::Option* option : options_of(app)) {
@@ -101,7 +119,7 @@ std::string for_fish(const CLI::App& app) {
       }
     }
     const std::string start = "complete -c cinch -n " + quoted(when);
-    for (const CLI::App* below : sub.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* below : commands_of(sub)) {
       out << start << " -f -a " << below->get_name() << " -d " << quoted(below->get_description())
           << '\n';
     }
@@ -156,8 +174,8 @@ std::string manual(const CLI::App& app, const std::string& version) {
   walk(app, "", [&](const std::string& path, const CLI::App& sub) {
     if (path.empty()) return;
     out << ".SS cinch " << roff(path) << '\n' << roff(sub.get_description()) << ".\n";
-    for (const CLI::Option* option : sub.get_options(
-             [](const CLI::Option* each) { return !each->get_description().empty(); })) {
+    for (const CLI::Option* option : all_options(
+             sub, [](const CLI::Option* each) { return !each->get_description().empty(); })) {
       out << ".TP\n\\fB";
       if (option->nonpositional()) {
         std::string names;

@@ -14,6 +14,7 @@
 #include "agent/cli/commands.h"
 #include "agent/cli/doctor_checks.h"
 #include "agent/cli/doctor_program.h"
+#include "agent/cli/progress.h"
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 
@@ -31,12 +32,19 @@ struct Trial {
 };
 
 Trial try_program(const std::string& python, const fs::path& directory, const std::string& name,
-                  std::vector<std::pair<std::string, std::string>> environment) {
+                  std::vector<std::pair<std::string, std::string>> environment,
+                  const std::string& doing) {
   Command command{{python, "-c", doctor_program(), (directory / (name + ".facts")).string()},
                   std::move(environment),
                   (directory / (name + ".txt")).string()};
   Trial trial;
+  Progress progress;
+  command.look = [&] {
+    progress.show_with_time("cinch: " + doing);
+    return false;
+  };
   trial.child = run_child(command);
+  progress.clear();
   std::error_code ignored;
   if (fs::exists(command.output, ignored)) trial.output = read_file(command.output);
   if (fs::exists(command.arguments[3], ignored)) {
@@ -150,7 +158,8 @@ void examine(Checklist& list, const DoctorOptions& options) {
 
   const std::string& python = options.python;
   const TemporaryDirectory directory;
-  const Trial plain = try_program(python, directory.path(), "plain", {{"CINCH_DISABLE", "1"}});
+  const Trial plain = try_program(python, directory.path(), "plain", {{"CINCH_DISABLE", "1"}},
+                                  "training two small models without Cinch");
   if (!check_python(list, plain, python)) return;
   check_cuda(list, plain.facts, libraries);
   if (!libraries.problem.empty() || !check_core(list, libraries, plain.facts.value("torch", ""))) {
@@ -165,7 +174,8 @@ void examine(Checklist& list, const DoctorOptions& options) {
                                   {{"LD_PRELOAD", preload_value(libraries.preload)},
                                    {"CINCH_POLICY", policy.string()},
                                    {"CINCH_DISABLE", ""},
-                                   {"CINCH_REPORT", (reports / "%p.json").string()}});
+                                   {"CINCH_REPORT", (reports / "%p.json").string()}},
+                                  "training them with Cinch");
   if (check_preload(list, under)) check_outcome(list, plain, under, find_reports(reports));
 }
 

@@ -5,12 +5,16 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "agent/cli/child.h"
 #include "agent/cli/commands.h"
+#include "agent/cli/progress.h"
+#include "agent/cli/relay.h"
 #include "agent/cli/workplace.h"
+#include "agent/telemetry/reader.h"
 #include "policy/policy.h"
 
 namespace cinch::cli {
@@ -60,6 +64,17 @@ std::string why_incomplete(const fs::path& directory, const ChildResult& child) 
   const Report& report = reports.front().report;
   if (!report.active) return "not active: " + report.inactive_reason;
   return "the program ended before its second step, or saved nothing for a backward";
+}
+
+/// How far the dry run is, in words.
+std::string stage_of(const fs::path& segments, bool is_known) {
+  if (is_known) return "cinch: dry run: all is known";
+  std::uint64_t backwards = 0;
+  for (const telemetry::Run& run : telemetry::read_runs(segments)) {
+    if (run.live) backwards = std::max(backwards, run.live->boundaries);
+  }
+  if (backwards == 0) return "cinch: dry run: the program has come to no backward yet";
+  return "cinch: dry run: backward " + std::to_string(backwards) + ", with trials";
 }
 
 /// An error, or that none was measured.
@@ -135,9 +150,17 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
                          {"CINCH_DISABLE", ""},
                          {"CINCH_REPORT", (directory.path() / "%p.json").string()}};
   command.output_to_stderr = true;
+  Progress progress;
+  std::unique_ptr<Relay> relay = Relay::open(progress);
+  if (relay != nullptr) {
+    command.output_file = relay->file();
+    // How far it is, nobody else needs to know.
+    command.environment.emplace_back("CINCH_TELEMETRY_DIR", directory.path().string());
+  }
   std::optional<Report> report;
   command.look = [&] {
     if (!report) report = complete_report(directory.path());
+    if (progress.active()) progress.show_with_time(stage_of(directory.path(), report.has_value()));
     if (!report || request.keep_running) return false;
     // Behind a shell or torchrun the program is not our child.
     for (const FoundReport& found : find_reports(directory.path())) {
@@ -146,6 +169,8 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
     return true;
   };
   const ChildResult child = run_child(command);
+  relay.reset();
+  progress.clear();
   if (!child.started) return failed(child.status, child.error);
   if (!report) report = complete_report(directory.path());
   if (report) return {request.keep_running ? child.status : 0, std::move(report), ""};

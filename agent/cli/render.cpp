@@ -119,6 +119,10 @@ std::string body(const Report& r, const Style& style, bool full) {
                  ? "\n"
                  : ", " + human_bytes(r.rescued_by_offload_bytes) + " by moving to the host\n");
   }
+  if (r.given_by_others_bytes > 0) {
+    text += "memory ran out and other processes gave back " + human_bytes(r.given_by_others_bytes) +
+            "\n";
+  }
   if (r.offloads > 0) {
     text += human_bytes(r.offloaded_bytes_at_peak) +
             " more were held in the host's memory at the peak, instead of a GPU's (" +

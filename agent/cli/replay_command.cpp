@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/cli/commands.h"
+#include "agent/cli/progress.h"
 #include "allocator/breakdown.h"
 #include "allocator/replay/replay.h"
 
@@ -52,9 +53,15 @@ void print(const std::string& file, const Trace& trace, const std::vector<Outcom
 
 int replay(const ReplayOptions& options) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  Progress progress;
+  std::size_t number = 0;
   for (const std::string& file : options.files) {
+    progress.show((options.write.empty() ? "cinch: replaying " : "cinch: converting ") +
+                  std::to_string(++number) + " of " + std::to_string(options.files.size()) + ": " +
+                  file);
     const auto loaded = allocator::load_trace(file);
     if (const auto* fault = std::get_if<std::string>(&loaded)) {
+      progress.clear();
       std::fprintf(stderr, "cinch: %s: %s\n", file.c_str(), fault->c_str());
       return usage_error;
     }
@@ -63,12 +70,14 @@ int replay(const ReplayOptions& options) {
       std::ofstream out(options.write, std::ios::binary);
       out << allocator::to_file(trace);
       if (!out.flush()) {
+        progress.clear();
         std::fprintf(stderr, "cinch: %s: cannot be written\n", options.write.c_str());
         return 1;
       }
       continue;
     }
     const auto outcomes = allocator::replay(trace, options.memory);
+    progress.clear();
     if (options.json) {
       all.push_back(to_json(file, trace, outcomes));
     } else {

@@ -13,6 +13,7 @@
 #include "agent/cli/dry_run.h"
 #include "agent/cli/render.h"
 #include "agent/cli/workplace.h"
+#include "agent/telemetry/process.h"
 #include "policy/policy.h"
 
 namespace cinch::cli {
@@ -35,15 +36,10 @@ std::string report_problem(const std::string& path) {
   return "";
 }
 
-std::string expand_pid(std::string path, std::int64_t pid) {
-  const std::size_t at = path.find("%p");
-  return at == path.npos ? path : path.replace(at, 2, std::to_string(pid));
-}
-
 void keep_report(const FoundReport& found, const std::string& path) {
   if (path.empty()) return;
   std::error_code error;
-  fs::copy_file(found.file, expand_pid(path, found.report.pid),
+  fs::copy_file(found.file, telemetry::with_pid(path, static_cast<std::uint64_t>(found.report.pid)),
                 fs::copy_options::overwrite_existing, error);
   if (error) say("cannot write the report " + path + ": " + error.message());
 }

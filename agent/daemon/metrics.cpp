@@ -137,6 +137,8 @@ void live_figures(Page& page, const std::vector<Source>& sources) {
        of(&Live::rescued)},
       {"cinch_rescued_by_offload_bytes_total", "counter",
        "Bytes that were freed then by moving to host memory.", of(&Live::rescued_by_offload)},
+      {"cinch_given_by_others_bytes_total", "counter",
+       "Bytes that other processes on the device gave back then.", of(&Live::given_by_others)},
       {"cinch_policy_decisions_total", "counter",
        "Layers whose treatment an adaptive policy changed.", of(&Live::decisions)},
       {"cinch_resident_memory_bytes", "gauge", "Resident memory of the process.",

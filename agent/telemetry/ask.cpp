@@ -5,20 +5,14 @@
 #include <cerrno>
 #include <cstring>
 
-#include <boost/interprocess/exceptions.hpp>
-#include <boost/interprocess/file_mapping.hpp>
-#include <boost/interprocess/mapped_region.hpp>
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/telemetry/descriptor.h"
+#include "agent/telemetry/control_view.h"
 
 namespace cinch::telemetry {
 namespace {
 
-namespace ipc = boost::interprocess;
 using Outcome = Reply::Outcome;
 
 // Until `patience` seconds from its making.
@@ -106,40 +100,17 @@ Reply ask(const std::string& directory, const ProcessKey& process, Command comma
                                   " bytes, expected at most " +
                                   std::to_string(ControlBlock::most_argument_bytes)};
   }
-  const std::string path = control_path(directory, process);
-  const Descriptor file(open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  struct stat info;
-  if (file.number() < 0 || fstat(file.number(), &info) != 0) {
-    return {Outcome::unreachable, "it does not listen: " + std::string(strerror(errno))};
-  }
-  if (!is_private_file(info)) {
-    return {Outcome::unreachable, "its control segment is no private file of this user's"};
-  }
-  if (info.st_size != sizeof(ControlBlock)) {
-    return {Outcome::unreachable, "it is of another version of Cinch, or only starting"};
-  }
-  if (life_of(process) == Life::gone) return {Outcome::unreachable, "the process ended"};
+  std::string why;
+  const auto view = ControlView::open(directory, process, why);
+  if (view == nullptr) return {Outcome::unreachable, why};
   // One asker at a time; the lock goes with the descriptor, so also with a killed asker.
-  while (flock(file.number(), LOCK_EX | LOCK_NB) != 0) {
+  while (flock(view->file(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EINTR && errno != EWOULDBLOCK) {
       return {Outcome::unreachable, "its control segment: " + std::string(strerror(errno))};
     }
     if (!deadline.wait()) return {Outcome::withdrawn, "somebody else is asking it"};
   }
-  try {
-    const std::string opened = "/proc/self/fd/" + std::to_string(file.number());
-    const ipc::file_mapping mapping(opened.c_str(), ipc::read_write);
-    const ipc::mapped_region region(mapping, ipc::read_write);
-    auto& block = *static_cast<ControlBlock*>(region.get_address());
-    if (block.ready.load(std::memory_order_acquire) != 1 ||
-        block.magic.load(std::memory_order_relaxed) != ControlBlock::magic_value ||
-        block.version.load(std::memory_order_relaxed) != ControlBlock::version_value) {
-      return {Outcome::unreachable, "it is of another version of Cinch, or only starting"};
-    }
-    return ask_in(block, process, command, argument, deadline);
-  } catch (const ipc::interprocess_exception& error) {
-    return {Outcome::unreachable, error.what()};
-  }
+  return ask_in(view->block(), process, command, argument, deadline);
 }
 
 }  // namespace cinch::telemetry

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/telemetry/futex.h"
 #include "agent/telemetry/shared_file.h"
 
 namespace cinch::telemetry {
@@ -56,6 +57,30 @@ void Control::answer(bool done, std::string_view words) noexcept {
   const std::uint64_t state = block_->state.load(std::memory_order_relaxed);
   block_->state.store((state & ~std::uint64_t{3}) | ControlBlock::answered,
                       std::memory_order_release);
+}
+
+void Control::sleep_until_asked_to_give(std::uint64_t seen) noexcept {
+  sleep_on(block_->give_asked, seen, 0);
+}
+
+void Control::interrupt() noexcept {
+  block_->give_asked.fetch_add(1, std::memory_order_release);
+  wake(block_->give_asked);
+}
+
+void Control::gave(std::uint64_t request, std::uint64_t bytes) noexcept {
+  block_->gave.store(bytes, std::memory_order_relaxed);
+  block_->give_done.store(request, std::memory_order_release);
+  wake(block_->give_done);
+}
+
+Control::Heard Control::heard() const noexcept {
+  const std::uint64_t want = block_->want_heard.load(std::memory_order_acquire);
+  return {want, block_->granted.load(std::memory_order_relaxed)};
+}
+
+void Control::sleep_until_heard(std::uint64_t seen, std::uint64_t nanoseconds) noexcept {
+  sleep_on(block_->want_heard, seen, nanoseconds);
 }
 
 void Control::remove() noexcept {

@@ -40,7 +40,7 @@ struct ControlBlock {
     answered = 3,  ///< the asking side's
   };
   static constexpr std::uint64_t magic_value = 0x4C5443'48434e49'43;  // "CINCHCTL" in memory
-  static constexpr std::uint64_t version_value = 1;
+  static constexpr std::uint64_t version_value = 2;
   static constexpr std::size_t most_argument_bytes = 60 * 1024;
 
   Word magic;
@@ -51,6 +51,16 @@ struct ControlBlock {
   Word argument_bytes;
   Word done;  ///< of the answer: 1 when what was asked for was done, 0 when it was refused
   Text<1024> answer;
+
+  // Memory that processes share. The words of the agent's side are written by the one `cinch agent`
+  // that holds the AgentPost.
+  Word give_asked;   ///< the agent's: the number of its last request to give back idle memory
+  Word give_device;  ///< the agent's: of which CUDA device, by this process's count
+  Word give_done;    ///< the process's: the number of the last one that it has carried out
+  Word gave;         ///< the process's: bytes that it gave back then
+  Word want_heard;   ///< the agent's: the number of the Want that it has seen to
+  Word granted;      ///< the agent's: bytes that others gave back for that
+
   char argument[most_argument_bytes];
 };
 
@@ -83,6 +93,30 @@ class Control {
   /// Answers the request that was taken, once. @param done Whether it was carried out; else
   /// `words` says why not
   void answer(bool done, std::string_view words) noexcept;
+
+  /// The number of the last request to give memory back; another one is a new request.
+  std::uint64_t asked_to_give() const noexcept {
+    return block_->give_asked.load(std::memory_order_acquire);
+  }
+  /// Sleeps until there is another request than `seen`, or for less.
+  void sleep_until_asked_to_give(std::uint64_t seen) noexcept;
+  /// Wakes who sleeps there, and the number is another one.
+  void interrupt() noexcept;
+  /// Of which device it is, as another process has it: any number.
+  std::uint64_t device_to_give() const noexcept {
+    return block_->give_device.load(std::memory_order_relaxed);
+  }
+  /// That request is carried out.
+  void gave(std::uint64_t request, std::uint64_t bytes) noexcept;
+
+  /// The number of the last Want that the agent has seen to, and what came of it.
+  struct Heard {
+    std::uint64_t want;
+    std::uint64_t bytes;  ///< that others gave back
+  };
+  Heard heard() const noexcept;
+  /// Sleeps until another Want than `seen` was seen to, or for so long, or for less.
+  void sleep_until_heard(std::uint64_t seen, std::uint64_t nanoseconds) noexcept;
 
   /// Takes the segment's name away. May be called twice.
   void remove() noexcept;

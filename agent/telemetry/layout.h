@@ -11,7 +11,7 @@
 namespace cinch::telemetry {
 
 inline constexpr std::uint64_t segment_magic = 0x474553'48434e49'43;  // "CINCHSEG" in memory
-inline constexpr std::uint64_t layout_version = 2;
+inline constexpr std::uint64_t layout_version = 3;
 
 inline constexpr std::size_t most_rows = 128;    ///< what does not fit is counted
 inline constexpr std::size_t most_devices = 17;  ///< the host, and 16 CUDA devices
@@ -38,6 +38,7 @@ struct LiveFigures {
   std::uint64_t rescues = 0;
   std::uint64_t rescued = 0;             ///< by compressing earlier
   std::uint64_t rescued_by_offload = 0;  ///< and by moving to the host's memory
+  std::uint64_t given_by_others = 0;     ///< that other processes gave back when asked for it
   std::uint64_t decisions = 0;  ///< layers whose choice an adaptive policy changed, summed up
 };
 
@@ -61,6 +62,15 @@ struct DeviceFigures {
   std::uint64_t peak_allocated = 0;
   std::uint64_t reserved = 0;
   std::uint64_t peak_reserved = 0;
+  Text<48> name = {};  ///< "GPU-" and its UUID: the same in every process; "" of the host
+};
+
+/// Memory that the process has run out of. Read by `cinch agent`, which asks others for it.
+struct Want {
+  std::uint64_t number = 0;  ///< from 1
+  std::uint64_t time = 0;
+  std::uint64_t bytes = 0;
+  Text<48> device = {};  ///< as DeviceFigures::name
 };
 
 /// One step.
@@ -143,6 +153,7 @@ struct Segment {
   } rows[most_rows];
   Slot<HistoryPoint> history[history_length];
   Slot<Event> events[events_length];
+  Slot<Want> want;  ///< the last one
 };
 static_assert(std::is_standard_layout_v<Segment>);
 

@@ -160,6 +160,7 @@ Run read_segment(std::span<const std::byte> memory) {
   for (const auto& slot : segment.devices) {
     if (DeviceFigures figures; slot.load(figures)) run.devices.push_back(figures);
   }
+  if (Want want; segment.want.load(want)) run.want = want;
   run.history_dropped = read_ring(
       segment.history, segment.history_count.load(std::memory_order_acquire), run.history);
   run.events_dropped =

@@ -40,6 +40,7 @@ struct Run {
   Identity identity;
   std::optional<LiveFigures> live;  ///< nothing before the first step
   std::vector<DeviceFigures> devices;
+  std::optional<Want> want;  ///< of memory, the last one
   std::vector<Row> rows;
   std::vector<HistoryPoint> history;  ///< oldest first
   std::vector<Event> events;          ///< oldest first

@@ -130,6 +130,7 @@ void visit_report(R& r, Visit&& visit) {
   visit("rescues", r.rescues);
   visit("rescued_bytes", r.rescued_bytes);
   visit("rescued_by_offload_bytes", r.rescued_by_offload_bytes);
+  visit("given_by_others_bytes", r.given_by_others_bytes);
   visit("offloads", r.offloads);
   visit("offloaded_bytes", r.offloaded_bytes);
   visit("fetches", r.fetches);

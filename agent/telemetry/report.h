@@ -127,10 +127,11 @@ struct Report {
   std::uint64_t rescues = 0;                   ///< times memory ran out and the stash freed some
   std::uint64_t rescued_bytes = 0;             ///< by encoding early, together
   std::uint64_t rescued_by_offload_bytes = 0;  ///< and by moving to the host's memory
-  std::uint64_t offloads = 0;                  ///< storages moved from a CUDA device to the host
-  std::uint64_t offloaded_bytes = 0;           ///< of them, as they were held; sum over the run
-  std::uint64_t fetches = 0;                   ///< copies back
-  std::uint64_t fetches_ahead = 0;             ///< of them, before backward asked
+  std::uint64_t given_by_others_bytes = 0;  ///< by other processes on the device, when asked for it
+  std::uint64_t offloads = 0;               ///< storages moved from a CUDA device to the host
+  std::uint64_t offloaded_bytes = 0;        ///< of them, as they were held; sum over the run
+  std::uint64_t fetches = 0;                ///< copies back
+  std::uint64_t fetches_ahead = 0;          ///< of them, before backward asked
   /// What was on the host at the peak, and is not among stored_bytes_at_peak.
   std::uint64_t offloaded_bytes_at_peak = 0;
   std::uint64_t peak_pinned_bytes = 0;      ///< page-locked memory in use for that at most

@@ -97,6 +97,12 @@ class Writer {
     step();
   }
 
+  /// The process needs memory. @pre one thread at a time; needs no turn
+  template <typename Step = NoStep>
+  void set_want(const Want& want, Step step = {}) noexcept {
+    segment_->want.store(want, step);
+  }
+
   /// From any thread. Dropped, and counted, when another thread is writing to the same place.
   template <typename Step = NoStep>
   void event(EventKind kind, std::uint64_t at_step, const char* text, Step step = {}) noexcept {

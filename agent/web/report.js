@@ -426,6 +426,31 @@ const cinchReport = (() => {
       make("p", { class: "note" }, `Newest first, at most 500 listed.${dropped}`));
   }
 
+  /** GPUs: what their allocators had, what went to the host's memory and came back, and what was done when memory ran
+   *  out. Nothing for a run that used none. */
+  function devicesSection(report) {
+    const devices = report.devices || [];
+    const facts = [];
+    if (report.offloads) {
+      facts.push(`At the peak ${bytes(report.offloaded_bytes_at_peak)} more were held in the host's memory instead of a GPU's; ` +
+        `in all ${report.offloads} storages of ${bytes(report.offloaded_bytes)} were moved there.`,
+      `Of ${report.fetches} copies back, ${report.fetches_ahead} were made before backward asked.`,
+      `Page-locked memory: ${bytes(report.peak_pinned_bytes)} in use at most, ${bytes(report.reserved_pinned_bytes)} taken from the system.`);
+    }
+    if (report.rescues) {
+      facts.push(`Memory ran out ${report.rescues} times: ${bytes(report.rescued_bytes)} were freed by compressing earlier` +
+        (report.rescued_by_offload_bytes ? `, ${bytes(report.rescued_by_offload_bytes)} by moving to the host.` : "."));
+    }
+    if (report.given_by_others_bytes) facts.push(`Other processes gave back ${bytes(report.given_by_others_bytes)} when memory had run out.`);
+    if (!devices.length && !facts.length) return null;
+    const cells = (d) => [`cuda:${d.index}`, d.allocator, bytes(d.peak_allocated_bytes), bytes(d.peak_reserved_bytes), bytes(d.stash_bytes_at_most)];
+    const table = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of devices" }, make("table", {},
+      make("thead", {}, make("tr", {}, ...["Device", "Allocator", "Allocated, at most", "Reserved, at most", "Held by the stash, at most"]
+        .map((t) => make("th", { scope: "col", style: "padding: .35rem .6rem" }, t)))),
+      make("tbody", {}, ...devices.map((d) => make("tr", {}, ...cells(d).map((t) => make("td", {}, t)))))));
+    return section("devices", "GPUs and the host's memory", ...(devices.length ? [table] : []), ...facts.map((t) => make("p", {}, t)));
+  }
+
   function reasonsSection(report) {
     const items = (report.passed_through || []).map((p) => ({ name: p.reason, size: p.bytes, count: p.count,
       detail: `${p.reason}\n${bytes(p.bytes)} in ${p.count}`, parts: [[p.bytes, "--raw"]] }));
@@ -437,7 +462,7 @@ const cinchReport = (() => {
     const low = report.active && report.ratio < 2;
     const parts = [head(report), tiles(report)];
     if (low) parts.push(reasonsSection(report));
-    parts.push(memoryChart(report), opsSection(report), modulesSection(report), timeSection(report),
+    parts.push(...[memoryChart(report), devicesSection(report)].filter(Boolean), opsSection(report), modulesSection(report), timeSection(report),
       errorSection(report), eventsSection(report), entriesSection(report));
     if (!low) parts.push(reasonsSection(report));
     root.replaceChildren(...parts);

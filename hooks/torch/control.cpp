@@ -21,7 +21,9 @@
 #include "hooks/torch/control_snapshot_program.h"
 #include "hooks/torch/device/cuda_codecs.h"
 #include "hooks/torch/device/on_device.h"
+#include "hooks/torch/giving.h"
 #include "hooks/torch/interpreter.h"
+#include "hooks/torch/memory_of_others.h"
 #include "hooks/torch/stash.h"
 
 namespace cinch::hooks {
@@ -150,9 +152,14 @@ void begin_control() noexcept {
     std::string error;
     auto made = Control::create(telemetry::segment_directory(), telemetry::own_process(), error);
     control.store(made.release(), std::memory_order_release);
+    begin_giving();
   } catch (const std::exception&) {
     // No memory for a path: nobody can ask.
   }
+}
+
+Control* own_control() noexcept {
+  return control.load(std::memory_order_acquire);
 }
 
 void serve_control(bool python_may_run) noexcept {
@@ -170,12 +177,15 @@ void serve_control(bool python_may_run) noexcept {
 }
 
 void begin_control_in_child() noexcept {
+  begin_giving_in_child();
+  begin_asking_in_child();
   if (Control* of_parent = control.exchange(nullptr, std::memory_order_acq_rel)) {
     of_parent->forget();
   }
 }
 
 void end_control() noexcept {
+  end_giving();
   if (Control* own = control.load(std::memory_order_acquire)) own->remove();
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+namespace cinch::telemetry {
+class Control;
+}
+
 namespace cinch::hooks {
 
 /// What `cinch ctl` and `cinch agent` ask of this process (agent/telemetry/control.h): a control
@@ -9,6 +13,9 @@ namespace cinch::hooks {
 
 /// Makes the segment. @pre there is none, and the telemetry segment was made
 void begin_control() noexcept;
+
+/// The segment; null while there is none. Never destroyed.
+telemetry::Control* own_control() noexcept;
 
 /// Carries out what is asked, if something is: one load where nothing is. No lock of Cinch's may be
 /// held.

@@ -6,6 +6,7 @@
 #include "allocator/reclaimer.h"
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/cuda_plugin.h"
+#include "hooks/torch/memory_of_others.h"
 #include "hooks/torch/stash.h"
 
 namespace cinch::hooks {
@@ -14,11 +15,14 @@ namespace {
 class StashReclaimer final : public allocator::Reclaimer {
  public:
   std::size_t reclaim(int device, std::size_t bytes) noexcept override {
+    std::size_t freed = 0;
     try {
-      return stash().make_room(device, bytes);
+      freed = stash().make_room(device, bytes);
     } catch (const std::exception&) {
-      return 0;
+      // The host's memory is short, too.
     }
+    if (device == Stash::host || freed >= bytes) return freed;
+    return freed + ask_others_for(device, bytes - freed);
   }
 
   std::size_t held_bytes(int device) const noexcept override {

@@ -370,9 +370,6 @@ void Stash::publish() noexcept {
                 pinned.used,
                 pinned.reserved,
                 director_ == nullptr ? 0 : director_->changes()};
-    for (std::size_t i = 0; i < most_needed_.size() && i < boundary.devices.size(); ++i) {
-      boundary.devices[i] = most_needed_[i] != 0;
-    }
   }
   publish_boundary(boundary, statistics_);
   serve_control(/*python_may_run=*/false);

@@ -88,6 +88,10 @@ class Stash {
   /// stash's own work that asks. For lossy codecs the results are those of a smaller window once
   /// something had to be encoded.
   std::size_t make_room(int device, std::size_t bytes);
+
+  /// Other processes gave so much of a device back when this one had run out. Locks of the stash's
+  /// may be held as in make_room.
+  void note_given(int device, std::size_t bytes);
   static constexpr int host = -1;
 
   /// The guard's word on a watched entry: the relative error of the gradients that a node computed

@@ -41,6 +41,16 @@ void Stash::note_rescue(int device, std::size_t encoded, std::size_t moved) {
                     std::move(detail));
 }
 
+void Stash::note_given(int device, std::size_t bytes) {
+  statistics_.given(bytes);
+  telemetry_event(telemetry::EventKind::rescue,
+                  "memory had run out: other processes gave back %zu bytes", bytes);
+  if (AtWork::here()) return;  // this thread may hold the lock
+  const std::lock_guard lock(mutex_);
+  timeline_.decided("rescue", "device " + std::to_string(device),
+                    std::to_string(bytes) + " bytes given back by other processes");
+}
+
 // pre: mutex_ is held and the entry has just been settled
 void Stash::enqueue_for_host(Entry& entry) {
   using enum policy::Decision::Offload;

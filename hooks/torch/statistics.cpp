@@ -70,6 +70,7 @@ void Statistics::fill(telemetry::Report& report) const {
   report.seconds_in_cinch = to_seconds(nanoseconds_spent());
   std::tie(report.rescues, report.rescued_bytes) = rescues();
   report.rescued_by_offload_bytes = rescued_by_offload();
+  report.given_by_others_bytes = given_by_others();
   report.offloads = offloaded_.count.load(std::memory_order_relaxed);
   report.fetches = fetches_.load(std::memory_order_relaxed);
   report.fetches_ahead = fetches_ahead_.load(std::memory_order_relaxed);

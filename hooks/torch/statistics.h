@@ -86,6 +86,14 @@ class Statistics {
     return rescued_by_moving_.load(std::memory_order_relaxed);
   }
 
+  /// Bytes that other processes gave back when this one had run out.
+  std::uint64_t given_by_others() const noexcept {
+    return given_by_others_.load(std::memory_order_relaxed);
+  }
+  void given(std::uint64_t bytes) noexcept {
+    given_by_others_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+
   /// A tensor that was left to PyTorch.
   void declined(Verdict verdict, std::size_t bytes) noexcept;
 
@@ -135,6 +143,7 @@ class Statistics {
   std::array<Amount, verdict_count> declined_;
   Amount rescued_;
   std::atomic<std::uint64_t> rescued_by_moving_{0};
+  std::atomic<std::uint64_t> given_by_others_{0};
   Amount offloaded_;
   std::atomic<std::uint64_t> fetches_{0};
   std::atomic<std::uint64_t> fetches_ahead_{0};

@@ -15,12 +15,15 @@
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/control.h"
 #include "hooks/torch/cuda_plugin.h"
+#include "hooks/torch/giving.h"
 #include "hooks/torch/op_context.h"
 
 namespace cinch::hooks {
 namespace {
 
 using telemetry::Writer;
+
+constexpr int most_cuda_devices = static_cast<int>(telemetry::most_devices) - 1;
 
 std::atomic<bool> wanted{false};
 std::atomic<bool> making{false};
@@ -62,20 +65,26 @@ Writer* make_segment() noexcept {
 void publish_device(Writer& to, std::int64_t index, const allocator::Core* core, Steps& sum) {
   if (core == nullptr) return;
   const allocator::Stats stats = core->stats();
-  to.set_device(
-      {index, stats.allocated, stats.peak_allocated, stats.reserved, stats.peak_reserved});
+  telemetry::DeviceFigures figures = {index,          stats.allocated,     stats.peak_allocated,
+                                      stats.reserved, stats.peak_reserved, {}};
+  if (index >= 0) {
+    const auto device = static_cast<int>(index);
+    if (const auto* known = cuda_plugin()->describe(device)) figures.name.assign(known->name);
+    may_give_of(device);
+  }
+  to.set_device(figures);
   sum.allocated += stats.allocated;
   sum.reserved += stats.reserved;
 }
 
-void publish_devices(Writer& to, const Boundary& boundary) {
+void publish_devices(Writer& to) {
   steps.allocated = steps.reserved = 0;
   const auto* plugin = cuda_plugin();
   bool any = false;
-  for (std::size_t i = 0; plugin != nullptr && i < boundary.devices.size(); ++i) {
-    if (!boundary.devices[i]) continue;
-    any = true;
-    publish_device(to, static_cast<std::int64_t>(i), plugin->core(static_cast<int>(i)), steps);
+  for (int i = 0; plugin != nullptr && i < most_cuda_devices; ++i) {
+    const allocator::Core* core = plugin->used_core(i);
+    any = any || core != nullptr;
+    publish_device(to, i, core, steps);
   }
   Steps host;
   publish_device(to, -1, allocator::host_core(), any ? host : steps);
@@ -137,7 +146,7 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
   const bool ended = steps.boundaries != 0 && step > steps.last;
   telemetry::LiveFigures live;
   live.nanoseconds_in_cinch = statistics.nanoseconds_spent();
-  if (ended || steps.boundaries == 0) publish_devices(*to, boundary);
+  if (ended || steps.boundaries == 0) publish_devices(*to);
   if (ended) {
     steps.nanoseconds = (now - steps.began) / (step - steps.last);
     to->add_history({0, now, step, steps.nanoseconds, steps.raw, steps.stored,
@@ -172,6 +181,7 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
   live.rescues = rescues;
   live.rescued = rescued;
   live.rescued_by_offload = statistics.rescued_by_offload();
+  live.given_by_others = statistics.given_by_others();
   live.decisions = boundary.decisions;
   to->publish(live);
 }
@@ -185,6 +195,18 @@ void telemetry_event(telemetry::EventKind kind, const char* format, ...) noexcep
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   to->event(kind, optimizer_steps(), text);
+}
+
+bool telemetry_want(const telemetry::Want& want, int device) noexcept {
+  Writer* to = writer.load(std::memory_order_acquire);
+  if (to == nullptr) to = make_segment();
+  if (to == nullptr) return false;
+  if (const Writer::Turn turn(*to); turn) {
+    Steps unused;
+    publish_device(*to, device, cuda_plugin()->core(device), unused);
+  }
+  to->set_want(want);
+  return true;
 }
 
 void telemetry_policy(const std::string& name) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 #include <string>
 
@@ -30,8 +29,7 @@ struct Boundary {
   std::uint64_t offloaded = 0;
   std::uint64_t pinned = 0;
   std::uint64_t pinned_reserved = 0;
-  std::uint64_t decisions = 0;                            ///< see LiveFigures
-  std::bitset<telemetry::most_devices - 1> devices = {};  ///< the CUDA devices in use
+  std::uint64_t decisions = 0;  ///< see LiveFigures
 };
 
 /// Publishes it. A thread that comes while another publishes leaves it be. Takes no lock of the
@@ -42,6 +40,10 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
 /// lock.
 void telemetry_event(telemetry::EventKind kind, const char* format, ...) noexcept
     __attribute__((format(printf, 2, 3)));
+
+/// Says that the process needs memory of a CUDA device, before its first boundary too. One thread
+/// at a time. False where there is no segment.
+bool telemetry_want(const telemetry::Want& want, int device) noexcept;
 
 /// Another policy is in force from now on. One thread at a time.
 void telemetry_policy(const std::string& name);

@@ -285,8 +285,8 @@ TEST_F(Cli, EnvPrintsWhatAShellCanRead) {
 
 TEST_F(Cli, EveryCommandShowsExamplesInItsHelp) {
   const std::string commands = cli({"--help"}).output;
-  for (const char* command :
-       {"run", "replay", "policy", "report", "doctor", "env", "completion", "man"}) {
+  for (const char* command : {"run", "advise", "watch", "ctl", "agent", "replay", "policy",
+                              "report", "doctor", "env", "completion", "man"}) {
     EXPECT_THAT(commands, HasSubstr(command));
     const std::string help = cli({command, "--help"}).output;
     EXPECT_THAT(help, AllOf(HasSubstr("Examples:"), HasSubstr(std::string("cinch ") + command)))
@@ -306,6 +306,7 @@ TEST_F(Cli, CompletionKnowsCommandsAndOptions) {
   EXPECT_EQ(completed("cinch re"), "replay report\n");
   EXPECT_EQ(completed("cinch report --ht"), "--html\n");
   EXPECT_EQ(completed("cinch policy sh"), "show\n");
+  EXPECT_EQ(completed("cinch ctl 4711 --bud"), "--budget\n") << "one of a group of options";
   EXPECT_THAT(cli({"completion", "zsh"}).output, HasSubstr("bashcompinit"));
   EXPECT_THAT(cli({"completion", "fish"}).output,
               HasSubstr("complete -c cinch -n '__fish_seen_subcommand_from report' -l html -r"));
@@ -315,7 +316,9 @@ TEST_F(Cli, CompletionKnowsCommandsAndOptions) {
 TEST_F(Cli, ManualNamesEveryOption) {
   const std::string page = cli({"man"}).output;
   EXPECT_THAT(page, AllOf(StartsWith(".TH CINCH 1"), HasSubstr(".SS cinch policy show"),
-                          HasSubstr("\\-\\-report, \\-r"), HasSubstr("CINCH_POLICY")));
+                          HasSubstr("\\-\\-report, \\-r"), HasSubstr("CINCH_POLICY"),
+                          HasSubstr(".SS cinch ctl\n"), HasSubstr("\\-\\-empty\\-cache"),
+                          Not(HasSubstr(".SS cinch ctl \n"))));
 }
 
 TEST_F(Cli, DoctorSpeaksJson) {

@@ -106,6 +106,7 @@ TEST(Report, HasTheFieldsThatItsReadersExpect) {
                             "rescues",
                             "rescued_bytes",
                             "rescued_by_offload_bytes",
+                            "given_by_others_bytes",
                             "offloads",
                             "offloaded_bytes",
                             "fetches",

@@ -288,8 +288,9 @@ TEST_F(TelemetryTest, AnotherLayoutIsRefusedInWords) {
   const auto runs = read_runs(directory_);
   ASSERT_THAT(runs, SizeIs(1));
   EXPECT_EQ(runs[0].state, RunState::foreign);
-  EXPECT_EQ(runs[0].note,
-            "found telemetry layout 3, this cinch reads 2: use the cinch that runs it");
+  EXPECT_EQ(runs[0].note, "found telemetry layout " + std::to_string(layout_version + 1) +
+                              ", this cinch reads " + std::to_string(layout_version) +
+                              ": use the cinch that runs it");
   EXPECT_FALSE(runs[0].live);
 }
 

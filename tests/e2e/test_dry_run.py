@@ -3,6 +3,9 @@
 doesn't notice."""
 
 import json
+import os
+import pty
+import subprocess
 import sys
 
 import pytest
@@ -55,6 +58,28 @@ def test_measures_every_policy_and_ends_the_program(dry):
     assert all(row["measured"] and row["raw_bytes"] == rows["division"]["raw_bytes"] for row in rows.values())
     assert "0 " in dry.stderr, "the program's own output goes to stderr"
     assert "NOT ACTIVE" not in dry.stderr
+
+
+def test_a_line_on_a_terminal_says_how_far_it_is():
+    """Beside what the program prints, which keeps its terminal; the result, in a pipe, is as ever."""
+    master, slave = pty.openpty()
+    env = harness.plain_environment({"OMP_NUM_THREADS": "1", "TERM": "xterm"})
+    command = [harness.CINCH, "run", "--dry-run", "--policies", "division", "--json", *training()]
+    asked = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=slave, text=True)
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(master, 4096)
+        except OSError:  # nobody has the other end any more
+            break
+    result, _ = asked.communicate()
+    os.close(master)
+    assert asked.returncode == 0
+    assert by_policy(harness.Run(0, result, "", None))["division"]["measured"]
+    assert b"cinch: dry run: the program has come to no backward yet (" in seen
+    assert b"\r\x1b[K0 " in seen, "the program's own line, in the place of ours"
+    assert seen.endswith(b"\r\x1b[K") or seen.endswith(b"\n")
 
 
 def test_what_they_would_hold_is_what_they_hold(dry, tmp_path):

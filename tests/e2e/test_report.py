@@ -184,6 +184,23 @@ class TestPage:
         assert seen["wide"] <= 500, "wider than a phone"
 
     @browser.needed
+    def test_tells_of_gpus_and_of_what_was_moved(self, report, tmp_path):
+        device = {"index": 1, "allocator": "Cinch", "peak_allocated_bytes": 3 << 30, "peak_reserved_bytes": 4 << 30,
+                  "stash_bytes_at_most": 1 << 30}  # fmt: skip
+        moved = {"offloads": 60, "offloaded_bytes": 5 << 30, "offloaded_bytes_at_peak": 2 << 30, "fetches": 60,
+                 "fetches_ahead": 57, "rescues": 2, "given_by_others_bytes": 7 << 20}  # fmt: skip
+        for name, extra in {"gpu": moved | {"devices": [device]}, "cpu": {"devices": []}}.items():
+            (tmp_path / f"{name}.json").write_text(json.dumps(report | extra))
+            arguments = ["report", tmp_path / f"{name}.json", "--html", tmp_path / f"{name}.html"]
+            assert harness.run([harness.CINCH, *arguments], harness.plain_environment()).status == 0
+        shown = browser.browse((tmp_path / "gpu.html").as_uri(), "--dump-dom", "--window-size=390,800")
+        assert "CONSOLE" not in shown.stderr, shown.stderr
+        for words in ("cuda:1", "3.0 GiB", "At the peak 2.0 GiB more", "57 were made before", "ran out 2 times", "gave back 7.0 MiB"):
+            assert words in shown.stdout, words
+        plain = browser.browse((tmp_path / "cpu.html").as_uri(), "--dump-dom")
+        assert 'id="devices"' not in plain.stdout
+
+    @browser.needed
     def test_of_an_older_report_says_what_it_lacks(self, tmp_path):
         (tmp_path / "old.json").write_text('{"version": 1, "active": true, "policy": "division", "ratio": 3}')
         done = harness.run(

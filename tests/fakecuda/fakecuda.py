@@ -29,6 +29,7 @@ def environment(
     kernels: bool = True,
     devices: int = 1,
     memory: int = 4 << 30,
+    shared: str | os.PathLike | None = None,
     schedule: str = "eager",
     event_delay: int = 0,
     poison: bool = False,
@@ -63,6 +64,8 @@ def environment(
         "FAKECUDA_FAIL": fail,
         "FAKECUDA_UNKNOWN_KERNELS": unknown_kernels,
     }
+    if shared is not None:
+        added["FAKECUDA_SHARED"] = str(shared)
     if trace is not None:
         added["FAKECUDA_TRACE"] = str(trace)
     return base | added

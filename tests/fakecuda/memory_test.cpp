@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "allocator/core.h"
@@ -38,6 +42,76 @@ CUresult allow(CUdeviceptr address, std::size_t bytes) {
 
 char* bytes_at(CUdeviceptr address) {
   return reinterpret_cast<char*>(address);
+}
+
+// Of SharedMemory.CountsForAll, in a process of its own: CUDA does not survive a fork.
+TEST(SharedMemory, OtherProcess) {
+  if (std::getenv("FAKECUDA_TEST_OTHER") == nullptr) GTEST_SKIP() << "has no other process";
+  char c = 0;
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 3 * kPage), cudaSuccess);
+  ASSERT_EQ(write(4, "t", 1), 1);
+  ASSERT_EQ(read(3, &c, 1), 1);
+  ASSERT_EQ(cudaFree(memory), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&memory, 2 * kPage), cudaSuccess);
+  ASSERT_EQ(write(4, "t", 1), 1);
+  for (;;) pause();
+}
+
+TEST(SharedMemory, CountsForAll) {
+  // The fake has read its environment already: this process starts itself anew.
+  if (std::getenv("FAKECUDA_SHARED") == nullptr) {
+    std::string file = testing::TempDir() + "fakecuda-shared-XXXXXX";
+    close(mkstemp(file.data()));
+    const pid_t pid = fork();
+    if (pid == 0) {
+      setenv("FAKECUDA_SHARED", file.c_str(), 1);
+      setenv("FAKECUDA_MEMORY", std::to_string(4 * kPage).c_str(), 1);
+      execl("/proc/self/exe", "fakecuda_test", "--gtest_filter=SharedMemory.CountsForAll", nullptr);
+      _exit(1);
+    }
+    int status = 1;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0);
+    unlink(file.c_str());
+    return;
+  }
+  const auto free_memory = [] {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    cudaMemGetInfo(&free, &total);
+    return free;
+  };
+  int down[2];
+  int up[2];
+  ASSERT_EQ(pipe2(down, O_CLOEXEC) + pipe2(up, O_CLOEXEC), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    // Out of the way of the numbers that the other process expects.
+    const int from = fcntl(down[0], F_DUPFD, 10);
+    const int to = fcntl(up[1], F_DUPFD, 10);
+    dup2(from, 3);
+    dup2(to, 4);
+    setenv("FAKECUDA_TEST_OTHER", "1", 1);
+    execl("/proc/self/exe", "fakecuda_test", "--gtest_filter=SharedMemory.OtherProcess", nullptr);
+    _exit(1);
+  }
+  close(up[1]);
+  char c = 0;
+  void* memory = nullptr;
+  ASSERT_EQ(read(up[0], &c, 1), 1);
+  EXPECT_EQ(free_memory(), kPage);
+  EXPECT_EQ(cudaMalloc(&memory, 2 * kPage), cudaErrorMemoryAllocation);
+  ASSERT_EQ(cudaMalloc(&memory, kPage), cudaSuccess);
+  EXPECT_EQ(free_memory(), 0u);
+  EXPECT_EQ(fakecuda_used(0), kPage) << "its own";
+  ASSERT_EQ(write(down[1], "t", 1), 1);
+  ASSERT_EQ(read(up[0], &c, 1), 1);
+  EXPECT_EQ(free_memory(), kPage);
+  kill(pid, SIGKILL);
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+  EXPECT_EQ(free_memory(), 3 * kPage) << "what a killed process had";
+  cudaFree(memory);
 }
 
 TEST(Memory, IsLimitedAndComesBack) {

@@ -62,6 +62,7 @@ Json live_json(const Run& run) {
           {"rescues", l.rescues},
           {"rescued_bytes", l.rescued},
           {"rescued_by_offload_bytes", l.rescued_by_offload},
+          {"given_by_others_bytes", l.given_by_others},
           {"decisions", l.decisions}};
 }
 

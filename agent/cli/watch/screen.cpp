@@ -291,6 +291,9 @@ std::vector<ScreenLine> details_of(const Run& run, int width, bool unicode, bool
              ? ""
              : ", " + human_bytes(l.rescued_by_offload) + " by moving to the host"));
   }
+  if (l.given_by_others != 0) {
+    add("memory ran out and other processes gave back " + human_bytes(l.given_by_others));
+  }
   add("");
   const int spark = std::clamp(width - 30, 8, 60);
   const struct {

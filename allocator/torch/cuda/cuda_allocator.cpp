@@ -63,6 +63,12 @@ Core* CudaAllocator::core(int index) {
   return found.usable() ? &found.core() : nullptr;
 }
 
+Core* CudaAllocator::used_core(int index) noexcept {
+  if (index < 0 || index >= RuntimeDriver::most_devices) return nullptr;
+  Device* made = devices_[index].load(std::memory_order_acquire);
+  return made != nullptr && made->usable() ? &made->core() : nullptr;
+}
+
 void CudaAllocator::lock_for_fork() {
   making_device_.lock();
   imports_.mutex().lock();

@@ -36,6 +36,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   /// The device's core; null when the device is the native allocator's.
   Core* core(int device);
+  /// The same, but null while nobody has used the device.
+  Core* used_core(int device) noexcept;
   /// Who is asked when a device has no memory left; null: nobody. Lives until replaced.
   void set_reclaimer(Reclaimer* reclaimer) noexcept { reclaimer_.store(reclaimer); }
   /// For holding all locks over a fork.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/torch/cuda/plugin.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <new>
 #include <string>
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
 #include <pthread.h>
 
 #include "allocator/torch/cuda/cuda_allocator.h"
@@ -26,11 +30,42 @@ Core* core(int device) {
   }
 }
 
+Core* used_core(int device) {
+  return installed->used_core(device);
+}
+
 void set_reclaimer(Reclaimer* reclaimer) {
   installed->set_reclaimer(reclaimer);
 }
 
-const CudaPlugin plugin = {cuda_plugin_abi, core, set_reclaimer};
+std::atomic<const CudaDevice*> described[RuntimeDriver::most_devices];  // never destroyed
+
+const CudaDevice* describe(int device) {
+  if (device < 0 || device >= RuntimeDriver::most_devices) return nullptr;
+  const CudaDevice* known = described[device].load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  cudaDeviceProp properties;
+  if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
+    cudaGetLastError();  // the program's next check would take it for its own
+    return nullptr;
+  }
+  auto made = std::unique_ptr<CudaDevice>(new (std::nothrow) CudaDevice{});
+  if (made == nullptr) return nullptr;
+  char* at = made->name + std::snprintf(made->name, sizeof made->name, "GPU");
+  for (int i = 0; i < 16; ++i) {
+    const bool first = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    at +=
+        std::snprintf(at, 4, first ? "-%02x" : "%02x",
+                      static_cast<unsigned>(static_cast<unsigned char>(properties.uuid.bytes[i])));
+  }
+  made->total_bytes = properties.totalGlobalMem;
+  if (described[device].compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+    known = made.release();
+  }
+  return known;
+}
+
+const CudaPlugin plugin = {cuda_plugin_abi, core, used_core, set_reclaimer, describe};
 
 // Settings that the program's user gave PyTorch's allocator and that have no meaning here: one
 // line, since they may have been the answer to a problem.

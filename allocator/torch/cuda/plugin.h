@@ -9,6 +9,12 @@
 
 namespace cinch::allocator {
 
+/// A CUDA device, in words that hold in every process.
+struct CudaDevice {
+  char name[48];            ///< "GPU-" and its UUID, as nvidia-smi has it
+  std::size_t total_bytes;  ///< of memory
+};
+
 /// What the library of the CUDA allocator, libcinch_torch_cuda-MINOR.so, offers the core.
 ///
 /// It is a library of its own because it needs libc10_cuda and libcudart, which a CPU-only torch
@@ -20,13 +26,17 @@ struct CudaPlugin {
 
   /// A device's allocator, set up now if need be; null when the device has none. Throws nothing.
   Core* (*core)(int device);
+  /// The same, but null while nobody has used the device.
+  Core* (*used_core)(int device);
   /// Who is asked for memory before the program is told that there is none; null: nobody.
   void (*set_reclaimer)(Reclaimer* reclaimer);
+  /// Null when the device is not known. Lives forever. Throws nothing; asks the driver once.
+  const CudaDevice* (*describe)(int device);
 };
 
 /// Increases with every change to CudaPlugin, Core or Reclaimer that a mixture of builds would trip
 /// over.
-inline constexpr std::uint32_t cuda_plugin_abi = 1;
+inline constexpr std::uint32_t cuda_plugin_abi = 2;
 
 /// `cinch_cuda_open`: puts Cinch's allocator in the place of PyTorch's for CUDA. Null when that is
 /// not possible: PyTorch's stays, and `why` (of `capacity` bytes) says why, or is empty when there

@@ -71,7 +71,7 @@ FAKECUDA_API cudaError_t cudaFree(void* memory) {
 }
 FAKECUDA_API cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   FAKECUDA_RUNTIME(cudaMemGetInfo);
-  const std::size_t used = memory_used(current_device());
+  const std::size_t used = memory_used_by_all(current_device());
   *total = memory_limit();
   *free = *total > used ? *total - used : 0;
   return cudaSuccess;

@@ -10,6 +10,7 @@
 #include "extents.h"
 #include "say.h"
 #include "settings.h"
+#include "shared_count.h"
 
 namespace fakecuda {
 namespace {
@@ -87,13 +88,22 @@ const Region* find_region(const void* pointer) {
 
 bool take_memory(int device, std::size_t bytes) {
   State& s = state();
-  if (s.used[device] > s.limit || bytes > s.limit - s.used[device]) return false;
-  s.used[device] += bytes;
-  return true;
+  SharedCount* shared = shared_count();
+  const std::size_t of_others = shared == nullptr ? 0 : shared->lock_and_sum(device);
+  const std::size_t used = s.used[device] + of_others;
+  const bool fits = used <= s.limit && bytes <= s.limit - used;
+  if (fits) s.used[device] += bytes;
+  if (shared != nullptr) shared->set_and_unlock(device, s.used[device]);
+  return fits;
 }
 
 void give_memory(int device, std::size_t bytes) {
-  state().used[device] -= bytes;
+  State& s = state();
+  s.used[device] -= bytes;
+  if (SharedCount* shared = shared_count(); shared != nullptr) {
+    shared->lock_and_sum(device);
+    shared->set_and_unlock(device, s.used[device]);
+  }
 }
 
 std::size_t memory_limit() {
@@ -102,6 +112,15 @@ std::size_t memory_limit() {
 
 std::size_t memory_used(int device) {
   return state().used[device];
+}
+
+std::size_t memory_used_by_all(int device) {
+  State& s = state();
+  SharedCount* shared = shared_count();
+  if (shared == nullptr) return s.used[device];
+  const std::size_t of_others = shared->lock_and_sum(device);
+  shared->set_and_unlock(device, s.used[device]);
+  return s.used[device] + of_others;
 }
 
 bool accessible(const void* memory, std::size_t bytes, int device) {

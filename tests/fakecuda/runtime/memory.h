@@ -51,7 +51,10 @@ const Region* find_region(const void* pointer);
 bool take_memory(int device, std::size_t bytes);
 void give_memory(int device, std::size_t bytes);
 std::size_t memory_limit();
+/// By this process.
 std::size_t memory_used(int device);
+/// By all processes that share the device, so that others' count too.
+std::size_t memory_used_by_all(int device);
 
 /// Whether a range is host memory, or device memory that can be read and written: mapped memory
 /// (cuMemMap) by work of `device`, unless that is -1. What cudaMalloc gave any device's copies

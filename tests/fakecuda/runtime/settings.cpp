@@ -26,6 +26,7 @@ const Settings& settings() {
       .memory = number("FAKECUDA_MEMORY", std::size_t{4} << 30),
       .event_delay = static_cast<int>(number("FAKECUDA_EVENT_DELAY", 0)),
       .schedule = text("FAKECUDA_SCHEDULE", "eager"),
+      .shared = text("FAKECUDA_SHARED", nullptr),
       .poison = number("FAKECUDA_POISON", 0) != 0,
       .failures = text("FAKECUDA_FAIL", ""),
       .trace = text("FAKECUDA_TRACE", nullptr),

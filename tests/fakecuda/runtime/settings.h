@@ -11,6 +11,7 @@ struct Settings {
   std::size_t memory;     ///< FAKECUDA_MEMORY per device, 4 GiB. Bytes
   int event_delay;        ///< FAKECUDA_EVENT_DELAY, 0. Queries
   const char* schedule;   ///< FAKECUDA_SCHEDULE, "eager"
+  const char* shared;     ///< FAKECUDA_SHARED, null: a file in which processes count it together
   bool poison;            ///< FAKECUDA_POISON, 0: fresh and freed device memory is filled
   const char* failures;   ///< FAKECUDA_FAIL, "": "CALL:NTH[:ERROR],…"
   const char* trace;      ///< FAKECUDA_TRACE, null: a file, or "stderr"
