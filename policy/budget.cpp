@@ -23,7 +23,7 @@ constexpr std::uint64_t settling_steps = 40;
 constexpr std::size_t trial_share = 16;
 // What is tried again in one interval, likewise: what layers tolerate changes slowly, and trials
 // cost several times the backward of the nodes that are tried.
-constexpr std::size_t again_share = 4;
+constexpr std::size_t again_share = 10;
 // What is stored at most, as a multiple of what is planned, where that is believed.
 constexpr double most_overhead = 4;
 // Weight of a new measurement in the running mean.
