@@ -7,25 +7,37 @@
 
 #include "policy/director.h"
 #include "policy/knapsack.h"
+#include "policy/policy.h"
 
 namespace cinch::policy {
 namespace {
 
 // A new plan is taken when it is better by this share, so that noise in measurements changes
 // nothing, and not sooner than that many steps after the last one unless the budget is exceeded.
-constexpr double worthwhile = 0.1;
+constexpr double worthwhile = 0.05;
 constexpr std::uint64_t steps_of_rest = 10;
 
 // Steps in a row that may be used for trials of layers that were never tried.
 constexpr std::uint64_t settling_steps = 40;
 // Exact values kept for trials in one step, as a share of the activations' bytes.
 constexpr std::size_t trial_share = 16;
+// What is tried again in one interval, likewise: what layers tolerate changes slowly, and trials
+// cost several times the backward of the nodes that are tried.
+constexpr std::size_t again_share = 10;
 // What is stored at most, as a multiple of what is planned, where that is believed.
 constexpr double most_overhead = 4;
 // Weight of a new measurement in the running mean.
 constexpr double news = 0.3;
 
 constexpr int reference_bits = 2;
+// How far below the guard's limits 1 bit has to stay: a look that finds it above them would double
+// the bits.
+constexpr double guards_margin = 0.8;
+// Share of a sum of gradients below which a gradient is a branch's.
+constexpr double most_of_branch = 0.9;
+// Steps in each round in which the weights' gradients are followed, half of them until the moving
+// averages are worth something.
+constexpr std::uint64_t following_steps = 10;
 
 double levels_squared(int bits) noexcept {
   const double levels = static_cast<double>((1 << bits) - 1);
@@ -38,10 +50,7 @@ struct Noise {
   double own = 0;
   double passed = 0;
 
-  void follow(const Look::Trial& trial, double factor, double weight) {
-    if (trial.own >= 0) own += weight * (factor * trial.own - own);
-    if (trial.passed >= 0) passed += weight * (factor * trial.passed - passed);
-  }
+  void follow(const Look::Trial& trial, double factor, double weight);
 };
 
 /// Of a layer held in groups of 2 bits, until it is measured (assumed, not measured:
@@ -73,6 +82,14 @@ constexpr double prior_division = 0.3;
 /// is what optimizers that scale each weight's step feel.
 constexpr double by_size = 0.8;
 
+void Noise::follow(const Look::Trial& trial, double factor, double weight) {
+  if (trial.own >= 0) own += weight * (factor * trial.own - own);
+  if (!(trial.passed >= 0)) return;
+  const double worst = std::max(trial.passed_worst, trial.passed);
+  const double both = by_size * trial.passed + (1 - by_size) * worst;
+  passed += weight * (factor * both - passed);
+}
+
 /// Seconds that encoding and decoding a byte take on one core: figures of docs/benchmarks.md, not
 /// measured here, because decisions that depend on a clock would not be repeatable.
 double seconds_per_byte(const Choice& choice) noexcept {
@@ -89,6 +106,9 @@ void take_number(const Numbers& numbers, const char* name, double& to) {
   }
 }
 
+/// Larger and worse than anything: indices stay those of the menu.
+constexpr KnapsackOption not_an_option = {1e18, 1e18};
+
 bool has_weight(LayerKind kind) noexcept {
   return kind == LayerKind::convolution || kind == LayerKind::linear;
 }
@@ -102,12 +122,15 @@ std::string size_text(double bytes) {
 class Budget final : public Director {
  public:
   explicit Budget(const Settings& settings)
-      : Director(settings.policy), settings_(settings.budget), division_(settings.division) {}
+      : Director(settings.policy),
+        settings_(settings.budget),
+        division_(settings.division),
+        guard_(settings.guard) {}
 
   std::vector<Choice> menu(const Layer& layer) const override {
     std::vector<Choice> menu;
-    for (const int bits : {2, 3, 4, 6, 8}) {
-      if (bits >= least_bits(layer.kind)) menu.push_back(grouped(bits));
+    for (const int bits : {1, 2, 3, 4, 6, 8}) {
+      if (bits >= least_measured_bits(layer.kind)) menu.push_back(grouped(bits));
     }
     if (is_feature_map(layer.kind)) {
       for (const int bits : {2, 4}) menu.push_back(divided(bits));
@@ -118,8 +141,8 @@ class Budget final : public Director {
     return menu;
   }
 
-  // "auto" follows the weights' gradients, for which the host would wait in many steps.
-  bool serves_devices() const noexcept override { return settings_.noise == 0; }
+  bool serves_devices() const noexcept override { return true; }
+  bool tries_choices() const noexcept override { return true; }
 
   void begin_step(std::uint64_t step, const Footprint* last) override {
     take_shares();
@@ -132,16 +155,15 @@ class Budget final : public Director {
     const bool all_tried = std::ranges::all_of(known_, [](const Known& k) { return k.tries > 0; });
     const std::uint64_t within = step % settings_.every_steps;
     trying_ = step > 0 && ((step < settling_steps && !all_tried) || within < round_steps_);
-    if (within == 0) ++round_;
-    following_ = settings_.noise > 0 && (step < settling_steps || within < settling_steps / 2);
+    if (within == 0) begin_round();
+    following_ = settings_.noise > 0 && (step < settling_steps || within < following_steps);
   }
 
   Wants wants() const override {
     Wants wants;
     wants.trials = trying_;
-    wants.weights = trying_;
+    wants.weights = trying_ || following_;
     wants.momentum = following_;
-    wants.gradients = following_;
     return wants;
   }
 
@@ -151,6 +173,10 @@ class Budget final : public Director {
     if (known.round == round_ && known.tries > 0) return false;
     const std::size_t bytes = states_[number].layer.raw_bytes;
     if (tried_bytes_ != 0 && tried_bytes_ + bytes > peak / trial_share) return false;
+    if (known.tries > 0) {
+      if (tried_again_ != 0 && tried_again_ + bytes > peak / again_share) return false;
+      tried_again_ += bytes;
+    }
     tried_bytes_ += bytes;
     return true;
   }
@@ -162,6 +188,11 @@ class Budget final : public Director {
     for (std::uint32_t i = 0; i < layer.menu.size(); ++i) {
       const Choice& choice = layer.menu[i];
       if (choice.action != Choice::Action::encode) continue;
+      if (is_single(choice)) {
+        // What the guard would object to is not worth trying again.
+        if (known_[number].tries == 0 || takes_single(known_[number])) indices.push_back(i);
+        continue;
+      }
       const bool division = choice.spec.name == "division";
       if (division ? choice.spec.bits == reference_bits : !grouped_seen) indices.push_back(i);
       grouped_seen = grouped_seen || !division;
@@ -178,6 +209,12 @@ class Budget final : public Director {
       own_noise_ = own_noise_ > 0 ? own_noise_ + 0.05 * (look.gradient_noise - own_noise_)
                                   : look.gradient_noise;
     }
+    if (look.share_of_sum > 0) {
+      known.share_of_sum += known.summed ? news * (look.share_of_sum - known.share_of_sum)
+                                         : look.share_of_sum - known.share_of_sum;
+      known.summed = true;
+      return;
+    }
     const Layer& layer = states_[number].layer;
     if (look.trials.empty() && std::isfinite(look.weight_gradient)) {
       known.looked += look.weight_gradient;  // several weights may read it
@@ -187,6 +224,10 @@ class Budget final : public Director {
       const Look::Trial& trial = look.trials[i];
       if (!trial.was_tried() || !std::isfinite(trial.own) || !std::isfinite(trial.passed)) continue;
       const auto& spec = layer.menu[i].spec;
+      if (is_single(layer.menu[i])) {
+        known.follow_single(trial, known.tries == 0 ? 1 : news);
+        continue;
+      }
       const double factor = levels_squared(spec.bits) / levels_squared(reference_bits);
       Noise& mean = spec.name == "division" ? known.division : known.group;
       mean.follow(trial, factor, known.tries == 0 ? 1 : news);
@@ -203,24 +244,49 @@ class Budget final : public Director {
   struct Known {
     Noise group;     // at the reference bits
     Noise division;  // the same of DIVISION
+    // Of 1 bit, whose noise no formula tells from that of others: where values are few and far from
+    // the rest, it is far below 9 times that of 2 bits. Nothing is assumed of it.
+    Noise single;
+    double single_worst = -1;  // the largest squared error of a gradient; below 0 if not tried
     // The squared size of the parameters' gradients that are computed from it, as a share of all
     // weights'; 0 where that was not seen.
     double share = 0;
-    double looked = 0;  // what the step under way found of it: by looks,
-    double tried = 0;   // and by trials
+    // Of the gradient that it passes on among all that arrive where it goes.
+    double share_of_sum = 1;
+    bool summed = false;  // whether that was looked at
+    double looked = 0;    // what the step under way found of it: by looks,
+    double tried = 0;     // and by trials
     std::uint32_t tries = 0;
     std::uint32_t round = 0;
+
+    void follow_single(const Look::Trial& trial, double weight) {
+      if (single_worst < 0) weight = 1;
+      single.follow(trial, 1, weight);
+      const double worst = std::max({trial.own, trial.passed, trial.passed_worst});
+      single_worst += weight * (worst - single_worst);
+    }
   };
+
+  static bool is_single(const Choice& choice) {
+    return choice.action == Choice::Action::encode && choice.spec.name == "group_quant" &&
+           choice.spec.bits == 1;
+  }
+
+  /// Whether 1 bit is an option: tried, and nothing that the guard would object to.
+  bool takes_single(const Known& known) const {
+    if (known.single_worst < 0) return false;
+    return guard_.every_steps == 0 ||
+           std::sqrt(known.single_worst) <= guards_margin * guard_.max_gradient_error;
+  }
 
   Numbers numbers(std::uint32_t number) const override {
     const Known& known = known_[number];
     if (known.tries == 0) return {};
-    return {{"group_own", known.group.own},
-            {"group_passed", known.group.passed},
-            {"division_own", known.division.own},
-            {"division_passed", known.division.passed},
-            {"share", known.share},
-            {"tries", known.tries}};
+    return {{"group_own", known.group.own},       {"group_passed", known.group.passed},
+            {"division_own", known.division.own}, {"division_passed", known.division.passed},
+            {"single_own", known.single.own},     {"single_passed", known.single.passed},
+            {"single_worst", known.single_worst}, {"share", known.share},
+            {"share_of_sum", known.share_of_sum}, {"tries", known.tries}};
   }
   Numbers numbers() const override { return {{"own_noise", own_noise_}, {"overhead", overhead_}}; }
   void recall(std::uint32_t number, const Numbers& numbers) override {
@@ -229,7 +295,13 @@ class Budget final : public Director {
     take_number(numbers, "group_passed", known.group.passed);
     take_number(numbers, "division_own", known.division.own);
     take_number(numbers, "division_passed", known.division.passed);
+    take_number(numbers, "single_own", known.single.own);
+    take_number(numbers, "single_passed", known.single.passed);
+    take_number(numbers, "single_worst", known.single_worst);
     take_number(numbers, "share", known.share);
+    take_number(numbers, "share_of_sum", known.share_of_sum);
+    known.share_of_sum = std::min(known.share_of_sum, 1.0);
+    known.summed = numbers.contains("share_of_sum");
     double tries = 0;
     if (numbers.contains("group_own")) take_number(numbers, "tries", tries);
     known.tries = static_cast<std::uint32_t>(std::clamp(tries, 0.0, 1e6));
@@ -263,11 +335,12 @@ class Budget final : public Director {
   Choice first_choice(std::uint32_t number) override {
     const Layer& layer = states_[number].layer;
     const Noise prior = prior_noise(layer.kind);
-    known_.push_back({prior, {prior_division * prior.own, prior_division * prior.passed}});
+    Known& known = known_.emplace_back();
+    known.group = prior;
+    known.division = {prior_division * prior.own, prior_division * prior.passed};
     news_ = true;
-    if (settings_.noise > 0) return grouped(8);
-    if (is_feature_map(layer.kind)) return divided(2);
-    return grouped(std::max(4, least_bits(layer.kind)));
+    if (settings_.noise == 0 && is_feature_map(layer.kind)) return divided(2);
+    return grouped(std::max(4, least_measured_bits(layer.kind)));
   }
 
   double capacity(const Footprint& footprint) const {
@@ -298,6 +371,15 @@ class Budget final : public Director {
     }
   }
 
+  /// An interval begins. Its trials go on where the last one's stopped, until every layer was
+  /// tried, or nothing was.
+  void begin_round() {
+    const bool done =
+        std::ranges::all_of(known_, [this](const Known& k) { return k.round >= round_; });
+    if (done || tried_again_ == 0) ++round_;
+    tried_again_ = 0;
+  }
+
   /// Shares of gradients are those of one step, so that no loss scale matters.
   void take_shares() {
     double total = 0;
@@ -313,6 +395,7 @@ class Budget final : public Director {
   double noise_of(const Known& known, const Choice& choice, double own_hit,
                   double passed_hit) const {
     if (choice.action != Choice::Action::encode) return 0;
+    if (is_single(choice)) return own_hit * known.single.own + passed_hit * known.single.passed;
     const Noise& reference = choice.spec.name == "division" ? known.division : known.group;
     return (own_hit * reference.own + passed_hit * reference.passed) *
            levels_squared(reference_bits) / levels_squared(choice.spec.bits);
@@ -335,12 +418,23 @@ class Budget final : public Director {
     std::vector<double> own_hit;
     std::vector<double> passed_hit;
     double before = 0;
+    // Weights before the branch that is under way, and what of its gradient arrives there: a
+    // residual network adds it to that of the skip connection.
+    double before_branch = 0;
+    double share_of_branch = 1;
     for (std::size_t i = 0; i < states_.size(); ++i) {
       const bool weight = has_weight(states_[i].layer.kind);
       const double alike = weight ? 1 / weights : 0;
       const double sized = sizes_known ? known_[i].share / shares : alike;
       own_hit.push_back(by_size * sized + (1 - by_size) * alike);
-      passed_hit.push_back(std::max(before, 1 / weights));
+      const Known& known = known_[i];
+      const bool is_start = known.share_of_sum < most_of_branch;
+      if (is_start || states_[i].layer.kind == LayerKind::layer_norm) {
+        before_branch = before;
+        share_of_branch = is_start ? known.share_of_sum : 1;
+      }
+      const double hit = before - before_branch + share_of_branch * before_branch;
+      passed_hit.push_back(std::max(hit, 1 / weights));
       if (weight) before += own_hit.back();
     }
     std::vector<std::vector<KnapsackOption>> entries;
@@ -349,6 +443,10 @@ class Budget final : public Director {
       std::vector<KnapsackOption> of_layer;
       for (std::size_t i = 0; i < layer.menu.size(); ++i) {
         const Choice& choice = layer.menu[i];
+        if (is_single(choice) && !takes_single(known_[number])) {
+          of_layer.push_back(not_an_option);
+          continue;
+        }
         const auto raw = static_cast<double>(layer.raw_bytes);
         constexpr double lossless_share = 0.85;  // float_split on dense float32
         double size = std::min(static_cast<double>(layer.menu_bytes[i]), raw);
@@ -426,6 +524,7 @@ class Budget final : public Director {
 
   BudgetSettings settings_;
   codecs::CodecSpec division_;
+  GuardSettings guard_;
   std::vector<Known> known_;
   Footprint footprint_;
   double overhead_ = 1;
@@ -436,7 +535,8 @@ class Budget final : public Director {
   bool following_ = false;
   std::uint64_t planned_at_ = 0;  // 0: never
   std::uint32_t round_ = 0;
-  std::size_t tried_bytes_ = 0;
+  std::size_t tried_bytes_ = 0;  // in this step
+  std::size_t tried_again_ = 0;  // in this interval
   static constexpr std::uint64_t round_steps_ = 20;
 };
 

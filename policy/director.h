@@ -75,6 +75,9 @@ class Director {
   /// @param peak Bytes of the activations at their peak, uncompressed
   virtual bool tries(std::uint32_t layer, std::size_t peak);
 
+  /// Whether choices follow from trials, so that their errors count by what they do to gradients.
+  virtual bool tries_choices() const noexcept { return false; }
+
   /// Indices into the layer's menu that trials shall cover.
   virtual std::vector<std::uint32_t> trials(std::uint32_t layer) const;
 

@@ -46,4 +46,8 @@ int least_bits(LayerKind kind) noexcept {
   }
 }
 
+int least_measured_bits(LayerKind kind) noexcept {
+  return kind == LayerKind::elementwise ? 3 : least_bits(kind);
+}
+
 }  // namespace cinch::policy

@@ -49,14 +49,20 @@ struct Look {
   /// What becomes of the gradients that the node computes when the activation is held otherwise:
   /// squared errors, relative to the exact gradients; below 0 where that was not tried.
   struct Trial {
-    double own = -1;     ///< of the parameters' gradients, taken together; 0 where it has none
-    double passed = -1;  ///< of those that it passes on, the worst; 0 where they don't depend on it
+    double own = -1;  ///< of the parameters' gradients, taken together; 0 where it has none
+    /// Of those that it passes on, taken together; 0 where they don't depend on it.
+    double passed = -1;
+    double passed_worst = -1;  ///< the largest of them
 
     bool was_tried() const noexcept { return own >= 0 || passed >= 0; }
   };
   std::vector<Trial> trials;  ///< by the layer's menu
   /// Of a look with trials: the squared size of the parameters' exact gradients.
   double own_gradient = 0;
+  /// The squared size of the gradient that the node passes on, as a share of what arrives at the
+  /// node that it is passed to: below 1 where others, such as a skip connection's, are added. 0:
+  /// not looked at.
+  double share_of_sum = 0;
 };
 
 inline constexpr std::uint32_t no_layer = 0xffffffff;

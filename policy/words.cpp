@@ -95,11 +95,13 @@ std::string budget_words(const BudgetSettings& b) {
           ? "at most " + number(static_cast<double>(b.peak_bytes) / (1 << 20)) + " MiB"
           : "1/" + number(b.ratio) + " of the bytes that they would take";
   return "A budget: activations are held in " + target +
-         " with the least variance of the weights' gradients. Layers are tried in turn, first in "
+         " with the least variance of the weights' gradients. Layers are tried in turn, first all "
+         "in "
          "the steps after the first and then every " +
          std::to_string(b.every_steps) +
-         " steps: their backward is run on what a few bits would give, and the difference counts. "
-         "Among 2 to 8 bits, DIVISION, lossless and raw a knapsack is solved at step boundaries, "
+         " steps a few of them: their backward is run on what a few bits would give, and the "
+         "difference counts. "
+         "Among 1 to 8 bits, DIVISION, lossless and raw a knapsack is solved at step boundaries, "
          "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
          "says so, and what could be. A second of encoding and decoding counts like " +
          number(b.variance_per_second) + " of relative variance.";
@@ -107,7 +109,7 @@ std::string budget_words(const BudgetSettings& b) {
 
 std::string auto_words(const BudgetSettings& b) {
   return "Automatic: activations take the fewest bytes that add at most " + number(100 * b.noise) +
-         " % to the variance that mini-batches give the gradients anyway. Starts at 8 bits, tries "
+         " % to the variance that mini-batches give the gradients anyway. Starts at 4 bits, tries "
          "layers in turn, and decides anew every " +
          std::to_string(b.every_steps) + " steps.";
 }

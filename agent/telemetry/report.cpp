@@ -127,6 +127,7 @@ void visit_report(R& r, Visit&& visit) {
   visit("peak_rss_bytes", r.peak_rss_bytes);
   visit("rss_bytes_at_start", r.rss_bytes_at_start);
   visit("seconds_in_cinch", r.seconds_in_cinch);
+  visit("seconds_adapting", r.seconds_adapting);
   visit("rescues", r.rescues);
   visit("rescued_bytes", r.rescued_bytes);
   visit("rescued_by_offload_bytes", r.rescued_by_offload_bytes);

@@ -124,6 +124,7 @@ struct Report {
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t rss_bytes_at_start = 0;  ///< when the first tensor was saved; 0 if none was
   double seconds_in_cinch = 0;
+  double seconds_adapting = 0;  ///< of it: an adaptive policy's looks, trials and decisions
   std::uint64_t rescues = 0;                   ///< times memory ran out and the stash freed some
   std::uint64_t rescued_bytes = 0;             ///< by encoding early, together
   std::uint64_t rescued_by_offload_bytes = 0;  ///< and by moving to the host's memory

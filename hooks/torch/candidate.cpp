@@ -64,7 +64,7 @@ std::string_view reason(Verdict verdict) noexcept {
     case Verdict::device:
       return "no codecs for this device in this installation";
     case Verdict::host_policy:
-      return "policies acgc, comet and auto can't handle CUDA tensors yet";
+      return "policies acgc and comet can't handle CUDA tensors yet";
     case Verdict::paused:
       return "while Cinch was paused";
     case Verdict::capture:

@@ -310,7 +310,9 @@ void DryRun::learn(Contender& contender, std::size_t number, std::uint32_t layer
   if (contender.director == nullptr || own == policy::no_layer) return;
   const policy::Wants wants = contender.director->wants();
   policy::Look of_its_own = look;
-  if (look.trials.empty()) {
+  if (look.share_of_sum > 0) {
+    if (!wants.trials) return;
+  } else if (look.trials.empty()) {
     if (!wants.gradients && !wants.ranges && !wants.values && !wants.weights) return;
     of_its_own.producer = contender.layer_of(look.producer);
   } else {
@@ -335,7 +337,7 @@ void DryRun::observe(const Entry& entry, std::uint32_t layer, const policy::Look
     const policy::Look::Trial& trial = look.trials[i * trials_of_each];
     OpTotals* row = known->second[i].row;
     if (!trial.was_tried() || row == nullptr) continue;
-    row->gradient_checked(std::sqrt(std::max(trial.own, trial.passed)));
+    row->gradient_checked(std::sqrt(std::max({trial.own, trial.passed, trial.passed_worst})));
   }
 }
 

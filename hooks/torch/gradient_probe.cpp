@@ -14,6 +14,7 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 
+#include "hooks/torch/callback_time.h"
 #include "hooks/torch/node_callback.h"
 #include "hooks/torch/parameter.h"
 #include "hooks/torch/stash.h"
@@ -87,9 +88,11 @@ double worst_difference_squared(const variable_list& approximate, const variable
 
 policy::Look::Trial errors_of_results(const Node& node, const variable_list& approximate,
                                       const variable_list& exact, double& own_gradient) {
-  policy::Look::Trial trial{0, 0};
+  policy::Look::Trial trial{0, 0, 0};
   own_gradient = 0;
   double own_error = 0;
+  double passed_gradient = 0;
+  double passed_error = 0;
   const std::size_t results =
       std::min({approximate.size(), exact.size(), std::size_t{node.num_outputs()}});
   for (std::size_t i = 0; i < results; ++i) {
@@ -100,10 +103,13 @@ policy::Look::Trial errors_of_results(const Node& node, const variable_list& app
       own_gradient += one->size * one->size;
     } else if (one->size > 0) {
       const double relative = one->error / one->size;
-      trial.passed = std::max(trial.passed, relative * relative);
+      trial.passed_worst = std::max(trial.passed_worst, relative * relative);
+      passed_error += one->error * one->error;
+      passed_gradient += one->size * one->size;
     }
   }
   if (own_gradient > 0) trial.own = own_error / own_gradient;
+  if (passed_gradient > 0) trial.passed = passed_error / passed_gradient;
   return trial;
 }
 
@@ -117,6 +123,7 @@ void measure(const at::RecordFunction& function) {
   }
   const auto node = torch::autograd::get_current_node();
   if (node == nullptr || node->sequence_nr() != sequence || !is_generated(*node)) return;
+  const CallbackTime time(CallbackTime::Purpose::guard);
   const at::DisableRecordFunctionGuard unobserved;
   GradientProbe approximate;
   const variable_list with_decoded = run_node(*node, function, approximate);

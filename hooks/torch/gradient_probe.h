@@ -58,7 +58,7 @@ torch::autograd::variable_list run_node(torch::autograd::Node& node,
                                         const at::RecordFunction& function, GradientProbe& how);
 
 /// Squared errors of a node's results, relative to the exact ones: of the gradients of parameters,
-/// taken together, and the worst of those that it passes on.
+/// taken together, and of those that it passes on, together and the worst.
 /// @param own_gradient Set to the squared size of the parameters' exact ones
 policy::Look::Trial errors_of_results(const torch::autograd::Node& node,
                                       const torch::autograd::variable_list& approximate,

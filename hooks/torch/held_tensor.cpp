@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/held_tensor.h"
 
-#include <chrono>
 #include <sstream>
 
 #include <ATen/SequenceNumber.h>
@@ -9,6 +8,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "hooks/torch/callback_time.h"
 #include "hooks/torch/candidate.h"
 #include "hooks/torch/stash.h"
 
@@ -16,19 +16,18 @@ namespace cinch::hooks {
 namespace {
 
 // Adds its lifetime to the time spent in Cinch.
-class Stopwatch {
+class TimeInCinch {
  public:
-  Stopwatch() = default;
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() {
-    const auto spent = std::chrono::steady_clock::now() - start_;
-    stash().statistics().spent(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count()));
+  TimeInCinch() = default;
+  TimeInCinch(const TimeInCinch&) = delete;
+  TimeInCinch& operator=(const TimeInCinch&) = delete;
+  ~TimeInCinch() {
+    if (CallbackTime::here()) return;
+    stash().statistics().spent(watch_.nanoseconds());
   }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Stopwatch watch_;
 };
 
 at::Tensor make_tensor(c10::Storage storage, c10::DeviceType device, c10::ScalarType type,
@@ -63,7 +62,7 @@ HeldTensor::~HeldTensor() {
 }
 
 void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
-  const Stopwatch stopwatch;
+  const TimeInCinch time;
   version_ = torch::autograd::impl::version_counter(tensor);
   saved_version_ = version_.current_version();
   if (const auto& grad_fn = tensor.grad_fn()) {
@@ -94,7 +93,7 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
 }
 
 at::Tensor HeldTensor::call_unpack_hook() {
-  const Stopwatch stopwatch;
+  const TimeInCinch time;
   refuse_detached();
   check_version();
   return restore();

@@ -21,8 +21,11 @@ void MovingAverage::add(const at::Tensor& gradient) {
   if (elements != elements_) *this = {};
   elements_ = elements;
   const std::int64_t step = (elements + most_elements - 1) / most_elements;
-  const at::Tensor sample =
-      gradient.contiguous().view({-1}).slice(0, 0, elements, step).to(at::kFloat).contiguous();
+  const at::Tensor sample = gradient.contiguous()
+                                .view({-1})
+                                .slice(0, 0, elements, step)
+                                .to(at::kCPU, at::kFloat)
+                                .contiguous();
   const float* g = sample.const_data_ptr<float>();
   average_.resize(static_cast<std::size_t>(sample.numel()), 0.0F);
   double difference = 0;
@@ -33,7 +36,12 @@ void MovingAverage::add(const at::Tensor& gradient) {
     size += double{g[i]} * double{g[i]};
     average_[i] = static_cast<float>(decay * double{average_[i]} + (1 - decay) * double{g[i]});
   }
-  if (seen_ >= enough && size > 0) noise_ = std::min(difference / size, 1.0);
+  if (seen_ >= enough && size > 0) {
+    // The average scatters too: its variance is this share of a gradient's.
+    const double old = std::pow(decay, seen_);
+    const double share = (1 - decay) / (1 + decay) * (1 - old * old) / ((1 - old) * (1 - old));
+    noise_ = std::min(difference / (1 + share) / size, 1.0);
+  }
   ++seen_;
   weight_ = decay * weight_ + (1 - decay);
 }

@@ -20,7 +20,8 @@ class MovingAverage {
   /// Mean of |m|; 0 before the first gradient.
   double mean_magnitude() const noexcept;
 
-  /// |g - m|^2 / |g|^2 of the last gradient and the average before it; 0 until five were seen.
+  /// How noisy a gradient is: |g - m|^2 / |g|^2 of the last one and the average before it, less
+  /// what the average itself scatters; at most 1, and 0 until five were seen.
   double relative_noise() const noexcept { return noise_; }
 
  private:

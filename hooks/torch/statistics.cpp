@@ -68,6 +68,7 @@ void Statistics::fill(telemetry::Report& report) const {
   entries_->fill(report);
   const std::lock_guard lock(mutex_);
   report.seconds_in_cinch = to_seconds(nanoseconds_spent());
+  report.seconds_adapting = to_seconds(adapting_nanoseconds_.load(std::memory_order_relaxed));
   std::tie(report.rescues, report.rescued_bytes) = rescues();
   report.rescued_by_offload_bytes = rescued_by_offload();
   report.given_by_others_bytes = given_by_others();

@@ -117,12 +117,17 @@ class Statistics {
     nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
 
+  /// Of it: an adaptive policy's looks, trials and decisions.
+  void adapted(std::uint64_t nanoseconds) noexcept {
+    adapting_nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+
   /// The lock of `op` and `passed_through`, for forks.
   std::mutex& mutex() noexcept { return mutex_; }
 
   EntryRows& entries() noexcept { return *entries_; }
 
-  /// Fills `seconds_in_cinch`, `passed_through`, `ops` and `entries`.
+  /// Fills `seconds_in_cinch`, `seconds_adapting`, `passed_through`, `ops` and `entries`.
   void fill(telemetry::Report& report) const;
 
  private:
@@ -148,6 +153,7 @@ class Statistics {
   std::atomic<std::uint64_t> fetches_{0};
   std::atomic<std::uint64_t> fetches_ahead_{0};
   std::atomic<std::uint64_t> nanoseconds_{0};
+  std::atomic<std::uint64_t> adapting_nanoseconds_{0};
 };
 
 }  // namespace cinch::hooks

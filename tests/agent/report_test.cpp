@@ -26,6 +26,7 @@ Report full() {
   r.peak_rss_bytes = 10;
   r.rss_bytes_at_start = 11;
   r.seconds_in_cinch = 0.25;
+  r.seconds_adapting = 0.125;
   r.rescues = 3;
   r.rescued_bytes = 12;
   r.devices = {{1, "Cinch", 500, 600, 70}};
@@ -103,6 +104,7 @@ TEST(Report, HasTheFieldsThatItsReadersExpect) {
                             "ratio",
                             "peak_rss_bytes",
                             "seconds_in_cinch",
+                            "seconds_adapting",
                             "rescues",
                             "rescued_bytes",
                             "rescued_by_offload_bytes",

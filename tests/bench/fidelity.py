@@ -3,15 +3,24 @@
 """What each policy costs in the quality of training: small models on real data, paired by seed with plain runs.
 
     .venv/bin/python tests/bench/fidelity.py [--build build] [--model NAME …] [--variant NAME …]
-        [--seeds 5] [--steps N] [--json FILE]
+        [--seeds 5] [--steps N] [--json FILE [--minutes M]]
+    .venv/bin/python tests/bench/fidelity.py --show FILE …
 
 * cnn: a convolutional net with batch norm and max-pool, scikit-learn's digits at 16 x 16, test accuracy in %;
 * resnet18: torchvision's ResNet-18 at a quarter of its width, digits at 32 x 32, test accuracy in %;
-* gpt: a byte-level transformer on the source text of Python's standard library, test bits a byte.
+* gpt: a byte-level transformer on the source text of Python's standard library, test bits a byte;
+* vit: a vision transformer, digits at 32 x 32, test accuracy in %;
+* bert: an encoder of bytes that tells which package a piece of source is from, test accuracy in %;
+* unet: digits out of noise, with group norm and SiLU, test signal-to-noise ratio in dB.
 
 A difference is variant - plain of the same seed (initial weights, order of data); printed are its mean and
 standard error over the seeds. The data of another seed are split otherwise, so that seeds differ in more
-than chance draws. Ratio and the share of time spent in Cinch are the reports'.
+than chance draws. Ratio and the share of time spent in Cinch are the reports'; "of the rest" is the ratio without what
+backward reads first, which is never encoded (a language model's log-probabilities), and "to learn" what looking at
+gradients, trying and deciding took.
+
+With --json every run is kept in FILE as soon as it is done, and runs that FILE already has are not made again: call it
+as often as it takes, each time for --minutes at most. --show prints the tables of one or several such files together.
 """
 
 import argparse
@@ -23,67 +32,20 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-CHILD = """
-import json, math, pathlib, random, sys, time
-import torch
-import torch.nn.functional as F
-from small_models import GPT, cnn, digits, resnet18
-
-name, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-torch.manual_seed(seed)
-random.seed(seed)
-
-def classify(model, size):
-    x, y, xt, yt, grow = digits(size, seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=steps)
-    order = []
-    for step in range(steps):
-        if len(order) < 32:
-            order = torch.randperm(len(y)).tolist()
-        picked, order = order[:32], order[32:]
-        loss = F.cross_entropy(model(grow(x[picked])), y[picked])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    model.eval()
-    with torch.no_grad():
-        right = sum((model(grow(a)).argmax(1) == b).sum().item() for a, b in zip(xt.split(200), yt.split(200)))
-    return 100 * right / len(yt)
-
-def write():
-    context = 96
-    folder = pathlib.Path(json.__file__).parent.parent
-    text = b"".join(f.read_bytes() for f in sorted(folder.glob("*.py"))[:60])
-    data = torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
-    train, test = data[: int(len(data) * 0.9)], data[int(len(data) * 0.9) :]
-    model = GPT(context=context)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps)
-    def loss_at(source, starts):
-        rows = torch.stack([source[s : s + context + 1] for s in starts])
-        return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
-    for step in range(steps):
-        loss = loss_at(train, torch.randint(len(train) - context - 1, (16,)).tolist())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    with torch.no_grad():
-        starts = torch.linspace(0, len(test) - context - 1, 256).long().tolist()
-        return sum(loss_at(test, starts[i : i + 32]).item() for i in range(0, 256, 32)) / 8 / math.log(2)
-
-begin = time.perf_counter()
-metric = {"cnn": lambda: classify(cnn(), 16), "resnet18": lambda: classify(resnet18(), 32), "gpt": write}[name]()
-print(json.dumps({"metric": metric, "seconds": time.perf_counter() - begin}))
-"""
-
-MODELS = {"cnn": ("CNN, accuracy %", 220), "resnet18": ("ResNet-18 / 4, accuracy %", 160), "gpt": ("GPT, bits a byte", 300)}
+MODELS = {
+    "cnn": ("CNN, accuracy %", 160),
+    "resnet18": ("ResNet-18 / 4, accuracy %", 160),
+    "gpt": ("GPT, bits a byte", 300),
+    "vit": ("ViT-tiny, accuracy %", 300),
+    "bert": ("BERT-tiny, accuracy %", 300),
+    "unet": ("U-Net, dB", 160),
+}
+PLAIN = "plain"
 
 
 def preset(name: str, **more) -> dict:
@@ -105,23 +67,40 @@ def variants() -> dict[str, dict]:
         "comet": preset("comet", comet={"every_steps": 40}),
         "budget_10x": preset("budget", budget={"ratio": 10, "every_steps": 50}),
         "auto": preset("auto", auto={"noise": 0.1, "every_steps": 50}),
+        "auto_0.03": preset("auto", auto={"noise": 0.03, "every_steps": 50}),
     }
 
 
-def run(model: str, seed: int, steps: int, environment: dict[str, str], report: pathlib.Path) -> dict:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-    clean |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)} | environment
-    command = [sys.executable, "-c", CHILD, model, str(seed), str(steps)]
-    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{model}, seed {seed}: exit status {done.returncode}\n{done.stderr}")
-    result = json.loads(done.stdout.splitlines()[-1])
-    result["guard_lines"] = done.stderr.count("cinch: guard")
-    if report.is_file():
-        told = json.loads(report.read_text())
-        result |= {"ratio": told["ratio"], "share": told["seconds_in_cinch"] / result["seconds"]}
-        report.unlink()
-    return result
+def run(model: str, variant: str, seed: int, steps: int, preload: str) -> dict:
+    """One training. @return what train_small.py and the report tell of it"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
+    environment |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as name:
+        report = pathlib.Path(name) / "report.json"
+        if variant != PLAIN:
+            file = pathlib.Path(name) / "policy.json"
+            file.write_text(json.dumps(variants()[variant]))
+            environment |= {"LD_PRELOAD": preload, "CINCH_POLICY": str(file), "CINCH_REPORT": str(report), "CINCH_STRICT": "1"}
+        command = [sys.executable, HERE / "train_small.py", model, str(seed), str(steps)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{model}, {variant}, seed {seed}: exit status {done.returncode}\n{done.stderr}")
+        result = json.loads(done.stdout.splitlines()[-1])
+        result |= {"model": model, "variant": variant, "seed": seed, "steps": steps}
+        if variant != PLAIN:
+            told = json.loads(report.read_text())
+            result["ratio"] = told["ratio"]
+            # What backward reads first, such as the loss's own scores, is never encoded: it is needed at once.
+            first = sum(p["bytes"] for p in told["passed_through"] if p["reason"].startswith("read by backward")) / steps
+            result["rest"] = (told["raw_bytes_at_peak"] - first) / (told["stored_bytes_at_peak"] - first)
+            result["share"] = told["seconds_in_cinch"] / result["seconds"]
+            result["learning"] = told["seconds_adapting"] / result["seconds"]
+            result["guard_lines"] = done.stderr.count("cinch: guard")
+        return result
+
+
+def key(result: dict) -> tuple:
+    return result["model"], result["steps"], result["variant"], result["seed"]
 
 
 def mean_and_error(values: list[float]) -> str:
@@ -131,6 +110,28 @@ def mean_and_error(values: list[float]) -> str:
     return f"{mean:+.3f} ± {statistics.stdev(values) / math.sqrt(len(values)):.3f}"
 
 
+def show(results: list[dict]) -> None:
+    """A table for each model and number of steps."""
+    runs = {key(result): result for result in results}
+    for model, steps in sorted({(r["model"], r["steps"]) for r in results}, key=lambda m: (list(MODELS).index(m[0]), m[1])):
+        of_model = [r for r in runs.values() if (r["model"], r["steps"]) == (model, steps)]
+        plain = {r["seed"]: r["metric"] for r in of_model if r["variant"] == PLAIN}
+        if not plain:
+            continue
+        spread = f" (sd {statistics.stdev(plain.values()):.3f})" if len(plain) > 1 else ""
+        print(f"\n{MODELS[model][0]}, {steps} steps: plain {statistics.mean(plain.values()):.3f}{spread}, {len(plain)} seeds")
+        print(f"{'variant':18} {'seeds':>5} {'difference':>18} {'ratio':>7} {'of the rest':>12} {'in Cinch':>9} {'to learn':>9} {'guard':>6}")
+        for variant in variants():
+            rows = [r for r in of_model if r["variant"] == variant and r["seed"] in plain]
+            if not rows:
+                continue
+            difference = mean_and_error([r["metric"] - plain[r["seed"]] for r in rows])
+            means = (statistics.mean(r[what] for r in rows) for what in ("ratio", "rest", "share", "learning"))
+            ratio, rest, share, learning = means
+            guard = sum(r["guard_lines"] for r in rows)
+            print(f"{variant:18} {len(rows):5} {difference:>18} {ratio:7.2f} {rest:12.2f} {100 * share:8.1f}% {100 * learning:8.2f}% {guard:6}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -138,34 +139,34 @@ def main():
     parser.add_argument("--variant", nargs="+", choices=variants(), default=list(variants()))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, help="instead of each model's own number")
-    parser.add_argument("--json", type=pathlib.Path, help="write all results to this file")
+    parser.add_argument("--json", type=pathlib.Path, help="keep all runs in this file, and make none again that it has")
+    parser.add_argument("--minutes", type=float, help="begin no run after that many")
+    parser.add_argument("--show", type=pathlib.Path, nargs="+", metavar="FILE", help="run nothing, print what these files have")
     options = parser.parse_args()
+    if options.show:
+        show([result for file in options.show for result in json.loads(file.read_text())])
+        return
     preload = str((options.build / "lib/libcinch.so").resolve(strict=True))
-    everything = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        report = folder / "report.json"
-        for model in options.model:
-            title, steps = MODELS[model]
-            steps = options.steps or steps
-            plain = [run(model, seed, steps, {}, report) for seed in range(options.seeds)]
-            metrics = [result["metric"] for result in plain]
-            spread = f" (sd {statistics.stdev(metrics):.3f})" if len(metrics) > 1 else ""
-            print(f"\n{title}, {steps} steps, {options.seeds} seeds: plain {statistics.mean(metrics):.3f}{spread}")
-            print(f"{'variant':18} {'difference':>18} {'ratio':>7} {'in Cinch':>9} {'guard':>6}", flush=True)
-            for variant in options.variant:
-                file = folder / f"{variant}.json"
-                file.write_text(json.dumps(variants()[variant]))
-                environment = {"LD_PRELOAD": preload, "CINCH_POLICY": str(file), "CINCH_REPORT": str(report), "CINCH_STRICT": "1"}
-                results = [run(model, seed, steps, environment, report) for seed in range(options.seeds)]
-                differences = [a["metric"] - b["metric"] for a, b in zip(results, plain)]
-                ratio = statistics.mean(result["ratio"] for result in results)
-                share = statistics.mean(result["share"] for result in results)
-                guard = sum(result["guard_lines"] for result in results)
-                print(f"{variant:18} {mean_and_error(differences):>18} {ratio:7.2f} {100 * share:8.1f}% {guard:6}", flush=True)
-                everything.append({"model": model, "variant": variant, "plain": plain, "results": results})
+    results = json.loads(options.json.read_text()) if options.json and options.json.is_file() else []
+    known = {key(result) for result in results}
+    begin = time.monotonic()
+    left_out = 0
+    # All variants of a seed before the next seed, so that what is there at any time can be compared.
+    for model in options.model:
+        steps = options.steps or MODELS[model][1]
+        for seed in range(options.seeds):
+            for variant in [PLAIN, *options.variant]:
+                if (model, steps, variant, seed) in known:
+                    continue
+                if options.minutes and time.monotonic() - begin > 60 * options.minutes:
+                    left_out += 1
+                    continue
+                results.append(run(model, variant, seed, steps, preload))
                 if options.json:
-                    options.json.write_text(json.dumps(everything))
+                    options.json.write_text(json.dumps(results))
+    show(results)
+    if left_out:
+        print(f"\n{left_out} runs are left: the same command goes on with them")
 
 
 if __name__ == "__main__":

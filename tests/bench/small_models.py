@@ -57,20 +57,21 @@ def resnet18() -> nn.Module:
 
 
 class Attention(nn.Module):
-    def __init__(self, dim, heads):
+    def __init__(self, dim, heads, causal):
         super().__init__()
-        self.heads, self.qkv, self.out = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.heads, self.causal = heads, causal
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
     def forward(self, x):
         b, t, d = x.shape
         q, k, v = (s.view(b, t, self.heads, -1).transpose(1, 2) for s in self.qkv(x).chunk(3, dim=-1))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         return self.out(y.transpose(1, 2).reshape(b, t, d))
 
 
 class Block(nn.Module):
-    def __init__(self, dim, heads):
+    def __init__(self, dim, heads, causal):
         super().__init__()
-        self.norm1, self.norm2, self.attention = nn.LayerNorm(dim), nn.LayerNorm(dim), Attention(dim, heads)
+        self.norm1, self.norm2, self.attention = nn.LayerNorm(dim), nn.LayerNorm(dim), Attention(dim, heads, causal)
         self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
@@ -83,8 +84,50 @@ class GPT(nn.Module):
     def __init__(self, dim=96, heads=4, layers=3, context=96):
         super().__init__()
         self.tokens, self.places = nn.Embedding(256, dim), nn.Embedding(context, dim)
-        self.blocks, self.norm = nn.Sequential(*[Block(dim, heads) for _ in range(layers)]), nn.LayerNorm(dim)
+        self.blocks, self.norm = nn.Sequential(*[Block(dim, heads, True) for _ in range(layers)]), nn.LayerNorm(dim)
         self.head = nn.Linear(dim, 256, bias=False)
     def forward(self, x):
         return self.head(self.norm(self.blocks(self.tokens(x) + self.places.weight[: x.shape[1]])))
 
+
+class Classifier(nn.Module):
+    """BERT in tiny: an encoder of bytes, classified by the mean of what it makes of them."""
+
+    def __init__(self, classes, dim=64, heads=4, layers=2, context=96):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(256, dim), nn.Embedding(context, dim)
+        self.blocks = nn.Sequential(*[Block(dim, heads, False) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, classes)
+    def forward(self, x):
+        return self.head(self.norm(self.blocks(self.tokens(x) + self.places.weight[: x.shape[1]])).mean(1))
+
+
+class ViT(nn.Module):
+    """ViT in tiny: patches of 4 x 4 out of 32 x 32."""
+
+    def __init__(self, classes=10, dim=64, heads=4, layers=4):
+        super().__init__()
+        self.patches, self.places = nn.Conv2d(1, dim, 4, stride=4), nn.Parameter(torch.randn(64, dim) * 0.02)
+        self.blocks = nn.Sequential(*[Block(dim, heads, False) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, classes)
+    def forward(self, x):
+        return self.head(self.norm(self.blocks(self.patches(x).flatten(2).transpose(1, 2) + self.places)).mean(1))
+
+
+class UNet(nn.Module):
+    """Two levels down and up, with group norm and SiLU, as diffusion models have them."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        def block(i, o):
+            return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.GroupNorm(4, o), nn.SiLU(),
+                                 nn.Conv2d(o, o, 3, padding=1), nn.GroupNorm(4, o), nn.SiLU())
+        self.down1, self.down2, self.middle = block(1, width), block(width, 2 * width), block(2 * width, 2 * width)
+        self.up2, self.up1 = block(4 * width, width), block(2 * width, width)
+        self.out = nn.Conv2d(width, 1, 1)
+    def forward(self, x):
+        fine = self.down1(x)
+        coarse = self.down2(F.avg_pool2d(fine, 2))
+        y = F.interpolate(self.middle(F.avg_pool2d(coarse, 2)), scale_factor=2)
+        y = F.interpolate(self.up2(torch.cat([y, coarse], 1)), scale_factor=2)
+        return self.out(self.up1(torch.cat([y, fine], 1)))

@@ -15,6 +15,7 @@
 #include "codecs/element_bits.h"
 #include "codecs/philox.h"
 #include "codecs/reference/division_plane.h"
+#include "tests/codecs/resnet50.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {
@@ -102,6 +103,45 @@ TEST(Division, BitsPerElement) {
     EXPECT_NEAR(bits / static_cast<double>(what.layout.elements()), row.expected, 0.5e-3)
         << row.extent[1] << "x" << row.extent[2];
   }
+}
+
+double bits_per_element(std::int64_t edge, bool edge_ceil) {
+  const Description what = describe(contiguous(64, {1, edge, edge}));
+  return 8.0 * static_cast<double>(make_codec(division(2, 8, edge_ceil))->encoded_bytes(what)) /
+         static_cast<double>(what.layout.elements());
+}
+
+TEST(Division, ConvolutionNormAndReluShrinkAsTheTheoremSays) {
+  // Theorem 3A: of 4 + 4 + 1 bytes two tensors' bits and a bit of ReLU's mask are left.
+  const auto ratio = [](std::int64_t edge) {
+    return 9 / (2 * bits_per_element(edge, false) / 8 + 1.0 / 8);
+  };
+  EXPECT_NEAR(ratio(2), 2.48, 0.005);
+  EXPECT_NEAR(ratio(4), 6.55, 0.005);
+  EXPECT_NEAR(ratio(7), 10.346, 0.0005);
+  EXPECT_NEAR(ratio(56), 13.043, 0.0005);
+}
+
+TEST(Division, ResNet50TakesWhatThePaperSays) {
+  const auto stored = [](bool edge_ceil, bool twice) {
+    const ResNet50 net(
+        [edge_ceil](std::int64_t planes, std::int64_t edge) {
+          // One row of features before the linear layer.
+          const auto extent = edge == 1 ? std::array<std::int64_t, 3>{1, 1, planes}
+                                        : std::array<std::int64_t, 3>{1, edge, edge};
+          const Description what = describe(contiguous(edge == 1 ? 1 : planes, extent));
+          return static_cast<std::int64_t>(
+              make_codec(division(2, 8, edge_ceil))->encoded_bytes(what));
+        },
+        twice);
+    return mebibytes(net.stored);
+  };
+  EXPECT_NEAR(stored(false, true), 7.24, 0.01 * 7.24);
+  EXPECT_NEAR(stored(true, true), 7.46, 0.01 * 7.46);
+  EXPECT_NEAR(stored(false, false), 6.8, 0.01 * 6.8);
+  EXPECT_NEAR(stored(true, false), 7.0, 0.01 * 7.0);
+  // With the image that the script keeps, at a batch of 64: Table 1a's 0.49 GB.
+  EXPECT_NEAR(64 * (stored(false, true) + 4.0 * 3 * 224 * 224 / (1 << 20)) / 1024, 0.489, 0.005);
 }
 
 TEST(Division, StochasticRoundingIsExactOverAllDraws) {

@@ -14,6 +14,7 @@
 #include "codecs/element_bits.h"
 #include "codecs/reference/group_quant_group.h"
 #include "tests/codecs/random_cases.h"
+#include "tests/codecs/resnet50.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {
@@ -158,70 +159,25 @@ TEST(GroupQuant, BitsPerElement) {
   }
 }
 
-/// MiB that one sample's saved tensors take in ResNet-50 at 224 pixels: raw, and with group_quant
-/// of `bits` bits, ReLU masks and max-pool offsets of 8 bits (papers.md §7). The inputs that two
-/// convolutions share are stored once, or `twice`.
-struct ResNet50 {
-  explicit ResNet50(int bits, bool twice) : bits(bits) {
-    values(3 * 224 * 224);
-    values(64 * 112 * 112);
-    mask(64 * 112 * 112, true);
-    constexpr std::int64_t kPooled = 64 * 56 * 56;
-    raw += 8 * kPooled;
-    stored += kPooled;
-    values(kPooled);
-    std::int64_t edge = 56, input = kPooled;
-    for (int stage = 0; stage < 4; ++stage) {
-      const std::int64_t width = 64 << stage;
-      for (int block = 0; block < std::array{3, 4, 6, 3}[stage]; ++block) {
-        if (block == 0 && twice) stored += held(input);
-        const std::int64_t out = block == 0 && stage > 0 ? edge / 2 : edge;
-        for (const std::int64_t inner : {width * edge * edge, width * out * out}) {
-          values(inner);  // a normalization's input
-          values(inner);  // a convolution's, which is a ReLU's output
-          mask(inner, false);
-        }
-        input = 4 * width * out * out;
-        values(input);
-        if (block == 0) values(input);
-        const bool pooled = stage == 3 && block == 2;
-        mask(input, pooled);
-        if (!pooled) values(input);
-        edge = out;
-      }
-    }
-    values(2048);
-  }
-
-  std::int64_t held(std::int64_t elements) const {
-    return static_cast<std::int64_t>(
-        make_codec(group_quant(bits))->encoded_bytes(described(contiguous(1, {1, 1, elements}))));
-  }
-  void values(std::int64_t elements) {
-    raw += 4 * elements;
-    stored += held(elements);
-  }
-  /// Of a ReLU whose output is saved for its own sake `alone`.
-  void mask(std::int64_t elements, bool alone) {
-    if (alone) raw += 4 * elements;
-    stored += elements / 8;
-  }
-
-  int bits;
-  std::int64_t raw = 0;
-  std::int64_t stored = 0;
-};
+/// Groups run over a whole sample.
+ResNet50 resnet50(int bits, bool twice) {
+  return ResNet50(
+      [bits](std::int64_t planes, std::int64_t edge) {
+        const Description what = described(contiguous(1, {1, 1, planes * edge * edge}));
+        return static_cast<std::int64_t>(make_codec(group_quant(bits))->encoded_bytes(what));
+      },
+      twice);
+}
 
 TEST(GroupQuant, ResNet50TakesWhatThePaperSays) {
-  constexpr double kMiB = 1 << 20;
-  EXPECT_NEAR(static_cast<double>(ResNet50(2, false).raw) / kMiB, 81.9, 0.1);
-  EXPECT_NEAR(static_cast<double>(ResNet50(2, true).stored) / kMiB, 6.85, 0.01);
-  EXPECT_NEAR(static_cast<double>(ResNet50(4, true).stored) / kMiB, 12.05, 0.01);
+  EXPECT_NEAR(mebibytes(resnet50(2, false).raw), 81.9, 0.1);
+  EXPECT_NEAR(mebibytes(resnet50(2, true).stored), 6.85, 0.01);
+  EXPECT_NEAR(mebibytes(resnet50(4, true).stored), 12.05, 0.01);
   const auto ratio = [](const ResNet50& net) {
     return static_cast<double>(net.raw) / static_cast<double>(net.stored);
   };
-  EXPECT_NEAR(ratio(ResNet50(2, false)), 12.7, 0.05);
-  EXPECT_NEAR(ratio(ResNet50(4, false)), 7.3, 0.05);
+  EXPECT_NEAR(ratio(resnet50(2, false)), 12.7, 0.05);
+  EXPECT_NEAR(ratio(resnet50(4, false)), 7.3, 0.05);
 }
 
 TEST(GroupQuant, MixedBitsOf125OnAverage) {

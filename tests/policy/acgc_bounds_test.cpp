@@ -49,6 +49,46 @@ TEST(AcgcBounds, Convolution) {
   EXPECT_EQ(acgc_product_bound({}, 1000, 0.5), 0);
 }
 
+/// A convolution in one dimension, without padding: gW of every sign pattern of +-bound, and of
+/// random ones.
+TEST(AcgcBounds, ErrorOfAConvolutionNeverExceedsIt) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  constexpr int inputs = 12;
+  constexpr int kernel = 3;
+  constexpr int outputs = inputs - kernel + 1;
+  std::vector<double> x(inputs);
+  std::vector<double> gy(outputs);
+  for (double& v : x) v = normal(random);
+  for (double& v : gy) v = normal(random);
+  const auto weight_gradient = [&gy](const auto& of) {
+    std::vector<double> gw(kernel);
+    for (int r = 0; r < kernel; ++r) {
+      for (int o = 0; o < outputs; ++o) gw[r] += gy[o] * of(o + r);
+    }
+    return gw;
+  };
+  AcgcTerm term = {0, 0, kernel, 1};
+  for (const double v : weight_gradient([&x](int i) { return x[i]; }))
+    term.weight_gradient += v * v;
+  for (const double v : gy) term.output_gradient += v * v;
+  const double squared = acgc_product_bound({&term, 1}, inputs, 0.5);
+  const double allowed = 0.5 * term.weight_gradient;
+  double sum = 0;
+  for (int pattern = 0; pattern < 1 << inputs; ++pattern) {
+    double error = 0;
+    for (const double v : weight_gradient([&](int i) {
+           return (pattern >> i) & 1 ? std::sqrt(squared) : -std::sqrt(squared);
+         })) {
+      error += v * v;
+    }
+    ASSERT_LE(error, allowed);
+    sum += error;
+  }
+  // Random signs spend T^2 / (2 M) of it.
+  EXPECT_NEAR(sum / (1 << inputs) / allowed * 2 * inputs, 1, 0.1);
+}
+
 TEST(AcgcBounds, LossScaleCancels) {
   for (const double scale : {1.0, 65536.0}) {
     const AcgcTerm term = {10 * scale * scale, 4 * scale * scale, 9, 1};

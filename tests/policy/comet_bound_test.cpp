@@ -19,6 +19,17 @@ TEST(CometBound, WorkedExampleOfThePaper) {
   EXPECT_NEAR(comet_bound_paper(layer, 0.01, 0.32), 0.1, 1e-7);
 }
 
+TEST(CometBound, ExactFormIsTheFormula) {
+  // eb = sigma sqrt(3 K) / (sqrt(R) |gY|), sigma a hundredth of the mean momentum.
+  const CometLayer layer = {.momentum = 0.02,
+                            .output_gradient = 4,
+                            .peak_gradient = 0,
+                            .samples = 8,
+                            .outputs = 12,
+                            .nonzero = 0.25};
+  EXPECT_NEAR(comet_bound_exact(layer, 0.01) / (2e-4 * 6 / (0.5 * 2)), 1, 1e-6);
+}
+
 TEST(CometBound, UnknownIsZero) {
   EXPECT_EQ(comet_bound_exact({}, 0.01), 0);
   CometLayer layer;

@@ -332,6 +332,126 @@ TEST_F(BudgetTest, TriesAllLayersWithinAShareOfMemory) {
   EXPECT_EQ(tried, std::vector<int>(layers_.size(), 1));
 }
 
+TEST_F(BudgetTest, TriesAFewAgainInAnInterval) {
+  start(6);
+  step();
+  constexpr std::size_t peak = 8 << 20;
+  std::vector<int> tried(layers_.size());
+  for (int i = 0; i < 850; ++i) {
+    int in_step = 0;
+    for (const auto layer : layers_) {
+      if (!director_->wants().trials || !director_->tries(layer, peak)) continue;
+      ++tried[layer];
+      ++in_step;
+      measure(layer, 0.1);
+    }
+    EXPECT_LE(in_step, 1) << "more than a sixteenth";
+    step();
+  }
+  // All at first, and then one of eight, an eighth of the bytes, in each hundred steps.
+  EXPECT_EQ(tried, std::vector<int>(layers_.size(), 2));
+}
+
+/// Trials whose squared errors are so much at 2 bits, 9 times that at 1, and fall with the number
+/// of levels as formulas say.
+void try_layer(Director& director, std::uint32_t layer, double error_at_2_bits) {
+  const auto& menu = director.layer(layer).menu;
+  Look seen;
+  seen.kind = director.layer(layer).kind;
+  seen.trials.resize(menu.size());
+  for (const auto i : director.trials(layer)) {
+    const double levels = std::ldexp(1.0, menu[i].spec.bits) - 1;
+    const double error = error_at_2_bits * 9 / (levels * levels);
+    seen.trials[i] = {error, error, error};
+  }
+  director.observe(layer, seen);
+}
+
+class OneBitTest : public testing::Test {
+ protected:
+  /// A large layer and a small one, and a budget that 2 bits just meet.
+  void start(std::uint32_t guard_every_steps) {
+    Settings settings = with("budget");
+    settings.budget.ratio = 16;
+    settings.guard.every_steps = guard_every_steps;
+    director_ = make_director(settings);
+    director_->begin_step(0, nullptr);
+    large_ = add(*director_, LayerKind::convolution, 4 << 20);
+    small_ = add(*director_, LayerKind::convolution, 1 << 20);
+  }
+
+  void train(double error_of_large, double error_of_small) {
+    for (std::uint64_t step = 1; step < 30; ++step) {
+      Footprint footprint;
+      footprint.layers = {large_, small_};
+      footprint.raw_bytes = 5 << 20;
+      footprint.planned_bytes = footprint.stored_bytes = footprint.raw_bytes / 16;
+      director_->begin_step(step, &footprint);
+      if (error_of_large > 0) try_layer(*director_, large_, error_of_large);
+      if (error_of_small > 0) try_layer(*director_, small_, error_of_small);
+    }
+  }
+
+  std::unique_ptr<Director> director_;
+  std::uint32_t large_ = 0;
+  std::uint32_t small_ = 0;
+};
+
+TEST_F(OneBitTest, IsChosenWhereTrialsFindItHarmless) {
+  start(100);
+  train(0.001, 0.3);
+  EXPECT_EQ(director_->choice(large_).spec.bits, 1);
+  EXPECT_GT(director_->choice(small_).spec.bits, 2);
+}
+
+TEST_F(OneBitTest, IsNotChosenWhereTheGuardWouldDoubleIt) {
+  start(100);
+  train(0.5, 100);  // 1 bit: gradients off by 2.1
+  EXPECT_EQ(director_->choice(large_).spec.bits, 2);
+}
+
+TEST_F(OneBitTest, IsChosenWithoutAGuard) {
+  start(0);
+  train(0.5, 100);
+  EXPECT_EQ(director_->choice(large_).spec.bits, 1);
+}
+
+TEST_F(OneBitTest, IsNotChosenUntried) {
+  start(0);
+  train(0, 100);
+  EXPECT_EQ(director_->choice(large_).spec.bits, 2);
+}
+
+/// Bits of a smooth function's input in a branch of a residual net, from whose gradient so much
+/// arrives at the sum with the skip connection's.
+double bits_in_branch(double share_of_sum) {
+  Settings settings = with("auto");
+  settings.budget.noise = 0.1;
+  const auto director = make_director(settings);
+  director->begin_step(0, nullptr);
+  Footprint footprint;
+  for (const auto kind : {LayerKind::linear, LayerKind::linear, LayerKind::convolution,
+                          LayerKind::elementwise, LayerKind::linear}) {
+    footprint.layers.push_back(add(*director, kind));
+  }
+  footprint.raw_bytes = 5 << 20;
+  footprint.planned_bytes = footprint.stored_bytes = 1 << 20;
+  for (std::uint64_t step = 1; step < 30; ++step) {
+    director->begin_step(step, &footprint);
+    for (const auto layer : footprint.layers) {
+      Look sum;
+      sum.share_of_sum = layer == 2 ? share_of_sum : 1;
+      director->observe(layer, sum);
+      try_layer(*director, layer, 0.5);
+    }
+  }
+  return director->choice(footprint.layers[3]).spec.bits;
+}
+
+TEST(Auto, ErrorsInABranchCountByItsShareOfTheGradient) {
+  EXPECT_GT(bits_in_branch(1), bits_in_branch(0.05));
+}
+
 TEST(Auto, StartsSafeAndGoesToTheNoiseThatIsAllowed) {
   Settings settings = with("auto");
   settings.budget.noise = 0.1;
@@ -339,7 +459,7 @@ TEST(Auto, StartsSafeAndGoesToTheNoiseThatIsAllowed) {
   director->begin_step(0, nullptr);
   std::vector<std::uint32_t> layers;
   for (int i = 0; i < 8; ++i) layers.push_back(add(*director, LayerKind::linear));
-  for (const auto layer : layers) EXPECT_EQ(director->choice(layer).spec.bits, 8);
+  for (const auto layer : layers) EXPECT_EQ(director->choice(layer).spec.bits, 4);
   Footprint footprint;
   footprint.layers = layers;
   footprint.raw_bytes = 8 << 20;
@@ -354,6 +474,7 @@ TEST(Auto, StartsSafeAndGoesToTheNoiseThatIsAllowed) {
       for (const auto i : director->trials(layer)) {
         const double error = layer < 4 ? 0.05 : 2.0;
         seen.trials[i] = {error, error};
+        if (director->layer(layer).menu[i].spec.bits == 1) seen.trials[i] = {3, 3};
       }
       director->observe(layer, seen);
     }

@@ -90,6 +90,47 @@ TEST(MixedPrecision, UnequalSizesComeClose) {
   EXPECT_LE(worst, 0.06);
 }
 
+/// The paper's own words, "minimal increment": the cheapest bit first, whatever it frees.
+Bits by_increment_alone(const Items& items, double budget) {
+  Bits bits(items.size(), 8);
+  while (used(items, bits) > budget) {
+    std::size_t cheapest = items.size();
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (bits[i] == 1) continue;
+      const double now = (1 << bits[i]) - 1;
+      const double then = (1 << (bits[i] - 1)) - 1;
+      const double increment = items[i].weight * (1 / (then * then) - 1 / (now * now));
+      if (increment >= least) continue;
+      least = increment;
+      cheapest = i;
+    }
+    --bits[cheapest];
+  }
+  return bits;
+}
+
+TEST(MixedPrecision, IncrementsByThemselvesAreClearlyWorse) {
+  std::mt19937 random(3);
+  std::lognormal_distribution<double> weight(0, 1.5);
+  std::uniform_int_distribution<int> log_size(0, 4);
+  double ours = 0;
+  double papers = 0;
+  for (int round = 0; round < 50; ++round) {
+    Items items(50);
+    double elements = 0;
+    for (auto& item : items) {
+      item = {weight(random), std::ldexp(1.0, log_size(random))};
+      elements += item.size;
+    }
+    const double best = optimum(items, static_cast<int>(2 * elements));
+    ours += precision_cost(items, allocate_bits(items, 2 * elements)) / best - 1;
+    papers += precision_cost(items, by_increment_alone(items, 2 * elements)) / best - 1;
+  }
+  EXPECT_GT(papers / 50, 0.2);
+  EXPECT_GT(papers, 10 * ours);
+}
+
 TEST(MixedPrecision, EqualItemsGetBitsAsEqualAsPossible) {
   const Items items(10, PrecisionItem{1, 1});
   const Bits bits = allocate_bits(items, 25);
