@@ -169,6 +169,9 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.allocator_cuda = enabled && allocator.value("cuda", wanted);
   settings.telemetry = json.value("telemetry", true);
   if (json.value("stream", "current") == "side") settings.stream = Stream::side;
+  if (json.contains("in_flight_bytes")) {
+    settings.in_flight_bytes = bytes_of(json.at("in_flight_bytes").get<std::string>()).value_or(0);
+  }
   settings.raw_window = json.value("raw_window", settings.raw_window);
   settings.offload = read_offload(json.value("offload", Json::object()));
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
@@ -249,6 +252,7 @@ std::optional<std::pair<std::string, std::string>> parameter_fault(const Setting
   if (settings.offload.host_bytes == 0 && source.locations.contains("/offload/host_bytes")) {
     return std::pair("/offload/host_bytes", no_size);
   }
+  if (settings.in_flight_bytes == 0) return std::pair("/in_flight_bytes", no_size);
   if (settings.policy == "budget" && settings.budget.peak_bytes == 0 &&
       settings.budget.ratio == 0) {
     if (source.locations.contains("/budget/peak_bytes")) {

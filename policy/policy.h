@@ -109,6 +109,8 @@ struct Settings {
   bool allocator_cuda = true;  ///< whether PyTorch's CUDA memory comes from Cinch's allocator
   bool telemetry = true;       ///< whether the process shows how it does in a shared segment
   Stream stream = Stream::current;
+  /// Of each CUDA device: most bytes whose freeing may wait for the side stream.
+  std::uint64_t in_flight_bytes = std::uint64_t{256} << 20;
   /// Entries that backward will read first stay raw up to this share of all that is stored.
   double raw_window = 0.125;
   OffloadSettings offload;

@@ -89,6 +89,8 @@ void visit_device(Device& device, Visit&& visit) {
   visit("peak_allocated_bytes", device.peak_allocated_bytes);
   visit("peak_reserved_bytes", device.peak_reserved_bytes);
   visit("stash_bytes_at_most", device.stash_bytes_at_most);
+  visit("in_flight_bytes_at_most", device.in_flight_bytes_at_most);
+  visit("encodes_held_back", device.encodes_held_back);
 }
 
 template <typename DryRun, typename Visit>

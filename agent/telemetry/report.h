@@ -44,7 +44,9 @@ struct Report {
     std::string allocator;  ///< whose: "PyTorch" or "Cinch"
     std::uint64_t peak_allocated_bytes = 0;
     std::uint64_t peak_reserved_bytes = 0;
-    std::uint64_t stash_bytes_at_most = 0;  ///< held by the stash, encoded or kept
+    std::uint64_t stash_bytes_at_most = 0;      ///< held by the stash, encoded or kept
+    std::uint64_t in_flight_bytes_at_most = 0;  ///< that waited for the side stream to be encoded
+    std::uint64_t encodes_held_back = 0;  ///< not given to the side stream for that bound's sake
   };
 
   /// One storage of a forward, which training saves again in every step; totals over the run.

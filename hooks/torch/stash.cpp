@@ -47,6 +47,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
   register_fork_lock(guard_.mutex());
   register_fork_lock(pinned_.mutex());
   register_fork_lock(reserve_.mutex());
+  register_fork_lock(in_flight_.mutex());
   register_fork_lock(side_.mutex());
   if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
   begin_policy();

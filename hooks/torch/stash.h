@@ -17,6 +17,7 @@
 
 #include "hooks/torch/buffer_pool.h"
 #include "hooks/torch/candidate.h"
+#include "hooks/torch/device/in_flight.h"
 #include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/device/reserve.h"
 #include "hooks/torch/dry_run.h"
@@ -156,6 +157,8 @@ class Stash {
   std::uint64_t most_settled_bytes(int device) const;
   /// The page-locked memory for what was moved to the host.
   PinnedPool::Figures pinned() const { return pinned_.figures(); }
+  /// What waited for the side stream of a CUDA device.
+  InFlight::Figures in_flight(int device) const { return in_flight_.figures(device); }
   /// Fills what `report` says of times.
   void fill_timeline(telemetry::Report& report) const;
   /// Fills what it says of a dry run.
@@ -184,6 +187,7 @@ class Stash {
   void settle_all(const Entries& ready);
   void settle(Entry& entry, codecs::ParallelFor parallel_for);
   std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
+  bool encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate);
   void await_settled(Entry& entry);
 
   std::size_t encode_early(int device, std::size_t bytes);
@@ -307,6 +311,7 @@ class Stash {
 
   Guard guard_;
   PinnedPool pinned_;
+  InFlight in_flight_;
   std::atomic<bool> said_no_room_{false};
   Reserve reserve_;
   SideThread side_;

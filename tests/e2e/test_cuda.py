@@ -65,6 +65,27 @@ def divided(tmp_path_factory):
     return train(tmp_path_factory.mktemp("cpu"), SAME_OPERATORS, "cpu", DIVISION, dropout="no-dropout")
 
 
+BOUND = 100_000
+
+
+def test_sources_that_wait_for_the_side_stream_are_bounded(plain, tmp_path):
+    models = ["unet", "lstm"]
+    raw = {"rules": [{"match": {"op": "*"}, "codec": {"name": "raw"}}], "stream": "side"}
+    # Events that have happened say so late, and the lazy schedule lets none happen before somebody waits.
+    for schedule in ("lazy", "random:6"):
+        policy = LOSSLESS | raw | {"in_flight_bytes": f"{BOUND}B"}
+        fake = {"schedule": schedule, "event_delay": 2, "poison": True}
+        found, report = train_and_report(tmp_path / schedule, models, policy=policy, **fake)
+        for model in models:
+            assert found[model]["losses"] == plain[model]["losses"], model
+            assert found[model]["parameters"] == plain[model]["parameters"], model
+            assert found[model]["faults"] == 0
+            assert found[model]["host_syncs"] == plain[model]["host_syncs"], "Cinch waited for the device"
+        (device,) = report["devices"]
+        assert 0 < device["in_flight_bytes_at_most"] <= BOUND
+        assert device["encodes_held_back"] > 0
+
+
 STREAMS = [("current", "random:1"), ("side", "lazy"), ("side", "random:2")]
 
 

@@ -11,6 +11,7 @@
 #include <c10/core/Stream.h>
 
 #include "codecs/codec.h"
+#include "hooks/torch/device/in_flight.h"
 #include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/plan.h"
 
@@ -23,7 +24,7 @@ struct Entry;
 /// one they wait for all that the stream has been given so far.
 struct StreamWork {
   c10::Stream stream;
-  std::optional<c10::Event> done;
+  std::shared_ptr<c10::Event> done;
 
   /// Makes `reader`'s further work wait for this. The host does not wait.
   void block(const c10::Stream& reader) const;
@@ -81,6 +82,10 @@ std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs
 /// @pre entry.device is set, the candidate has a device codec, the entry's mutex is held
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
                       const c10::Stream& stream);
+
+/// When what encode_on_device enqueued is done; null where it ran in the stream that the values are
+/// valid in, which orders what comes after. @pre it returned true, the entry's mutex is held
+std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry);
 
 /// Enqueues the decoding on `stream`. For Reads::nothing and dropped entries the memory's content
 /// is undefined; what is on the host is copied back first, if that has not been done.
