@@ -98,6 +98,12 @@ struct OffloadSettings {
   std::size_t min_bytes = 65536;  ///< what is held in fewer bytes stays
 };
 
+/// What is done when an allocator of Cinch's has no memory left.
+struct RescueSettings {
+  bool enabled = true;  ///< false, under "off" the default: nothing
+  bool harder = true;   ///< see policy/rescue.h
+};
+
 /// A policy file, validated.
 struct Settings {
   std::string name;  ///< the preset's name, or the file's path
@@ -114,6 +120,7 @@ struct Settings {
   /// Entries that backward will read first stay raw up to this share of all that is stored.
   double raw_window = 0.125;
   OffloadSettings offload;
+  RescueSettings rescue;
   GuardSettings guard;
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
   int blpa_bits = 4;           ///< K of the "blpa" algorithm
@@ -164,7 +171,7 @@ class Policy {
   explicit Policy(Settings settings);
 
   const Settings& settings() const noexcept { return settings_; }
-  /// False when nothing would ever be taken ("off").
+  /// False when nothing would ever be taken ("off" without a rescue).
   bool enabled() const noexcept;
   /// @param caution How often the guard found entries like this one too far off; see with_caution.
   Decision decide(const EntryDescription& entry, int caution = 0) const;

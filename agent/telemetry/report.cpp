@@ -130,7 +130,11 @@ void visit_report(R& r, Visit&& visit) {
   visit("rss_bytes_at_start", r.rss_bytes_at_start);
   visit("seconds_in_cinch", r.seconds_in_cinch);
   visit("rescues", r.rescues);
+  visit("rescues_early", r.rescues_early);
+  visit("rescues_harder", r.rescues_harder);
+  visit("rescues_by_offload", r.rescues_by_offload);
   visit("rescued_bytes", r.rescued_bytes);
+  visit("rescued_harder_bytes", r.rescued_harder_bytes);
   visit("rescued_by_offload_bytes", r.rescued_by_offload_bytes);
   visit("offloads", r.offloads);
   visit("offloaded_bytes", r.offloaded_bytes);

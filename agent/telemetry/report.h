@@ -127,7 +127,11 @@ struct Report {
   std::uint64_t rss_bytes_at_start = 0;  ///< when the first tensor was saved; 0 if none was
   double seconds_in_cinch = 0;
   std::uint64_t rescues = 0;                   ///< times memory ran out and the stash freed some
+  std::uint64_t rescues_early = 0;             ///< of them, those that encoded early
+  std::uint64_t rescues_harder = 0;            ///< that encoded in fewer bits what was held already
+  std::uint64_t rescues_by_offload = 0;        ///< that moved to the host's memory
   std::uint64_t rescued_bytes = 0;             ///< by encoding early, together
+  std::uint64_t rescued_harder_bytes = 0;      ///< in fewer bits
   std::uint64_t rescued_by_offload_bytes = 0;  ///< and by moving to the host's memory
   std::uint64_t offloads = 0;                  ///< storages moved from a CUDA device to the host
   std::uint64_t offloaded_bytes = 0;           ///< of them, as they were held; sum over the run

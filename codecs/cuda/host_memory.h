@@ -42,4 +42,12 @@ inline bool happened(void* event) noexcept {
   return false;
 }
 
+/// Library::synchronize.
+inline void synchronize(void* event) noexcept {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // as above
+  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return;
+  if (cudaEventSynchronize(static_cast<cudaEvent_t>(event)) != cudaSuccess) cudaGetLastError();
+  cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
 }  // namespace cinch::codecs::cuda

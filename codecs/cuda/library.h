@@ -31,6 +31,8 @@ struct Library {
   /// Whether the work that `event`, a cudaEvent_t, was recorded behind is done. Doesn't wait, and
   /// leaves other threads' graph captures alone.
   bool (*happened)(void* event) noexcept;
+  /// The host waits for it. Leaves captures alone, this thread's too.
+  void (*synchronize)(void* event) noexcept;
 };
 
 /// `cinch_cuda_library`, the one symbol that the library exports.

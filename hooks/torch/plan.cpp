@@ -174,6 +174,10 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   entry.own_plan = chosen_plan(entry, of_kind.members[place]);
   const EntryClass::Member& member = of_kind.members[place];
   if (member.sized != nullptr && member.unsized == entry.own_plan) entry.own_plan = member.sized;
+  if (harder_ != nullptr && entry.device != nullptr) {
+    auto& harder = of_kind.harder_plans[entry.caution];
+    if (harder == nullptr) harder = make(*harder_, entry, entry.caution, nullptr);
+  }
   Use* use = entry.first_use;
   for (const codecs::Reads reads : entry.own_plan->reads) {
     use->reads = reads;
@@ -197,6 +201,29 @@ void Planner::note_size(const Entry& entry, std::size_t bytes) {
   member.sized = std::move(sized);
 }
 
+std::shared_ptr<const Plan> Planner::harder_plan(const Entry& entry) {
+  const auto& harder = entry.entry_class->harder_plans[entry.caution];
+  if (harder == nullptr || !harder->encodes()) return nullptr;
+  // A quarter less, or it is not worth a second loss.
+  const std::size_t now = entry.stored_bytes();
+  if (harder->candidates.front().bound > now - now / 4) return nullptr;
+  if (entry.is_raw()) return harder;
+  // What was approximated tells values, but no signs any more.
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    const bool survives =
+        use->reads == codecs::Reads::values || use->reads == codecs::Reads::nothing;
+    if (!survives) return nullptr;
+  }
+  return harder;
+}
+
+std::size_t Planner::harder_bytes(const Entry& entry) {
+  const auto& harder = entry.entry_class->harder_plans[entry.caution];
+  const bool serves = harder != nullptr && harder->encodes() &&
+                      harder->candidates.front().bound < entry.plan().stored_bytes;
+  return serves ? harder->device_bytes : 0;
+}
+
 const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
                                                         EntryClass::Member& member) {
   if (director_ != nullptr && !member.described) {
@@ -208,20 +235,20 @@ const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
   }
   if (member.layer == policy::no_layer) {
     auto& plan = entry.entry_class->plans[entry.caution];
-    if (plan == nullptr) plan = make(entry, entry.caution, nullptr);
+    if (plan == nullptr) plan = make(policy_, entry, entry.caution, nullptr);
     return plan;
   }
   const std::uint32_t version = director_->version(member.layer);
   if (member.plan == nullptr || member.version != version || member.plan_caution != entry.caution) {
-    member.plan = make(entry, entry.caution, &director_->choice(member.layer));
+    member.plan = make(policy_, entry, entry.caution, &director_->choice(member.layer));
     member.version = version;
     member.plan_caution = entry.caution;
   }
   return member.plan;
 }
 
-std::shared_ptr<const Plan> Planner::make(const Entry& entry, int caution,
-                                          const policy::Choice* choice) {
+std::shared_ptr<const Plan> Planner::make(const policy::Policy& policy, const Entry& entry,
+                                          int caution, const policy::Choice* choice) {
   auto plan = std::make_shared<Plan>();
   const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
   Described described(entry);
@@ -235,7 +262,7 @@ std::shared_ptr<const Plan> Planner::make(const Entry& entry, int caution,
     }
   }
   described.entry.choice = choice;
-  const policy::Decision decision = policy_.decide(described.entry, caution);
+  const policy::Decision decision = policy.decide(described.entry, caution);
   plan->action = decision.action;
   plan->offload = decision.offload;
   plan->reason = decision.reason;

@@ -113,8 +113,12 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
       kept_because = "a dry run keeps everything";
       entry.state = Entry::State::kept;
     } else if (wanted) {
-      kept_because = entry.raw.use_count() != 1 ? "read by backward when it was to be encoded"
-                                                : encode(entry, freed, parallel_for);
+      const bool is_read = entry.raw.use_count() != 1 || entry.captured;
+      // Another thread's graph would hold the encoding, and nobody would run it.
+      const bool is_recorded = entry.device != nullptr && is_capturing(entry.device->saved_on);
+      kept_because = is_read       ? "read by backward when it was to be encoded"
+                     : is_recorded ? "while a CUDA graph is captured"
+                                   : encode(entry, freed, parallel_for);
       if (!kept_because.empty()) entry.state = Entry::State::kept;
       if (!kept_because.empty() && entry.device != nullptr &&
           entry.plan().offload == policy::Decision::Offload::always) {
@@ -159,11 +163,11 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
   }
   constexpr std::string_view no_memory = "no memory to encode it";
   if (entry.device != nullptr) {
-    if (plan.candidates.empty()) return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
+    if (plan.candidates.empty()) return reason_to_keep(plan);
     const Plan::Candidate& candidate = plan.candidates.front();
     const Stopwatch watch;
     measure_planes(candidate, entry);
-    if (!encode_in_a_stream(entry, candidate)) return no_memory;
+    if (!encode_in_a_stream(entry, candidate, settings().seed)) return no_memory;
     const codecs::Description what = described(candidate, entry);
     entry.encoded_bytes =
         what.plane_bits.empty() ? candidate.bound : candidate.codec->encoded_bytes(what);
@@ -211,8 +215,8 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
 // On the side stream while what waits for that one is within its bound, else in the stream of the
 // values, whose next tensors then get the memory whatever the device is doing.
 // pre: entry.mutex() is held
-bool Stash::encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate) {
-  const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
+bool Stash::encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed) {
+  const codecs::RandomKey key = {seed, entry.id, entry.step};
   const int device = entry.device_index();
   const bool aside =
       aside_ && in_flight_.begin(device, entry.raw_bytes, settings().in_flight_bytes);

@@ -103,6 +103,12 @@ bool move_to_host(Entry& entry, PinnedPool& pool) {
   return true;
 }
 
+void copy_in_capture(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& stream) {
+  static_cast<const Copied&>(*held.written).work.wait_on_host();
+  const bool enqueued = cuda_codecs()->copy(target, held.on_host->data(), bytes, native(stream));
+  TORCH_CHECK(enqueued, "cinch: the copy of a saved tensor can't be captured");
+}
+
 void fetch_encoded(Entry& entry) {
   OnDevice& held = *entry.device;
   const c10::Stream in = copy_streams(held.saved_on.device()).in;

@@ -68,6 +68,11 @@ void StreamWork::block(const c10::Stream& reader) const {
   so_far.block(reader);
 }
 
+void StreamWork::wait_on_host() const {
+  const StreamWork recorded = done != nullptr ? *this : work_of(stream);
+  cuda_codecs()->synchronize(recorded.done->eventId());
+}
+
 c10::Stream current_stream(c10::Device device) {
   return guard_of(device).getStream(device);
 }
@@ -83,7 +88,11 @@ c10::Stream side_stream(c10::Device device) {
 }
 
 bool is_capturing(c10::Device device) {
-  return cuda_codecs()->is_capturing(native(current_stream(device)));
+  return is_capturing(current_stream(device));
+}
+
+bool is_capturing(const c10::Stream& stream) {
+  return cuda_codecs()->is_capturing(native(stream));
 }
 
 bool from_device_allocator(const c10::StorageImpl& storage) {
@@ -158,6 +167,34 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
     if (held.on_host != nullptr) held.encoded = {};
   }
   held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
+  return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data),
+                      c10::GetAllocator(stream.device_type()), /*resizable=*/false);
+}
+
+c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
+  OnDevice& held = *entry.device;
+  const c10::Stream stream = current_stream(held.saved_on.device());
+  c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
+  if (entry.state == Entry::State::moved && reads != codecs::Reads::nothing) {
+    copy_in_capture(held, data.get(), entry.raw_bytes, stream);
+  } else if (entry.state == Entry::State::encoded && reads != codecs::Reads::nothing) {
+    c10::DataPtr fetched;
+    if (held.on_host != nullptr) {
+      fetched = allocate(stream.device(), entry.encoded_bytes);
+      copy_in_capture(held, fetched.get(), entry.encoded_bytes, stream);
+    } else if (held.encoding->stream != stream) {
+      held.encoding->wait_on_host();
+    }
+    const void* const encoded = fetched.get() != nullptr ? fetched.get() : held.encoded.get();
+    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const codecs::Description what = described(candidate, entry);
+    const std::size_t scratch = candidate.on_device->scratch_bytes(what);
+    const c10::DataPtr aside = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
+    const bool enqueued = candidate.on_device->decode(
+        what, {static_cast<const std::byte*>(encoded), entry.encoded_bytes}, data.get(), reads,
+        aside.get(), native(stream));
+    TORCH_CHECK(enqueued, "cinch: the decoding of a saved tensor can't be captured");
+  }
   return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data),
                       c10::GetAllocator(stream.device_type()), /*resizable=*/false);
 }
