@@ -22,6 +22,9 @@ namespace {
 constexpr std::size_t most_classes = 4096;
 constexpr std::uint32_t most_places = 1024;
 
+// What an allocator may add to a block.
+constexpr std::size_t alignment = 4096;
+
 const SiteNames& names_of(const Use& use) {
   static const SiteNames unknown;
   const SiteNames* names = use.site->names();
@@ -78,6 +81,15 @@ struct Described {
   std::vector<policy::Use> uses;
   policy::EntryDescription entry;
 };
+
+/// Whether no use wants anything but values, which is all that decoded approximations tell: no
+/// signs.
+bool reads_values_only(const Entry& entry) {
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (use->reads != codecs::Reads::values && use->reads != codecs::Reads::nothing) return false;
+  }
+  return true;
+}
 
 /// An upper bound of what encoding needs; exact for mixed bits.
 std::size_t encoded_bytes(const codecs::Codec& codec, codecs::Description what, double mixed_bits) {
@@ -208,20 +220,17 @@ std::shared_ptr<const Plan> Planner::harder_plan(const Entry& entry) {
   const std::size_t now = entry.stored_bytes();
   if (harder->candidates.front().bound > now - now / 4) return nullptr;
   if (entry.is_raw()) return harder;
-  // What was approximated tells values, but no signs any more.
-  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
-    const bool survives =
-        use->reads == codecs::Reads::values || use->reads == codecs::Reads::nothing;
-    if (!survives) return nullptr;
-  }
-  return harder;
+  return reads_values_only(entry) ? harder : nullptr;
 }
 
 std::size_t Planner::harder_bytes(const Entry& entry) {
   const auto& harder = entry.entry_class->harder_plans[entry.caution];
   const bool serves = harder != nullptr && harder->encodes() &&
                       harder->candidates.front().bound < entry.plan().stored_bytes;
-  return serves ? harder->device_bytes : 0;
+  if (!serves) return 0;
+  // What was encoded has to be decoded before.
+  const bool anew = entry.plan().encodes() && reads_values_only(entry);
+  return harder->device_bytes + (anew ? entry.raw_bytes + alignment : 0);
 }
 
 const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,

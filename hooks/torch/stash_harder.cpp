@@ -36,6 +36,7 @@ std::size_t Stash::encode_harder(int device, std::size_t bytes) {
   struct Held {
     Entry* entry;
     EntryQueue* queue;
+    std::size_t to_decode;  // bytes; 0 of what is raw
   };
   std::vector<Held> found;
   std::vector<Held> order;
@@ -45,7 +46,7 @@ std::size_t Stash::encode_harder(int device, std::size_t bytes) {
       queue->for_each([&](Entry& entry) {
         const bool serves =
             entry.device_index() == device && Planner::harder_plan(entry) != nullptr;
-        if (serves) found.push_back({&entry, queue});
+        if (serves) found.push_back({&entry, queue, entry.is_raw() ? 0 : entry.raw_bytes});
       });
     }
     order = found;
@@ -56,14 +57,12 @@ std::size_t Stash::encode_harder(int device, std::size_t bytes) {
     }
   }
   if (found.empty()) return 0;
-  std::ranges::stable_sort(order, {}, [](const Held& held) {
-    return held.entry->is_raw() ? std::size_t{0} : held.entry->raw_bytes;
-  });
+  std::ranges::stable_sort(order, {}, &Held::to_decode);
   const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
   const std::size_t aside = reserve_.release(on);
   std::size_t freed = 0;
   for (const Held& held : order) {
-    if (freed >= bytes) break;
+    if (freed >= bytes + aside) break;
     freed += encode_harder(*held.entry);
   }
   {

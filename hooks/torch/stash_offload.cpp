@@ -29,7 +29,9 @@ std::size_t Stash::make_room(int device, std::size_t bytes) {
   if (device != host && missing() != 0) by.harder = encode_harder(device, missing());
   if (device != host && missing() != 0) by.moved = move_out(device, missing());
   if (by.all() != 0) note_rescue(device, by);
-  return given_up + by.all();
+  if (by.all() != 0 || given_up != 0 || device == host) return given_up + by.all();
+  // Nothing is left that what was put aside could help to encode.
+  return reserve_.release(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
 }
 
 void Stash::note_rescue(int device, const Statistics::Rescue& by) {

@@ -65,7 +65,10 @@ c10::Storage Stash::restore_in_capture(Entry& entry, const Use& use) {
   const AtWork here;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
-  entry.captured = true;
+  {
+    const std::lock_guard stash_lock(mutex_);  // `state`, beside it, is read under this one too
+    entry.captured = true;
+  }
   return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
 }
 
