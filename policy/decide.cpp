@@ -307,7 +307,7 @@ Policy::Policy(Settings settings) : settings_(std::move(settings)) {}
 
 bool Policy::enabled() const noexcept {
   const bool does_nothing = settings_.policy == "actnn" && settings_.actnn.level == 0;
-  return settings_.policy != "off" && !does_nothing;
+  return (settings_.policy != "off" || settings_.rescue.enabled) && !does_nothing;
 }
 
 Decision Policy::decide(const EntryDescription& entry, int caution) const {

@@ -60,7 +60,7 @@ Treatment read_treatment(const Json& json, const CodecSpec& defaults) {
 void set_default_treatments(Settings& settings) {
   settings.functions.codec.name = "float_split";
   settings.compiled.codec.name = "float_split";
-  if (settings.policy == "lossless") return;
+  if (settings.policy == "lossless" || settings.policy == "off") return;
   settings.compiled.codec.name = "group_quant";
   settings.compiled.codec.bits = 8;
 }
@@ -155,22 +155,33 @@ OffloadSettings read_offload(const Json& json) {
   return offload;
 }
 
+RescueSettings read_rescue(const Json& json, bool by_default) {
+  return {json.value("enabled", by_default), json.value("harder", true)};
+}
+
 Settings read_settings(const Json& json, std::string_view file) {
   Settings settings;
   settings.name = file;
   settings.policy = json.at("policy");
   settings.min_bytes = json.value("min_bytes", settings.min_bytes);
   settings.seed = json.value("seed", settings.seed);
-  // "off" leaves the program as it is unless it says otherwise: by name, or "enabled": true.
+  const bool is_off = settings.policy == "off";
+  settings.rescue = read_rescue(json.value("rescue", Json::object()), !is_off);
+  // "off" leaves the program as it is unless it says otherwise: by name, or "enabled": true, or
+  // since a rescue is wanted, which PyTorch's own allocators ask nobody for.
   const Json allocator = json.value("allocator", Json::object());
   const bool enabled = allocator.value("enabled", true);
-  const bool wanted = settings.policy != "off" || allocator.contains("enabled");
+  const bool wanted = settings.rescue.enabled || !is_off || allocator.contains("enabled");
   settings.allocator_host = enabled && allocator.value("host", wanted);
   settings.allocator_cuda = enabled && allocator.value("cuda", wanted);
   settings.ask_others_seconds = allocator.value("ask_others_seconds", settings.ask_others_seconds);
   settings.telemetry = json.value("telemetry", true);
   if (json.value("stream", "current") == "side") settings.stream = Stream::side;
-  settings.raw_window = json.value("raw_window", settings.raw_window);
+  if (json.contains("in_flight_bytes")) {
+    settings.in_flight_bytes = bytes_of(json.at("in_flight_bytes").get<std::string>()).value_or(0);
+  }
+  constexpr double all = 1000;
+  settings.raw_window = json.value("raw_window", is_off ? all : settings.raw_window);
   settings.offload = read_offload(json.value("offload", Json::object()));
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
   settings.division.name = "division";
@@ -250,6 +261,7 @@ std::optional<std::pair<std::string, std::string>> parameter_fault(const Setting
   if (settings.offload.host_bytes == 0 && source.locations.contains("/offload/host_bytes")) {
     return std::pair("/offload/host_bytes", no_size);
   }
+  if (settings.in_flight_bytes == 0) return std::pair("/in_flight_bytes", no_size);
   if (settings.policy == "budget" && settings.budget.peak_bytes == 0 &&
       settings.budget.ratio == 0) {
     if (source.locations.contains("/budget/peak_bytes")) {

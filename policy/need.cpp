@@ -106,7 +106,9 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     case OperandKind::activation:
       break;
   }
-  if (settings.policy == "lossless" && is_float_type(use.type)) {
+  // Under "off" the stash is only there for a rescue, which begins with what changes no result.
+  const bool is_lossless = settings.policy == "lossless" || settings.policy == "off";
+  if (is_lossless && is_float_type(use.type)) {
     return {Level::exact, named("float_split"), "no smaller when held losslessly"};
   }
   if (!codecs::is_quantizable(use.type))

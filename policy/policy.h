@@ -98,6 +98,12 @@ struct OffloadSettings {
   std::size_t min_bytes = 65536;  ///< what is held in fewer bytes stays
 };
 
+/// What is done when an allocator of Cinch's has no memory left.
+struct RescueSettings {
+  bool enabled = true;  ///< false, under "off" the default: nothing
+  bool harder = true;   ///< see policy/rescue.h
+};
+
 /// A policy file, validated.
 struct Settings {
   std::string name;  ///< the preset's name, or the file's path
@@ -112,9 +118,12 @@ struct Settings {
   double ask_others_seconds = 2;
   bool telemetry = true;  ///< whether the process shows how it does in a shared segment
   Stream stream = Stream::current;
+  /// Of each CUDA device: most bytes whose freeing may wait for the side stream.
+  std::uint64_t in_flight_bytes = std::uint64_t{256} << 20;
   /// Entries that backward will read first stay raw up to this share of all that is stored.
   double raw_window = 0.125;
   OffloadSettings offload;
+  RescueSettings rescue;
   GuardSettings guard;
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
   int blpa_bits = 4;           ///< K of the "blpa" algorithm
@@ -165,7 +174,7 @@ class Policy {
   explicit Policy(Settings settings);
 
   const Settings& settings() const noexcept { return settings_; }
-  /// False when nothing would ever be taken ("off").
+  /// False when nothing would ever be taken ("off" without a rescue).
   bool enabled() const noexcept;
   /// @param caution How often the guard found entries like this one too far off; see with_caution.
   Decision decide(const EntryDescription& entry, int caution = 0) const;

@@ -167,6 +167,12 @@ std::string offload_words(const OffloadSettings& o) {
 }  // namespace
 
 std::string in_words(const Settings& s) {
+  if (s.policy == "off" && s.rescue.enabled) {
+    return "Cinch takes nothing until memory runs out: then what is saved is compressed without "
+           "loss" +
+           std::string(s.rescue.harder ? ", after that as the preset division does it" : "") +
+           (s.offload.rescue ? ", and moved to the host's memory.\n" : ".\n");
+  }
   if (s.policy == "off") {
     return std::string("Cinch takes nothing") +
            (s.allocator_host ? "; large CPU tensors come from its allocator.\n" : ".\n");

@@ -51,15 +51,21 @@ const char* offload_text(const policy::OffloadSettings& offload) {
   return offload.rescue ? "of CUDA tensors, when a device is out of memory" : "never";
 }
 
+const char* rescue_text(const policy::RescueSettings& rescue) {
+  if (!rescue.enabled) return "never";
+  return rescue.harder ? "when memory runs out, also in fewer bits" : "when memory runs out";
+}
+
 void print(const Settings& settings) {
   std::printf("  policy     %s\n", settings.policy.c_str());
-  if (settings.policy == "off") return;
+  if (settings.policy == "off" && !settings.rescue.enabled) return;
   std::printf("  division   %s\n", division_text(settings.division).c_str());
   std::printf("  min_bytes  %zu\n", settings.min_bytes);
   const auto whose = [](bool ours) { return ours ? "Cinch's" : "PyTorch's own"; };
   std::printf("  allocator  host: %s, CUDA: %s\n", whose(settings.allocator_host),
               whose(settings.allocator_cuda));
   std::printf("  offload    %s\n", offload_text(settings.offload));
+  std::printf("  rescue     %s\n", rescue_text(settings.rescue));
   std::printf("  seed       %u\n", settings.seed);
   if (settings.rules.empty()) return;
   Table table({"op", "operand", "dtype", "shape", "what"});

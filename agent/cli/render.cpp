@@ -115,6 +115,9 @@ std::string body(const Report& r, const Style& style, bool full) {
   if (r.rescues > 0) {
     text += "memory ran out " + std::to_string(r.rescues) +
             " times: " + human_bytes(r.rescued_bytes) + " were freed by compressing earlier" +
+            (r.rescued_harder_bytes == 0
+                 ? ""
+                 : ", " + human_bytes(r.rescued_harder_bytes) + " by compressing harder") +
             (r.rescued_by_offload_bytes == 0
                  ? "\n"
                  : ", " + human_bytes(r.rescued_by_offload_bytes) + " by moving to the host\n");

@@ -36,7 +36,7 @@ struct LiveFigures {
   std::uint64_t guard_checks = 0;
   std::uint64_t guard_moves = 0;
   std::uint64_t rescues = 0;
-  std::uint64_t rescued = 0;             ///< by compressing earlier
+  std::uint64_t rescued = 0;             ///< by compressing earlier, or harder
   std::uint64_t rescued_by_offload = 0;  ///< and by moving to the host's memory
   std::uint64_t given_by_others = 0;     ///< that other processes gave back when asked for it
   std::uint64_t decisions = 0;  ///< layers whose choice an adaptive policy changed, summed up

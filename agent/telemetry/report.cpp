@@ -89,6 +89,8 @@ void visit_device(Device& device, Visit&& visit) {
   visit("peak_allocated_bytes", device.peak_allocated_bytes);
   visit("peak_reserved_bytes", device.peak_reserved_bytes);
   visit("stash_bytes_at_most", device.stash_bytes_at_most);
+  visit("in_flight_bytes_at_most", device.in_flight_bytes_at_most);
+  visit("encodes_held_back", device.encodes_held_back);
 }
 
 template <typename DryRun, typename Visit>
@@ -129,7 +131,11 @@ void visit_report(R& r, Visit&& visit) {
   visit("seconds_in_cinch", r.seconds_in_cinch);
   visit("seconds_adapting", r.seconds_adapting);
   visit("rescues", r.rescues);
+  visit("rescues_early", r.rescues_early);
+  visit("rescues_harder", r.rescues_harder);
+  visit("rescues_by_offload", r.rescues_by_offload);
   visit("rescued_bytes", r.rescued_bytes);
+  visit("rescued_harder_bytes", r.rescued_harder_bytes);
   visit("rescued_by_offload_bytes", r.rescued_by_offload_bytes);
   visit("given_by_others_bytes", r.given_by_others_bytes);
   visit("offloads", r.offloads);

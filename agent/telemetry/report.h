@@ -44,7 +44,9 @@ struct Report {
     std::string allocator;  ///< whose: "PyTorch" or "Cinch"
     std::uint64_t peak_allocated_bytes = 0;
     std::uint64_t peak_reserved_bytes = 0;
-    std::uint64_t stash_bytes_at_most = 0;  ///< held by the stash, encoded or kept
+    std::uint64_t stash_bytes_at_most = 0;      ///< held by the stash, encoded or kept
+    std::uint64_t in_flight_bytes_at_most = 0;  ///< that waited for the side stream to be encoded
+    std::uint64_t encodes_held_back = 0;  ///< not given to the side stream for that bound's sake
   };
 
   /// One storage of a forward, which training saves again in every step; totals over the run.
@@ -126,7 +128,11 @@ struct Report {
   double seconds_in_cinch = 0;
   double seconds_adapting = 0;  ///< of it: an adaptive policy's looks, trials and decisions
   std::uint64_t rescues = 0;                   ///< times memory ran out and the stash freed some
+  std::uint64_t rescues_early = 0;             ///< of them, those that encoded early
+  std::uint64_t rescues_harder = 0;            ///< that encoded in fewer bits what was held already
+  std::uint64_t rescues_by_offload = 0;        ///< that moved to the host's memory
   std::uint64_t rescued_bytes = 0;             ///< by encoding early, together
+  std::uint64_t rescued_harder_bytes = 0;      ///< in fewer bits
   std::uint64_t rescued_by_offload_bytes = 0;  ///< and by moving to the host's memory
   std::uint64_t given_by_others_bytes = 0;  ///< by other processes on the device, when asked for it
   std::uint64_t offloads = 0;               ///< storages moved from a CUDA device to the host

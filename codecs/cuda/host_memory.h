@@ -7,8 +7,8 @@
 
 #include "codecs/cuda/library.h"
 
-/// What a Library does with the host's memory, by the CUDA runtime alone: the same for the kernels'
-/// library and for that of the fake runtime.
+/// What a Library does with the host's memory and with events, by the CUDA runtime alone: the same
+/// for the kernels' library and for that of the fake runtime.
 namespace cinch::codecs::cuda {
 
 /// Library::allocate_pinned.
@@ -29,6 +29,25 @@ inline bool copy(void* to, const void* from, std::size_t bytes, Stream stream) n
   if (cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream) == cudaSuccess) return true;
   cudaGetLastError();
   return false;
+}
+
+/// Library::happened.
+inline bool happened(void* event) noexcept {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // as above
+  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return false;
+  const cudaError_t asked = cudaEventQuery(static_cast<cudaEvent_t>(event));
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (asked == cudaSuccess) return true;
+  cudaGetLastError();
+  return false;
+}
+
+/// Library::synchronize.
+inline void synchronize(void* event) noexcept {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // as above
+  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return;
+  if (cudaEventSynchronize(static_cast<cudaEvent_t>(event)) != cudaSuccess) cudaGetLastError();
+  cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
 }  // namespace cinch::codecs::cuda

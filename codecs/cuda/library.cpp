@@ -18,7 +18,7 @@ std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   return make_device_codec(spec);
 }
 
-constexpr Library library = {library_abi, make, is_capturing, allocate_pinned, copy};
+constexpr Library library = {library_abi, make, is_capturing, allocate_pinned, copy, happened, synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -71,9 +71,10 @@ struct PlaneNumbers {
 
 /// One storage in the stash (design.md §3, the sole-owner rule).
 ///
-/// `state`, `candidate`, `raw`, `encoded…`, `decoded` and `sample` belong to the entry's `mutex`,
-/// which is taken before the stash's lock, and of these only `decoded` changes once the entry is
-/// settled, and what moving it to the host changes; the rest belongs to the stash's lock.
+/// `state`, `candidate`, `raw`, `encoded…`, `decoded`, `captured` and `sample` belong to the
+/// entry's `mutex`, which is taken before the stash's lock, and of these only `decoded` changes
+/// once the entry is settled, and what moving it to the host changes; the rest belongs to the
+/// stash's lock.
 struct Entry {
   Entry();
   ~Entry();
@@ -102,7 +103,8 @@ struct Entry {
   std::unique_ptr<OnDevice> device;          ///< set when the storage lies on a CUDA device
   // What shares a byte belongs to the same lock; neighbouring bit-fields would be one memory
   // location.
-  State state : 4 = State::pending;
+  State state : 3 = State::pending;
+  bool captured : 1 = false;       ///< a CUDA graph reads what is held, which so stays as it is
   std::uint8_t candidate : 4 = 0;  ///< which of the plan's candidates encoded it
   std::uint8_t : 0;
   Place place : 4 = Place::owned;

@@ -24,6 +24,22 @@ class EntryQueue {
     bytes_ += entry.stored_bytes();
   }
 
+  /// Gives one that was removed the first place. @pre as above
+  void push_front(Entry& entry) {
+    entries_.push_front(&entry);
+    entry.place_index = --first_;
+    entry.device->queue = this;
+    bytes_ += entry.stored_bytes();
+  }
+
+  /// Calls `look` with each entry, the oldest first. @pre `look` changes no queue
+  template <typename Look>
+  void for_each(const Look& look) const {
+    for (Entry* entry : entries_) {
+      if (entry != nullptr) look(*entry);
+    }
+  }
+
   /// @pre entry.device->queue is this, and entry.stored_bytes() what it was when it came here
   void remove(Entry& entry) noexcept {
     entries_[entry.place_index - first_] = nullptr;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include <c10/core/Storage.h>
@@ -42,6 +43,11 @@ class Stopwatch {
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
 };
+
+/// Why a storage of a CUDA device stays as it is for which `plan` has no codec.
+inline std::string_view reason_to_keep(const Plan& plan) noexcept {
+  return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
+}
 
 /// One more storage that is held as `by` says.
 inline void count(Entry& entry, OpTotals& by, std::size_t stored,

@@ -22,6 +22,9 @@ namespace {
 constexpr std::size_t most_classes = 4096;
 constexpr std::uint32_t most_places = 1024;
 
+// What an allocator may add to a block.
+constexpr std::size_t alignment = 4096;
+
 const SiteNames& names_of(const Use& use) {
   static const SiteNames unknown;
   const SiteNames* names = use.site->names();
@@ -78,6 +81,15 @@ struct Described {
   std::vector<policy::Use> uses;
   policy::EntryDescription entry;
 };
+
+/// Whether no use wants anything but values, which is all that decoded approximations tell: no
+/// signs.
+bool reads_values_only(const Entry& entry) {
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (use->reads != codecs::Reads::values && use->reads != codecs::Reads::nothing) return false;
+  }
+  return true;
+}
 
 /// An upper bound of what encoding needs; exact for mixed bits.
 std::size_t encoded_bytes(const codecs::Codec& codec, codecs::Description what, double mixed_bits) {
@@ -174,6 +186,10 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   entry.own_plan = chosen_plan(entry, of_kind.members[place]);
   const EntryClass::Member& member = of_kind.members[place];
   if (member.sized != nullptr && member.unsized == entry.own_plan) entry.own_plan = member.sized;
+  if (harder_ != nullptr && entry.device != nullptr) {
+    auto& harder = of_kind.harder_plans[entry.caution];
+    if (harder == nullptr) harder = make(*harder_, entry, entry.caution, nullptr);
+  }
   Use* use = entry.first_use;
   for (const codecs::Reads reads : entry.own_plan->reads) {
     use->reads = reads;
@@ -197,6 +213,26 @@ void Planner::note_size(const Entry& entry, std::size_t bytes) {
   member.sized = std::move(sized);
 }
 
+std::shared_ptr<const Plan> Planner::harder_plan(const Entry& entry) {
+  const auto& harder = entry.entry_class->harder_plans[entry.caution];
+  if (harder == nullptr || !harder->encodes()) return nullptr;
+  // A quarter less, or it is not worth a second loss.
+  const std::size_t now = entry.stored_bytes();
+  if (harder->candidates.front().bound > now - now / 4) return nullptr;
+  if (entry.is_raw()) return harder;
+  return reads_values_only(entry) ? harder : nullptr;
+}
+
+std::size_t Planner::harder_bytes(const Entry& entry) {
+  const auto& harder = entry.entry_class->harder_plans[entry.caution];
+  const bool serves = harder != nullptr && harder->encodes() &&
+                      harder->candidates.front().bound < entry.plan().stored_bytes;
+  if (!serves) return 0;
+  // What was encoded has to be decoded before.
+  const bool anew = entry.plan().encodes() && reads_values_only(entry);
+  return harder->device_bytes + (anew ? entry.raw_bytes + alignment : 0);
+}
+
 const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
                                                         EntryClass::Member& member) {
   if (director_ != nullptr && !member.described) {
@@ -208,20 +244,20 @@ const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
   }
   if (member.layer == policy::no_layer) {
     auto& plan = entry.entry_class->plans[entry.caution];
-    if (plan == nullptr) plan = make(entry, entry.caution, nullptr);
+    if (plan == nullptr) plan = make(policy_, entry, entry.caution, nullptr);
     return plan;
   }
   const std::uint32_t version = director_->version(member.layer);
   if (member.plan == nullptr || member.version != version || member.plan_caution != entry.caution) {
-    member.plan = make(entry, entry.caution, &director_->choice(member.layer));
+    member.plan = make(policy_, entry, entry.caution, &director_->choice(member.layer));
     member.version = version;
     member.plan_caution = entry.caution;
   }
   return member.plan;
 }
 
-std::shared_ptr<const Plan> Planner::make(const Entry& entry, int caution,
-                                          const policy::Choice* choice) {
+std::shared_ptr<const Plan> Planner::make(const policy::Policy& policy, const Entry& entry,
+                                          int caution, const policy::Choice* choice) {
   auto plan = std::make_shared<Plan>();
   const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
   Described described(entry);
@@ -235,7 +271,7 @@ std::shared_ptr<const Plan> Planner::make(const Entry& entry, int caution,
     }
   }
   described.entry.choice = choice;
-  const policy::Decision decision = policy_.decide(described.entry, caution);
+  const policy::Decision decision = policy.decide(described.entry, caution);
   plan->action = decision.action;
   plan->offload = decision.offload;
   plan->reason = decision.reason;

@@ -70,6 +70,8 @@ struct EntryClass {
     std::shared_ptr<const Plan> plan = nullptr;
   };
   std::array<std::shared_ptr<const Plan>, policy::most_caution + 1> plans;
+  /// What a rescue may make of them; null where it may make nothing of them.
+  std::array<std::shared_ptr<const Plan>, policy::most_caution + 1> harder_plans;
   std::vector<Member> members;  ///< by place
   std::uint64_t growth = 0;     ///< the growth of the stash that counted `seen`
   std::uint32_t seen = 0;
@@ -79,8 +81,10 @@ struct EntryClass {
 class Planner {
  public:
   /// @param director Null where the policy never adapts.
-  Planner(const policy::Policy& policy, policy::Director* director, Statistics& statistics)
-      : policy_(policy), director_(director), statistics_(statistics) {}
+  /// @param harder What decides in a rescue; null where the policy allows none.
+  Planner(const policy::Policy& policy, policy::Director* director, Statistics& statistics,
+          const policy::Policy* harder = nullptr)
+      : policy_(policy), director_(director), statistics_(statistics), harder_(harder) {}
 
   /// Sets `entry`'s class, member, plan and row. @param growth Number of the stash's growth: places
   /// are counted anew in each. @pre entry has uses
@@ -90,16 +94,25 @@ class Planner {
   /// take as many. @pre entry is planned and encoded
   static void note_size(const Entry& entry, std::size_t bytes);
 
+  /// How a rescue may hold `entry`, which is on a device, in clearly fewer bytes than it takes now,
+  /// and without an approximation where exact values are held for the sake of something else than
+  /// values; null when there is no such way. @pre entry is planned and settled
+  static std::shared_ptr<const Plan> harder_plan(const Entry& entry);
+
+  /// What encoding it so would allocate on its device; 0 where that is never done. @pre planned
+  static std::size_t harder_bytes(const Entry& entry);
+
   /// How `entry` would be held by another choice, for trials. @pre entry is planned, has uses
   std::shared_ptr<const Plan> plan_for(const Entry& entry, const policy::Choice& choice) {
-    return make(entry, 0, &choice);
+    return make(policy_, entry, 0, &choice);
   }
 
  private:
   struct KeyHash {
     std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
   };
-  std::shared_ptr<const Plan> make(const Entry& entry, int caution, const policy::Choice* choice);
+  std::shared_ptr<const Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
+                                   const policy::Choice* choice);
   const std::shared_ptr<const Plan>& chosen_plan(const Entry& entry, EntryClass::Member& member);
   void add_candidate(Plan& plan, const Entry& entry, const policy::Decision::Candidate& candidate,
                      const SiteNames& row, bool chosen);
@@ -107,6 +120,7 @@ class Planner {
   const policy::Policy& policy_;
   policy::Director* director_;
   Statistics& statistics_;
+  const policy::Policy* harder_;
   std::vector<std::int64_t> key_;
   std::unordered_map<std::vector<std::int64_t>, std::shared_ptr<EntryClass>, KeyHash> classes_;
 };

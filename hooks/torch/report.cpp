@@ -49,7 +49,11 @@ telemetry::Report current_report() {
   report.rss_bytes_at_start = stash().rss_at_start();
   report.devices = device_memory();
   for (auto& device : report.devices) {
-    device.stash_bytes_at_most = stash().most_settled_bytes(static_cast<int>(device.index));
+    const int index = static_cast<int>(device.index);
+    device.stash_bytes_at_most = stash().most_settled_bytes(index);
+    const InFlight::Figures in_flight = stash().in_flight(index);
+    device.in_flight_bytes_at_most = in_flight.most_bytes;
+    device.encodes_held_back = in_flight.refused;
   }
   stash().statistics().fill(report);
   stash().fill_timeline(report);

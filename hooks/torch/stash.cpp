@@ -18,6 +18,7 @@
 #include "hooks/torch/process_memory.h"
 #include "hooks/torch/report.h"
 #include "hooks/torch/telemetry.h"
+#include "policy/rescue.h"
 
 namespace cinch::hooks {
 namespace {
@@ -47,6 +48,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
   register_fork_lock(guard_.mutex());
   register_fork_lock(pinned_.mutex());
   register_fork_lock(reserve_.mutex());
+  register_fork_lock(in_flight_.mutex());
   register_fork_lock(side_.mutex());
   if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
   begin_policy();
@@ -65,7 +67,11 @@ void Stash::begin_policy() {
                    std::memory_order_relaxed);
   state_file_ = policy::StateFile(settings().state_file);
   if (director_ != nullptr) message_ = state_file_.load(*director_);
-  planner_.emplace(*policy_.load(std::memory_order_relaxed), director_.get(), statistics_);
+  const policy::Policy* harder = nullptr;
+  if (auto least = dry_run_ == nullptr ? policy::harder(settings()) : std::nullopt) {
+    harder = keep(std::move(*least));
+  }
+  planner_.emplace(*policy_.load(std::memory_order_relaxed), director_.get(), statistics_, harder);
 }
 
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
@@ -208,7 +214,7 @@ void Stash::plan(Entry& entry, Entries& ready) {
   planned_stored_ += entry.plan().stored_bytes;
   if (entry.device != nullptr) {
     auto& most = most_needed_[entry.device->index()];
-    most = std::max(most, entry.plan().device_bytes);
+    most = std::max({most, entry.plan().device_bytes, Planner::harder_bytes(entry)});
   }
   if (director_ != nullptr) {
     try_entry(entry);

@@ -17,6 +17,7 @@
 
 #include "hooks/torch/buffer_pool.h"
 #include "hooks/torch/candidate.h"
+#include "hooks/torch/device/in_flight.h"
 #include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/device/reserve.h"
 #include "hooks/torch/dry_run.h"
@@ -83,10 +84,10 @@ class Stash {
 
   /// Memory of a CUDA device (host: of the host) has run out: gives up what was read ahead of
   /// backward and the guard's samples, encodes, in this thread, what is solely the stash's, the
-  /// window's oldest first, and moves what is then settled to the host, each only until about
-  /// `bytes` are free. Returns the bytes that the stash holds less there; 0 too when it is the
-  /// stash's own work that asks. For lossy codecs the results are those of a smaller window once
-  /// something had to be encoded.
+  /// window's oldest first, holds what is then settled in fewer bits, and moves it to the host,
+  /// each only until about `bytes` are free. Returns the bytes that the stash holds less there; 0
+  /// too when it is the stash's own work that asks. For lossy codecs the results are those of a
+  /// smaller window once something had to be encoded.
   std::size_t make_room(int device, std::size_t bytes);
 
   /// Other processes gave so much of a device back when this one had run out. Locks of the stash's
@@ -160,6 +161,8 @@ class Stash {
   std::uint64_t most_settled_bytes(int device) const;
   /// The page-locked memory for what was moved to the host.
   PinnedPool::Figures pinned() const { return pinned_.figures(); }
+  /// What waited for the side stream of a CUDA device.
+  InFlight::Figures in_flight(int device) const { return in_flight_.figures(device); }
   /// Fills what `report` says of times.
   void fill_timeline(telemetry::Report& report) const;
   /// Fills what it says of a dry run.
@@ -188,20 +191,25 @@ class Stash {
   void settle_all(const Entries& ready);
   void settle(Entry& entry, codecs::ParallelFor parallel_for);
   std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
+  bool encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed);
   void await_settled(Entry& entry);
 
   std::size_t encode_early(int device, std::size_t bytes);
+  std::size_t encode_harder(int device, std::size_t bytes);
+  std::size_t encode_harder(Entry& entry);
+  bool encode_anew(Entry& entry, const Plan::Candidate& candidate, c10::Storage& freed);
   std::size_t give_up_read_ahead(int device, std::size_t bytes);
   std::size_t give_up_read_ahead(Entry& entry);
   void forget_ahead(Entry& entry) noexcept;
   void stop_reading_ahead() noexcept;
-  void note_rescue(int device, std::size_t encoded, std::size_t moved);
+  void note_rescue(int device, const Statistics::Rescue& by);
   void enqueue_for_host(Entry& entry);
   void move_surplus();
   std::size_t move_out(int device, std::size_t bytes);
   bool move_to_host(Entry& entry, std::size_t* left = nullptr);
   void fetch_ahead(Entry& entry) noexcept;
 
+  c10::Storage restore_in_capture(Entry& entry, const Use& use);
   c10::Storage restore_held(Entry& entry, const Use& use, GradientProbe* probe);
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
   void decode_ahead(Entry& entry, codecs::Reads reads);
@@ -292,6 +300,7 @@ class Stash {
   // Moving to the host.
   EntryQueue leaving_;  // the policy's choice
   EntryQueue movable_;  // when a device is out of memory
+  EntryQueue staying_;  // of devices; never moved
   EntryQueue sampled_;  // of devices; the guard's, which stay until it is done with them
   std::uint64_t offloaded_bytes_ = 0;
   bool offloads_ = false;            // something was moved so far
@@ -311,6 +320,7 @@ class Stash {
 
   Guard guard_;
   PinnedPool pinned_;
+  InFlight in_flight_;
   std::atomic<bool> said_no_room_{false};
   Reserve reserve_;
   SideThread side_;

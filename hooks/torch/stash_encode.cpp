@@ -113,8 +113,12 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
       kept_because = "a dry run keeps everything";
       entry.state = Entry::State::kept;
     } else if (wanted) {
-      kept_because = entry.raw.use_count() != 1 ? "read by backward when it was to be encoded"
-                                                : encode(entry, freed, parallel_for);
+      const bool is_read = entry.raw.use_count() != 1 || entry.captured;
+      // Another thread's graph would hold the encoding, and nobody would run it.
+      const bool is_recorded = entry.device != nullptr && is_capturing(entry.device->saved_on);
+      kept_because = is_read       ? "read by backward when it was to be encoded"
+                     : is_recorded ? "while a CUDA graph is captured"
+                                   : encode(entry, freed, parallel_for);
       if (!kept_because.empty()) entry.state = Entry::State::kept;
       if (!kept_because.empty() && entry.device != nullptr &&
           entry.plan().offload == policy::Decision::Offload::always) {
@@ -158,14 +162,12 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     return {};
   }
   constexpr std::string_view no_memory = "no memory to encode it";
-  const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
   if (entry.device != nullptr) {
-    if (plan.candidates.empty()) return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
+    if (plan.candidates.empty()) return reason_to_keep(plan);
     const Plan::Candidate& candidate = plan.candidates.front();
     const Stopwatch watch;
     measure_planes(candidate, entry);
-    const c10::Stream stream = aside_ ? side_stream(entry.raw.device()) : entry.device->saved_on;
-    if (!encode_on_device(entry, candidate, key, stream)) return no_memory;
+    if (!encode_in_a_stream(entry, candidate, settings().seed)) return no_memory;
     const codecs::Description what = described(candidate, entry);
     entry.encoded_bytes =
         what.plane_bits.empty() ? candidate.bound : candidate.codec->encoded_bytes(what);
@@ -175,6 +177,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     count(entry, *candidate.totals, entry.encoded_bytes, watch.nanoseconds());
     return {};
   }
+  const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
     const Plan::Candidate& candidate = plan.candidates[i];
     c10::DataPtr buffer = encoded_pool_.take(candidate.bound);
@@ -207,6 +210,22 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     return {};
   }
   return plan.reason.empty() ? "no codec can represent it" : plan.reason;
+}
+
+// On the side stream while what waits for that one is within its bound, else in the stream of the
+// values, whose next tensors then get the memory whatever the device is doing.
+// pre: entry.mutex() is held
+bool Stash::encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed) {
+  const codecs::RandomKey key = {seed, entry.id, entry.step};
+  const int device = entry.device_index();
+  const bool aside =
+      aside_ && in_flight_.begin(device, entry.raw_bytes, settings().in_flight_bytes);
+  const c10::Stream stream = aside ? side_stream(entry.raw.device()) : entry.device->saved_on;
+  const bool enqueued = encode_on_device(entry, candidate, key, stream);
+  if (aside) {
+    in_flight_.enqueued(device, entry.raw_bytes, enqueued ? when_encoded(entry) : nullptr);
+  }
+  return enqueued;
 }
 
 // Keeps the exact values of an entry that is watched or tried. pre: entry.mutex() is held

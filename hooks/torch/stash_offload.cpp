@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the stash moves from CUDA devices to the host's memory, and how it makes room for others.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -21,21 +22,28 @@ std::size_t Stash::make_room(int device, std::size_t bytes) {
   // What was read ahead costs time only, the guard's samples a look: no rescue that is counted.
   std::size_t given_up = device == host ? 0 : give_up_read_ahead(device, bytes);
   if (device != host && given_up < bytes) given_up += give_up_samples(device, bytes - given_up);
-  if (given_up >= bytes) return given_up;
-  const std::size_t encoded = encode_early(device, bytes - given_up);
-  std::size_t freed = given_up + encoded;
-  const std::size_t moved = device == host || freed >= bytes ? 0 : move_out(device, bytes - freed);
-  if (encoded + moved != 0) note_rescue(device, encoded, moved);
-  return freed + moved;
+  if (given_up >= bytes || !settings().rescue.enabled) return given_up;
+  Statistics::Rescue by;
+  const auto missing = [&] { return bytes - std::min(bytes, given_up + by.all()); };
+  by.encoded = encode_early(device, missing());
+  if (device != host && missing() != 0) by.harder = encode_harder(device, missing());
+  if (device != host && missing() != 0) by.moved = move_out(device, missing());
+  if (by.all() != 0) note_rescue(device, by);
+  if (by.all() != 0 || given_up != 0 || device == host) return given_up + by.all();
+  // Nothing is left that what was put aside could help to encode.
+  return reserve_.release(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
 }
 
-void Stash::note_rescue(int device, std::size_t encoded, std::size_t moved) {
-  statistics_.rescued(encoded, moved);
+void Stash::note_rescue(int device, const Statistics::Rescue& by) {
+  statistics_.rescued(by);
+  const auto as_printed = [](std::uint64_t bytes) { return static_cast<std::size_t>(bytes); };
   telemetry_event(telemetry::EventKind::rescue,
-                  "memory had run out: %zu bytes freed, %zu of them by moving to the host",
-                  encoded + moved, moved);
-  std::string detail = std::to_string(encoded) + " bytes freed by compressing earlier";
-  if (moved != 0) detail += ", " + std::to_string(moved) + " by moving to the host";
+                  "memory had run out: %zu bytes freed, %zu of them by compressing harder, %zu by "
+                  "moving to the host",
+                  as_printed(by.all()), as_printed(by.harder), as_printed(by.moved));
+  std::string detail = std::to_string(by.encoded) + " bytes freed by compressing earlier";
+  if (by.harder != 0) detail += ", " + std::to_string(by.harder) + " by compressing harder";
+  if (by.moved != 0) detail += ", " + std::to_string(by.moved) + " by moving to the host";
   const std::lock_guard lock(mutex_);
   timeline_.decided("rescue", device == host ? "host" : "device " + std::to_string(device),
                     std::move(detail));
@@ -56,10 +64,11 @@ void Stash::enqueue_for_host(Entry& entry) {
   using enum policy::Decision::Offload;
   if (entry.device == nullptr) return;
   if (entry.sample != nullptr) return sampled_.push_back(entry);
-  if (entry.plan().offload == never) return;
   const std::size_t bytes = entry.stored_bytes();
-  if (bytes == 0 || bytes < settings().offload.min_bytes) return;
-  (entry.plan().offload == always ? leaving_ : movable_).push_back(entry);
+  if (bytes == 0) return;
+  const bool stays = entry.plan().offload == never || bytes < settings().offload.min_bytes;
+  EntryQueue& moves = entry.plan().offload == always ? leaving_ : movable_;
+  (stays ? staying_ : moves).push_back(entry);
 }
 
 // What shall leave the devices does, but for the youngest, which backward reads first.
@@ -168,7 +177,7 @@ bool Stash::move_to_host(Entry& entry, std::size_t* left) {
       wanted = entry.first_use != nullptr;
     }
     const bool kept = entry.state == Entry::State::kept;
-    wanted = wanted && (entry.state == Entry::State::encoded || kept) &&
+    wanted = wanted && !entry.captured && (entry.state == Entry::State::encoded || kept) &&
              (!kept || entry.raw.use_count() == 1);
     if (wanted) {
       try {

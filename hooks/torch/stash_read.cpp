@@ -42,6 +42,8 @@ bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
 }  // namespace
 
 c10::Storage Stash::restore(Entry& entry, const Use& use) {
+  const bool captured = entry.device != nullptr && is_capturing(entry.device->saved_on.device());
+  if (captured) return restore_in_capture(entry, use);
   end_growth(&entry);
   GradientProbe* probe = current_probe();
   if (aside_) await_settled(entry);
@@ -55,6 +57,19 @@ c10::Storage Stash::restore(Entry& entry, const Use& use) {
       if (make_room(entry.device_index(), entry.raw_bytes + entry.encoded_bytes) == 0) throw;
     }
   }
+}
+
+// For a graph, which may be replayed for as long as the entry lives: nothing is shared with work
+// outside of it, and what it reads stays where it is.
+c10::Storage Stash::restore_in_capture(Entry& entry, const Use& use) {
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  {
+    const std::lock_guard stash_lock(mutex_);  // `state`, beside it, is read under this one too
+    entry.captured = true;
+  }
+  return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
 }
 
 c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* probe) {

@@ -2,7 +2,6 @@
 #include "hooks/torch/statistics.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "hooks/torch/entry_rows.h"
 
@@ -44,9 +43,11 @@ OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::str
   return row;
 }
 
-void Statistics::rescued(std::uint64_t encoded, std::uint64_t moved) noexcept {
-  rescued_.add(encoded);
-  rescued_by_moving_.fetch_add(moved, std::memory_order_relaxed);
+void Statistics::rescued(const Rescue& by) noexcept {
+  rescues_.fetch_add(1, std::memory_order_relaxed);
+  if (by.encoded != 0) rescued_.encoded.add(by.encoded);
+  if (by.harder != 0) rescued_.harder.add(by.harder);
+  if (by.moved != 0) rescued_.moved.add(by.moved);
 }
 
 void Statistics::declined(Verdict verdict, std::size_t bytes) noexcept {
@@ -64,13 +65,28 @@ void Statistics::passed_through(std::string_view why, std::size_t bytes) {
   it->second.count += 1;
 }
 
+void Statistics::compressed_after_all(std::string_view why, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto it = passed_through_.find(why);
+  if (it == passed_through_.end() || it->second.count == 0) return;
+  it->second.bytes -= bytes;
+  if (--it->second.count == 0) passed_through_.erase(it);
+}
+
 void Statistics::fill(telemetry::Report& report) const {
   entries_->fill(report);
   const std::lock_guard lock(mutex_);
   report.seconds_in_cinch = to_seconds(nanoseconds_spent());
   report.seconds_adapting = to_seconds(adapting_nanoseconds_.load(std::memory_order_relaxed));
-  std::tie(report.rescues, report.rescued_bytes) = rescues();
-  report.rescued_by_offload_bytes = rescued_by_offload();
+  const auto times = [](const Amount& of) { return of.count.load(std::memory_order_relaxed); };
+  const Rescue all = rescued();
+  report.rescues = rescues();
+  report.rescues_early = times(rescued_.encoded);
+  report.rescues_harder = times(rescued_.harder);
+  report.rescues_by_offload = times(rescued_.moved);
+  report.rescued_bytes = all.encoded;
+  report.rescued_harder_bytes = all.harder;
+  report.rescued_by_offload_bytes = all.moved;
   report.given_by_others_bytes = given_by_others();
   report.offloads = offloaded_.count.load(std::memory_order_relaxed);
   report.fetches = fetches_.load(std::memory_order_relaxed);

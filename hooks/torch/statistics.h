@@ -30,6 +30,13 @@ struct Totals {
   std::atomic<double> worst_relative_error{0};
   std::atomic<double> worst_gradient_error{0};
 
+  /// One storage less that is held so: it is held otherwise now.
+  void take_back(std::uint64_t raw, std::uint64_t stored) noexcept {
+    count.fetch_sub(1, std::memory_order_relaxed);
+    raw_bytes.fetch_sub(raw, std::memory_order_relaxed);
+    stored_bytes.fetch_sub(stored, std::memory_order_relaxed);
+  }
+
   /// One more storage.
   void add(std::uint64_t raw, std::uint64_t stored, std::uint64_t nanoseconds) noexcept {
     count.fetch_add(1, std::memory_order_relaxed);
@@ -75,15 +82,18 @@ class Statistics {
   std::uint64_t nanoseconds_spent() const noexcept {
     return nanoseconds_.load(std::memory_order_relaxed);
   }
-  /// How often memory had run out, and the bytes that were freed by encoding.
-  std::pair<std::uint64_t, std::uint64_t> rescues() const noexcept {
-    return {rescued_.count.load(std::memory_order_relaxed),
-            rescued_.bytes.load(std::memory_order_relaxed)};
-  }
-
-  /// And by moving to the host's memory.
-  std::uint64_t rescued_by_offload() const noexcept {
-    return rescued_by_moving_.load(std::memory_order_relaxed);
+  /// What a rescue did, or all of them together: bytes freed.
+  struct Rescue {
+    std::uint64_t encoded = 0;  ///< by encoding early
+    std::uint64_t harder = 0;   ///< by encoding what was held already in fewer bits
+    std::uint64_t moved = 0;    ///< by moving to the host's memory
+    std::uint64_t all() const noexcept { return encoded + harder + moved; }
+  };
+  /// How often memory had run out.
+  std::uint64_t rescues() const noexcept { return rescues_.load(std::memory_order_relaxed); }
+  Rescue rescued() const noexcept {
+    const auto bytes = [](const Amount& of) { return of.bytes.load(std::memory_order_relaxed); };
+    return {bytes(rescued_.encoded), bytes(rescued_.harder), bytes(rescued_.moved)};
   }
 
   /// Bytes that other processes gave back when this one had run out.
@@ -97,8 +107,8 @@ class Statistics {
   /// A tensor that was left to PyTorch.
   void declined(Verdict verdict, std::size_t bytes) noexcept;
 
-  /// Memory had run out, and the stash freed so much: by encoding, and by moving to the host.
-  void rescued(std::uint64_t encoded, std::uint64_t moved) noexcept;
+  /// Memory had run out, and the stash freed so much.
+  void rescued(const Rescue& by) noexcept;
 
   /// So much was moved from a device to the host's memory.
   void offloaded(std::uint64_t bytes) noexcept { offloaded_.add(bytes); }
@@ -111,6 +121,9 @@ class Statistics {
 
   /// A storage that was taken, but not compressed. @param why Text that lives forever.
   void passed_through(std::string_view why, std::size_t bytes);
+
+  /// One of those was, later.
+  void compressed_after_all(std::string_view why, std::size_t bytes);
 
   /// Wall time that the program spent in Cinch.
   void spent(std::uint64_t nanoseconds) noexcept {
@@ -146,9 +159,13 @@ class Statistics {
   std::atomic<const OpTotals*> first_{nullptr};
   std::map<std::string, telemetry::Report::PassedThrough, std::less<>> passed_through_;
   std::array<Amount, verdict_count> declined_;
-  Amount rescued_;
-  std::atomic<std::uint64_t> rescued_by_moving_{0};
   std::atomic<std::uint64_t> given_by_others_{0};
+  std::atomic<std::uint64_t> rescues_{0};
+  struct {
+    Amount encoded;
+    Amount harder;
+    Amount moved;
+  } rescued_;  // counts: the rescues of which it was a part
   Amount offloaded_;
   std::atomic<std::uint64_t> fetches_{0};
   std::atomic<std::uint64_t> fetches_ahead_{0};

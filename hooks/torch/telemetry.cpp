@@ -163,7 +163,7 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
     steps.stored = boundary.stored;
   }
   const auto [checks, moves] = publish_rows(*to, statistics);
-  const auto [rescues, rescued] = statistics.rescues();
+  const Statistics::Rescue rescued = statistics.rescued();
   live.heartbeat = now;
   live.steps = step;
   live.boundaries = steps.boundaries;
@@ -178,9 +178,9 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
   live.pinned_reserved = boundary.pinned_reserved;
   live.guard_checks = checks;
   live.guard_moves = moves;
-  live.rescues = rescues;
-  live.rescued = rescued;
-  live.rescued_by_offload = statistics.rescued_by_offload();
+  live.rescues = statistics.rescues();
+  live.rescued = rescued.encoded + rescued.harder;
+  live.rescued_by_offload = rescued.moved;
   live.given_by_others = statistics.given_by_others();
   live.decisions = boundary.decisions;
   to->publish(live);

@@ -174,7 +174,7 @@ TEST(WatchScreen, DetailsTellWhatIsOnTheHost) {
   screen.update(runs);
   const std::string text = text_of(screen.frame(120, 30));
   EXPECT_THAT(text, HasSubstr("offloaded: 90.0 MiB, in 96.0 MiB of 128.0 MiB page-locked memory"));
-  EXPECT_THAT(text, HasSubstr("memory ran out 2 times: 1.0 MiB were freed by compressing earlier, "
+  EXPECT_THAT(text, HasSubstr("memory ran out 2 times: 1.0 MiB were freed by compressing, "
                               "40.0 MiB by moving to the host"));
 }
 

@@ -2,6 +2,7 @@
 #include "hooks/torch/entry_queue.h"
 
 #include <array>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -42,6 +43,25 @@ TEST_F(EntryQueueTest, TheOldestFirstWhateverLeaves) {
   queue.remove(entries[0]);
   EXPECT_EQ(entries[0].device->queue, nullptr);
   EXPECT_EQ(queue.oldest(-1), nullptr);
+  EXPECT_EQ(queue.bytes(), 0U);
+}
+
+TEST_F(EntryQueueTest, OneThatComesBackIsTheOldestAgain) {
+  for (Entry& entry : entries) queue.push_back(entry);
+  queue.remove(entries[0]);
+  queue.remove(entries[1]);
+  entries[1].raw_bytes = 10;
+  queue.push_front(entries[1]);
+  queue.push_front(entries[0]);
+  EXPECT_EQ(queue.bytes(), 310U);
+  std::vector<Entry*> order;
+  queue.for_each([&order](Entry& entry) { order.push_back(&entry); });
+  EXPECT_EQ(order, (std::vector<Entry*>{&entries[0], &entries[1], &entries[2], &entries[3]}));
+  queue.remove(entries[2]);
+  queue.remove(entries[0]);
+  EXPECT_EQ(queue.oldest(-1), &entries[1]);
+  queue.remove(entries[1]);
+  queue.remove(entries[3]);
   EXPECT_EQ(queue.bytes(), 0U);
 }
 

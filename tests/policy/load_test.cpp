@@ -165,6 +165,13 @@ TEST(Load, FieldsOfLaterVersionsAreUnknown) {
 }
 
 TEST(Load, Offload) {
+  EXPECT_EQ(accepted(R"({"version": 1, "policy": "division"})").in_flight_bytes,
+            std::uint64_t{256} << 20);
+  EXPECT_EQ(accepted(R"({"version": 1, "policy": "division", "in_flight_bytes": "3MiB"})")
+                .in_flight_bytes,
+            std::uint64_t{3} << 20);
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "in_flight_bytes": "0.1B"})"),
+              testing::HasSubstr("in_flight_bytes: found a size that is no whole number"));
   const OffloadSettings absent = accepted(R"({"version": 1, "policy": "division"})").offload;
   EXPECT_FALSE(absent.enabled);
   EXPECT_TRUE(absent.rescue);

@@ -286,7 +286,7 @@ std::vector<ScreenLine> details_of(const Run& run, int width, bool unicode, bool
   }
   if (l.rescues != 0) {
     add("memory ran out " + std::to_string(l.rescues) + " times: " + human_bytes(l.rescued) +
-        " were freed by compressing earlier" +
+        " were freed by compressing" +
         (l.rescued_by_offload == 0
              ? ""
              : ", " + human_bytes(l.rescued_by_offload) + " by moving to the host"));

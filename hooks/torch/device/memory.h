@@ -9,7 +9,7 @@ namespace cinch::hooks {
 
 /// What this process's CUDA devices gave at most, by the figures of whichever allocator PyTorch has
 /// for them; devices that gave nothing are left out, and a forked child has none. Starts nothing of
-/// CUDA. `stash_bytes_at_most` is the caller's to fill.
+/// CUDA. What the stash knows is the caller's to fill.
 std::vector<telemetry::Report::Device> device_memory();
 
 }  // namespace cinch::hooks

@@ -39,10 +39,8 @@ const CopyStreams& copy_streams(c10::Device device) {
 }
 
 struct Copied final : CopyMoment {
-  explicit Copied(const c10::Stream& on) : work{on, std::nullopt} {
+  explicit Copied(const c10::Stream& on) : work(work_of(on)) {
     static std::atomic<std::uint64_t> copies{0};
-    work.done.emplace(on.device_type());
-    work.done->record(on);
     queue = (static_cast<std::intptr_t>(on.device_index()) << 48) ^ on.id();
     number = copies.fetch_add(1, std::memory_order_relaxed);
   }
@@ -94,7 +92,7 @@ bool move_to_host(Entry& entry, PinnedPool& pool) {
   if (held.encoding) {
     held.encoding->block(out);
   } else {
-    StreamWork{held.saved_on, std::nullopt}.block(out);
+    StreamWork{held.saved_on, nullptr}.block(out);
   }
   if (!cuda_codecs()->copy(piece->data(), data.get(), bytes, native(out))) return false;
   held.on_host = std::move(piece);
@@ -103,6 +101,12 @@ bool move_to_host(Entry& entry, PinnedPool& pool) {
   held.encoded = {};
   if (is_raw) entry.state = Entry::State::moved;
   return true;
+}
+
+void copy_in_capture(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& stream) {
+  static_cast<const Copied&>(*held.written).work.wait_on_host();
+  const bool enqueued = cuda_codecs()->copy(target, held.on_host->data(), bytes, native(stream));
+  TORCH_CHECK(enqueued, "cinch: the copy of a saved tensor can't be captured");
 }
 
 void fetch_encoded(Entry& entry) {

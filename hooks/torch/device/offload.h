@@ -32,6 +32,10 @@ bool move_to_host(Entry& entry, PinnedPool& pool);
 /// @pre the entry's mutex is held, state is encoded, it is on the host and not fetched
 void fetch_encoded(Entry& entry);
 
+/// Has the graph that `stream` is captured into copy an entry's piece to `target`. The piece is
+/// then never given to another entry while this one lives. The host waits for the copy to the host.
+void copy_in_capture(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& stream);
+
 /// Enqueues the copy back of a raw storage. @throws c10::Error when there is no memory
 /// @pre the entry's mutex is held, state is moved
 c10::Storage fetch_raw(Entry& entry);

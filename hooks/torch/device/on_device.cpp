@@ -27,9 +27,15 @@ c10::DataPtr allocate(c10::Device device, std::size_t bytes) {
   return c10::GetAllocator(device.type())->allocate(bytes);
 }
 
+struct Encoded final : InFlight::Moment {
+  explicit Encoded(std::shared_ptr<c10::Event> done) : event(std::move(done)) {}
+  bool happened() const noexcept override { return cuda_codecs()->happened(event->eventId()); }
+  const std::shared_ptr<c10::Event> event;
+};
+
 // The same where others than `reader` wait for it: that stream needs no event of its own.
 StreamWork work_beside(const c10::Stream& stream, const c10::Stream& reader) {
-  return stream == reader ? StreamWork{stream, std::nullopt} : work_of(stream);
+  return stream == reader ? StreamWork{stream, nullptr} : work_of(stream);
 }
 
 }  // namespace
@@ -46,8 +52,7 @@ std::size_t Entry::offloaded_bytes() const noexcept {
 }
 
 StreamWork work_of(const c10::Stream& stream) {
-  StreamWork work{stream, std::nullopt};
-  work.done.emplace(stream.device_type());
+  StreamWork work{stream, std::make_shared<c10::Event>(stream.device_type())};
   work.done->record(stream);
   return work;
 }
@@ -61,6 +66,11 @@ void StreamWork::block(const c10::Stream& reader) const {
   c10::Event so_far(stream.device_type());
   so_far.record(stream);
   so_far.block(reader);
+}
+
+void StreamWork::wait_on_host() const {
+  const StreamWork recorded = done != nullptr ? *this : work_of(stream);
+  cuda_codecs()->synchronize(recorded.done->eventId());
 }
 
 c10::Stream current_stream(c10::Device device) {
@@ -78,7 +88,11 @@ c10::Stream side_stream(c10::Device device) {
 }
 
 bool is_capturing(c10::Device device) {
-  return cuda_codecs()->is_capturing(native(current_stream(device)));
+  return is_capturing(current_stream(device));
+}
+
+bool is_capturing(const c10::Stream& stream) {
+  return cuda_codecs()->is_capturing(native(stream));
 }
 
 bool from_device_allocator(const c10::StorageImpl& storage) {
@@ -97,7 +111,7 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
                       const c10::Stream& stream) try {
   OnDevice& held = *entry.device;
   const c10::OptionalStreamGuard guard(stream);
-  StreamWork{held.saved_on, std::nullopt}.block(stream);
+  StreamWork{held.saved_on, nullptr}.block(stream);
   const codecs::Description what = described(candidate, entry);
   // The result's place is written, never read: only codecs that can hold any data come here.
   const std::size_t scratch = candidate.on_device->scratch_bytes(what);
@@ -115,6 +129,12 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
   return true;
 } catch (const std::exception&) {
   return false;
+}
+
+std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry) {
+  const OnDevice& held = *entry.device;
+  if (held.encoding->stream == held.saved_on || held.encoding->done == nullptr) return nullptr;
+  return std::make_shared<const Encoded>(held.encoding->done);
 }
 
 bool needs_fetch(const Entry& entry, codecs::Reads reads) {
@@ -151,10 +171,38 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
                       c10::GetAllocator(stream.device_type()), /*resizable=*/false);
 }
 
+c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
+  OnDevice& held = *entry.device;
+  const c10::Stream stream = current_stream(held.saved_on.device());
+  c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
+  if (entry.state == Entry::State::moved && reads != codecs::Reads::nothing) {
+    copy_in_capture(held, data.get(), entry.raw_bytes, stream);
+  } else if (entry.state == Entry::State::encoded && reads != codecs::Reads::nothing) {
+    c10::DataPtr fetched;
+    if (held.on_host != nullptr) {
+      fetched = allocate(stream.device(), entry.encoded_bytes);
+      copy_in_capture(held, fetched.get(), entry.encoded_bytes, stream);
+    } else if (held.encoding->stream != stream) {
+      held.encoding->wait_on_host();
+    }
+    const void* const encoded = fetched.get() != nullptr ? fetched.get() : held.encoded.get();
+    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const codecs::Description what = described(candidate, entry);
+    const std::size_t scratch = candidate.on_device->scratch_bytes(what);
+    const c10::DataPtr aside = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
+    const bool enqueued = candidate.on_device->decode(
+        what, {static_cast<const std::byte*>(encoded), entry.encoded_bytes}, data.get(), reads,
+        aside.get(), native(stream));
+    TORCH_CHECK(enqueued, "cinch: the decoding of a saved tensor can't be captured");
+  }
+  return c10::Storage(c10::Storage::use_byte_size_t(), entry.raw_bytes, std::move(data),
+                      c10::GetAllocator(stream.device_type()), /*resizable=*/false);
+}
+
 c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,
                         const codecs::RandomKey& key, const c10::Stream& valid_in) try {
   const c10::Stream stream = current_stream(values.device());
-  StreamWork{valid_in, std::nullopt}.block(stream);
+  StreamWork{valid_in, nullptr}.block(stream);
   const codecs::cuda::DeviceCodec& codec = *candidate.on_device;
   const std::size_t scratch = codec.scratch_bytes(candidate.what);
   const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);

@@ -11,6 +11,7 @@
 #include <c10/core/Stream.h>
 
 #include "codecs/codec.h"
+#include "hooks/torch/device/in_flight.h"
 #include "hooks/torch/device/pinned_pool.h"
 #include "hooks/torch/plan.h"
 
@@ -23,10 +24,12 @@ struct Entry;
 /// one they wait for all that the stream has been given so far.
 struct StreamWork {
   c10::Stream stream;
-  std::optional<c10::Event> done;
+  std::shared_ptr<c10::Event> done;
 
   /// Makes `reader`'s further work wait for this. The host does not wait.
   void block(const c10::Stream& reader) const;
+  /// The host waits for it, though the calling thread may be capturing another stream.
+  void wait_on_host() const;
 };
 
 /// What an entry whose storage lies on a CUDA device holds besides. Belongs to the entry's mutex,
@@ -66,6 +69,9 @@ c10::Stream side_stream(c10::Device device);
 /// Whether a CUDA graph is recording the calling thread's current stream.
 bool is_capturing(c10::Device device);
 
+/// Whether one is recording `stream`.
+bool is_capturing(const c10::Stream& stream);
+
 /// Whether the storage's memory is the caching allocator's, which may take it back at any time and
 /// keeps work of other streams apart (recordStream).
 bool from_device_allocator(const c10::StorageImpl& storage);
@@ -82,10 +88,20 @@ std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
                       const c10::Stream& stream);
 
+/// When what encode_on_device enqueued is done; null where it ran in the stream that the values are
+/// valid in, which orders what comes after. @pre it returned true, the entry's mutex is held
+std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry);
+
 /// Enqueues the decoding on `stream`. For Reads::nothing and dropped entries the memory's content
 /// is undefined; what is on the host is copied back first, if that has not been done.
 /// @throws c10::Error when there is no memory
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream);
+
+/// The same for a graph that the calling thread's current stream is captured into. All that the
+/// graph's work reads is there for as long as the entry is, so that it may be replayed: what is on
+/// the host is copied by the graph. The host waits for what other streams have still to do with it.
+/// @throws c10::Error when there is no memory
+c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads);
 
 /// Whether decoding has to copy back from the host first. @pre the entry's mutex is held
 bool needs_fetch(const Entry& entry, codecs::Reads reads);

@@ -59,7 +59,7 @@ def too_large_a_batch(ctx: Context, case: str):
         if not ctx.has_cuda_allocator():
             raise NotHere("rescue needs Cinch's CUDA allocator, which this build has not")
         # Nothing is encoded before memory runs out.
-        policy = {"version": 1, "policy": "division", "raw_window": 1000}
+        policy = {"version": 1, "policy": "off", "rescue": {"enabled": True}}
         judge(f"{case} off + OOM rescue at 1.2 x", policy, 1.2)
 
     ctx.check(f"{case} off + OOM rescue at 1.2 x", rescued)
