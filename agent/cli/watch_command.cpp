@@ -9,6 +9,7 @@
 
 #include "agent/cli/commands.h"
 #include "agent/cli/watch/json.h"
+#include "agent/cli/watch/plain.h"
 #include "agent/cli/watch/screen.h"
 #include "agent/cli/watch/terminal.h"
 #include "agent/telemetry/reader.h"

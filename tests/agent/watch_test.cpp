@@ -20,6 +20,7 @@
 
 #include "agent/cli/watch/facts.h"
 #include "agent/cli/watch/json.h"
+#include "agent/cli/watch/plain.h"
 #include "agent/cli/watch/screen.h"
 
 namespace cinch::cli {

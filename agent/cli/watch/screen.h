@@ -5,16 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "agent/cli/watch/line.h"
 #include "agent/telemetry/reader.h"
 
 namespace cinch::cli {
-
-/// A line of a frame: UTF-8, no wider than was asked for, without escape sequences.
-struct ScreenLine {
-  enum class Look : std::uint8_t { plain, title, header, selected, dim, bad };
-  std::string text;
-  Look look = Look::plain;
-};
 
 /// What `cinch watch` shows, as plain text: data and keys go in, frames come out. Knows no terminal
 /// and no clock.
@@ -64,11 +58,5 @@ class Screen {
   std::string filter_;
   int scroll_ = 0;  // of the details
 };
-
-/// `values`, the last ones that fit, as bars from 0 to their maximum.
-std::string sparkline(const std::vector<double>& values, int width, bool unicode);
-
-/// The table and, for one process, its details, for pipes and logs.
-std::string plain_text(const std::vector<telemetry::Run>& runs, bool with_details);
 
 }  // namespace cinch::cli

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/telemetry/reader.h"
+
+/// What lines of `cinch watch` are made of. Widths are in characters; text is UTF-8.
+namespace cinch::cli {
+
+/// A line of a frame: UTF-8, no wider than was asked for, without escape sequences.
+struct ScreenLine {
+  enum class Look : std::uint8_t { plain, title, header, selected, dim, bad };
+  std::string text;
+  Look look = Look::plain;
+};
+
+/// How wide the column of a sparkline is.
+inline constexpr int spark_width = 16;
+
+/// Whether a byte of UTF-8 is the first one of a character.
+inline bool begins_character(char c) {
+  return (c & 0xC0) != 0x80;
+}
+
+/// At most `width` characters; control characters, which would move a terminal's cursor, are shown
+/// as '?'.
+std::string fit(std::string_view text, int width);
+/// Exactly `width` characters, `right`: the blanks first.
+std::string padded(std::string_view text, int width, bool right);
+
+/// "-" for a share below 0, which is unknown.
+std::string percent(double share);
+/// "-" for 0.
+std::string bytes_or_dash(std::uint64_t bytes);
+/// Two digits.
+std::string number_text(double number);
+/// "-" where nothing is stored.
+std::string ratio_text(std::uint64_t raw, std::uint64_t stored);
+
+template <std::size_t bytes>
+std::string string_of(const telemetry::Text<bytes>& text) {
+  return {text.chars, text.size()};
+}
+
+/// One figure of each point of a run's history.
+std::vector<double> series(const telemetry::Run& run, std::uint64_t telemetry::HistoryPoint::*what);
+
+/// `values`, the last ones that fit, as bars from 0 to their maximum.
+std::string sparkline(const std::vector<double>& values, int width, bool unicode);
+
+}  // namespace cinch::cli
