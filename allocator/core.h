@@ -13,7 +13,6 @@
 #include "allocator/breakdown.h"
 #include "allocator/config.h"
 #include "allocator/driver.h"
-#include "allocator/fronts.h"
 #include "allocator/lock.h"
 #include "allocator/order.h"
 #include "allocator/pointer_table.h"
@@ -136,14 +135,11 @@ class Core {
   /// whenever it is used; for those who know that it isn't.
   void decay();
 
-  /// Checks all invariants. Slow; for tests. @pre no other thread allocates or frees
+  /// Checks all invariants. Slow; for tests.
   bool verify(std::string& fault) const;
 
-  /// For holding the lock over a fork, where there are no fronts (Config::front_limit is 0).
+  /// For holding the lock over a fork.
   std::mutex& mutex() noexcept { return lock_.mutex(); }
-  /// For holding all locks over a fork.
-  void lock_for_fork() noexcept;
-  void unlock_after_fork() noexcept;
 
  private:
   struct QuickList {
@@ -164,13 +160,8 @@ class Core {
   bool settle_pending() noexcept;
   bool finish_everything() noexcept;
   void free_block(Block* block) noexcept;
-  void uncount_used(const Block* block) noexcept;
-  Block* claim(Address address) noexcept;
-  void heed_contention(std::uint32_t stream) noexcept;
-  bool drain_fronts(std::uint32_t stream) noexcept;
   void complete(const Block* block, std::uint32_t stream) const noexcept;
   BlockInfo info(const Block* block) const noexcept;
-  Stats counts() const noexcept;
   void count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept;
   void count_pending(const Block* block) noexcept;
   void uncount_pending(const Block* block) noexcept;
@@ -179,10 +170,6 @@ class Core {
   void decay_locked() noexcept;
   Block* used_block(Address address) const noexcept;
   bool may_remap() const noexcept { return paused_ == 0; }
-  bool contended() const noexcept { return lock_.busy() || fronts_.ever_open(); }
-  static State state_of(const Block* block) noexcept {
-    return block->state == State::used && block->in_front ? State::quick : block->state;
-  }
 
   const Driver driver_;
   const Config config_;
@@ -190,7 +177,6 @@ class Core {
   Order order_;
   Space space_;
   PointerTable<Block> table_;  // used and quick blocks
-  Fronts fronts_;
   std::vector<QuickList> quick_;
   std::size_t quick_bytes_ = 0;
   std::size_t pending_bytes_ = 0;

@@ -29,10 +29,10 @@ void scenario(Model& model) {
   model.core.release_idle();
 }
 
-void fail_every_call_in_turn(const Config& config) {
+TEST(Failure, EveryCallInTurn) {
   std::uint64_t calls = 0;
   {
-    Model model(tight_device(unit), config);
+    Model model(tight_device(unit), tight_config(unit));
     scenario(model);
     calls = model.fake.calls();
     model.finish();
@@ -42,7 +42,7 @@ void fail_every_call_in_turn(const Config& config) {
   }
   ASSERT_GT(calls, 300u);
   for (std::uint64_t nth = 1; nth <= calls; ++nth) {
-    Model model(tight_device(unit), config);
+    Model model(tight_device(unit), tight_config(unit));
     model.fake.fail_any(nth);
     scenario(model);
     model.check();
@@ -50,14 +50,6 @@ void fail_every_call_in_turn(const Config& config) {
     model.finish();
     ASSERT_EQ(model.fault, "") << "call " << nth << ", at the end";
   }
-}
-
-TEST(Failure, EveryCallInTurn) {
-  fail_every_call_in_turn(tight_config(unit));
-}
-
-TEST(Failure, EveryCallInTurnWithFronts) {
-  fail_every_call_in_turn(fronted_config(unit));
 }
 
 TEST(Failure, EveryCallAlwaysFromSomePointOn) {

@@ -18,14 +18,14 @@ constexpr std::size_t unit = 64 * kibibyte;
 
 // Each thread writes its number over its blocks and finds it there when it frees them; blocks are
 // also handed from thread to thread.
-void expect_nobody_writes_into_anothers_block(const Config& config) {
+TEST(Threads, NobodyWritesIntoAnothersBlock) {
   constexpr int threads = 4;
   constexpr int rounds = 3000;
   FakeDriver::Options options = tight_device(unit);
   options.backed = true;
   options.synchronous = true;
   FakeDriver fake(options);
-  Core core(fake.table(), config);
+  Core core(fake.table(), tight_config(unit));
   std::atomic<std::uint64_t> wrong{0};
   struct Mail {
     std::mutex mutex;
@@ -76,20 +76,12 @@ void expect_nobody_writes_into_anothers_block(const Config& config) {
   EXPECT_EQ(fake.created_bytes(), 0u);
 }
 
-TEST(Threads, NobodyWritesIntoAnothersBlock) {
-  expect_nobody_writes_into_anothers_block(tight_config(unit));
-}
-
-TEST(Threads, NobodyWritesIntoAnothersBlockWithFronts) {
-  expect_nobody_writes_into_anothers_block(fronted_config(unit));
-}
-
 // Streams, events and figures from many threads at once.
-void ask_at_any_time(const Config& config) {
+TEST(Threads, EventsAndFiguresMayBeAskedForAtAnyTime) {
   FakeDriver::Options options = tight_device(unit);
   options.instant = true;
   FakeDriver fake(options);
-  Core core(fake.table(), config);
+  Core core(fake.table(), tight_config(unit));
   std::atomic<bool> stop{false};
   std::thread watcher([&] {
     while (!stop) {
@@ -120,14 +112,6 @@ void ask_at_any_time(const Config& config) {
   EXPECT_TRUE(core.verify(fault)) << fault;
   EXPECT_EQ(core.stats().allocated, 0u);
   EXPECT_EQ(fake.misuses(), 0u);
-}
-
-TEST(Threads, EventsAndFiguresMayBeAskedForAtAnyTime) {
-  ask_at_any_time(tight_config(unit));
-}
-
-TEST(Threads, EventsAndFiguresMayBeAskedForAtAnyTimeWithFronts) {
-  ask_at_any_time(fronted_config(unit));
 }
 
 }  // namespace

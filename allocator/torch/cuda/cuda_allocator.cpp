@@ -73,7 +73,7 @@ void CudaAllocator::lock_for_fork() {
   making_device_.lock();
   imports_.mutex().lock();
   for_each_device([](Device& d) { d.exports().mutex().lock(); });
-  for_each_device([](Device& d) { d.core().lock_for_fork(); });
+  for_each_device([](Device& d) { d.core().mutex().lock(); });
   ranges_.mutex().lock();
   history_.mutex().lock();
   observers_mutex_.lock();
@@ -85,7 +85,7 @@ void CudaAllocator::unlock_after_fork() {
   observers_mutex_.unlock();
   history_.mutex().unlock();
   ranges_.mutex().unlock();
-  for_each_device([](Device& d) { d.core().unlock_after_fork(); });
+  for_each_device([](Device& d) { d.core().mutex().unlock(); });
   for_each_device([](Device& d) { d.exports().mutex().unlock(); });
   imports_.mutex().unlock();
   making_device_.unlock();

@@ -92,7 +92,8 @@ def fail(call, numbers):
         result["failed_steps"] += 1
     fake.stop_failing()
     settle()
-    assert torch.cuda.memory_allocated() == before, (call, numbers)
+    # Less, where a rescue gave up what the stash puts aside: the next step puts it aside again.
+    assert torch.cuda.memory_allocated() <= before, (call, numbers)
     step()
     settle()
     assert torch.cuda.memory_allocated() == before, (call, numbers)
