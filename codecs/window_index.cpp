@@ -64,8 +64,7 @@ std::size_t WindowIndexCodec::encoded_bytes(const Description& what) const noexc
 bool WindowIndexCodec::read_tables(const Description& what, std::span<const std::byte> in,
                                    Reads reads, WindowShape& shape,
                                    std::array<std::span<std::int32_t>, 3> origins) const {
-  if (reads == Reads::nothing ||
-      in.size() < static_cast<std::size_t>(codes_offset(what.layout))) {
+  if (reads == Reads::nothing || in.size() < static_cast<std::size_t>(codes_offset(what.layout))) {
     return false;
   }
   if (!shape.read(in.data())) return false;

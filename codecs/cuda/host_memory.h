@@ -11,43 +11,54 @@
 /// for the kernels' library and for that of the fake runtime.
 namespace cinch::codecs::cuda {
 
+/// For its scope this thread's calls leave graph captures alone that they would end in any other
+/// mode: those of other threads, and its own.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() noexcept
+      : entered_(cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess) {}
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture() {
+    if (entered_) cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
+  /// False where the runtime would not have it.
+  explicit operator bool() const noexcept { return entered_; }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then the one before
+  bool entered_;
+};
+
+/// Whether a call succeeded. A failure is cleared, so that no later call takes it for its own.
+inline bool succeeded(cudaError_t found) noexcept {
+  if (found != cudaSuccess) cudaGetLastError();
+  return found == cudaSuccess;
+}
+
 /// Library::allocate_pinned.
 inline void* allocate_pinned(std::size_t bytes) noexcept {
-  // In any other mode it would end a capture that is under way in another thread.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return nullptr;
+  const RelaxedCapture relaxed;
   void* memory = nullptr;
-  const cudaError_t found = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
-  cudaThreadExchangeStreamCaptureMode(&mode);
-  if (found == cudaSuccess) return memory;
-  cudaGetLastError();  // so that no later call takes it for its own
-  return nullptr;
+  const bool found = relaxed && succeeded(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable));
+  return found ? memory : nullptr;
 }
 
 /// Library::copy.
 inline bool copy(void* to, const void* from, std::size_t bytes, Stream stream) noexcept {
-  if (cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream) == cudaSuccess) return true;
-  cudaGetLastError();
-  return false;
+  return succeeded(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
 }
 
 /// Library::happened.
 inline bool happened(void* event) noexcept {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // as above
-  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return false;
-  const cudaError_t asked = cudaEventQuery(static_cast<cudaEvent_t>(event));
-  cudaThreadExchangeStreamCaptureMode(&mode);
-  if (asked == cudaSuccess) return true;
-  cudaGetLastError();
-  return false;
+  const RelaxedCapture relaxed;
+  return relaxed && succeeded(cudaEventQuery(static_cast<cudaEvent_t>(event)));
 }
 
 /// Library::synchronize.
 inline void synchronize(void* event) noexcept {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // as above
-  if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) return;
-  if (cudaEventSynchronize(static_cast<cudaEvent_t>(event)) != cudaSuccess) cudaGetLastError();
-  cudaThreadExchangeStreamCaptureMode(&mode);
+  const RelaxedCapture relaxed;
+  if (relaxed) succeeded(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
 }
 
 }  // namespace cinch::codecs::cuda

@@ -18,7 +18,8 @@ std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   return make_device_codec(spec);
 }
 
-constexpr Library library = {library_abi, make, is_capturing, allocate_pinned, copy, happened, synchronize};
+constexpr Library library = {library_abi, make,     is_capturing, allocate_pinned,
+                             copy,        happened, synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

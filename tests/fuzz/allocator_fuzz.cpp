@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocator's core under any sequence of operations and driver failures, against the second account
-// of tests/allocator/model.h. Each operation is a byte and what it needs of the bytes behind.
+// The allocator's core under any sequence of operations and driver failures, against the second
+// account of tests/allocator/model.h. Each operation is a byte and what it needs of the bytes
+// behind.
 #include <cstdio>
 #include <cstdlib>
 
@@ -114,7 +115,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t kind = bytes.next();
   options.synchronous = kind % 4 == 0;
   options.instant = kind % 4 < 2;
-  Model model(options, cinch::allocator::test::tight_config(unit));
+  Model model(options, kind / 4 % 2 == 0 ? cinch::allocator::test::tight_config(unit)
+                                         : cinch::allocator::test::fronted_config(unit));
   for (std::size_t i = 0; i < most_operations && !bytes.empty(); ++i) {
     step(model, bytes);
     if (i % 16 == 0) model.check();
