@@ -18,18 +18,24 @@ namespace cinch::allocator {
 /// Memory for what the stash holds, apart from the program's blocks: encoded entries live from
 /// forward to backward, are of any size, and would pin the pages between which they lay.
 ///
-/// Pieces are cut one after the other from segments, which are large blocks of a core. A freed
-/// piece serves the next of its size class (8 classes for each doubling: a 16th wasted on average);
-/// a segment whose pieces are all free starts anew, or goes back to the core when the arena has
-/// more than it lately needed. Memory is freed as of a moment: whoever gets it next waits for that
+/// Pieces are cut one after the other from segments, which are blocks of a core. As backward frees
+/// in the opposite order, the last piece's bytes can be cut again; those of another serve requests
+/// of about their size. A segment with no used piece goes back to the core at once, where it serves
+/// the program: the core is a cache already.
+///
+/// Memory is freed by stream: the same stream gets it next without a driver call. For another an
+/// event is recorded then, which serves all that was freed before it, and that stream waits for it
 /// on the device; the host never does.
 ///
 /// Thread-safe. Throws nothing.
 class Arena {
  public:
   struct Config {
-    /// Segments' size; a larger piece gets a segment of its own. Bytes.
-    std::size_t segment_bytes = 32 * mebibyte;
+    /// Segments are about this share of the most that was used at once,
+    std::size_t share = 16;
+    /// within these bounds; a larger piece gets a segment of its own. Bytes.
+    std::size_t least_segment = 64 * kibibyte;
+    std::size_t most_segment = 32 * mebibyte;
     /// Pieces' sizes and addresses are multiples of it; a power of two.
     std::size_t quantum = 512;
   };
@@ -45,16 +51,13 @@ class Arena {
   /// At least `bytes` for use in `stream`, contents undefined. 0 when there is no memory.
   Address allocate(std::size_t bytes, Stream stream);
 
-  /// Gives a piece back: what uses the memory next comes after the moment, a null moment having
-  /// passed. The caller still drops the moment. False, and nothing happens, when the address is no
-  /// piece's.
-  bool free(Address address, Moment* moment);
+  /// The piece is used by `stream` too, up to its free. False when the address is no used piece's,
+  /// or the heap has no memory.
+  bool record_stream(Address address, Stream stream);
 
-  /// Starts a period of use, as a step of training is one. Idle segments beyond the most that was
-  /// used at once in this period or the last go back to the core.
-  void new_period();
-  /// All idle segments go back to the core: another needs the memory. Returns bytes.
-  std::size_t release_idle();
+  /// Gives a piece back: what uses the memory next comes after all that the piece's streams have
+  /// been given so far. False, and nothing happens, when the address is no used piece's.
+  bool free(Address address);
 
   struct Figures {
     std::size_t used = 0;      ///< in pieces, rounding included
@@ -75,28 +78,39 @@ class Arena {
  private:
   struct Segment;
 
+  /// Streams, and the number of the last free by one of them.
+  struct Users {
+    std::uint64_t streams = 0;  // a bit each; the last one stands for all further ones
+    std::uint64_t freed = 0;
+  };
+
   /// A piece of a segment; used, or free in its class's list.
   struct Piece {
     Address address = 0;
     std::size_t bytes = 0;
     Segment* segment = nullptr;
-    Moment* moment = nullptr;  // while free: what the next user waits for
+    Users users;
     Piece* previous = nullptr;
-    Piece* next = nullptr;             // in the class's list
-    Piece* next_in_segment = nullptr;  // all of a segment's
-    std::size_t size_class = 0;
+    Piece* next = nullptr;        // in the class's list
+    Piece* cut_before = nullptr;  // of the same segment
     bool used = false;
   };
 
   struct Segment {
     Address address = 0;
     std::size_t bytes = 0;
-    std::size_t cut = 0;   // bytes that are pieces' already
-    std::size_t live = 0;  // used pieces
-    Stream stream = 0;     // whose use of the segment the core knows of
-    Piece* pieces = nullptr;
-    // What a piece cut now waits for: left by the pieces that were here before.
-    std::vector<Moment*> moments;
+    std::size_t cut = 0;     // bytes that are pieces' already
+    std::size_t live = 0;    // used pieces
+    std::uint32_t home = 0;  // the stream that the core gave it to
+    Piece* last = nullptr;   // that was cut
+    Users users;             // of what is not cut
+  };
+
+  struct StreamState {
+    Stream stream = 0;
+    Moment* fence = nullptr;  // recorded after `fenced` frees
+    std::uint64_t fenced = 0;
+    std::uint64_t waiting = 0;  // streams whose next work comes after it
   };
 
   struct List {
@@ -104,34 +118,39 @@ class Arena {
     Piece* last = nullptr;
   };
 
+  static constexpr std::uint32_t no_stream = UINT32_MAX;
   static constexpr std::size_t steps_per_doubling = 8;
   static constexpr std::size_t classes = 64 * steps_per_doubling;
 
-  std::size_t class_of(std::size_t& bytes) const noexcept;
-  Piece* reuse(std::size_t size_class, Stream stream) noexcept;
-  Piece* cut(std::size_t size_class, std::size_t bytes, Stream stream) noexcept;
+  std::size_t rounded(std::size_t bytes) const noexcept;
+  std::size_t class_of(std::size_t bytes) const noexcept;
+  std::size_t segment_bytes(std::size_t bytes) const noexcept;
+  std::uint32_t index_of(Stream stream) noexcept;
+  bool order(std::uint32_t stream, const Users& after) noexcept;
+  bool fence(StreamState& state) noexcept;
+  Piece* reuse(std::size_t bytes, std::uint32_t stream) noexcept;
+  Piece* cut(std::size_t bytes, std::uint32_t stream) noexcept;
   bool add_segment(std::size_t bytes, Stream stream) noexcept;
-  Address give_out(Piece* piece) noexcept;
-  void forget_passed(Segment& segment) noexcept;
+  Address give_out(Piece* piece, std::uint32_t stream) noexcept;
   void append(Piece* piece) noexcept;
   void unlink(Piece* piece) noexcept;
-  void start_anew(Segment& segment) noexcept;
-  bool give_back(std::size_t index) noexcept;
-  std::size_t trim(std::size_t keep) noexcept;
+  void uncut(Segment& segment) noexcept;
+  void give_back(Segment& segment) noexcept;
+  void give_back_idle() noexcept;
 
   Core& core_;
   const Config config_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Segment>> segments_;
+  std::vector<StreamState> streams_;
   std::array<List, classes> free_;
   NodePool<Piece> pieces_;
   PointerTable<Piece> table_;  // used pieces
+  std::uint64_t frees_ = 0;
   std::size_t used_ = 0;
   std::size_t reserved_ = 0;
   std::size_t peak_used_ = 0;
   std::size_t peak_reserved_ = 0;
-  std::size_t most_now_ = 0;     // used at once in this period
-  std::size_t most_before_ = 0;  // and in the one before
 };
 
 }  // namespace cinch::allocator

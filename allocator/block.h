@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -25,8 +26,9 @@ enum class State : std::uint8_t {
   stuck,    ///< partly mapped, since unmapping failed: of no use until that succeeds
 };
 
-/// A stretch of addresses. The blocks of a region tile it, in order.
-struct Block
+/// A stretch of addresses. The blocks of a region tile it, in order. In cache lines of its own,
+/// since different threads use neighbours at the same time.
+struct alignas(64) Block
     : boost::intrusive::set_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>> {
   Address address = 0;
   std::size_t bytes = 0;
@@ -42,6 +44,8 @@ struct Block
   std::uint64_t tag = 0;     ///< the caller's, for breakdowns and snapshots
   std::uint32_t stream = 0;  ///< index in Order
   State state = State::hole;
+  /// While used: whether it was freed all the same, and waits in a front (Fronts) for its next use.
+  std::atomic<bool> in_front{false};
 
   Address end() const noexcept { return address + bytes; }
 };

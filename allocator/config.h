@@ -21,6 +21,13 @@ struct Config {
   /// Blocks up to this are kept by exact size when freed, uncoalesced: the fast path. At most
   /// `small_limit`; 0: none.
   std::size_t quick_limit = 64 * kibibyte;
+  /// Blocks up to this may be kept in a front of their stream while threads keep each other waiting
+  /// (Fronts): larger ones are not asked for so often. 0: there are no fronts.
+  std::size_t front_limit = 4 * mebibyte;
+  /// What a front keeps at most.
+  std::size_t front_bytes = 16 * mebibyte;
+  /// Whether they are kept also while nobody waits; for tests.
+  bool front_always = false;
   /// Physical handles for small blocks.
   std::size_t small_page = 2 * mebibyte;
   /// Physical handles for large blocks grow with what is reserved, from `least_large_page` to
@@ -44,12 +51,13 @@ struct Config {
   static Config device() { return {}; }
 
   /// For the host: blocks are pages, handles are huge pages, and nothing is small, since the C
-  /// library serves what is.
+  /// library serves what is. So few requests come that threads do not meet.
   static Config host() {
     Config config;
     config.quantum = 4 * kibibyte;
     config.small_limit = 0;
     config.quick_limit = 0;
+    config.front_limit = 0;
     config.large_page = 2 * mebibyte;
     config.region_bytes = 64 * gibibyte;
     config.idle_period = 60'000'000'000;  // a step on a CPU may take tens of seconds

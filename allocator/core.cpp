@@ -19,13 +19,73 @@ constexpr std::size_t idle_share = 32;
 }  // namespace
 
 Core::Core(const Driver& driver, const Config& config)
-    : driver_(driver), config_(config), order_(driver), space_(driver, config, order_) {}
+    : driver_(driver),
+      config_(config),
+      order_(driver),
+      space_(driver, config, order_),
+      fronts_(config) {
+  if (config_.front_always) fronts_.open_all();
+}
 
 Core::~Core() = default;
 
 Block* Core::used_block(Address address) const noexcept {
   Block* block = table_.find(address);
-  return block != nullptr && block->state == State::used ? block : nullptr;
+  return block != nullptr && block->state == State::used && !block->in_front ? block : nullptr;
+}
+
+// As used_block, and nobody else can free it from now on; free_block ends that.
+Block* Core::claim(Address address) noexcept {
+  Block* block = used_block(address);
+  if (block == nullptr || !fronts_.ever_open()) return block;
+  return block->in_front.exchange(true, std::memory_order_acq_rel) ? nullptr : block;
+}
+
+// Opens the fronts when threads keep each other waiting, and closes them when they no longer do.
+void Core::heed_contention(std::uint32_t stream) noexcept {
+  // Who wants to be told of frees is told under the lock.
+  const bool wanted =
+      (lock_.busy() || config_.front_always) && config_.front_limit != 0 && !completed_;
+  if (wanted != fronts_.open()) {
+    if (wanted) {
+      fronts_.open_all();
+    } else {
+      fronts_.close();
+      for (std::uint32_t i = 0; i < order_.stream_count(); ++i) drain_fronts(i);
+    }
+  }
+  if (wanted) fronts_.add_stream(stream, order_.stream(stream));
+}
+
+// What waits in the stream's fronts becomes free. Whether there was anything.
+bool Core::drain_fronts(std::uint32_t stream) noexcept {
+  if (!fronts_.ever_open()) return false;
+  Fronts::Account account;
+  Block* block = fronts_.drain(stream, account);
+  counts_.frees += account.given;
+  for (std::size_t i = 0; i < account.pools.size(); ++i) {
+    const Fronts::Account::Pool& from = account.pools[i];
+    PoolStats& to = counts_.pools[i];
+    counts_.allocations += from.taken;
+    counts_.fronted += from.taken;
+    counts_.requested += from.change;
+    to.requested.current += from.change;
+    to.blocks.added += from.taken;
+    to.allocated.added += from.taken_bytes;
+    to.requested.added += from.taken_requested;
+  }
+  const bool any = block != nullptr;
+  while (block != nullptr) {
+    Block* next = std::exchange(block->quick_next, nullptr);
+    uncount_used(block);
+    table_.erase(block->address);
+    block->stamp = order_.stamp(stream);
+    block->state = State::claimed;
+    block->in_front.store(false, std::memory_order_release);
+    space_.give(block);
+    block = next;
+  }
+  return any;
 }
 
 Block* Core::pop_quick(std::uint32_t stream, std::size_t bytes) noexcept {
@@ -117,9 +177,14 @@ Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
   const std::size_t rounded =
       std::max((bytes + config_.quantum - 1) & ~(config_.quantum - 1), config_.quantum);
   const std::size_t pool = rounded <= config_.small_limit ? Space::small : Space::large;
+  if (fronts_.open()) {
+    const Block* block = fronts_.take(stream, rounded, bytes, tag);
+    if (block != nullptr) return block->address;
+  }
   std::unique_lock lock(lock_);
   const std::uint32_t index = order_.index_of(stream);
   if (index == Order::no_stream) return 0;
+  if (contended()) heed_contention(index);
   if (rounded <= config_.quick_limit) {
     if (Block* block = pop_quick(index, rounded); block != nullptr) {
       count_allocated(block, bytes, tag);
@@ -165,9 +230,7 @@ void Core::complete(const Block* block, std::uint32_t stream) const noexcept {
   completed_(completed);
 }
 
-// pre: used
-void Core::free_block(Block* block) noexcept {
-  ++counts_.frees;
+void Core::uncount_used(const Block* block) noexcept {
   --counts_.used_blocks;
   counts_.allocated -= block->bytes;
   counts_.requested -= block->requested;
@@ -175,9 +238,20 @@ void Core::free_block(Block* block) noexcept {
   pool.blocks.remove(1);
   pool.allocated.remove(block->bytes);
   pool.requested.remove(block->requested);
+}
+
+// pre: claimed
+void Core::free_block(Block* block) noexcept {
+  ++counts_.frees;
+  uncount_used(block);
   if (block->waits == nullptr) complete(block, block->stream);
-  if (block->waits == nullptr && push_quick(block)) return;
+  if (block->waits == nullptr && push_quick(block)) {
+    block->in_front.store(false, std::memory_order_release);
+    return;
+  }
   table_.erase(block->address);
+  block->state = State::claimed;  // before the mark goes: a second free sees one of the two
+  block->in_front.store(false, std::memory_order_release);
   block->stamp = order_.stamp(block->stream);
   if (block->waits == nullptr) {
     space_.give(block);
@@ -189,9 +263,19 @@ void Core::free_block(Block* block) noexcept {
 }
 
 bool Core::free(Address address) {
+  bool stale = false;
+  if (fronts_.open()) {
+    if (Block* block = table_.find_unlocked(address); block != nullptr) {
+      const Fronts::Given given = fronts_.give(block, address);
+      if (given == Fronts::Given::kept) return true;
+      stale = given == Fronts::Given::stale;
+    }
+  }
   const std::lock_guard lock(lock_);
-  Block* block = used_block(address);
+  Block* block = claim(address);
   if (block == nullptr) return false;
+  if (contended()) heed_contention(block->stream);
+  if (stale) drain_fronts(block->stream);
   // Events that cannot be recorded now are recorded when they are first asked for: later, so safe.
   if (block->waits != nullptr && may_remap()) order_.record(block->waits);
   free_block(block);
@@ -214,7 +298,7 @@ bool Core::record_stream(Address address, Stream stream) {
 Moment* Core::moment(Stream stream) {
   const std::lock_guard lock(lock_);
   const std::uint32_t index = order_.index_of(stream);
-  return index == Order::no_stream ? nullptr : order_.moment(index);
+  return index == Order::no_stream || !may_remap() ? nullptr : order_.moment(index);
 }
 
 void Core::drop(Moment* moment) {
@@ -224,10 +308,11 @@ void Core::drop(Moment* moment) {
 
 bool Core::free_after(Address address, Moment* moment) {
   const std::lock_guard lock(lock_);
-  Block* block = used_block(address);
+  Block* block = claim(address);
   if (block == nullptr) return false;
   if (block->waits != nullptr && may_remap()) order_.record(block->waits);
   if (!driver_.synchronous && !moment->done && !order_.add(block->waits, block->stream, moment)) {
+    block->in_front.store(false, std::memory_order_release);
     return false;
   }
   free_block(block);
@@ -264,7 +349,7 @@ std::size_t Core::size_of(Address address) const {
 Address Core::base_of(Address address) const {
   const std::lock_guard lock(lock_);
   const Block* block = space_.block_at(address);
-  return block == nullptr || block->state != State::used ? 0 : block->address;
+  return block == nullptr || block->state != State::used || block->in_front ? 0 : block->address;
 }
 
 std::size_t Core::release_idle() {
@@ -329,13 +414,26 @@ void Core::set_reclaim(Reclaim reclaim) {
 Core::BlockInfo Core::info(const Block* block) const noexcept {
   return {block->address,   block->bytes,
           block->requested, order_.stream(block->stream),
-          block->state,     block->region->pool == Space::small,
+          state_of(block),  block->region->pool == Space::small,
           block->tag};
 }
 
 void Core::set_completed(Completed completed) {
   const std::lock_guard lock(lock_);
   completed_ = std::move(completed);
+  if (!completed_ || !fronts_.open()) return;
+  fronts_.close();
+  for (std::uint32_t i = 0; i < order_.stream_count(); ++i) drain_fronts(i);
+}
+
+void Core::lock_for_fork() noexcept {
+  lock_.mutex().lock();
+  fronts_.lock();
+}
+
+void Core::unlock_after_fork() noexcept {
+  fronts_.unlock();
+  lock_.mutex().unlock();
 }
 
 void Core::decay() {

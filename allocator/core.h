@@ -13,6 +13,7 @@
 #include "allocator/breakdown.h"
 #include "allocator/config.h"
 #include "allocator/driver.h"
+#include "allocator/fronts.h"
 #include "allocator/lock.h"
 #include "allocator/order.h"
 #include "allocator/pointer_table.h"
@@ -47,13 +48,14 @@ class Core {
   Address allocate(std::size_t bytes, Stream stream = 0, std::uint64_t tag = 0);
 
   /// Gives a block back. Its stream, and those that record_stream named, may still have work with
-  /// it. False, and nothing happens, when the address is not a used block's.
+  /// it. False, and nothing happens, when the address is not a used block's; 0 never is.
   bool free(Address address);
 
   /// The block is used by `stream` too, up to its free. False when it is not a used block.
   bool record_stream(Address address, Stream stream);
 
-  /// A moment in a stream, for `free_after`; the caller drops it. Null when the driver failed.
+  /// A moment in a stream, for `free_after`; the caller drops it. Null when the driver failed
+  /// and while paused.
   Moment* moment(Stream stream);
   void drop(Moment* moment);
   /// As free, but what uses the memory next also comes after the moment. The host does not wait.
@@ -135,11 +137,14 @@ class Core {
   /// whenever it is used; for those who know that it isn't.
   void decay();
 
-  /// Checks all invariants. Slow; for tests.
+  /// Checks all invariants. Slow; for tests. @pre no other thread allocates or frees
   bool verify(std::string& fault) const;
 
-  /// For holding the lock over a fork.
+  /// For holding the lock over a fork, where there are no fronts (Config::front_limit is 0).
   std::mutex& mutex() noexcept { return lock_.mutex(); }
+  /// For holding all locks over a fork.
+  void lock_for_fork() noexcept;
+  void unlock_after_fork() noexcept;
 
  private:
   struct QuickList {
@@ -160,8 +165,13 @@ class Core {
   bool settle_pending() noexcept;
   bool finish_everything() noexcept;
   void free_block(Block* block) noexcept;
+  void uncount_used(const Block* block) noexcept;
+  Block* claim(Address address) noexcept;
+  void heed_contention(std::uint32_t stream) noexcept;
+  bool drain_fronts(std::uint32_t stream) noexcept;
   void complete(const Block* block, std::uint32_t stream) const noexcept;
   BlockInfo info(const Block* block) const noexcept;
+  Stats counts() const noexcept;
   void count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept;
   void count_pending(const Block* block) noexcept;
   void uncount_pending(const Block* block) noexcept;
@@ -170,6 +180,10 @@ class Core {
   void decay_locked() noexcept;
   Block* used_block(Address address) const noexcept;
   bool may_remap() const noexcept { return paused_ == 0; }
+  bool contended() const noexcept { return lock_.busy() || fronts_.ever_open(); }
+  static State state_of(const Block* block) noexcept {
+    return block->state == State::used && block->in_front ? State::quick : block->state;
+  }
 
   const Driver driver_;
   const Config config_;
@@ -177,6 +191,7 @@ class Core {
   Order order_;
   Space space_;
   PointerTable<Block> table_;  // used and quick blocks
+  Fronts fronts_;
   std::vector<QuickList> quick_;
   std::size_t quick_bytes_ = 0;
   std::size_t pending_bytes_ = 0;

@@ -8,8 +8,8 @@ namespace cinch::allocator {
 
 // Whether there was anything.
 bool Core::flush_quick(std::uint32_t stream) noexcept {
-  if (stream >= quick_.size()) return false;
-  bool any = false;
+  bool any = drain_fronts(stream);
+  if (stream >= quick_.size()) return any;
   for (std::size_t i = 0; i <= config_.quick_limit / config_.quantum; ++i) {
     Block* block = std::exchange(quick_[stream].heads[i], nullptr);
     while (block != nullptr) {
@@ -146,6 +146,9 @@ void Core::heed_pressure() noexcept {
 }
 
 Block* Core::allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+  if (drain_fronts(stream)) {
+    if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
+  }
   ++counts_.misses;
   if (Block* block = allocate_pending(pool, stream, bytes); block != nullptr) return block;
   if (pool == Space::small && flush_quick(stream)) {

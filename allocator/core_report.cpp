@@ -13,14 +13,42 @@ constexpr std::size_t most_holders = 8;
 
 }  // namespace
 
+// What the core counts as used, less what waits in fronts.
+Stats Core::counts() const noexcept {
+  Stats stats = counts_;
+  stats.quick = quick_bytes_;
+  if (!fronts_.ever_open()) return stats;
+  const Fronts::Account account = fronts_.account();
+  stats.frees += account.given;
+  for (std::size_t i = 0; i < account.pools.size(); ++i) {
+    const Fronts::Account::Pool& front = account.pools[i];
+    stats.allocations += front.taken;
+    stats.fronted += front.taken;
+    stats.used_blocks -= front.blocks;
+    stats.allocated -= front.bytes;
+    stats.requested += front.change - front.requested;
+    stats.quick += front.bytes;
+    PoolStats& pool = stats.pools[i];
+    pool.blocks.current -= front.blocks;
+    pool.blocks.added += front.taken;
+    pool.allocated.current -= front.bytes;
+    pool.allocated.added += front.taken_bytes;
+    pool.requested.current += front.change - front.requested;
+    pool.requested.added += front.taken_requested;
+    pool.requested.peak = std::max(pool.requested.peak, pool.requested.current);
+  }
+  stats.peak_requested = std::max(stats.peak_requested, stats.requested);
+  return stats;
+}
+
 Stats Core::stats() const {
   const std::lock_guard lock(lock_);
-  Stats stats = counts_;
+  const Fronts::Stopped stopped(fronts_);
+  Stats stats = counts();
   const Space::Counters& space = space_.counters();
   stats.reserved = space.reserved;
   stats.peak_reserved = space.peak_reserved;
   stats.pending = pending_bytes_;
-  stats.quick = quick_bytes_;
   stats.unmapped = space.unmapped;
   stats.stitches = space.stitches;
   stats.moved_bytes = space.moved_bytes;
@@ -42,6 +70,8 @@ Stats Core::stats() const {
 
 void Core::reset_peaks() {
   const std::lock_guard lock(lock_);
+  // Peaks begin anew with what is used; what waits in fronts would be counted too.
+  for (std::uint32_t i = 0; i < order_.stream_count(); ++i) drain_fronts(i);
   counts_.peak_allocated = counts_.allocated;
   counts_.peak_requested = counts_.requested;
   counts_.peak_used_blocks = counts_.used_blocks;
@@ -61,22 +91,25 @@ void Core::reset_peaks() {
 Breakdown Core::breakdown() const {
   Breakdown result;
   const std::lock_guard lock(lock_);
+  const Fronts::Stopped stopped(fronts_);
   driver_.memory_info(driver_.self, &result.device_free, &result.device_total);
   result.limit = space_.limit();
   const Space::Counters& space = space_.counters();
   result.reserved = space.reserved;
   result.unmapped = space.unmapped;
   result.stuck = space.stuck;
-  result.allocated = counts_.allocated;
-  result.requested = counts_.requested;
+  const Stats figures = counts();
+  result.allocated = figures.allocated;
+  result.requested = figures.requested;
   result.pending = pending_bytes_;
   std::map<std::pair<std::size_t, std::uint64_t>, std::size_t> holders;
   for (const auto& region : space_.regions()) {
     for (const Block* b = region->first; b != nullptr; b = b->next) {
-      if (b->state == State::free || b->state == State::quick) {
+      const State state = state_of(b);
+      if (state == State::free || state == State::quick) {
         result.free += b->bytes;
         result.largest = std::max(result.largest, b->bytes);
-      } else if (b->state == State::used) {
+      } else if (state == State::used) {
         ++holders[{b->bytes, b->tag}];
       }
     }
@@ -107,11 +140,12 @@ std::optional<Core::BlockInfo> Core::find(Address address) const {
 std::vector<Core::BlockInfo> Core::snapshot() const {
   std::vector<BlockInfo> blocks;
   const std::lock_guard lock(lock_);
+  const Fronts::Stopped stopped(fronts_);
   for (const auto& region : space_.regions()) {
     for (const Block* b = region->first; b != nullptr; b = b->next) {
       if (b->state == State::hole) continue;
       blocks.push_back(info(b));
-      if (b->state != State::used) blocks.back().requested = 0;
+      if (blocks.back().state != State::used) blocks.back().requested = 0;
     }
   }
   return blocks;
@@ -119,7 +153,9 @@ std::vector<Core::BlockInfo> Core::snapshot() const {
 
 bool Core::verify(std::string& fault) const {
   const std::lock_guard lock(lock_);
+  const Fronts::Stopped stopped(fronts_);
   if (!space_.verify(fault)) return false;
+  const Fronts::Account account = fronts_.account();
   std::size_t used = 0;
   std::size_t requested = 0;
   std::size_t used_blocks = 0;
@@ -127,6 +163,7 @@ bool Core::verify(std::string& fault) const {
   std::size_t quick_blocks = 0;
   std::size_t pending = 0;
   std::size_t waits = 0;
+  std::size_t in_front = 0;
   const auto wrong = [&fault](const char* what) {
     fault = what;
     return false;
@@ -138,6 +175,10 @@ bool Core::verify(std::string& fault) const {
       if ((table_.find(b->address) == b) != in_table) return wrong("table and blocks differ");
       if (b->waits != nullptr && b->state != State::used && b->state != State::pending) {
         return wrong("a block that is not used waits");
+      }
+      if (b->in_front) {
+        if (b->state != State::used) return wrong("a block that is not used waits in a front");
+        ++in_front;
       }
       if (b->state == State::used) {
         used += b->bytes;
@@ -152,7 +193,12 @@ bool Core::verify(std::string& fault) const {
       }
     }
   }
-  if (used != counts_.allocated || requested != counts_.requested ||
+  if (!fronts_.verify()) return wrong("a front's blocks");
+  if (in_front != account.pools[0].blocks + account.pools[1].blocks) {
+    return wrong("blocks in fronts lost");
+  }
+  const std::size_t change = account.pools[0].change + account.pools[1].change;
+  if (used != counts_.allocated || requested != counts_.requested + change ||
       used_blocks != counts_.used_blocks) {
     return wrong("used bytes not conserved");
   }
@@ -166,7 +212,7 @@ bool Core::verify(std::string& fault) const {
     pool_blocks += pool.blocks.current;
     pool_pending += pool.pending;
   }
-  if (pool_bytes != used || pool_requested != requested || pool_blocks != used_blocks ||
+  if (pool_bytes != used || pool_requested + change != requested || pool_blocks != used_blocks ||
       pool_pending != pending) {
     return wrong("a pool's figures differ");
   }

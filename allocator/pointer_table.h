@@ -1,49 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "allocator/driver.h"
 
 namespace cinch::allocator {
 
 /// From addresses to blocks: linear probing, deletion by shifting back, so there are no tombstones
-/// and no heap calls but to grow. Not thread-safe; throws nothing.
+/// and no heap calls but to grow. Throws nothing. One thread at a time, but for `find_unlocked`;
+/// for its sake, tables outgrown are kept: together they are smaller than the present one.
 template <class Value>
 class PointerTable {
  public:
+  /// Null for any address that is not in the table, 0 among them.
   Value* find(Address address) const noexcept {
-    if (capacity_ == 0) return nullptr;
-    for (std::size_t i = slot_of(address);; i = (i + 1) & (capacity_ - 1)) {
-      if (slots_[i].address == address) return slots_[i].value;
-      if (slots_[i].address == 0) return nullptr;
+    const Slots* slots = slots_.load(std::memory_order_relaxed);
+    if (slots == nullptr) return nullptr;
+    for (std::size_t i = slots->home(address);; i = (i + 1) & slots->mask) {
+      const Slot& slot = slots->slots[i];
+      const Address found = slot.address.load(std::memory_order_relaxed);
+      if (found == address) return slot.value.load(std::memory_order_relaxed);
+      if (found == 0) return nullptr;
     }
+  }
+
+  /// The same for any thread at any time, while others change the table; but it may miss what is
+  /// there. @pre nobody inserts or erases this address meanwhile, else the answer may be outdated
+  Value* find_unlocked(Address address) const noexcept {
+    const Slots* slots = slots_.load(std::memory_order_acquire);
+    if (slots == nullptr) return nullptr;
+    std::size_t i = slots->home(address);
+    for (std::size_t looked = 0; looked <= slots->mask; ++looked, i = (i + 1) & slots->mask) {
+      const Slot& slot = slots->slots[i];
+      const Address found = slot.address.load(std::memory_order_acquire);
+      if (found == 0) return nullptr;
+      if (found != address) continue;
+      Value* value = slot.value.load(std::memory_order_acquire);
+      // Whoever changes a slot empties it first: still the same address, so the value is its own.
+      return slot.address.load(std::memory_order_relaxed) == address ? value : nullptr;
+    }
+    return nullptr;
   }
 
   /// False when the heap has no memory. @pre address is not 0 and not in the table
   bool insert(Address address, Value* value) noexcept {
-    if (2 * (size_ + 1) > capacity_ && !grow()) return false;
-    put(address, value);
+    Slots* slots = slots_.load(std::memory_order_relaxed);
+    if (slots == nullptr || 2 * (size_ + 1) > slots->mask + 1) {
+      if (!grow()) return false;
+      slots = slots_.load(std::memory_order_relaxed);
+    }
+    slots->put(address, value);
     ++size_;
     return true;
   }
 
   /// @pre address is in the table
   void erase(Address address) noexcept {
-    const std::size_t mask = capacity_ - 1;
-    std::size_t hole = slot_of(address);
-    while (slots_[hole].address != address) hole = (hole + 1) & mask;
-    for (std::size_t i = (hole + 1) & mask; slots_[i].address != 0; i = (i + 1) & mask) {
-      const std::size_t home = slot_of(slots_[i].address);
+    Slots& slots = *slots_.load(std::memory_order_relaxed);
+    const std::size_t mask = slots.mask;
+    std::size_t hole = slots.home(address);
+    while (slots.address(hole) != address) hole = (hole + 1) & mask;
+    for (std::size_t i = (hole + 1) & mask; slots.address(i) != 0; i = (i + 1) & mask) {
+      const std::size_t home = slots.home(slots.address(i));
       if (((i - home) & mask) >= ((i - hole) & mask)) {  // its home is not behind the hole
-        slots_[hole] = slots_[i];
+        slots.set(hole, slots.address(i), slots.slots[i].value.load(std::memory_order_relaxed));
         hole = i;
       }
     }
-    slots_[hole] = {};
+    slots.clear(hole);
     --size_;
   }
 
@@ -51,41 +81,66 @@ class PointerTable {
 
  private:
   struct Slot {
-    Address address = 0;
-    Value* value = nullptr;
+    std::atomic<Address> address{0};
+    std::atomic<Value*> value{nullptr};
+  };
+
+  struct Slots {
+    std::size_t mask = 0;
+    int shift = 64;
+    std::unique_ptr<Slot[]> slots;
+    std::unique_ptr<Slots> outgrown;
+
+    std::size_t home(Address address) const noexcept {
+      // Addresses are multiples of some power of two: the product's high bits depend on all of
+      // them.
+      return static_cast<std::size_t>((std::uint64_t{address} * 0x9E3779B97F4A7C15u) >> shift);
+    }
+    Address address(std::size_t i) const noexcept {
+      return slots[i].address.load(std::memory_order_relaxed);
+    }
+    void set(std::size_t i, Address address, Value* value) noexcept {
+      Slot& slot = slots[i];
+      slot.address.store(0, std::memory_order_relaxed);
+      slot.value.store(value, std::memory_order_release);
+      slot.address.store(address, std::memory_order_release);
+    }
+    // Its value goes too: a search for null matches an empty slot, and must find nothing there.
+    void clear(std::size_t i) noexcept {
+      slots[i].address.store(0, std::memory_order_relaxed);
+      slots[i].value.store(nullptr, std::memory_order_release);
+    }
+    void put(Address address, Value* value) noexcept {
+      std::size_t i = home(address);
+      while (this->address(i) != 0) i = (i + 1) & mask;
+      set(i, address, value);
+    }
   };
 
   static constexpr std::size_t first_capacity = 1024;
 
-  std::size_t slot_of(Address address) const noexcept {
-    // Addresses are multiples of some power of two: the product's high bits depend on all of them.
-    return static_cast<std::size_t>((std::uint64_t{address} * 0x9E3779B97F4A7C15u) >> shift_);
-  }
-
-  void put(Address address, Value* value) noexcept {
-    std::size_t i = slot_of(address);
-    while (slots_[i].address != 0) i = (i + 1) & (capacity_ - 1);
-    slots_[i] = {address, value};
-  }
-
   bool grow() noexcept {
-    const std::size_t capacity = capacity_ == 0 ? first_capacity : 2 * capacity_;
-    std::unique_ptr<Slot[]> slots(new (std::nothrow) Slot[capacity]);
+    const std::size_t capacity = newest_ == nullptr ? first_capacity : 2 * (newest_->mask + 1);
+    std::unique_ptr<Slots> slots(new (std::nothrow) Slots);
     if (slots == nullptr) return false;
-    slots.swap(slots_);
-    const std::size_t before = capacity_;
-    capacity_ = capacity;
-    shift_ = 64 - __builtin_ctzll(capacity);
-    for (std::size_t i = 0; i < before; ++i) {
-      if (slots[i].address != 0) put(slots[i].address, slots[i].value);
+    slots->slots.reset(new (std::nothrow) Slot[capacity]);
+    if (slots->slots == nullptr) return false;
+    slots->mask = capacity - 1;
+    slots->shift = 64 - __builtin_ctzll(capacity);
+    for (std::size_t i = 0; newest_ != nullptr && i <= newest_->mask; ++i) {
+      const Slot& slot = newest_->slots[i];
+      const Address address = slot.address.load(std::memory_order_relaxed);
+      if (address != 0) slots->put(address, slot.value.load(std::memory_order_relaxed));
     }
+    slots->outgrown = std::move(newest_);
+    newest_ = std::move(slots);
+    slots_.store(newest_.get(), std::memory_order_release);
     return true;
   }
 
-  std::unique_ptr<Slot[]> slots_;
-  std::size_t capacity_ = 0;
+  std::unique_ptr<Slots> newest_;
+  std::atomic<Slots*> slots_{nullptr};  // newest_, for find_unlocked
   std::size_t size_ = 0;
-  int shift_ = 64;
 };
 
 }  // namespace cinch::allocator

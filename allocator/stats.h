@@ -24,6 +24,11 @@ struct Gauge {
 };
 
 /// Figures of one pool: of small blocks, or of large ones. Bytes unless named otherwise.
+///
+/// Peaks are exact as long as there are no fronts (Fronts), so while threads do not keep each other
+/// waiting. What is in fronts counts towards them, at most Config::front_bytes for each of a
+/// stream's fronts; what is asked for of blocks that fronts serve may be missing, less than a
+/// quantum a block. Everything else is exact.
 struct PoolStats {
   Gauge blocks;     ///< used blocks, a count
   Gauge allocated;  ///< in used blocks, rounding included
@@ -51,11 +56,12 @@ struct Stats {
   std::size_t peak_active_blocks = 0;
   std::size_t peak_handles = 0;
   std::size_t pending = 0;   ///< freed, but waiting for other streams
-  std::size_t quick = 0;     ///< freed, kept by size
+  std::size_t quick = 0;     ///< freed, kept by size, also in fronts
   std::size_t unmapped = 0;  ///< physical memory that is mapped nowhere
 
   std::uint64_t allocations = 0;  ///< ever
   std::uint64_t frees = 0;
+  std::uint64_t fronted = 0;      ///< allocations that a front served
   std::uint64_t misses = 0;       ///< allocations that no cached block served
   std::uint64_t stitches = 0;     ///< misses that moved memory
   std::uint64_t moved_bytes = 0;  ///< by these

@@ -41,8 +41,8 @@ struct Outcome {
   /// Of these, behind the last but one step's end, and without those for events: a block that
   /// another stream uses costs some at its free.
   std::uint64_t calls_in_last_step = 0;
-  std::uint64_t refused = 0;             ///< allocations that found no memory
-  double seconds = 0;                    ///< in the allocator, the fake driver included
+  std::uint64_t refused = 0;  ///< allocations that found no memory
+  double seconds = 0;         ///< in the allocator, the fake driver included
 
   /// 1 - peak allocated / peak reserved.
   double fragmentation() const noexcept {

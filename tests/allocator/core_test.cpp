@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/core.h"
 
+#include <random>
+#include <utility>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,6 +84,27 @@ TEST(Core, RefusesWhatIsNoBlock) {
   EXPECT_FALSE(device.core.record_stream(a, 1));
   EXPECT_FALSE(device.core.pin(a));
   EXPECT_EQ(device.core.size_of(a), 0u);
+}
+
+// As programs do all the time; it must not cost anybody a block, whatever was freed before.
+TEST(Core, RefusesNull) {
+  Config config;
+  config.quick_limit = 0;  // each free leaves the table
+  Device device({}, config);
+  std::mt19937_64 random(1);
+  std::vector<Address> blocks;
+  for (int i = 0; i < 20'000; ++i) {
+    blocks.push_back(device.core.allocate(512 * (1 + random() % 64)));
+    ASSERT_NE(blocks.back(), 0u);
+    if (blocks.size() > 300) {
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      ASSERT_TRUE(device.core.free(blocks.back()));
+      blocks.pop_back();
+    }
+    ASSERT_FALSE(device.core.free(0)) << i;
+    ASSERT_FALSE(device.core.record_stream(0, 1)) << i;
+    ASSERT_EQ(device.core.size_of(0), 0u) << i;
+  }
 }
 
 TEST(Core, FindsABlockByAnAddressInside) {

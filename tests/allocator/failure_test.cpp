@@ -29,10 +29,10 @@ void scenario(Model& model) {
   model.core.release_idle();
 }
 
-TEST(Failure, EveryCallInTurn) {
+void fail_every_call_in_turn(const Config& config) {
   std::uint64_t calls = 0;
   {
-    Model model(tight_device(unit), tight_config(unit));
+    Model model(tight_device(unit), config);
     scenario(model);
     calls = model.fake.calls();
     model.finish();
@@ -42,7 +42,7 @@ TEST(Failure, EveryCallInTurn) {
   }
   ASSERT_GT(calls, 300u);
   for (std::uint64_t nth = 1; nth <= calls; ++nth) {
-    Model model(tight_device(unit), tight_config(unit));
+    Model model(tight_device(unit), config);
     model.fake.fail_any(nth);
     scenario(model);
     model.check();
@@ -50,6 +50,14 @@ TEST(Failure, EveryCallInTurn) {
     model.finish();
     ASSERT_EQ(model.fault, "") << "call " << nth << ", at the end";
   }
+}
+
+TEST(Failure, EveryCallInTurn) {
+  fail_every_call_in_turn(tight_config(unit));
+}
+
+TEST(Failure, EveryCallInTurnWithFronts) {
+  fail_every_call_in_turn(fronted_config(unit));
 }
 
 TEST(Failure, EveryCallAlwaysFromSomePointOn) {

@@ -18,7 +18,10 @@ namespace cinch::allocator::test {
 class Model {
  public:
   Model(const FakeDriver::Options& options, const Config& config)
-      : fake(options), core(fake.table(), config), synchronous_(options.synchronous) {
+      : fake(options),
+        core(fake.table(), config),
+        fronts_(config.front_always),
+        synchronous_(options.synchronous) {
     fake.on_unmap([this](Address address, std::size_t bytes) { unmapping(address, bytes); });
   }
 
@@ -28,6 +31,8 @@ class Model {
     Address address;
     std::size_t bytes;
     std::vector<FakeDriver::Work> work;  // what uses it, the last in each stream
+    std::size_t requested;
+    std::size_t rounded;
   };
 
   void allocate(std::size_t bytes, Stream stream) {
@@ -45,7 +50,11 @@ class Model {
     }
     forget(address, size);
     live_.emplace(address, size);
-    blocks.push_back({address, size, {fake.work(stream)}});
+    const std::size_t rounded = core.size_of(address);
+    requested_ += bytes;
+    allocated_ += rounded;
+    peak_allocated_ = std::max(peak_allocated_, allocated_);
+    blocks.push_back({address, size, {fake.work(stream)}, bytes, rounded});
   }
 
   void use_elsewhere(std::size_t index, Stream stream) {
@@ -57,6 +66,8 @@ class Model {
   void free(std::size_t index) {
     const Block block = take(index);
     if (!core.free(block.address)) note("free refused a used block");
+    if (core.free(block.address)) note("free took a block twice");
+    if (core.free(0)) note("free took null");
     remember(block);
   }
 
@@ -80,11 +91,20 @@ class Model {
   void check() {
     std::string what;
     if (!core.verify(what)) note(what.c_str());
-    std::size_t sum = 0;
-    for (const auto& [address, bytes] : live_) sum += bytes;
-    if (core.stats().allocated < sum) note("less allocated than is used");
-    if (core.stats().used_blocks != live_.size()) note("used blocks miscounted");
-    if (core.stats().reserved != fake.created_bytes()) note("reserved bytes miscounted");
+    const Stats stats = core.stats();
+    if (stats.allocated != allocated_) note("allocated bytes miscounted");
+    if (stats.requested != requested_) note("requested bytes miscounted");
+    if (stats.used_blocks != live_.size()) note("used blocks miscounted");
+    if (stats.allocations - stats.frees != live_.size()) note("allocations or frees miscounted");
+    if (stats.pools[0].blocks.added + stats.pools[1].blocks.added != stats.allocations) {
+      note("a pool's allocations miscounted");
+    }
+    // Fronts may make it seem higher.
+    if (fronts_ ? stats.peak_allocated < peak_allocated_
+                : stats.peak_allocated != peak_allocated_) {
+      note("peak of allocated bytes wrong");
+    }
+    if (stats.reserved != fake.created_bytes()) note("reserved bytes miscounted");
     if (fake.misuses() != 0) note("the driver was misused");
   }
 
@@ -132,6 +152,8 @@ class Model {
     Block block = blocks.back();
     blocks.pop_back();
     live_.erase(block.address);
+    requested_ -= block.requested;
+    allocated_ -= block.rounded;
     return block;
   }
 
@@ -172,8 +194,12 @@ class Model {
     forget(address, bytes);
   }
 
+  const bool fronts_;
   const bool synchronous_;  // all work with a block is done before its free
   std::map<Address, std::size_t> live_;
+  std::size_t requested_ = 0;
+  std::size_t allocated_ = 0;
+  std::size_t peak_allocated_ = 0;
   std::map<Address, Left> left_;  // freed, and by whom used before
 };
 
@@ -246,6 +272,15 @@ inline Config tight_config(std::size_t unit) {
   config.large_page = 10 * unit;
   config.least_large_page = unit;
   config.region_bytes = 512 * unit;
+  return config;
+}
+
+/// The same with freed blocks always in fronts, which threads that meet get otherwise.
+inline Config fronted_config(std::size_t unit) {
+  Config config = tight_config(unit);
+  config.front_limit = 6 * unit;
+  config.front_bytes = 24 * unit;
+  config.front_always = true;
   return config;
 }
 

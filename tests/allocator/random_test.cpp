@@ -22,7 +22,8 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 
 constexpr std::size_t unit = 64 * kibibyte;
 
-void run(const FakeDriver::Options& options, std::uint64_t operations, std::uint64_t seed) {
+void run(const FakeDriver::Options& options, const Config& config, std::uint64_t operations,
+         std::uint64_t seed) {
   constexpr std::uint64_t operations_per_device = 50'000;
   constexpr std::uint64_t check_every = 500;
   std::mt19937_64 random(seed);
@@ -30,7 +31,7 @@ void run(const FakeDriver::Options& options, std::uint64_t operations, std::uint
   std::uint64_t misses = 0;
   std::uint64_t stitches = 0;
   while (done < operations) {
-    Model model(options, tight_config(unit));
+    Model model(options, config);
     const std::size_t most_blocks = 20 + random() % 400;
     for (std::uint64_t i = 0; i < operations_per_device && done < operations; ++i, ++done) {
       random_step(model, random, unit, most_blocks);
@@ -48,15 +49,20 @@ void run(const FakeDriver::Options& options, std::uint64_t operations, std::uint
 }
 
 TEST(Random, InvariantsHoldOverStreamsEventsAndFailures) {
-  run(tight_device(unit), number_from("CINCH_ALLOCATOR_OPS", 1'000'000),
+  run(tight_device(unit), tight_config(unit), number_from("CINCH_ALLOCATOR_OPS", 1'000'000),
       number_from("CINCH_ALLOCATOR_SEED", 1));
+}
+
+TEST(Random, InvariantsHoldWithFronts) {
+  run(tight_device(unit), fronted_config(unit), number_from("CINCH_ALLOCATOR_OPS", 1'000'000) / 2,
+      number_from("CINCH_ALLOCATOR_SEED", 1) + 3000);
 }
 
 TEST(Random, InvariantsHoldWithASynchronousDriver) {
   FakeDriver::Options options = tight_device(unit);
   options.synchronous = true;
   options.instant = true;
-  run(options, number_from("CINCH_ALLOCATOR_OPS", 1'000'000) / 4,
+  run(options, tight_config(unit), number_from("CINCH_ALLOCATOR_OPS", 1'000'000) / 4,
       number_from("CINCH_ALLOCATOR_SEED", 1) + 1000);
 }
 
@@ -127,16 +133,15 @@ void thread_round(Core& core, FakeDriver& fake, Used& used, std::atomic<std::uin
   }
 }
 
-TEST(Random, InvariantsHoldOverThreads) {
+void run_threads(const Config& config, std::uint64_t operations, std::uint64_t seed) {
   constexpr std::uint64_t threads = 4;
   constexpr std::uint64_t per_round = 2000;
   constexpr std::uint64_t rounds_per_device = 20;
-  const std::uint64_t operations = number_from("CINCH_ALLOCATOR_OPS", 1'000'000) / 2;
-  std::mt19937_64 seeds(number_from("CINCH_ALLOCATOR_SEED", 1) + 2000);
+  std::mt19937_64 seeds(seed);
   std::uint64_t misses = 0;
   for (std::uint64_t done = 0; done < operations;) {
     FakeDriver fake(tight_device(unit));
-    Core core(fake.table(), tight_config(unit));
+    Core core(fake.table(), config);
     Used used;
     std::atomic<std::uint64_t> wrong{0};
     std::vector<std::vector<Address>> blocks(threads);
@@ -168,6 +173,16 @@ TEST(Random, InvariantsHoldOverThreads) {
     ASSERT_EQ(fake.reserved_address_bytes(), 0u);
   }
   EXPECT_GT(misses, operations / 100);
+}
+
+TEST(Random, InvariantsHoldOverThreads) {
+  run_threads(tight_config(unit), number_from("CINCH_ALLOCATOR_OPS", 1'000'000) / 2,
+              number_from("CINCH_ALLOCATOR_SEED", 1) + 2000);
+}
+
+TEST(Random, InvariantsHoldOverThreadsWithFronts) {
+  run_threads(fronted_config(unit), number_from("CINCH_ALLOCATOR_OPS", 1'000'000) / 2,
+              number_from("CINCH_ALLOCATOR_SEED", 1) + 4000);
 }
 
 }  // namespace

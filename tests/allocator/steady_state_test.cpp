@@ -35,9 +35,9 @@ thread_local std::uint64_t heap_calls = 0;
 namespace cinch::allocator::test {
 namespace {
 
-TEST(SteadyState, NoDriverCallAndNoHeapCall) {
+void expect_no_calls(const Config& config, int warm_up) {
   FakeDriver fake;
-  Core core(fake.table());
+  Core core(fake.table(), config);
   constexpr int layers = 50;
   std::array<Address, layers> saved{};
   std::mt19937_64 random(3);
@@ -55,12 +55,23 @@ TEST(SteadyState, NoDriverCallAndNoHeapCall) {
       core.free(gradient);
     }
   };
-  for (int i = 0; i < 5; ++i) step();
+  for (int i = 0; i < warm_up; ++i) step();
   const std::uint64_t driver_before = fake.calls();
   const std::uint64_t heap_before = heap_calls;
   for (int i = 0; i < 20; ++i) step();
   EXPECT_EQ(fake.calls(), driver_before);
   EXPECT_EQ(heap_calls, heap_before);
+}
+
+TEST(SteadyState, NoDriverCallAndNoHeapCall) {
+  expect_no_calls(Config::device(), 5);
+}
+
+// Where the fronts keep blocks apart it takes longer until everything has its place.
+TEST(SteadyState, NoneWithFrontsEither) {
+  Config config = Config::device();
+  config.front_always = true;
+  expect_no_calls(config, 40);
 }
 
 }  // namespace

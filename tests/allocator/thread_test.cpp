@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <random>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -18,14 +21,14 @@ constexpr std::size_t unit = 64 * kibibyte;
 
 // Each thread writes its number over its blocks and finds it there when it frees them; blocks are
 // also handed from thread to thread.
-TEST(Threads, NobodyWritesIntoAnothersBlock) {
+void expect_nobody_writes_into_anothers_block(const Config& config) {
   constexpr int threads = 4;
   constexpr int rounds = 3000;
   FakeDriver::Options options = tight_device(unit);
   options.backed = true;
   options.synchronous = true;
   FakeDriver fake(options);
-  Core core(fake.table(), tight_config(unit));
+  Core core(fake.table(), config);
   std::atomic<std::uint64_t> wrong{0};
   struct Mail {
     std::mutex mutex;
@@ -62,6 +65,7 @@ TEST(Threads, NobodyWritesIntoAnothersBlock) {
           }
         }
         if (foreign.first != nullptr) drop(foreign);
+        if (core.free(0)) ++wrong;
         if (i % 1000 == 0) core.release_idle();
       }
       for (const auto& block : mine) drop(block);
@@ -76,12 +80,81 @@ TEST(Threads, NobodyWritesIntoAnothersBlock) {
   EXPECT_EQ(fake.created_bytes(), 0u);
 }
 
+TEST(Threads, NobodyWritesIntoAnothersBlock) {
+  expect_nobody_writes_into_anothers_block(tight_config(unit));
+}
+
+TEST(Threads, NobodyWritesIntoAnothersBlockWithFronts) {
+  expect_nobody_writes_into_anothers_block(fronted_config(unit));
+}
+
+// Blocks wander from thread to thread with nothing but an exchange between them, while so many come
+// that the table grows again and again, and another thread gives memory back all the time.
+TEST(Threads, BlocksWanderWhileTheTableGrows) {
+  constexpr std::size_t threads = 4;
+  constexpr std::size_t most = 4000;  // the table begins with room for 512
+  FakeDriver::Options options;
+  options.backed = true;
+  options.synchronous = true;
+  FakeDriver fake(options);
+  Config config;
+  config.quick_limit = 2 * kibibyte;
+  config.front_always = true;
+  Core core(fake.table(), config);
+  std::vector<std::atomic<Address>> places(most);
+  std::atomic<std::uint64_t> wrong{0};
+  std::atomic<bool> stop{false};
+  // A block's first word is its address for as long as it is used.
+  const auto drop = [&](Address address) {
+    if (core.free(0)) ++wrong;
+    if (address == 0) return;
+    Address& word = *reinterpret_cast<Address*>(address);  // NOLINT(performance-no-int-to-ptr)
+    if (std::exchange(word, 0) != address || !core.free(address)) ++wrong;
+  };
+  std::vector<std::thread> workers;
+  for (std::size_t t = 0; t < threads; ++t) {
+    workers.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      for (std::size_t i = 0; i < 40'000; ++i) {
+        const std::size_t open_to = 200 + i / 10;  // more and more at a time
+        const Address address = core.allocate(512 * (1 + random() % 8));
+        if (address == 0) {
+          ++wrong;
+          continue;
+        }
+        *reinterpret_cast<Address*>(address) = address;  // NOLINT(performance-no-int-to-ptr)
+        if (core.size_of(address) == 0) ++wrong;
+        drop(places[random() % std::min(open_to, most)].exchange(address));
+        if (random() % 4 == 0) drop(places[random() % most].exchange(0));
+      }
+    });
+  }
+  std::thread trimmer([&] {
+    while (!stop) {
+      core.release_idle();
+      core.decay();
+      std::this_thread::yield();
+    }
+  });
+  for (std::thread& worker : workers) worker.join();
+  stop = true;
+  trimmer.join();
+  std::string fault;
+  EXPECT_TRUE(core.verify(fault)) << fault;
+  EXPECT_GT(core.stats().fronted, 0u);
+  for (auto& place : places) drop(place.exchange(0));
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(core.stats().allocated, 0u);
+  core.release_idle();
+  EXPECT_EQ(fake.created_bytes(), 0u);
+}
+
 // Streams, events and figures from many threads at once.
-TEST(Threads, EventsAndFiguresMayBeAskedForAtAnyTime) {
+void ask_at_any_time(const Config& config) {
   FakeDriver::Options options = tight_device(unit);
   options.instant = true;
   FakeDriver fake(options);
-  Core core(fake.table(), tight_config(unit));
+  Core core(fake.table(), config);
   std::atomic<bool> stop{false};
   std::thread watcher([&] {
     while (!stop) {
@@ -112,6 +185,14 @@ TEST(Threads, EventsAndFiguresMayBeAskedForAtAnyTime) {
   EXPECT_TRUE(core.verify(fault)) << fault;
   EXPECT_EQ(core.stats().allocated, 0u);
   EXPECT_EQ(fake.misuses(), 0u);
+}
+
+TEST(Threads, EventsAndFiguresMayBeAskedForAtAnyTime) {
+  ask_at_any_time(tight_config(unit));
+}
+
+TEST(Threads, EventsAndFiguresMayBeAskedForAtAnyTimeWithFronts) {
+  ask_at_any_time(fronted_config(unit));
 }
 
 }  // namespace

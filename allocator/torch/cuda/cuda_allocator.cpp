@@ -64,7 +64,7 @@ Core* CudaAllocator::core(int index) {
 }
 
 Core* CudaAllocator::used_core(int index) noexcept {
-  if (index < 0 || index >= RuntimeDriver::most_devices) return nullptr;
+  if (index < 0 || index >= RuntimeDriver::most_devices || devices_are_parents_) return nullptr;
   Device* made = devices_[index].load(std::memory_order_acquire);
   return made != nullptr && made->usable() ? &made->core() : nullptr;
 }
@@ -73,7 +73,7 @@ void CudaAllocator::lock_for_fork() {
   making_device_.lock();
   imports_.mutex().lock();
   for_each_device([](Device& d) { d.exports().mutex().lock(); });
-  for_each_device([](Device& d) { d.core().mutex().lock(); });
+  for_each_device([](Device& d) { d.core().lock_for_fork(); });
   ranges_.mutex().lock();
   history_.mutex().lock();
   observers_mutex_.lock();
@@ -85,10 +85,15 @@ void CudaAllocator::unlock_after_fork() {
   observers_mutex_.unlock();
   history_.mutex().unlock();
   ranges_.mutex().unlock();
-  for_each_device([](Device& d) { d.core().mutex().unlock(); });
+  for_each_device([](Device& d) { d.core().unlock_after_fork(); });
   for_each_device([](Device& d) { d.exports().mutex().unlock(); });
   imports_.mutex().unlock();
   making_device_.unlock();
+}
+
+void CudaAllocator::begin_in_child() {
+  for_each_device([this](Device&) { devices_are_parents_ = true; });
+  unlock_after_fork();
 }
 
 // The device whose used block begins at the pointer; null when it is none of ours.

@@ -36,13 +36,16 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   /// The device's core; null when the device is the native allocator's.
   Core* core(int device);
-  /// The same, but null while nobody has used the device.
+  /// The same, but null while nobody has used the device, and in a process that was forked from one
+  /// that had: CUDA works there no more, and the memory is the parent's.
   Core* used_core(int device) noexcept;
   /// Who is asked when a device has no memory left; null: nobody. Lives until replaced.
   void set_reclaimer(Reclaimer* reclaimer) noexcept { reclaimer_.store(reclaimer); }
   /// For holding all locks over a fork.
   void lock_for_fork();
   void unlock_after_fork();
+  /// The same in the child.
+  void begin_in_child();
 
   // c10::Allocator
   c10::DataPtr allocate(std::size_t bytes) override;
@@ -191,6 +194,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   Imports imports_;
   std::array<std::atomic<Device*>, RuntimeDriver::most_devices> devices_{};
   std::mutex making_device_;
+  bool devices_are_parents_ = false;
   std::atomic<Reclaimer*> reclaimer_{nullptr};
   // Pools that may serve ordinary requests when all else failed, and whether there are any.
   std::mutex use_on_oom_mutex_;

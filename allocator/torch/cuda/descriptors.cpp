@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +14,8 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "agent/telemetry/quiet_thread.h"
 
 namespace cinch::allocator {
 namespace {
@@ -142,16 +143,9 @@ bool begin_serving() {
       listen(listening.get(), 64) != 0) {
     return false;
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread{};
-  const int error = pthread_create(&thread, nullptr, serve,
-                                   reinterpret_cast<void*>(std::intptr_t{listening.get()}));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) return false;
-  pthread_setname_np(thread, "cinch-ipc");
+  auto* const socket_number = reinterpret_cast<void*>(std::intptr_t{listening.get()});
+  if (!telemetry::start_quiet_thread(thread, serve, socket_number, "cinch-ipc")) return false;
   pthread_detach(thread);
   listening.release();  // the thread's
   return true;

@@ -97,7 +97,7 @@ const char* install() {
   installed = new CudaAllocator(*native);
   // Before those that are registered later, hence taken before theirs are released.
   pthread_atfork([] { installed->lock_for_fork(); }, [] { installed->unlock_after_fork(); },
-                 [] { installed->unlock_after_fork(); });
+                 [] { installed->begin_in_child(); });
   c10::cuda::CUDACachingAllocator::allocator.store(installed);
   // torch.accelerator.memory_* asks here. With PyTorch's own priority, so that a program's
   // change_current_allocator still wins.

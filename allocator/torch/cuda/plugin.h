@@ -26,7 +26,8 @@ struct CudaPlugin {
 
   /// A device's allocator, set up now if need be; null when the device has none. Throws nothing.
   Core* (*core)(int device);
-  /// The same, but null while nobody has used the device.
+  /// The same, but null while nobody has used the device, and in a process that was forked from one
+  /// that had.
   Core* (*used_core)(int device);
   /// Who is asked for memory before the program is told that there is none; null: nobody.
   void (*set_reclaimer)(Reclaimer* reclaimer);
