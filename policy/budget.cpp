@@ -7,6 +7,7 @@
 
 #include "policy/director.h"
 #include "policy/knapsack.h"
+#include "policy/layer_noise.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {
@@ -26,69 +27,11 @@ constexpr std::size_t trial_share = 16;
 constexpr std::size_t again_share = 10;
 // What is stored at most, as a multiple of what is planned, where that is believed.
 constexpr double most_overhead = 4;
-// Weight of a new measurement in the running mean.
-constexpr double news = 0.3;
-
-constexpr int reference_bits = 2;
-// How far below the guard's limits 1 bit has to stay: a look that finds it above them would double
-// the bits.
-constexpr double guards_margin = 0.8;
 // Share of a sum of gradients below which a gradient is a branch's.
 constexpr double most_of_branch = 0.9;
 // Steps in each round in which the weights' gradients are followed, half of them until the moving
 // averages are worth something.
 constexpr std::uint64_t following_steps = 10;
-
-double levels_squared(int bits) noexcept {
-  const double levels = static_cast<double>((1 << bits) - 1);
-  return levels * levels;
-}
-
-/// Squared relative errors of the gradients that a node computes from a layer: those of parameters,
-/// and those that it passes on to the nodes before it.
-struct Noise {
-  double own = 0;
-  double passed = 0;
-
-  void follow(const Look::Trial& trial, double factor, double weight);
-};
-
-/// Of a layer held in groups of 2 bits, until it is measured (assumed, not measured:
-/// docs/policies.md).
-Noise prior_noise(LayerKind kind) noexcept {
-  switch (kind) {
-    case LayerKind::convolution:
-      return {0.6, 0};
-    case LayerKind::linear:
-      return {0.3, 0};
-    case LayerKind::batch_norm:
-      return {0.5, 0.05};
-    case LayerKind::layer_norm:
-      return {0.2, 0.2};
-    case LayerKind::elementwise:
-      return {0, 0.2};
-    case LayerKind::attention:
-    case LayerKind::matmul:
-      return {0, 2};
-    case LayerKind::other:
-      return {4, 4};
-  }
-  return {4, 4};
-}
-constexpr double prior_division = 0.3;
-
-/// Share of the cost that counts squared errors by how large each weight's gradient is among all of
-/// them, which is what plain SGD feels; the rest counts every weight's relative error alike, which
-/// is what optimizers that scale each weight's step feel.
-constexpr double by_size = 0.8;
-
-void Noise::follow(const Look::Trial& trial, double factor, double weight) {
-  if (trial.own >= 0) own += weight * (factor * trial.own - own);
-  if (!(trial.passed >= 0)) return;
-  const double worst = std::max(trial.passed_worst, trial.passed);
-  const double both = by_size * trial.passed + (1 - by_size) * worst;
-  passed += weight * (factor * both - passed);
-}
 
 /// Seconds that encoding and decoding a byte take on one core: figures of docs/benchmarks.md, not
 /// measured here, because decisions that depend on a clock would not be repeatable.
@@ -98,13 +41,9 @@ double seconds_per_byte(const Choice& choice) noexcept {
   return choice.spec.name == "division" ? 0.14e-9 : 0.10e-9;
 }
 
-/// Sets `to` where `numbers` has a usable figure of this name.
-void take_number(const Numbers& numbers, const char* name, double& to) {
-  const auto known = numbers.find(name);
-  if (known != numbers.end() && std::isfinite(known->second) && known->second >= 0) {
-    to = known->second;
-  }
-}
+/// Copying a byte to the host's memory and back, by a PCIe 3 bus's 12 GB/s each way. As if nothing
+/// else ran meanwhile: what the program computes beside it is not known.
+constexpr double seconds_per_offloaded_byte = 2 / 12e9;
 
 /// Larger and worse than anything: indices stay those of the menu.
 constexpr KnapsackOption not_an_option = {1e18, 1e18};
@@ -125,7 +64,8 @@ class Budget final : public Director {
       : Director(settings.policy),
         settings_(settings.budget),
         division_(settings.division),
-        guard_(settings.guard) {}
+        guard_(settings.guard),
+        least_offloaded_(settings.offload.min_bytes) {}
 
   std::vector<Choice> menu(const Layer& layer) const override {
     std::vector<Choice> menu;
@@ -138,6 +78,11 @@ class Budget final : public Director {
     // CUDA has no lossless codec for floats.
     if (!layer.on_device) menu.push_back({Choice::Action::lossless, {}, 0, {}});
     menu.push_back({});
+    if (!settings_.offload || !layer.on_device || layer.raw_bytes < least_offloaded_) return menu;
+    for (const int bits : {4, 8}) {
+      if (bits >= least_measured_bits(layer.kind)) menu.push_back(offloaded(grouped(bits)));
+    }
+    menu.push_back(offloaded({}));
     return menu;
   }
 
@@ -152,7 +97,8 @@ class Budget final : public Director {
     const bool rested = step >= planned_at_ + steps_of_rest || planned_at_ == 0;
     if (footprint_.raw_bytes != 0 && (over || (news_ && rested))) plan(step, over);
     tried_bytes_ = 0;
-    const bool all_tried = std::ranges::all_of(known_, [](const Known& k) { return k.tries > 0; });
+    const bool all_tried =
+        std::ranges::all_of(known_, [](const Known& k) { return k.noise.tries() > 0; });
     const std::uint64_t within = step % settings_.every_steps;
     trying_ = step > 0 && ((step < settling_steps && !all_tried) || within < round_steps_);
     if (within == 0) begin_round();
@@ -170,10 +116,10 @@ class Budget final : public Director {
   bool tries(std::uint32_t number, std::size_t peak) override {
     if (!trying_) return false;
     Known& known = known_[number];
-    if (known.round == round_ && known.tries > 0) return false;
+    if (known.round == round_ && known.noise.tries() > 0) return false;
     const std::size_t bytes = states_[number].layer.raw_bytes;
     if (tried_bytes_ != 0 && tried_bytes_ + bytes > peak / trial_share) return false;
-    if (known.tries > 0) {
+    if (known.noise.tries() > 0) {
       if (tried_again_ != 0 && tried_again_ + bytes > peak / again_share) return false;
       tried_again_ += bytes;
     }
@@ -190,11 +136,13 @@ class Budget final : public Director {
       if (choice.action != Choice::Action::encode) continue;
       if (is_single(choice)) {
         // What the guard would object to is not worth trying again.
-        if (known_[number].tries == 0 || takes_single(known_[number])) indices.push_back(i);
+        const LayerNoise& noise = known_[number].noise;
+        if (noise.tries() == 0 || noise.takes_single(guard_)) indices.push_back(i);
         continue;
       }
       const bool division = choice.spec.name == "division";
-      if (division ? choice.spec.bits == reference_bits : !grouped_seen) indices.push_back(i);
+      if (division ? choice.spec.bits == LayerNoise::reference_bits : !grouped_seen)
+        indices.push_back(i);
       grouped_seen = grouped_seen || !division;
     }
     return indices;
@@ -219,35 +167,15 @@ class Budget final : public Director {
     if (look.trials.empty() && std::isfinite(look.weight_gradient)) {
       known.looked += look.weight_gradient;  // several weights may read it
     }
-    bool tried = false;
-    for (std::uint32_t i = 0; i < std::min(look.trials.size(), layer.menu.size()); ++i) {
-      const Look::Trial& trial = look.trials[i];
-      if (!trial.was_tried() || !std::isfinite(trial.own) || !std::isfinite(trial.passed)) continue;
-      const auto& spec = layer.menu[i].spec;
-      if (is_single(layer.menu[i])) {
-        known.follow_single(trial, known.tries == 0 ? 1 : news);
-        continue;
-      }
-      const double factor = levels_squared(spec.bits) / levels_squared(reference_bits);
-      Noise& mean = spec.name == "division" ? known.division : known.group;
-      mean.follow(trial, factor, known.tries == 0 ? 1 : news);
-      tried = true;
-    }
-    if (!tried) return;
+    if (!known.noise.follow(look, layer)) return;
     if (std::isfinite(look.own_gradient)) known.tried = std::max(known.tried, look.own_gradient);
-    ++known.tries;
     known.round = round_;
     news_ = true;
   }
 
  private:
   struct Known {
-    Noise group;     // at the reference bits
-    Noise division;  // the same of DIVISION
-    // Of 1 bit, whose noise no formula tells from that of others: where values are few and far from
-    // the rest, it is far below 9 times that of 2 bits. Nothing is assumed of it.
-    Noise single;
-    double single_worst = -1;  // the largest squared error of a gradient; below 0 if not tried
+    LayerNoise noise;
     // The squared size of the parameters' gradients that are computed from it, as a share of all
     // weights'; 0 where that was not seen.
     double share = 0;
@@ -256,55 +184,25 @@ class Budget final : public Director {
     bool summed = false;  // whether that was looked at
     double looked = 0;    // what the step under way found of it: by looks,
     double tried = 0;     // and by trials
-    std::uint32_t tries = 0;
     std::uint32_t round = 0;
-
-    void follow_single(const Look::Trial& trial, double weight) {
-      if (single_worst < 0) weight = 1;
-      single.follow(trial, 1, weight);
-      const double worst = std::max({trial.own, trial.passed, trial.passed_worst});
-      single_worst += weight * (worst - single_worst);
-    }
   };
-
-  static bool is_single(const Choice& choice) {
-    return choice.action == Choice::Action::encode && choice.spec.name == "group_quant" &&
-           choice.spec.bits == 1;
-  }
-
-  /// Whether 1 bit is an option: tried, and nothing that the guard would object to.
-  bool takes_single(const Known& known) const {
-    if (known.single_worst < 0) return false;
-    return guard_.every_steps == 0 ||
-           std::sqrt(known.single_worst) <= guards_margin * guard_.max_gradient_error;
-  }
 
   Numbers numbers(std::uint32_t number) const override {
     const Known& known = known_[number];
-    if (known.tries == 0) return {};
-    return {{"group_own", known.group.own},       {"group_passed", known.group.passed},
-            {"division_own", known.division.own}, {"division_passed", known.division.passed},
-            {"single_own", known.single.own},     {"single_passed", known.single.passed},
-            {"single_worst", known.single_worst}, {"share", known.share},
-            {"share_of_sum", known.share_of_sum}, {"tries", known.tries}};
+    Numbers numbers = known.noise.numbers();
+    if (numbers.empty()) return numbers;
+    numbers["share"] = known.share;
+    numbers["share_of_sum"] = known.share_of_sum;
+    return numbers;
   }
   Numbers numbers() const override { return {{"own_noise", own_noise_}, {"overhead", overhead_}}; }
   void recall(std::uint32_t number, const Numbers& numbers) override {
     Known& known = known_[number];
-    take_number(numbers, "group_own", known.group.own);
-    take_number(numbers, "group_passed", known.group.passed);
-    take_number(numbers, "division_own", known.division.own);
-    take_number(numbers, "division_passed", known.division.passed);
-    take_number(numbers, "single_own", known.single.own);
-    take_number(numbers, "single_passed", known.single.passed);
-    take_number(numbers, "single_worst", known.single_worst);
+    known.noise.recall(numbers);
     take_number(numbers, "share", known.share);
     take_number(numbers, "share_of_sum", known.share_of_sum);
     known.share_of_sum = std::min(known.share_of_sum, 1.0);
     known.summed = numbers.contains("share_of_sum");
-    double tries = 0;
-    if (numbers.contains("group_own")) take_number(numbers, "tries", tries);
-    known.tries = static_cast<std::uint32_t>(std::clamp(tries, 0.0, 1e6));
     known.round = 1;  // as if the first round of trials had tried it
   }
   void recall(const Numbers& numbers) override {
@@ -322,6 +220,11 @@ class Budget final : public Director {
     return choice;
   }
 
+  static Choice offloaded(Choice choice) {
+    choice.offload = true;
+    return choice;
+  }
+
   Choice divided(int bits) const {
     Choice choice;
     choice.action = Choice::Action::encode;
@@ -334,10 +237,7 @@ class Budget final : public Director {
   // What the measurements of docs/policies.md found harmless, before anything is known.
   Choice first_choice(std::uint32_t number) override {
     const Layer& layer = states_[number].layer;
-    const Noise prior = prior_noise(layer.kind);
-    Known& known = known_.emplace_back();
-    known.group = prior;
-    known.division = {prior_division * prior.own, prior_division * prior.passed};
+    known_.push_back({.noise = LayerNoise(layer.kind)});
     news_ = true;
     if (settings_.noise == 0 && is_feature_map(layer.kind)) return divided(2);
     return grouped(std::max(4, least_measured_bits(layer.kind)));
@@ -392,15 +292,6 @@ class Budget final : public Director {
     }
   }
 
-  double noise_of(const Known& known, const Choice& choice, double own_hit,
-                  double passed_hit) const {
-    if (choice.action != Choice::Action::encode) return 0;
-    if (is_single(choice)) return own_hit * known.single.own + passed_hit * known.single.passed;
-    const Noise& reference = choice.spec.name == "division" ? known.division : known.group;
-    return (own_hit * reference.own + passed_hit * reference.passed) *
-           levels_squared(reference_bits) / levels_squared(choice.spec.bits);
-  }
-
   /// Sizes and costs of every entry's options. Costs are the relative variance of the parameters'
   /// gradients: an error in a parameter's own gradient counts for that parameter, one in a gradient
   /// that is passed on for all weights before it.
@@ -426,7 +317,7 @@ class Budget final : public Director {
       const bool weight = has_weight(states_[i].layer.kind);
       const double alike = weight ? 1 / weights : 0;
       const double sized = sizes_known ? known_[i].share / shares : alike;
-      own_hit.push_back(by_size * sized + (1 - by_size) * alike);
+      own_hit.push_back(share_by_size * sized + (1 - share_by_size) * alike);
       const Known& known = known_[i];
       const bool is_start = known.share_of_sum < most_of_branch;
       if (is_start || states_[i].layer.kind == LayerKind::layer_norm) {
@@ -443,7 +334,7 @@ class Budget final : public Director {
       std::vector<KnapsackOption> of_layer;
       for (std::size_t i = 0; i < layer.menu.size(); ++i) {
         const Choice& choice = layer.menu[i];
-        if (is_single(choice) && !takes_single(known_[number])) {
+        if (is_single(choice) && !known_[number].noise.takes_single(guard_)) {
           of_layer.push_back(not_an_option);
           continue;
         }
@@ -452,9 +343,10 @@ class Budget final : public Director {
         double size = std::min(static_cast<double>(layer.menu_bytes[i]), raw);
         if (choice.action == Choice::Action::keep) size = raw;
         if (choice.action == Choice::Action::lossless) size = lossless_share * raw;
-        const double seconds = raw * seconds_per_byte(choice);
+        double seconds = raw * seconds_per_byte(choice);
+        if (choice.offload) seconds += std::exchange(size, 0) * seconds_per_offloaded_byte;
         of_layer.push_back(
-            {size, noise_of(known_[number], choice, own_hit[number], passed_hit[number]) +
+            {size, known_[number].noise.of(choice, {own_hit[number], passed_hit[number]}) +
                        settings_.variance_per_second * seconds});
       }
       entries.push_back(std::move(of_layer));
@@ -525,6 +417,7 @@ class Budget final : public Director {
   BudgetSettings settings_;
   codecs::CodecSpec division_;
   GuardSettings guard_;
+  std::size_t least_offloaded_;
   std::vector<Known> known_;
   Footprint footprint_;
   double overhead_ = 1;

@@ -25,6 +25,9 @@ struct Choice {
   double mixed_bits = 0;
   /// Error bounds by channel for fixed_point; null: spec.error_bound for all.
   std::shared_ptr<const std::vector<float>> channel_bounds = nullptr;
+  /// What is held of a CUDA tensor moves to the host's memory, unless a rule or another reader's
+  /// says otherwise.
+  bool offload = false;
 };
 
 inline bool operator==(const Choice& a, const Choice& b) noexcept {
@@ -32,7 +35,7 @@ inline bool operator==(const Choice& a, const Choice& b) noexcept {
       a.channel_bounds == b.channel_bounds ||
       (a.channel_bounds && b.channel_bounds && *a.channel_bounds == *b.channel_bounds);
   return a.action == b.action && a.mixed_bits == b.mixed_bits && same_bounds &&
-         (a.action != Choice::Action::encode || a.spec == b.spec);
+         a.offload == b.offload && (a.action != Choice::Action::encode || a.spec == b.spec);
 }
 
 }  // namespace cinch::policy

@@ -315,7 +315,8 @@ Decision Policy::decide(const EntryDescription& entry, int caution) const {
   if (entry.uses.empty() || entry.storage_bytes == 0) return keep("nothing to encode");
   try {
     Decision decision = Entry(settings_, entry, caution).decide();
-    decision.offload = offload_of(settings_, entry.uses);
+    const bool chosen = entry.choice != nullptr && entry.choice->offload;
+    decision.offload = offload_of(settings_, entry.uses, chosen);
     return decision;
   } catch (const std::exception&) {
     return keep("out of memory while deciding");

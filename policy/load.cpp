@@ -140,6 +140,7 @@ BudgetSettings read_budget(const Json& json) {
   }
   budget.ratio = json.value("ratio", budget.ratio);
   budget.variance_per_second = json.value("variance_per_second", budget.variance_per_second);
+  budget.offload = json.value("offload", budget.offload);
   budget.every_steps = json.value("every_steps", budget.every_steps);
   return budget;
 }
@@ -256,6 +257,14 @@ std::optional<std::pair<std::string, std::string>> parameter_fault(const Setting
                                          ", whose defragmentation is Cinch's allocator's, beside "
                                          "an \"allocator\" that leaves CUDA to PyTorch's; "
                                          "expected L0 to L4, or \"cuda\": true");
+  }
+  const bool unbiased = settings.acgc.codec == AcgcSettings::Codec::quant ||
+                        settings.acgc.codec == AcgcSettings::Codec::quant_z;
+  if (settings.policy == "acgc" && settings.acgc.expected && !unbiased) {
+    return std::pair("/acgc/mode",
+                     "found \"expected\", bounds that hold for rounding without bias, beside a "
+                     "codec that rounds to nearest; expected \"guaranteed\", or codec "
+                     "\"AutoQuant\" or \"AutoQuantZ\"");
   }
   const char* const no_size = "found a size that is no whole number of bytes from 1 to 2^53 - 1";
   if (settings.offload.host_bytes == 0 && source.locations.contains("/offload/host_bytes")) {

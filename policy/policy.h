@@ -87,6 +87,7 @@ struct BudgetSettings {
   double noise = 0;  ///< policy "auto": bound of the gradient error instead of a bound on bytes
   /// Relative gradient variance that a second of encoding and decoding a step is worth.
   double variance_per_second = 0.01;
+  bool offload = false;             ///< whether CUDA tensors may move to the host's memory
   std::uint64_t every_steps = 100;  ///< between two rounds of trials
 };
 

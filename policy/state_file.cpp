@@ -34,6 +34,7 @@ Json to_json(const Choice& choice) {
   for (const auto& [name, action] : actions) {
     if (action == choice.action) json["action"] = name;
   }
+  if (choice.offload) json["offload"] = true;
   if (choice.action != Action::encode) return json;
   const codecs::CodecSpec& spec = choice.spec;
   json["codec"] = {{"name", spec.name},
@@ -59,6 +60,7 @@ Choice to_choice(const Json& json) {
     known = true;
   }
   if (!known) throw std::runtime_error("unknown action \"" + wanted + "\"");
+  choice.offload = json.value("offload", false);
   if (choice.action != Action::encode) return choice;
   const Json& codec = json.at("codec");
   codecs::CodecSpec& spec = choice.spec;

@@ -101,7 +101,9 @@ std::string budget_words(const BudgetSettings& b) {
          std::to_string(b.every_steps) +
          " steps a few of them: their backward is run on what a few bits would give, and the "
          "difference counts. "
-         "Among 1 to 8 bits, DIVISION, lossless and raw a knapsack is solved at step boundaries, "
+         "Among 1 to 8 bits, DIVISION, lossless, raw" +
+         std::string(b.offload ? " and, of CUDA tensors, the host's memory" : "") +
+         " a knapsack is solved at step boundaries, "
          "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
          "says so, and what could be. A second of encoding and decoding counts like " +
          number(b.variance_per_second) + " of relative variance.";

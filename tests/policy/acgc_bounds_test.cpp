@@ -15,6 +15,8 @@ TEST(AcgcBounds, WorkedExampleOfThePaper) {
   const double squared = acgc_product_bound({&linear, 1}, 4, 0.5);
   EXPECT_NEAR(squared, 1.1125, 1e-9);
   EXPECT_NEAR(std::sqrt(squared), 1.0548, 5e-5);
+  // D(dx) = |gY|^2 |dX|^2 is half of the e^2 V^2 that it may be.
+  EXPECT_NEAR(1.25 * 4 * squared, 0.5 * 0.5 * 22.25, 1e-9);
   EXPECT_EQ(acgc_bits(2, std::sqrt(squared), 1), 2);
   EXPECT_EQ(acgc_bits(2, std::sqrt(squared), 2), 2);
 }
@@ -43,6 +45,8 @@ TEST(AcgcBounds, Convolution) {
   // e2 V^2 T^2 / (2 RS M C |gY|^2): 3 x 3, stride 2, M C = 1000.
   const AcgcTerm one = {10, 4, 9, 4};
   EXPECT_NEAR(acgc_product_bound({&one, 1}, 1000, 0.5), 0.5 * 10 * 4 / (2.0 * 9 * 1000 * 4), 1e-12);
+  EXPECT_NEAR(9.0 / 4 * 4 * 1000 * acgc_product_bound({&one, 1}, 1000, 0.5), 0.5 * 0.5 * 10, 1e-9)
+      << "D(dx) is half of e^2 V^2";
   const std::vector<AcgcTerm> two = {one, {6, 8, 1, 1}};
   EXPECT_NEAR(acgc_product_bound(two, 1000, 0.5), 0.5 * 16 / (2.0 * 1000 * (9.0 / 4 * 4 + 8)),
               1e-12);
@@ -118,7 +122,7 @@ TEST(AcgcBounds, BatchNormHoldsInExpectation) {
   std::normal_distribution<double> normal;
   constexpr int count = 64;
   // From a gradient that has nothing of x (g_gamma = 0) to one that is mostly x.
-  for (const double along : {0.0, 0.3, 3.0}) {
+  for (const double along : {0.0, 0.3, 3.0, 30.0}) {
     std::vector<double> x(count);
     std::vector<double> g(count);
     for (int i = 0; i < count; ++i) x[i] = 2 * normal(random) + 1;

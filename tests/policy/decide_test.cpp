@@ -459,6 +459,26 @@ TEST(Decide, OffTakesNothing) {
             Action::keep);
 }
 
+TEST(Decide, WhatAPolicyMovesLeavesUnlessARuleForbidsIt) {
+  using enum Decision::Offload;
+  Choice choice;
+  EntryBuilder entry;
+  entry.use("aten::addmm", "mat1", {64, 256});
+  const auto offload = [&](const char* rules) {
+    const std::string text = std::string(R"({"version": 1, "policy": "budget", )") +
+                             R"("budget": {"ratio": 8}, "offload": {"rescue": false})" + rules +
+                             "}";
+    EntryDescription description = entry.build();
+    description.choice = &choice;
+    return Policy(std::get<Settings>(parse_settings(text, "p.json"))).decide(description).offload;
+  };
+  EXPECT_EQ(offload(""), never);
+  choice.offload = true;
+  EXPECT_EQ(offload(""), always);
+  EXPECT_EQ(offload(R"(, "rules": [{"match": {"op": "*"}, "keep": true, "offload": false}])"),
+            never);
+}
+
 TEST(Decide, NothingToDecide) {
   EXPECT_EQ(preset("division").decide({}).action, Action::keep);
 }

@@ -214,9 +214,12 @@ TEST(Load, AdaptivePoliciesHaveTheirParameters) {
   EXPECT_EQ(actnn.actnn.fixed_bits, 3);
   EXPECT_EQ(actnn.actnn.bits, 1.5);
   const Settings acgc = accepted(
-      R"({"version": 1, "policy": "acgc", "acgc": {"codec": "AutoCuSZ", "mode": "expected"}})");
-  EXPECT_EQ(acgc.acgc.codec, AcgcSettings::Codec::cusz);
+      R"({"version": 1, "policy": "acgc", "acgc": {"codec": "AutoQuant", "mode": "expected"}})");
+  EXPECT_EQ(acgc.acgc.codec, AcgcSettings::Codec::quant);
   EXPECT_TRUE(acgc.acgc.expected);
+  EXPECT_EQ(
+      accepted(R"({"version": 1, "policy": "acgc", "acgc": {"codec": "AutoCuSZ"}})").acgc.codec,
+      AcgcSettings::Codec::cusz);
   EXPECT_EQ(acgc.acgc.e2, 0.5);
   EXPECT_EQ(acgc.acgc.every_steps, 100U);
   const Settings comet = accepted(
@@ -233,6 +236,8 @@ TEST(Load, AdaptivePoliciesHaveTheirParameters) {
   EXPECT_EQ(budget(R"("peak_bytes": "6GiB")").peak_bytes, 6ULL << 30);
   EXPECT_EQ(budget(R"("peak_bytes": "1.5MB")").peak_bytes, 1500000U);
   EXPECT_EQ(budget(R"("ratio": 8)").ratio, 8);
+  EXPECT_FALSE(budget(R"("ratio": 8)").offload);
+  EXPECT_TRUE(budget(R"("ratio": 8, "offload": true)").offload);
 }
 
 TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
@@ -258,6 +263,13 @@ TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
                           "allocator": {"cuda": false}})"),
               testing::AllOf(testing::HasSubstr("p.json:1:54: actnn.level: found level L5"),
                              testing::HasSubstr("expected L0 to L4")));
+  for (const char* codec : {"AutoCuSZ", "AutoJPEG", "AutoJPEGZ"}) {
+    EXPECT_THAT(
+        refused(R"({"version": 1, "policy": "acgc", "acgc": {"mode": "expected", "codec": ")" +
+                std::string(codec) + "\"}}"),
+        testing::AllOf(testing::HasSubstr("p.json:1:51: acgc.mode: found \"expected\""),
+                       testing::HasSubstr("rounds to nearest")));
+  }
   EXPECT_EQ(refused(R"({"version": 1, "policy": "actnn", "actnn": {"fixed_bits": 2}})"),
             "p.json:1:59: actnn.fixed_bits: found 2, expected an integer from 3 to 8");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "actnn", "actnn": {"bits": 1e400}})"),

@@ -96,6 +96,17 @@ TEST(StateFile, AChoiceThatTheLayerDoesNotHaveIsLeftOut) {
   EXPECT_EQ(after->choice(add(*after, LayerKind::linear, "aten::addmm")).spec.bits, 4);
 }
 
+TEST(StateFile, WhatLeavesTheDeviceComesBack) {
+  LearnedState state = experienced()->learned();
+  state.layers["raw"].choice.offload = true;
+  for (auto& [name, layer] : state.layers) layer.choice.offload = true;
+  const auto again = parse_state(state_text(state));
+  ASSERT_TRUE(std::holds_alternative<LearnedState>(again)) << std::get<std::string>(again);
+  for (const auto& [name, layer] : std::get<LearnedState>(again).layers) {
+    EXPECT_EQ(layer.choice, state.layers.at(name).choice) << name;
+  }
+}
+
 TEST(StateFile, BoundsByChannelComeBack) {
   LearnedState state;
   state.policy = "acgc";
