@@ -79,15 +79,7 @@ std::string stage_of(const fs::path& segments, bool is_known) {
 
 /// An error, or that none was measured.
 std::string error_text(double error, bool measured) {
-  if (!measured) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", error);
-  return text;
-}
-
-std::string ratio_text(std::uint64_t raw, std::uint64_t stored) {
-  if (stored == 0) return "-";
-  return human_ratio(static_cast<double>(raw) / static_cast<double>(stored));
+  return measured ? human_error(error) : "-";
 }
 
 bool was_checked(const Report::Op& op) {
@@ -113,7 +105,7 @@ std::string operators(const Report::DryRun& run) {
   for (const Report::Op& op : run.ops) {
     table.add({op.op.empty() ? "(unknown)" : op.op, op.operand, op.codec, std::to_string(op.count),
                human_bytes(op.raw_bytes), human_bytes(op.stored_bytes),
-               ratio_text(op.raw_bytes, op.stored_bytes), human_seconds(op.encode_seconds),
+               human_ratio(op.raw_bytes, op.stored_bytes), human_seconds(op.encode_seconds),
                human_seconds(op.decode_seconds),
                error_text(op.worst_relative_error, was_checked(op)),
                error_text(op.worst_gradient_error, was_checked(op))});

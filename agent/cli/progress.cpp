@@ -27,15 +27,6 @@ std::size_t columns(int file) {
   return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : 80;
 }
 
-// The first `width` characters, never half of one of UTF-8's.
-std::string_view cut(std::string_view text, std::size_t width) {
-  std::size_t characters = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if ((text[i] & 0xC0) != 0x80 && characters++ == width) return text.substr(0, i);
-  }
-  return text;
-}
-
 }  // namespace
 
 Progress::Progress(int file)
@@ -49,7 +40,7 @@ void Progress::show(std::string_view text) {
   if (!active_) return;
   const std::lock_guard lock(mutex_);
   // In the last column some terminals would begin another line.
-  std::string line(cut(text, columns(file_) - 1));
+  std::string line(first_characters(text, columns(file_) - 1));
   if (!at_line_start_ || line == drawn_) return;
   write_all("\r\033[K" + (colour_ ? "\033[2m" + line + "\033[0m" : line));
   drawn_ = std::move(line);

@@ -2,7 +2,6 @@
 #include "agent/cli/relay.h"
 
 #include <cerrno>
-#include <csignal>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,6 +9,8 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include "agent/telemetry/quiet_thread.h"
 
 namespace cinch::cli {
 
@@ -30,14 +31,7 @@ std::unique_ptr<Relay> Relay::open(Progress& progress) {
   }
   std::unique_ptr<Relay> relay(new Relay(progress, master, slave));
   // Signals are the waiting thread's.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = pthread_create(&relay->thread_, nullptr, run, relay.get()) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) return relay;
-  relay->thread_ = {};
+  if (telemetry::start_quiet_thread(relay->thread_, run, relay.get(), "cinch-relay")) return relay;
   return nullptr;
 }
 

@@ -2,7 +2,6 @@
 #include "agent/cli/render.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 
 namespace cinch::cli {
@@ -44,13 +43,6 @@ std::string passed_through(const Report& r, std::size_t most) {
   return text;
 }
 
-/// A relative error, "0.18".
-std::string human_error(double error) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", error);
-  return text;
-}
-
 /// An operator's name that leaves room for numbers in a terminal; the full report has it whole.
 std::string short_name(std::string name) {
   constexpr std::size_t longest = 32;
@@ -79,10 +71,7 @@ std::string ops(const Report& r, bool full) {
                                  std::to_string(op.count),
                                  human_bytes(op.raw_bytes),
                                  human_bytes(op.stored_bytes),
-                                 op.stored_bytes == 0
-                                     ? "-"
-                                     : human_ratio(static_cast<double>(op.raw_bytes) /
-                                                   static_cast<double>(op.stored_bytes))};
+                                 human_ratio(op.raw_bytes, op.stored_bytes)};
     if (full) {
       row.push_back(human_seconds(op.encode_seconds));
       row.push_back(human_seconds(op.decode_seconds));

@@ -18,12 +18,6 @@ std::string format(const char* pattern, Args... args) {
   return buffer;
 }
 
-/// Characters as a terminal counts them, give or take wide ones.
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 }  // namespace
 
 std::string human_bytes(std::uint64_t bytes) {
@@ -50,6 +44,27 @@ std::string human_seconds(double seconds) {
 
 std::string human_ratio(double ratio) {
   return ratio < 99.95 ? format("%.1fx", ratio) : format("%.0fx", ratio);
+}
+
+std::string human_ratio(std::uint64_t raw, std::uint64_t stored) {
+  if (stored == 0) return "-";
+  return human_ratio(static_cast<double>(raw) / static_cast<double>(stored));
+}
+
+std::string human_error(double error) {
+  return format("%.2g", error);
+}
+
+std::size_t width(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins_character));
+}
+
+std::string_view first_characters(std::string_view text, std::size_t count) {
+  std::size_t characters = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (begins_character(text[i]) && characters++ == count) return text.substr(0, i);
+  }
+  return text;
 }
 
 std::string counted(std::uint64_t count, std::string_view noun) {

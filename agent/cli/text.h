@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,6 +17,23 @@ std::string human_seconds(double seconds);
 
 /// "11.4x"; "125x" from 100 on.
 std::string human_ratio(double ratio);
+
+/// The same of what is `stored` for `raw` bytes; "-" where nothing is.
+std::string human_ratio(std::uint64_t raw, std::uint64_t stored);
+
+/// A relative error or the like: two digits.
+std::string human_error(double error);
+
+/// Characters of UTF-8: as a terminal counts them, give or take wide ones.
+std::size_t width(std::string_view text);
+
+/// The first `count` characters, never half of one of UTF-8's.
+std::string_view first_characters(std::string_view text, std::size_t count);
+
+/// Whether a byte of UTF-8 is the first one of a character.
+inline bool begins_character(char c) {
+  return (c & 0xC0) != 0x80;
+}
 
 /// "1 step", "60 steps".
 std::string counted(std::uint64_t count, std::string_view noun);

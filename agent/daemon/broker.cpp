@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <string_view>
 
 #include "agent/telemetry/give.h"
 
@@ -21,11 +20,6 @@ constexpr std::uint64_t oldest_want = 10'000'000'000;
 /// Seconds that one process may take to give back: it waits for its device first.
 constexpr double patience = 1;
 
-template <std::size_t bytes>
-std::string_view view(const telemetry::Text<bytes>& text) {
-  return {text.chars, text.size()};
-}
-
 bool is_alive(const Run& run) {
   return run.state == RunState::running || run.state == RunState::stale;
 }
@@ -33,13 +27,13 @@ bool is_alive(const Run& run) {
 }  // namespace
 
 std::vector<Giver> givers(const std::vector<Run>& runs, std::size_t asker) {
-  const std::string_view device = view(runs[asker].want->device);
+  const std::string device = runs[asker].want->device.str();
   std::vector<Giver> found;
   if (device.empty()) return found;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (i == asker || !is_alive(runs[i])) continue;
     for (const auto& figures : runs[i].devices) {
-      if (figures.index < 0 || view(figures.name) != device) continue;
+      if (figures.index < 0 || figures.name.str() != device) continue;
       const std::uint64_t idle = figures.reserved - std::min(figures.reserved, figures.allocated);
       found.push_back({i, static_cast<std::uint64_t>(figures.index), idle});
     }

@@ -37,11 +37,6 @@ constexpr const char* schema = R"(
     allocated_bytes INTEGER, reserved_bytes INTEGER, PRIMARY KEY (run, step)) WITHOUT ROWID;
 )";
 
-template <std::size_t bytes>
-std::string string_of(const telemetry::Text<bytes>& text) {
-  return {text.chars, text.size()};
-}
-
 }  // namespace
 
 /// A prepared statement: bind in order, then step.
@@ -182,9 +177,9 @@ void History::record(const std::vector<Run>& runs, double now) {
                                 ? static_cast<double>(run.read_at - live.heartbeat) * 1e-9
                                 : 0;
       const double seen = run.state == telemetry::RunState::gone ? now - silent : now;
-      add << string_of(who.boot_id) << run.process.pid << run.process.start_ticks
+      add << who.boot_id.str() << run.process.pid << run.process.start_ticks
           << run.process.pid_namespace << job_label(run) << who.rank << who.world
-          << string_of(who.policy) << string_of(who.torch) << string_of(who.command)
+          << who.policy.str() << who.torch.str() << who.command.str()
           << static_cast<double>(who.created_realtime) * 1e-9 << seen << live.steps
           << live.raw_at_peak << live.stored_at_peak
           << static_cast<double>(live.nanoseconds_in_cinch) * 1e-9 << live.guard_moves

@@ -18,11 +18,6 @@ using telemetry::RunState;
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-template <std::size_t bytes>
-std::string string_of(const telemetry::Text<bytes>& text) {
-  return {text.chars, text.size()};
-}
-
 // Backslash, quote and newline escaped; what is no UTF-8 or a control character replaced.
 std::string escaped(std::string_view text) {
   std::string out;
@@ -233,7 +228,7 @@ std::string job_label(const Run& run) {
   const std::string job = telemetry::job_of(run);
   if (job != std::to_string(run.process.pid)) return job;
   // "python -u folder/train.py --lr 1": the first word after the program that is no option.
-  std::istringstream words(string_of(run.identity.command));
+  std::istringstream words(run.identity.command.str());
   std::string program;
   words >> program;
   std::string chosen = program;
@@ -263,8 +258,8 @@ std::string prometheus_text(const std::vector<Run>& runs, const std::vector<int>
   page.sample({}, static_cast<double>(sources.size()));
   page.family("cinch_run_info", "gauge", "What a process runs with; always 1.");
   for (const Source& source : sources) {
-    page.sample(with(with(source.labels, "policy", string_of(source.run->identity.policy)), "torch",
-                     string_of(source.run->identity.torch)),
+    page.sample(with(with(source.labels, "policy", source.run->identity.policy.str()), "torch",
+                     source.run->identity.torch.str()),
                 1);
   }
   live_figures(page, sources);

@@ -92,8 +92,7 @@ void AgentPost::wait(std::uint64_t seen, std::uint64_t nanoseconds) noexcept {
 }
 
 void AgentPost::ring() noexcept {
-  block_->bell.fetch_add(1, std::memory_order_release);
-  wake(block_->bell);
+  advance(block_->bell);
 }
 
 AgentBell::AgentBell(const std::string& directory) {
@@ -113,18 +112,13 @@ AgentBell::~AgentBell() {
 }
 
 bool AgentBell::alive() const noexcept {
-  if (block_ == nullptr || block_->ready.load(std::memory_order_acquire) != 1 ||
-      block_->magic.load(std::memory_order_relaxed) != AgentBlock::magic_value ||
-      block_->version.load(std::memory_order_relaxed) != AgentBlock::version_value) {
-    return false;
-  }
+  if (block_ == nullptr || !is_ready(*block_)) return false;
   struct flock lock = whole_file();
   return fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 void AgentBell::ring() noexcept {
-  block_->bell.fetch_add(1, std::memory_order_release);
-  wake(block_->bell);
+  advance(block_->bell);
 }
 
 }  // namespace cinch::telemetry

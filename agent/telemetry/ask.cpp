@@ -71,7 +71,7 @@ Reply ask_in(ControlBlock& block, const ProcessKey& process, Command command,
     }
   }
   const bool done = block.done.load(std::memory_order_relaxed) == 1;
-  return {done ? Outcome::done : Outcome::refused, {block.answer.chars, block.answer.size()}};
+  return {done ? Outcome::done : Outcome::refused, block.answer.str()};
 }
 
 }  // namespace

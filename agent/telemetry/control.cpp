@@ -64,8 +64,7 @@ void Control::sleep_until_asked_to_give(std::uint64_t seen) noexcept {
 }
 
 void Control::interrupt() noexcept {
-  block_->give_asked.fetch_add(1, std::memory_order_release);
-  wake(block_->give_asked);
+  advance(block_->give_asked);
 }
 
 void Control::gave(std::uint64_t request, std::uint64_t bytes) noexcept {

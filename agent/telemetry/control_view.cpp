@@ -41,12 +41,7 @@ std::unique_ptr<ControlView> ControlView::open(const std::string& directory,
     const ipc::file_mapping mapping(opened.c_str(), ipc::read_write);
     std::unique_ptr<ControlView> view(
         new ControlView(std::move(file), ipc::mapped_region(mapping, ipc::read_write)));
-    const ControlBlock& block = view->block();
-    if (block.ready.load(std::memory_order_acquire) == 1 &&
-        block.magic.load(std::memory_order_relaxed) == ControlBlock::magic_value &&
-        block.version.load(std::memory_order_relaxed) == ControlBlock::version_value) {
-      return view;
-    }
+    if (is_ready(view->block())) return view;
     why = "it is of another version of Cinch, or only starting";
   } catch (const ipc::interprocess_exception& error) {
     why = error.what();

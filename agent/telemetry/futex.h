@@ -40,4 +40,11 @@ inline void wake(Word& word) noexcept {
   errno = before;
 }
 
+/// Makes it another word and wakes whoever sleeps on it. Returns what it is now.
+inline std::uint64_t advance(Word& word) noexcept {
+  const std::uint64_t now = word.fetch_add(1, std::memory_order_release) + 1;
+  wake(word);
+  return now;
+}
+
 }  // namespace cinch::telemetry

@@ -21,8 +21,7 @@ std::optional<std::uint64_t> ask_to_give(const std::string& directory, const Pro
   if (view == nullptr) return std::nullopt;
   ControlBlock& block = view->block();
   block.give_device.store(index, std::memory_order_relaxed);
-  const std::uint64_t request = block.give_asked.fetch_add(1, std::memory_order_release) + 1;
-  wake(block.give_asked);
+  const std::uint64_t request = advance(block.give_asked);
   const std::uint64_t end =
       monotonic_now() + static_cast<std::uint64_t>(std::max(patience, 0.0) * 1e9);
   for (;;) {

@@ -26,11 +26,6 @@ namespace ipc = boost::interprocess;
 constexpr int live_tries = 64;
 constexpr std::size_t fixed_bytes = 5 * sizeof(Word);
 
-template <std::size_t bytes>
-std::string string_of(const Text<bytes>& text) {
-  return {text.chars, text.size()};
-}
-
 void read_live(const Segment& segment, Run& run) {
   for (int i = 0; i < live_tries; ++i) {
     const std::uint64_t published = segment.published.load(std::memory_order_acquire);
@@ -54,8 +49,7 @@ void read_rows(const Segment& segment, Run& run) {
     RowFigures figures;
     const Segment::Row& row = segment.rows[i];
     if (row.figures.load(figures)) {
-      run.rows.push_back(
-          {string_of(row.key.op), string_of(row.key.operand), string_of(row.key.codec), figures});
+      run.rows.push_back({row.key.op.str(), row.key.operand.str(), row.key.codec.str(), figures});
     } else {
       ++run.torn;
     }
@@ -200,7 +194,7 @@ Run read_run(const std::string& directory, const ProcessKey& process) {
     return run;
   }
   const bool known = run.state == RunState::running || run.state == RunState::stale;
-  if (known && string_of(run.identity.boot_id) != boot_id()) {
+  if (known && run.identity.boot_id.str() != boot_id()) {
     run.state = RunState::gone;  // of an earlier boot
     return run;
   }
@@ -245,8 +239,8 @@ std::vector<Run> read_runs(const std::string& directory, double keep_gone) {
 }
 
 std::string job_of(const Run& run) {
-  const std::string job = string_of(run.identity.job);
-  const std::string master = string_of(run.identity.master);
+  const std::string job = run.identity.job.str();
+  const std::string master = run.identity.master.str();
   // "none" is what torchrun says when nobody named the job.
   const bool named = !job.empty() && job != "none";
   if (named && !master.empty()) return job + " " + master;

@@ -126,10 +126,10 @@ struct Report {
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t rss_bytes_at_start = 0;  ///< when the first tensor was saved; 0 if none was
   double seconds_in_cinch = 0;
-  double seconds_adapting = 0;  ///< of it: an adaptive policy's looks, trials and decisions
-  std::uint64_t rescues = 0;                   ///< times memory ran out and the stash freed some
-  std::uint64_t rescues_early = 0;             ///< of them, those that encoded early
-  std::uint64_t rescues_harder = 0;            ///< that encoded in fewer bits what was held already
+  double seconds_adapting = 0;       ///< of it: an adaptive policy's looks, trials and decisions
+  std::uint64_t rescues = 0;         ///< times memory ran out and the stash freed some
+  std::uint64_t rescues_early = 0;   ///< of them, those that encoded early
+  std::uint64_t rescues_harder = 0;  ///< that encoded in fewer bits what was held already
   std::uint64_t rescues_by_offload = 0;        ///< that moved to the host's memory
   std::uint64_t rescued_bytes = 0;             ///< by encoding early, together
   std::uint64_t rescued_harder_bytes = 0;      ///< in fewer bits

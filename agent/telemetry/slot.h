@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <type_traits>
 
 namespace cinch::telemetry {
@@ -14,6 +15,15 @@ namespace cinch::telemetry {
 /// A word of shared memory.
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
+
+/// Whether a block of shared memory that says its magic number and version, and its ready word
+/// last, is whole and of the version that this program knows.
+template <class Block>
+bool is_ready(const Block& block) noexcept {
+  return block.ready.load(std::memory_order_acquire) == 1 &&
+         block.magic.load(std::memory_order_relaxed) == Block::magic_value &&
+         block.version.load(std::memory_order_relaxed) == Block::version_value;
+}
 
 /// Called between any two stores of a publication; tests kill the process there.
 struct NoStep {
@@ -104,6 +114,7 @@ struct alignas(8) Text {
   void assign(const char* text) noexcept { assign(text, std::strlen(text)); }
   /// Whatever the memory holds: never past its end.
   std::size_t size() const noexcept { return strnlen(chars, bytes); }
+  std::string str() const { return {chars, size()}; }
 };
 
 }  // namespace cinch::telemetry

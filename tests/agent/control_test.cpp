@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/telemetry/ask.h"
+#include "tests/agent/own_directory.h"
 
 namespace cinch::telemetry {
 namespace {
@@ -23,14 +24,8 @@ using Outcome = Reply::Outcome;
 
 constexpr double patience = 60;  // nothing here waits for it
 
-class ControlTest : public testing::Test {
+class ControlTest : public OwnDirectoryTest {
  protected:
-  ControlTest() {
-    std::string pattern = (fs::temp_directory_path() / "cinch-control-XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-  }
-  ~ControlTest() override { fs::remove_all(directory_); }
-
   std::unique_ptr<Control> create() {
     std::string error;
     auto control = Control::create(directory_, self_, error);
@@ -58,7 +53,6 @@ class ControlTest : public testing::Test {
     return static_cast<ControlBlock*>(memory);
   }
 
-  std::string directory_;
   const ProcessKey self_ = own_process();
 };
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <filesystem>
 #include <stdexcept>
 #include <string>
 
@@ -13,11 +12,11 @@
 #include "agent/daemon/history.h"
 #include "agent/daemon/metrics.h"
 #include "agent/daemon/server.h"
+#include "tests/agent/own_directory.h"
 
 namespace cinch::daemon {
 namespace {
 
-namespace fs = std::filesystem;
 using telemetry::RunState;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -91,16 +90,9 @@ TEST(Prometheus, LabelsAreEscaped) {
   EXPECT_THAT(text, HasSubstr(R"(job="a\"b\\c?.py")"));
 }
 
-class HistoryTest : public testing::Test {
+class HistoryTest : public telemetry::OwnDirectoryTest {
  protected:
-  HistoryTest() {
-    std::string pattern = (fs::temp_directory_path() / "cinch-history-XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-    file_ = directory_ + "/history.sqlite";
-  }
-  ~HistoryTest() override { fs::remove_all(directory_); }
-  std::string directory_;
-  std::string file_;
+  const std::string file_ = directory_ + "/history.sqlite";
 };
 
 TEST_F(HistoryTest, OutlivesTheAgent) {

@@ -18,6 +18,7 @@
 #include "agent/telemetry/agent_post.h"
 #include "agent/telemetry/control.h"
 #include "agent/telemetry/writer.h"
+#include "tests/agent/own_directory.h"
 
 namespace cinch::telemetry {
 namespace {
@@ -33,14 +34,8 @@ using testing::IsEmpty;
 constexpr double patience = 60;  // nothing here waits for it
 constexpr const char* gpu = "GPU-00000000-0000-0000-0000-000000000001";
 
-class GiveTest : public testing::Test {
+class GiveTest : public OwnDirectoryTest {
  protected:
-  GiveTest() {
-    std::string pattern = (fs::temp_directory_path() / "cinch-give-XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-  }
-  ~GiveTest() override { fs::remove_all(directory_); }
-
   std::unique_ptr<Control> create() const {
     std::string error;
     auto control = Control::create(directory_, own_process(), error);
@@ -83,8 +78,6 @@ class GiveTest : public testing::Test {
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
   }
-
-  std::string directory_;
 };
 
 TEST_F(GiveTest, OneAgentHasThePost) {

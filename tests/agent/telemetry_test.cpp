@@ -18,6 +18,7 @@
 
 #include "agent/telemetry/reader.h"
 #include "agent/telemetry/writer.h"
+#include "tests/agent/own_directory.h"
 
 namespace cinch::telemetry {
 namespace {
@@ -28,14 +29,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class TelemetryTest : public testing::Test {
+class TelemetryTest : public OwnDirectoryTest {
  protected:
-  TelemetryTest() {
-    std::string pattern = (fs::temp_directory_path() / "cinch-telemetry-XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-  }
-  ~TelemetryTest() override { fs::remove_all(directory_); }
-
   std::unique_ptr<Writer> create(const Identity& identity) {
     std::string error;
     auto writer = Writer::create(directory_, identity, error);
@@ -51,8 +46,6 @@ class TelemetryTest : public testing::Test {
     }
     return names;
   }
-
-  std::string directory_;
 };
 
 // Every word is a function of the first, so that a mixture of two shows.

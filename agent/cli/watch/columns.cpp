@@ -35,7 +35,7 @@ const std::vector<Column>& columns() {
       {"STORED", 9, true, 0,
        if_live([](const Run& r) { return human_bytes(r.live->stored_at_peak); })},
       {"RATIO", 6, true, 0, if_live([](const Run& r) {
-         return ratio_text(r.live->raw_at_peak, r.live->stored_at_peak);
+         return human_ratio(r.live->raw_at_peak, r.live->stored_at_peak);
        })},
       {"PEAK RSS", 9, true, 3, [](const Run& r, bool) { return bytes_or_dash(r.peak_rss); }},
       {"ALLOCATED", 9, true, 6,
@@ -57,7 +57,7 @@ const std::vector<Column>& columns() {
          return sparkline(series(r, &telemetry::HistoryPoint::stored), spark_width, unicode);
        }},
       {"COMMAND", 0, false, 3,
-       [](const Run& r, bool) { return r.note.empty() ? string_of(r.identity.command) : r.note; }},
+       [](const Run& r, bool) { return r.note.empty() ? r.identity.command.str() : r.note; }},
   };
   return all;
 }

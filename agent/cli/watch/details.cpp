@@ -28,10 +28,10 @@ std::vector<std::string> op_table(const std::vector<Run::Row>& rows, bool per_co
                row.operand};
     }
     cells.insert(cells.end(), {row.codec, std::to_string(f.count), human_bytes(f.raw),
-                               human_bytes(f.stored), ratio_text(f.raw, f.stored),
+                               human_bytes(f.stored), human_ratio(f.raw, f.stored),
                                human_seconds(static_cast<double>(f.encode_nanoseconds) * 1e-9),
                                human_seconds(static_cast<double>(f.decode_nanoseconds) * 1e-9),
-                               f.guard_checks == 0 ? "-" : number_text(f.worst_relative_error),
+                               f.guard_checks == 0 ? "-" : human_error(f.worst_relative_error),
                                f.guard_moves == 0 ? "-" : std::to_string(f.guard_moves)});
     table.add(std::move(cells));
   }
@@ -60,8 +60,8 @@ std::vector<ScreenLine> details_of(const Run& run, int width, bool unicode, bool
   }
   add(title, Look::title);
   if (!run.note.empty()) add(run.note, Look::bad);
-  add(string_of(who.command));
-  add("policy " + string_of(who.policy) + ", torch " + string_of(who.torch));
+  add(who.command.str());
+  add("policy " + who.policy.str() + ", torch " + who.torch.str());
   if (!run.live) {
     add("no step yet");
     return lines;
@@ -72,7 +72,7 @@ std::vector<ScreenLine> details_of(const Run& run, int width, bool unicode, bool
       human_seconds(static_cast<double>(l.nanoseconds_in_cinch) * 1e-9) + " in Cinch" +
       (share < 0 ? "" : ", lately " + percent(share)));
   add("at the peak: " + human_bytes(l.raw_at_peak) + " kept as " + human_bytes(l.stored_at_peak) +
-      " (" + ratio_text(l.raw_at_peak, l.stored_at_peak) + ")" +
+      " (" + human_ratio(l.raw_at_peak, l.stored_at_peak) + ")" +
       (l.held_elsewhere_at_peak == 0
            ? ""
            : ", " + human_bytes(l.held_elsewhere_at_peak) + " more held by the program itself"));
@@ -131,7 +131,7 @@ std::vector<ScreenLine> details_of(const Run& run, int width, bool unicode, bool
     add("events, latest first", Look::title);
     for (auto it = run.events.rbegin(); it != run.events.rend(); ++it) {
       add("step " + std::to_string(it->step) + ": " +
-          (it->kind == telemetry::EventKind::guard ? "guard: " : "") + string_of(it->text));
+          (it->kind == telemetry::EventKind::guard ? "guard: " : "") + it->text.str());
     }
     if (run.events_dropped != 0) {
       add("and " + counted(run.events_dropped, "earlier event"), Look::dim);

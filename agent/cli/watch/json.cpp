@@ -15,11 +15,6 @@ double seconds(std::uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-9;
 }
 
-template <std::size_t bytes>
-std::string string_of(const telemetry::Text<bytes>& text) {
-  return {text.chars, text.size()};
-}
-
 Json or_null(std::int64_t number) {
   return number < 0 ? Json() : Json(number);
 }
@@ -76,9 +71,9 @@ Json run_json(const Run& run) {
                {"rank", or_null(who.rank)},
                {"local_rank", or_null(who.local_rank)},
                {"world_size", or_null(who.world)},
-               {"policy", string_of(who.policy)},
-               {"torch", string_of(who.torch)},
-               {"command", string_of(who.command)},
+               {"policy", who.policy.str()},
+               {"torch", who.torch.str()},
+               {"command", who.command.str()},
                {"started", seconds(who.created_realtime)},
                {"rss_bytes", run.rss},
                {"peak_rss_bytes", run.peak_rss},
@@ -127,7 +122,7 @@ Json run_json(const Run& run) {
     json["events"].push_back({{"step", e.step},
                               {"seconds_ago", ago(e.time)},
                               {"kind", name_of(e.kind)},
-                              {"text", string_of(e.text)}});
+                              {"text", e.text.str()}});
   }
   json["dropped"] = {{"ops", run.rows_dropped},
                      {"history", run.history_dropped},

@@ -7,28 +7,19 @@
 #include "agent/cli/text.h"
 
 namespace cinch::cli {
-namespace {
-
-int width_of(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), begins_character));
-}
-
-}  // namespace
-
-std::string fit(std::string_view text, int width) {
-  std::string cut;
-  int count = 0;
-  for (const char c : text) {
-    if (begins_character(c) && ++count > width) break;
+std::string fit(std::string_view text, int wide) {
+  std::string cut(first_characters(text, static_cast<std::size_t>(std::max(0, wide))));
+  for (char& c : cut) {
     const auto byte = static_cast<unsigned char>(c);
-    cut += byte < 0x20 || byte == 0x7F ? '?' : c;
+    if (byte < 0x20 || byte == 0x7F) c = '?';
   }
   return cut;
 }
 
-std::string padded(std::string_view text, int width, bool right) {
-  std::string cell = fit(text, width);
-  const std::string space(static_cast<std::size_t>(std::max(0, width - width_of(cell))), ' ');
+std::string padded(std::string_view text, int wide, bool right) {
+  std::string cell = fit(text, wide);
+  const auto whole = static_cast<std::size_t>(std::max(0, wide));
+  const std::string space(whole - std::min(whole, width(cell)), ' ');
   return right ? space + cell : cell + space;
 }
 
@@ -40,17 +31,6 @@ std::string percent(double share) {
 
 std::string bytes_or_dash(std::uint64_t bytes) {
   return bytes == 0 ? "-" : human_bytes(bytes);
-}
-
-std::string number_text(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", number);
-  return text;
-}
-
-std::string ratio_text(std::uint64_t raw, std::uint64_t stored) {
-  if (stored == 0) return "-";
-  return human_ratio(static_cast<double>(raw) / static_cast<double>(stored));
 }
 
 std::vector<double> series(const telemetry::Run& run,

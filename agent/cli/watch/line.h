@@ -22,30 +22,16 @@ struct ScreenLine {
 /// How wide the column of a sparkline is.
 inline constexpr int spark_width = 16;
 
-/// Whether a byte of UTF-8 is the first one of a character.
-inline bool begins_character(char c) {
-  return (c & 0xC0) != 0x80;
-}
-
-/// At most `width` characters; control characters, which would move a terminal's cursor, are shown
+/// At most `wide` characters; control characters, which would move a terminal's cursor, are shown
 /// as '?'.
-std::string fit(std::string_view text, int width);
-/// Exactly `width` characters, `right`: the blanks first.
-std::string padded(std::string_view text, int width, bool right);
+std::string fit(std::string_view text, int wide);
+/// Exactly `wide` characters, `right`: the blanks first.
+std::string padded(std::string_view text, int wide, bool right);
 
 /// "-" for a share below 0, which is unknown.
 std::string percent(double share);
 /// "-" for 0.
 std::string bytes_or_dash(std::uint64_t bytes);
-/// Two digits.
-std::string number_text(double number);
-/// "-" where nothing is stored.
-std::string ratio_text(std::uint64_t raw, std::uint64_t stored);
-
-template <std::size_t bytes>
-std::string string_of(const telemetry::Text<bytes>& text) {
-  return {text.chars, text.size()};
-}
 
 /// One figure of each point of a run's history.
 std::vector<double> series(const telemetry::Run& run, std::uint64_t telemetry::HistoryPoint::*what);

@@ -43,7 +43,7 @@ std::string job_line(const std::vector<const Run*>& ranks) {
     text += " of " + std::to_string(ranks.front()->identity.world);
   }
   text += ", " + human_bytes(raw) + " kept as " + human_bytes(stored) + " (" +
-          ratio_text(raw, stored) + ")";
+          human_ratio(raw, stored) + ")";
   if (slowest != 0) {
     text += ", slowest step " + human_seconds(static_cast<double>(slowest) * 1e-9);
   }
@@ -86,9 +86,8 @@ void Screen::update(std::vector<Run> runs) {
 std::vector<const Run*> Screen::shown() const {
   std::vector<const Run*> chosen;
   for (const Run& run : runs_) {
-    const std::string text = string_of(run.identity.command) + '\n' +
-                             string_of(run.identity.policy) + '\n' + telemetry::job_of(run) + '\n' +
-                             std::to_string(run.process.pid);
+    const std::string text = run.identity.command.str() + '\n' + run.identity.policy.str() + '\n' +
+                             telemetry::job_of(run) + '\n' + std::to_string(run.process.pid);
     if (text.find(filter_) != text.npos) chosen.push_back(&run);
   }
   const auto by = [this](const Run& run) -> double {
