@@ -17,20 +17,23 @@
 #include "allocator/torch/host_allocator.h"
 #include "hooks/preload/core_abi.h"
 #include "hooks/preload/environment.h"
-#include "hooks/torch/candidate.h"
-#include "hooks/torch/cuda_plugin.h"
-#include "hooks/torch/engine.h"
-#include "hooks/torch/fork.h"
-#include "hooks/torch/gradient_probe.h"
-#include "hooks/torch/observer.h"
-#include "hooks/torch/op_context.h"
-#include "hooks/torch/reclaim.h"
-#include "hooks/torch/register_hooks.h"
-#include "hooks/torch/report.h"
-#include "hooks/torch/site.h"
-#include "hooks/torch/snapshot_request.h"
-#include "hooks/torch/stash.h"
-#include "hooks/torch/telemetry.h"
+#include "hooks/torch/autograd/engine.h"
+#include "hooks/torch/autograd/register_hooks.h"
+#include "hooks/torch/gradients/guard_check.h"
+#include "hooks/torch/gradients/observer.h"
+#include "hooks/torch/outside/control.h"
+#include "hooks/torch/outside/reclaim.h"
+#include "hooks/torch/outside/report.h"
+#include "hooks/torch/outside/snapshot_request.h"
+#include "hooks/torch/outside/telemetry.h"
+#include "hooks/torch/process/cuda_plugin.h"
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/program/op_context.h"
+#include "hooks/torch/program/site.h"
+#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/listeners.h"
+#include "hooks/torch/stash/module_names.h"
+#include "hooks/torch/stash/stash.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -134,6 +137,21 @@ policy::Settings dry_run_settings(const std::vector<policy::Settings>& policies)
   return settings;
 }
 
+void listen_to_the_stash() {
+  Listeners& all = listeners();
+  if (telemetry_wanted()) {
+    all.boundary = [](const Boundary& boundary, const Statistics& statistics) noexcept {
+      publish_boundary(boundary, statistics);
+      serve_control(/*python_may_run=*/false);
+    };
+  }
+  all.dry_run_done = [] { leave_report(current_report()); };
+  all.event = publish_event;
+  all.policy = telemetry_policy;
+  all.wants = observe_gradients;
+  all.watches = probe_gradients;
+}
+
 const CoreTable* start(EngineStub engine_stub) {
   const char* wanted = std::getenv("CINCH_POLICY");
   const std::string name = wanted == nullptr || *wanted == '\0' ? "division" : wanted;
@@ -164,13 +182,21 @@ const CoreTable* start(EngineStub engine_stub) {
   if (settings.telemetry && !is_off("CINCH_TELEMETRY")) begin_telemetry(settings.name);
   start_stash(std::move(settings), std::move(dry_run));
   register_site_locks();
-  observe_operators();
+  listen_to_the_stash();
+  observe_operators([] {
+    name_modules();
+    serve_control(/*python_may_run=*/true);
+  });
+  register_fork_lock(module_names_mutex());
   observe_backward();
   observe_nodes();
   if (stash().settings().allocator_cuda) install_cuda_allocator();
   if (stash().settings().allocator_host) allocator::install_host_allocator(register_fork_lock);
   let_allocators_ask_the_stash();
-  install_fork_handlers([] { stash().begin_in_child(); });
+  install_fork_handlers([] {
+    stash().begin_in_child();
+    begin_telemetry_in_child();
+  });
   std::atexit(at_exit);
   // EngineStub returns a reference, which the preload library, without torch's types, calls void*.
   take_over_engine(

@@ -31,7 +31,7 @@ REGISTER_HOOKS = (
 INTERPOSED = {SET_ENGINE, SAVED_VARIABLE, SAVED_VARIABLE_OPTIONAL, REGISTER_HOOKS}
 ENGINE_VTABLE = "_ZTVN5torch8autograd6EngineE"
 
-# hooks/torch/engine.h
+# hooks/torch/autograd/engine.h
 ENGINE_FUNCTIONS = 12
 
 

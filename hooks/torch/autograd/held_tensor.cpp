@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/autograd/held_tensor.h"
+
+#include <sstream>
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/core/TensorBase.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "hooks/torch/gradients/callback_time.h"
+#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+// Adds its lifetime to the time spent in Cinch.
+class TimeInCinch {
+ public:
+  TimeInCinch() = default;
+  TimeInCinch(const TimeInCinch&) = delete;
+  TimeInCinch& operator=(const TimeInCinch&) = delete;
+  ~TimeInCinch() {
+    if (CallbackTime::here()) return;
+    stash().statistics().spent(watch_.nanoseconds());
+  }
+
+ private:
+  Stopwatch watch_;
+};
+
+at::Tensor make_tensor(c10::Storage storage, c10::DeviceType device, c10::ScalarType type,
+                       const Geometry& geometry) {
+  const c10::DispatchKeySet keys(device == c10::kCUDA ? c10::DispatchKey::CUDA
+                                                      : c10::DispatchKey::CPU);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys,
+                                                         c10::scalarTypeToTypeMeta(type));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes(), geometry.strides(),
+                                                      geometry.offset());
+  return tensor;
+}
+
+c10::DeviceType device_type(const Entry& entry) {
+  return entry.device == nullptr ? c10::kCPU : c10::kCUDA;
+}
+
+}  // namespace
+
+HeldTensor::HeldTensor() : judged_(false) {
+  use_.site = &site_at(nullptr);
+}
+
+HeldTensor::HeldTensor(Site& site, bool is_output, OperatorSays operator_says) {
+  use_.site = &site;
+  use_.is_output = is_output;
+  use_.operator_says = operator_says;
+}
+
+HeldTensor::~HeldTensor() {
+  if (entry_ != nullptr) stash().release(*entry_, use_);
+}
+
+void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
+  const TimeInCinch time;
+  version_ = torch::autograd::impl::version_counter(tensor);
+  saved_version_ = version_.current_version();
+  if (const auto& grad_fn = tensor.grad_fn()) {
+    was_leaf_ = false;
+    grad_fn_ = grad_fn;
+  }
+  if (use_.is_output) {
+    output_nr_ = static_cast<std::uint32_t>(tensor.output_nr());
+  } else if (judged_) {
+    was_view_ = !was_leaf_ && tensor.is_view();
+    original_ = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr());
+  }
+  if (!judged_ && stash().judge(tensor, false, false) != Verdict::wanted) {
+    alias_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
+    return;
+  }
+  use_.type = tensor.scalar_type();
+  use_.geometry = Geometry(tensor);
+  use_.sequence = static_cast<std::uint32_t>(at::sequence_number::peek() -
+                                             1);  // of the node that is being made
+  try {
+    entry_ = &stash().save(tensor, use_);
+  } catch (const std::exception&) {
+    // No memory for bookkeeping: hold the tensor as PyTorch would. Its own grad_fn is left behind,
+    // or an output would keep itself alive.
+    alias_ = tensor.tensor_data();
+  }
+}
+
+at::Tensor HeldTensor::call_unpack_hook() {
+  const TimeInCinch time;
+  refuse_detached();
+  check_version();
+  return restore();
+}
+
+at::Tensor HeldTensor::restore() {
+  if (entry_ == nullptr) return alias_;
+  at::Tensor tensor =
+      make_tensor(stash().restore(*entry_, use_), device_type(*entry_), use_.type, use_.geometry);
+  // As PyTorch does: what is unpacked and the original count their in-place changes together.
+  tensor.unsafeGetTensorImpl()->set_version_counter(version_);
+  return tensor;
+}
+
+// The name of what PyTorch would call the modified tensor's grad_fn: an input's own, as it is now.
+std::string HeldTensor::current_grad_fn_name() const {
+  NodePointer grad_fn;
+  if (const auto original = original_.lock()) {
+    grad_fn = at::Tensor(original).grad_fn();
+  } else if (was_view_) {
+    return rebased_view_in_errors;
+  } else {
+    grad_fn = grad_fn_.lock();
+  }
+  return grad_fn == nullptr ? "" : name_in_errors(*grad_fn);
+}
+
+// As torch/csrc/autograd/saved_variable.cpp does for a saved original without a grad_fn.
+void HeldTensor::refuse_detached() const {
+  // A program that looks at grad_fn._saved_self itself is not refused, only a backward.
+  if (was_leaf_ || use_.is_output || torch::autograd::get_current_node() == nullptr) return;
+  const auto original = original_.lock();
+  if (original == nullptr) return;
+  TORCH_CHECK(at::Tensor(original).grad_fn(),
+              "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+              "This is not supported, please use out-of-place `.detach()` instead");
+}
+
+std::string HeldTensor::type_name() const {
+  if (alias_.defined()) return alias_.toString();
+  const c10::Device device(device_type(*entry_), 0);
+  return make_tensor(c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, device),
+                                  nullptr, false),
+                     device.type(), use_.type, Geometry())
+      .toString();
+}
+
+// The text is PyTorch's own (SavedVariable::unpack), word for word.
+void HeldTensor::check_version() const {
+  const std::uint32_t current = version_.current_version();
+  if (current == saved_version_) return;
+  std::ostringstream message;
+  message << "one of the variables needed for gradient computation has been modified by an inplace "
+             "operation: ["
+          << type_name() << " " << (alias_.defined() ? alias_.sizes() : use_.geometry.sizes())
+          << "]";
+  if (const std::string node = current_grad_fn_name(); !node.empty()) {
+    message << ", which is output " << output_nr_ << " of " << node << ",";
+  }
+  message << " is at version " << current << "; expected version " << saved_version_ << " instead.";
+  if (!torch::autograd::AnomalyMode::is_enabled()) {
+    message << " Hint: enable anomaly detection to find the operation that failed to compute its "
+               "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).";
+  } else {
+    message << " Hint: the backtrace further above shows the operation that failed to compute its "
+               "gradient. The variable in question was changed in there or anywhere later. Good "
+               "luck!";
+  }
+  TORCH_CHECK(false, message.str());
+}
+
+}  // namespace cinch::hooks

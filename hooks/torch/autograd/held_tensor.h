@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include "hooks/torch/program/autograd_node.h"
+#include "hooks/torch/stash/entry.h"
+
+namespace cinch::hooks {
+
+/// The saved-tensor hooks of one saved variable that the stash holds: what autograd calls to pack
+/// and unpack it. Takes over what PyTorch leaves out when hooks are set: its version check, with
+/// its text, and the refusal of a tensor that was detached in place.
+class HeldTensor final : public torch::autograd::SavedVariableHooks {
+ public:
+  /// For a tensor that nobody has judged yet: packing does, and holds it as it is if it isn't
+  /// wanted.
+  HeldTensor();
+  /// For one that is wanted. @param site Where it is saved.
+  HeldTensor(Site& site, bool is_output, OperatorSays operator_says = {});
+  HeldTensor(const HeldTensor&) = delete;
+  HeldTensor& operator=(const HeldTensor&) = delete;
+  ~HeldTensor() override;
+
+  void call_pack_hook(const at::Tensor& tensor) override;
+  at::Tensor call_unpack_hook() override;
+  std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data()
+      const override {
+    return std::nullopt;
+  }
+
+  /// The tensor, whatever happened to it since: for a user's hooks that take its place.
+  at::Tensor restore();
+
+ private:
+  std::string current_grad_fn_name() const;
+  void refuse_detached() const;
+  void check_version() const;
+  std::string type_name() const;
+
+  Use use_;
+  Entry* entry_ = nullptr;
+  at::Tensor alias_;  ///< the tensor itself where the stash did not take it
+  c10::VariableVersion version_{c10::VariableVersion::DISABLED};
+  std::uint32_t saved_version_ = 0;
+  std::uint32_t output_nr_ = 0;  ///< of outputs; PyTorch leaves it 0 for inputs
+  bool judged_ = true;
+  bool was_leaf_ = true;
+  bool was_view_ = false;  ///< an input that is a differentiable view
+  WeakNodePointer grad_fn_{NodePointer()};
+  /// The input that was saved, to notice that it was detached in place; null for outputs and
+  /// leaves.
+  c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};
+};
+
+}  // namespace cinch::hooks

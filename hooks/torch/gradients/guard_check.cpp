@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/gradients/guard_check.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+
+#include "hooks/torch/gradients/callback_time.h"
+#include "hooks/torch/gradients/node_runs.h"
+#include "hooks/torch/program/node_callback.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+using torch::autograd::variable_list;
+
+NodeCallback& callback = *new NodeCallback;
+
+void measure(const at::RecordFunction& function) {
+  const auto sequence = static_cast<std::uint64_t>(function.seqNr());
+  if (current_probe() != nullptr || at::GradMode::is_enabled() ||
+      !stash().guard().is_watched(static_cast<std::uint32_t>(sequence))) {
+    return;
+  }
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr || node->sequence_nr() != sequence || !is_generated(*node)) return;
+  const CallbackTime time(CallbackTime::Purpose::guard);
+  const at::DisableRecordFunctionGuard unobserved;
+  GradientProbe approximate;
+  const variable_list with_decoded = run_node(*node, function, approximate);
+  if (approximate.read.empty()) return;
+  GradientProbe exact;
+  exact.exact = true;
+  const double difference =
+      std::sqrt(worst_difference_squared(with_decoded, run_node(*node, function, exact)));
+  for (Entry* entry : approximate.read) stash().gradient_measured(*entry, difference);
+}
+
+}  // namespace
+
+void observe_backward() {
+  callback.install<measure>();
+}
+
+void probe_gradients(bool on) noexcept {
+  callback.switch_to(on);
+}
+
+}  // namespace cinch::hooks

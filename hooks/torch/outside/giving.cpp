@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/outside/giving.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <pthread.h>
+
+#include "agent/telemetry/control.h"
+#include "agent/telemetry/quiet_thread.h"
+#include "hooks/torch/outside/control.h"
+#include "hooks/torch/process/cuda_plugin.h"
+#include "hooks/torch/stash/listeners.h"
+
+namespace cinch::hooks {
+namespace {
+
+enum class State : std::uint8_t { not_started, running, ended };
+
+std::atomic<State> state{State::not_started};
+std::atomic<bool> stopping{false};
+pthread_t thread;
+
+// Bytes.
+std::size_t give(std::uint64_t device) noexcept {
+  // Another process wrote the number.
+  if (!std::in_range<int>(device)) return 0;
+  allocator::Core* core = cuda_plugin()->used_core(static_cast<int>(device));
+  if (core == nullptr) return 0;
+  try {
+    // A new thread's device is the first one, on which the program may have no context: going back
+    // and forth between them would make one.
+    c10::impl::getDeviceGuardImpl(c10::kCUDA)
+        ->uncheckedSetDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
+  } catch (const std::exception&) {
+    return 0;
+  }
+  const std::size_t bytes = core->release_idle();
+  if (bytes != 0) {
+    tell(telemetry::EventKind::message,
+         "gave back %zu MiB of device %d: another process had run out of memory",
+         bytes / allocator::mebibyte, static_cast<int>(device));
+  }
+  return bytes;
+}
+
+void* listen(void*) {
+  telemetry::Control& own = *own_control();
+  std::uint64_t seen = 0;  // as a fresh segment has it
+  while (!stopping.load(std::memory_order_acquire)) {
+    const std::uint64_t asked = own.asked_to_give();
+    if (asked == seen) {
+      own.sleep_until_asked_to_give(seen);
+      continue;
+    }
+    seen = asked;
+    if (!stopping.load(std::memory_order_acquire)) own.gave(asked, give(own.device_to_give()));
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void begin_giving() noexcept {
+  if (cuda_plugin() == nullptr || own_control() == nullptr) return;
+  if (!telemetry::start_quiet_thread(thread, listen, nullptr, "cinch-giving")) return;
+  state.store(State::running, std::memory_order_release);
+}
+
+void end_giving() noexcept {
+  State running = State::running;
+  if (!state.compare_exchange_strong(running, State::ended, std::memory_order_acq_rel)) return;
+  stopping.store(true, std::memory_order_release);
+  own_control()->interrupt();
+  pthread_join(thread, nullptr);
+}
+
+void begin_giving_in_child() noexcept {
+  state.store(State::not_started, std::memory_order_relaxed);
+  stopping.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace cinch::hooks

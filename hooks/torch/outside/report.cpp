@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/outside/report.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <torch/version.h>
+#include <unistd.h>
+
+#include "agent/telemetry/process.h"
+#include "hooks/torch/process/process_memory.h"
+#include "hooks/torch/program/op_context.h"
+#include "hooks/torch/stash/device/memory.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+// What every report tells of its process.
+telemetry::Report of_this_process() {
+  telemetry::Report report;
+  report.pid = getpid();
+  report.command = telemetry::command_line();
+  report.torch_version = TORCH_VERSION;
+  report.peak_rss_bytes = peak_resident_bytes();
+  return report;
+}
+
+}  // namespace
+
+telemetry::Report current_report() {
+  telemetry::Report report = of_this_process();
+  report.active = true;
+  report.policy = stash().settings().name;
+  report.steps = optimizer_steps();
+  report.optimizer = optimizer_class();
+  const Stash::Peak peak = stash().peak();
+  report.raw_bytes_at_peak = peak.raw_bytes;
+  report.stored_bytes_at_peak = peak.stored_bytes;
+  report.held_elsewhere_bytes_at_peak = peak.held_elsewhere_bytes;
+  report.offloaded_bytes_at_peak = peak.offloaded_bytes;
+  const PinnedPool::Figures pinned = stash().pinned();
+  report.peak_pinned_bytes = pinned.peak_used;
+  report.reserved_pinned_bytes = pinned.reserved;
+  if (peak.stored_bytes != 0) {
+    report.ratio = static_cast<double>(peak.raw_bytes) / static_cast<double>(peak.stored_bytes);
+  }
+  report.stash_bytes_at_exit = stash().bytes();
+  report.rss_bytes_at_start = stash().rss_at_start();
+  report.devices = device_memory();
+  for (auto& device : report.devices) {
+    const int index = static_cast<int>(device.index);
+    device.stash_bytes_at_most = stash().most_settled_bytes(index);
+    const InFlight::Figures in_flight = stash().in_flight(index);
+    device.in_flight_bytes_at_most = in_flight.most_bytes;
+    device.encodes_held_back = in_flight.refused;
+  }
+  stash().statistics().fill(report);
+  stash().fill_timeline(report);
+  stash().fill_dry_run(report);
+  return report;
+}
+
+telemetry::Report inactive_report(std::string reason, std::string policy) {
+  telemetry::Report report = of_this_process();
+  report.inactive_reason = std::move(reason);
+  report.policy = std::move(policy);
+  return report;
+}
+
+void leave_report(const telemetry::Report& report) {
+  const char* where = std::getenv("CINCH_REPORT");
+  if (where == nullptr || *where == '\0') return;
+  const std::string path = telemetry::with_pid(where, static_cast<std::uint64_t>(report.pid));
+  const std::string error = telemetry::write_report(report, path);
+  if (!error.empty()) std::fprintf(stderr, "cinch: no report: %s\n", error.c_str());
+}
+
+}  // namespace cinch::hooks

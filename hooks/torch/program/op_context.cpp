@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/program/op_context.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include <ATen/core/function_schema.h>
+#include <ATen/record_function.h>
+
+#include "hooks/torch/process/fork.h"
+
+namespace cinch::hooks {
+
+struct OperatorFrame {
+  static constexpr std::size_t max_inputs = 16;
+  static constexpr std::size_t max_outputs = 8;
+  struct SavedOutput {
+    Site* site;
+    const void* tensor_impl;
+  };
+
+  const at::RecordFunction* function = nullptr;
+  const char* name = nullptr;
+  std::array<const void*, max_inputs> inputs{};  // TensorImpl of each argument, null for others
+  std::array<SavedOutput, max_outputs> outputs{};
+  std::size_t n_outputs = 0;
+};
+
+namespace {
+
+// Deeper operators are not told apart from the one at the limit's name; none is that deep.
+constexpr int max_depth = 32;
+struct Stack {
+  std::array<OperatorFrame, max_depth> frames;
+  int depth = 0;
+};
+thread_local Stack stack;
+
+std::atomic<bool> recording{false};
+std::atomic<bool> for_good{false};
+std::atomic<std::uint64_t> steps{0};
+at::CallbackHandle names_handle{};
+std::mutex& switch_mutex = *new std::mutex;
+int quiet_looks = 0;                        // under switch_mutex
+std::uint64_t changes_at_last = 0;          // under switch_mutex
+std::string& optimizer = *new std::string;  // under switch_mutex
+void (*at_step)() = nullptr;
+
+std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& function) {
+  Stack& s = stack;
+  if (s.depth < max_depth) {
+    OperatorFrame& frame = s.frames[static_cast<std::size_t>(s.depth)];
+    frame.function = &function;
+    frame.name = function.name();
+    frame.n_outputs = 0;
+    frame.inputs.fill(nullptr);
+    const auto inputs = function.inputs();
+    for (std::size_t i = 0; i < std::min(inputs.size(), OperatorFrame::max_inputs); ++i) {
+      if (inputs[i].isTensor()) frame.inputs[i] = inputs[i].unsafeToTensorImpl();
+    }
+  }
+  ++s.depth;
+  return nullptr;
+}
+
+// Of an in-place operator's schema, else the number of its arguments.
+std::size_t modified_argument(const c10::FunctionSchema& schema) {
+  const auto& arguments = schema.arguments();
+  const std::string& name = schema.name();
+  const bool is_inplace = name.ends_with('_') && !name.ends_with("__");
+  if (!is_inplace) return arguments.size();
+  const auto modified = std::ranges::find_if(arguments, [](const c10::Argument& argument) {
+    return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  });
+  return static_cast<std::size_t>(modified - arguments.begin());
+}
+
+std::string output_name(std::size_t index, std::size_t count) {
+  return count == 1 ? "result" : "result" + std::to_string(index);
+}
+
+void operator_ends(const at::RecordFunction& function, at::ObserverContext*) {
+  Stack& s = stack;
+  if (s.depth == 0) return;  // it started before recording did
+  --s.depth;
+  if (s.depth >= max_depth) return;
+  OperatorFrame& frame = s.frames[static_cast<std::size_t>(s.depth)];
+  if (frame.function != &function || frame.n_outputs == 0) return;
+  const auto& outputs = function.outputs();
+  for (std::size_t saved = 0; saved < frame.n_outputs; ++saved) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].isTensor() &&
+          outputs[i].unsafeToTensorImpl() == frame.outputs[saved].tensor_impl) {
+        frame.outputs[saved].site->name(frame.name, output_name(i, outputs.size()));
+      }
+    }
+  }
+}
+
+// `name` is "<class>.step".
+void note_optimizer(std::string_view name) {
+  const std::lock_guard lock(switch_mutex);
+  optimizer = name.substr(0, name.rfind('.'));
+}
+
+std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& function) {
+  // torch.optim wraps every step() in a scope named "Optimizer.step#<class>.step".
+  static constexpr char prefix[] = "Optimizer.step#";
+  if (std::strncmp(function.name(), prefix, sizeof prefix - 1) == 0) {
+    if (steps.fetch_add(1, std::memory_order_relaxed) == 0)
+      note_optimizer(function.name() + sizeof prefix - 1);
+    at_step();
+  }
+  return nullptr;
+}
+
+// Ends recording when this is the `enough`-th look in a row that finds no new site.
+void stop_if_quiet(int enough) {
+  const std::lock_guard lock(switch_mutex);
+  const std::uint64_t changes = site_changes();
+  quiet_looks = changes == changes_at_last ? quiet_looks + 1 : 0;
+  changes_at_last = changes;
+  if (quiet_looks < enough || for_good || !recording.exchange(false)) return;
+  at::disableCallback(names_handle);
+}
+
+}  // namespace
+
+void observe_operators(void (*at_optimizer_step)()) {
+  at_step = at_optimizer_step;
+  register_fork_lock(switch_mutex);
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(scope_starts).scopes({at::RecordScope::USER_SCOPE}));
+  names_handle = at::addGlobalCallback(at::RecordFunctionCallback(operator_starts, operator_ends)
+                                           .needsInputs(true)
+                                           .needsOutputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+  at::disableCallback(names_handle);  // until a tensor is taken whose site has no name
+}
+
+bool recording_names() noexcept {
+  return recording.load(std::memory_order_relaxed);
+}
+
+void record_names() {
+  const std::lock_guard lock(switch_mutex);
+  quiet_looks = 0;
+  if (recording.exchange(true)) return;
+  at::reenableCallback(names_handle);
+}
+
+void keep_recording_names() {
+  if (for_good.exchange(true)) return;
+  record_names();
+}
+
+void saved_while_recording() {
+  constexpr int look_every = 4096;
+  static std::atomic<int> saves{0};
+  if (saves.fetch_add(1, std::memory_order_relaxed) % look_every == look_every - 1) {
+    stop_if_quiet(1);
+  }
+}
+
+void backward_began() {
+  if (recording_names()) stop_if_quiet(2);
+}
+
+OperatorFrame* current_frame() noexcept {
+  // With recording disabled on this thread (torch does so here and there), operators run without a
+  // frame of their own, and the one on top would be blamed.
+  if (!recording_names() || stack.depth == 0 || !at::isRecordFunctionEnabled()) return nullptr;
+  return &stack.frames[static_cast<std::size_t>(std::min(stack.depth, max_depth) - 1)];
+}
+
+const char* frame_name(const OperatorFrame& frame) noexcept {
+  return frame.name;
+}
+
+std::string argument_name(const OperatorFrame& frame, const void* tensor_impl) {
+  std::size_t found = frame.inputs.size();
+  for (std::size_t i = 0; i < frame.inputs.size(); ++i) {
+    if (frame.inputs[i] != tensor_impl) continue;
+    if (found != frame.inputs.size()) return {};  // x * x: either argument
+    found = i;
+  }
+  const auto schema = frame.function->operator_schema();
+  if (!schema) return {};
+  if (found == frame.inputs.size()) found = modified_argument(*schema);
+  return found < schema->arguments().size() ? schema->arguments()[found].name() : "";
+}
+
+codecs::IntervalBounds argument_bounds(const OperatorFrame& frame) {
+  const auto arguments = frame.function->inputs();
+  if (arguments.size() < 3 || !arguments[1].isScalar() || !arguments[2].isScalar()) return {0, 0};
+  const c10::Scalar lower = arguments[1].toScalar();
+  const c10::Scalar upper = arguments[2].toScalar();
+  if (lower.isSymbolic() || upper.isSymbolic() || lower.isComplex() || upper.isComplex()) {
+    return {0, 0};
+  }
+  return {static_cast<float>(lower.toDouble()), static_cast<float>(upper.toDouble())};
+}
+
+void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl) {
+  if (frame.n_outputs == OperatorFrame::max_outputs) return;
+  frame.outputs[frame.n_outputs++] = {&site, tensor_impl};
+}
+
+std::string optimizer_class() {
+  const std::lock_guard lock(switch_mutex);
+  return optimizer;
+}
+
+std::uint64_t optimizer_steps() noexcept {
+  return steps.load(std::memory_order_relaxed);
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/program/site.h"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include <dlfcn.h>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/program/op_context.h"
+
+namespace cinch::hooks {
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::deque<Site> sites;  // a deque: addresses stay
+  std::unordered_map<void*, Site*> by_address;
+  std::unordered_map<std::string, Site*> by_function;
+};
+Table& table() {
+  static auto& instance = *new Table;
+  return instance;
+}
+std::mutex& names_mutex() {
+  static auto& instance = *new std::mutex;
+  return instance;
+}
+
+std::atomic<std::uint64_t> changes{0};
+
+bool contains(const char* text, const char* part) {
+  return text != nullptr && std::strstr(text, part) != nullptr;
+}
+
+// 2 for "aten::max_pool2d_with_indices"; 0 for operators that are no max-pool.
+int pooled_dimensions(const char* op) {
+  static constexpr char pool[] = "max_pool";
+  const char* found = std::strstr(op, pool);
+  if (found == nullptr) return 0;
+  const char digit = found[sizeof pool - 1];
+  return digit >= '1' && digit <= '3' ? digit - '0' : 0;
+}
+
+// Helpers of torch that save on behalf of many: Python's autograd.Function, C++'s
+// torch::autograd::Function, and std::vector<SavedVariable> for lists of tensors.
+Site::Kind kind_of(void* address) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0) return Site::Kind::many;
+  if (contains(info.dli_fname, "libtorch_python")) return Site::Kind::python;
+  const bool many = !contains(info.dli_fname, "libtorch") ||
+                    contains(info.dli_sname, "AutogradContext") ||
+                    contains(info.dli_sname, "SavedVariableE");
+  return many ? Site::Kind::many : Site::Kind::one;
+}
+
+Site& find_or_create(void* address) {
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  Site*& slot = t.by_address[address];
+  if (slot == nullptr) {
+    slot = &t.sites.emplace_back(kind_of(address));
+    changes.fetch_add(1, std::memory_order_relaxed);
+  }
+  return *slot;
+}
+
+}  // namespace
+
+Site& site_at(void* address) {
+  struct Line {
+    void* address;
+    Site* site;
+  };
+  static thread_local std::array<Line, 256> cache{};
+  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+  Line& line = cache[(bits ^ (bits >> 8)) % cache.size()];
+  if (line.site == nullptr || line.address != address) line = {address, &find_or_create(address)};
+  return *line.site;
+}
+
+void register_site_locks() {
+  register_fork_lock(table().mutex);
+  register_fork_lock(names_mutex());
+}
+
+std::uint64_t site_changes() noexcept {
+  return changes.load(std::memory_order_relaxed);
+}
+
+void learn_site(Site& site, const void* tensor_impl, bool is_output) {
+  if (recording_names()) saved_while_recording();
+  if (site.shared()) return;
+  OperatorFrame* frame = current_frame();
+  if (frame == nullptr) {
+    if (site.names() != nullptr) return;
+    if (recording_names()) {
+      site.could_not_name();
+    } else {
+      changes.fetch_add(1, std::memory_order_relaxed);
+      record_names();
+    }
+  } else if (is_output) {
+    // Of an in-place operator too, whose output is an argument as well.
+    name_output_later(*frame, site, tensor_impl);
+  } else {
+    site.name(frame_name(*frame), argument_name(*frame, tensor_impl));
+  }
+}
+
+Site& function_site(Site& site) {
+  keep_recording_names();
+  const OperatorFrame* frame = current_frame();
+  // Operators have a namespace, classes have none.
+  if (frame == nullptr || contains(frame_name(*frame), "::")) return site;
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  Site*& of_class = t.by_function[frame_name(*frame)];
+  if (of_class == nullptr) of_class = &t.sites.emplace_back(frame_name(*frame));
+  return *of_class;
+}
+
+Site::Site(const char* function)
+    : shared_(false), python_(true), names_(new SiteNames{function, "", 0, false}) {}
+
+void Site::name(const char* op, std::string operand) {
+  const SiteNames* known = names_.load(std::memory_order_acquire);
+  const bool same_op = known != nullptr && known->op == op;
+  if (same_op && (operand.empty() || known->operand == operand)) return;
+  const std::lock_guard lock(names_mutex());
+  if (known != nullptr && !(same_op && known->operand.empty())) {
+    shared_.store(true, std::memory_order_relaxed);
+    return;
+  }
+  const int pooled = operand == "self" ? pooled_dimensions(op) : 0;
+  const bool bounded = operand == "self" && contains(op, "::hardtanh");
+  names_.store(new SiteNames{op, std::move(operand), pooled, bounded}, std::memory_order_release);
+  changes.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Site::could_not_name() noexcept {
+  constexpr int most = 4;
+  if (attempts_.fetch_add(1, std::memory_order_relaxed) >= most) {
+    shared_.store(true, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace cinch::hooks

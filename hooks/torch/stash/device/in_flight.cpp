@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/device/in_flight.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace cinch::hooks {
+namespace {
+
+// Works beyond it are looked at although there is room, or a limit that is never met would keep
+// their events for ever.
+constexpr std::size_t few_works = 64;
+
+}  // namespace
+
+// pre: mutex_ is held
+void InFlight::forget_done(Device& device) noexcept {
+  while (!device.works.empty() && device.works.front().moment->happened()) {
+    device.bytes -= device.works.front().bytes;
+    device.works.pop_front();
+  }
+}
+
+bool InFlight::begin(int index, std::size_t bytes, std::uint64_t most) {
+  const std::lock_guard lock(mutex_);
+  Device& device = devices_[index];
+  const auto fits = [&] {
+    return device.bytes == 0 || (bytes <= most && device.bytes <= most - bytes);
+  };
+  if (!fits() || device.works.size() >= few_works) forget_done(device);
+  if (!fits()) {
+    ++device.figures.refused;
+    return false;
+  }
+  device.bytes += bytes;
+  device.figures.most_bytes = std::max(device.figures.most_bytes, device.bytes);
+  return true;
+}
+
+void InFlight::enqueued(int index, std::size_t bytes,
+                        std::shared_ptr<const Moment> moment) noexcept {
+  const std::lock_guard lock(mutex_);
+  Device& device = devices_[index];
+  try {
+    if (moment != nullptr) {
+      device.works.push_back({std::move(moment), bytes});
+      return;
+    }
+  } catch (const std::exception&) {
+    // No memory to remember it: it isn't counted.
+  }
+  device.bytes -= bytes;
+}
+
+InFlight::Figures InFlight::figures(int index) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = devices_.find(index);
+  return known == devices_.end() ? Figures{} : known->second.figures;
+}
+
+}  // namespace cinch::hooks

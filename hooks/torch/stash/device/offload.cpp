@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/device/offload.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "hooks/torch/process/process_memory.h"
+#include "hooks/torch/stash/device/cuda_codecs.h"
+#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/entry_work.h"
+
+namespace cinch::hooks {
+namespace {
+
+struct CopyStreams {
+  c10::Stream out;  ///< to the host
+  c10::Stream in;   ///< to the device
+};
+
+const CopyStreams& copy_streams(c10::Device device) {
+  static std::mutex mutex;
+  static auto& streams = *new std::map<c10::DeviceIndex, CopyStreams>;
+  const std::lock_guard lock(mutex);
+  auto known = streams.find(device.index());
+  if (known == streams.end()) {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    const CopyStreams fresh = {guard.getStreamFromGlobalPool(device),
+                               guard.getStreamFromGlobalPool(device)};
+    known = streams.emplace(device.index(), fresh).first;
+  }
+  return known->second;
+}
+
+struct Copied final : CopyMoment {
+  explicit Copied(const c10::Stream& on) : work(work_of(on)) {
+    static std::atomic<std::uint64_t> copies{0};
+    queue = (static_cast<std::intptr_t>(on.device_index()) << 48) ^ on.id();
+    number = copies.fetch_add(1, std::memory_order_relaxed);
+  }
+  StreamWork work;
+};
+
+void block(const std::shared_ptr<const CopyMoment>& moment, const c10::Stream& reader) {
+  static_cast<const Copied&>(*moment).work.block(reader);
+}
+
+/// Notes that `stream` was given a copy to or from `held`'s piece.
+std::shared_ptr<const CopyMoment> note_copy(OnDevice& held, const c10::Stream& stream) {
+  auto moment = std::make_shared<const Copied>(stream);
+  held.on_host->used(moment);
+  return moment;
+}
+
+/// Enqueues the copy of an entry's piece to `target`.
+void copy_back(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& in) {
+  block(held.written, in);
+  const bool enqueued = cuda_codecs()->copy(target, held.on_host->data(), bytes, native(in));
+  TORCH_CHECK(enqueued, "cinch: a saved tensor can't be copied back from the host's memory");
+  note_copy(held, in);
+}
+
+}  // namespace
+
+PinnedPool::Host pinned_host() noexcept {
+  return {[](std::size_t bytes) noexcept { return cuda_codecs()->allocate_pinned(bytes); },
+          available_host_bytes};
+}
+
+unsigned processes_here() noexcept {
+  const char* const count = std::getenv("LOCAL_WORLD_SIZE");
+  const long processes = count == nullptr ? 1 : std::strtol(count, nullptr, 10);
+  return processes < 1 || processes > 4096 ? 1 : static_cast<unsigned>(processes);
+}
+
+bool move_to_host(Entry& entry, PinnedPool& pool) {
+  OnDevice& held = *entry.device;
+  const bool is_raw = entry.state == Entry::State::kept;
+  const std::size_t bytes = is_raw ? entry.raw_bytes : entry.encoded_bytes;
+  const c10::DataPtr& data = is_raw ? entry.raw.data_ptr() : held.encoded;
+  const c10::Stream out = copy_streams(held.saved_on.device()).out;
+  const c10::OptionalStreamGuard guard(out);
+  auto piece = pool.take(bytes);
+  if (piece == nullptr) return false;
+  for (const auto& moment : piece->before()) block(moment, out);
+  if (held.encoding) {
+    held.encoding->block(out);
+  } else {
+    StreamWork{held.saved_on, nullptr}.block(out);
+  }
+  if (!cuda_codecs()->copy(piece->data(), data.get(), bytes, native(out))) return false;
+  held.on_host = std::move(piece);
+  held.written = note_copy(held, out);
+  c10::impl::VirtualGuardImpl(out.device_type()).recordDataPtrOnStream(data, out);
+  held.encoded = {};
+  if (is_raw) entry.state = Entry::State::moved;
+  return true;
+}
+
+void copy_in_capture(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& stream) {
+  static_cast<const Copied&>(*held.written).work.wait_on_host();
+  const bool enqueued = cuda_codecs()->copy(target, held.on_host->data(), bytes, native(stream));
+  TORCH_CHECK(enqueued, "cinch: the copy of a saved tensor can't be captured");
+}
+
+void fetch_encoded(Entry& entry) {
+  OnDevice& held = *entry.device;
+  const c10::Stream in = copy_streams(held.saved_on.device()).in;
+  const c10::OptionalStreamGuard guard(in);
+  c10::DataPtr fetched = c10::GetAllocator(in.device_type())->allocate(entry.encoded_bytes);
+  copy_back(held, fetched.get(), entry.encoded_bytes, in);
+  held.encoded = std::move(fetched);
+  held.encoding = work_of(in);
+}
+
+c10::Storage fetch_raw(Entry& entry) {
+  OnDevice& held = *entry.device;
+  const c10::Stream in = copy_streams(held.saved_on.device()).in;
+  const c10::OptionalStreamGuard guard(in);
+  c10::Allocator* const allocator = c10::GetAllocator(in.device_type());
+  c10::DataPtr data = allocator->allocate(entry.raw_bytes);
+  copy_back(held, data.get(), entry.raw_bytes, in);
+  held.decoding[static_cast<std::size_t>(codecs::Reads::values)] = work_of(in);
+  return storage_of(std::move(data), entry.raw_bytes, allocator);
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/device/on_device.h"
+
+#include <exception>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "hooks/torch/stash/device/cuda_codecs.h"
+#include "hooks/torch/stash/device/offload.h"
+#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/entry_work.h"
+
+namespace cinch::hooks {
+namespace {
+
+c10::impl::VirtualGuardImpl guard_of(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type());
+}
+
+c10::DataPtr allocate(c10::Device device, std::size_t bytes) {
+  return c10::GetAllocator(device.type())->allocate(bytes);
+}
+
+struct Encoded final : InFlight::Moment {
+  explicit Encoded(std::shared_ptr<c10::Event> done) : event(std::move(done)) {}
+  bool happened() const noexcept override { return cuda_codecs()->happened(event->eventId()); }
+  const std::shared_ptr<c10::Event> event;
+};
+
+// Enqueues the decoding of `encoded`, an entry's bytes that are valid in the stream, to `target`.
+void enqueue_decoding(const Entry& entry, const void* encoded, void* target, codecs::Reads reads,
+                      const c10::Stream& stream) {
+  const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+  const codecs::Description what = described(candidate, entry);
+  const std::size_t scratch = candidate.on_device->scratch_bytes(what);
+  const c10::DataPtr aside = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
+  const bool enqueued = candidate.on_device->decode(
+      what, {static_cast<const std::byte*>(encoded), entry.encoded_bytes}, target, reads,
+      aside.get(), native(stream));
+  TORCH_CHECK(enqueued, "cinch: a saved tensor encoded by '", candidate.codec->name(),
+              "' can't be decoded: a kernel could not be launched");
+}
+
+// The same where others than `reader` wait for it: that stream needs no event of its own.
+StreamWork work_beside(const c10::Stream& stream, const c10::Stream& reader) {
+  return stream == reader ? StreamWork{stream, nullptr} : work_of(stream);
+}
+
+}  // namespace
+
+Entry::Entry() = default;
+Entry::~Entry() = default;
+
+int Entry::device_index() const noexcept {
+  return device == nullptr ? -1 : static_cast<int>(device->index());
+}
+
+std::size_t Entry::offloaded_bytes() const noexcept {
+  return device == nullptr ? 0 : device->offloaded_bytes;
+}
+
+StreamWork work_of(const c10::Stream& stream) {
+  StreamWork work{stream, std::make_shared<c10::Event>(stream.device_type())};
+  work.done->record(stream);
+  return work;
+}
+
+void StreamWork::block(const c10::Stream& reader) const {
+  if (reader == stream) return;
+  if (done) {
+    done->block(reader);
+    return;
+  }
+  c10::Event so_far(stream.device_type());
+  so_far.record(stream);
+  so_far.block(reader);
+}
+
+void StreamWork::wait_on_host() const {
+  const StreamWork recorded = done != nullptr ? *this : work_of(stream);
+  cuda_codecs()->synchronize(recorded.done->eventId());
+}
+
+c10::Stream current_stream(c10::Device device) {
+  return guard_of(device).getStream(device);
+}
+
+c10::Stream side_stream(c10::Device device) {
+  static std::mutex mutex;
+  static auto& streams = *new std::map<c10::DeviceIndex, c10::Stream>;
+  const std::lock_guard lock(mutex);
+  const auto known = streams.find(device.index());
+  if (known != streams.end()) return known->second;
+  return streams.emplace(device.index(), guard_of(device).getStreamFromGlobalPool(device))
+      .first->second;
+}
+
+bool is_capturing(c10::Device device) {
+  return is_capturing(current_stream(device));
+}
+
+bool is_capturing(const c10::Stream& stream) {
+  return cuda_codecs()->is_capturing(native(stream));
+}
+
+bool from_device_allocator(const c10::StorageImpl& storage) {
+  const c10::DataPtr& data = storage.data_ptr();
+  return data.get() == data.get_context() &&
+         data.get_deleter() == c10::GetAllocator(storage.device_type())->raw_deleter();
+}
+
+std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs::Description& what,
+                            std::size_t bound) {
+  constexpr std::size_t rounding = 4096;
+  return bound + sizeof(codecs::cuda::Result) + codec.scratch_bytes(what) + rounding;
+}
+
+bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
+                      const c10::Stream& stream) try {
+  OnDevice& held = *entry.device;
+  const c10::OptionalStreamGuard guard(stream);
+  StreamWork{held.saved_on, nullptr}.block(stream);
+  const codecs::Description what = described(candidate, entry);
+  // The result's place is written, never read: only codecs that can hold any data come here.
+  const std::size_t scratch = candidate.on_device->scratch_bytes(what);
+  const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
+  c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
+  auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
+  if (!candidate.on_device->encode(what, entry.raw.data(), static_cast<std::byte*>(encoded.get()),
+                                   result, result + 1, key, native(stream))) {
+    return false;
+  }
+  guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
+  held.encoded = std::move(encoded);
+  const bool leaves = entry.plan().offload == policy::Decision::Offload::always;
+  held.encoding = leaves ? work_of(stream) : work_beside(stream, held.saved_on);
+  return true;
+} catch (const std::exception&) {
+  return false;
+}
+
+std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry) {
+  const OnDevice& held = *entry.device;
+  if (held.encoding->stream == held.saved_on || held.encoding->done == nullptr) return nullptr;
+  return std::make_shared<const Encoded>(held.encoding->done);
+}
+
+bool needs_fetch(const Entry& entry, codecs::Reads reads) {
+  const OnDevice& held = *entry.device;
+  return reads != codecs::Reads::nothing && held.on_host != nullptr &&
+         held.encoded.get() == nullptr;
+}
+
+c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream) {
+  OnDevice& held = *entry.device;
+  const bool is_read = entry.state != Entry::State::dropped && reads != codecs::Reads::nothing;
+  if (needs_fetch(entry, reads)) {
+    if (entry.state == Entry::State::moved) return fetch_raw(entry);
+    fetch_encoded(entry);
+  }
+  const c10::OptionalStreamGuard guard(stream);
+  c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
+  if (is_read) {
+    held.encoding->block(stream);
+    enqueue_decoding(entry, held.encoded.get(), data.get(), reads, stream);
+    guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
+    if (held.on_host != nullptr) held.encoded = {};
+  }
+  held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
+  return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
+}
+
+c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
+  OnDevice& held = *entry.device;
+  const c10::Stream stream = current_stream(held.saved_on.device());
+  c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
+  if (entry.state == Entry::State::moved && reads != codecs::Reads::nothing) {
+    copy_in_capture(held, data.get(), entry.raw_bytes, stream);
+  } else if (entry.state == Entry::State::encoded && reads != codecs::Reads::nothing) {
+    c10::DataPtr fetched;
+    if (held.on_host != nullptr) {
+      fetched = allocate(stream.device(), entry.encoded_bytes);
+      copy_in_capture(held, fetched.get(), entry.encoded_bytes, stream);
+    } else if (held.encoding->stream != stream) {
+      held.encoding->wait_on_host();
+    }
+    const c10::DataPtr& encoded = held.on_host != nullptr ? fetched : held.encoded;
+    enqueue_decoding(entry, encoded.get(), data.get(), reads, stream);
+  }
+  return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
+}
+
+c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,
+                        const codecs::RandomKey& key, const c10::Stream& valid_in) try {
+  const c10::Stream stream = current_stream(values.device());
+  StreamWork{valid_in, nullptr}.block(stream);
+  const codecs::cuda::DeviceCodec& codec = *candidate.on_device;
+  const std::size_t scratch = codec.scratch_bytes(candidate.what);
+  const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
+  const c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
+  c10::DataPtr decoded = allocate(stream.device(), values.nbytes());
+  auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
+  auto* const bytes = static_cast<std::byte*>(encoded.get());
+  if (!codec.encode(candidate.what, values.data(), bytes, result, result + 1, key,
+                    native(stream)) ||
+      !codec.decode(candidate.what, {bytes, candidate.bound}, decoded.get(), codecs::Reads::values,
+                    result + 1, native(stream))) {
+    return {};
+  }
+  return storage_of(std::move(decoded), values.nbytes(), c10::GetAllocator(stream.device_type()));
+} catch (const std::exception&) {
+  return {};
+}
+
+std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+                                       const c10::Stream& stream) {
+  if (is_capturing(storage.device())) return nullptr;
+  std::unique_ptr<std::byte[]> copy(new (std::nothrow) std::byte[bytes]);
+  const c10::OptionalStreamGuard guard(stream);
+  if (copy == nullptr || !cuda_codecs()->copy(copy.get(), storage.data(), bytes, native(stream))) {
+    return nullptr;
+  }
+  guard_of(stream.device()).synchronizeStream(stream);
+  return copy;
+}
+
+void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
+               const c10::Stream& reader) {
+  const StreamWork& work = *entry.device->decoding[static_cast<std::size_t>(reads)];
+  if (work.stream == reader) return;
+  work.block(reader);
+  guard_of(reader.device()).recordDataPtrOnStream(decoded.data_ptr(), reader);
+}
+
+}  // namespace cinch::hooks

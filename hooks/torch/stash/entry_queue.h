@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/entry.h"
+
+namespace cinch::hooks {
+
+/// Settled entries of devices in the order in which they settled, and the bytes that they are held
+/// in. An entry is in one queue at most and knows its place in it; belongs to the stash's lock.
+class EntryQueue {
+ public:
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+  /// @pre entry.device is set
+  void push_back(Entry& entry) {
+    entry.place_index = first_ + static_cast<std::uint32_t>(entries_.size());
+    entries_.push_back(&entry);
+    entry.device->queue = this;
+    bytes_ += entry.stored_bytes();
+  }
+
+  /// Gives one that was removed the first place. @pre as above
+  void push_front(Entry& entry) {
+    entries_.push_front(&entry);
+    entry.place_index = --first_;
+    entry.device->queue = this;
+    bytes_ += entry.stored_bytes();
+  }
+
+  /// Calls `look` with each entry, the oldest first. @pre `look` changes no queue
+  template <typename Look>
+  void for_each(const Look& look) const {
+    for (Entry* entry : entries_) {
+      if (entry != nullptr) look(*entry);
+    }
+  }
+
+  /// @pre entry.device->queue is this, and entry.stored_bytes() what it was when it came here
+  void remove(Entry& entry) noexcept {
+    entries_[entry.place_index - first_] = nullptr;
+    entry.device->queue = nullptr;
+    bytes_ -= entry.stored_bytes();
+    for (; !entries_.empty() && entries_.front() == nullptr; entries_.pop_front()) ++first_;
+    // Behind one that stays for ever those that come and go leave no trace either.
+    while (!entries_.empty() && entries_.back() == nullptr) entries_.pop_back();
+  }
+
+  /// Places taken, those of entries that left between others included.
+  std::size_t places() const noexcept { return entries_.size(); }
+
+  /// The oldest, of one device or (-1) any; null when there is none.
+  Entry* oldest(int device) const noexcept {
+    for (Entry* entry : entries_) {
+      if (entry != nullptr && (device < 0 || entry->device_index() == device)) return entry;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::deque<Entry*> entries_;  // null where one left
+  std::uint32_t first_ = 0;     // place_index of the first
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace cinch::hooks

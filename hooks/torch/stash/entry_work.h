@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include <c10/core/Storage.h>
+
+#include "codecs/codec.h"
+#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/entry_rows.h"
+#include "hooks/torch/stash/plan.h"
+
+/// What the parts of the stash that work on one entry share.
+namespace cinch::hooks {
+
+/// For its scope, this thread encodes or decodes and may hold an entry's lock: an allocator that it
+/// asks for memory can't have any from the stash.
+class AtWork {
+ public:
+  AtWork() = default;
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+  ~AtWork() { at_work_ = before_; }
+
+  static bool here() noexcept { return at_work_; }
+
+ private:
+  static inline thread_local bool at_work_ = false;
+  bool before_ = std::exchange(at_work_, true);
+};
+
+class Stopwatch {
+ public:
+  std::uint64_t nanoseconds() const {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// Why a storage of a CUDA device stays as it is for which `plan` has no codec.
+inline std::string_view reason_to_keep(const Plan& plan) noexcept {
+  return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
+}
+
+/// One more storage that is held as `by` says.
+inline void count(Entry& entry, OpTotals& by, std::size_t stored,
+                  std::uint64_t nanoseconds) noexcept {
+  by.add(entry.raw_bytes, stored, nanoseconds);
+  entry.row->add(by, entry.raw_bytes, stored, nanoseconds);
+}
+
+/// What `candidate` is told, with the bits of the entry's planes.
+inline codecs::Description described(const Plan::Candidate& candidate, const Entry& entry) {
+  codecs::Description what = candidate.what;
+  if (candidate.mixed_bits > 0 && entry.planes != nullptr) what.plane_bits = entry.planes->bits;
+  return what;
+}
+
+inline c10::weak_intrusive_ptr<c10::StorageImpl> weak(const c10::Storage& storage) {
+  return c10::weak_intrusive_ptr<c10::StorageImpl>(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+}
+
+/// `data` as a storage. @param allocator Whose the memory is; null: none that PyTorch knows
+inline c10::Storage storage_of(c10::DataPtr data, std::size_t bytes,
+                               c10::Allocator* allocator = nullptr) {
+  return {c10::Storage::use_byte_size_t(), bytes, std::move(data), allocator, /*resizable=*/false};
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/guard.h"
+
+#include <cmath>
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include "hooks/torch/stash/listeners.h"
+
+namespace cinch::hooks {
+namespace {
+
+constexpr std::uint64_t share_of_peak = 16;
+
+template <typename T>
+ValueError value_error_of(const void* exact, const void* decoded, std::size_t bytes) noexcept {
+  const auto* x = static_cast<const T*>(exact);
+  const auto* y = static_cast<const T*>(decoded);
+  ValueError error;
+  double difference = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
+    const auto value = static_cast<double>(static_cast<float>(x[i]));
+    const auto restored = static_cast<double>(static_cast<float>(y[i]));
+    if (!std::isfinite(value)) continue;
+    if (!std::isfinite(restored)) {
+      ++error.non_finite;
+      continue;
+    }
+    difference += (restored - value) * (restored - value);
+    size += value * value;
+  }
+  if (size > 0) error.relative = std::sqrt(difference / size);
+  return error;
+}
+
+}  // namespace
+
+ValueError value_error(const void* exact, const void* decoded, codecs::ElementType type,
+                       std::size_t bytes) noexcept {
+  switch (type) {
+    case codecs::ElementType::float32:
+      return value_error_of<float>(exact, decoded, bytes);
+    case codecs::ElementType::bfloat16:
+      return value_error_of<c10::BFloat16>(exact, decoded, bytes);
+    case codecs::ElementType::float16:
+      return value_error_of<c10::Half>(exact, decoded, bytes);
+    default:
+      return {};
+  }
+}
+
+bool Guard::wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64_t step,
+                  std::uint64_t raw_bytes_at_peak) {
+  if (settings_.every_steps == 0) return false;
+  if (step != step_) {
+    step_ = step;
+    // The first look is at the second step: by then it is known how large a step is.
+    due_ = step % settings_.every_steps == 1 % settings_.every_steps;
+    bytes_ = 0;
+    if (due_) {
+      if (!looked_) ++round_;
+      looked_ = false;
+    }
+  }
+  if (!due_ || member.checked == round_) return false;
+  if (bytes_ != 0 && bytes_ + raw_bytes > raw_bytes_at_peak / share_of_peak) return false;
+  member.checked = round_;
+  bytes_ += raw_bytes;
+  looked_ = true;
+  return true;
+}
+
+void Guard::watch(const Entry& entry) {
+  const std::lock_guard lock(mutex_);
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    ++sequences_[use->sequence];
+  }
+  listeners().watches(true);
+}
+
+void Guard::forget(const Use& use) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = sequences_.find(use.sequence);
+  if (known == sequences_.end()) return;
+  if (--known->second == 0) sequences_.erase(known);
+  if (sequences_.empty()) listeners().watches(false);
+}
+
+bool Guard::is_watched(std::uint32_t sequence) const {
+  const std::lock_guard lock(mutex_);
+  return sequences_.contains(sequence);
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+#include "codecs/codec.h"
+#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/plan.h"
+#include "policy/policy.h"
+
+namespace cinch::hooks {
+
+/// How far decoded values are off.
+struct ValueError {
+  double relative = 0;  ///< ||x' - x|| / ||x|| over the elements with a finite x; 0 for x = 0
+  std::size_t non_finite = 0;  ///< elements that are finite in x but not in x'
+};
+
+/// Compares `bytes` bytes of float elements. Types that are no quantizable floats compare as equal.
+ValueError value_error(const void* exact, const void* decoded, codecs::ElementType type,
+                       std::size_t bytes) noexcept;
+
+/// Chooses the entries whose exact values are kept until backward, and knows which autograd nodes
+/// read them. One look each `every_steps` optimizer steps; a look takes as many entries as fit into
+/// a sixteenth of the activations' bytes, at least one, and goes on where the last one stopped,
+/// until every class of entries was seen and the next round begins.
+class Guard {
+ public:
+  explicit Guard(const policy::GuardSettings& settings) : settings_(settings) {}
+
+  /// Other settings. @pre the stash's lock is held, nothing is watched
+  void change(const policy::GuardSettings& settings) noexcept {
+    settings_ = settings;
+    step_ = 0;
+    due_ = looked_ = false;
+  }
+
+  /// Whether to watch an entry of `member` in this step. @pre the stash's lock is held
+  bool wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64_t step,
+             std::uint64_t raw_bytes_at_peak);
+
+  /// `entry`, watched from now on, is read by the nodes that saved its uses. Thread-safe.
+  void watch(const Entry& entry);
+  void forget(const Use& use) noexcept;
+
+  /// Whether a node of this sequence number may read a watched entry. Thread-safe.
+  bool is_watched(std::uint32_t sequence) const;
+
+  /// Whether errors of this size are too much.
+  bool too_far(const ValueError& error) const noexcept {
+    return error.non_finite != 0 || error.relative > settings_.max_relative_error;
+  }
+  bool too_far(double gradient_error) const noexcept {
+    return !(gradient_error <= settings_.max_gradient_error);
+  }
+
+  std::mutex& mutex() noexcept { return mutex_; }
+
+ private:
+  policy::GuardSettings settings_;
+
+  // Under the stash's lock.
+  std::uint32_t round_ = 1;
+  std::uint64_t step_ = 0;
+  std::size_t bytes_ = 0;  ///< watched in this step
+  bool due_ = false;
+  bool looked_ = false;  ///< since the round began
+
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint32_t, std::uint32_t> sequences_;  // how many uses, by node
+};
+
+}  // namespace cinch::hooks

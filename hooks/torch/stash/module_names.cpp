@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/module_names.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+#include <torch/csrc/autograd/function.h>
+
+#include "hooks/torch/process/interpreter.h"
+#include "hooks/torch/program/autograd_node.h"
+#include "hooks/torch/program/op_context.h"
+#include "hooks/torch/program/parameter.h"
+#include "hooks/torch/stash/entry_rows.h"
+#include "hooks/torch/stash/module_names_program.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+using torch::autograd::Node;
+
+/// Looks around the graph no further than this: what is far away tells nothing.
+constexpr std::size_t most_nodes = 64;
+/// A node with more parameters than this is a whole region that was compiled, not a layer.
+constexpr std::size_t most_parameters = 4;
+/// Parameters may be unknown for ever (made by functions, without a module): looking for them again
+/// and again would cost. Looks are at steps further and further apart, so many at most.
+constexpr int most_looks = 8;
+
+struct Waiting {
+  EntryRow* row;
+  const c10::TensorImpl* parameter;
+  bool own;
+};
+
+std::mutex& mutex = module_names_mutex();
+auto& waiting = *new std::vector<Waiting>;  // under mutex
+std::atomic<bool> any_waiting{false};
+int looks = 0;                   // under mutex
+std::uint64_t next_look_at = 0;  // under mutex
+
+/// The parameters that `node` itself works with.
+std::vector<const c10::TensorImpl*> own_parameters(const Node& node) {
+  std::vector<const c10::TensorImpl*> parameters;
+  for (const auto& edge : node.next_edges()) {
+    const c10::TensorImpl* parameter = parameter_behind(edge);
+    if (parameter != nullptr && std::ranges::find(parameters, parameter) == parameters.end()) {
+      parameters.push_back(parameter);
+    }
+  }
+  return parameters;
+}
+
+/// Fills in what `found` needs to be named. Breadth first, so that the nearest wins.
+bool find_parameter(const Node& reader, Waiting& found) {
+  std::vector<const Node*> nodes = {&reader};
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto parameters = own_parameters(*nodes[i]);
+    if (parameters.size() > most_parameters) return false;
+    if (!parameters.empty()) {
+      found.parameter = parameters.front();
+      found.own = i == 0;
+      return true;
+    }
+    for (const auto& edge : nodes[i]->next_edges()) {
+      const Node* next = edge.function.get();
+      if (next != nullptr && nodes.size() < most_nodes &&
+          std::ranges::find(nodes, next) == nodes.end()) {
+        nodes.push_back(next);
+      }
+    }
+  }
+  return false;
+}
+
+using Names = std::unordered_map<const void*, std::string>;
+
+Names names_of_parameters() {
+  Names names;
+  const std::string answer = run_python(module_names_program(), "names");
+  for (std::string_view rest = answer; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::size_t tab = line.find('\t');
+    const std::size_t second = line.find('\t', tab + 1);
+    if (second == std::string_view::npos) continue;
+    std::uintptr_t address = 0;
+    std::from_chars(line.data(), line.data() + tab, address);
+    names.emplace(reinterpret_cast<const void*>(address), line.substr(tab + 1, second - tab - 1));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::mutex& module_names_mutex() noexcept {
+  static std::mutex& lock = *new std::mutex;
+  return lock;
+}
+
+void note_module(EntryRow& row) noexcept {
+  try {
+    const auto node = torch::autograd::get_current_node();
+    if (node == nullptr || row.looked_for.exchange(true)) return;
+    Waiting found{&row, nullptr, false};
+    if (!find_parameter(*node, found)) return;
+    const std::lock_guard lock(mutex);
+    if (looks == most_looks) return;
+    waiting.push_back(found);
+    any_waiting = true;
+  } catch (const std::exception&) {
+    // No memory: one name less.
+  }
+}
+
+void name_modules() noexcept {
+  if (!any_waiting.load(std::memory_order_relaxed)) return;
+  try {
+    {
+      const std::lock_guard lock(mutex);
+      const std::uint64_t step = optimizer_steps();
+      if (step < next_look_at) return;
+      next_look_at = step * 4;
+      if (++looks == most_looks) any_waiting = false;
+    }
+    // Without the lock, as it may wait for other threads.
+    const Names names = names_of_parameters();
+    std::vector<Waiting> found;
+    {
+      const std::lock_guard lock(mutex);
+      std::erase_if(waiting, [&](const Waiting& one) {
+        const bool known = names.contains(one.parameter);
+        if (known) found.push_back(one);
+        return known || looks == most_looks;
+      });
+      if (waiting.empty()) any_waiting = false;
+    }
+    EntryRows& rows = stash().statistics().entries();
+    for (const Waiting& one : found) {
+      rows.place(*one.row, {names.at(one.parameter), one.own ? "own" : "after"});
+    }
+  } catch (const std::exception&) {
+    // No memory: no names.
+  }
+}
+
+}  // namespace cinch::hooks

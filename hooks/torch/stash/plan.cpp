@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <utility>
+
+#include <c10/core/DeviceGuard.h>
+
+#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/device/cuda_codecs.h"
+#include "hooks/torch/stash/device/on_device.h"
+#include "policy/describe_layer.h"
+#include "policy/operand.h"
+#include "policy/plane_ranges.h"
+
+namespace cinch::hooks {
+namespace {
+
+// A program whose shapes never repeat must not fill memory with plans.
+constexpr std::size_t most_classes = 4096;
+constexpr std::uint32_t most_places = 1024;
+
+// What an allocator may add to a block.
+constexpr std::size_t alignment = 4096;
+
+const SiteNames& names_of(const Use& use) {
+  static const SiteNames unknown;
+  const SiteNames* names = use.site->names();
+  return names == nullptr ? unknown : *names;
+}
+
+policy::Origin origin_of(const Use& use) {
+  if (!use.site->python()) return policy::Origin::op;
+  // What AOTAutograd calls the autograd.Function of every region that torch.compile compiled.
+  const bool compiled = names_of(use).op == "CompiledFunction";
+  return compiled ? policy::Origin::compiled : policy::Origin::function;
+}
+
+std::array<std::int64_t, 3> index_extent(const Use& use) {
+  const auto* extent = std::get_if<Extent>(&use.operator_says);
+  if (extent == nullptr) return {0, 0, 0};
+  return {(*extent)[0], (*extent)[1], (*extent)[2]};
+}
+
+codecs::IntervalBounds bounds(const Use& use) {
+  const auto* bounds = std::get_if<codecs::IntervalBounds>(&use.operator_says);
+  return bounds == nullptr ? codecs::IntervalBounds{0, 0} : *bounds;
+}
+
+/// Geometries as policies see them, for as long as this lives.
+class Views {
+ public:
+  policy::Geometry of(const Geometry& geometry) {
+    const auto sizes = geometry.sizes();
+    const c10::DimVector& strides = strides_.emplace_back(geometry.strides());
+    return {{sizes.data(), sizes.size()}, {strides.data(), strides.size()}, geometry.offset()};
+  }
+
+ private:
+  std::deque<c10::DimVector> strides_;
+};
+
+/// An entry as policies see it, for as long as this lives.
+struct Described {
+  explicit Described(const Entry& of) {
+    for (const Use* use = of.first_use; use != nullptr; use = use->next) {
+      const SiteNames& names = names_of(*use);
+      uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
+                      views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use)});
+    }
+    const Geometry* cover = of.cover.get();
+    entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
+             of.device != nullptr};
+  }
+  Described(const Described&) = delete;
+  Described& operator=(const Described&) = delete;
+
+  Views views;
+  std::vector<policy::Use> uses;
+  policy::EntryDescription entry;
+};
+
+/// Whether no use wants anything but values, which is all that decoded approximations tell: no
+/// signs.
+bool reads_values_only(const Entry& entry) {
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (use->reads != codecs::Reads::values && use->reads != codecs::Reads::nothing) return false;
+  }
+  return true;
+}
+
+/// An upper bound of what encoding needs; exact for mixed bits.
+std::size_t encoded_bytes(const codecs::Codec& codec, codecs::Description what, double mixed_bits) {
+  if (!(mixed_bits > 0)) return codec.encoded_bytes(what);
+  const auto planes = static_cast<std::size_t>(what.layout.planes());
+  const std::vector<float> equal(planes, 1.0F);
+  const auto bits = policy::plane_bits(equal, mixed_bits);
+  what.plane_bits = bits;
+  return codec.encoded_bytes(what);
+}
+
+void append(std::vector<std::int64_t>& key, const Geometry* geometry) {
+  const auto words = geometry == nullptr ? c10::IntArrayRef() : geometry->words();
+  key.push_back(static_cast<std::int64_t>(words.size()));
+  key.push_back(geometry == nullptr ? -1 : static_cast<std::int64_t>(geometry->rank()));
+  key.insert(key.end(), words.begin(), words.end());
+  key.push_back(geometry == nullptr ? 0 : geometry->offset());
+}
+
+/// @param chosen The parameters are an adaptive policy's: bounds differ from layer to layer and
+/// change, and have no rows of their own.
+std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool chosen) {
+  std::string label = spec.name;
+  const auto traits = codecs::codec_traits(spec.name);
+  if (mixed_bits > 0) {
+    label += " mixed";
+  } else if (traits && traits->precision == codecs::Precision::bits) {
+    label += " " + std::to_string(spec.bits) + "-bit";
+  }
+  if (traits && traits->precision == codecs::Precision::error_bound && !chosen) {
+    char bound[32];
+    std::snprintf(bound, sizeof bound, " %.3g", double{spec.error_bound});
+    label += bound;
+  }
+  if (spec.with_sign) label += " + sign";
+  return label;
+}
+
+// The device's codec for a candidate that it can be trusted with. The source is gone before anybody
+// knows whether it was representable, so data must be known to be: floats that are not finite
+// decode to NaN; flags have two values; and a pooling operator's indices lie in its windows.
+std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
+    const policy::Decision::Candidate& candidate, c10::Device device) {
+  const std::string& name = candidate.spec.name;
+  const codecs::cuda::Library* library = cuda_codecs();
+  if (library == nullptr || name == "narrow" ||
+      (name == "two_valued" && candidate.what.type != codecs::ElementType::boolean)) {
+    return nullptr;
+  }
+  const c10::OptionalDeviceGuard guard(device);
+  auto codec = library->make_codec(candidate.spec);
+  return codec != nullptr && codec->accepts(candidate.what) ? codec : nullptr;
+}
+
+}  // namespace
+
+std::size_t Planner::KeyHash::operator()(const std::vector<std::int64_t>& key) const noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a over words
+  for (const std::int64_t word : key) {
+    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x100000001b3u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+void Planner::plan(Entry& entry, std::uint64_t growth) {
+  key_.clear();
+  key_.push_back(static_cast<std::int64_t>(entry.raw_bytes));
+  key_.push_back(entry.device == nullptr ? -1 : entry.raw.device().index());
+  append(key_, entry.cover.get());
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    key_.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
+    key_.push_back(static_cast<std::int64_t>(use->type) * 2 + (use->is_output ? 1 : 0));
+    const auto extent = index_extent(*use);
+    key_.insert(key_.end(), extent.begin(), extent.end());
+    key_.push_back(std::bit_cast<std::int64_t>(bounds(*use)));
+    append(key_, &use->geometry);
+  }
+  auto known = classes_.find(key_);
+  if (known == classes_.end()) {
+    if (classes_.size() >= most_classes) classes_.clear();
+    known = classes_.emplace(key_, std::make_shared<EntryClass>()).first;
+  }
+  EntryClass& of_kind = *known->second;
+  if (of_kind.growth != growth) {
+    of_kind.growth = growth;
+    of_kind.seen = 0;
+  }
+  const std::uint32_t place = std::min(of_kind.seen++, most_places);
+  if (place >= of_kind.members.size()) of_kind.members.resize(place + 1);
+  entry.entry_class = known->second;
+  entry.member = place;
+  entry.caution = of_kind.members[place].caution;
+  entry.own_plan = chosen_plan(entry, of_kind.members[place]);
+  const EntryClass::Member& member = of_kind.members[place];
+  if (member.sized != nullptr && member.unsized == entry.own_plan) entry.own_plan = member.sized;
+  if (harder_ != nullptr && entry.device != nullptr) {
+    auto& harder = of_kind.harder_plans[entry.caution];
+    if (harder == nullptr) harder = make(*harder_, entry, entry.caution, nullptr);
+  }
+  Use* use = entry.first_use;
+  for (const codecs::Reads reads : entry.own_plan->reads) {
+    use->reads = reads;
+    use = use->next;
+  }
+  EntryRow*& row = of_kind.members[place].row;
+  if (row == nullptr) row = &statistics_.entries().row(entry);
+  entry.row = row;
+}
+
+void Planner::note_size(const Entry& entry, std::size_t bytes) {
+  constexpr std::size_t small = 16;  // a share that is not worth a new plan
+  const std::size_t expected = entry.plan().stored_bytes;
+  const std::size_t off = std::max(expected, bytes) - std::min(expected, bytes);
+  if (off <= expected / small) return;
+  EntryClass::Member& member = entry.entry_class->members[entry.member];
+  if (entry.own_plan != member.sized) member.unsized = entry.own_plan;
+  auto sized = std::make_shared<Plan>(entry.plan());
+  sized->stored_bytes = bytes;
+  sized->sized = true;
+  member.sized = std::move(sized);
+}
+
+std::shared_ptr<const Plan> Planner::harder_plan(const Entry& entry) {
+  const auto& harder = entry.entry_class->harder_plans[entry.caution];
+  if (harder == nullptr || !harder->encodes()) return nullptr;
+  // A quarter less, or it is not worth a second loss.
+  const std::size_t now = entry.stored_bytes();
+  if (harder->candidates.front().bound > now - now / 4) return nullptr;
+  if (entry.is_raw()) return harder;
+  return reads_values_only(entry) ? harder : nullptr;
+}
+
+std::size_t Planner::harder_bytes(const Entry& entry) {
+  const auto& harder = entry.entry_class->harder_plans[entry.caution];
+  const bool serves = harder != nullptr && harder->encodes() &&
+                      harder->candidates.front().bound < entry.plan().stored_bytes;
+  if (!serves) return 0;
+  // What was encoded has to be decoded before.
+  const bool anew = entry.plan().encodes() && reads_values_only(entry);
+  return harder->device_bytes + (anew ? entry.raw_bytes + alignment : 0);
+}
+
+const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
+                                                        EntryClass::Member& member) {
+  if (director_ != nullptr && !member.described) {
+    member.described = true;
+    const Described described(entry);
+    if (auto layer = policy::describe_layer(policy_, *director_, described.entry)) {
+      member.layer = director_->add(std::move(*layer));
+    }
+  }
+  if (member.layer == policy::no_layer) {
+    auto& plan = entry.entry_class->plans[entry.caution];
+    if (plan == nullptr) plan = make(policy_, entry, entry.caution, nullptr);
+    return plan;
+  }
+  const std::uint32_t version = director_->version(member.layer);
+  if (member.plan == nullptr || member.version != version || member.plan_caution != entry.caution) {
+    member.plan = make(policy_, entry, entry.caution, &director_->choice(member.layer));
+    member.version = version;
+    member.plan_caution = entry.caution;
+  }
+  return member.plan;
+}
+
+std::shared_ptr<const Plan> Planner::make(const policy::Policy& policy, const Entry& entry,
+                                          int caution, const policy::Choice* choice) {
+  auto plan = std::make_shared<Plan>();
+  const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
+  Described described(entry);
+  auto seen = described.uses.begin();
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next, ++seen) {
+    const SiteNames& names = names_of(*use);
+    plan->reads.push_back(policy::reads_of(policy::operand_fact(seen->op, seen->operand), *seen));
+    if (row == nullptr || (plan->reads.front() != codecs::Reads::values &&
+                           plan->reads.back() == codecs::Reads::values)) {
+      row = &names;
+    }
+  }
+  described.entry.choice = choice;
+  const policy::Decision decision = policy.decide(described.entry, caution);
+  plan->action = decision.action;
+  plan->offload = decision.offload;
+  plan->reason = decision.reason;
+  plan->stored_bytes = decision.action == policy::Decision::Action::drop ? 0 : entry.raw_bytes;
+  for (const auto& candidate : decision.candidates) {
+    add_candidate(*plan, entry, candidate, *row, choice != nullptr);
+  }
+  plan->kept = &statistics_.op(row->op, row->operand, "kept");
+  plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
+  return plan;
+}
+
+void Planner::add_candidate(Plan& plan, const Entry& entry,
+                            const policy::Decision::Candidate& candidate, const SiteNames& row,
+                            bool chosen) {
+  auto codec = codecs::make_codec(candidate.spec);
+  if (codec == nullptr || !codec->accepts(candidate.what)) return;
+  codecs::Description what = candidate.what;
+  if (candidate.channel_bounds) what.channel_bound = candidate.channel_bounds->data();
+  const std::size_t bound = encoded_bytes(*codec, what, candidate.mixed_bits);
+  std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
+  if (entry.device != nullptr) {
+    on_device = device_codec(candidate, entry.device->saved_on.device());
+    // What a device's codec makes of the data is known when it is too late to choose another.
+    if (on_device == nullptr || (bound >= entry.raw_bytes && codec->name() != "raw")) return;
+  }
+  if (plan.candidates.empty()) {
+    plan.stored_bytes = std::min(bound, entry.raw_bytes);
+    if (on_device != nullptr) plan.device_bytes = bytes_to_encode(*on_device, what, bound);
+  }
+  plan.candidates.push_back(
+      {std::move(codec), std::move(on_device), what, bound,
+       codecs::codec_traits(candidate.spec.name)->fidelity != codecs::Fidelity::exact,
+       &statistics_.op(row.op, row.operand,
+                       codec_label(candidate.spec, candidate.mixed_bits, chosen)),
+       candidate.mixed_bits, candidate.spec.group, chosen && director_->tries_choices(),
+       candidate.channel_bounds});
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stash's lists: what is taken in, in which order it is encoded, and what is let go. How
+// entries are encoded and decoded is in stash_{encode,read,guard,aside,offload}.cpp.
+#include "hooks/torch/stash/stash.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "allocator/torch/host_allocator.h"
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/process_memory.h"
+#include "hooks/torch/program/op_context.h"
+#include "hooks/torch/stash/device/offload.h"
+#include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/entry_rows.h"
+#include "hooks/torch/stash/listeners.h"
+#include "policy/rescue.h"
+
+namespace cinch::hooks {
+namespace {
+
+// Owned entries looked at per save, and when backward begins: bounds their cost however many the
+// program holds on to.
+constexpr std::size_t poll_per_save = 16;
+constexpr std::size_t poll_per_backward = 4096;
+
+Stash* instance = nullptr;
+
+}  // namespace
+
+Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
+    : policy_(keep(std::move(settings))),
+      dry_run_(dry_run.empty() ? nullptr : std::make_unique<DryRun>(std::move(dry_run))),
+      aside_(this->settings().stream == policy::Stream::side),
+      state_file_(""),
+      guard_(this->settings().guard),
+      pinned_(pinned_host(), this->settings().offload.host_bytes, processes_here()),
+      side_(work_aside, this) {
+  register_fork_lock(mutex_);
+  register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
+  register_fork_lock(statistics_.entries().mutex());
+  register_fork_lock(encoded_pool_.mutex());
+  register_fork_lock(decoded_pool_.mutex());
+  register_fork_lock(guard_.mutex());
+  register_fork_lock(pinned_.mutex());
+  register_fork_lock(reserve_.mutex());
+  register_fork_lock(in_flight_.mutex());
+  register_fork_lock(side_.mutex());
+  if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
+  begin_policy();
+}
+
+const policy::Policy* Stash::keep(policy::Settings settings) {
+  return policies_.emplace_back(std::make_unique<policy::Policy>(std::move(settings))).get();
+}
+
+// What follows from the policy in force. pre: mutex_ is held, or nobody else knows of the stash
+void Stash::begin_policy() {
+  director_ =
+      dry_run_ == nullptr ? policy::make_director(settings()) : policy::make_keeping_director();
+  adapts_.store(director_ != nullptr, std::memory_order_relaxed);
+  host_only_.store(dry_run_ == nullptr && director_ != nullptr && !director_->serves_devices(),
+                   std::memory_order_relaxed);
+  state_file_ = policy::StateFile(settings().state_file);
+  if (director_ != nullptr) message_ = state_file_.load(*director_);
+  const policy::Policy* harder = nullptr;
+  if (auto least = dry_run_ == nullptr ? policy::harder(settings()) : std::nullopt) {
+    harder = keep(std::move(*least));
+  }
+  planner_.emplace(*policy_.load(std::memory_order_relaxed), director_.get(), statistics_, harder);
+}
+
+Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
+                     bool is_inplace_on_view) const noexcept {
+  const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
+  if (verdict != Verdict::wanted) return verdict;
+  if (is_paused()) return Verdict::paused;
+  const bool host_only = host_only_.load(std::memory_order_relaxed);
+  return host_only && tensor.is_cuda() ? Verdict::host_policy : verdict;
+}
+
+Entry& Stash::save(const at::Tensor& tensor, Use& use) {
+  if (aside_ && is_forked_child()) settle_orphans();
+  Entries ready;
+  std::vector<c10::Storage> freed;
+  Entry* entry = nullptr;
+  std::size_t aside = 0;
+  std::string message;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!growing_.exchange(true, std::memory_order_relaxed)) begin_growth();
+    entry = &find_or_add(tensor);
+    entry->append(use);
+    ++entry->holders;
+    if (entry->device != nullptr) entry->device->saved_on = current_stream(tensor.device());
+    collect_sole_owned(poll_per_save, nullptr, ready);
+    freed.swap(freed_later_);
+    if (entry->device != nullptr) aside = most_needed_[entry->device->index()];
+    message.swap(message_);
+    note_change();
+  }
+  if (aside != 0) reserve_.put_aside(tensor.device(), aside);
+  if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
+  if (dry_run_ != nullptr && dry_run_->take_done()) listeners().dry_run_done();
+  if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
+  settle_all(ready);
+  if (entry->device != nullptr) move_surplus();
+  return *entry;
+}
+
+// pre: mutex_ is held, as in all that follows up to release()
+Entry& Stash::find_or_add(const at::Tensor& tensor) {
+  const c10::Storage& storage = tensor.storage();
+  Entry*& slot = by_storage_[storage.unsafeGetStorageImpl()];
+  if (slot != nullptr) return *slot;
+  auto entry = std::make_unique<Entry>();
+  entry->raw = storage;
+  entry->raw_bytes = storage.nbytes();
+  entry->id = next_id_++;
+  entry->step = static_cast<std::uint32_t>(optimizer_steps());
+  if (storage.device_type() == c10::kCUDA) {
+    entry->device = std::make_unique<OnDevice>(current_stream(storage.device()));
+  }
+  if (tensor.is_view()) entry->cover = std::make_unique<Geometry>(tensor._base());
+  entry->place_index = static_cast<std::uint32_t>(owned_.size());
+  owned_.push_back(entry.get());
+  owned_bytes_ += entry->raw_bytes;
+  if (foresees_.load(std::memory_order_relaxed)) by_position_.push_back(entry.get());
+  ++alive_;
+  return *(slot = entry.release());
+}
+
+void Stash::begin_growth() {
+  ++growth_;
+  if (change_ && alive_ == 0) take_up_change();
+  if (director_ != nullptr) begin_step();
+  foresees_.store(aside_ || offloads_, std::memory_order_relaxed);
+  if (!aside_ && !offloads_) return;
+  // Room that there was not may be there again.
+  most_fetched_ = std::min(unlimited, most_fetched_ + most_fetched_ / 16 + 1);
+  growth_start_ = next_id_;
+  by_position_.clear();
+  read_order_.begin_growth(optimizer_steps());
+}
+
+void Stash::change_policy(policy::Settings settings, void (*done)(const std::string& words)) {
+  const std::lock_guard lock(mutex_);
+  change_ = Change{std::move(settings), done};
+  if (alive_ == 0) take_up_change();
+}
+
+// pre: mutex_ is held, nothing is held: no entry knows of the old policy's plans and layers
+void Stash::take_up_change() {
+  Change change = std::move(*change_);
+  change_.reset();
+  const std::string before = settings().name;
+  const std::string told = director_ == nullptr ? "" : save_learned();
+  policy_.store(keep(std::move(change.settings)), std::memory_order_release);
+  begin_policy();
+  guard_.change(settings().guard);
+  if (director_ == nullptr) listeners().wants({});
+  adaptive_step_ = 0;
+  growing_footprint_ = footprint_ = {};
+  tried_sequences_.clear();
+  peak_ = at_boundary_ = {};
+  const std::string words = before + " -> " + settings().name;
+  timeline_.decided("policy", "all", words);
+  listeners().policy(settings().name);
+  tell(telemetry::EventKind::message, "policy: %s", words.c_str());
+  for (const std::string& message : {told, message_}) {
+    if (!message.empty()) tell(telemetry::EventKind::message, "%s", message.c_str());
+  }
+  change.done(message_.empty() ? words : words + "; " + message_);
+}
+
+void Stash::forget_owned(Entry& entry) {
+  owned_[entry.place_index] = owned_.back();
+  owned_[entry.place_index]->place_index = entry.place_index;
+  owned_.pop_back();
+  owned_bytes_ -= entry.raw_bytes;
+  by_storage_.erase(entry.raw.unsafeGetStorageImpl());
+}
+
+void Stash::forget_in_window(Entry& entry) {
+  window_[entry.place_index - window_start_] = nullptr;
+  window_bytes_ -= entry.raw_bytes;
+  window_planned_ -= entry.plan().stored_bytes;
+  planned_aside_ += planned_aside(entry, entry.plan());
+  for (; !window_.empty() && window_.front() == nullptr; window_.pop_front()) ++window_start_;
+}
+
+// Plans entries whose storage nobody else owns any more, and makes room for them in the window.
+void Stash::collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready) {
+  for (std::size_t looked = std::min(at_most, owned_.size()); looked > 0 && !owned_.empty();
+       --looked) {
+    if (cursor_ >= owned_.size()) cursor_ = 0;
+    Entry& entry = *owned_[cursor_];
+    if (entry.raw.use_count() != 1 || &entry == but) {
+      ++cursor_;
+      continue;
+    }
+    forget_owned(entry);
+    plan(entry, ready);
+  }
+  leave_window(window_limit(), but, ready);
+}
+
+void Stash::plan(Entry& entry, Entries& ready) {
+  planner_->plan(entry, growth_);
+  entry.cover.reset();
+  planned_stored_ += entry.plan().stored_bytes;
+  planned_aside_ += planned_aside(entry, entry.plan());
+  if (entry.device != nullptr) {
+    auto& most = most_needed_[entry.device->index()];
+    most = std::max({most, entry.plan().device_bytes, Planner::harder_bytes(entry)});
+  }
+  if (director_ != nullptr) {
+    try_entry(entry);
+    note_choice(entry);
+  }
+  if (!entry.plan().encodes() || dry_run_ != nullptr) {
+    start_settling(entry, ready);
+    return;
+  }
+  entry.place = Entry::Place::window;
+  entry.place_index = window_start_ + static_cast<std::uint32_t>(window_.size());
+  window_.push_back(&entry);
+  window_bytes_ += entry.raw_bytes;
+  window_planned_ += entry.plan().stored_bytes;
+  planned_aside_ -= planned_aside(entry, entry.plan());
+}
+
+std::size_t Stash::window_limit() const {
+  return static_cast<std::size_t>(settings().raw_window * static_cast<double>(planned_stored_));
+}
+
+void Stash::leave_window(std::size_t limit, const Entry* but, Entries& ready) {
+  while (window_bytes_ > limit) {
+    Entry& oldest = *window_.front();
+    if (&oldest == but) return;
+    leave_window(oldest, ready);
+  }
+}
+
+void Stash::leave_window(Entry& entry, Entries& ready) {
+  forget_in_window(entry);
+  entry.watched = entry.plan().candidates.front().approximates &&
+                  guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
+                               entry.step, peak_.raw_bytes);
+  start_settling(entry, ready);
+}
+
+void Stash::start_settling(Entry& entry, Entries& ready) {
+  entry.place = Entry::Place::settling;
+  settling_bytes_ += entry.raw_bytes;
+  ++entry.holders;
+  ready.push_back(&entry);
+}
+
+void Stash::release(Entry& entry, Use& use) noexcept {
+  if (growing_.exchange(false, std::memory_order_relaxed)) {
+    sample();
+    publish();
+  }
+  drop_holder(entry, &use);
+}
+
+void Stash::drop_holder(Entry& entry, Use* use) noexcept {
+  std::string_view never_settled;
+  {
+    const std::lock_guard lock(mutex_);
+    if (use != nullptr) {
+      entry.remove(*use);
+      if (entry.watched) guard_.forget(*use);
+      if (entry.tried) forget_tried(*use);
+    }
+    if (--entry.holders != 0) return;
+    --alive_;
+    switch (entry.place) {
+      case Entry::Place::owned:
+        never_settled = entry.raw.use_count() == 1 ? "read by backward before it was encoded"
+                                                   : "still held by the program itself";
+        forget_owned(entry);
+        break;
+      case Entry::Place::window:
+        never_settled = "read by backward before it was encoded";
+        forget_in_window(entry);
+        break;
+      case Entry::Place::settling:
+        break;  // whoever settles it holds it
+      case Entry::Place::settled:
+        settled_raw_ -= entry.raw_bytes;
+        settled_stored_ -= entry.stored_bytes();
+        if (entry.device == nullptr) break;
+        settled_on_device_[entry.device->index()] -= entry.stored_bytes();
+        offloaded_bytes_ -= entry.offloaded_bytes();
+        if (EntryQueue* queue = entry.device->queue) queue->remove(entry);
+        break;
+    }
+    if (entry.entry_class != nullptr) {
+      planned_stored_ -= entry.plan().stored_bytes;
+      planned_aside_ -= planned_aside(entry, entry.plan());
+    }
+    if (dry_run_ != nullptr) dry_run_->forget(entry);
+    forget_ahead(entry);
+    note_change();
+    const std::uint32_t position = entry.id - growth_start_;
+    if (position < by_position_.size() && by_position_[position] == &entry) {
+      by_position_[position] = nullptr;
+    }
+  }
+  if (!never_settled.empty()) statistics_.passed_through(never_settled, entry.raw_bytes);
+  // Device memory that is a parent's stays its own.
+  if (entry.device != nullptr && entry.device->is_a_parents()) return;
+  delete &entry;
+}
+
+// The stash stops growing: a backward begins, by reading `reading`.
+void Stash::end_growth(const Entry* reading) {
+  if (!growing_.exchange(false, std::memory_order_relaxed)) return;
+  backward_began();
+  Entries ready;
+  {
+    const std::lock_guard lock(mutex_);
+    collect_sole_owned(poll_per_backward, reading, ready);
+  }
+  settle_all(ready);
+  if (dry_run_ != nullptr) {
+    const std::lock_guard lock(mutex_);
+    std::size_t not_settled = 0;
+    for (const Entry* entry : owned_) {
+      if (entry->raw.use_count() == 1) not_settled += entry->raw_bytes;
+    }
+    dry_run_->end_growth(not_settled);
+  }
+  if (reading != nullptr && reading->device != nullptr) move_surplus();
+  sample();
+  publish();
+  encoded_pool_.new_period();
+  decoded_pool_.new_period();
+  if (allocator::Core* core = allocator::host_core(); core != nullptr) core->decay();
+}
+
+// Takes the peak's measure. What the program itself owns at this moment costs nothing extra for
+// being saved, and counts neither as raw nor as stored.
+void Stash::sample() {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t waiting = window_bytes_ + settling_bytes_;
+  at_boundary_ = {settled_raw_ + waiting, settled_stored_ + waiting, 0, offloaded_bytes_};
+  if (director_ != nullptr) {
+    measure_footprint();
+  }
+  // Of equal peaks the last one tells what an adaptive policy, and the window, came to.
+  if (settled_raw_ + waiting + owned_bytes_ < peak_.raw_bytes) return;
+  Peak now = at_boundary_;
+  for (const Entry* entry : owned_) {
+    if (entry->raw.use_count() == 1) {
+      now.raw_bytes += entry->raw_bytes;
+      now.stored_bytes += entry->raw_bytes;
+    } else {
+      now.held_elsewhere_bytes += entry->raw_bytes;
+    }
+  }
+  if (now.raw_bytes >= peak_.raw_bytes) peak_ = now;
+}
+
+// Tells the telemetry segment how things are.
+void Stash::publish() noexcept {
+  if (listeners().boundary == nullptr) return;
+  Boundary boundary;
+  const PinnedPool::Figures pinned = pinned_.figures();
+  {
+    const std::lock_guard lock(mutex_);
+    boundary = {at_boundary_.raw_bytes,
+                at_boundary_.stored_bytes,
+                peak_.raw_bytes,
+                peak_.stored_bytes,
+                peak_.held_elsewhere_bytes,
+                at_boundary_.offloaded_bytes,
+                pinned.used,
+                pinned.reserved,
+                director_ == nullptr ? 0 : director_->changes()};
+  }
+  listeners().boundary(boundary, statistics_);
+}
+
+void Stash::begin_in_child() {
+  side_.begin_in_child();
+  const std::lock_guard lock(mutex_);
+  change_.reset();  // asked of the parent
+  // What lies on a device is the parent's: it must not be freed here.
+  static auto& of_parents = *new std::deque<std::vector<c10::Storage>>;
+  of_parents.push_back(std::exchange(freed_later_, {}));
+  peak_ = {};
+  timeline_.restart();
+  rss_at_start_ = 0;
+}
+
+// pre: mutex_ is held
+void Stash::note_change() noexcept {
+  const std::uint64_t waiting = window_bytes_ + settling_bytes_;
+  timeline_.note(settled_raw_ + waiting, settled_stored_ + waiting, owned_bytes_);
+}
+
+void Stash::fill_timeline(telemetry::Report& report) const {
+  const std::lock_guard lock(mutex_);
+  timeline_.fill(report);
+}
+
+void Stash::fill_dry_run(telemetry::Report& report) const {
+  if (dry_run_ != nullptr) dry_run_->fill(report);
+}
+
+Stash::Peak Stash::peak() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+std::uint64_t Stash::settled_bytes(int device) const {
+  const std::lock_guard lock(mutex_);
+  return settled_on_device_[static_cast<std::size_t>(device)];
+}
+
+std::uint64_t Stash::most_settled_bytes(int device) const {
+  const std::lock_guard lock(mutex_);
+  return most_settled_on_device_[static_cast<std::size_t>(device)];
+}
+
+std::uint64_t Stash::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return settled_stored_ + offloaded_bytes_ + owned_bytes_ + window_bytes_ + settling_bytes_;
+}
+
+bool has_stash() noexcept {
+  return instance != nullptr;
+}
+
+Stash& stash() noexcept {
+  return *instance;
+}
+
+Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run) {
+  instance = new Stash(std::move(settings), std::move(dry_run));
+  return *instance;
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include "hooks/torch/stash/buffer_pool.h"
+#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/device/in_flight.h"
+#include "hooks/torch/stash/device/pinned_pool.h"
+#include "hooks/torch/stash/device/reserve.h"
+#include "hooks/torch/stash/dry_run.h"
+#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/entry_queue.h"
+#include "hooks/torch/stash/guard.h"
+#include "hooks/torch/stash/plan.h"
+#include "hooks/torch/stash/read_order.h"
+#include "hooks/torch/stash/side_thread.h"
+#include "hooks/torch/stash/statistics.h"
+#include "hooks/torch/stash/timeline.h"
+#include "policy/director.h"
+#include "policy/policy.h"
+#include "policy/state_file.h"
+
+namespace cinch::hooks {
+
+struct GradientProbe;
+
+/// All that Cinch holds for backward: one entry per storage. Thread-safe. Never destroyed in a
+/// training process: graphs may outlive everything.
+///
+/// An entry goes through the stash's lists in one direction. `owned`: the program owns the storage
+/// too. `window`: it is solely the stash's and planned, and stays raw while the window has room, so
+/// that what backward reads first was never encoded. `settling`: it left the window and is encoded,
+/// here or on the side thread. Which entries leave the window depends on what was saved, never on
+/// how fast the side thread is: the results of both streams are the same.
+class Stash {
+ public:
+  /// What the stash held when it held most (design.md §2, raw and stored bytes).
+  struct Peak {
+    std::uint64_t raw_bytes = 0;
+    std::uint64_t stored_bytes = 0;
+    std::uint64_t held_elsewhere_bytes = 0;
+    std::uint64_t offloaded_bytes = 0;  ///< besides, in the host's memory instead of a device's
+  };
+
+  /// @param dry_run Policies that shall only be tried; not empty: all is kept as it is.
+  explicit Stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
+  Stash(const Stash&) = delete;
+  Stash& operator=(const Stash&) = delete;
+
+  /// The policy in force. What was returned stays valid.
+  const policy::Settings& settings() const noexcept {
+    return policy_.load(std::memory_order_acquire)->settings();
+  }
+  Statistics& statistics() noexcept { return statistics_; }
+  const Guard& guard() const noexcept { return guard_; }
+
+  /// judge() under the policy in force.
+  Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view) const noexcept;
+
+  /// Adds one use of `tensor`'s storage; encodes what has become solely the stash's and found no
+  /// room in the window. `use` stays where it is until `release`.
+  Entry& save(const at::Tensor& tensor, Use& use);
+
+  /// The storage as `use` needs it: the original one while it is held raw, else one decoded into a
+  /// pooled buffer, shared with whoever asked before and still holds it.
+  /// @throws c10::Error when there is no memory
+  c10::Storage restore(Entry& entry, const Use& use);
+
+  /// Removes `use`; the entry goes with its last one.
+  void release(Entry& entry, Use& use) noexcept;
+
+  /// Memory of a CUDA device (host: of the host) has run out: gives up what was read ahead of
+  /// backward and the guard's samples, encodes, in this thread, what is solely the stash's, the
+  /// window's oldest first, holds what is then settled in fewer bits, and moves it to the host,
+  /// each only until about `bytes` are free. Returns the bytes that the stash holds less there; 0
+  /// too when it is the stash's own work that asks. For lossy codecs the results are those of a
+  /// smaller window once something had to be encoded.
+  std::size_t make_room(int device, std::size_t bytes);
+
+  /// Other processes gave so much of a device back when this one had run out. Locks of the stash's
+  /// may be held as in make_room.
+  void note_given(int device, std::size_t bytes);
+  static constexpr int host = -1;
+
+  /// The guard's word on a watched entry: the relative error of the gradients that a node computed
+  /// from its decoded values.
+  void gradient_measured(Entry& entry, double error) noexcept;
+
+  /// What the step under way shall find out; nothing unless the policy adapts. Thread-safe.
+  policy::Wants wants() const;
+
+  /// Shows the adaptive policy what a node did with `entry`. Thread-safe.
+  void observe(const Entry& entry, policy::Look look);
+
+  /// A leaf takes a gradient of so many bytes; for dry runs.
+  void saw_parameter(const void* identity, std::size_t bytes);
+
+  /// The policy's number for what `entry` is; policy::no_layer where it has no say.
+  std::uint32_t layer_of(const Entry& entry) const;
+
+  /// Sums of squared ranges of the entry's planes, or nothing where that isn't known.
+  std::vector<float> plane_ranges(Entry& entry);
+
+  /// Whether a node of this sequence number may read an entry that is tried.
+  bool is_tried(std::uint32_t sequence) const;
+
+  /// A choice of the menu of `entry` and the exact values as it would restore them.
+  struct Trial {
+    std::uint32_t index = 0;
+    c10::Storage values;
+  };
+  /// What the policy wants to know about holding `entry` otherwise. The entry's exact values have
+  /// to be there: raw, in its sample, or losslessly. Reads and allocates much.
+  std::vector<Trial> trials(Entry& entry);
+
+  /// Puts `settings` in force as soon as nothing is held, when the stash next begins to grow at the
+  /// latest: a step begins then. Where encoding runs stays as it is. Peaks count from then on.
+  /// `done` is called once, then, under the stash's lock, with what there is to say; a change that
+  /// still waits is given up without a word.
+  void change_policy(policy::Settings settings, void (*done)(const std::string& words));
+  /// Whether encoding runs on the side thread; no change of the policy alters that.
+  bool aside() const noexcept { return aside_; }
+
+  /// Whether policies are only tried here.
+  bool is_dry_run() const noexcept { return dry_run_ != nullptr; }
+
+  /// While paused nothing is taken; what is held stays held.
+  void pause(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
+  bool is_paused() const noexcept { return paused_.load(std::memory_order_relaxed); }
+
+  /// Starts this process's own figures in a forked child, where no side thread is.
+  void begin_in_child();
+
+  /// Keeps what the policy learned for a later run (the policy's "state_file"), in the process of
+  /// rank 0. Says on stderr what goes wrong with that.
+  void keep_learned() noexcept;
+
+  /// Ends the side thread and does what was left to it; entries are encoded by those who save from
+  /// then on.
+  void stop_side_thread() noexcept;
+
+  Peak peak() const;
+  /// Bytes held now, raw and encoded, moved to the host or not.
+  std::uint64_t bytes() const;
+  /// Of these, the settled ones on a CUDA device.
+  std::uint64_t settled_bytes(int device) const;
+  /// The most that these were.
+  std::uint64_t most_settled_bytes(int device) const;
+  /// The page-locked memory for what was moved to the host.
+  PinnedPool::Figures pinned() const { return pinned_.figures(); }
+  /// What waited for the side stream of a CUDA device.
+  InFlight::Figures in_flight(int device) const { return in_flight_.figures(device); }
+  /// Fills what `report` says of times.
+  void fill_timeline(telemetry::Report& report) const;
+  /// Fills what it says of a dry run.
+  void fill_dry_run(telemetry::Report& report) const;
+  /// Resident memory of the process when it saved its first tensor; 0 before.
+  std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
+
+ private:
+  using Entries = std::vector<Entry*>;
+
+  Entry& find_or_add(const at::Tensor& tensor);
+  void begin_growth();
+  const policy::Policy* keep(policy::Settings settings);
+  void begin_policy();
+  void take_up_change();
+  void end_growth(const Entry* reading);
+  void forget_owned(Entry& entry);
+  void forget_in_window(Entry& entry);
+  void collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready);
+  void plan(Entry& entry, Entries& ready);
+  void leave_window(std::size_t limit, const Entry* but, Entries& ready);
+  void leave_window(Entry& entry, Entries& ready);
+  void start_settling(Entry& entry, Entries& ready);
+  std::size_t window_limit() const;
+
+  void settle_all(const Entries& ready);
+  void settle(Entry& entry, codecs::ParallelFor parallel_for);
+  std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
+  bool encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed);
+  void await_settled(Entry& entry);
+
+  std::size_t encode_early(int device, std::size_t bytes);
+  std::size_t encode_harder(int device, std::size_t bytes);
+  std::size_t encode_harder(Entry& entry);
+  bool encode_anew(Entry& entry, const Plan::Candidate& candidate, c10::Storage& freed);
+  std::size_t give_up_read_ahead(int device, std::size_t bytes);
+  std::size_t give_up_read_ahead(Entry& entry);
+  void forget_ahead(Entry& entry) noexcept;
+  void stop_reading_ahead() noexcept;
+  void note_rescue(int device, const Statistics::Rescue& by);
+  void enqueue_for_host(Entry& entry);
+  std::size_t planned_aside(const Entry& entry, const Plan& plan) const;
+  void move_surplus();
+  std::size_t move_out(int device, std::size_t bytes);
+  bool move_to_host(Entry& entry, std::size_t* left = nullptr);
+  void fetch_ahead(Entry& entry) noexcept;
+
+  c10::Storage restore_in_capture(Entry& entry, const Use& use);
+  c10::Storage restore_held(Entry& entry, const Use& use, GradientProbe* probe);
+  c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
+  void decode_ahead(Entry& entry, codecs::Reads reads);
+  void foresee(Entry& entry, codecs::Reads reads);
+  void keep_sample(Entry& entry, c10::Storage& exact);
+  std::size_t give_up_samples(int device, std::size_t bytes);
+  std::size_t give_up_sample(Entry& entry);
+  void measure(Entry& entry, const c10::Storage& decoded);
+  void note_size(Entry& entry);
+  void begin_step();
+  std::string save_learned();
+  void close_footprint();
+  void measure_footprint();
+  void try_entry(Entry& entry);
+  void note_tried(const Entry& entry);
+  void forget_tried(const Use& use) noexcept;
+  void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
+
+  void drop_holder(Entry& entry, Use* use) noexcept;
+  void note_change() noexcept;
+  void note_choice(Entry& entry);
+  void note_caution(const Entry& entry, const char* what, double error, double limit,
+                    bool broken) noexcept;
+  void sample();
+  void publish() noexcept;
+
+  static void work_aside(void* self, const SideThread::Job& job) noexcept;
+  void settle_orphans();
+  void free_later(c10::Storage storage);
+
+  // All that were in force, since other threads may still read one; grows under mutex_.
+  std::vector<std::unique_ptr<const policy::Policy>> policies_;
+  std::atomic<const policy::Policy*> policy_;  // the last one
+  std::atomic<bool> adapts_{false};            // whether there is a director
+  std::atomic<bool> host_only_{false};         // and it takes no tensors of devices
+  std::atomic<bool> paused_{false};
+  const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
+  Statistics statistics_;
+  BufferPool encoded_pool_;
+  BufferPool decoded_pool_;
+  const bool aside_;  ///< the policy's stream is "side"
+
+  mutable std::mutex mutex_;
+  // All that follows is under mutex_.
+  std::unique_ptr<policy::Director> director_;  // null where nothing adapts
+  policy::StateFile state_file_;
+  std::optional<Planner> planner_;
+  struct Change {
+    policy::Settings settings;
+    void (*done)(const std::string& words);
+  };
+  std::optional<Change> change_;  // that waits until nothing is held
+  std::size_t alive_ = 0;         // entries
+  std::unordered_map<const c10::StorageImpl*, Entry*> by_storage_;  // of owned_
+  Entries owned_;
+  std::size_t cursor_ = 0;
+  std::deque<Entry*> window_;       // oldest first; null where an entry was released
+  std::uint32_t window_start_ = 0;  // place_index of window_'s first
+  std::uint64_t owned_bytes_ = 0;
+  std::uint64_t window_bytes_ = 0;
+  std::uint64_t window_planned_ = 0;  // what the plans of those in the window say they need
+  std::uint64_t settling_bytes_ = 0;
+  std::uint64_t settled_raw_ = 0;
+  std::uint64_t settled_stored_ = 0;
+  // What encoding an entry on a device may need at most; by index.
+  std::array<std::size_t, 128> most_needed_{};
+  // Of settled_stored_; by index, which is a signed byte.
+  std::array<std::uint64_t, 128> settled_on_device_{};
+  std::array<std::uint64_t, 128> most_settled_on_device_{};
+  std::uint64_t planned_stored_ = 0;  // what the plans of all planned entries say they need
+  std::uint64_t planned_aside_ = 0;   // of that, what leaves its device: not what the window holds
+  std::uint32_t next_id_ = 0;
+  std::uint64_t growth_ = 0;        // how often the stash began to grow
+  std::uint32_t growth_start_ = 0;  // id of the growth's first entry
+  Peak peak_;
+  Peak at_boundary_;  // when the growth last ended; without what the program owns too
+  Timeline timeline_;
+
+  // For the adaptive policy.
+  policy::Footprint growing_footprint_;  // of the growth under way
+  policy::Footprint footprint_;          // the step's largest
+  std::uint64_t adaptive_step_ = 0;
+  std::uint64_t steps_seen_ = 0;  // optimizer steps when adaptive_step_ began
+  std::unordered_map<std::uint32_t, std::uint32_t> tried_sequences_;  // how many uses, by node
+  std::string message_;  // to be printed outside the lock
+
+  std::vector<c10::Storage> freed_later_;
+
+  // Moving to the host.
+  EntryQueue leaving_;  // the policy's choice
+  EntryQueue movable_;  // when a device is out of memory
+  EntryQueue staying_;  // of devices; never moved
+  EntryQueue sampled_;  // of devices; the guard's, which stay until it is done with them
+  std::uint64_t offloaded_bytes_ = 0;
+  bool offloads_ = false;            // something was moved so far
+  std::uint64_t no_room_ahead_ = 0;  // the growth in which a device had no room for reading ahead
+
+  // Reading ahead, when aside_ or offloads_.
+  ReadOrder read_order_;
+  Entries by_position_;  // entries of this growth; null once released
+  std::uint64_t ahead_bytes_ = 0;
+  std::uint64_t fetched_bytes_ = 0;
+  static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
+  std::uint64_t most_fetched_ = unlimited;  // as rescues have shown
+  std::atomic<bool> foresees_{false};       // changes when a growth begins
+
+  std::atomic<bool> growing_{false};
+  std::atomic<std::uint64_t> rss_at_start_{0};
+
+  Guard guard_;
+  PinnedPool pinned_;
+  InFlight in_flight_;
+  std::atomic<bool> said_no_room_{false};
+  Reserve reserve_;
+  SideThread side_;
+};
+
+/// Whether start_stash() was called.
+bool has_stash() noexcept;
+
+/// The process's stash. @pre has_stash()
+Stash& stash() noexcept;
+
+/// Creates it. The one before, if any, lives on for those who still hold entries of it.
+Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
+
+}  // namespace cinch::hooks

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the stash encodes what left the window, in the program's thread or on the side thread.
+#include <algorithm>
+#include <cstring>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/stash.h"
+#include "policy/plane_ranges.h"
+
+namespace cinch::hooks {
+namespace {
+
+// What may wait for the side thread besides what the window's share allows: enough to keep it busy.
+constexpr std::size_t least_waiting = std::size_t{16} << 20;
+
+constexpr std::size_t page = 4096;
+
+/// Finds the bits of each plane where they are mixed, and the ranges that say so where they are
+/// wanted, for `entry.planes`. Of a device's values the ranges are known only in steps that want
+/// them, since the host waits for them; in others its planes share alike.
+void measure_planes(const Plan::Candidate& candidate, Entry& entry) {
+  entry.planes.reset();
+  const bool mixed = candidate.mixed_bits > 0;
+  const bool ranged = entry.ranged && candidate.codec->name() == "group_quant";
+  if (!mixed && !ranged) return;
+  entry.planes = std::make_unique<PlaneNumbers>();
+  std::vector<float> ranges;
+  if (entry.device == nullptr) {
+    ranges = policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
+  } else if (const auto copy =
+                 ranged ? host_copy(entry.raw, entry.raw_bytes, entry.device->saved_on) : nullptr) {
+    ranges = policy::plane_ranges(candidate.what, copy.get(), candidate.group);
+  }
+  if (mixed) {
+    const auto planes = static_cast<std::size_t>(candidate.what.layout.planes());
+    entry.planes->bits = policy::plane_bits(
+        ranges.empty() ? std::vector<float>(planes, 1.0F) : ranges, candidate.mixed_bits);
+  }
+  if (entry.ranged) entry.planes->ranges = std::move(ranges);
+}
+
+}  // namespace
+
+void Stash::settle_all(const Entries& ready) {
+  if (ready.empty()) return;
+  std::size_t most_waiting = least_waiting;
+  if (aside_) {
+    const std::lock_guard lock(mutex_);
+    most_waiting = std::max(window_limit(), least_waiting);
+  }
+  for (Entry* entry : ready) {
+    if (aside_ && entry->plan().encodes() && entry->device == nullptr) {
+      const SideThread::Job job = {entry, SideThread::Job::Kind::settle, {}, entry->raw_bytes};
+      if (side_.submit(job, most_waiting)) continue;
+      settle_orphans();
+    }
+    settle(*entry, torch_parallel_for);
+  }
+}
+
+std::size_t Stash::encode_early(int device, std::size_t bytes) {
+  const std::uint64_t before = this->bytes();
+  Entries ready;
+  {
+    const std::lock_guard lock(mutex_);
+    collect_sole_owned(owned_.size(), nullptr, ready);
+    const Entries waiting(window_.begin(), window_.end());
+    std::size_t leaving = 0;
+    for (Entry* entry : waiting) {
+      if (leaving >= bytes) break;
+      if (entry == nullptr || entry->device_index() != device) continue;
+      leaving += entry->raw_bytes;
+      leave_window(*entry, ready);
+      entry->watched = false;  // exact values would take the memory that is wanted
+    }
+  }
+  // Not on the side thread: the memory is wanted now.
+  if (device == host) {
+    for (Entry* entry : ready) settle(*entry, torch_parallel_for);
+  } else if (!ready.empty()) {
+    const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
+    const std::size_t aside = reserve_.release(on);
+    for (Entry* entry : ready) settle(*entry, torch_parallel_for);
+    const AtWork here;  // the memory that was freed is for who asked
+    reserve_.put_aside(on, aside);
+  }
+  const std::uint64_t after = this->bytes();
+  return before > after ? before - after : 0;
+}
+
+// Carries out the plan of an entry that is settling, and gives up one hold on it.
+void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
+  c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
+  std::string_view kept_because;
+  bool wanted = true;
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    {
+      const std::lock_guard stash_lock(mutex_);
+      wanted = entry.first_use != nullptr;
+    }
+    if (wanted && dry_run_ != nullptr) {
+      dry_run_->measure(entry, parallel_for);
+      kept_because = "a dry run keeps everything";
+      entry.state = Entry::State::kept;
+    } else if (wanted) {
+      const bool is_read = entry.raw.use_count() != 1 || entry.captured;
+      // Another thread's graph would hold the encoding, and nobody would run it.
+      const bool is_recorded = entry.device != nullptr && is_capturing(entry.device->saved_on);
+      kept_because = is_read       ? "read by backward when it was to be encoded"
+                     : is_recorded ? "while a CUDA graph is captured"
+                                   : encode(entry, freed, parallel_for);
+      if (!kept_because.empty()) entry.state = Entry::State::kept;
+      if (!kept_because.empty() && entry.device != nullptr &&
+          entry.plan().offload == policy::Decision::Offload::always) {
+        entry.device->encoding = work_of(entry.device->saved_on);
+      }
+    }
+  }
+  const bool kept = !kept_because.empty();
+  if (kept) {
+    statistics_.passed_through(kept_because, entry.raw_bytes);
+    count(entry, *entry.plan().kept, entry.raw_bytes, 0);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    settling_bytes_ -= entry.raw_bytes;
+    settled_raw_ += entry.raw_bytes;
+    settled_stored_ += entry.stored_bytes();
+    if (entry.device != nullptr) {
+      const std::uint64_t now = settled_on_device_[entry.device->index()] += entry.stored_bytes();
+      auto& most = most_settled_on_device_[entry.device->index()];
+      most = std::max(most, now);
+    }
+    note_change();
+    entry.watched = entry.watched && entry.sample != nullptr;
+    entry.place = Entry::Place::settled;
+    if (wanted) enqueue_for_host(entry);
+  }
+  drop_holder(entry, nullptr);
+  if (freed) free_later(std::move(freed));
+}
+
+// Returns why the entry has to be kept, or nothing.
+// pre: entry.mutex() is held and the stash is the only owner of entry.raw
+std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
+                               codecs::ParallelFor parallel_for) {
+  const Plan& plan = entry.plan();
+  if (plan.action == policy::Decision::Action::drop) {
+    count(entry, *plan.dropped, 0, 0);
+    entry.state = Entry::State::dropped;
+    freed = std::move(entry.raw);
+    return {};
+  }
+  constexpr std::string_view no_memory = "no memory to encode it";
+  if (entry.device != nullptr) {
+    if (plan.candidates.empty()) return reason_to_keep(plan);
+    const Plan::Candidate& candidate = plan.candidates.front();
+    const Stopwatch watch;
+    measure_planes(candidate, entry);
+    if (!encode_in_a_stream(entry, candidate, settings().seed)) return no_memory;
+    const codecs::Description what = described(candidate, entry);
+    entry.encoded_bytes =
+        what.plane_bits.empty() ? candidate.bound : candidate.codec->encoded_bytes(what);
+    entry.state = Entry::State::encoded;
+    freed = std::move(entry.raw);
+    if (candidate.approximates) keep_sample(entry, freed);
+    count(entry, *candidate.totals, entry.encoded_bytes, watch.nanoseconds());
+    return {};
+  }
+  const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+    const Plan::Candidate& candidate = plan.candidates[i];
+    c10::DataPtr buffer = encoded_pool_.take(candidate.bound);
+    if (candidate.bound != 0 && buffer.get() == nullptr) return no_memory;
+    const Stopwatch watch;
+    measure_planes(candidate, entry);
+    const codecs::Description what = described(candidate, entry);
+    const codecs::Encoded result = candidate.codec->encode(
+        what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound}, key,
+        parallel_for);
+    // A plain copy is no smaller, and is made where a rule asks for it.
+    const bool serves = result.bytes < entry.raw_bytes || candidate.codec->name() == "raw";
+    if (!result.representable || !serves) continue;
+    // Sizes that depend on the data are below their bound: what is held is no larger than they are.
+    if (result.bytes + page <= candidate.bound) {
+      c10::DataPtr exact = encoded_pool_.take(result.bytes);
+      if (result.bytes != 0 && exact.get() == nullptr) return no_memory;
+      std::memcpy(exact.get(), buffer.get(), result.bytes);
+      buffer = std::move(exact);
+    }
+    const auto deleter = buffer.get_deleter();
+    void* const data = buffer.get();
+    entry.encoded = {data, buffer.release_context(), deleter};
+    entry.encoded_bytes = result.bytes;
+    entry.candidate = static_cast<std::uint8_t>(i);
+    entry.state = Entry::State::encoded;
+    freed = std::move(entry.raw);
+    if (candidate.approximates) keep_sample(entry, freed);
+    count(entry, *candidate.totals, result.bytes, watch.nanoseconds());
+    return {};
+  }
+  return plan.reason.empty() ? "no codec can represent it" : plan.reason;
+}
+
+// On the side stream while what waits for that one is within its bound, else in the stream of the
+// values, whose next tensors then get the memory whatever the device is doing.
+// pre: entry.mutex() is held
+bool Stash::encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed) {
+  const codecs::RandomKey key = {seed, entry.id, entry.step};
+  const int device = entry.device_index();
+  const bool aside =
+      aside_ && in_flight_.begin(device, entry.raw_bytes, settings().in_flight_bytes);
+  const c10::Stream stream = aside ? side_stream(entry.raw.device()) : entry.device->saved_on;
+  const bool enqueued = encode_on_device(entry, candidate, key, stream);
+  if (aside) {
+    in_flight_.enqueued(device, entry.raw_bytes, enqueued ? when_encoded(entry) : nullptr);
+  }
+  return enqueued;
+}
+
+// Keeps the exact values of an entry that is watched or tried. pre: entry.mutex() is held
+void Stash::keep_sample(Entry& entry, c10::Storage& exact) {
+  if (!entry.watched && !entry.tried) return;
+  entry.sample = std::make_unique<GuardSample>();
+  entry.sample->exact = std::move(exact);
+  exact = {};
+  const std::lock_guard lock(mutex_);  // uses may be released meanwhile
+  if (entry.watched) guard_.watch(entry);
+}
+
+// Drops a storage that the stash gave up. One that a Python object still refers to takes the
+// interpreter's lock when it goes, for which the side thread must never wait.
+void Stash::free_later(c10::Storage storage) {
+  if (!aside_ || storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() == nullptr) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  freed_later_.push_back(std::move(storage));
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the stash encodes what it holds on a device in fewer bits, when memory has run out.
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <ranges>
+#include <shared_mutex>
+#include <utility>
+#include <vector>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+// Another draw for values that stochastic rounding has been at before, or the second error would
+// depend on the first.
+constexpr std::uint32_t second_draw = 0x9E3779B9U;
+
+bool is_being_read(const Entry& entry) {
+  if (entry.decoded == nullptr) return false;
+  return entry.decoded->ahead || std::ranges::any_of(entry.decoded->alive, [](const auto& alive) {
+           return !alive.expired();
+         });
+}
+
+}  // namespace
+
+// What is raw first, the oldest first, since its exact values are there; then what was encoded, the
+// smallest first, since it has to be decoded into memory of which there is little.
+std::size_t Stash::encode_harder(int device, std::size_t bytes) {
+  struct Held {
+    Entry* entry;
+    EntryQueue* queue;
+    std::size_t to_decode;  // bytes; 0 of what is raw
+  };
+  std::vector<Held> found;
+  std::vector<Held> order;
+  {
+    const std::lock_guard lock(mutex_);
+    for (EntryQueue* queue : {&leaving_, &movable_, &staying_}) {
+      queue->for_each([&](Entry& entry) {
+        const bool serves =
+            entry.device_index() == device && Planner::harder_plan(entry) != nullptr;
+        if (serves) found.push_back({&entry, queue, entry.is_raw() ? 0 : entry.raw_bytes});
+      });
+    }
+    order = found;
+    // Nobody moves them meanwhile.
+    for (const Held& held : found) {
+      held.queue->remove(*held.entry);
+      ++held.entry->holders;
+    }
+  }
+  if (found.empty()) return 0;
+  std::ranges::stable_sort(order, {}, &Held::to_decode);
+  const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
+  const std::size_t aside = reserve_.release(on);
+  std::size_t freed = 0;
+  for (const Held& held : order) {
+    if (freed >= bytes + aside) break;
+    freed += encode_harder(*held.entry);
+  }
+  {
+    const AtWork here;  // the memory that was freed is for who asked
+    reserve_.put_aside(on, aside);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Held& held : std::views::reverse(found)) {
+      if (held.entry->first_use != nullptr) held.queue->push_front(*held.entry);
+    }
+  }
+  for (const Held& held : found) drop_holder(*held.entry, nullptr);
+  return freed;
+}
+
+// Returns the bytes that are free now. pre: the entry was taken out of its queue
+std::size_t Stash::encode_harder(Entry& entry) {
+  c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
+  std::size_t saved = 0;
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    std::shared_ptr<const Plan> harder;
+    {
+      const std::lock_guard stash_lock(mutex_);
+      if (entry.first_use != nullptr && !entry.ahead) harder = Planner::harder_plan(entry);
+    }
+    if (harder == nullptr) return 0;
+    const bool was_raw = entry.is_raw();
+    if (entry.captured || (was_raw ? entry.raw.use_count() != 1 : is_being_read(entry))) return 0;
+    const Plan::Candidate& candidate = harder->candidates.front();
+    const Stopwatch watch;
+    if (!encode_anew(entry, candidate, freed)) return 0;
+    const std::shared_ptr<const Plan> old = entry.own_plan;
+    OpTotals& before = was_raw ? *old->kept : *old->candidates[entry.candidate].totals;
+    const std::size_t bytes = entry.stored_bytes();
+    saved = bytes - candidate.bound;
+    if (was_raw && old->candidates.empty()) {
+      statistics_.compressed_after_all(reason_to_keep(*old), entry.raw_bytes);
+    }
+    before.take_back(entry.raw_bytes, bytes);
+    entry.row->take_back(entry.raw_bytes, bytes);
+    {
+      const std::lock_guard stash_lock(mutex_);
+      planned_stored_ -= old->stored_bytes;
+      planned_stored_ += harder->stored_bytes;
+      planned_aside_ -= planned_aside(entry, *old);
+      planned_aside_ += planned_aside(entry, *harder);
+      entry.own_plan = std::move(harder);
+      entry.state = Entry::State::encoded;
+      entry.candidate = 0;
+      entry.encoded_bytes = candidate.bound;
+      settled_stored_ -= saved;
+      settled_on_device_[entry.device->index()] -= saved;
+      note_change();
+    }
+    count(entry, *candidate.totals, candidate.bound, watch.nanoseconds());
+  }
+  if (freed) free_later(std::move(freed));
+  return saved;
+}
+
+// Of what is not raw, the values that decoding gives are encoded.
+// pre: entry.mutex() is held, the entry is raw or encoded, and nobody reads it
+bool Stash::encode_anew(Entry& entry, const Plan::Candidate& candidate, c10::Storage& freed) {
+  if (entry.is_raw()) {
+    if (!encode_in_a_stream(entry, candidate, settings().seed)) return false;
+    freed = std::move(entry.raw);
+    return true;
+  }
+  try {
+    entry.raw = decode_on_device(entry, codecs::Reads::values, entry.device->saved_on);
+  } catch (const std::exception&) {
+    return false;  // no memory for them
+  }
+  const bool encoded = encode_in_a_stream(entry, candidate, settings().seed ^ second_draw);
+  freed = std::move(entry.raw);
+  entry.raw = {};
+  return encoded;
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the stash gives backward what it reads.
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <utility>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/gradient_probe.h"
+#include "hooks/torch/stash/module_names.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+/// A storage of the entry's size without memory, for who looks at its shape only.
+c10::Storage nothing_on_device(const Entry& entry) {
+  const c10::Device device = entry.device->saved_on.device();
+  return storage_of(c10::DataPtr(nullptr, device), entry.raw_bytes);
+}
+
+/// Notes that `entry` is read for `probe`'s sake. @return whether that was all
+bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
+  switch (probe.purpose) {
+    case GradientProbe::Purpose::peek:
+      probe.read.push_back(&entry);
+      return true;
+    case GradientProbe::Purpose::trial:
+      if (entry.tried && use.reads == codecs::Reads::values) probe.read.push_back(&entry);
+      break;
+    case GradientProbe::Purpose::guard:
+      if (entry.watched && entry.sample != nullptr) probe.read.push_back(&entry);
+      break;
+  }
+  return false;
+}
+
+}  // namespace
+
+c10::Storage Stash::restore(Entry& entry, const Use& use) {
+  const bool captured = entry.device != nullptr && is_capturing(entry.device->saved_on.device());
+  if (captured) return restore_in_capture(entry, use);
+  end_growth(&entry);
+  GradientProbe* probe = current_probe();
+  if (aside_) await_settled(entry);
+  if (probe == nullptr && foresees_.load(std::memory_order_relaxed)) foresee(entry, use.reads);
+  if (entry.device == nullptr) return restore_held(entry, use, probe);
+  for (;;) {
+    try {
+      return restore_held(entry, use, probe);
+    } catch (const c10::OutOfMemoryError&) {
+      // Asked from inside this entry's work the stash had nothing to give.
+      if (make_room(entry.device_index(), entry.raw_bytes + entry.encoded_bytes) == 0) throw;
+    }
+  }
+}
+
+// For a graph, which may be replayed for as long as the entry lives: nothing is shared with work
+// outside of it, and what it reads stays where it is.
+c10::Storage Stash::restore_in_capture(Entry& entry, const Use& use) {
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  {
+    const std::lock_guard stash_lock(mutex_);  // `state`, beside it, is read under this one too
+    entry.captured = true;
+  }
+  return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
+}
+
+c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* probe) {
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  if (probe != nullptr) {
+    if (note_read(*probe, entry, use)) {
+      if (entry.device != nullptr) return nothing_on_device(entry);
+      return storage_of(zero_pages(entry.raw_bytes), entry.raw_bytes);
+    }
+    if (probe->replaced == &entry && use.reads == codecs::Reads::values) return probe->replacement;
+    if (probe->exact && entry.sample != nullptr) return entry.sample->exact;
+  }
+  if (entry.state == Entry::State::pending) return entry.raw;
+  if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
+  if (entry.state == Entry::State::kept) return entry.raw;
+  note_size(entry);
+  if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+  // What is raw is copied back as it is, whatever is read of it.
+  const bool is_raw = entry.state == Entry::State::moved && use.reads != codecs::Reads::nothing;
+  const codecs::Reads reads = is_raw ? codecs::Reads::values : use.reads;
+  auto& decoded = entry.decoded->alive[static_cast<std::size_t>(reads)];
+  auto alive = decoded.lock();
+  entry.decoded->ahead = {};
+  if (alive) {
+    c10::Storage storage(std::move(alive));
+    if (entry.device != nullptr) hand_over(entry, storage, reads, current_stream(storage.device()));
+    return storage;
+  }
+  c10::Storage storage = decode(entry, reads, torch_parallel_for);
+  if (entry.device != nullptr) hand_over(entry, storage, reads, current_stream(storage.device()));
+  decoded = weak(storage);
+  if (use.reads == codecs::Reads::values) measure(entry, storage);
+  return storage;
+}
+
+// Tells the entry's class what it took, when backward reads it first: by then it is encoded on
+// either stream, and the next forward's entries have not been planned. pre: entry.mutex() is held
+void Stash::note_size(Entry& entry) {
+  if (entry.state != Entry::State::encoded) return;
+  const std::lock_guard lock(mutex_);
+  if (entry.sized) return;
+  entry.sized = true;
+  Planner::note_size(entry, entry.encoded_bytes);
+}
+
+// pre: entry.mutex() is held, entry is encoded or dropped
+c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for) {
+  if (entry.device != nullptr) {
+    if (needs_fetch(entry, reads)) statistics_.fetched(/*ahead=*/false);
+    return decode_on_device(entry, reads, current_stream(entry.device->saved_on.device()));
+  }
+  const bool nothing = entry.state == Entry::State::dropped || reads == codecs::Reads::nothing;
+  c10::DataPtr data = nothing ? zero_pages(entry.raw_bytes) : decoded_pool_.take(entry.raw_bytes);
+  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
+              " bytes to decode a saved tensor");
+  if (!nothing) {
+    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const Stopwatch watch;
+    const codecs::Description what = described(candidate, entry);
+    const bool decoded = candidate.codec->decode(
+        what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes}, data.get(),
+        reads, parallel_for);
+    TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
+                "' can't be decoded; this is a defect of Cinch");
+    const std::uint64_t nanoseconds = watch.nanoseconds();
+    candidate.totals->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+    entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+  return storage_of(std::move(data), entry.raw_bytes);
+}
+
+}  // namespace cinch::hooks

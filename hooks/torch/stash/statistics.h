@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/telemetry/report.h"
+#include "hooks/torch/stash/candidate.h"
+
+namespace cinch::hooks {
+
+/// Sums over the run. Relaxed atomics.
+struct Totals {
+  std::atomic<std::uint64_t> count{0};
+  std::atomic<std::uint64_t> raw_bytes{0};
+  std::atomic<std::uint64_t> stored_bytes{0};
+  std::atomic<std::uint64_t> encode_nanoseconds{0};
+  std::atomic<std::uint64_t> decode_nanoseconds{0};
+  // What the guard found.
+  std::atomic<std::uint64_t> checks{0};
+  std::atomic<double> worst_relative_error{0};
+  std::atomic<double> worst_gradient_error{0};
+
+  /// One storage less that is held so: it is held otherwise now.
+  void take_back(std::uint64_t raw, std::uint64_t stored) noexcept {
+    count.fetch_sub(1, std::memory_order_relaxed);
+    raw_bytes.fetch_sub(raw, std::memory_order_relaxed);
+    stored_bytes.fetch_sub(stored, std::memory_order_relaxed);
+  }
+
+  /// One more storage.
+  void add(std::uint64_t raw, std::uint64_t stored, std::uint64_t nanoseconds) noexcept {
+    count.fetch_add(1, std::memory_order_relaxed);
+    raw_bytes.fetch_add(raw, std::memory_order_relaxed);
+    stored_bytes.fetch_add(stored, std::memory_order_relaxed);
+    encode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+
+  /// The guard looked at values.
+  void checked(double relative_error) noexcept;
+
+  /// It looked at gradients.
+  void gradient_checked(double relative_error) noexcept;
+};
+
+/// Those of one (op, operand, codec); a row of the report.
+struct OpTotals : Totals {
+  std::string op;
+  std::string operand;
+  std::string codec;
+  std::atomic<std::uint64_t> moves{0};         ///< classes that are held more precisely since
+  std::atomic<const OpTotals*> next{nullptr};  ///< the row that was created after this one
+};
+
+constexpr double to_seconds(std::uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+class EntryRows;
+
+/// What the report is made of. Thread-safe; counters on the hot path are relaxed atomics.
+class Statistics {
+ public:
+  Statistics();
+  ~Statistics();
+
+  /// The row of (op, operand, codec), created when new; valid forever.
+  OpTotals& op(std::string_view op, std::string_view operand, std::string_view codec);
+
+  /// The oldest row, null while there is none; the others follow by `next`. Takes no lock.
+  const OpTotals* first() const noexcept { return first_.load(std::memory_order_acquire); }
+
+  std::uint64_t nanoseconds_spent() const noexcept {
+    return nanoseconds_.load(std::memory_order_relaxed);
+  }
+  /// What a rescue did, or all of them together: bytes freed.
+  struct Rescue {
+    std::uint64_t encoded = 0;  ///< by encoding early
+    std::uint64_t harder = 0;   ///< by encoding what was held already in fewer bits
+    std::uint64_t moved = 0;    ///< by moving to the host's memory
+    std::uint64_t all() const noexcept { return encoded + harder + moved; }
+  };
+  /// How often memory had run out.
+  std::uint64_t rescues() const noexcept { return rescues_.load(std::memory_order_relaxed); }
+  Rescue rescued() const noexcept {
+    const auto bytes = [](const Amount& of) { return of.bytes.load(std::memory_order_relaxed); };
+    return {bytes(rescued_.encoded), bytes(rescued_.harder), bytes(rescued_.moved)};
+  }
+
+  /// Bytes that other processes gave back when this one had run out.
+  std::uint64_t given_by_others() const noexcept {
+    return given_by_others_.load(std::memory_order_relaxed);
+  }
+  void given(std::uint64_t bytes) noexcept {
+    given_by_others_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+
+  /// A tensor that was left to PyTorch.
+  void declined(Verdict verdict, std::size_t bytes) noexcept;
+
+  /// Memory had run out, and the stash freed so much.
+  void rescued(const Rescue& by) noexcept;
+
+  /// So much was moved from a device to the host's memory.
+  void offloaded(std::uint64_t bytes) noexcept { offloaded_.add(bytes); }
+
+  /// A copy back was enqueued, ahead of backward or when it asked.
+  void fetched(bool ahead) noexcept {
+    fetches_.fetch_add(1, std::memory_order_relaxed);
+    if (ahead) fetches_ahead_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  /// A storage that was taken, but not compressed. @param why Text that lives forever.
+  void passed_through(std::string_view why, std::size_t bytes);
+
+  /// One of those was, later.
+  void compressed_after_all(std::string_view why, std::size_t bytes);
+
+  /// Wall time that the program spent in Cinch.
+  void spent(std::uint64_t nanoseconds) noexcept {
+    nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+
+  /// Of it: an adaptive policy's looks, trials and decisions.
+  void adapted(std::uint64_t nanoseconds) noexcept {
+    adapting_nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+
+  /// The lock of `op` and `passed_through`, for forks.
+  std::mutex& mutex() noexcept { return mutex_; }
+
+  EntryRows& entries() noexcept { return *entries_; }
+
+  /// Fills `seconds_in_cinch`, `seconds_adapting`, `passed_through`, `ops` and `entries`.
+  void fill(telemetry::Report& report) const;
+
+ private:
+  struct Amount {
+    std::atomic<std::uint64_t> bytes{0};
+    std::atomic<std::uint64_t> count{0};
+
+    void add(std::uint64_t more) noexcept {
+      bytes.fetch_add(more, std::memory_order_relaxed);
+      count.fetch_add(1, std::memory_order_relaxed);
+    }
+  };
+  const std::unique_ptr<EntryRows> entries_;
+  mutable std::mutex mutex_;
+  std::deque<OpTotals> ops_;
+  std::atomic<const OpTotals*> first_{nullptr};
+  std::map<std::string, telemetry::Report::PassedThrough, std::less<>> passed_through_;
+  std::array<Amount, verdict_count> declined_;
+  std::atomic<std::uint64_t> given_by_others_{0};
+  std::atomic<std::uint64_t> rescues_{0};
+  struct {
+    Amount encoded;
+    Amount harder;
+    Amount moved;
+  } rescued_;  // counts: the rescues of which it was a part
+  Amount offloaded_;
+  std::atomic<std::uint64_t> fetches_{0};
+  std::atomic<std::uint64_t> fetches_ahead_{0};
+  std::atomic<std::uint64_t> nanoseconds_{0};
+  std::atomic<std::uint64_t> adapting_nanoseconds_{0};
+};
+
+}  // namespace cinch::hooks
