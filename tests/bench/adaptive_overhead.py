@@ -12,12 +12,11 @@ between two rounds, the share of the training's time. What is spent once, in the
 
 import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
+import child_run
 from fidelity import MODELS, ROOT, preset
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -36,18 +35,10 @@ POLICIES = {
 
 def run(model: str, policy: str, steps: int, preload: str) -> dict:
     settings = preset(policy) | {policy: POLICIES[policy][0] | {"every_steps": INTERVAL}, "guard": {"every_steps": 0}}
-    with tempfile.TemporaryDirectory() as name:
-        file, report = pathlib.Path(name) / "policy.json", pathlib.Path(name) / "report.json"
-        file.write_text(json.dumps(settings))
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-        environment |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1", "LD_PRELOAD": preload}
-        environment |= {"CINCH_POLICY": str(file), "CINCH_REPORT": str(report), "CINCH_STRICT": "1"}
-        command = [sys.executable, HERE / "train_small.py", model, "0", str(steps)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise SystemExit(f"{model}, {policy}: exit status {done.returncode}\n{done.stderr}")
-        seconds = json.loads(done.stdout.splitlines()[-1])["seconds"]
-        return {"seconds": seconds, "adapting": json.loads(report.read_text())["seconds_adapting"]}
+    command = [sys.executable, HERE / "train_small.py", model, 0, steps]
+    with tempfile.TemporaryDirectory() as folder:
+        done, told = child_run.run(command, pathlib.Path(folder), f"{model}, {policy}", preload, settings)
+    return {"seconds": json.loads(done.stdout.splitlines()[-1])["seconds"], "adapting": told["seconds_adapting"]}
 
 
 def main():

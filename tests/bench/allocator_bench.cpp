@@ -82,22 +82,30 @@ BENCHMARK(pair_percentiles)->Arg(1000)->Arg(256 * kibibyte)->Arg(3 * mebibyte)->
 
 std::unique_ptr<Device> shared_device;
 
-/// Each thread allocates and frees blocks of its own sizes in a stream of its own.
-void threads_on_one_device(benchmark::State& state) {
+/// Each thread allocates and frees blocks of its own sizes, in a stream of its own or all in one.
+void threads_on_one_device(benchmark::State& state, bool own_streams, bool large_too) {
   if (state.thread_index() == 0) shared_device = std::make_unique<Device>();
-  const auto stream = static_cast<cinch::allocator::Stream>(state.thread_index());
-  const std::size_t bytes = 1000 + 5000 * stream;
+  const auto thread = static_cast<cinch::allocator::Stream>(state.thread_index());
+  const cinch::allocator::Stream stream = own_streams ? thread : 0;
+  const std::size_t bytes = 1000 + 5000 * thread;
   for (auto _ : state) {
     Core& core = shared_device->core;
     const Address small = core.allocate(bytes, stream);
-    const Address large = core.allocate(3 * mebibyte, stream);
+    const Address large = core.allocate(large_too ? 3 * mebibyte : 100 * kibibyte, stream);
     core.free(small);
     core.free(large);
   }
   state.SetItemsProcessed(2 * state.iterations());
   if (state.thread_index() == 0) shared_device.reset();
 }
-BENCHMARK(threads_on_one_device)->ThreadRange(1, 4)->UseRealTime();
+BENCHMARK_CAPTURE(threads_on_one_device, own_streams, true, true)->ThreadRange(1, 4)->UseRealTime();
+BENCHMARK_CAPTURE(threads_on_one_device, one_stream, false, true)->ThreadRange(1, 4)->UseRealTime();
+BENCHMARK_CAPTURE(threads_on_one_device, own_streams_small, true, false)
+    ->ThreadRange(1, 4)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(threads_on_one_device, one_stream_small, false, false)
+    ->ThreadRange(1, 4)
+    ->UseRealTime();
 
 int run_pairs(std::size_t pairs, std::size_t bytes) {
   Device device;

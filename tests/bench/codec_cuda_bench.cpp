@@ -6,8 +6,8 @@
 // usage: codec_cuda_bench [--mib N]... [--repeat N] [--no-kernels] [NAME...]
 //   --mib N     raw sizes to measure (default 1, 16, 256 and 1024)
 //   --repeat N  timings of which the median counts (default 9)
-//   --no-kernels  the runtime runs no kernels (tests/fakecuda): nothing is encoded, so encoded sizes
-//                 are taken from the host's codec. Tests this program; the figures mean nothing.
+//   --no-kernels  the runtime runs no kernels (tests/fakecuda): nothing is encoded, and encoded
+//                 sizes are the host's codec's. Tests this program; the figures mean nothing.
 //   NAME        only cases whose name contains it
 #include <algorithm>
 #include <chrono>

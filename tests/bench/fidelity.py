@@ -14,8 +14,8 @@
 * unet: digits out of noise, with group norm and SiLU, test signal-to-noise ratio in dB.
 
 A difference is variant - plain of the same seed (initial weights, order of data); printed are its mean and
-standard error over the seeds. The data of another seed are split otherwise, so that seeds differ in more
-than chance draws. Ratio and the share of time spent in Cinch are the reports'; "of the rest" is the ratio without what
+standard error over the seeds, and the same of the test loss, which tells small differences sooner. The data of another
+seed are split otherwise, so that seeds differ in more than chance draws. Ratio and the share of time spent in Cinch are the reports'; "of the rest" is the ratio without what
 backward reads first, which is never encoded (a language model's log-probabilities), and "to learn" what looking at
 gradients, trying and deciding took.
 
@@ -26,13 +26,13 @@ as often as it takes, each time for --minutes at most. --show prints the tables 
 import argparse
 import json
 import math
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+
+import child_run
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -67,36 +67,28 @@ def variants() -> dict[str, dict]:
         "comet": preset("comet", comet={"every_steps": 40}),
         "budget_10x": preset("budget", budget={"ratio": 10, "every_steps": 50}),
         "auto": preset("auto", auto={"noise": 0.1, "every_steps": 50}),
+        "auto_0.05": preset("auto", auto={"noise": 0.05, "every_steps": 50}),
         "auto_0.03": preset("auto", auto={"noise": 0.03, "every_steps": 50}),
     }
 
 
 def run(model: str, variant: str, seed: int, steps: int, preload: str) -> dict:
     """One training. @return what train_small.py and the report tell of it"""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-    environment |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryDirectory() as name:
-        report = pathlib.Path(name) / "report.json"
-        if variant != PLAIN:
-            file = pathlib.Path(name) / "policy.json"
-            file.write_text(json.dumps(variants()[variant]))
-            environment |= {"LD_PRELOAD": preload, "CINCH_POLICY": str(file), "CINCH_REPORT": str(report), "CINCH_STRICT": "1"}
-        command = [sys.executable, HERE / "train_small.py", model, str(seed), str(steps)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise SystemExit(f"{model}, {variant}, seed {seed}: exit status {done.returncode}\n{done.stderr}")
-        result = json.loads(done.stdout.splitlines()[-1])
-        result |= {"model": model, "variant": variant, "seed": seed, "steps": steps}
-        if variant != PLAIN:
-            told = json.loads(report.read_text())
-            result["ratio"] = told["ratio"]
-            # What backward reads first, such as the loss's own scores, is never encoded: it is needed at once.
-            first = sum(p["bytes"] for p in told["passed_through"] if p["reason"].startswith("read by backward")) / steps
-            result["rest"] = (told["raw_bytes_at_peak"] - first) / (told["stored_bytes_at_peak"] - first)
-            result["share"] = told["seconds_in_cinch"] / result["seconds"]
-            result["learning"] = told["seconds_adapting"] / result["seconds"]
-            result["guard_lines"] = done.stderr.count("cinch: guard")
-        return result
+    command = [sys.executable, HERE / "train_small.py", model, seed, steps]
+    policy = None if variant == PLAIN else variants()[variant]
+    with tempfile.TemporaryDirectory() as folder:
+        done, told = child_run.run(command, pathlib.Path(folder), f"{model}, {variant}, seed {seed}", preload, policy)
+    result = json.loads(done.stdout.splitlines()[-1])
+    result |= {"model": model, "variant": variant, "seed": seed, "steps": steps}
+    if told is not None:
+        result["ratio"] = told["ratio"]
+        # What backward reads first, such as the loss's own scores, is never encoded: it is needed at once.
+        first = sum(p["bytes"] for p in told["passed_through"] if p["reason"].startswith("read by backward")) / steps
+        result["rest"] = (told["raw_bytes_at_peak"] - first) / (told["stored_bytes_at_peak"] - first)
+        result["share"] = told["seconds_in_cinch"] / result["seconds"]
+        result["learning"] = told["seconds_adapting"] / result["seconds"]
+        result["guard_lines"] = done.stderr.count("cinch: guard")
+    return result
 
 
 def key(result: dict) -> tuple:
@@ -116,20 +108,22 @@ def show(results: list[dict]) -> None:
     for model, steps in sorted({(r["model"], r["steps"]) for r in results}, key=lambda m: (list(MODELS).index(m[0]), m[1])):
         of_model = [r for r in runs.values() if (r["model"], r["steps"]) == (model, steps)]
         plain = {r["seed"]: r["metric"] for r in of_model if r["variant"] == PLAIN}
+        losses = {r["seed"]: r["loss"] for r in of_model if r["variant"] == PLAIN}
         if not plain:
             continue
         spread = f" (sd {statistics.stdev(plain.values()):.3f})" if len(plain) > 1 else ""
         print(f"\n{MODELS[model][0]}, {steps} steps: plain {statistics.mean(plain.values()):.3f}{spread}, {len(plain)} seeds")
-        print(f"{'variant':18} {'seeds':>5} {'difference':>18} {'ratio':>7} {'of the rest':>12} {'in Cinch':>9} {'to learn':>9} {'guard':>6}")
+        print(f"{'variant':18} {'seeds':>5} {'difference':>18} {'of the loss':>18} {'ratio':>7} {'of the rest':>12} {'in Cinch':>9} {'to learn':>9} {'guard':>6}")
         for variant in variants():
             rows = [r for r in of_model if r["variant"] == variant and r["seed"] in plain]
             if not rows:
                 continue
             difference = mean_and_error([r["metric"] - plain[r["seed"]] for r in rows])
+            of_loss = mean_and_error([r["loss"] - losses[r["seed"]] for r in rows])
             means = (statistics.mean(r[what] for r in rows) for what in ("ratio", "rest", "share", "learning"))
             ratio, rest, share, learning = means
             guard = sum(r["guard_lines"] for r in rows)
-            print(f"{variant:18} {len(rows):5} {difference:>18} {ratio:7.2f} {rest:12.2f} {100 * share:8.1f}% {100 * learning:8.2f}% {guard:6}", flush=True)
+            print(f"{variant:18} {len(rows):5} {difference:>18} {of_loss:>18} {ratio:7.2f} {rest:12.2f} {100 * share:8.1f}% {100 * learning:8.2f}% {guard:6}", flush=True)
 
 
 def main():

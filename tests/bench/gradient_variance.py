@@ -21,11 +21,11 @@ The variants budget_as_NAME are the policy "budget" with as many bytes as the va
 
 import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
+
+import child_run
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -131,23 +131,14 @@ class Bench:
     def run(self, name: str, policy: dict | None, steps: int, skipped: int, training: int = 0) -> dict:
         import torch
 
-        output, report = self.folder / f"{name}.pt", self.folder / f"{name}.report.json"
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-        environment |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(HERE)}
-        if policy is not None:
-            file = self.folder / f"{name}.json"
-            file.write_text(json.dumps(policy))
-            environment |= {"LD_PRELOAD": self.preload, "CINCH_POLICY": str(file), "CINCH_REPORT": str(report), "CINCH_STRICT": "1"}
-        numbers = [str(number) for number in (steps, skipped, training)]
-        command = [sys.executable, "-c", CHILD, str(self.folder / "state.pt"), str(output), *numbers]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise SystemExit(f"{name}: exit status {done.returncode}\n{done.stderr}")
+        output = self.folder / f"{name}.pt"
+        command = [sys.executable, "-c", CHILD, self.folder / "state.pt", output, steps, skipped, training]
+        done, report = child_run.run(command, self.folder, name, self.preload, policy, PYTHONPATH=str(HERE))
         if done.stderr:
             print(done.stderr, end="", file=sys.stderr)
         result = torch.load(output)
-        if report.is_file():
-            result["report"] = json.loads(report.read_text())
+        if report is not None:
+            result["report"] = report
         return result
 
 

@@ -25,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 
+import child_run
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 RESNET = """
@@ -105,11 +107,9 @@ def subjects(build, folder):
 
 def measure(arguments, environment, out):
     """One run's figures."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-    clean["OMP_WAIT_POLICY"] = "PASSIVE"  # spinning threads would measure who else uses the machine
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, *arguments], env={**clean, **environment}, capture_output=True, text=True
+        [sys.executable, *arguments], env=child_run.clean_environment() | environment, capture_output=True, text=True
     )
     if done.returncode != 0:
         sys.exit(f"host_allocator: {environment}: {done.stderr}")

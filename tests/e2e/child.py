@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one module of workloads in this process, and writes down what each computed.
+"""Runs one module of workloads, or some of it, in this process, and writes down what each computed.
 
-    python child.py MODULE OUTPUT.pt
+    python child.py MODULE OUTPUT.pt [WORKLOAD…]
 
 Started by torchrun, process R of several writes OUTPUT.pt.R.
 
@@ -33,10 +33,12 @@ def measure(function) -> dict:
 
 
 def main():
-    module, output = sys.argv[1:]
+    module, output, *only = sys.argv[1:]
     if "RANK" in os.environ:
         output += "." + os.environ["RANK"]
-    torch.save({name: measure(function) for name, function in registry.load(module).items()}, output)
+    workloads = {name: function for name, function in registry.load(module).items() if not only or name in only}
+    gc.freeze()  # modules' objects: each collection would look through them
+    torch.save({name: measure(function) for name, function in workloads.items()}, output)
 
 
 if __name__ == "__main__":

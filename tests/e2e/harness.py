@@ -135,15 +135,17 @@ def run_workloads(
     processes: int | None = None,
     threads: int | None = None,
     extra: dict[str, str] | None = None,
+    only: list[str] | None = None,
 ) -> Workloads:
-    """Runs every workload of workloads/`module`.py in one process, or in each of several that torchrun starts.
+    """Runs every workload of workloads/`module`.py, or `only` some, in one process, or in each of several that
+    torchrun starts.
 
     `threads` bounds the threads that an operator may use; several processes have one each. `extra` goes
     into the environment.
     """
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / "outcomes.pt"
-    program = [HERE / "child.py", module, output]
+    program = [HERE / "child.py", module, output, *(only or [])]
     extra = (extra or {}) | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
     if processes is None:
         done = run_python(program, folder, policy, extra)

@@ -12,7 +12,7 @@ import pytest
 import harness
 import test_cuda as cuda
 from test_agent import Agent
-from test_watch import wait_for
+from test_watch import runs, wait_for
 
 pytestmark = cuda.pytestmark
 
@@ -45,10 +45,28 @@ for line in sys.stdin:
 """
 
 
+# A child of a process that uses a GPU trains on the CPU. (Had the parent run a backward on the GPU, PyTorch would
+# refuse the child's.)
+FORKED = """
+import os, sys
+import torch
+torch.set_num_threads(1)
+held = torch.zeros(2**24, device="cuda")
+child = os.fork()
+if child == 0:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+    model(torch.randn(64, 64)).square().mean().backward()
+    print(os.getpid(), flush=True)
+    sys.stdin.read()
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
 class Process:
     """Has 512 MiB with the others."""
 
-    def __init__(self, folder, name, seconds=60):
+    def __init__(self, folder, name, seconds=60, program=PROGRAM):
         self.folder = folder / name
         self.folder.mkdir()
         policy = {"version": 1, "policy": "division", "allocator": {"ask_others_seconds": seconds}}
@@ -57,7 +75,7 @@ class Process:
         env["LD_PRELOAD"] = str(harness.BUILD / "lib/fakecuda/libcinch.so")
         env = fakecuda.environment(env, memory=512 * MB, shared=folder / "memory")
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", PROGRAM], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-W", "ignore", "-c", program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -133,3 +151,14 @@ def test_nobody_waits_for_ever(start, tmp_path):
     assert asker.hold(400 * MB) == "held", "what a killed process had is free"
     off = start("off", seconds=0)
     assert off.hold(400 * MB) == "out of memory"
+
+
+def test_a_forked_child_has_nothing_to_give(start, tmp_path):
+    """CUDA's memory stays the parent's."""
+    process = start("forking", program=FORKED)
+    child = int(process.process.stdout.readline())
+    (run,) = runs(tmp_path)
+    assert run["pid"] == child
+    assert not any(device["device"].startswith("cuda") for device in run["devices"])
+    _, errors = process.process.communicate()
+    assert (process.process.returncode, errors) == (0, "")

@@ -30,4 +30,10 @@ def test_silent(pair):
 
 
 def test_default_policy(pair, compiler, tmp_path):
-    harness.run_workloads("compiled", tmp_path, "division", extra=compiler).check_nothing_is_wrong(pair.plain)
+    one_of_each = [
+        "inductor_transformer_with_dropout", "inductor_convolutional_bf16_autocast", "inductor_dynamic_shapes",
+        "compiled_autograd_of_a_compiled_forward", "script",
+    ]  # fmt: skip
+    compressed = harness.run_workloads("compiled", tmp_path, "division", extra=compiler, only=one_of_each)
+    assert list(compressed.outcomes) == one_of_each
+    compressed.check_nothing_is_wrong(pair.plain)

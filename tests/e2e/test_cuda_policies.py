@@ -54,7 +54,7 @@ def guarded(report):
     return {(row["op"], row["operand"], row["codec"]): [row[field] for field in fields] for row in rows}
 
 
-@pytest.mark.parametrize("stream, schedule", cuda.STREAMS)
+@pytest.mark.parametrize("stream, schedule", [("current", "random:1"), ("side", "random:2")])
 def test_the_guard_finds_what_it_finds_on_the_cpu(stream, schedule, tmp_path):
     one_bit = [{"match": {"op": "aten::*"}, "codec": {"name": "group_quant", "bits": 1}}]
     guard = {"every_steps": 1, "max_relative_error": 0.01, "max_gradient_error": 0.01}
@@ -112,3 +112,17 @@ def test_a_budget_is_kept(plain, tmp_path):
     assert run.report["ratio"] >= 4
     assert any(event["kind"] == "choice" for event in run.report["events"])
     assert losses[:8] == pytest.approx(plain, abs=0.05)
+
+
+def test_a_budget_may_move_what_bits_cannot_hold(plain, tmp_path):
+    """At a ratio of 32 activations would have less than a bit an element, with their ranges."""
+    stored = {}
+    for offload, says in (False, "can't be met"), (True, ""):
+        budget = {"ratio": 32, "offload": offload}
+        policy = UNGUARDED | {"policy": "budget", "budget": budget, "offload": {"min_bytes": 0}}
+        folder = tmp_path / str(offload)
+        losses, run = train(folder, policy, steps=30, says=says, schedule="random:3", poison=True)
+        assert losses[:8] == pytest.approx(plain, abs=0.1)
+        assert (run.report["offloads"] > 0) == offload
+        stored[offload] = run.report["stored_bytes_at_peak"]
+    assert stored[True] < stored[False]

@@ -47,6 +47,7 @@ def many_small():
     x = torch.randn(4, requires_grad=True)
     deep(x, 200).sum().backward()
 
+gc.freeze()  # modules' objects: collections would look through them every time
 resident = {}
 for step in (train, forward_only, walk_twice, fail, many_small):
     resident[step.__name__] = []

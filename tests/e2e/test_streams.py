@@ -4,6 +4,7 @@
 import json
 
 import pytest
+import torch
 
 import harness
 
@@ -89,7 +90,13 @@ def test_lossless_is_plain(tmp_path):
     assert harness.new_lines(side.stderr, plain.stderr) == []
 
 
-@pytest.mark.parametrize("how", ["end", "sys.exit", "os._exit", "thread", "fork"])
+# Plainly too, in one of twelve runs: "terminate called without an active exception".
+aborts_by_itself = pytest.mark.xfail(
+    torch.__version__.startswith("2.12."), reason="torch 2.12 aborts where a thread outlives the program", strict=False
+)
+
+
+@pytest.mark.parametrize("how", ["end", "sys.exit", "os._exit", pytest.param("thread", marks=aborts_by_itself), "fork"])
 def test_ends_at_any_moment(how, tmp_path):
     # os._exit leaves no report.
     env = harness.plain_environment(harness.preload_environment(tmp_path, policy("side")))

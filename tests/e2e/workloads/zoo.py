@@ -9,11 +9,8 @@ import os
 # Nothing may be looked up on the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import timm
 import torch
 import torch.nn.functional as F
-import torchvision
-import transformers
 from torch import nn
 
 from workloads.models import bf16_autocast
@@ -53,19 +50,26 @@ class LanguageLSTM(nn.Module):
         return self.head(self.cells(self.embedding(x))[0])
 
 
-# Each makes a model, its batch, and the loss of (output, step).
+# Each makes a model, its batch, and the loss of (output, step). Libraries are imported by those that use them:
+# that takes seconds, and tests of one model need no other's.
 
 
 def resnet18():
+    import torchvision
+
     return torchvision.models.resnet18(num_classes=CLASSES), images(), classified
 
 
 def vit_tiny():
+    import timm
+
     model = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, num_classes=CLASSES, drop_path_rate=0.1)
     return model, images(), classified
 
 
 def bert_tiny():
+    import transformers
+
     configuration = transformers.BertConfig(
         vocab_size=VOCABULARY, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512,
         max_position_embeddings=64, num_labels=CLASSES,
@@ -75,6 +79,8 @@ def bert_tiny():
 
 
 def gpt2_tiny():
+    import transformers
+
     configuration = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=64, n_embd=64, n_layer=2, n_head=2,
                                             bos_token_id=0, eos_token_id=0)  # fmt: skip
     sequence = tokens()

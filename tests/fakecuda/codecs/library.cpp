@@ -110,7 +110,8 @@ bool is_capturing(Stream stream) noexcept {
   return fakecuda_is_capturing(stream) != 0;
 }
 
-constexpr Library library = {library_abi, make, is_capturing, allocate_pinned, copy, happened, synchronize};
+constexpr Library library = {library_abi, make,     is_capturing, allocate_pinned,
+                             copy,        happened, synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,8 @@ std::atomic<bool> used_before_fork{false};
   plan_all(settings().failures);
   pthread_atfork([] { global_lock().lock(); }, [] { global_lock().unlock(); },
                  [] {
-                   global_lock().unlock();
+                   // Its owner is a thread of the parent's: this one can't unlock a recursive mutex.
+                   new (&global_lock()) std::recursive_mutex;
                    if (used_before_fork) broken = cudaErrorInitializationError;
                  });
 }
