@@ -212,9 +212,10 @@ class Stash {
 
   c10::Storage restore_in_capture(Entry& entry, const Use& use);
   c10::Storage restore_held(Entry& entry, const Use& use, GradientProbe* probe);
+  bool note_read(GradientProbe& probe, Entry& entry, const Use& use) const;
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
   void decode_ahead(Entry& entry, codecs::Reads reads);
-  void foresee(Entry& entry, codecs::Reads reads);
+  void foresee(Entry& entry, const Use& use);
   void keep_sample(Entry& entry, c10::Storage& exact);
   std::size_t give_up_samples(int device, std::size_t bytes);
   std::size_t give_up_sample(Entry& entry);

@@ -53,14 +53,14 @@ void Stash::forget_ahead(Entry& entry) noexcept {
 }
 
 // Notes what backward reads, and has decoded and fetched ahead what it read next the last time.
-void Stash::foresee(Entry& entry, codecs::Reads reads) {
+void Stash::foresee(Entry& entry, const Use& use) {
   std::vector<SideThread::Job> jobs;
   Entries fetches;
   {
     const std::lock_guard lock(mutex_);
     forget_ahead(entry);
     if (entry.id - growth_start_ >= by_position_.size()) return;
-    const ReadOrder::Read read = {entry.id - growth_start_, reads};
+    const ReadOrder::Read read = {entry.id - growth_start_, use.reads};
     read_order_.add(read);
     const std::uint64_t most_fetched =
         std::min(std::max<std::uint64_t>(window_limit(), least_fetched), most_fetched_);

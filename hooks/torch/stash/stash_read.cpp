@@ -22,22 +22,6 @@ c10::Storage nothing_on_device(const Entry& entry) {
   return storage_of(c10::DataPtr(nullptr, device), entry.raw_bytes);
 }
 
-/// Notes that `entry` is read for `probe`'s sake. @return whether that was all
-bool note_read(GradientProbe& probe, Entry& entry, const Use& use) {
-  switch (probe.purpose) {
-    case GradientProbe::Purpose::peek:
-      probe.read.push_back(&entry);
-      return true;
-    case GradientProbe::Purpose::trial:
-      if (entry.tried && use.reads == codecs::Reads::values) probe.read.push_back(&entry);
-      break;
-    case GradientProbe::Purpose::guard:
-      if (entry.watched && entry.sample != nullptr) probe.read.push_back(&entry);
-      break;
-  }
-  return false;
-}
-
 }  // namespace
 
 c10::Storage Stash::restore(Entry& entry, const Use& use) {
@@ -46,7 +30,7 @@ c10::Storage Stash::restore(Entry& entry, const Use& use) {
   end_growth(&entry);
   GradientProbe* probe = current_probe();
   if (aside_) await_settled(entry);
-  if (probe == nullptr && foresees_.load(std::memory_order_relaxed)) foresee(entry, use.reads);
+  if (probe == nullptr && foresees_.load(std::memory_order_relaxed)) foresee(entry, use);
   if (entry.device == nullptr) return restore_held(entry, use, probe);
   for (;;) {
     try {
@@ -69,6 +53,25 @@ c10::Storage Stash::restore_in_capture(Entry& entry, const Use& use) {
     entry.captured = true;
   }
   return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
+}
+
+// Notes that `entry` is read for `probe`'s sake. What is asked of it and of `use` belongs to the
+// stash's lock: another thread's forward may be planning the entry. pre: entry.mutex() is held
+// @return whether that was all
+bool Stash::note_read(GradientProbe& probe, Entry& entry, const Use& use) const {
+  const std::lock_guard lock(mutex_);
+  switch (probe.purpose) {
+    case GradientProbe::Purpose::peek:
+      probe.read.push_back(&entry);
+      return true;
+    case GradientProbe::Purpose::trial:
+      if (entry.tried && use.reads == codecs::Reads::values) probe.read.push_back(&entry);
+      break;
+    case GradientProbe::Purpose::guard:
+      if (entry.watched && entry.sample != nullptr) probe.read.push_back(&entry);
+      break;
+  }
+  return false;
 }
 
 c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* probe) {
