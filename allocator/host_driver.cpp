@@ -120,7 +120,7 @@ struct HostDriver::Calls {
       d.handles_[other - 1].home = pages.home;
     } else {
       d.vacate(address, bytes);
-      if (pages.home != 0) move(d, pages, address);
+      if (pages.home != 0 && !move(d, pages, address)) return Status::out_of_memory;
     }
     pages.home = address;
     pages.mapped = true;
@@ -128,17 +128,19 @@ struct HostDriver::Calls {
   }
 
   // DONTUNMAP, since the old place would be anybody's between its unmapping and its reservation.
-  // Where the kernel does not move pages they are dropped, and faulted in anew when written to.
-  static void move(HostDriver& d, Pages& pages, Address address) {
+  // Where the kernel does not move pages they are dropped, and faulted in anew when written to; the
+  // place for them is claimed again, which the call may have unmapped before it failed.
+  static bool move(HostDriver& d, Pages& pages, Address address) {
     const Address from = pages.home;
     if (mremap(to_pointer(from), pages.bytes, pages.bytes,
                MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
                to_pointer(address)) == MAP_FAILED) {
       d.drop_pages(pages);
-      return;
+      return make_bare(address, pages.bytes);
     }
     d.parked_.erase(from);
     make_bare(from, pages.bytes);
+    return true;
   }
 
   static Status unmap(void* self, Address address, std::size_t, Handle handle) {

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "allocator/core.h"
@@ -65,6 +66,25 @@ TEST(HostDriver, PagesMoveWithTheirHandle) {
   EXPECT_EQ(resident(at + 2 * unit, unit), unit);
   EXPECT_EQ(bytes_at(at + 2 * unit)[unit - 1], 7) << "moved, not faulted in";
   EXPECT_EQ(resident(at, unit), 0u);
+}
+
+// The kernel may find out that it cannot move pages after it has unmapped the place for them.
+TEST(HostDriver, SaysSoWhenPagesHaveNoPlaceAnyMore) {
+  Host h;
+  const Address at = h.reserve(4 * unit);
+  const Handle handle = h.create();
+  h.map(at, handle);
+  bytes_at(at)[0] = 7;
+  h.unmap(at, handle);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit full{1 << 20, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &full), 0);
+  const Status mapped = h.d.map(h.d.self, at + 2 * unit, unit, handle);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(mapped, h.d.set_access(h.d.self, at + 2 * unit, unit));
+  h.map(at, handle);
+  EXPECT_EQ(bytes_at(at)[0], 0) << "faulted in anew";
 }
 
 TEST(HostDriver, HandlesSwapPagesRatherThanMoveThem) {
