@@ -16,6 +16,11 @@ inline std::uint64_t monotonic_nanoseconds() noexcept {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+/// An address of a backend whose memory is the host's.
+inline void* to_pointer(Address address) noexcept {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// Sets every function of `table` to the static member of `Calls` that has its name: what each
 /// backend's table() ends with. A call that a backend lacks does not compile.
 template <class Calls>

@@ -15,10 +15,6 @@ namespace {
 // Where addresses that are only numbers begin.
 constexpr Address first_unbacked_address = Address{1} << 40;
 
-void* to_pointer(Address address) {
-  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
 bool reserve_only(void* where, std::size_t bytes) {
   const int fixed = where == nullptr ? 0 : MAP_FIXED;
   return mmap(where, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1,

@@ -16,10 +16,6 @@
 namespace cinch::allocator {
 namespace {
 
-void* to_pointer(Address address) {
-  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
 // Addresses as a new reservation has them: no access, no pages, huge pages wanted.
 bool make_bare(Address address, std::size_t bytes) noexcept {
   void* where = to_pointer(address);

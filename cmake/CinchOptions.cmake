@@ -37,6 +37,18 @@ if(CINCH_SANITIZE)
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${CINCH_SANITIZE};-fno-omit-frame-pointer>)
   target_link_options(cinch_options INTERFACE -fsanitize=${CINCH_SANITIZE})
 endif()
+# cinch_compile_together(TARGET): with sanitizers, which are built to be run once, the target's files are
+# compiled twelve at a time, since most of the work on them is reading torch's or JSON's headers. So
+# the names in anonymous namespaces of one target must differ from each other.
+function(cinch_compile_together target)
+  if(NOT CINCH_SANITIZE)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  # Types of a file of its own look as if they were a header's.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endfunction()
+
 if(CINCH_FUZZ)
   include(CheckCXXSourceCompiles)
   set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)

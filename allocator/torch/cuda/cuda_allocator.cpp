@@ -9,17 +9,12 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "allocator/torch/cuda/core_words.h"
+
 namespace cinch::allocator {
 namespace {
 
 CudaAllocator* instance = nullptr;  // deleters are plain functions
-
-Address to_address(const void* pointer) {
-  return reinterpret_cast<Address>(pointer);
-}
-Stream to_stream(cudaStream_t stream) {
-  return reinterpret_cast<Stream>(stream);
-}
 
 c10::DeviceIndex current_device() {
   c10::DeviceIndex device = 0;

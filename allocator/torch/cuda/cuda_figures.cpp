@@ -5,22 +5,12 @@
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include "allocator/torch/cuda/core_words.h"
 #include "allocator/torch/cuda/cuda_allocator.h"
 #include "allocator/torch/cuda/snapshot.h"
 #include "allocator/torch/cuda/statistics.h"
 
 namespace cinch::allocator {
-namespace {
-
-Address to_address(const void* pointer) {
-  return reinterpret_cast<Address>(pointer);
-}
-Stream to_stream(cudaStream_t stream) {
-  return reinterpret_cast<Stream>(stream);
-}
-
-}  // namespace
-
 CudaAllocator::DeviceStats CudaAllocator::getDeviceStats(DeviceIndex index) {
   const DeviceStats native = native_.getDeviceStats(index);
   // Asking does not set a device up: that would make its context.

@@ -18,7 +18,7 @@ namespace {
 
 using torch::autograd::variable_list;
 
-NodeCallback& callback = *new NodeCallback;
+NodeCallback& guard_callback = *new NodeCallback;
 
 void measure(const at::RecordFunction& function) {
   const auto sequence = static_cast<std::uint64_t>(function.seqNr());
@@ -43,11 +43,11 @@ void measure(const at::RecordFunction& function) {
 }  // namespace
 
 void observe_backward() {
-  callback.install<measure>();
+  guard_callback.install<measure>();
 }
 
 void probe_gradients(bool on) noexcept {
-  callback.switch_to(on);
+  guard_callback.switch_to(on);
 }
 
 }  // namespace cinch::hooks

@@ -48,7 +48,7 @@ struct Passed {
   double squared = 0;
 };
 
-NodeCallback& callback = *new NodeCallback;
+NodeCallback& look_callback = *new NodeCallback;
 std::mutex& mutex = *new std::mutex;
 // By the parameter, as the averages are; under mutex.
 auto& waiting = *new std::unordered_map<const c10::TensorImpl*, std::vector<Waiting>>;
@@ -373,7 +373,7 @@ void observe(const at::RecordFunction& function) {
 
 void observe_nodes() {
   register_fork_lock(mutex);
-  callback.install<observe>();
+  look_callback.install<observe>();
 }
 
 void observe_gradients(const policy::Wants& wants) noexcept {
@@ -383,7 +383,7 @@ void observe_gradients(const policy::Wants& wants) noexcept {
     passed_on.clear();
     if (!wants.momentum) averages.clear();
   }
-  callback.switch_to(wants.anything());
+  look_callback.switch_to(wants.anything());
 }
 
 }  // namespace cinch::hooks

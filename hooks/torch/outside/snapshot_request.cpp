@@ -18,7 +18,7 @@ namespace {
 /// Scopes of the optimizer's after which a program that has not used CUDA is not asked again.
 constexpr int most_tries = 256;
 
-std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& function) {
+std::unique_ptr<at::ObserverContext> arrange_when_cuda_is_used(const at::RecordFunction& function) {
   static std::atomic<int> tries{0};
   static std::atomic<bool> busy{false};
   if (tries.load(std::memory_order_relaxed) >= most_tries ||
@@ -43,7 +43,7 @@ void arrange_snapshot() {
   const char* file = std::getenv("CINCH_SNAPSHOT");
   if (file == nullptr || *file == '\0') return;
   at::addGlobalCallback(
-      at::RecordFunctionCallback(scope_starts).scopes({at::RecordScope::USER_SCOPE}));
+      at::RecordFunctionCallback(arrange_when_cuda_is_used).scopes({at::RecordScope::USER_SCOPE}));
 }
 
 }  // namespace cinch::hooks

@@ -40,7 +40,7 @@ thread_local Stack stack;
 
 std::atomic<bool> recording{false};
 std::atomic<bool> for_good{false};
-std::atomic<std::uint64_t> steps{0};
+std::atomic<std::uint64_t> steps_begun{0};
 at::CallbackHandle names_handle{};
 std::mutex& switch_mutex = *new std::mutex;
 int quiet_looks = 0;                        // under switch_mutex
@@ -109,7 +109,7 @@ std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& func
   // torch.optim wraps every step() in a scope named "Optimizer.step#<class>.step".
   static constexpr char prefix[] = "Optimizer.step#";
   if (std::strncmp(function.name(), prefix, sizeof prefix - 1) == 0) {
-    if (steps.fetch_add(1, std::memory_order_relaxed) == 0)
+    if (steps_begun.fetch_add(1, std::memory_order_relaxed) == 0)
       note_optimizer(function.name() + sizeof prefix - 1);
     at_step();
   }
@@ -214,7 +214,7 @@ std::string optimizer_class() {
 }
 
 std::uint64_t optimizer_steps() noexcept {
-  return steps.load(std::memory_order_relaxed);
+  return steps_begun.load(std::memory_order_relaxed);
 }
 
 }  // namespace cinch::hooks
