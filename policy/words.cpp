@@ -86,7 +86,10 @@ std::string comet_words(const CometSettings& c) {
          " steps, more often while they move by more than a factor of 2, from gradients averaged "
          "over " +
          std::to_string(c.momentum_steps) +
-         " steps. Other activations stay as they are, unless a rule says otherwise.";
+         " steps. Other activations stay as they are, unless a rule says otherwise." +
+         (c.evacuate_below > 0 ? " CUDA tensors that get less than " + number(c.evacuate_below) +
+                                     " times smaller move to the host's memory."
+                               : "");
 }
 
 std::string budget_words(const BudgetSettings& b) {
