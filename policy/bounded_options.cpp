@@ -56,7 +56,7 @@ BoundedOptions::BoundedOptions(const Layer& layer) : raw_bytes_(layer.raw_bytes)
 }
 
 void BoundedOptions::follow(const Look& look, Layer& layer) {
-  if (options_.empty()) return;
+  if (options_.empty() || look.trials.empty()) return;
   if (has_bounds_) ++trials_;
   for (Option& option : options_) {
     if (option.index >= look.trials.size() || option.bound == 0) continue;

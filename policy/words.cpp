@@ -104,7 +104,7 @@ std::string budget_words(const BudgetSettings& b) {
          std::to_string(b.every_steps) +
          " steps a few of them: their backward is run on what a few bits would give, and the "
          "difference counts. "
-         "Among 1 to 8 bits, DIVISION, lossless, raw" +
+         "Among 1 to 8 bits, DIVISION, lossless, raw, of host tensors error bounds" +
          std::string(b.offload ? " and, of CUDA tensors, the host's memory" : "") +
          " a knapsack is solved at step boundaries, "
          "and a new plan is taken when it is clearly better. If the budget can't be met, one line "

@@ -66,7 +66,8 @@ TEST(BoundedOptions, BoundsMatchTheErrorsOfGroups) {
   // 2 bits have 3 steps, 3 bits 7: a mean square of 0.09, which is a third of the bound's.
   EXPECT_NEAR(held.menu[as_3_bits].spec.error_bound, std::sqrt(3 * 0.09), 1e-6);
   EXPECT_NEAR(held.menu[as_4_bits].spec.error_bound, std::sqrt(3 * 0.49 * 9 / 225), 1e-6);
-  EXPECT_TRUE(options.wants_trial());
+  options.follow({}, held);
+  EXPECT_TRUE(options.wants_trial()) << "a look without trials is none";
   EXPECT_TRUE(options.is_worth_trial(as_4_bits, {}));
   EXPECT_FALSE(options.is_worth_trial(groups, {}));
   EXPECT_FALSE(options.is_option(as_3_bits, {})) << "what it takes is not known";
