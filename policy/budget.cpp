@@ -5,10 +5,13 @@
 #include <cmath>
 #include <cstdio>
 
+#include "policy/bounded_options.h"
+#include "policy/budget_menu.h"
 #include "policy/director.h"
 #include "policy/knapsack.h"
 #include "policy/layer_noise.h"
 #include "policy/policy.h"
+#include "policy/weight_hits.h"
 
 namespace cinch::policy {
 namespace {
@@ -27,30 +30,12 @@ constexpr std::size_t trial_share = 16;
 constexpr std::size_t again_share = 10;
 // What is stored at most, as a multiple of what is planned, where that is believed.
 constexpr double most_overhead = 4;
-// Share of a sum of gradients below which a gradient is a branch's.
-constexpr double most_of_branch = 0.9;
 // Steps in each round in which the weights' gradients are followed, half of them until the moving
 // averages are worth something.
 constexpr std::uint64_t following_steps = 10;
 
-/// Seconds that encoding and decoding a byte take on one core: figures of docs/benchmarks.md, not
-/// measured here, because decisions that depend on a clock would not be repeatable.
-double seconds_per_byte(const Choice& choice) noexcept {
-  if (choice.action == Choice::Action::keep) return 0;
-  if (choice.action == Choice::Action::lossless) return 0.60e-9;
-  return choice.spec.name == "division" ? 0.14e-9 : 0.10e-9;
-}
-
-/// Copying a byte to the host's memory and back, by a PCIe 3 bus's 12 GB/s each way. As if nothing
-/// else ran meanwhile: what the program computes beside it is not known.
-constexpr double seconds_per_offloaded_byte = 2 / 12e9;
-
 /// Larger and worse than anything: indices stay those of the menu.
 constexpr KnapsackOption not_an_option = {1e18, 1e18};
-
-bool has_weight(LayerKind kind) noexcept {
-  return kind == LayerKind::convolution || kind == LayerKind::linear;
-}
 
 std::string size_text(double bytes) {
   char text[32];
@@ -61,35 +46,17 @@ std::string size_text(double bytes) {
 class Budget final : public Director {
  public:
   explicit Budget(const Settings& settings)
-      : Director(settings.policy),
-        settings_(settings.budget),
-        division_(settings.division),
-        guard_(settings.guard),
-        least_offloaded_(settings.offload.min_bytes) {}
+      : Director(settings.policy), all_settings_(settings), settings_(all_settings_.budget) {}
 
   std::vector<Choice> menu(const Layer& layer) const override {
-    std::vector<Choice> menu;
-    for (const int bits : {1, 2, 3, 4, 6, 8}) {
-      if (bits >= least_measured_bits(layer.kind)) menu.push_back(grouped(bits));
-    }
-    if (is_feature_map(layer.kind)) {
-      for (const int bits : {2, 4}) menu.push_back(divided(bits));
-    }
-    // CUDA has no lossless codec for floats.
-    if (!layer.on_device) menu.push_back({Choice::Action::lossless, {}, 0, {}});
-    menu.push_back({});
-    if (!settings_.offload || !layer.on_device || layer.raw_bytes < least_offloaded_) return menu;
-    for (const int bits : {4, 8}) {
-      if (bits >= least_measured_bits(layer.kind)) menu.push_back(offloaded(grouped(bits)));
-    }
-    menu.push_back(offloaded({}));
-    return menu;
+    return budget_menu(layer, all_settings_);
   }
 
   bool serves_devices() const noexcept override { return true; }
   bool tries_choices() const noexcept override { return true; }
 
   void begin_step(std::uint64_t step, const Footprint* last) override {
+    follow_bounds();
     take_shares();
     if (last != nullptr) take(*last);
     const bool over = last != nullptr && settings_.noise == 0 &&
@@ -97,10 +64,8 @@ class Budget final : public Director {
     const bool rested = step >= planned_at_ + steps_of_rest || planned_at_ == 0;
     if (footprint_.raw_bytes != 0 && (over || (news_ && rested))) plan(step, over);
     tried_bytes_ = 0;
-    const bool all_tried =
-        std::ranges::all_of(known_, [](const Known& k) { return k.noise.tries() > 0; });
     const std::uint64_t within = step % settings_.every_steps;
-    trying_ = step > 0 && ((step < settling_steps && !all_tried) || within < round_steps_);
+    trying_ = step > 0 && (trying_anew(step) || within < round_steps_);
     if (within == 0) begin_round();
     following_ = settings_.noise > 0 && (step < settling_steps || within < following_steps);
   }
@@ -116,10 +81,10 @@ class Budget final : public Director {
   bool tries(std::uint32_t number, std::size_t peak) override {
     if (!trying_) return false;
     Known& known = known_[number];
-    if (known.round == round_ && known.noise.tries() > 0) return false;
+    if (known.round == round_ && !known.is_untried()) return false;
     const std::size_t bytes = states_[number].layer.raw_bytes;
     if (tried_bytes_ != 0 && tried_bytes_ + bytes > peak / trial_share) return false;
-    if (known.noise.tries() > 0) {
+    if (!known.is_untried()) {
       if (tried_again_ != 0 && tried_again_ + bytes > peak / again_share) return false;
       tried_again_ += bytes;
     }
@@ -134,10 +99,14 @@ class Budget final : public Director {
     for (std::uint32_t i = 0; i < layer.menu.size(); ++i) {
       const Choice& choice = layer.menu[i];
       if (choice.action != Choice::Action::encode) continue;
+      if (is_bounded(choice)) {
+        if (known_[number].bounded.is_worth_trial(i, guard())) indices.push_back(i);
+        continue;
+      }
       if (is_single(choice)) {
         // What the guard would object to is not worth trying again.
         const LayerNoise& noise = known_[number].noise;
-        if (noise.tries() == 0 || noise.takes_single(guard_)) indices.push_back(i);
+        if (noise.tries() == 0 || noise.takes_single(guard())) indices.push_back(i);
         continue;
       }
       const bool division = choice.spec.name == "division";
@@ -167,30 +136,61 @@ class Budget final : public Director {
     if (look.trials.empty() && std::isfinite(look.weight_gradient)) {
       known.looked += look.weight_gradient;  // several weights may read it
     }
+    known.bounded.follow(look, states_[number].layer);
     if (!known.noise.follow(look, layer)) return;
     if (std::isfinite(look.own_gradient)) known.tried = std::max(known.tried, look.own_gradient);
     known.round = round_;
     news_ = true;
   }
 
+  std::size_t expected_bytes(std::uint32_t number) const override {
+    return static_cast<std::size_t>(known_[number].bounded.bytes(chosen_index(number)));
+  }
+
+  void note_size(std::uint32_t number, std::size_t bytes) override {
+    if (known_[number].bounded.note_size(chosen_index(number), bytes)) news_ = true;
+  }
+
  private:
   struct Known {
     LayerNoise noise;
-    // The squared size of the parameters' gradients that are computed from it, as a share of all
-    // weights'; 0 where that was not seen.
-    double share = 0;
-    // Of the gradient that it passes on among all that arrive where it goes.
-    double share_of_sum = 1;
-    bool summed = false;  // whether that was looked at
-    double looked = 0;    // what the step under way found of it: by looks,
-    double tried = 0;     // and by trials
+    BoundedOptions bounded;
+    double share = 0;         // see HitLayer
+    double share_of_sum = 1;  // likewise
+    bool summed = false;      // whether that was looked at
+    double looked = 0;        // what the step under way found of it: by looks,
+    double tried = 0;         // and by trials
     std::uint32_t round = 0;
+
+    bool is_untried() const { return noise.tries() == 0 || bounded.wants_trial(); }
   };
+
+  const GuardSettings& guard() const noexcept { return all_settings_.guard; }
+
+  /// Of what the layer is held as, in its menu; the menu's size where it is not there.
+  std::uint32_t chosen_index(std::uint32_t number) const {
+    const State& state = states_[number];
+    return static_cast<std::uint32_t>(std::ranges::find(state.layer.menu, state.choice) -
+                                      state.layer.menu.begin());
+  }
+
+  /// Layers held within an error bound go over to the bound that trials of the last step found.
+  void follow_bounds() {
+    for (std::uint32_t i = 0; i < states_.size(); ++i) {
+      if (!is_bounded(states_[i].choice)) continue;
+      const auto same = [now = states_[i].choice.spec](const Choice& choice) {
+        return is_bounded(choice) && choice.spec.name == now.name && choice.spec.bits == now.bits;
+      };
+      const auto choice = std::ranges::find_if(states_[i].layer.menu, same);
+      if (choice != states_[i].layer.menu.end()) choose(i, *choice);
+    }
+  }
 
   Numbers numbers(std::uint32_t number) const override {
     const Known& known = known_[number];
     Numbers numbers = known.noise.numbers();
     if (numbers.empty()) return numbers;
+    known.bounded.add_numbers(numbers);
     numbers["share"] = known.share;
     numbers["share_of_sum"] = known.share_of_sum;
     return numbers;
@@ -199,6 +199,7 @@ class Budget final : public Director {
   void recall(std::uint32_t number, const Numbers& numbers) override {
     Known& known = known_[number];
     known.noise.recall(numbers);
+    known.bounded.recall(numbers, states_[number].layer);
     take_number(numbers, "share", known.share);
     take_number(numbers, "share_of_sum", known.share_of_sum);
     known.share_of_sum = std::min(known.share_of_sum, 1.0);
@@ -212,35 +213,11 @@ class Budget final : public Director {
     planned_at_ = 1;  // what layers begin with is a plan
   }
 
-  static Choice grouped(int bits) {
-    Choice choice;
-    choice.action = Choice::Action::encode;
-    choice.spec.name = "group_quant";
-    choice.spec.bits = bits;
-    return choice;
-  }
-
-  static Choice offloaded(Choice choice) {
-    choice.offload = true;
-    return choice;
-  }
-
-  Choice divided(int bits) const {
-    Choice choice;
-    choice.action = Choice::Action::encode;
-    choice.spec = division_;
-    choice.spec.name = "division";
-    choice.spec.bits = bits;
-    return choice;
-  }
-
-  // What the measurements of docs/policies.md found harmless, before anything is known.
   Choice first_choice(std::uint32_t number) override {
     const Layer& layer = states_[number].layer;
-    known_.push_back({.noise = LayerNoise(layer.kind)});
+    known_.push_back({.noise = LayerNoise(layer.kind), .bounded = BoundedOptions(layer)});
     news_ = true;
-    if (settings_.noise == 0 && is_feature_map(layer.kind)) return divided(2);
-    return grouped(std::max(4, least_measured_bits(layer.kind)));
+    return budget_start(layer, all_settings_);
   }
 
   double capacity(const Footprint& footprint) const {
@@ -271,6 +248,11 @@ class Budget final : public Director {
     }
   }
 
+  /// Whether the first steps are still under way in which layers are tried for the first time.
+  bool trying_anew(std::uint64_t step) const {
+    return step < settling_steps && std::ranges::any_of(known_, &Known::is_untried);
+  }
+
   /// An interval begins. Its trials go on where the last one's stopped, until every layer was
   /// tried, or nothing was.
   void begin_round() {
@@ -292,64 +274,38 @@ class Budget final : public Director {
     }
   }
 
-  /// Sizes and costs of every entry's options. Costs are the relative variance of the parameters'
-  /// gradients: an error in a parameter's own gradient counts for that parameter, one in a gradient
-  /// that is passed on for all weights before it.
+  /// What holding a layer by an item of its menu takes and costs: relative variance of the
+  /// parameters' gradients, and time.
+  KnapsackOption option(std::uint32_t number, std::uint32_t index, const Noise& hit) const {
+    const Layer& layer = states_[number].layer;
+    const Known& known = known_[number];
+    const Choice& choice = layer.menu[index];
+    const bool bounded = is_bounded(choice);
+    if (bounded && !known.bounded.is_option(index, guard())) return not_an_option;
+    if (is_single(choice) && !known.noise.takes_single(guard())) return not_an_option;
+    constexpr double lossless_share = 0.85;  // float_split on dense float32
+    const auto raw = static_cast<double>(layer.raw_bytes);
+    double size = std::min(static_cast<double>(layer.menu_bytes[index]), raw);
+    if (choice.action == Choice::Action::keep) size = raw;
+    if (choice.action == Choice::Action::lossless) size = lossless_share * raw;
+    if (bounded) size = known.bounded.bytes(index);
+    const double noise = bounded ? known.bounded.noise(index, hit) : known.noise.of(choice, hit);
+    const double seconds = seconds_of(choice, raw, size);
+    return {choice.offload ? 0 : size, noise + settings_.variance_per_second * seconds};
+  }
+
   std::vector<std::vector<KnapsackOption>> options(const std::vector<std::uint32_t>& layers) const {
-    double weights = 0;
-    double shares = 0;
+    std::vector<HitLayer> places;
     for (std::size_t i = 0; i < states_.size(); ++i) {
-      if (!has_weight(states_[i].layer.kind)) continue;
-      ++weights;
-      shares += known_[i].share;
+      places.push_back({states_[i].layer.kind, known_[i].share, known_[i].share_of_sum});
     }
-    weights = std::max(weights, 1.0);
-    const bool sizes_known = shares > 0;
-    // What an error in the own gradient counts, and one in a gradient that is passed on.
-    std::vector<double> own_hit;
-    std::vector<double> passed_hit;
-    double before = 0;
-    // Weights before the branch that is under way, and what of its gradient arrives there: a
-    // residual network adds it to that of the skip connection.
-    double before_branch = 0;
-    double share_of_branch = 1;
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-      const bool weight = has_weight(states_[i].layer.kind);
-      const double alike = weight ? 1 / weights : 0;
-      const double sized = sizes_known ? known_[i].share / shares : alike;
-      own_hit.push_back(share_by_size * sized + (1 - share_by_size) * alike);
-      const Known& known = known_[i];
-      const bool is_start = known.share_of_sum < most_of_branch;
-      if (is_start || states_[i].layer.kind == LayerKind::layer_norm) {
-        before_branch = before;
-        share_of_branch = is_start ? known.share_of_sum : 1;
-      }
-      const double hit = before - before_branch + share_of_branch * before_branch;
-      passed_hit.push_back(std::max(hit, 1 / weights));
-      if (weight) before += own_hit.back();
-    }
+    const std::vector<Noise> hits = weight_hits(places);
     std::vector<std::vector<KnapsackOption>> entries;
     for (const std::uint32_t number : layers) {
-      const Layer& layer = states_[number].layer;
-      std::vector<KnapsackOption> of_layer;
-      for (std::size_t i = 0; i < layer.menu.size(); ++i) {
-        const Choice& choice = layer.menu[i];
-        if (is_single(choice) && !known_[number].noise.takes_single(guard_)) {
-          of_layer.push_back(not_an_option);
-          continue;
-        }
-        const auto raw = static_cast<double>(layer.raw_bytes);
-        constexpr double lossless_share = 0.85;  // float_split on dense float32
-        double size = std::min(static_cast<double>(layer.menu_bytes[i]), raw);
-        if (choice.action == Choice::Action::keep) size = raw;
-        if (choice.action == Choice::Action::lossless) size = lossless_share * raw;
-        double seconds = raw * seconds_per_byte(choice);
-        if (choice.offload) seconds += std::exchange(size, 0) * seconds_per_offloaded_byte;
-        of_layer.push_back(
-            {size, known_[number].noise.of(choice, {own_hit[number], passed_hit[number]}) +
-                       settings_.variance_per_second * seconds});
+      auto& of_layer = entries.emplace_back();
+      for (std::uint32_t i = 0; i < states_[number].layer.menu.size(); ++i) {
+        of_layer.push_back(option(number, i, hits[number]));
       }
-      entries.push_back(std::move(of_layer));
     }
     return entries;
   }
@@ -360,19 +316,22 @@ class Budget final : public Director {
     const double room = capacity_for_entries();
     Selection best = settings_.noise > 0 ? least_bytes(entries) : choose_options(entries, room);
     Selection current = as_chosen(entries);
-    const double limit = settings_.noise > 0 ? noise_limit() : room;
-    const double used = settings_.noise > 0 ? current.cost : current.size;
-    const double now = settings_.noise > 0 ? current.size : current.cost;
-    const double then = settings_.noise > 0 ? best.size : best.cost;
-    const bool current_fits = planned_at_ != 0 && used <= limit * 1.001;
-    if (current_fits && !over && !(then < (1 - worthwhile) * now)) return;
+    const bool limits_noise = settings_.noise > 0;
+    const double now = limits_noise ? current.size : current.cost;
+    const double then = limits_noise ? best.size : best.cost;
+    // Sizes that the data decide are the most of late: that they came to more than the budget all
+    // together is not said.
+    const bool fits = limits_noise ? current.cost <= noise_limit() * 1.001 : !over;
+    const bool current_fits = planned_at_ != 0 && fits;
+    if (current_fits && !(then < (1 - worthwhile) * now)) return;
     planned_at_ = std::max<std::uint64_t>(step, 1);
     for (std::size_t i = 0; i < footprint_.layers.size(); ++i) {
       const std::uint32_t number = footprint_.layers[i];
       choose(number, states_[number].layer.menu[best.chosen[i]]);
     }
     const double overall = (best.size + static_cast<double>(footprint_.other_bytes)) * overhead_;
-    if (best.fits || settings_.noise > 0 || said_) return;
+    // The least is known when layers were tried.
+    if (best.fits || settings_.noise > 0 || said_ || trying_anew(step)) return;
     said_ = true;
     say("budget: " + size_text(capacity(footprint_)) + " can't be met: " + size_text(overall) +
         " is the least that " + size_text(static_cast<double>(footprint_.raw_bytes)) +
@@ -386,10 +345,8 @@ class Budget final : public Director {
   Selection as_chosen(const std::vector<std::vector<KnapsackOption>>& entries) const {
     Selection current;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      const State& state = states_[footprint_.layers[i]];
-      const auto it = std::ranges::find(state.layer.menu, state.choice);
-      const auto index = static_cast<std::size_t>(it - state.layer.menu.begin());
-      if (index == state.layer.menu.size()) continue;
+      const std::uint32_t index = chosen_index(footprint_.layers[i]);
+      if (index == entries[i].size()) continue;
       current.size += entries[i][index].size;
       current.cost += entries[i][index].cost;
     }
@@ -414,10 +371,8 @@ class Budget final : public Director {
     return selection;
   }
 
-  BudgetSettings settings_;
-  codecs::CodecSpec division_;
-  GuardSettings guard_;
-  std::size_t least_offloaded_;
+  const Settings all_settings_;
+  const BudgetSettings& settings_;
   std::vector<Known> known_;
   Footprint footprint_;
   double overhead_ = 1;

@@ -17,6 +17,7 @@ class Comet final : public Director {
         schedule_(settings.comet.every_steps) {}
 
   void begin_step(std::uint64_t step, const Footprint*) override {
+    evacuate();
     if (looking_) refresh(step);
     // Bounds are there when the step `next` begins: the step before it looks.
     const std::uint64_t next = schedule_.next();
@@ -45,13 +46,30 @@ class Comet final : public Director {
     if (bound > 0) found = found > 0 ? std::min(found, bound) : bound;
   }
 
+  void note_size(std::uint32_t number, std::size_t bytes) override {
+    const Layer& layer = states_[number].layer;
+    const double least = settings_.evacuate_below * static_cast<double>(bytes);
+    if (layer.on_device && least > static_cast<double>(layer.raw_bytes)) poor_[number] = true;
+  }
+
   Rehearsal rehearsal() const override { return {schedule_.next() - 1, schedule_.next()}; }
 
  private:
   Choice first_choice(std::uint32_t) override {
     found_.push_back(0);
     bounds_.push_back(0);
+    poor_.push_back(false);
     return {};
+  }
+
+  /// What compresses badly moves to the host's memory, until a refresh has it tried again.
+  void evacuate() {
+    for (std::uint32_t i = 0; i < states_.size(); ++i) {
+      if (!std::exchange(poor_[i], false)) continue;
+      Choice choice = states_[i].choice;
+      choice.offload = choice.action == Choice::Action::encode;
+      choose(i, std::move(choice));
+    }
   }
 
   void refresh(std::uint64_t step) {
@@ -77,6 +95,7 @@ class Comet final : public Director {
   bool looking_ = false;
   std::vector<double> found_;
   std::vector<double> bounds_;
+  std::vector<char> poor_;  // by layer: whether what it took last was too much
 };
 
 }  // namespace

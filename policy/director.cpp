@@ -39,6 +39,12 @@ std::vector<std::uint32_t> Director::trials(std::uint32_t) const {
   return {};
 }
 
+std::size_t Director::expected_bytes(std::uint32_t) const {
+  return 0;
+}
+
+void Director::note_size(std::uint32_t, std::size_t) {}
+
 std::uint32_t Director::add(Layer layer) {
   const auto number = static_cast<std::uint32_t>(states_.size());
   std::string name = layer.op + ' ' + layer.operand + ' ' + std::to_string(layer.raw_bytes);
@@ -47,10 +53,10 @@ std::uint32_t Director::add(Layer layer) {
   states_.push_back({std::move(layer), {}, 0});
   states_.back().choice = first_choice(number);
   const auto known = before_.layers.find(names_.back());
-  if (known != before_.layers.end() && suits(states_.back().layer, known->second.choice)) {
-    states_.back().choice = known->second.choice;
-    recall(number, known->second.numbers);
-  }
+  if (known == before_.layers.end()) return number;
+  recall(number, known->second.numbers);
+  State& state = states_.back();
+  if (suits(state.layer, known->second.choice)) state.choice = known->second.choice;
   return number;
 }
 

@@ -83,6 +83,12 @@ class Director {
 
   virtual void observe(std::uint32_t layer, Look look) = 0;
 
+  /// What the layer's choice is expected to take where the data decide; 0: not known.
+  virtual std::size_t expected_bytes(std::uint32_t layer) const;
+
+  /// An activation of the layer took so many bytes, held by its choice.
+  virtual void note_size(std::uint32_t layer, std::size_t bytes);
+
   /// Whether it can serve CUDA tensors too: sizes of what it chooses are known before encoding, and
   /// no decision between its looks needs the values.
   virtual bool serves_devices() const noexcept { return false; }
@@ -127,8 +133,8 @@ class Director {
   /// What a layer's choice came from, beside the choice; and of the policy as a whole.
   virtual Numbers numbers(std::uint32_t layer) const;
   virtual Numbers numbers() const;
-  /// Takes them up again; `layer` was given its first choice before. What is missing stays as it
-  /// was.
+  /// Takes them up again; `layer` was given its first choice before, and gets the one it ended with
+  /// afterwards if that is in its menu then. What is missing stays as it was.
   virtual void recall(std::uint32_t layer, const Numbers& numbers);
   virtual void recall(const Numbers& numbers);
 

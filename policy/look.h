@@ -53,6 +53,9 @@ struct Look {
     /// Of those that it passes on, taken together; 0 where they don't depend on it.
     double passed = -1;
     double passed_worst = -1;  ///< the largest of them
+    /// Of the values, not relative: the mean of (x' - x)^2; below 0 if not known.
+    double values = -1;
+    std::size_t bytes = 0;  ///< that it took to hold them; 0 if not known
 
     bool was_tried() const noexcept { return own >= 0 || passed >= 0; }
   };

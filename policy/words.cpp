@@ -86,7 +86,10 @@ std::string comet_words(const CometSettings& c) {
          " steps, more often while they move by more than a factor of 2, from gradients averaged "
          "over " +
          std::to_string(c.momentum_steps) +
-         " steps. Other activations stay as they are, unless a rule says otherwise.";
+         " steps. Other activations stay as they are, unless a rule says otherwise." +
+         (c.evacuate_below > 0 ? " CUDA tensors that get less than " + number(c.evacuate_below) +
+                                     " times smaller move to the host's memory."
+                               : "");
 }
 
 std::string budget_words(const BudgetSettings& b) {
@@ -101,7 +104,7 @@ std::string budget_words(const BudgetSettings& b) {
          std::to_string(b.every_steps) +
          " steps a few of them: their backward is run on what a few bits would give, and the "
          "difference counts. "
-         "Among 1 to 8 bits, DIVISION, lossless, raw" +
+         "Among 1 to 8 bits, DIVISION, lossless, raw, of host tensors error bounds" +
          std::string(b.offload ? " and, of CUDA tensors, the host's memory" : "") +
          " a knapsack is solved at step boundaries, "
          "and a new plan is taken when it is clearly better. If the budget can't be met, one line "

@@ -121,7 +121,7 @@ def test_a_budget_may_move_what_bits_cannot_hold(plain, tmp_path):
         budget = {"ratio": 32, "offload": offload}
         policy = UNGUARDED | {"policy": "budget", "budget": budget, "offload": {"min_bytes": 0}}
         folder = tmp_path / str(offload)
-        losses, run = train(folder, policy, steps=30, says=says, schedule="random:3", poison=True)
+        losses, run = train(folder, policy, steps=42, says=says, schedule="random:3", poison=True)
         assert losses[:8] == pytest.approx(plain, abs=0.1)
         assert (run.report["offloads"] > 0) == offload
         stored[offload] = run.report["stored_bytes_at_peak"]

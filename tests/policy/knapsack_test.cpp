@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/knapsack.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -41,6 +42,14 @@ Entries training_like(std::mt19937& random, std::size_t count) {
   return entries;
 }
 
+/// By how much a selection's cost is above the optimum's, relatively. Expects it to fit.
+double gap(const Entries& entries, double capacity, const Selection& found) {
+  EXPECT_TRUE(found.fits);
+  EXPECT_LE(found.size, capacity);
+  const double optimum = best_cost(entries, capacity);
+  return optimum > 0 ? found.cost / optimum - 1 : 0;
+}
+
 TEST(Knapsack, IsWithinOnePercentOfTheOptimumOnSmallCases) {
   std::mt19937 random(1);
   double worst = 0;
@@ -54,11 +63,7 @@ TEST(Knapsack, IsWithinOnePercentOfTheOptimumOnSmallCases) {
     }
     const double capacity =
         least + (most - least) * std::uniform_real_distribution<double>(0, 0.5)(random);
-    const Selection found = choose_options(entries, capacity);
-    ASSERT_TRUE(found.fits);
-    ASSERT_LE(found.size, capacity);
-    const double optimum = best_cost(entries, capacity);
-    if (optimum > 0) worst = std::max(worst, found.cost / optimum - 1);
+    worst = std::max(worst, gap(entries, capacity, choose_options(entries, capacity)));
   }
   RecordProperty("worst_gap_percent", std::to_string(100 * worst));
   EXPECT_LE(worst, 0.01);
@@ -85,15 +90,43 @@ TEST(Knapsack, IsWithinOnePercentOfTheOptimumWhereEntriesMayLeave) {
     }
     const double capacity = most * std::uniform_real_distribution<double>(0, 0.3)(random);
     const Selection found = choose_options(entries, capacity);
-    ASSERT_TRUE(found.fits);
-    ASSERT_LE(found.size, capacity);
-    const double optimum = best_cost(entries, capacity);
-    if (optimum > 0) worst = std::max(worst, found.cost / optimum - 1);
+    worst = std::max(worst, gap(entries, capacity, found));
     for (const std::uint32_t chosen : found.chosen) ++(chosen >= 6 ? leaving : staying);
   }
   EXPECT_LE(worst, 0.01);
   EXPECT_GT(leaving, 50);
   EXPECT_GT(staying, 50);
+}
+
+/// The same where entries may be held within the error of 3 or 4 bits in as many bytes as the data
+/// say, and with a noise of their own: often fewer bytes than groups of 2 bits take, sometimes more
+/// than 8.
+TEST(Knapsack, IsWithinOnePercentOfTheOptimumWhereDataDecideOnSizes) {
+  std::mt19937 random(7);
+  double worst = 0;
+  int bounded = 0;
+  for (int round = 0; round < 200; ++round) {
+    Entries entries = training_like(random, 2 + round % 4);
+    double least = 0;
+    double most = 0;
+    for (auto& options : entries) {
+      const double raw = options.back().size;
+      const double entropy = std::lognormal_distribution<double>(0.7, 0.7)(random);
+      for (const int index : {1, 2}) {
+        const double noise = std::lognormal_distribution<double>(0, 0.7)(random);
+        options.push_back({raw * (entropy + index) / 32, options[index].cost * noise});
+      }
+      least += std::ranges::min_element(options, {}, &KnapsackOption::size)->size;
+      most += raw;
+    }
+    const double capacity =
+        least + (most - least) * std::uniform_real_distribution<double>(0, 0.2)(random);
+    const Selection found = choose_options(entries, capacity);
+    worst = std::max(worst, gap(entries, capacity, found));
+    bounded += static_cast<int>(std::ranges::count_if(found.chosen, [](auto i) { return i >= 6; }));
+  }
+  EXPECT_LE(worst, 0.01);
+  EXPECT_GT(bounded, 50);
 }
 
 TEST(Knapsack, IsExactWhereSizesAreSmallWholeNumbers) {

@@ -15,7 +15,8 @@ namespace cinch::hooks {
 
 /// How far decoded values are off.
 struct ValueError {
-  double relative = 0;  ///< ||x' - x|| / ||x|| over the elements with a finite x; 0 for x = 0
+  double relative = 0;     ///< ||x' - x|| / ||x|| over the elements with a finite x; 0 for x = 0
+  double mean_square = 0;  ///< the mean of (x' - x)^2 over the same
   std::size_t non_finite = 0;  ///< elements that are finite in x but not in x'
 };
 

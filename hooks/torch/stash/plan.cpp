@@ -201,16 +201,26 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
 }
 
 void Planner::note_size(const Entry& entry, std::size_t bytes) {
+  EntryClass::Member& member = entry.entry_class->members[entry.member];
+  if (entry.candidate == 0) tell_size(member, entry.own_plan, bytes);
   constexpr std::size_t small = 16;  // a share that is not worth a new plan
   const std::size_t expected = entry.plan().stored_bytes;
   const std::size_t off = std::max(expected, bytes) - std::min(expected, bytes);
   if (off <= expected / small) return;
-  EntryClass::Member& member = entry.entry_class->members[entry.member];
   if (entry.own_plan != member.sized) member.unsized = entry.own_plan;
   auto sized = std::make_shared<Plan>(entry.plan());
   sized->stored_bytes = bytes;
   sized->sized = true;
   member.sized = std::move(sized);
+}
+
+void Planner::tell_size(const EntryClass::Member& member, const std::shared_ptr<const Plan>& plan,
+                        std::size_t bytes) {
+  if (member.layer == policy::no_layer) return;
+  const bool is_latest =
+      plan == member.plan || (plan == member.sized && member.unsized == member.plan);
+  if (!is_latest || member.version != director_->version(member.layer)) return;
+  director_->note_size(member.layer, bytes);
 }
 
 std::shared_ptr<const Plan> Planner::harder_plan(const Entry& entry) {
@@ -249,15 +259,21 @@ const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
   }
   const std::uint32_t version = director_->version(member.layer);
   if (member.plan == nullptr || member.version != version || member.plan_caution != entry.caution) {
-    member.plan = make(policy_, entry, entry.caution, &director_->choice(member.layer));
+    auto plan = make(policy_, entry, entry.caution, &director_->choice(member.layer));
+    const std::size_t expected = director_->expected_bytes(member.layer);
+    if (expected != 0 && plan->encodes()) {
+      plan->stored_bytes = std::min(expected, entry.raw_bytes);
+      plan->sized = true;
+    }
+    member.plan = std::move(plan);
     member.version = version;
     member.plan_caution = entry.caution;
   }
   return member.plan;
 }
 
-std::shared_ptr<const Plan> Planner::make(const policy::Policy& policy, const Entry& entry,
-                                          int caution, const policy::Choice* choice) {
+std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& entry, int caution,
+                                    const policy::Choice* choice) {
   auto plan = std::make_shared<Plan>();
   const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
   Described described(entry);

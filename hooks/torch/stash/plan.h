@@ -44,7 +44,7 @@ struct Plan {
   /// What an entry is expected to need: the first candidate's bound, or what the last one needed
   /// where that depends on the data.
   std::size_t stored_bytes = 0;
-  bool sized = false;  ///< the latter
+  bool sized = false;  ///< the latter, or what an adaptive policy's trial needed
 
   /// Whether there is anything to try but to keep or to drop.
   bool encodes() const noexcept {
@@ -92,7 +92,7 @@ class Planner {
 
   /// Backward reads `entry`, which took so many bytes: the next ones of its class are expected to
   /// take as many. @pre entry is planned and encoded
-  static void note_size(const Entry& entry, std::size_t bytes);
+  void note_size(const Entry& entry, std::size_t bytes);
 
   /// How a rescue may hold `entry`, which is on a device, in clearly fewer bytes than it takes now,
   /// and without an approximation where exact values are held for the sake of something else than
@@ -111,8 +111,12 @@ class Planner {
   struct KeyHash {
     std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
   };
-  std::shared_ptr<const Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
-                                   const policy::Choice* choice);
+  std::shared_ptr<Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
+                             const policy::Choice* choice);
+  /// What an entry of `member`, held by `plan`, took is news for the director if that is still the
+  /// layer's choice.
+  void tell_size(const EntryClass::Member& member, const std::shared_ptr<const Plan>& plan,
+                 std::size_t bytes);
   const std::shared_ptr<const Plan>& chosen_plan(const Entry& entry, EntryClass::Member& member);
   void add_candidate(Plan& plan, const Entry& entry, const policy::Decision::Candidate& candidate,
                      const SiteNames& row, bool chosen);

@@ -121,6 +121,9 @@ class Stash {
   struct Trial {
     std::uint32_t index = 0;
     c10::Storage values;
+    // Of host tensors, see policy::Look::Trial.
+    double mean_square = -1;
+    std::size_t bytes = 0;
   };
   /// What the policy wants to know about holding `entry` otherwise. The entry's exact values have
   /// to be there: raw, in its sample, or losslessly. Reads and allocates much.

@@ -229,13 +229,17 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
     if (entry.device != nullptr) {
       c10::Storage values = round_trip(exact, candidate, key, entry.device->saved_on);
       if (!values) break;
-      trials.push_back({index, std::move(values)});
+      trials.push_back({.index = index, .values = std::move(values)});
       continue;
     }
     auto result = round_trip(candidate, exact.data(), entry.raw_bytes, codecs::Reads::values, key,
                              encoded_pool_, decoded_pool_, torch_parallel_for);
     if (!result) continue;
-    trials.push_back({index, storage_of(std::move(result->decoded), entry.raw_bytes)});
+    const ValueError error =
+        value_error(exact.data(), result->decoded.get(), candidate.what.type, entry.raw_bytes);
+    const double mean_square = error.non_finite == 0 ? error.mean_square : -1;
+    trials.push_back({index, storage_of(std::move(result->decoded), entry.raw_bytes), mean_square,
+                      result->encoded_bytes});
   }
   return trials;
 }

@@ -116,7 +116,7 @@ void Stash::note_size(Entry& entry) {
   const std::lock_guard lock(mutex_);
   if (entry.sized) return;
   entry.sized = true;
-  Planner::note_size(entry, entry.encoded_bytes);
+  planner_->note_size(entry, entry.encoded_bytes);
 }
 
 // pre: entry.mutex() is held, entry is encoded or dropped

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/policy/director_builder.h"
+
+namespace cinch::policy {
+namespace {
+
+using Action = Choice::Action;
+
+class BudgetTest : public testing::Test {
+ protected:
+  void start(double ratio) {
+    Settings settings = with("budget");
+    settings.budget.ratio = ratio;
+    director_ = make_director(settings);
+    director_->begin_step(0, nullptr);
+    for (int i = 0; i < 4; ++i) {
+      layers_.push_back(add(*director_, LayerKind::linear));
+      layers_.push_back(add(*director_, LayerKind::attention));
+    }
+  }
+
+  std::size_t stored() const {
+    double sum = 0;
+    for (const auto number : layers_) {
+      const Choice& choice = director_->choice(number);
+      const auto raw = static_cast<double>(director_->layer(number).raw_bytes);
+      const double share = choice.action == Action::lossless ? 0.85 : 1;  // as is assumed
+      sum += choice.action == Action::encode ? raw * choice.spec.bits / 32 : share * raw;
+    }
+    return static_cast<std::size_t>(sum);
+  }
+
+  /// A step with every activation `scale` times as large as at first.
+  void step(double scale = 1) {
+    Footprint footprint;
+    footprint.layers = layers_;
+    footprint.planned_bytes = footprint.stored_bytes = stored();
+    footprint.raw_bytes =
+        static_cast<std::size_t>(static_cast<double>(layers_.size() << 20) * scale);
+    director_->begin_step(++step_, &footprint);
+  }
+
+  void measure(std::uint32_t layer, double squared_error) {
+    Look seen;
+    seen.kind = director_->layer(layer).kind;
+    seen.trials.resize(director_->layer(layer).menu.size());
+    for (const auto i : director_->trials(layer)) seen.trials[i] = {squared_error, squared_error};
+    director_->observe(layer, seen);
+  }
+
+  std::vector<std::uint32_t> versions() const {
+    std::vector<std::uint32_t> versions;
+    for (const auto number : layers_) versions.push_back(director_->version(number));
+    return versions;
+  }
+
+  std::unique_ptr<Director> director_;
+  std::vector<std::uint32_t> layers_;
+  std::uint64_t step_ = 0;
+};
+
+TEST_F(BudgetTest, KeepsToTheBudget) {
+  for (const double ratio : {2.0, 5.0, 8.0, 10.0}) {
+    layers_.clear();
+    start(ratio);
+    step();
+    step();
+    EXPECT_LE(static_cast<double>(stored()), static_cast<double>(layers_.size() << 20) / ratio)
+        << ratio;
+    EXPECT_GE(static_cast<double>(stored()),
+              0.7 * static_cast<double>(layers_.size() << 20) / ratio)
+        << "what may be used is used";
+    EXPECT_EQ(director_->take_message(), "");
+  }
+}
+
+TEST_F(BudgetTest, NeverGivesAttentionTwoBits) {
+  start(10.6);
+  for (int i = 0; i < 5; ++i) step();
+  for (const auto number : layers_) {
+    const Choice& choice = director_->choice(number);
+    const bool attends = director_->layer(number).kind == LayerKind::attention;
+    EXPECT_GE(choice.spec.bits, attends ? 4 : 2);
+  }
+}
+
+TEST_F(BudgetTest, SaysWhatCouldBeMet) {
+  start(30);
+  step();
+  step();
+  EXPECT_EQ(director_->take_message(), "") << "trials may find a way";
+  while (step_ < 40) step();
+  const std::string message = director_->take_message();
+  EXPECT_NE(message.find("0.27 MiB can't be met"), std::string::npos) << message;
+  EXPECT_NE(message.find("0.75 MiB is the least"), std::string::npos) << message;
+  EXPECT_EQ(director_->take_message(), "") << "once";
+  EXPECT_EQ(stored(), (layers_.size() / 2 << 20) * 6 / 32);
+}
+
+TEST_F(BudgetTest, SpendsBitsWhereTrialsSayTheyMatter) {
+  start(6);
+  step();
+  for (std::size_t i = 0; i < layers_.size(); i += 2) measure(layers_[i], i == 0 ? 4.0 : 1e-4);
+  for (int i = 0; i < 15; ++i) step();
+  EXPECT_GT(director_->choice(layers_[0]).spec.bits, director_->choice(layers_[2]).spec.bits);
+}
+
+TEST_F(BudgetTest, DoesNotOscillate) {
+  start(6);
+  for (int i = 0; i < 15; ++i) step();
+  const auto before = versions();
+  std::mt19937 random(1);
+  std::lognormal_distribution<double> noise(0, 0.1);
+  for (int i = 0; i < 300; ++i) {
+    step(i % 2 == 0 ? 1.02 : 0.99);  // footprints move by little,
+    for (const auto layer : layers_) measure(layer, 0.3 * noise(random));  // measurements are noisy
+  }
+  const auto after = versions();
+  int changes = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) changes += static_cast<int>(after[i] - before[i]);
+  // One new plan when the trials replaced what was assumed, then peace.
+  EXPECT_LE(changes, static_cast<int>(layers_.size()));
+}
+
+TEST_F(BudgetTest, FollowsAFootprintThatMoves) {
+  Settings settings = with("budget");
+  settings.budget.peak_bytes = 1 << 20;
+  director_ = make_director(settings);
+  director_->begin_step(0, nullptr);
+  for (int i = 0; i < 4; ++i) layers_.push_back(add(*director_, LayerKind::linear));
+  for (int i = 0; i < 12; ++i) step();
+  EXPECT_EQ(stored(), (4U << 20) * 8 / 32);
+  for (int i = 0; i < 4; ++i) layers_.push_back(add(*director_, LayerKind::linear));
+  for (int i = 0; i < 12; ++i) step();
+  EXPECT_LE(stored(), 1U << 20);
+}
+
+TEST_F(BudgetTest, TriesAllLayersWithinAShareOfMemory) {
+  start(6);
+  step();
+  constexpr std::size_t peak = 32 << 20;
+  std::vector<int> tried(layers_.size());
+  for (int i = 0; i < 10; ++i) {
+    if (!director_->wants().trials) break;
+    int at_once = 0;
+    for (const auto layer : layers_) {
+      if (!director_->tries(layer, peak)) continue;
+      ++at_once;
+      ++tried[layer];
+      measure(layer, 0.1);
+    }
+    EXPECT_LE(at_once, 2) << "a sixteenth";
+    step();
+  }
+  EXPECT_EQ(tried, std::vector<int>(layers_.size(), 1));
+}
+
+TEST_F(BudgetTest, TriesAFewAgainInAnInterval) {
+  start(6);
+  step();
+  constexpr std::size_t peak = 8 << 20;
+  std::vector<int> tried(layers_.size());
+  for (int i = 0; i < 850; ++i) {
+    int in_step = 0;
+    for (const auto layer : layers_) {
+      if (!director_->wants().trials || !director_->tries(layer, peak)) continue;
+      ++tried[layer];
+      ++in_step;
+      measure(layer, 0.1);
+    }
+    EXPECT_LE(in_step, 1) << "more than a sixteenth";
+    step();
+  }
+  // All at first, and then one of eight, an eighth of the bytes, in each hundred steps.
+  EXPECT_EQ(tried, std::vector<int>(layers_.size(), 2));
+}
+
+}  // namespace
+}  // namespace cinch::policy
