@@ -101,15 +101,6 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
   return before > after ? before - after : 0;
 }
 
-// What is held at once of an entry whose encoded size only the data decide, until that is known; 0:
-// it is not such a one.
-std::size_t Stash::bytes_until_sized(const Entry& entry) const {
-  const Plan& plan = entry.plan();
-  if (dry_run_ != nullptr || entry.device == nullptr || !plan.encodes()) return 0;
-  const Plan::Candidate& candidate = plan.candidates.front();
-  return candidate.sized_by_data ? entry.raw_bytes + candidate.bound : 0;
-}
-
 // Carries out the plan of an entry that is settling, and gives up one hold on it.
 void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) {
   const std::size_t unsized = bytes_until_sized(entry);

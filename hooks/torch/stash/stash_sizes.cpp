@@ -33,6 +33,15 @@ bool is_ours(const Entry* entry) {
 
 }  // namespace
 
+// What is held at once of an entry whose encoded size only the data decide, until that is known; 0:
+// it is not such a one.
+std::size_t Stash::bytes_until_sized(const Entry& entry) const {
+  const Plan& plan = entry.plan();
+  if (dry_run_ != nullptr || entry.device == nullptr || !plan.encodes()) return 0;
+  const Plan::Candidate& candidate = plan.candidates.front();
+  return candidate.sized_by_data ? entry.raw_bytes + candidate.bound : 0;
+}
+
 // Gives up one hold on an entry that is settling, for which there is no room yet.
 void Stash::put_off(Entry& entry) {
   {
@@ -115,52 +124,67 @@ std::size_t Stash::take_outcome(Entry& entry) {
   c10::DataPtr result;
   std::unique_ptr<GuardSample> sample;
   std::size_t freed = 0;
+  // Both locks are held.
+  const auto note_less_held = [&](std::size_t before) {
+    const std::size_t less = before - entry.stored_bytes();
+    settled_stored_ -= less;
+    settled_on_device_[entry.device->index()] -= less;
+    note_change();
+    freed += less;
+  };
   const Plan& plan = entry.plan();
+  const std::size_t whole = plan.candidates[entry.candidate].bound;
   {
     const AtWork here;
     const std::shared_lock gate(entry_work());
     const std::lock_guard lock(entry.mutex());
     OnDevice& held = *entry.device;
-    OpTotals& totals = *plan.candidates[entry.candidate].totals;
-    const std::size_t whole = entry.encoded_bytes;
     const auto needed = held.outcome->bytes(entry.raw_bytes);
-    const bool shrinks =
-        needed && is_worth_shrinking(whole, *needed) && !entry.captured && shrink(entry, *needed);
     if (!needed) held.encoded = {};
+    const std::lock_guard stash_lock(mutex_);
+    const std::size_t before = entry.stored_bytes();
+    held.outcome = nullptr;
+    result = std::move(held.result);
+    source = std::exchange(held.source, {});
+    if (needed) {
+      held.exact_bytes = *needed;
+    } else {
+      entry.raw = std::exchange(source, {});
+      entry.state = Entry::State::kept;
+      entry.encoded_bytes = 0;
+      forget_ahead(entry);
+      if (entry.decoded != nullptr) ahead = std::exchange(entry.decoded->ahead, {});
+      sample = take_sample(entry);
+    }
+    note_less_held(before);
+  }
+  // What is free then is what the smaller copy needs.
+  if (source) free_later(std::move(source));
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    const bool encoded = entry.state == Entry::State::encoded;
+    const std::size_t needed = entry.device->exact_bytes;
+    const bool shrinks =
+        encoded && is_worth_shrinking(whole, needed) && !entry.captured && shrink(entry, needed);
     {
       const std::lock_guard stash_lock(mutex_);
       const std::size_t before = entry.stored_bytes();
-      held.outcome = nullptr;
-      result = std::move(held.result);
-      source = std::exchange(held.source, {});
-      if (needed) {
-        entry.encoded_bytes = shrinks ? *needed : whole;
-        held.exact_bytes = *needed;
-      } else {
-        entry.raw = std::move(source);
-        source = {};
-        entry.state = Entry::State::kept;
-        entry.encoded_bytes = 0;
-        forget_ahead(entry);
-        if (entry.decoded != nullptr) ahead = std::exchange(entry.decoded->ahead, {});
-        sample = take_sample(entry);
-      }
-      freed = before - entry.stored_bytes();
-      settled_stored_ -= freed;
-      settled_on_device_[held.index()] -= freed;
-      note_change();
+      if (shrinks) entry.encoded_bytes = needed;
+      note_less_held(before);
       if (entry.first_use != nullptr) enqueue_for_host(entry);
     }
+    OpTotals& totals = *plan.candidates[entry.candidate].totals;
     totals.take_back(entry.raw_bytes, whole);
     entry.row->take_back(entry.raw_bytes, whole);
-    if (needed) {
+    if (encoded) {
       count(entry, totals, entry.encoded_bytes, 0);
     } else {
       statistics_.passed_through(reason_not_to_encode(plan), entry.raw_bytes);
       count(entry, *plan.kept, entry.raw_bytes, 0);
     }
   }
-  if (source) free_later(std::move(source));
   return freed;
 }
 
