@@ -89,9 +89,8 @@ class Director {
   /// An activation of the layer took so many bytes, held by its choice.
   virtual void note_size(std::uint32_t layer, std::size_t bytes);
 
-  /// Whether it can serve CUDA tensors too: sizes of what it chooses are known before encoding, and
-  /// no decision between its looks needs the values.
-  virtual bool serves_devices() const noexcept { return false; }
+  /// Whether what begin_step() is told of sizes decides anything.
+  virtual bool goes_by_sizes() const noexcept { return true; }
 
   /// For dry runs, which last two steps: what they shall be given for step numbers.
   virtual Rehearsal rehearsal() const { return {}; }
