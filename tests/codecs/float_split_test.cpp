@@ -255,36 +255,8 @@ TEST(FloatSplit, EnginesWriteTheReferencesBytes) {
     Random random(12);
     for (int round = 0; round < 12 && !testing::Test::HasFailure(); ++round) {
       const Description what{.type = kSplitTypes[round % 4], .layout = split_layout(random)};
-      Bytes source(source_bytes(what), std::byte{0xA5});
-      std::normal_distribution<float> normal;
-      const std::int64_t kind = draw(random, 0, 5);
-      std::uint64_t bits = 0;
-      for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
-        // Neighbouring chunks of different kinds, so that each has a form of its own.
-        switch ((kind + k / 40000) % 6) {
-          case 0:
-            bits = random() * 0x100000001ULL;
-            break;
-          case 1:
-            bits = draw(random, 0, 9) == 0 ? 0x8000000080008000U : 0;
-            break;
-          case 2:
-            bits = k / 300 % 7 * 0x0101010101010101U;
-            break;
-          default: {
-            const float x = normal(random);
-            const bool zero = kind >= 4 && x < 0.0F;
-            if (what.type == ElementType::float64) {
-              bits = zero ? 0 : std::bit_cast<std::uint64_t>(double{x} * 1.1);
-            } else {
-              bits = reference::bits_of(what.type, zero ? 0.0F : x);
-            }
-          }
-        }
-        reference::store_bits(source.data(), reference::offset_of(what.layout, k),
-                              element_size(what.type), bits);
-      }
-      SCOPED_TRACE(target + " kind " + std::to_string(kind) + " " + describe(what, kSpec));
+      const Bytes source = mixed_floats(random, what, 40000);
+      SCOPED_TRACE(target + " " + describe(what, kSpec));
       expect_same_engines(kSpec, what, source, {});
     }
   });
