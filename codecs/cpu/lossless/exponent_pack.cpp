@@ -74,6 +74,21 @@ int leave_zeros_out(const T* x, int count, Scratch<T>& scratch) noexcept {
   return held;
 }
 
+/// Calls f(k) for each escape among the first n codes. Most eights have none.
+template <typename F>
+void for_each_escape(const std::uint8_t* codes, int n, std::uint8_t escape, const F& f) noexcept {
+  constexpr std::uint64_t kOnes = 0x0101010101010101U;
+  for (int begin = 0; begin < n; begin += 8) {
+    std::uint64_t eight;
+    std::memcpy(&eight, codes + begin, 8);
+    eight ^= kOnes * escape;  // 0 where there is one
+    if (((eight - kOnes) & ~eight & kOnes << 7) == 0) continue;
+    for (int k = begin; k < std::min(n, begin + 8); ++k) {
+      if (codes[k] == escape) f(k);
+    }
+  }
+}
+
 /// Describes the block and writes it where it is smaller than its elements, which it takes as many
 /// bytes as at most, filled up to 8.
 template <typename T>
@@ -129,16 +144,14 @@ PackBlock encode_block(const T* x, int count, Scratch<T>& scratch, std::byte* ou
     for (int k = 0; k < n; k += 8, to += block.bits) {
       std::uint64_t eight;
       std::memcpy(&eight, scratch.codes.data() + k, 8);
+      // What is written too far is written again; a block that is smaller than whole has room.
       const std::uint64_t joined = join_codes(eight, block.bits);
-      std::memcpy(to, &joined, static_cast<std::size_t>(bytes_of_codes(block, k)));
+      std::memcpy(to, &joined, 8);
     }
   }
   std::byte* next = out + packed.escapes;
-  for (int k = 0; k < n && escapes > 0; ++k) {
-    if (scratch.codes[k] != escape) continue;
-    *next++ = static_cast<std::byte>(scratch.tops[k]);
-    --escapes;
-  }
+  for_each_escape(scratch.codes.data(), n, escape,
+                  [&](int k) { *next++ = static_cast<std::byte>(scratch.tops[k]); });
   std::memset(out + packed.end, 0, static_cast<std::size_t>(packed.size - packed.end));
   return block;
 }
@@ -154,7 +167,11 @@ bool decode_held(const PackBlock& block, const PackSections& at, const std::byte
   int escapes = 0;
   for (int k = 0; k < n; k += 8, from += block.bits) {
     std::uint64_t joined = 0;
-    std::memcpy(&joined, from, static_cast<std::size_t>(bytes_of_codes(block, k)));
+    if (from + 8 <= in + at.size) {
+      std::memcpy(&joined, from, 8);
+    } else {
+      std::memcpy(&joined, from, static_cast<std::size_t>(bytes_of_codes(block, k)));
+    }
     const std::uint64_t eight = part_codes(joined, block.bits);
     std::memcpy(scratch.codes.data() + k, &eight, 8);
   }
@@ -164,11 +181,8 @@ bool decode_held(const PackBlock& block, const PackSections& at, const std::byte
   }
   if (escapes != block.escapes) return false;
   const std::byte* next = in + at.escapes;
-  for (int k = 0; k < n && escapes > 0; ++k) {
-    if (scratch.codes[k] != escape) continue;
-    scratch.tops[k] = std::to_integer<std::uint8_t>(*next++);
-    --escapes;
-  }
+  for_each_escape(scratch.codes.data(), n, escape,
+                  [&](int k) { scratch.tops[k] = std::to_integer<std::uint8_t>(*next++); });
   for (int k = 0; k < n; ++k) held[k] = static_cast<T>(T{scratch.tops[k]} << (8 * (kSize - 1)));
   const std::byte* part = in + at.rests;
   const auto read_part = [&]<typename P>(P*, int bit) {
