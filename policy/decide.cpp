@@ -103,7 +103,7 @@ class Entry {
   Decision decide_exact(std::string_view reason) const {
     std::vector<Decision::Candidate> candidates;
     for (const std::string_view name :
-         {"two_valued", "window_index", "narrow", "float_split", "raw"}) {
+         {"two_valued", "window_index", "narrow", "float_split", "exponent_pack", "raw"}) {
       const auto wants = [&name](const KnownUse& u) { return u.need.spec.name == name; };
       const auto it = std::ranges::find_if(uses_, wants);
       if (it == uses_.end() || it->need.level != Level::exact) continue;
