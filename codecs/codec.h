@@ -238,6 +238,9 @@ enum class Precision : std::uint8_t { none, bits, error_bound };
 struct CodecTraits {
   Fidelity fidelity = Fidelity::exact;
   Precision precision = Precision::none;
+  /// Whether only the data decide how many bytes they take: `encoded_bytes()` may then be more than
+  /// the source has.
+  bool sized_by_data = false;
 };
 
 /// Nothing for an unknown name.

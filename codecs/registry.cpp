@@ -103,8 +103,9 @@ struct Family {
 };
 
 constexpr CodecTraits kByBits = {Fidelity::approximate, Precision::bits};
-constexpr CodecTraits kByBound = {Fidelity::approximate, Precision::error_bound};
-constexpr CodecTraits kByBoundWithSigns = {Fidelity::exact_signs, Precision::error_bound};
+constexpr CodecTraits kByBound = {Fidelity::approximate, Precision::error_bound, true};
+constexpr CodecTraits kByBoundWithSigns = {Fidelity::exact_signs, Precision::error_bound, true};
+constexpr CodecTraits kExactByData = {Fidelity::exact, Precision::none, true};
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
@@ -115,14 +116,16 @@ constexpr std::array kFamilies = {
     Family{"error_bounded_ratio", make_error_bounded_ratio, kByBoundWithSigns},
     Family{"exponent_pack", make_plain<make_exponent_pack_reference, make_exponent_pack_cpu>},
     Family{"fixed_point", make_fixed_point, kByBound, Signs::beside},
-    Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>},
+    Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>,
+           kExactByData},
     Family{"group_quant", make_group_quant, kByBits, Signs::beside},
     Family{"interval", make_interval},
-    Family{"narrow", make_plain<make_narrow_reference, make_narrow_cpu>},
+    Family{"narrow", make_plain<make_narrow_reference, make_narrow_cpu>, kExactByData},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},
     Family{"sign", make_plain<make_sign_reference, make_sign_cpu>},
     Family{"two_valued", make_plain<make_two_valued_reference, make_two_valued_cpu>},
-    Family{"window_index", make_plain<make_window_index_reference, make_window_index_cpu>},
+    Family{"window_index", make_plain<make_window_index_reference, make_window_index_cpu>,
+           kExactByData},
 };
 
 constexpr auto kNames = [] {

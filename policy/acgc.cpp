@@ -22,6 +22,8 @@ class Acgc final : public Director {
  public:
   explicit Acgc(const Settings& settings) : Director(settings.policy), settings_(settings.acgc) {}
 
+  bool goes_by_sizes() const noexcept override { return false; }
+
   void begin_step(std::uint64_t step, const Footprint*) override {
     if (looking_) {
       for (std::uint32_t i = 0; i < states_.size(); ++i) recalculate(i);

@@ -19,7 +19,7 @@ class Actnn final : public Director {
  public:
   explicit Actnn(const Settings& settings) : Director(settings.policy), settings_(settings.actnn) {}
 
-  bool serves_devices() const noexcept override { return true; }
+  bool goes_by_sizes() const noexcept override { return false; }
 
   void begin_step(std::uint64_t step, const Footprint*) override {
     if (settings_.level < 3) return;

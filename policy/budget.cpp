@@ -86,7 +86,6 @@ class Budget final : public Director {
     return menu;
   }
 
-  bool serves_devices() const noexcept override { return true; }
   bool tries_choices() const noexcept override { return true; }
 
   void begin_step(std::uint64_t step, const Footprint* last) override {

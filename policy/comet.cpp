@@ -16,6 +16,8 @@ class Comet final : public Director {
         settings_(settings.comet),
         schedule_(settings.comet.every_steps) {}
 
+  bool goes_by_sizes() const noexcept override { return false; }
+
   void begin_step(std::uint64_t step, const Footprint*) override {
     if (looking_) refresh(step);
     // Bounds are there when the step `next` begins: the step before it looks.

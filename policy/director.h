@@ -83,9 +83,8 @@ class Director {
 
   virtual void observe(std::uint32_t layer, Look look) = 0;
 
-  /// Whether it can serve CUDA tensors too: sizes of what it chooses are known before encoding, and
-  /// no decision between its looks needs the values.
-  virtual bool serves_devices() const noexcept { return false; }
+  /// Whether what begin_step() is told of sizes decides anything.
+  virtual bool goes_by_sizes() const noexcept { return true; }
 
   /// For dry runs, which last two steps: what they shall be given for step numbers.
   virtual Rehearsal rehearsal() const { return {}; }

@@ -5,8 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "policy/director.h"
-
 namespace cinch::policy {
 namespace {
 
@@ -198,8 +196,7 @@ std::string in_words(const Settings& s) {
             number(s.guard.max_relative_error) + " (values) or " +
             number(s.guard.max_gradient_error) + " (gradients) a layer is held more precisely.\n";
   }
-  const auto director = make_director(s);
-  if (director == nullptr || director->serves_devices()) text += offload_words(s.offload);
+  text += offload_words(s.offload);
   text += s.stream == Stream::side
               ? "Encoding and decoding run on a thread of Cinch's; results do not change.\n"
               : "Encoding and decoding run in the program's threads.\n";

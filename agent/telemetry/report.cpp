@@ -91,6 +91,8 @@ void visit_device(Device& device, Visit&& visit) {
   visit("stash_bytes_at_most", device.stash_bytes_at_most);
   visit("in_flight_bytes_at_most", device.in_flight_bytes_at_most);
   visit("encodes_held_back", device.encodes_held_back);
+  visit("unsized_bytes_at_most", device.unsized_bytes_at_most);
+  visit("encodes_put_off", device.encodes_put_off);
 }
 
 template <typename DryRun, typename Visit>
@@ -142,6 +144,7 @@ void visit_report(R& r, Visit&& visit) {
   visit("offloaded_bytes", r.offloaded_bytes);
   visit("fetches", r.fetches);
   visit("fetches_ahead", r.fetches_ahead);
+  visit("size_waits", r.size_waits);
   visit("offloaded_bytes_at_peak", r.offloaded_bytes_at_peak);
   visit("peak_pinned_bytes", r.peak_pinned_bytes);
   visit("reserved_pinned_bytes", r.reserved_pinned_bytes);

@@ -47,6 +47,9 @@ struct Report {
     std::uint64_t stash_bytes_at_most = 0;      ///< held by the stash, encoded or kept
     std::uint64_t in_flight_bytes_at_most = 0;  ///< that waited for the side stream to be encoded
     std::uint64_t encodes_held_back = 0;  ///< not given to the side stream for that bound's sake
+    /// Held at once, with their sources, of what was encoded to a size not known yet.
+    std::uint64_t unsized_bytes_at_most = 0;
+    std::uint64_t encodes_put_off = 0;  ///< for that bound's sake
   };
 
   /// One storage of a forward, which training saves again in every step; totals over the run.
@@ -139,6 +142,7 @@ struct Report {
   std::uint64_t offloaded_bytes = 0;        ///< of them, as they were held; sum over the run
   std::uint64_t fetches = 0;                ///< copies back
   std::uint64_t fetches_ahead = 0;          ///< of them, before backward asked
+  std::uint64_t size_waits = 0;  ///< times that the host waited for what encoding had come to
   /// What was on the host at the peak, and is not among stored_bytes_at_peak.
   std::uint64_t offloaded_bytes_at_peak = 0;
   std::uint64_t peak_pinned_bytes = 0;      ///< page-locked memory in use for that at most

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "codecs/cuda/host_memory.h"
+#include "codecs/cuda/outcome.h"
 
 namespace cinch::codecs::cuda {
 namespace {
@@ -18,8 +19,8 @@ std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   return make_device_codec(spec);
 }
 
-constexpr Library library = {library_abi, make,     is_capturing, allocate_pinned,
-                             copy,        happened, synchronize};
+constexpr Library library = {library_abi, make,        is_capturing, allocate_pinned, copy,
+                             write,       keep_source, happened,     synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

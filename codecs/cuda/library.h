@@ -11,7 +11,7 @@ namespace cinch::codecs::cuda {
 
 /// Increases with every change to Library, DeviceCodec or what their functions take: the core and
 /// this library ship together, and a mixture must not talk to each other.
-inline constexpr std::uint32_t library_abi = 4;
+inline constexpr std::uint32_t library_abi = 5;
 
 /// What libcinch_cuda.so offers: the CUDA engine as a library of its own, so that the core needs no
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
@@ -28,6 +28,13 @@ struct Library {
   /// page-locked the host waits for it.
   /// @return false when it could not be enqueued
   bool (*copy)(void* to, const void* from, std::size_t bytes, Stream stream) noexcept;
+  /// Enqueues writing a few bytes of the host's to a device's memory. They have been read when this
+  /// returns, and the host waits for nothing.
+  /// @return false when it could not be enqueued
+  bool (*write)(void* to, const void* from, std::size_t bytes, Stream stream) noexcept;
+  /// See keep_source().
+  bool (*keep_source)(const Result* result, std::uint64_t below, const void* source, void* target,
+                      std::size_t bytes, Stream stream) noexcept;
   /// Whether the work that `event`, a cudaEvent_t, was recorded behind is done. Doesn't wait, and
   /// leaves other threads' graph captures alone.
   bool (*happened)(void* event) noexcept;

@@ -117,6 +117,7 @@ TEST(Report, HasTheFieldsThatItsReadersExpect) {
                             "offloaded_bytes",
                             "fetches",
                             "fetches_ahead",
+                            "size_waits",
                             "offloaded_bytes_at_peak",
                             "peak_pinned_bytes",
                             "reserved_pinned_bytes",

@@ -10,7 +10,7 @@ from test_cuda import needed  # noqa: F401, a fixture
 
 pytestmark = cuda.pytestmark
 
-PROGRAM = """
+BEGINNING = """
 import json, sys
 import torch
 from torch import nn
@@ -19,11 +19,20 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 device, steps = sys.argv[1], int(sys.argv[2])
 features = [nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)]
+"""
+
+MODEL = """
 head = [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256), nn.LayerNorm(256)]
 model = nn.Sequential(*features, nn.BatchNorm2d(16), nn.ReLU(), *head, nn.Linear(256, 8)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 x, y = torch.randn(16, 3, 16, 16), torch.arange(16) % 8
 x, y = x.to(device), y.to(device)
+"""
+
+PROGRAM = (
+    BEGINNING
+    + MODEL
+    + """
 losses = []
 for step in range(steps):
     optimizer.zero_grad()
@@ -33,6 +42,7 @@ for step in range(steps):
     losses.append(loss.item())
 print(json.dumps(losses))
 """
+)
 
 UNGUARDED = {"version": 1, "raw_window": 0, "guard": {"every_steps": 0}}
 

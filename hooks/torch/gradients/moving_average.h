@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -11,25 +10,28 @@ namespace cinch::hooks {
 /// What COMET needs of a weight's momentum. The optimizer's own buffers are Python's, and another
 /// name and scale with each optimizer; so this is a moving average of the gradients themselves,
 /// m = 0.9 m + 0.1 g, without bias, over at most 4096 elements spread over the weight (papers.md
-/// §5, trap 4).
+/// §5, trap 4). It lies where the gradients do: the host waits for a device only to read a number
+/// of it.
 class MovingAverage {
  public:
-  /// @param gradient Of a floating-point type; starts anew where its size differs from before.
+  /// @param gradient Of a floating-point type; starts anew where its size or device differs from
+  /// before.
   void add(const at::Tensor& gradient);
 
-  /// Mean of |m|; 0 before the first gradient.
-  double mean_magnitude() const noexcept;
+  /// Mean of |m|; 0 before the first gradient. Waits for the device.
+  double mean_magnitude() const;
 
   /// How noisy a gradient is: |g - m|^2 / |g|^2 of the last one and the average before it, less
-  /// what the average itself scatters; at most 1, and 0 until five were seen.
-  double relative_noise() const noexcept { return noise_; }
+  /// what the average itself scatters; at most 1, and 0 until five were seen. Waits for the device.
+  double relative_noise() const;
 
  private:
-  std::vector<float> average_;  // not yet divided by `weight_`
-  std::int64_t elements_ = 0;   // of the whole weight
-  double weight_ = 0;           // 1 - 0.9^n
+  at::Tensor average_;         // in float64, not yet divided by `weight_`
+  at::Tensor difference_;      // |g - m|^2 of the last gradient
+  at::Tensor size_;            // |g|^2
+  std::int64_t elements_ = 0;  // of the whole weight
+  double weight_ = 0;          // 1 - 0.9^n
   std::uint32_t seen_ = 0;
-  double noise_ = 0;
 };
 
 }  // namespace cinch::hooks

@@ -211,16 +211,19 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
   double noise = 0;
   {
     const std::lock_guard lock(mutex);
-    if (wants.momentum) {
-      MovingAverage& average = averages[parameter];
-      average.add(gradient);
-      momentum = average.mean_magnitude();
-      noise = average.relative_noise();
-    }
     const auto known = waiting.find(parameter);
     if (known != waiting.end()) {
       looks = std::move(known->second);
       waiting.erase(known);
+    }
+    if (wants.momentum) {
+      MovingAverage& average = averages[parameter];
+      average.add(gradient);
+      // Read where somebody asks only: it may lie on a device.
+      if (!looks.empty()) {
+        momentum = average.mean_magnitude();
+        noise = average.relative_noise();
+      }
     }
   }
   if (looks.empty()) return;

@@ -54,6 +54,9 @@ telemetry::Report current_report() {
     const InFlight::Figures in_flight = stash().in_flight(index);
     device.in_flight_bytes_at_most = in_flight.most_bytes;
     device.encodes_held_back = in_flight.refused;
+    const InFlight::Figures unsized = stash().unsized(index);
+    device.unsized_bytes_at_most = unsized.most_bytes;
+    device.encodes_put_off = unsized.refused;
   }
   stash().statistics().fill(report);
   stash().fill_timeline(report);

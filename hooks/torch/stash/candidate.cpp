@@ -63,8 +63,6 @@ std::string_view reason(Verdict verdict) noexcept {
       return "tensor subclass, or not plain dense memory";
     case Verdict::device:
       return "no codecs for this device in this installation";
-    case Verdict::host_policy:
-      return "policies acgc and comet can't handle CUDA tensors yet";
     case Verdict::paused:
       return "while Cinch was paused";
     case Verdict::capture:

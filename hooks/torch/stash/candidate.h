@@ -18,7 +18,6 @@ enum class Verdict : std::uint8_t {
   undefined,        ///< nothing is saved
   not_plain,        ///< subclass, fake, functorch, sparse, nested, quantized, lazy conj or neg …
   device,           ///< on a CUDA device, and this installation has no codecs for it
-  host_policy,      ///< on a CUDA device, and the policy looks at values, which it does on the host
   transform,        ///< torch.func, tracing, functionalization at work
   inplace_view,     ///< output of an in-place op on a view: PyTorch's own bookkeeping is needed
   small,            ///< storage below the policy's min_bytes
@@ -36,7 +35,7 @@ enum class Verdict : std::uint8_t {
 /// Text for people, for the report's list of what was passed through; empty where nothing is
 /// missed.
 std::string_view reason(Verdict verdict) noexcept;
-inline constexpr std::size_t verdict_count = 16;
+inline constexpr std::size_t verdict_count = 15;
 
 /// Judges `tensor`, cheapest questions first. Never throws, never runs an operator, never touches a
 /// symbolic size.

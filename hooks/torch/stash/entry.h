@@ -72,9 +72,9 @@ struct PlaneNumbers {
 /// One storage in the stash (design.md §3, the sole-owner rule).
 ///
 /// `state`, `candidate`, `raw`, `encoded…`, `decoded`, `captured` and `sample` belong to the
-/// entry's `mutex`, which is taken before the stash's lock, and of these only `decoded` changes
-/// once the entry is settled, and what moving it to the host changes; the rest belongs to the
-/// stash's lock.
+/// entry's `mutex`, which is taken before the stash's lock. Of these only `decoded` changes once
+/// the entry is settled, and under both locks what learning its size, encoding it anew or moving it
+/// to the host changes; the rest belongs to the stash's lock.
 struct Entry {
   Entry();
   ~Entry();
@@ -145,11 +145,14 @@ struct Entry {
   /// Bytes of what is held that are in the host's memory instead of its device's.
   std::size_t offloaded_bytes() const noexcept;
 
+  /// Whether what was encoded is held besides, until it is known what the encoding came to.
+  bool keeps_source() const noexcept;
+
   /// What is held of a settled one where its storage was: not what was moved to the host.
   std::size_t stored_bytes() const noexcept {
     if (device != nullptr && offloaded_bytes() != 0) return 0;
     if (is_raw()) return raw_bytes;
-    return encoded_bytes + (sample == nullptr ? 0 : raw_bytes);
+    return encoded_bytes + (sample == nullptr && !keeps_source() ? 0 : raw_bytes);
   }
 
   void append(Use& use) noexcept {

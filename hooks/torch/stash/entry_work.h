@@ -49,6 +49,11 @@ inline std::string_view reason_to_keep(const Plan& plan) noexcept {
   return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
 }
 
+/// Why a storage stays as it is that no codec of `plan` served.
+inline std::string_view reason_not_to_encode(const Plan& plan) noexcept {
+  return plan.reason.empty() ? "no codec can represent it" : plan.reason;
+}
+
 /// One more storage that is held as `by` says.
 inline void count(Entry& entry, OpTotals& by, std::size_t stored,
                   std::uint64_t nanoseconds) noexcept {

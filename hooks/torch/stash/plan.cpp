@@ -11,6 +11,7 @@
 #include "hooks/torch/stash/candidate.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/device/outcome.h"
 #include "policy/describe_layer.h"
 #include "policy/operand.h"
 #include "policy/plane_ranges.h"
@@ -128,20 +129,31 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
   return label;
 }
 
-// The device's codec for a candidate that it can be trusted with. The source is gone before anybody
-// knows whether it was representable, so data must be known to be: floats that are not finite
-// decode to NaN; flags have two values; and a pooling operator's indices lie in its windows.
+// The device's codec for a candidate that it can be trusted with. Where the size is known
+// beforehand the source is gone before anybody knows whether it was representable, so data must be
+// known to be: floats that are not finite decode to NaN, and flags have two values.
 std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
     const policy::Decision::Candidate& candidate, c10::Device device) {
-  const std::string& name = candidate.spec.name;
   const codecs::cuda::Library* library = cuda_codecs();
-  if (library == nullptr || name == "narrow" ||
-      (name == "two_valued" && candidate.what.type != codecs::ElementType::boolean)) {
-    return nullptr;
-  }
+  const bool may_fail =
+      candidate.spec.name == "two_valued" && candidate.what.type != codecs::ElementType::boolean;
+  if (library == nullptr || may_fail) return nullptr;
   const c10::OptionalDeviceGuard guard(device);
   auto codec = library->make_codec(candidate.spec);
   return codec != nullptr && codec->accepts(candidate.what) ? codec : nullptr;
+}
+
+/// An entry of the member, held by `plan`, took so many bytes.
+void note(EntryClass::Member& member, const std::shared_ptr<const Plan>& plan, std::size_t bytes) {
+  constexpr std::size_t small = 16;  // a share that is not worth a new plan
+  const std::size_t expected = plan->stored_bytes;
+  const std::size_t off = std::max(expected, bytes) - std::min(expected, bytes);
+  if (off <= expected / small) return;
+  if (plan != member.sized) member.unsized = plan;
+  auto sized = std::make_shared<Plan>(*plan);
+  sized->stored_bytes = bytes;
+  sized->sized = true;
+  member.sized = std::move(sized);
 }
 
 }  // namespace
@@ -183,6 +195,7 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   entry.entry_class = known->second;
   entry.member = place;
   entry.caution = of_kind.members[place].caution;
+  take_awaited(of_kind.members[place]);
   entry.own_plan = chosen_plan(entry, of_kind.members[place]);
   const EntryClass::Member& member = of_kind.members[place];
   if (member.sized != nullptr && member.unsized == entry.own_plan) entry.own_plan = member.sized;
@@ -201,16 +214,26 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
 }
 
 void Planner::note_size(const Entry& entry, std::size_t bytes) {
-  constexpr std::size_t small = 16;  // a share that is not worth a new plan
-  const std::size_t expected = entry.plan().stored_bytes;
-  const std::size_t off = std::max(expected, bytes) - std::min(expected, bytes);
-  if (off <= expected / small) return;
-  EntryClass::Member& member = entry.entry_class->members[entry.member];
-  if (entry.own_plan != member.sized) member.unsized = entry.own_plan;
-  auto sized = std::make_shared<Plan>(entry.plan());
-  sized->stored_bytes = bytes;
-  sized->sized = true;
-  member.sized = std::move(sized);
+  note(entry.entry_class->members[entry.member], entry.own_plan, bytes);
+}
+
+void Planner::note_size(const Entry& entry, std::shared_ptr<const EncodeOutcome> outcome) {
+  entry.entry_class->members[entry.member].awaited = {std::move(outcome), entry.own_plan,
+                                                      entry.raw_bytes};
+}
+
+void Planner::take_awaited(EntryClass::Member& member) {
+  if (!member.awaited) return;
+  const EncodeOutcome& outcome = *member.awaited->outcome;
+  if (!outcome.happened()) {
+    if (!goes_by_sizes_) return;
+    statistics_.waited_for_size();
+    outcome.wait();
+  }
+  if (const auto bytes = outcome.bytes(member.awaited->raw_bytes)) {
+    note(member, member.awaited->plan, *bytes);
+  }
+  member.awaited.reset();
 }
 
 std::shared_ptr<const Plan> Planner::harder_plan(const Entry& entry) {
@@ -220,7 +243,8 @@ std::shared_ptr<const Plan> Planner::harder_plan(const Entry& entry) {
   const std::size_t now = entry.stored_bytes();
   if (harder->candidates.front().bound > now - now / 4) return nullptr;
   if (entry.is_raw()) return harder;
-  return reads_values_only(entry) ? harder : nullptr;
+  // What is encoded anew can't be taken back where its codec turns out not to hold it.
+  return !harder->candidates.front().sized_by_data && reads_values_only(entry) ? harder : nullptr;
 }
 
 std::size_t Planner::harder_bytes(const Entry& entry) {
@@ -292,11 +316,14 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   codecs::Description what = candidate.what;
   if (candidate.channel_bounds) what.channel_bound = candidate.channel_bounds->data();
   const std::size_t bound = encoded_bytes(*codec, what, candidate.mixed_bits);
+  const auto traits = codecs::codec_traits(candidate.spec.name);
+  const bool sized_by_data = traits->sized_by_data;
   std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
   if (entry.device != nullptr) {
     on_device = device_codec(candidate, entry.device->saved_on.device());
     // What a device's codec makes of the data is known when it is too late to choose another.
-    if (on_device == nullptr || (bound >= entry.raw_bytes && codec->name() != "raw")) return;
+    const bool never_smaller = bound >= entry.raw_bytes && codec->name() != "raw";
+    if (on_device == nullptr || (never_smaller && !sized_by_data)) return;
   }
   if (plan.candidates.empty()) {
     plan.stored_bytes = std::min(bound, entry.raw_bytes);
@@ -304,7 +331,7 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   }
   plan.candidates.push_back(
       {std::move(codec), std::move(on_device), what, bound,
-       codecs::codec_traits(candidate.spec.name)->fidelity != codecs::Fidelity::exact,
+       traits->fidelity != codecs::Fidelity::exact, sized_by_data,
        &statistics_.op(row.op, row.operand,
                        codec_label(candidate.spec, candidate.mixed_bits, chosen)),
        candidate.mixed_bits, candidate.spec.group, chosen && director_->tries_choices(),

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +18,8 @@
 
 namespace cinch::hooks {
 
+class EncodeOutcome;
+
 /// A policy's decision for entries of one description, ready to be carried out.
 struct Plan {
   struct Candidate {
@@ -26,6 +29,7 @@ struct Plan {
     codecs::Description what;
     std::size_t bound = 0;  ///< bytes that encoding may need
     bool approximates = false;
+    bool sized_by_data = false;  ///< see codecs::CodecTraits; `bound` may be more than raw
     OpTotals* totals = nullptr;
     double mixed_bits = 0;  ///< see policy::Choice
     int group = 0;          ///< elements that share a range, for mixed_bits
@@ -62,6 +66,13 @@ struct EntryClass {
     /// A plan, and the same one with what its entries need.
     std::shared_ptr<const Plan> unsized = nullptr;
     std::shared_ptr<const Plan> sized = nullptr;
+    /// What backward read last, before the host knew what encoding it had come to.
+    struct Unsized {
+      std::shared_ptr<const EncodeOutcome> outcome;
+      std::shared_ptr<const Plan> plan;
+      std::size_t raw_bytes = 0;
+    };
+    std::optional<Unsized> awaited = std::nullopt;
     // Under an adaptive policy.
     bool described = false;
     std::uint32_t layer = policy::no_layer;  ///< the director's number
@@ -84,7 +95,12 @@ class Planner {
   /// @param harder What decides in a rescue; null where the policy allows none.
   Planner(const policy::Policy& policy, policy::Director* director, Statistics& statistics,
           const policy::Policy* harder = nullptr)
-      : policy_(policy), director_(director), statistics_(statistics), harder_(harder) {}
+      : policy_(policy),
+        director_(director),
+        statistics_(statistics),
+        harder_(harder),
+        goes_by_sizes_(policy.settings().raw_window > 0 ||
+                       (director != nullptr && director->goes_by_sizes())) {}
 
   /// Sets `entry`'s class, member, plan and row. @param growth Number of the stash's growth: places
   /// are counted anew in each. @pre entry has uses
@@ -93,6 +109,11 @@ class Planner {
   /// Backward reads `entry`, which took so many bytes: the next ones of its class are expected to
   /// take as many. @pre entry is planned and encoded
   static void note_size(const Entry& entry, std::size_t bytes);
+
+  /// The same of one on a device, which took what `outcome` will tell: the next one of its class is
+  /// planned with that. So what is planned depends on what was read, never on how fast a device is:
+  /// where sizes decide anything, the host waits for one that isn't known by then.
+  static void note_size(const Entry& entry, std::shared_ptr<const EncodeOutcome> outcome);
 
   /// How a rescue may hold `entry`, which is on a device, in clearly fewer bytes than it takes now,
   /// and without an approximation where exact values are held for the sake of something else than
@@ -114,6 +135,7 @@ class Planner {
   std::shared_ptr<const Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
                                    const policy::Choice* choice);
   const std::shared_ptr<const Plan>& chosen_plan(const Entry& entry, EntryClass::Member& member);
+  void take_awaited(EntryClass::Member& member);
   void add_candidate(Plan& plan, const Entry& entry, const policy::Decision::Candidate& candidate,
                      const SiteNames& row, bool chosen);
 
@@ -121,6 +143,7 @@ class Planner {
   policy::Director* director_;
   Statistics& statistics_;
   const policy::Policy* harder_;
+  const bool goes_by_sizes_;
   std::vector<std::int64_t> key_;
   std::unordered_map<std::vector<std::int64_t>, std::shared_ptr<EntryClass>, KeyHash> classes_;
 };

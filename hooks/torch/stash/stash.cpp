@@ -25,6 +25,10 @@ namespace {
 constexpr std::size_t poll_per_save = 16;
 constexpr std::size_t poll_per_backward = 4096;
 
+// Page-locked memory for what encodings came to: a page each, for as long as it isn't known.
+constexpr std::uint64_t most_outcome_bytes = std::uint64_t{16} << 20;
+constexpr std::size_t outcome_segment_bytes = std::size_t{1} << 20;
+
 Stash* instance = nullptr;
 
 }  // namespace
@@ -36,6 +40,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
       state_file_(""),
       guard_(this->settings().guard),
       pinned_(pinned_host(), this->settings().offload.host_bytes, processes_here()),
+      outcomes_(pinned_host(), most_outcome_bytes, 1, outcome_segment_bytes),
       side_(work_aside, this) {
   register_fork_lock(mutex_);
   register_fork_lock(statistics_.mutex());  // planning takes it under the stash's
@@ -44,8 +49,10 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
   register_fork_lock(decoded_pool_.mutex());
   register_fork_lock(guard_.mutex());
   register_fork_lock(pinned_.mutex());
+  register_fork_lock(outcomes_.mutex());
   register_fork_lock(reserve_.mutex());
   register_fork_lock(in_flight_.mutex());
+  register_fork_lock(unsized_bytes_.mutex());
   register_fork_lock(side_.mutex());
   if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
   begin_policy();
@@ -60,8 +67,6 @@ void Stash::begin_policy() {
   director_ =
       dry_run_ == nullptr ? policy::make_director(settings()) : policy::make_keeping_director();
   adapts_.store(director_ != nullptr, std::memory_order_relaxed);
-  host_only_.store(dry_run_ == nullptr && director_ != nullptr && !director_->serves_devices(),
-                   std::memory_order_relaxed);
   state_file_ = policy::StateFile(settings().state_file);
   if (director_ != nullptr) message_ = state_file_.load(*director_);
   const policy::Policy* harder = nullptr;
@@ -75,9 +80,7 @@ Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
                      bool is_inplace_on_view) const noexcept {
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
   if (verdict != Verdict::wanted) return verdict;
-  if (is_paused()) return Verdict::paused;
-  const bool host_only = host_only_.load(std::memory_order_relaxed);
-  return host_only && tensor.is_cuda() ? Verdict::host_policy : verdict;
+  return is_paused() ? Verdict::paused : verdict;
 }
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use) {
@@ -104,6 +107,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
   if (dry_run_ != nullptr && dry_run_->take_done()) listeners().dry_run_done();
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
+  if (entry->device != nullptr) take_outcomes(entry->device_index());
   settle_all(ready);
   if (entry->device != nullptr) move_surplus();
   return *entry;
@@ -288,7 +292,9 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         forget_in_window(entry);
         break;
       case Entry::Place::settling:
-        break;  // whoever settles it holds it
+        // Otherwise whoever settles it holds it.
+        if (take_back(entry)) settling_bytes_ -= entry.raw_bytes;
+        break;
       case Entry::Place::settled:
         settled_raw_ -= entry.raw_bytes;
         settled_stored_ -= entry.stored_bytes();

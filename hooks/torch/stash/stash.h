@@ -163,6 +163,8 @@ class Stash {
   PinnedPool::Figures pinned() const { return pinned_.figures(); }
   /// What waited for the side stream of a CUDA device.
   InFlight::Figures in_flight(int device) const { return in_flight_.figures(device); }
+  /// What waited for the size that its encoding came to.
+  InFlight::Figures unsized(int device) const { return unsized_bytes_.figures(device); }
   /// Fills what `report` says of times.
   void fill_timeline(telemetry::Report& report) const;
   /// Fills what it says of a dry run.
@@ -189,11 +191,21 @@ class Stash {
   std::size_t window_limit() const;
 
   void settle_all(const Entries& ready);
-  void settle(Entry& entry, codecs::ParallelFor parallel_for);
+  /// Whether what has no room for a result of unknown size may wait for some.
+  enum class When : std::uint8_t { room, now };
+  void settle(Entry& entry, codecs::ParallelFor parallel_for, When when = When::room);
   std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
   bool encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed);
   void await_settled(Entry& entry);
 
+  std::size_t bytes_until_sized(const Entry& entry) const;
+  void put_off(Entry& entry);
+  bool take_back(Entry& entry);
+  void settle_put_off(Entry& entry);
+  bool settle_put_off(int device);
+  void take_outcomes(int device);
+  std::size_t await_outcomes(int device, std::size_t bytes);
+  std::size_t take_outcome(Entry& entry);
   std::size_t encode_early(int device, std::size_t bytes);
   std::size_t encode_harder(int device, std::size_t bytes);
   std::size_t encode_harder(Entry& entry);
@@ -219,6 +231,7 @@ class Stash {
   void keep_sample(Entry& entry, c10::Storage& exact);
   std::size_t give_up_samples(int device, std::size_t bytes);
   std::size_t give_up_sample(Entry& entry);
+  std::unique_ptr<GuardSample> take_sample(Entry& entry);
   void measure(Entry& entry, const c10::Storage& decoded);
   void note_size(Entry& entry);
   void begin_step();
@@ -246,7 +259,6 @@ class Stash {
   std::vector<std::unique_ptr<const policy::Policy>> policies_;
   std::atomic<const policy::Policy*> policy_;  // the last one
   std::atomic<bool> adapts_{false};            // whether there is a director
-  std::atomic<bool> host_only_{false};         // and it takes no tensors of devices
   std::atomic<bool> paused_{false};
   const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
   Statistics statistics_;
@@ -300,6 +312,10 @@ class Stash {
 
   std::vector<c10::Storage> freed_later_;
 
+  // Of devices, whose sizes only the data decide.
+  EntryQueue put_off_;  // until there is room to wait for more of them: settling, held by nobody
+  EntryQueue unsized_;  // encoded
+
   // Moving to the host.
   EntryQueue leaving_;  // the policy's choice
   EntryQueue movable_;  // when a device is out of memory
@@ -323,7 +339,9 @@ class Stash {
 
   Guard guard_;
   PinnedPool pinned_;
+  PinnedPool outcomes_;
   InFlight in_flight_;
+  InFlight unsized_bytes_;
   std::atomic<bool> said_no_room_{false};
   Reserve reserve_;
   SideThread side_;

@@ -215,6 +215,7 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
   const std::lock_guard lock(entry.mutex());
   c10::Storage exact;
   if (entry.is_raw()) exact = entry.raw;
+  if (entry.keeps_source()) exact = entry.device->source;
   if (entry.sample != nullptr) exact = entry.sample->exact;
   if (!exact && entry.state == Entry::State::encoded &&
       !entry.plan().candidates[entry.candidate].approximates) {

@@ -9,6 +9,7 @@
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 #include "policy/plane_ranges.h"
@@ -20,6 +21,8 @@ namespace {
 constexpr std::size_t least_waiting = std::size_t{16} << 20;
 
 constexpr std::size_t page = 4096;
+
+constexpr std::string_view no_memory = "no memory to encode it";
 
 /// Finds the bits of each plane where they are mixed, and the ranges that say so where they are
 /// wanted, for `entry.planes`. Of a device's values the ranges are known only in steps that want
@@ -67,8 +70,10 @@ void Stash::settle_all(const Entries& ready) {
 std::size_t Stash::encode_early(int device, std::size_t bytes) {
   const std::uint64_t before = this->bytes();
   Entries ready;
+  bool puts_off = false;
   {
     const std::lock_guard lock(mutex_);
+    puts_off = put_off_.oldest(device) != nullptr;
     collect_sole_owned(owned_.size(), nullptr, ready);
     const Entries waiting(window_.begin(), window_.end());
     std::size_t leaving = 0;
@@ -83,10 +88,12 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
   // Not on the side thread: the memory is wanted now.
   if (device == host) {
     for (Entry* entry : ready) settle(*entry, torch_parallel_for);
-  } else if (!ready.empty()) {
+  } else if (!ready.empty() || puts_off) {
     const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
     const std::size_t aside = reserve_.release(on);
     for (Entry* entry : ready) settle(*entry, torch_parallel_for);
+    std::size_t freed = await_outcomes(device, bytes);
+    while (freed < bytes && settle_put_off(device)) freed += await_outcomes(device, bytes - freed);
     const AtWork here;  // the memory that was freed is for who asked
     reserve_.put_aside(on, aside);
   }
@@ -94,11 +101,25 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
   return before > after ? before - after : 0;
 }
 
+// What is held at once of an entry whose encoded size only the data decide, until that is known; 0:
+// it is not such a one.
+std::size_t Stash::bytes_until_sized(const Entry& entry) const {
+  const Plan& plan = entry.plan();
+  if (dry_run_ != nullptr || entry.device == nullptr || !plan.encodes()) return 0;
+  const Plan::Candidate& candidate = plan.candidates.front();
+  return candidate.sized_by_data ? entry.raw_bytes + candidate.bound : 0;
+}
+
 // Carries out the plan of an entry that is settling, and gives up one hold on it.
-void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
+void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) {
+  const std::size_t unsized = bytes_until_sized(entry);
+  const bool waits = unsized != 0 && unsized_bytes_.begin(entry.device_index(), unsized,
+                                                          settings().in_flight_bytes);
+  if (unsized != 0 && !waits && when == When::room) return put_off(entry);
   c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
   std::string_view kept_because;
   bool wanted = true;
+  bool again = false;
   {
     const AtWork here;
     const std::shared_lock gate(entry_work());
@@ -124,6 +145,20 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for) {
         entry.device->encoding = work_of(entry.device->saved_on);
       }
     }
+    if (waits) {
+      unsized_bytes_.enqueued(entry.device_index(), unsized, entry.device->outcome);
+    }
+    again = unsized != 0 && kept_because == no_memory;
+    if (again) entry.state = Entry::State::pending;
+  }
+  if (again) {
+    // Others take more than they will as soon as the host knows what they came to.
+    if (await_outcomes(entry.device_index(), unsized) != 0) {
+      return settle(entry, parallel_for, When::now);
+    }
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    entry.state = Entry::State::kept;
   }
   const bool kept = !kept_because.empty();
   if (kept) {
@@ -160,7 +195,6 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     freed = std::move(entry.raw);
     return {};
   }
-  constexpr std::string_view no_memory = "no memory to encode it";
   if (entry.device != nullptr) {
     if (plan.candidates.empty()) return reason_to_keep(plan);
     const Plan::Candidate& candidate = plan.candidates.front();
@@ -172,6 +206,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
         what.plane_bits.empty() ? candidate.bound : candidate.codec->encoded_bytes(what);
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);
+    if (entry.device->outcome != nullptr) entry.device->source = freed;
     if (candidate.approximates) keep_sample(entry, freed);
     count(entry, *candidate.totals, entry.encoded_bytes, watch.nanoseconds());
     return {};
@@ -208,7 +243,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     count(entry, *candidate.totals, result.bytes, watch.nanoseconds());
     return {};
   }
-  return plan.reason.empty() ? "no codec can represent it" : plan.reason;
+  return reason_not_to_encode(plan);
 }
 
 // On the side stream while what waits for that one is within its bound, else in the stream of the
@@ -220,7 +255,7 @@ bool Stash::encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, s
   const bool aside =
       aside_ && in_flight_.begin(device, entry.raw_bytes, settings().in_flight_bytes);
   const c10::Stream stream = aside ? side_stream(entry.raw.device()) : entry.device->saved_on;
-  const bool enqueued = encode_on_device(entry, candidate, key, stream);
+  const bool enqueued = encode_on_device(entry, candidate, key, stream, outcomes_);
   if (aside) {
     in_flight_.enqueued(device, entry.raw_bytes, enqueued ? when_encoded(entry) : nullptr);
   }

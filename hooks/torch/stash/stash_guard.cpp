@@ -113,6 +113,15 @@ std::size_t Stash::give_up_samples(int device, std::size_t bytes) {
   return freed;
 }
 
+// The guard looks at the entry no more. pre: both locks are held
+std::unique_ptr<GuardSample> Stash::take_sample(Entry& entry) {
+  for (const Use* use = entry.first_use; use != nullptr && entry.watched; use = use->next) {
+    guard_.forget(*use);
+  }
+  entry.watched = false;
+  return std::move(entry.sample);
+}
+
 // pre: the entry was taken out of its queue
 std::size_t Stash::give_up_sample(Entry& entry) {
   std::unique_ptr<GuardSample> sample;  // freed after the locks
@@ -121,11 +130,7 @@ std::size_t Stash::give_up_sample(Entry& entry) {
     const std::shared_lock gate(entry_work());
     const std::lock_guard lock(entry.mutex());
     const std::lock_guard stash_lock(mutex_);
-    sample = std::move(entry.sample);
-    for (const Use* use = entry.first_use; use != nullptr && entry.watched; use = use->next) {
-      guard_.forget(*use);
-    }
-    entry.watched = false;
+    sample = take_sample(entry);
     settled_stored_ -= entry.raw_bytes;
     settled_on_device_[entry.device->index()] -= entry.raw_bytes;
     note_change();

@@ -11,6 +11,7 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
@@ -26,6 +27,22 @@ bool is_being_read(const Entry& entry) {
   return entry.decoded->ahead || std::ranges::any_of(entry.decoded->alive, [](const auto& alive) {
            return !alive.expired();
          });
+}
+
+/// The bytes that an entry is held in which was encoded a moment ago. Where only the data decide
+/// that, the host waits for it: there is no memory to hold more for a while.
+/// @return 0 when encoding was of no use: what it came to is given up
+std::size_t take_outcome_now(Entry& entry, const Plan::Candidate& candidate) {
+  OnDevice& held = *entry.device;
+  if (held.outcome == nullptr) return candidate.bound;
+  held.outcome->wait();
+  const auto needed = held.outcome->bytes(candidate.bound + 1);
+  held.outcome = nullptr;
+  held.result = {};
+  if (needed) return shrink(entry, *needed) ? *needed : candidate.bound;
+  held.encoded = {};
+  held.encoding.reset();
+  return 0;
 }
 
 }  // namespace
@@ -101,7 +118,12 @@ std::size_t Stash::encode_harder(Entry& entry) {
     const std::shared_ptr<const Plan> old = entry.own_plan;
     OpTotals& before = was_raw ? *old->kept : *old->candidates[entry.candidate].totals;
     const std::size_t bytes = entry.stored_bytes();
-    saved = bytes - candidate.bound;
+    const std::size_t held = take_outcome_now(entry, candidate);
+    if (held == 0) {
+      entry.raw = std::exchange(freed, {});
+      return 0;
+    }
+    saved = bytes - held;
     if (was_raw && old->candidates.empty()) {
       statistics_.compressed_after_all(reason_to_keep(*old), entry.raw_bytes);
     }
@@ -116,12 +138,13 @@ std::size_t Stash::encode_harder(Entry& entry) {
       entry.own_plan = std::move(harder);
       entry.state = Entry::State::encoded;
       entry.candidate = 0;
-      entry.encoded_bytes = candidate.bound;
+      entry.encoded_bytes = held;
+      entry.device->exact_bytes = 0;
       settled_stored_ -= saved;
       settled_on_device_[entry.device->index()] -= saved;
       note_change();
     }
-    count(entry, *candidate.totals, candidate.bound, watch.nanoseconds());
+    count(entry, *candidate.totals, held, watch.nanoseconds());
   }
   if (freed) free_later(std::move(freed));
   return saved;

@@ -19,8 +19,10 @@ namespace cinch::hooks {
 
 std::size_t Stash::make_room(int device, std::size_t bytes) {
   if (AtWork::here()) return 0;
-  // What was read ahead costs time only, the guard's samples a look: no rescue that is counted.
-  std::size_t given_up = device == host ? 0 : give_up_read_ahead(device, bytes);
+  // To wait for sizes and what was read ahead cost time only, the guard's samples a look: no rescue
+  // that is counted.
+  std::size_t given_up = device == host ? 0 : await_outcomes(device, bytes);
+  if (device != host && given_up < bytes) given_up += give_up_read_ahead(device, bytes - given_up);
   if (device != host && given_up < bytes) given_up += give_up_samples(device, bytes - given_up);
   if (given_up >= bytes || !settings().rescue.enabled) return given_up;
   Statistics::Rescue by;
@@ -67,10 +69,11 @@ std::size_t Stash::planned_aside(const Entry& entry, const Plan& plan) const {
   return leaves ? plan.stored_bytes : 0;
 }
 
-// pre: mutex_ is held and the entry has just been settled
+// pre: mutex_ is held and the entry has just been settled, or its size become known
 void Stash::enqueue_for_host(Entry& entry) {
   using enum policy::Decision::Offload;
   if (entry.device == nullptr) return;
+  if (entry.device->outcome != nullptr) return unsized_.push_back(entry);
   if (entry.sample != nullptr) return sampled_.push_back(entry);
   const std::size_t bytes = entry.stored_bytes();
   if (bytes == 0) return;

@@ -27,8 +27,10 @@ c10::Storage nothing_on_device(const Entry& entry) {
 c10::Storage Stash::restore(Entry& entry, const Use& use) {
   const bool captured = entry.device != nullptr && is_capturing(entry.device->saved_on.device());
   if (captured) return restore_in_capture(entry, use);
+  if (entry.device != nullptr) take_outcomes(entry.device_index());
   end_growth(&entry);
   GradientProbe* probe = current_probe();
+  if (entry.device != nullptr) settle_put_off(entry);
   if (aside_) await_settled(entry);
   if (probe == nullptr && foresees_.load(std::memory_order_relaxed)) foresee(entry, use);
   if (entry.device == nullptr) return restore_held(entry, use, probe);
@@ -102,6 +104,9 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
     if (entry.device != nullptr) hand_over(entry, storage, reads, current_stream(storage.device()));
     return storage;
   }
+  if (entry.keeps_source() && !entry.plan().candidates[entry.candidate].approximates) {
+    return entry.device->source;
+  }
   c10::Storage storage = decode(entry, reads, torch_parallel_for);
   if (entry.device != nullptr) hand_over(entry, storage, reads, current_stream(storage.device()));
   decoded = weak(storage);
@@ -116,7 +121,12 @@ void Stash::note_size(Entry& entry) {
   const std::lock_guard lock(mutex_);
   if (entry.sized) return;
   entry.sized = true;
-  Planner::note_size(entry, entry.encoded_bytes);
+  if (entry.device != nullptr && entry.device->outcome != nullptr) {
+    Planner::note_size(entry, entry.device->outcome);
+    return;
+  }
+  const std::size_t exact = entry.device == nullptr ? 0 : entry.device->exact_bytes;
+  Planner::note_size(entry, exact == 0 ? entry.encoded_bytes : exact);
 }
 
 // pre: entry.mutex() is held, entry is encoded or dropped

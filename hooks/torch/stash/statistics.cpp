@@ -91,6 +91,7 @@ void Statistics::fill(telemetry::Report& report) const {
   report.offloads = offloaded_.count.load(std::memory_order_relaxed);
   report.fetches = fetches_.load(std::memory_order_relaxed);
   report.fetches_ahead = fetches_ahead_.load(std::memory_order_relaxed);
+  report.size_waits = size_waits_.load(std::memory_order_relaxed);
   report.offloaded_bytes = offloaded_.bytes.load(std::memory_order_relaxed);
   for (const auto& [why, amount] : passed_through_) report.passed_through.push_back(amount);
   for (std::size_t i = 0; i < verdict_count; ++i) {

@@ -119,6 +119,9 @@ class Statistics {
     if (ahead) fetches_ahead_.fetch_add(1, std::memory_order_relaxed);
   }
 
+  /// The host waited for a size that a device had not told yet.
+  void waited_for_size() noexcept { size_waits_.fetch_add(1, std::memory_order_relaxed); }
+
   /// A storage that was taken, but not compressed. @param why Text that lives forever.
   void passed_through(std::string_view why, std::size_t bytes);
 
@@ -169,6 +172,7 @@ class Statistics {
   Amount offloaded_;
   std::atomic<std::uint64_t> fetches_{0};
   std::atomic<std::uint64_t> fetches_ahead_{0};
+  std::atomic<std::uint64_t> size_waits_{0};
   std::atomic<std::uint64_t> nanoseconds_{0};
   std::atomic<std::uint64_t> adapting_nanoseconds_{0};
 };

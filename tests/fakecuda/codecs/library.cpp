@@ -5,6 +5,7 @@
 // the bits of training on the CPU.
 #include "codecs/cuda/library.h"
 
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -110,8 +111,47 @@ bool is_capturing(Stream stream) noexcept {
   return fakecuda_is_capturing(stream) != 0;
 }
 
-constexpr Library library = {library_abi, make,     is_capturing, allocate_pinned,
-                             copy,        happened, synchronize};
+/// A copy of bytes, made unless `result` says that there is no need for it.
+struct Bytes {
+  std::vector<std::byte> own;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::size_t bytes = 0;
+  const Result* result = nullptr;
+  std::uint64_t below = 0;
+};
+
+bool enqueue(Bytes copy, const char* what, Stream stream) noexcept {
+  auto* const bytes = new Bytes(std::move(copy));
+  if (bytes->from == nullptr) bytes->from = bytes->own.data();
+  const fakecuda_range used[] = {{bytes->from, bytes->bytes},
+                                 {bytes->to, bytes->bytes},
+                                 {bytes->result, bytes->result == nullptr ? 0 : sizeof(Result)}};
+  const auto run = [](void* context) {
+    const auto& b = *static_cast<const Bytes*>(context);
+    if (b.result != nullptr && b.result->not_representable == 0 && b.result->bytes < b.below) {
+      return;
+    }
+    std::memcpy(b.to, b.from, b.bytes);
+  };
+  fakecuda_enqueue(
+      stream, what, run, [](void* context) { delete static_cast<Bytes*>(context); }, bytes, used,
+      std::size(used));
+  return true;
+}
+
+bool write(void* to, const void* from, std::size_t bytes, Stream stream) noexcept {
+  const auto* const first = static_cast<const std::byte*>(from);
+  return enqueue({{first, first + bytes}, nullptr, to, bytes}, "cinch write", stream);
+}
+
+bool keep_source(const Result* result, std::uint64_t below, const void* source, void* target,
+                 std::size_t bytes, Stream stream) noexcept {
+  return enqueue({{}, source, target, bytes, result, below}, "cinch keep_source", stream);
+}
+
+constexpr Library library = {library_abi, make,        is_capturing, allocate_pinned, copy,
+                             write,       keep_source, happened,     synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -22,14 +22,29 @@ void InFlight::forget_done(Device& device) noexcept {
   }
 }
 
+// pre: mutex_ is held
+bool InFlight::fits(Device& device, std::size_t bytes, std::uint64_t most) noexcept {
+  const auto now = [&] {
+    return device.bytes == 0 || (bytes <= most && device.bytes <= most - bytes);
+  };
+  if (!now() || device.works.size() >= few_works) forget_done(device);
+  return now();
+}
+
+void InFlight::look(int index) {
+  const std::lock_guard lock(mutex_);
+  forget_done(devices_[index]);
+}
+
+bool InFlight::has_room(int index, std::size_t bytes, std::uint64_t most) {
+  const std::lock_guard lock(mutex_);
+  return fits(devices_[index], bytes, most);
+}
+
 bool InFlight::begin(int index, std::size_t bytes, std::uint64_t most) {
   const std::lock_guard lock(mutex_);
   Device& device = devices_[index];
-  const auto fits = [&] {
-    return device.bytes == 0 || (bytes <= most && device.bytes <= most - bytes);
-  };
-  if (!fits() || device.works.size() >= few_works) forget_done(device);
-  if (!fits()) {
+  if (!fits(device, bytes, most)) {
     ++device.figures.refused;
     return false;
   }

@@ -10,14 +10,17 @@
 
 namespace cinch::hooks {
 
-/// Back-pressure: how many bytes of each CUDA device wait for work of Cinch's side stream before
-/// they are free. What finds no room is left to the stream that the bytes were computed in, where
-/// they are free for the program's next tensor at once, however far the host runs ahead of the
-/// device. The host never waits: it asks, and an answer that comes late costs overlap only.
+/// Back-pressure: how many bytes of each CUDA device wait for a moment of its work before they are
+/// free, however far the host runs ahead of the device. The host never waits: it asks.
 /// Thread-safe.
+///
+/// Sources wait for the side stream to encode them: what finds no room is left to the stream that
+/// they were computed in, where they are free for the program's next tensor at once. And what was
+/// encoded to a size that only its data decide waits for that size: what finds no room is encoded
+/// later.
 class InFlight {
  public:
-  /// A moment in a device's side stream.
+  /// A moment in a stream of a device.
   struct Moment {
     virtual ~Moment() = default;
     /// Whether it has come. Doesn't wait.
@@ -28,9 +31,15 @@ class InFlight {
   /// may. If so the caller then tells `enqueued`, whatever became of it.
   bool begin(int device, std::size_t bytes, std::uint64_t most);
 
-  /// What begin() allowed is free once the moment, in the order of the device's side stream, has
-  /// come; null: nothing was enqueued.
+  /// Whether begin() would say so.
+  bool has_room(int device, std::size_t bytes, std::uint64_t most);
+
+  /// What begin() allowed is free once the moment has come, and those told before; null: nothing
+  /// was enqueued.
   void enqueued(int device, std::size_t bytes, std::shared_ptr<const Moment> moment) noexcept;
+
+  /// Counts what has happened meanwhile, which the others do when they have no room only.
+  void look(int device);
 
   struct Figures {
     std::uint64_t most_bytes = 0;  ///< that were under way at once
@@ -52,6 +61,7 @@ class InFlight {
     Figures figures;
   };
   static void forget_done(Device& device) noexcept;
+  static bool fits(Device& device, std::size_t bytes, std::uint64_t most) noexcept;
 
   mutable std::mutex mutex_;
   std::map<int, Device> devices_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/device/offload.h"
 
-#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "hooks/torch/process/process_memory.h"
+#include "hooks/torch/stash/device/copied.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_work.h"
@@ -37,19 +37,6 @@ const CopyStreams& copy_streams(c10::Device device) {
     known = streams.emplace(device.index(), fresh).first;
   }
   return known->second;
-}
-
-struct Copied final : CopyMoment {
-  explicit Copied(const c10::Stream& on) : work(work_of(on)) {
-    static std::atomic<std::uint64_t> copies{0};
-    queue = (static_cast<std::intptr_t>(on.device_index()) << 48) ^ on.id();
-    number = copies.fetch_add(1, std::memory_order_relaxed);
-  }
-  StreamWork work;
-};
-
-void block(const std::shared_ptr<const CopyMoment>& moment, const c10::Stream& reader) {
-  static_cast<const Copied&>(*moment).work.block(reader);
 }
 
 /// Notes that `stream` was given a copy to or from `held`'s piece.

@@ -13,6 +13,7 @@
 
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/offload.h"
+#include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_work.h"
 
@@ -47,6 +48,60 @@ void enqueue_decoding(const Entry& entry, const void* encoded, void* target, cod
               "' can't be decoded: a kernel could not be launched");
 }
 
+// Has the device put `source` in place of what was decoded where `result` says so.
+void enqueue_choice(const codecs::cuda::Result* result, const c10::Storage& source, void* target,
+                    const c10::Stream& stream) {
+  const bool enqueued = cuda_codecs()->keep_source(result, source.nbytes(), source.data(), target,
+                                                   source.nbytes(), native(stream));
+  TORCH_CHECK(enqueued, "cinch: a saved tensor can't be restored: a kernel could not be launched");
+}
+
+// Channels' bounds, aligned as scratch has to be.
+std::size_t bound_bytes(const codecs::Description& what) {
+  if (what.channel_bound == nullptr) return 0;
+  constexpr std::size_t alignment = 16;
+  const std::size_t bytes = static_cast<std::size_t>(what.layout.channels()) * sizeof(float);
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// What encoding needs besides its source and its target, for as long as it is under way; `result`
+/// is made for longer where it is read.
+struct Aside {
+  c10::DataPtr memory;
+  c10::DataPtr result;
+  codecs::Description what;  ///< the channels' numbers in device memory
+  void* scratch = nullptr;
+
+  codecs::cuda::Result* outcome() const noexcept {
+    return static_cast<codecs::cuda::Result*>(result ? result.get() : memory.get());
+  }
+
+  /// Enqueues what has to be there first: a result of zeros where it is read, and the channels'
+  /// numbers.
+  /// @throws c10::Error when there is no memory or nothing could be enqueued
+  Aside(const Plan::Candidate& candidate, const codecs::Description& described,
+        const c10::Stream& stream)
+      : what(described) {
+    const codecs::cuda::Result nothing = {};
+    const std::size_t bounds = bound_bytes(what);
+    memory = allocate(stream.device(),
+                      sizeof nothing + bounds + candidate.on_device->scratch_bytes(what));
+    auto* const numbers = static_cast<std::byte*>(memory.get()) + sizeof nothing;
+    scratch = numbers + bounds;
+    bool enqueued = true;
+    if (candidate.sized_by_data) {
+      result = allocate(stream.device(), sizeof nothing);
+      enqueued = cuda_codecs()->write(result.get(), &nothing, sizeof nothing, native(stream));
+    }
+    if (bounds != 0) {
+      const std::size_t bytes = static_cast<std::size_t>(what.layout.channels()) * sizeof(float);
+      enqueued &= cuda_codecs()->write(numbers, what.channel_bound, bytes, native(stream));
+      what.channel_bound = reinterpret_cast<const float*>(numbers);
+    }
+    TORCH_CHECK(enqueued, "cinch: a kernel could not be launched");
+  }
+};
+
 // The same where others than `reader` wait for it: that stream needs no event of its own.
 StreamWork work_beside(const c10::Stream& stream, const c10::Stream& reader) {
   return stream == reader ? StreamWork{stream, nullptr} : work_of(stream);
@@ -63,6 +118,10 @@ int Entry::device_index() const noexcept {
 
 std::size_t Entry::offloaded_bytes() const noexcept {
   return device == nullptr ? 0 : device->offloaded_bytes;
+}
+
+bool Entry::keeps_source() const noexcept {
+  return device != nullptr && static_cast<bool>(device->source);
 }
 
 StreamWork work_of(const c10::Stream& stream) {
@@ -118,26 +177,46 @@ bool from_device_allocator(const c10::StorageImpl& storage) {
 std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs::Description& what,
                             std::size_t bound) {
   constexpr std::size_t rounding = 4096;
-  return bound + sizeof(codecs::cuda::Result) + codec.scratch_bytes(what) + rounding;
+  return bound + sizeof(codecs::cuda::Result) + bound_bytes(what) + codec.scratch_bytes(what) +
+         rounding;
 }
 
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
-                      const c10::Stream& stream) try {
+                      const c10::Stream& stream, PinnedPool& outcomes) try {
   OnDevice& held = *entry.device;
   const c10::OptionalStreamGuard guard(stream);
   StreamWork{held.saved_on, nullptr}.block(stream);
-  const codecs::Description what = described(candidate, entry);
-  // The result's place is written, never read: only codecs that can hold any data come here.
-  const std::size_t scratch = candidate.on_device->scratch_bytes(what);
-  const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
+  Aside aside(candidate, described(candidate, entry), stream);
   c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
-  auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
-  if (!candidate.on_device->encode(what, entry.raw.data(), static_cast<std::byte*>(encoded.get()),
-                                   result, result + 1, key, native(stream))) {
+  if (!candidate.on_device->encode(aside.what, entry.raw.data(),
+                                   static_cast<std::byte*>(encoded.get()), aside.outcome(),
+                                   aside.scratch, key, native(stream))) {
     return false;
   }
   guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
+  std::shared_ptr<const EncodeOutcome> outcome;
+  if (candidate.sized_by_data) {
+    outcome = EncodeOutcome::follow(aside.outcome(), stream, outcomes);
+    if (outcome == nullptr) return false;
+  }
+  const bool leaves = entry.plan().offload == policy::Decision::Offload::always;
+  held.encoding = leaves ? work_of(stream) : work_beside(stream, held.saved_on);
   held.encoded = std::move(encoded);
+  held.result = std::move(aside.result);
+  held.outcome = std::move(outcome);
+  return true;
+} catch (const std::exception&) {
+  return false;
+}
+
+bool shrink(Entry& entry, std::size_t bytes) noexcept try {
+  OnDevice& held = *entry.device;
+  const c10::Stream stream = held.encoding->stream;
+  if (is_capturing(stream)) return false;
+  const c10::OptionalStreamGuard guard(stream);
+  c10::DataPtr exact = allocate(stream.device(), bytes);
+  if (!cuda_codecs()->copy(exact.get(), held.encoded.get(), bytes, native(stream))) return false;
+  held.encoded = std::move(exact);
   const bool leaves = entry.plan().offload == policy::Decision::Offload::always;
   held.encoding = leaves ? work_of(stream) : work_beside(stream, held.saved_on);
   return true;
@@ -170,6 +249,12 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
     held.encoding->block(stream);
     enqueue_decoding(entry, held.encoded.get(), data.get(), reads, stream);
     guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
+    if (held.outcome != nullptr) {
+      enqueue_choice(static_cast<const codecs::cuda::Result*>(held.result.get()), held.source,
+                     data.get(), stream);
+      guard_of(stream.device()).recordDataPtrOnStream(held.result, stream);
+      guard_of(stream.device()).recordDataPtrOnStream(held.source.data_ptr(), stream);
+    }
     if (held.on_host != nullptr) held.encoded = {};
   }
   held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
@@ -178,6 +263,10 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
 
 c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
   OnDevice& held = *entry.device;
+  if (held.outcome != nullptr) {
+    held.outcome->wait();
+    if (!held.outcome->bytes(entry.raw_bytes)) return held.source;
+  }
   const c10::Stream stream = current_stream(held.saved_on.device());
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
   if (entry.state == Entry::State::moved && reads != codecs::Reads::nothing) {
@@ -201,18 +290,17 @@ c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candi
   const c10::Stream stream = current_stream(values.device());
   StreamWork{valid_in, nullptr}.block(stream);
   const codecs::cuda::DeviceCodec& codec = *candidate.on_device;
-  const std::size_t scratch = codec.scratch_bytes(candidate.what);
-  const c10::DataPtr aside = allocate(stream.device(), sizeof(codecs::cuda::Result) + scratch);
+  const Aside aside(candidate, candidate.what, stream);
   const c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
   c10::DataPtr decoded = allocate(stream.device(), values.nbytes());
-  auto* const result = static_cast<codecs::cuda::Result*>(aside.get());
   auto* const bytes = static_cast<std::byte*>(encoded.get());
-  if (!codec.encode(candidate.what, values.data(), bytes, result, result + 1, key,
+  if (!codec.encode(aside.what, values.data(), bytes, aside.outcome(), aside.scratch, key,
                     native(stream)) ||
       !codec.decode(candidate.what, {bytes, candidate.bound}, decoded.get(), codecs::Reads::values,
-                    result + 1, native(stream))) {
+                    aside.scratch, native(stream))) {
     return {};
   }
+  if (candidate.sized_by_data) enqueue_choice(aside.outcome(), values, decoded.get(), stream);
   return storage_of(std::move(decoded), values.nbytes(), c10::GetAllocator(stream.device_type()));
 } catch (const std::exception&) {
   return {};

@@ -19,6 +19,7 @@
 namespace cinch::hooks {
 
 class EntryQueue;
+class EncodeOutcome;
 struct Entry;
 
 /// Work of a stream, and the event behind it. Readers on other streams wait for the event; without
@@ -50,8 +51,16 @@ struct OnDevice {
   std::size_t offloaded_bytes = 0;  ///< see Entry::offloaded_bytes
   bool fetched = false;             ///< counted among what is fetched from the host ahead
 
+  // The entry's mutex's; once it is settled they change under both locks.
+  /// Of an encoding whose size only the data decide: what it will turn out to have come to, and
+  /// what was encoded, which is there until that is known. Null and empty: known.
+  std::shared_ptr<const EncodeOutcome> outcome;
+  c10::Storage source;
+  std::size_t exact_bytes = 0;  ///< of `encoded`, which may be larger; 0: it is not
+
   // The entry's mutex's.
   c10::DataPtr encoded;
+  c10::DataPtr result;  ///< a codecs::cuda::Result; set with `outcome`
   /// Set once `encoded` or, for an entry that is to leave the device, `raw` is valid.
   std::optional<StreamWork> encoding;
   std::array<std::optional<StreamWork>, codecs::kReadsCount> decoding;
@@ -84,29 +93,42 @@ bool is_capturing(const c10::Stream& stream);
 bool from_device_allocator(const c10::StorageImpl& storage);
 
 /// What encode_on_device allocates in all; rounding and alignment of the allocator's included.
+/// @param what with the channels' numbers in host memory, as for encode_on_device
 std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs::Description& what,
                             std::size_t bound);
 
 /// Enqueues the encoding of entry.raw on `stream`, which is made to wait for the stream that the
 /// values are valid in. After it the source may be freed: the allocator knows of the work that
 /// still reads it. The host does not wait.
+/// Where only the data decide the size, entry.device's outcome is set; the source is the caller's
+/// to keep until then.
+/// @param outcomes Memory of the host for that
 /// @return false when there is no memory for the result or a kernel could not be launched
 /// @pre entry.device is set, the candidate has a device codec, the entry's mutex is held
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
-                      const c10::Stream& stream);
+                      const c10::Stream& stream, PinnedPool& outcomes);
+
+/// Enqueues the copy of what was encoded, `bytes`, to memory of just that size, in the encoding's
+/// stream, and gives the other memory up as of then.
+/// @return false when there is no memory, or the stream is captured: all is as it was
+/// @pre the entry's mutex is held, state is encoded, and it is not on the host
+bool shrink(Entry& entry, std::size_t bytes) noexcept;
 
 /// When what encode_on_device enqueued is done; null where it ran in the stream that the values are
 /// valid in, which orders what comes after. @pre it returned true, the entry's mutex is held
 std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry);
 
-/// Enqueues the decoding on `stream`. For Reads::nothing and dropped entries the memory's content
-/// is undefined; what is on the host is copied back first, if that has not been done.
+/// Enqueues the decoding on `stream`. As long as nobody knows what the encoding came to, the device
+/// itself takes the source where that was of no use. For Reads::nothing and dropped entries the
+/// memory's content is undefined; what is on the host is copied back first, if that has not been
+/// done.
 /// @throws c10::Error when there is no memory
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream);
 
 /// The same for a graph that the calling thread's current stream is captured into. All that the
 /// graph's work reads is there for as long as the entry is, so that it may be replayed: what is on
-/// the host is copied by the graph. The host waits for what other streams have still to do with it.
+/// the host is copied by the graph. The host waits for what other streams have still to do with it,
+/// and for the outcome of the encoding.
 /// @throws c10::Error when there is no memory
 c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads);
 

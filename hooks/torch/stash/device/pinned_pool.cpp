@@ -58,7 +58,7 @@ bool PinnedPool::add_segment(std::size_t bytes) {
   const std::uint64_t room = std::min<std::uint64_t>(allowed, spare) / quantum * quantum;
   if (room < bytes) return false;
   const std::size_t wanted =
-      std::max(bytes, static_cast<std::size_t>(std::min<std::uint64_t>(segment_bytes, room)));
+      std::max(bytes, static_cast<std::size_t>(std::min<std::uint64_t>(segment_, room)));
   auto* const data = static_cast<std::byte*>(host_.allocate(wanted));
   if (data == nullptr) return false;
   figures_.reserved += wanted;

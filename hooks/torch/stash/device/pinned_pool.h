@@ -44,8 +44,9 @@ class PinnedPool {
 
   /// @param most Bytes in all; 0: half of what the host has available at the first take, divided by
   /// `sharers`, the number of processes like this one
-  PinnedPool(Host host, std::uint64_t most, unsigned sharers)
-      : host_(host), most_(most), sharers_(sharers == 0 ? 1 : sharers) {}
+  /// @param segment Bytes of a segment, a multiple of the quantum
+  PinnedPool(Host host, std::uint64_t most, unsigned sharers, std::size_t segment = segment_bytes)
+      : host_(host), most_(most), sharers_(sharers == 0 ? 1 : sharers), segment_(segment) {}
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
@@ -109,6 +110,7 @@ class PinnedPool {
   const Host host_;
   std::uint64_t most_;
   const unsigned sharers_;
+  const std::size_t segment_;
   mutable std::mutex mutex_;
   std::map<std::byte*, Free> free_;
   std::set<std::pair<std::size_t, std::byte*>> by_size_;

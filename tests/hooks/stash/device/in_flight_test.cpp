@@ -37,6 +37,33 @@ TEST(InFlight, WhatHasNoRoomIsRefusedUntilTheOldestIsDone) {
   EXPECT_EQ(in_flight.figures(0).refused, 2U);
 }
 
+TEST(InFlight, RoomIsWhatBeginningWouldFind) {
+  InFlight in_flight;
+  const auto work = std::make_shared<Event>();
+  EXPECT_TRUE(in_flight.has_room(0, 200, 100)) << "alone";
+  ASSERT_TRUE(in_flight.begin(0, 60, 100));
+  in_flight.enqueued(0, 60, work);
+  EXPECT_TRUE(in_flight.has_room(0, 40, 100));
+  EXPECT_FALSE(in_flight.has_room(0, 41, 100));
+  EXPECT_TRUE(in_flight.has_room(1, 41, 100)) << "another device";
+  work->came = true;
+  EXPECT_TRUE(in_flight.has_room(0, 41, 100));
+  EXPECT_EQ(in_flight.figures(0).refused, 0U) << "nobody was refused";
+}
+
+TEST(InFlight, MostCountsWhatNobodyLookedForYet) {
+  InFlight in_flight;
+  for (const bool looks : {false, true}) {
+    const auto work = std::make_shared<Event>();
+    ASSERT_TRUE(in_flight.begin(0, 30, 100));
+    in_flight.enqueued(0, 30, work);
+    work->came = true;
+    if (looks) in_flight.look(0);
+  }
+  ASSERT_TRUE(in_flight.begin(0, 30, 100));
+  EXPECT_EQ(in_flight.figures(0).most_bytes, 60U);
+}
+
 TEST(InFlight, WhatIsLargerThanTheLimitGoesAlone) {
   InFlight in_flight;
   const auto large = std::make_shared<Event>();

@@ -96,6 +96,16 @@ TEST_F(PinnedPoolTest, TheCapHolds) {
   EXPECT_LE(pool.figures().reserved, 10 * mebi);
 }
 
+TEST_F(PinnedPoolTest, SegmentsAreAsSmallAsAskedFor) {
+  PinnedPool pool(host(), 64 * mebi, 1, mebi);
+  const auto small = pool.take(1);
+  ASSERT_NE(small, nullptr);
+  EXPECT_EQ(pool.figures().reserved, mebi);
+  const auto large = pool.take(3 * mebi);
+  ASSERT_NE(large, nullptr) << "larger than a segment";
+  EXPECT_EQ(pool.figures().reserved, 4 * mebi);
+}
+
 TEST_F(PinnedPoolTest, WithoutACapItIsHalfOfWhatIsThereForEachProcess) {
   spare = 4096 * mebi;
   PinnedPool pool(host(), 0, 2);

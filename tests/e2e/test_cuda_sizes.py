@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codecs whose encoded sizes only the data decide, on "cuda" tensors of the fake runtime: sources go, and what was
+encoded shrinks, when the host sees what it came to, without waiting, and when that is changes no result."""
+
+import json
+
+import pytest
+
+import test_cuda as cuda
+import test_cuda_policies as policies
+
+pytestmark = cuda.pytestmark
+
+WITH_CONVOLUTIONS_ALONE = """
+features += [nn.AvgPool2d(2), nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)]
+"""
+
+PROGRAM = (
+    policies.BEGINNING
+    + WITH_CONVOLUTIONS_ALONE
+    + policies.MODEL
+    + """
+losses, waits, used, before = [], [], [], 0
+if device == "cuda":
+    import fakecuda
+    control = fakecuda.control()
+for step in range(steps):
+    if device == "cuda":
+        before = control.host_syncs()
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.detach())
+    if device == "cuda":
+        waits.append(control.host_syncs() - before)
+        used.append(control.used(0))
+faults = control.faults() if device == "cuda" else 0
+found = {"losses": [loss.item() for loss in losses], "waits": waits, "used": used, "faults": faults}
+print(json.dumps(found | {"parameters": [p.detach().cpu().double().sum().item() for p in model.parameters()]}))
+"""
+)
+
+LATE = {"event_delay": 3, "poison": True}
+STEPS = 14
+POLICIES = {
+    "acgc": {"policy": "acgc", "acgc": {"every_steps": 5}},
+    "acgc_jpeg": {"policy": "acgc", "acgc": {"every_steps": 5, "codec": "AutoJPEG"}},
+    "comet": {"policy": "comet", "comet": {"every_steps": 5, "momentum_steps": 2}},
+}
+PYTORCHS = {"allocator": {"cuda": False}}
+
+
+def train(folder, policy, device="cuda", **fake):
+    run = cuda.start(["-c", PROGRAM, device, str(STEPS)], folder, device, policy, **fake)
+    return json.loads(run.stdout), run.report
+
+
+def held(report, *codecs):
+    """Raw and stored bytes of what these codecs held over the run."""
+    rows = [row for row in report["ops"] if row["codec"].startswith(codecs)]
+    return sum(row["raw_bytes"] for row in rows), sum(row["stored_bytes"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "name, codec, more, schedule",
+    [
+        ("acgc", "fixed_point", {}, "random:1"),
+        ("acgc_jpeg", "dct", {"stream": "side", "in_flight_bytes": "300000B"}, "random:2"),
+        ("comet", "error_bounded_ratio", {"stream": "side"} | PYTORCHS, "lazy"),
+    ],
+)
+def test_adaptive_policies_are_the_cpus(name, codec, more, schedule, tmp_path):
+    policy = policies.UNGUARDED | POLICIES[name] | more
+    found, report = train(tmp_path / "cuda", policy, schedule=schedule, **LATE)
+    expected, on_cpu = train(tmp_path / "cpu", policy, "cpu")
+    assert found["losses"] == expected["losses"] and found["parameters"] == expected["parameters"]
+    assert found["faults"] == 0 and report["size_waits"] == 0
+    # In looks the host waits, and the first steps allocate.
+    assert [step for step, waits in enumerate(found["waits"]) if waits and step >= 2] == LOOKS[name]
+    assert found["used"][-1] == found["used"][LOOKS[name][-1]], "nothing leaks"
+    raw, stored = held(report, codec)
+    cpus_raw, cpus_stored = held(on_cpu, codec)
+    assert raw == cpus_raw > 0
+    assert cpus_stored <= stored < raw / 3, "what backward read before its size was known counts with the bound"
+    (device,) = report["devices"]
+    assert device["unsized_bytes_at_most"] > 0
+    assert (device["encodes_put_off"] > 0) == ("in_flight_bytes" in more)
+
+
+LOOKS = {"acgc": [5, 10], "acgc_jpeg": [5, 10], "comet": [4, 9]}
+
+
+def rule(codec, **parameters):
+    return {"rules": [{"match": {"op": "*"}, "codec": {"name": codec} | parameters}]}
+
+
+BOUNDED = cuda.DIVISION | rule("error_bounded", error_bound=0.01)
+
+
+def test_what_gets_no_smaller_stays_as_it_is(tmp_path):
+    """Whether the host knows that in time or the device puts it right."""
+    policy = cuda.DIVISION | rule("fixed_point", error_bound=1e-9)
+    expected, _ = train(tmp_path / "plain", None, "cpu")
+    for schedule, delay in ("eager", 0), ("lazy", 1000):
+        found, report = train(tmp_path / schedule, policy, schedule=schedule, event_delay=delay, poison=True)
+        assert found["losses"] == expected["losses"] and found["faults"] == 0
+        assert held(report, "fixed_point") == (0, 0) or delay
+
+
+def test_every_order_of_events_is_safe(tmp_path):
+    bound = {"in_flight_bytes": "30000B", "stream": "side"}
+    program = ["-c", cuda.SCHEDULES, 200]
+    run = cuda.start(program, tmp_path, policy=BOUNDED | bound, poison=True, schedule="lazy", event_delay=3)
+    assert run.stdout.strip() == "[] 0"
+    assert any(row["codec"].startswith("error_bounded") for row in run.report["ops"])
+    assert run.report["devices"][0]["encodes_put_off"] > 0
+
+
+def test_a_window_learns_sizes_whatever_the_device_does(tmp_path):
+    policy = BOUNDED | {"raw_window": 0.5}
+    found = [train(tmp_path / name, policy, schedule=name, **LATE)[0] for name in ("eager", "lazy")]
+    assert found[0]["losses"] == found[1]["losses"]
+
+
+def test_a_backward_is_captured_whose_forward_was_not(tmp_path):
+    policy = BOUNDED | {"stream": "side"}
+    run = cuda.start(["-c", cuda.CAPTURED_BACKWARD], tmp_path, policy=policy, schedule="lazy", **LATE)
+    assert run.stdout.split() == ["True"] * 3
+    assert any(row["codec"].startswith("error_bounded") for row in run.report["ops"])
+
+
+def test_forks_while_sizes_are_not_known(tmp_path):
+    program = cuda.PIPELINE.replace('["cpu"] * 3', '["cuda:0", "cuda:1", "cuda:0"]')
+    run = cuda.start(["-c", program], tmp_path, policy=BOUNDED | {"stream": "side"}, devices=2, schedule="lazy", **LATE)
+    assert run.stdout.strip() == "True 0"
+    assert all(device["unsized_bytes_at_most"] > 0 for device in run.report["devices"])
+
+
+def test_a_rescue_waits_for_sizes(tmp_path):
+    waits = {"rescue": {"harder": False}, "offload": {"rescue": False}}
+    options = {"policy": BOUNDED | waits, "schedule": "lazy", "event_delay": 1000, "poison": True}
+    roomy = json.loads(cuda.start(["-c", cuda.BIG], tmp_path / "roomy", **options).stdout)
+    short = roomy["peak"] // 2
+    run = cuda.start(["-c", cuda.BIG], tmp_path / "short", memory=short, **options)
+    trained = json.loads(run.stdout)
+    assert trained["losses"] == roomy["losses"] and trained["peak"] <= short
+    assert "no memory to encode it" not in {row["reason"] for row in run.report["passed_through"]}
