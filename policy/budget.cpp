@@ -75,7 +75,7 @@ class Budget final : public Director {
     if (is_feature_map(layer.kind)) {
       for (const int bits : {2, 4}) menu.push_back(divided(bits));
     }
-    // What floats held losslessly take on CUDA is not known when it would have to be.
+    // What floats held losslessly take on a device is known too late to be weighed.
     if (!layer.on_device) menu.push_back({Choice::Action::lossless, {}, 0, {}});
     menu.push_back({});
     if (!settings_.offload || !layer.on_device || layer.raw_bytes < least_offloaded_) return menu;
