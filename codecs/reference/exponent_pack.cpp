@@ -8,6 +8,7 @@
 #include <span>
 
 #include "codecs/reference/elements.h"
+#include "codecs/with_pattern.h"
 
 namespace cinch::codecs {
 namespace {
@@ -25,25 +26,15 @@ struct Elements {
 };
 
 std::uint64_t rotated_left(std::uint64_t bits, int size) {
-  switch (size) {
-    case 2:
-      return rotate_left(static_cast<std::uint16_t>(bits));
-    case 4:
-      return rotate_left(static_cast<std::uint32_t>(bits));
-    default:
-      return rotate_left(bits);
-  }
+  return with_float_pattern(static_cast<std::size_t>(size), [bits]<typename T>(T*) {
+    return std::uint64_t{rotate_left(static_cast<T>(bits))};
+  });
 }
 
 std::uint64_t rotated_right(std::uint64_t bits, int size) {
-  switch (size) {
-    case 2:
-      return rotate_right(static_cast<std::uint16_t>(bits));
-    case 4:
-      return rotate_right(static_cast<std::uint32_t>(bits));
-    default:
-      return rotate_right(bits);
-  }
+  return with_float_pattern(static_cast<std::size_t>(size), [bits]<typename T>(T*) {
+    return std::uint64_t{rotate_right(static_cast<T>(bits))};
+  });
 }
 
 /// The base and bits that hold the sample best.

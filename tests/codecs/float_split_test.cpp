@@ -26,25 +26,6 @@ Description row(std::int64_t n, ElementType type) {
   return {.type = type, .layout = PlaneLayout::rows(n, n)};
 }
 
-/// Normally distributed numbers; `relu`: those below 0 are 0.
-Bytes normal(const Description& what, bool relu) {
-  Random random(3);
-  std::normal_distribution<float> distribution;
-  std::vector<float> values(what.layout.elements());
-  for (float& x : values) x = distribution(random);
-  if (relu) {
-    for (float& x : values) x = std::max(x, 0.0F);
-  }
-  return make_source(what, values);
-}
-
-Bytes noise(const Description& what) {
-  Random random(4);
-  Bytes source(source_bytes(what));
-  for (std::byte& b : source) b = static_cast<std::byte>(random());
-  return source;
-}
-
 template <typename T>
 T load(const Bytes& bytes, std::size_t at) {
   T value;
@@ -77,7 +58,7 @@ std::vector<Bytes> sections_of(const Bytes& bytes, std::size_t at,
 TEST(FloatSplit, HoldsPlanesOfRotatedElements) {
   const std::int64_t n = 3000;
   const Description what = row(n, ElementType::float32);
-  const Bytes source = normal(what, false);
+  const Bytes source = normal_floats(what, false);
   for (const Engine engine : kEngines) {
     const Bytes bytes = encode(*make_codec(kSpec, engine), what, source);
     ASSERT_GT(bytes.size(), 20U);
@@ -100,7 +81,7 @@ TEST(FloatSplit, HoldsPlanesOfRotatedElements) {
 TEST(FloatSplit, LeavesZerosOut) {
   const std::int64_t n = 3001;
   const Description what = row(n, ElementType::bfloat16);
-  Bytes source = normal(what, true);
+  Bytes source = normal_floats(what, true);
   reference::store_bits(source.data(), 0, 2, 0x8000);  // -0 is no zero
   std::vector<std::uint16_t> nonzeros;
   for (std::int64_t k = 0; k < n; ++k) {
@@ -140,19 +121,7 @@ TEST(FloatSplit, HoldsNoiseAsItIs) {
 }
 
 TEST(FloatSplit, RestoresEveryPattern) {
-  for (const ElementType type : {ElementType::bfloat16, ElementType::float16}) {
-    const Description what = row(1 << 16, type);
-    Bytes source(source_bytes(what));
-    for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
-      reference::store_bits(source.data(), k, 2, static_cast<std::uint64_t>(k));
-    }
-    for (const Engine engine : kEngines) {
-      const auto codec = make_codec(kSpec, engine);
-      const Bytes bytes = encode(*codec, what, source);
-      EXPECT_LT(bytes.size(), source.size());
-      EXPECT_EQ(decode(*codec, what, bytes), source);
-    }
-  }
+  expect_every_pattern(kSpec);
 }
 
 /// What the format is for. The zstd library decides the last digit.
@@ -167,10 +136,9 @@ TEST(FloatSplit, Ratios) {
         Row{ElementType::float16, false, 1.13}, Row{ElementType::float32, true, 2.2},
         Row{ElementType::bfloat16, true, 2.45}, Row{ElementType::float16, true, 2.0}}) {
     const Description what = row(3 * kSplitChunk, r.type);
-    const Bytes source = normal(what, r.relu);
-    const Bytes bytes = encode(*make_codec(kSpec), what, source);
-    const double ratio = static_cast<double>(source.size()) / static_cast<double>(bytes.size());
-    EXPECT_GT(ratio, r.ratio) << type_name(r.type) << (r.relu ? " relu" : "");
+    const Bytes source = normal_floats(what, r.relu);
+    EXPECT_GT(ratio_of(kSpec, what, source), r.ratio)
+        << type_name(r.type) << (r.relu ? " relu" : "");
   }
   const Description what = row(3 * kSplitChunk, ElementType::float32);
   EXPECT_LT(encode(*make_codec(kSpec), what, Bytes(source_bytes(what))).size(), 300U);
@@ -179,7 +147,7 @@ TEST(FloatSplit, Ratios) {
 TEST(FloatSplit, DamageIsSeen) {
   const std::int64_t n = 3001;
   const Description what = row(n, ElementType::bfloat16);
-  const Bytes source = normal(what, true);
+  const Bytes source = normal_floats(what, true);
   for (const Engine engine : kEngines) {
     const auto codec = make_codec(kSpec, engine);
     const Bytes good = encode(*codec, what, source);

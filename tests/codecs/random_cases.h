@@ -81,6 +81,48 @@ inline std::vector<float> random_values(Random& random, const PlaneLayout& layou
   return values;
 }
 
+/// Normally distributed numbers; `relu`: those below 0 are 0.
+inline Bytes normal_floats(const Description& what, bool relu) {
+  Random random(3);
+  std::normal_distribution<float> distribution;
+  std::vector<float> values(what.layout.elements());
+  for (float& x : values) x = distribution(random);
+  if (relu) {
+    for (float& x : values) x = std::max(x, 0.0F);
+  }
+  return make_source(what, values);
+}
+
+inline Bytes noise(const Description& what) {
+  Random random(4);
+  Bytes source(source_bytes(what));
+  for (std::byte& b : source) b = static_cast<std::byte>(random());
+  return source;
+}
+
+/// Whether an exact codec restores all 65536 elements of 16 bits, from less.
+inline void expect_every_pattern(const CodecSpec& spec) {
+  for (const ElementType type : {ElementType::bfloat16, ElementType::float16}) {
+    const Description what{.type = type, .layout = PlaneLayout::rows(1 << 16, 1 << 16)};
+    Bytes source(source_bytes(what));
+    for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+      reference::store_bits(source.data(), k, 2, static_cast<std::uint64_t>(k));
+    }
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec(spec, engine);
+      const Bytes bytes = encode(*codec, what, source);
+      EXPECT_LT(bytes.size(), source.size());
+      EXPECT_EQ(decode(*codec, what, bytes), source);
+    }
+  }
+}
+
+/// Raw size over encoded size.
+inline double ratio_of(const CodecSpec& spec, const Description& what, const Bytes& source) {
+  const Bytes bytes = encode(*make_codec(spec), what, source);
+  return static_cast<double>(source.size()) / static_cast<double>(bytes.size());
+}
+
 /// Floats, float64 too, of a kind for each `stretch` elements: noise, zeros of both signs,
 /// constants, normal numbers and what a ReLU makes of them.
 inline Bytes mixed_floats(Random& random, const Description& what, std::int64_t stretch) {
