@@ -8,6 +8,7 @@
 #include "codecs/division.h"
 #include "codecs/error_bounded.h"
 #include "codecs/error_bounded_ratio.h"
+#include "codecs/exponent_pack.h"
 #include "codecs/fixed_point.h"
 #include "codecs/float_split.h"
 #include "codecs/group_quant.h"
@@ -113,6 +114,8 @@ constexpr std::array kFamilies = {
     Family{"division", make_division, kByBits},
     Family{"error_bounded", make_error_bounded, kByBoundWithSigns},
     Family{"error_bounded_ratio", make_error_bounded_ratio, kByBoundWithSigns},
+    Family{"exponent_pack", make_plain<make_exponent_pack_reference, make_exponent_pack_cpu>,
+           kExactByData},
     Family{"fixed_point", make_fixed_point, kByBound, Signs::beside},
     Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>,
            kExactByData},

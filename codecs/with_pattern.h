@@ -22,4 +22,17 @@ auto with_pattern(std::size_t size, const F& f) {
   }
 }
 
+/// The same for the sizes that floats have: 2, 4 or 8.
+template <typename F>
+auto with_float_pattern(std::size_t size, const F& f) {
+  switch (size) {
+    case 2:
+      return f(static_cast<std::uint16_t*>(nullptr));
+    case 4:
+      return f(static_cast<std::uint32_t*>(nullptr));
+    default:
+      return f(static_cast<std::uint64_t*>(nullptr));
+  }
+}
+
 }  // namespace cinch::codecs

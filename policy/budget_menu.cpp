@@ -56,8 +56,7 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
   if (is_feature_map(layer.kind)) {
     for (const int bits : {2, 4}) menu.push_back(divided(settings.division, bits));
   }
-  // CUDA has no lossless codec for floats, and a device's host would have to wait to know what an
-  // error bound makes of them.
+  // What the data decide of sizes is known too late on a device to be weighed.
   if (!layer.on_device) {
     menu.push_back({Choice::Action::lossless, {}, 0, {}});
     // Rounding to nearest is biased: nothing for "auto", which is asked for quality.

@@ -103,7 +103,7 @@ class Entry {
   Decision decide_exact(std::string_view reason) const {
     std::vector<Decision::Candidate> candidates;
     for (const std::string_view name :
-         {"two_valued", "window_index", "narrow", "float_split", "raw"}) {
+         {"two_valued", "window_index", "narrow", "float_split", "exponent_pack", "raw"}) {
       const auto wants = [&name](const KnownUse& u) { return u.need.spec.name == name; };
       const auto it = std::ranges::find_if(uses_, wants);
       if (it == uses_.end() || it->need.level != Level::exact) continue;
@@ -112,7 +112,7 @@ class Entry {
       } else if (elements_ > 0 && name == "window_index") {
         append_window_index(*it, candidates);
       } else if (elements_ > 0) {
-        candidates.push_back(candidate(name));
+        candidates.push_back(candidate(name == "float_split" ? lossless_codec() : name));
       }
     }
     if (!candidates.empty()) return encode(std::move(candidates), reason);
@@ -187,7 +187,12 @@ class Entry {
 
   /// For floats that no approximation served well.
   Decision lossless() const {
-    return encode({candidate("float_split")}, "no smaller when held losslessly");
+    return encode({candidate(lossless_codec())}, "no smaller when held losslessly");
+  }
+
+  /// What holds floats losslessly where the entry lies: `float_split` is for the CPU only.
+  std::string_view lossless_codec() const {
+    return description_.on_device ? "exponent_pack" : "float_split";
   }
 
   /// What decides between uses that ask for different codecs: a bound on the error before a number

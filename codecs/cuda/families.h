@@ -16,6 +16,7 @@ std::shared_ptr<const DeviceCodec> make_error_bounded_cuda(const CodecSpec& spec
 std::shared_ptr<const DeviceCodec> make_error_bounded_ratio_cuda(const CodecSpec& spec,
                                                                  void* state);
 std::size_t error_bounded_ratio_state_bytes(const CodecSpec& spec) noexcept;
+std::shared_ptr<const DeviceCodec> make_exponent_pack_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_fixed_point_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_group_quant_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_interval_cuda(const CodecSpec& spec);

@@ -26,6 +26,7 @@ constexpr std::array kFamilies = {
     Family{.name = "error_bounded_ratio",
            .make_with = make_error_bounded_ratio_cuda,
            .state_bytes = error_bounded_ratio_state_bytes},
+    Family{"exponent_pack", make_exponent_pack_cuda},
     Family{"fixed_point", make_fixed_point_cuda, true},
     Family{"group_quant", make_group_quant_cuda, true},
     Family{"interval", make_interval_cuda},

@@ -100,6 +100,7 @@ std::vector<Case> cases() {
                    type,
                    {1, 56, 56},
                    64});
+    all.push_back({"exponent_pack" + suffix, {.name = "exponent_pack"}, type, {1, 56, 56}, 64});
     all.push_back({"fixed_point" + suffix,
                    {.name = "fixed_point", .error_bound = 1e-1F},
                    type,

@@ -26,25 +26,6 @@ Description row(std::int64_t n, ElementType type) {
   return {.type = type, .layout = PlaneLayout::rows(n, n)};
 }
 
-/// Normally distributed numbers; `relu`: those below 0 are 0.
-Bytes normal(const Description& what, bool relu) {
-  Random random(3);
-  std::normal_distribution<float> distribution;
-  std::vector<float> values(what.layout.elements());
-  for (float& x : values) x = distribution(random);
-  if (relu) {
-    for (float& x : values) x = std::max(x, 0.0F);
-  }
-  return make_source(what, values);
-}
-
-Bytes noise(const Description& what) {
-  Random random(4);
-  Bytes source(source_bytes(what));
-  for (std::byte& b : source) b = static_cast<std::byte>(random());
-  return source;
-}
-
 template <typename T>
 T load(const Bytes& bytes, std::size_t at) {
   T value;
@@ -77,7 +58,7 @@ std::vector<Bytes> sections_of(const Bytes& bytes, std::size_t at,
 TEST(FloatSplit, HoldsPlanesOfRotatedElements) {
   const std::int64_t n = 3000;
   const Description what = row(n, ElementType::float32);
-  const Bytes source = normal(what, false);
+  const Bytes source = normal_floats(what, false);
   for (const Engine engine : kEngines) {
     const Bytes bytes = encode(*make_codec(kSpec, engine), what, source);
     ASSERT_GT(bytes.size(), 20U);
@@ -100,7 +81,7 @@ TEST(FloatSplit, HoldsPlanesOfRotatedElements) {
 TEST(FloatSplit, LeavesZerosOut) {
   const std::int64_t n = 3001;
   const Description what = row(n, ElementType::bfloat16);
-  Bytes source = normal(what, true);
+  Bytes source = normal_floats(what, true);
   reference::store_bits(source.data(), 0, 2, 0x8000);  // -0 is no zero
   std::vector<std::uint16_t> nonzeros;
   for (std::int64_t k = 0; k < n; ++k) {
@@ -140,19 +121,7 @@ TEST(FloatSplit, HoldsNoiseAsItIs) {
 }
 
 TEST(FloatSplit, RestoresEveryPattern) {
-  for (const ElementType type : {ElementType::bfloat16, ElementType::float16}) {
-    const Description what = row(1 << 16, type);
-    Bytes source(source_bytes(what));
-    for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
-      reference::store_bits(source.data(), k, 2, static_cast<std::uint64_t>(k));
-    }
-    for (const Engine engine : kEngines) {
-      const auto codec = make_codec(kSpec, engine);
-      const Bytes bytes = encode(*codec, what, source);
-      EXPECT_LT(bytes.size(), source.size());
-      EXPECT_EQ(decode(*codec, what, bytes), source);
-    }
-  }
+  expect_every_pattern(kSpec);
 }
 
 /// What the format is for. The zstd library decides the last digit.
@@ -167,10 +136,9 @@ TEST(FloatSplit, Ratios) {
         Row{ElementType::float16, false, 1.13}, Row{ElementType::float32, true, 2.2},
         Row{ElementType::bfloat16, true, 2.45}, Row{ElementType::float16, true, 2.0}}) {
     const Description what = row(3 * kSplitChunk, r.type);
-    const Bytes source = normal(what, r.relu);
-    const Bytes bytes = encode(*make_codec(kSpec), what, source);
-    const double ratio = static_cast<double>(source.size()) / static_cast<double>(bytes.size());
-    EXPECT_GT(ratio, r.ratio) << type_name(r.type) << (r.relu ? " relu" : "");
+    const Bytes source = normal_floats(what, r.relu);
+    EXPECT_GT(ratio_of(kSpec, what, source), r.ratio)
+        << type_name(r.type) << (r.relu ? " relu" : "");
   }
   const Description what = row(3 * kSplitChunk, ElementType::float32);
   EXPECT_LT(encode(*make_codec(kSpec), what, Bytes(source_bytes(what))).size(), 300U);
@@ -179,7 +147,7 @@ TEST(FloatSplit, Ratios) {
 TEST(FloatSplit, DamageIsSeen) {
   const std::int64_t n = 3001;
   const Description what = row(n, ElementType::bfloat16);
-  const Bytes source = normal(what, true);
+  const Bytes source = normal_floats(what, true);
   for (const Engine engine : kEngines) {
     const auto codec = make_codec(kSpec, engine);
     const Bytes good = encode(*codec, what, source);
@@ -255,36 +223,8 @@ TEST(FloatSplit, EnginesWriteTheReferencesBytes) {
     Random random(12);
     for (int round = 0; round < 12 && !testing::Test::HasFailure(); ++round) {
       const Description what{.type = kSplitTypes[round % 4], .layout = split_layout(random)};
-      Bytes source(source_bytes(what), std::byte{0xA5});
-      std::normal_distribution<float> normal;
-      const std::int64_t kind = draw(random, 0, 5);
-      std::uint64_t bits = 0;
-      for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
-        // Neighbouring chunks of different kinds, so that each has a form of its own.
-        switch ((kind + k / 40000) % 6) {
-          case 0:
-            bits = random() * 0x100000001ULL;
-            break;
-          case 1:
-            bits = draw(random, 0, 9) == 0 ? 0x8000000080008000U : 0;
-            break;
-          case 2:
-            bits = k / 300 % 7 * 0x0101010101010101U;
-            break;
-          default: {
-            const float x = normal(random);
-            const bool zero = kind >= 4 && x < 0.0F;
-            if (what.type == ElementType::float64) {
-              bits = zero ? 0 : std::bit_cast<std::uint64_t>(double{x} * 1.1);
-            } else {
-              bits = reference::bits_of(what.type, zero ? 0.0F : x);
-            }
-          }
-        }
-        reference::store_bits(source.data(), reference::offset_of(what.layout, k),
-                              element_size(what.type), bits);
-      }
-      SCOPED_TRACE(target + " kind " + std::to_string(kind) + " " + describe(what, kSpec));
+      const Bytes source = mixed_floats(random, what, 40000);
+      SCOPED_TRACE(target + " " + describe(what, kSpec));
       expect_same_engines(kSpec, what, source, {});
     }
   });

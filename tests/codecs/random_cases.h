@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -78,6 +79,82 @@ inline std::vector<float> random_values(Random& random, const PlaneLayout& layou
     values[k] = non_negative && x < 0.0F ? -0.0F : x;
   }
   return values;
+}
+
+/// Normally distributed numbers; `relu`: those below 0 are 0.
+inline Bytes normal_floats(const Description& what, bool relu) {
+  Random random(3);
+  std::normal_distribution<float> distribution;
+  std::vector<float> values(what.layout.elements());
+  for (float& x : values) x = distribution(random);
+  if (relu) {
+    for (float& x : values) x = std::max(x, 0.0F);
+  }
+  return make_source(what, values);
+}
+
+inline Bytes noise(const Description& what) {
+  Random random(4);
+  Bytes source(source_bytes(what));
+  for (std::byte& b : source) b = static_cast<std::byte>(random());
+  return source;
+}
+
+/// Whether an exact codec restores all 65536 elements of 16 bits, from less.
+inline void expect_every_pattern(const CodecSpec& spec) {
+  for (const ElementType type : {ElementType::bfloat16, ElementType::float16}) {
+    const Description what{.type = type, .layout = PlaneLayout::rows(1 << 16, 1 << 16)};
+    Bytes source(source_bytes(what));
+    for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+      reference::store_bits(source.data(), k, 2, static_cast<std::uint64_t>(k));
+    }
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec(spec, engine);
+      const Bytes bytes = encode(*codec, what, source);
+      EXPECT_LT(bytes.size(), source.size());
+      EXPECT_EQ(decode(*codec, what, bytes), source);
+    }
+  }
+}
+
+/// Raw size over encoded size.
+inline double ratio_of(const CodecSpec& spec, const Description& what, const Bytes& source) {
+  const Bytes bytes = encode(*make_codec(spec), what, source);
+  return static_cast<double>(source.size()) / static_cast<double>(bytes.size());
+}
+
+/// Floats, float64 too, of a kind for each `stretch` elements: noise, zeros of both signs,
+/// constants, normal numbers and what a ReLU makes of them.
+inline Bytes mixed_floats(Random& random, const Description& what, std::int64_t stretch) {
+  Bytes source(source_bytes(what), std::byte{0xA5});
+  std::normal_distribution<float> normal;
+  const std::int64_t kind = draw(random, 0, 5);
+  for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+    std::uint64_t bits = 0;
+    switch ((kind + k / stretch) % 6) {
+      case 0:
+        bits = random() * 0x100000001ULL;
+        break;
+      case 1:
+        bits = draw(random, 0, 9) == 0 ? 0x8000000080008000U : 0;
+        break;
+      case 2:
+        bits = k / 300 % 7 * 0x0101010101010101U;
+        break;
+      default: {
+        const float x = normal(random);
+        const bool zero = kind >= 4 && x < 0.0F;
+        if (what.type == ElementType::float64) {
+          bits = zero ? 0 : std::bit_cast<std::uint64_t>(double{x} * 1.1);
+        } else {
+          bits = reference::bits_of(what.type, zero ? 0.0F : x);
+        }
+      }
+    }
+    reference::store_bits(source.data(), reference::offset_of(what.layout, k),
+                          element_size(what.type), bits);
+  }
+  return source;
 }
 
 /// Elements of one, two or sometimes three bit patterns.

@@ -91,6 +91,18 @@ def test_adaptive_policies_are_the_cpus(name, codec, more, schedule, tmp_path):
 LOOKS = {"acgc": [5, 10], "acgc_jpeg": [5, 10], "comet": [4, 9]}
 
 
+def test_floats_are_held_losslessly(tmp_path):
+    policy = {"version": 1, "policy": "lossless", "raw_window": 0, "stream": "side"}
+    found, report = train(tmp_path / "cuda", policy, schedule="random:3", **LATE)
+    expected, on_cpu = train(tmp_path / "cpu", policy, "cpu")
+    assert found["losses"] == expected["losses"] and found["parameters"] == expected["parameters"]
+    assert found["faults"] == 0 and report["size_waits"] == 0 and sum(found["waits"][2:]) == 0
+    raw, stored = held(report, "exponent_pack")
+    cpus_raw, _ = held(on_cpu, "float_split")
+    assert raw == cpus_raw > 0
+    assert stored < raw
+
+
 def rule(codec, **parameters):
     return {"rules": [{"match": {"op": "*"}, "codec": {"name": codec} | parameters}]}
 

@@ -339,6 +339,27 @@ TEST(Decide, LosslessSplitsFloatsAndKeepsTheRest) {
   EXPECT_EQ(wide.action, Action::keep);
 }
 
+TEST(Decide, FloatsOfDevicesAreHeldByTheirLosslessCodec) {
+  EntryBuilder entry;
+  entry.use("aten::gelu", "self", {64, 256}).on_device();
+  EXPECT_THAT(codec_names(lossless(entry)), testing::ElementsAre("exponent_pack"));
+  const Decision careful =
+      preset("division")
+          .decide(
+              EntryBuilder().use("aten::convolution", "input", {4, 16, 28, 28}).on_device().build(),
+              99);
+  EXPECT_THAT(codec_names(careful), testing::ElementsAre("exponent_pack"));
+  // Named by a rule, either is what the entry's place has.
+  for (const std::string name : {"float_split", "exponent_pack"}) {
+    EXPECT_THAT(codec_names(all_with('"' + name + '"').decide(entry.build())),
+                testing::ElementsAre("exponent_pack"));
+  }
+  EntryBuilder on_host;
+  on_host.use("aten::gelu", "self", {64, 256});
+  EXPECT_THAT(codec_names(all_with(R"("exponent_pack")").decide(on_host.build())),
+              testing::ElementsAre("exponent_pack"));
+}
+
 TEST(Decide, CompiledRegionsGetEightBitGroupsButForStatistics) {
   const auto decide = [](Dims sizes, Type type = Type::float32) {
     EntryBuilder entry;

@@ -80,6 +80,10 @@ class EntryBuilder {
     bytes_ = bytes;
     return *this;
   }
+  EntryBuilder& on_device() {
+    on_device_ = true;
+    return *this;
+  }
   /// Without a word about the storage's size, the first use fills it.
   EntryDescription build() const {
     const Use& first = uses_.front();
@@ -89,7 +93,7 @@ class EntryBuilder {
               static_cast<std::size_t>(
                   count({first.geometry.sizes.begin(), first.geometry.sizes.end()}));
     }
-    return {bytes, uses_, cover_};
+    return {bytes, uses_, cover_, nullptr, on_device_};
   }
 
  private:
@@ -104,6 +108,7 @@ class EntryBuilder {
   std::vector<Use> uses_;
   Geometry cover_;
   std::size_t bytes_ = 0;
+  bool on_device_ = false;
 };
 
 }  // namespace cinch::policy

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <span>
 
-#include "codecs/cpu/error_bounded/compaction.h"
+#include "codecs/cpu/compaction.h"
 #include "codecs/cpu/error_bounded/logical_reader.h"
 #include "codecs/cpu/runs.h"
 #include "codecs/cpu/workspace.h"

@@ -17,7 +17,7 @@
 #include <new>
 #include <span>
 
-#include "codecs/cpu/error_bounded/compaction.h"
+#include "codecs/cpu/compaction.h"
 #include "codecs/cpu/error_bounded/logical_reader.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/workspace.h"

@@ -55,6 +55,9 @@ Contender narrow() {
 Contender float_split() {
   return cinch("float_split", {.name = "float_split"});
 }
+Contender exponent_pack() {
+  return cinch("exponent_pack", {.name = "exponent_pack"});
+}
 Contender interval() {
   return cinch("interval", {.name = "interval", .lower = -1, .upper = 1});
 }
@@ -150,13 +153,14 @@ std::vector<Group> random_groups(std::int64_t bytes) {
         dct(0.01),
         zfp_accuracy(0.01),
         float_split(),
+        exponent_pack(),
         zstd(),
         lz4()}},
       {normal("f32_112x112", planes(f32, 112, 112, bytes)), shape},
       {normal("f32_56x56_channels_last", planes(f32, 56, 56, bytes, true)), shape},
       {normal("bf16_56x56", planes(bf16, 56, 56, bytes)),
        {division(2), group_quant(2), blpa(4), error_bounded(0.1), fixed_point(0.1), float_split(),
-        zstd(), lz4()}},
+        exponent_pack(), zstd(), lz4()}},
       {normal("f16_56x56", planes(f16, 56, 56, bytes)), shape},
       {normal("f32_row256", rows(f32, 256, bytes)), {division(2), group_quant(2)}},
       {normal("f32_row768", rows(f32, 768, bytes)),
@@ -178,10 +182,21 @@ std::vector<Group> random_groups(std::int64_t bytes) {
 
 std::vector<Contender> contenders_for(std::string_view kind) {
   if (kind == "values") {
-    return {division(2),      group_quant(2), group_quant(4),     blpa(4),
-            zfp_rate(2),      zfp_rate(4),    error_bounded(0.1), error_bounded_ratio(0.1),
-            fixed_point(0.1), dct(0.1),       zfp_accuracy(0.1),  float_split(),
-            zstd(),           lz4()};
+    return {division(2),
+            group_quant(2),
+            group_quant(4),
+            blpa(4),
+            zfp_rate(2),
+            zfp_rate(4),
+            error_bounded(0.1),
+            error_bounded_ratio(0.1),
+            fixed_point(0.1),
+            dct(0.1),
+            zfp_accuracy(0.1),
+            float_split(),
+            exponent_pack(),
+            zstd(),
+            lz4()};
   }
   if (kind == "nonnegative") {
     return {division_with_sign(2),
@@ -193,6 +208,7 @@ std::vector<Contender> contenders_for(std::string_view kind) {
             dct(0.1),
             zfp_accuracy(0.1),
             float_split(),
+            exponent_pack(),
             zstd(),
             lz4()};
   }
