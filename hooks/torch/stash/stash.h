@@ -209,6 +209,9 @@ class Stash {
   void take_outcomes(int device);
   std::size_t await_outcomes(int device, std::size_t bytes);
   std::size_t take_outcome(Entry& entry);
+  std::size_t note_less_held(const Entry& entry, std::size_t before);
+  std::size_t give_up_source_or_encoding(Entry& entry);
+  std::size_t shrink_to_size(Entry& entry);
   std::size_t encode_early(int device, std::size_t bytes);
   std::size_t encode_harder(int device, std::size_t bytes);
   std::size_t encode_harder(Entry& entry);

@@ -115,25 +115,30 @@ std::size_t Stash::await_outcomes(int device, std::size_t bytes) {
   }
 }
 
-// Gives up the source, or else what it was encoded to. @return bytes freed
+// Goes by the outcome of the entry. @return bytes freed
 // pre: the entry was taken out of its queue, and its outcome is known
 std::size_t Stash::take_outcome(Entry& entry) {
+  // What is free after the first is what the smaller copy of the second needs.
+  const std::size_t freed = give_up_source_or_encoding(entry);
+  return freed + shrink_to_size(entry);
+}
+
+// The entry's, of which less is held than before. pre: both locks are held
+std::size_t Stash::note_less_held(const Entry& entry, std::size_t before) {
+  const std::size_t less = before - entry.stored_bytes();
+  settled_stored_ -= less;
+  settled_on_device_[entry.device->index()] -= less;
+  note_change();
+  return less;
+}
+
+std::size_t Stash::give_up_source_or_encoding(Entry& entry) {
   // Freed after the locks: that may wait for the interpreter.
   c10::Storage source;
   c10::Storage ahead;
   c10::DataPtr result;
   std::unique_ptr<GuardSample> sample;
   std::size_t freed = 0;
-  // Both locks are held.
-  const auto note_less_held = [&](std::size_t before) {
-    const std::size_t less = before - entry.stored_bytes();
-    settled_stored_ -= less;
-    settled_on_device_[entry.device->index()] -= less;
-    note_change();
-    freed += less;
-  };
-  const Plan& plan = entry.plan();
-  const std::size_t whole = plan.candidates[entry.candidate].bound;
   {
     const AtWork here;
     const std::shared_lock gate(entry_work());
@@ -156,34 +161,39 @@ std::size_t Stash::take_outcome(Entry& entry) {
       if (entry.decoded != nullptr) ahead = std::exchange(entry.decoded->ahead, {});
       sample = take_sample(entry);
     }
-    note_less_held(before);
+    freed = note_less_held(entry, before);
   }
-  // What is free then is what the smaller copy needs.
   if (source) free_later(std::move(source));
+  return freed;
+}
+
+// From here on the entry is one like others, in the report and for whoever wants memory.
+std::size_t Stash::shrink_to_size(Entry& entry) {
+  const Plan& plan = entry.plan();
+  const std::size_t whole = plan.candidates[entry.candidate].bound;
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  const bool encoded = entry.state == Entry::State::encoded;
+  const std::size_t needed = entry.device->exact_bytes;
+  const bool shrinks =
+      encoded && is_worth_shrinking(whole, needed) && !entry.captured && shrink(entry, needed);
+  std::size_t freed = 0;
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
-    const bool encoded = entry.state == Entry::State::encoded;
-    const std::size_t needed = entry.device->exact_bytes;
-    const bool shrinks =
-        encoded && is_worth_shrinking(whole, needed) && !entry.captured && shrink(entry, needed);
-    {
-      const std::lock_guard stash_lock(mutex_);
-      const std::size_t before = entry.stored_bytes();
-      if (shrinks) entry.encoded_bytes = needed;
-      note_less_held(before);
-      if (entry.first_use != nullptr) enqueue_for_host(entry);
-    }
-    OpTotals& totals = *plan.candidates[entry.candidate].totals;
-    totals.take_back(entry.raw_bytes, whole);
-    entry.row->take_back(entry.raw_bytes, whole);
-    if (encoded) {
-      count(entry, totals, entry.encoded_bytes, 0);
-    } else {
-      statistics_.passed_through(reason_not_to_encode(plan), entry.raw_bytes);
-      count(entry, *plan.kept, entry.raw_bytes, 0);
-    }
+    const std::lock_guard stash_lock(mutex_);
+    const std::size_t before = entry.stored_bytes();
+    if (shrinks) entry.encoded_bytes = needed;
+    freed = note_less_held(entry, before);
+    if (entry.first_use != nullptr) enqueue_for_host(entry);
+  }
+  OpTotals& totals = *plan.candidates[entry.candidate].totals;
+  totals.take_back(entry.raw_bytes, whole);
+  entry.row->take_back(entry.raw_bytes, whole);
+  if (encoded) {
+    count(entry, totals, entry.encoded_bytes, 0);
+  } else {
+    statistics_.passed_through(reason_not_to_encode(plan), entry.raw_bytes);
+    count(entry, *plan.kept, entry.raw_bytes, 0);
   }
   return freed;
 }

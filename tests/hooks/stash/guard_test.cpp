@@ -102,9 +102,9 @@ TEST(Guard, KnowsTheNodesOfWatchedEntries) {
 
 TEST(Guard, LimitsAreLimits) {
   const Guard guard({.max_relative_error = 0.5, .max_gradient_error = 2});
-  EXPECT_FALSE(guard.too_far(ValueError{0.5, 0}));
-  EXPECT_TRUE(guard.too_far(ValueError{0.51, 0}));
-  EXPECT_TRUE(guard.too_far(ValueError{0, 1}));
+  EXPECT_FALSE(guard.too_far(ValueError{.relative = 0.5}));
+  EXPECT_TRUE(guard.too_far(ValueError{.relative = 0.51}));
+  EXPECT_TRUE(guard.too_far(ValueError{.non_finite = 1}));
   EXPECT_FALSE(guard.too_far(2.0));
   EXPECT_TRUE(guard.too_far(2.1));
   EXPECT_TRUE(guard.too_far(std::nan("")));
