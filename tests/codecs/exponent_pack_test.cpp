@@ -21,17 +21,6 @@ constexpr std::array kPackTypes = {ElementType::float32, ElementType::bfloat16,
                                    ElementType::float16, ElementType::float64};
 const CodecSpec kSpec = {.name = "exponent_pack"};
 
-Description row(std::int64_t n, ElementType type) {
-  return {.type = type, .layout = PlaneLayout::rows(n, n)};
-}
-
-template <typename T>
-T load(const Bytes& bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
-
 std::vector<int> numbers(const Bytes& bytes, std::size_t from, std::size_t count) {
   std::vector<int> found;
   for (std::size_t i = from; i < from + count; ++i) found.push_back(int(bytes.at(i)));
@@ -76,7 +65,7 @@ TEST(ExponentPack, HoldsTopsAsCodes) {
   for (std::size_t k = 0; k < x.size(); ++k) x[k] = kValues[k % 4];
   x[33] = 0x1.000002p10F;  // exponent 137, the lowest bit of the mantissa
   x[39] = -0.75F;
-  const Description what = row(40, ElementType::float32);
+  const Description what = flat(40, ElementType::float32);
   for (const Engine engine : kEngines) {
     const Bytes bytes = encode(*make_codec(kSpec, engine), what, make_source(what, x));
     ASSERT_EQ(bytes.size(), 24U + 8U + 8U + 136U);
@@ -104,7 +93,7 @@ TEST(ExponentPack, HoldsTopsAsCodes) {
 
 TEST(ExponentPack, LeavesZerosOut) {
   const std::int64_t n = 4096 + 70;
-  const Description what = row(n, ElementType::bfloat16);
+  const Description what = flat(n, ElementType::bfloat16);
   Bytes source = normal_floats(what, true);
   reference::store_bits(source.data(), 4096 + 69, 2, 0x8000);  // -0 is no zero
   std::vector<std::uint16_t> held;
@@ -143,7 +132,7 @@ TEST(ExponentPack, LeavesZerosOut) {
 
 TEST(ExponentPack, HoldsNoiseAsItIs) {
   for (const ElementType type : kPackTypes) {
-    const Description what = row(2 * kPackElements + 5, type);
+    const Description what = flat(2 * kPackElements + 5, type);
     const Bytes source = noise(what);
     for (const Engine engine : kEngines) {
       const auto codec = make_codec(kSpec, engine);
@@ -171,7 +160,7 @@ TEST(ExponentPack, RestoresSpecialValuesAmongOrdinaryOnes) {
       0x800FFFFFFFFFFFFFU};  // the largest one, negative
   const std::int64_t n = 3 * kPackElements + 1;
   for (const bool relu : {false, true}) {
-    const Description wide = row(n, ElementType::float64);
+    const Description wide = flat(n, ElementType::float64);
     Bytes doubles(source_bytes(wide));
     Random random(8);
     std::normal_distribution<double> distribution;
@@ -183,7 +172,7 @@ TEST(ExponentPack, RestoresSpecialValuesAmongOrdinaryOnes) {
                                             : std::bit_cast<std::uint64_t>(x));
     }
     // The upper half is what float32 has of them: 8 bits of the exponent where a float64 has 11.
-    const Description what = row(n, ElementType::float32);
+    const Description what = flat(n, ElementType::float32);
     Bytes floats(source_bytes(what));
     for (std::int64_t k = 0; k < n; ++k) {
       const std::uint64_t bits = reference::load_bits(doubles.data(), k, 8);
@@ -218,9 +207,9 @@ TEST(ExponentPack, Ratios) {
         Row{ElementType::float16, false, 1.10}, Row{ElementType::float64, false, 1.10},
         Row{ElementType::float32, true, 2.17}, Row{ElementType::bfloat16, true, 2.4},
         Row{ElementType::float16, true, 1.96}}) {
-    const Description what = row(24 * kPackElements, r.type);
+    const Description what = flat(24 * kPackElements, r.type);
     Bytes source = normal_floats(
-        r.type == ElementType::float64 ? row(24 * kPackElements, ElementType::float32) : what,
+        r.type == ElementType::float64 ? flat(24 * kPackElements, ElementType::float32) : what,
         r.relu);
     if (r.type == ElementType::float64) {
       Bytes wide(source_bytes(what));
@@ -233,21 +222,21 @@ TEST(ExponentPack, Ratios) {
     EXPECT_GT(ratio_of(kSpec, what, source), r.ratio)
         << type_name(r.type) << (r.relu ? " relu" : "");
   }
-  const Description what = row(24 * kPackElements, ElementType::float32);
+  const Description what = flat(24 * kPackElements, ElementType::float32);
   EXPECT_EQ(encode(*make_codec(kSpec), what, Bytes(source_bytes(what))).size(),
             24U + 24 * (16 + 512));  // a mask for each block
 }
 
 TEST(ExponentPack, DamageIsSeen) {
   const std::int64_t n = 4096 + 301;
-  const Description what = row(n, ElementType::bfloat16);
+  const Description what = flat(n, ElementType::bfloat16);
   const Bytes source = normal_floats(what, true);
   for (const Engine engine : kEngines) {
     const auto codec = make_codec(kSpec, engine);
     const Bytes good = encode(*codec, what, source);
     ASSERT_EQ(decode(*codec, what, good), source);
-    EXPECT_TRUE(decode(*codec, row(n, ElementType::float16), good).empty());
-    EXPECT_TRUE(decode(*codec, row(n - 1, ElementType::bfloat16), good).empty());
+    EXPECT_TRUE(decode(*codec, flat(n, ElementType::float16), good).empty());
+    EXPECT_TRUE(decode(*codec, flat(n - 1, ElementType::bfloat16), good).empty());
     const auto refused = [&](std::size_t at, auto value) {
       Bytes bad = good;
       std::memcpy(bad.data() + at, &value, sizeof value);
@@ -278,8 +267,8 @@ TEST(ExponentPack, DamageIsSeen) {
 
 TEST(ExponentPack, TakesNoOthersAndNothing) {
   const auto codec = make_codec(kSpec);
-  EXPECT_FALSE(codec->accepts(row(64, ElementType::int32)));
-  EXPECT_FALSE(codec->accepts(row(64, ElementType::other)));
+  EXPECT_FALSE(codec->accepts(flat(64, ElementType::int32)));
+  EXPECT_FALSE(codec->accepts(flat(64, ElementType::other)));
   for (const ElementType type : kPackTypes) {
     const Description what{.type = type, .layout = contiguous(0, {1, 3, 4})};
     for (const Engine engine : kEngines) {

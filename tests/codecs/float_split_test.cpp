@@ -22,17 +22,6 @@ constexpr std::array kSplitTypes = {ElementType::float32, ElementType::bfloat16,
                                     ElementType::float16, ElementType::float64};
 const CodecSpec kSpec = {.name = "float_split"};
 
-Description row(std::int64_t n, ElementType type) {
-  return {.type = type, .layout = PlaneLayout::rows(n, n)};
-}
-
-template <typename T>
-T load(const Bytes& bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
-
 /// The sections of the chunk at `at`, decompressed to the lengths given.
 std::vector<Bytes> sections_of(const Bytes& bytes, std::size_t at,
                                const std::vector<std::size_t>& lengths) {
@@ -57,7 +46,7 @@ std::vector<Bytes> sections_of(const Bytes& bytes, std::size_t at,
 
 TEST(FloatSplit, HoldsPlanesOfRotatedElements) {
   const std::int64_t n = 3000;
-  const Description what = row(n, ElementType::float32);
+  const Description what = flat(n, ElementType::float32);
   const Bytes source = normal_floats(what, false);
   for (const Engine engine : kEngines) {
     const Bytes bytes = encode(*make_codec(kSpec, engine), what, source);
@@ -80,7 +69,7 @@ TEST(FloatSplit, HoldsPlanesOfRotatedElements) {
 
 TEST(FloatSplit, LeavesZerosOut) {
   const std::int64_t n = 3001;
-  const Description what = row(n, ElementType::bfloat16);
+  const Description what = flat(n, ElementType::bfloat16);
   Bytes source = normal_floats(what, true);
   reference::store_bits(source.data(), 0, 2, 0x8000);  // -0 is no zero
   std::vector<std::uint16_t> nonzeros;
@@ -107,7 +96,7 @@ TEST(FloatSplit, LeavesZerosOut) {
 
 TEST(FloatSplit, HoldsNoiseAsItIs) {
   for (const ElementType type : kSplitTypes) {
-    const Description what = row(2 * kSplitChunk + 5, type);
+    const Description what = flat(2 * kSplitChunk + 5, type);
     const Bytes source = noise(what);
     for (const Engine engine : kEngines) {
       const auto codec = make_codec(kSpec, engine);
@@ -135,25 +124,25 @@ TEST(FloatSplit, Ratios) {
        {Row{ElementType::float32, false, 1.19}, Row{ElementType::bfloat16, false, 1.45},
         Row{ElementType::float16, false, 1.13}, Row{ElementType::float32, true, 2.2},
         Row{ElementType::bfloat16, true, 2.45}, Row{ElementType::float16, true, 2.0}}) {
-    const Description what = row(3 * kSplitChunk, r.type);
+    const Description what = flat(3 * kSplitChunk, r.type);
     const Bytes source = normal_floats(what, r.relu);
     EXPECT_GT(ratio_of(kSpec, what, source), r.ratio)
         << type_name(r.type) << (r.relu ? " relu" : "");
   }
-  const Description what = row(3 * kSplitChunk, ElementType::float32);
+  const Description what = flat(3 * kSplitChunk, ElementType::float32);
   EXPECT_LT(encode(*make_codec(kSpec), what, Bytes(source_bytes(what))).size(), 300U);
 }
 
 TEST(FloatSplit, DamageIsSeen) {
   const std::int64_t n = 3001;
-  const Description what = row(n, ElementType::bfloat16);
+  const Description what = flat(n, ElementType::bfloat16);
   const Bytes source = normal_floats(what, true);
   for (const Engine engine : kEngines) {
     const auto codec = make_codec(kSpec, engine);
     const Bytes good = encode(*codec, what, source);
     ASSERT_EQ(decode(*codec, what, good), source);
-    EXPECT_TRUE(decode(*codec, row(n, ElementType::float16), good).empty());
-    EXPECT_TRUE(decode(*codec, row(n - 1, ElementType::bfloat16), good).empty());
+    EXPECT_TRUE(decode(*codec, flat(n, ElementType::float16), good).empty());
+    EXPECT_TRUE(decode(*codec, flat(n - 1, ElementType::bfloat16), good).empty());
     const auto refused = [&](std::size_t at, auto value) {
       Bytes bad = good;
       std::memcpy(bad.data() + at, &value, sizeof value);
@@ -180,7 +169,7 @@ TEST(FloatSplit, EmptyAndSingleElements) {
   for (const Engine engine : kEngines) {
     const auto codec = make_codec(kSpec, engine);
     for (const ElementType type : kSplitTypes) {
-      Description what = row(1, type);
+      Description what = flat(1, type);
       for (const std::byte fill : {std::byte{0}, std::byte{0xFF}}) {
         const Bytes source(source_bytes(what), fill);
         const Bytes bytes = encode(*codec, what, source);

@@ -20,14 +20,10 @@ CodecSpec interval(float lower, float upper) {
   return {.name = "interval", .lower = lower, .upper = upper};
 }
 
-Description row(std::int64_t n, ElementType type) {
-  return {.type = type, .layout = PlaneLayout::rows(n, n)};
-}
-
 TEST(Interval, IsOneStrictlyBetweenTheBounds) {
   const std::vector<float> x = {0.0F,  -0.0F, 0x1p-149F, 5.9999995F, 6.0F,
                                 -1.0F, 3.0F,  kInfinity, -kInfinity, 6.0000005F};
-  const Description what = row(10, ElementType::float32);
+  const Description what = flat(10, ElementType::float32);
   for (const Engine engine : kEngines) {
     const auto codec = make_codec(interval(0.0F, 6.0F), engine);
     const Bytes bytes = encode(*codec, what, make_source(what, x));
@@ -40,7 +36,7 @@ TEST(Interval, IsOneStrictlyBetweenTheBounds) {
 }
 
 TEST(Interval, NegativeZeroBoundsAreZeros) {
-  const Description what = row(4, ElementType::bfloat16);
+  const Description what = flat(4, ElementType::bfloat16);
   const Bytes source = make_source(what, {0.0F, -0.0F, 0x1p-130F, -0x1p-130F});
   for (const Engine engine : kEngines) {
     EXPECT_THAT(encode(*make_codec(interval(-0.0F, 1.0F), engine), what, source),
@@ -59,7 +55,7 @@ TEST(Interval, KeepsTheSideOfEveryHalfPrecisionValue) {
       {0x1p-149F, 1e-6F}, {1.0F, 1.01F},     {-kInfinity, kInfinity}};
   constexpr std::int64_t kPatterns = 1 << 16;
   for (const ElementType type : {ElementType::bfloat16, ElementType::float16}) {
-    const Description what = row(kPatterns, type);
+    const Description what = flat(kPatterns, type);
     Bytes source(source_bytes(what));
     for (std::int64_t k = 0; k < kPatterns; ++k) {
       const bool nan = std::isnan(reference::value_of(type, static_cast<std::uint64_t>(k)));
@@ -89,7 +85,7 @@ TEST(Interval, NanIsNotRepresentable) {
     const auto codec = make_codec(interval(0.0F, 6.0F), engine);
     for (const ElementType type : kFloats) {
       for (const std::int64_t where : {0, 63, 64, 129}) {
-        const Description what = row(130, type);
+        const Description what = flat(130, type);
         Bytes source(source_bytes(what));
         const std::uint64_t nan = type == ElementType::float32 ? 0xFF800001U : 0xFFFFU;
         reference::store_bits(source.data(), where, element_size(type), nan);
@@ -106,22 +102,22 @@ TEST(Interval, BoundsHaveToHoldAValue) {
   EXPECT_EQ(make_codec(interval(0.0F, std::nanf(""))), nullptr);
   // bfloat16 has nothing between 1 and 1.0078125, float16 nothing above 65504 but infinity.
   const auto narrow = make_codec(interval(1.0F, 1.005F));
-  EXPECT_TRUE(narrow->accepts(row(8, ElementType::float32)));
-  EXPECT_TRUE(narrow->accepts(row(8, ElementType::float16)));
-  EXPECT_FALSE(narrow->accepts(row(8, ElementType::bfloat16)));
-  EXPECT_FALSE(make_codec(interval(1e5F, 1e6F))->accepts(row(8, ElementType::float16)));
-  EXPECT_FALSE(narrow->accepts(row(8, ElementType::float64)));
+  EXPECT_TRUE(narrow->accepts(flat(8, ElementType::float32)));
+  EXPECT_TRUE(narrow->accepts(flat(8, ElementType::float16)));
+  EXPECT_FALSE(narrow->accepts(flat(8, ElementType::bfloat16)));
+  EXPECT_FALSE(make_codec(interval(1e5F, 1e6F))->accepts(flat(8, ElementType::float16)));
+  EXPECT_FALSE(narrow->accepts(flat(8, ElementType::float64)));
 }
 
 TEST(Interval, EmptyAndSingleElements) {
   for (const Engine engine : kEngines) {
     const auto codec = make_codec(interval(-1.0F, 1.0F), engine);
-    Description what = row(1, ElementType::float16);
+    Description what = flat(1, ElementType::float16);
     what.layout.outer = 0;
     EXPECT_EQ(codec->encoded_bytes(what), 0U);
     EXPECT_TRUE(codec->encode(what, nullptr, {}, {}, serial_for).representable);
     EXPECT_TRUE(codec->decode(what, {}, nullptr, Reads::interval, serial_for));
-    what = row(1, ElementType::float16);
+    what = flat(1, ElementType::float16);
     EXPECT_THAT(encode(*codec, what, make_source(what, {0.5F})),
                 testing::ElementsAre(std::byte{1}));
   }

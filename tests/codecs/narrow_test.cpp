@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::array kEngines = {Engine::reference, Engine::cpu};
 
-Description row(std::int64_t n, ElementType type) {
-  return {.type = type, .layout = PlaneLayout::rows(n, n)};
-}
-
 Bytes integers(const Description& what, const std::vector<std::int64_t>& values) {
   Bytes source(source_bytes(what));
   for (std::size_t k = 0; k < values.size(); ++k) {
@@ -29,7 +25,7 @@ Bytes integers(const Description& what, const std::vector<std::int64_t>& values)
 }
 
 TEST(Narrow, HoldsDistancesFromTheSmallest) {
-  const Description what = row(5, ElementType::int64);
+  const Description what = flat(5, ElementType::int64);
   const Bytes source = integers(what, {-2, 3, 0, 5, -1});  // distances 0, 5, 2, 7, 1 in 3 bits
   for (const Engine engine : kEngines) {
     const auto codec = make_codec({.name = "narrow"}, engine);
@@ -79,7 +75,7 @@ TEST(Narrow, TakesAsManyBitsAsTheLargestDistanceNeeds) {
                                      {ElementType::uint8, 200, 203, 2}}};
   for (const Row& r : rows) {
     const std::int64_t n = 3000;
-    const Description what = row(n, r.type);
+    const Description what = flat(n, r.type);
     std::vector<std::int64_t> values(n, r.min);
     values[n - 1] = r.max;
     const Bytes source = integers(what, values);
@@ -97,14 +93,14 @@ TEST(Narrow, TakesAsManyBitsAsTheLargestDistanceNeeds) {
 }
 
 TEST(Narrow, DecodingChecksItsHeader) {
-  const Description what = row(100, ElementType::int16);
+  const Description what = flat(100, ElementType::int16);
   std::vector<std::int64_t> values(100, -5);
   values[50] = 1000;
   for (const Engine engine : kEngines) {
     const auto codec = make_codec({.name = "narrow"}, engine);
     const Bytes good = encode(*codec, what, integers(what, values));
     ASSERT_FALSE(decode(*codec, what, good).empty());
-    EXPECT_TRUE(decode(*codec, row(100, ElementType::int32), good).empty());
+    EXPECT_TRUE(decode(*codec, flat(100, ElementType::int32), good).empty());
     const auto refused = [&](std::size_t at, int value) {
       Bytes bad = good;
       bad[at] = static_cast<std::byte>(value);
@@ -122,7 +118,7 @@ TEST(Narrow, DecodingChecksItsHeader) {
 }
 
 TEST(Narrow, EmptyTensors) {
-  Description what = row(4, ElementType::int32);
+  Description what = flat(4, ElementType::int32);
   what.layout.outer = 0;
   for (const Engine engine : kEngines) {
     const auto codec = make_codec({.name = "narrow"}, engine);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <string>
 #include <thread>
@@ -49,6 +50,19 @@ void for_each_target(const F& f) {
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+/// A flat tensor.
+inline Description flat(std::int64_t n, ElementType type) {
+  return {.type = type, .layout = PlaneLayout::rows(n, n)};
+}
+
+/// The T that begins there, aligned or not.
+template <typename T>
+T load(const Bytes& bytes, std::size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
 }
 
 /// Planes of `extent`, contiguous.
