@@ -6,6 +6,7 @@
 #include <string>
 
 #include "policy/layer_noise.h"
+#include "policy/mixed_precision.h"
 
 namespace cinch::policy {
 namespace {
@@ -23,11 +24,6 @@ constexpr double clearly = 1.05;
 // Bounds that float32 values and their lattices can have.
 constexpr double smallest = 1e-30;
 constexpr double largest = 1e30;
-
-double levels_squared(int bits) noexcept {
-  const double levels = std::ldexp(1.0, bits) - 1;
-  return levels * levels;
-}
 
 std::string prefix(int bits) {
   return "bounded_" + std::to_string(bits) + '_';

@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policy/mixed_precision.h"
+
 namespace cinch::policy {
 namespace {
-
-double levels_squared(int bits) noexcept {
-  const double levels = static_cast<double>((1 << bits) - 1);
-  return levels * levels;
-}
 
 /// Of a layer held in groups of 2 bits, until it is measured (assumed, not measured:
 /// docs/policies.md).

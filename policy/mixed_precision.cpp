@@ -9,8 +9,7 @@ namespace cinch::policy {
 namespace {
 
 double inverse_square(int bits) noexcept {
-  const double levels = static_cast<double>((1 << bits) - 1);
-  return 1 / (levels * levels);
+  return 1 / levels_squared(bits);
 }
 
 /// What the step from b to b - 1 bits costs, for w = 1: m_b.

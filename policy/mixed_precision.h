@@ -7,6 +7,12 @@
 
 namespace cinch::policy {
 
+/// (2^b - 1)^2, by whose inverse the noise of b bits goes (papers.md §2). @pre 0 <= bits < 31
+inline double levels_squared(int bits) noexcept {
+  const double levels = static_cast<double>((1 << bits) - 1);
+  return levels * levels;
+}
+
 /// One unit of ActNN's allocation: a sample of a layer.
 struct PrecisionItem {
   double weight = 0;  ///< w: gradient variance is weight / (2^b - 1)^2; finite and >= 0

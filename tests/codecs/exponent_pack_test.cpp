@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -238,9 +237,7 @@ TEST(ExponentPack, DamageIsSeen) {
     EXPECT_TRUE(decode(*codec, flat(n, ElementType::float16), good).empty());
     EXPECT_TRUE(decode(*codec, flat(n - 1, ElementType::bfloat16), good).empty());
     const auto refused = [&](std::size_t at, auto value) {
-      Bytes bad = good;
-      std::memcpy(bad.data() + at, &value, sizeof value);
-      return decode(*codec, what, bad).empty();
+      return decode(*codec, what, with_value(good, at, value)).empty();
     };
     constexpr std::size_t kOffset = 24 + 8;
     constexpr std::size_t kBlock = 24 + 16 + 8;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -144,9 +143,7 @@ TEST(FloatSplit, DamageIsSeen) {
     EXPECT_TRUE(decode(*codec, flat(n, ElementType::float16), good).empty());
     EXPECT_TRUE(decode(*codec, flat(n - 1, ElementType::bfloat16), good).empty());
     const auto refused = [&](std::size_t at, auto value) {
-      Bytes bad = good;
-      std::memcpy(bad.data() + at, &value, sizeof value);
-      return decode(*codec, what, bad).empty();
+      return decode(*codec, what, with_value(good, at, value)).empty();
     };
     EXPECT_TRUE(refused(0, std::uint8_t{2}));                                    // version
     EXPECT_TRUE(refused(8, std::uint64_t{good.size()}));                         // end

@@ -102,9 +102,7 @@ TEST(Narrow, DecodingChecksItsHeader) {
     ASSERT_FALSE(decode(*codec, what, good).empty());
     EXPECT_TRUE(decode(*codec, flat(100, ElementType::int32), good).empty());
     const auto refused = [&](std::size_t at, int value) {
-      Bytes bad = good;
-      bad[at] = static_cast<std::byte>(value);
-      return decode(*codec, what, bad).empty();
+      return decode(*codec, what, with_value(good, at, static_cast<std::byte>(value))).empty();
     };
     EXPECT_TRUE(refused(0, 2));      // version
     EXPECT_TRUE(refused(2, 17));     // more bits than int16 has

@@ -65,6 +65,13 @@ T load(const Bytes& bytes, std::size_t at) {
   return value;
 }
 
+/// `bytes`, but with `value` there.
+template <typename T>
+Bytes with_value(Bytes bytes, std::size_t at, T value) {
+  std::memcpy(bytes.data() + at, &value, sizeof value);
+  return bytes;
+}
+
 /// Planes of `extent`, contiguous.
 inline PlaneLayout contiguous(std::int64_t planes, std::array<std::int64_t, 3> extent) {
   PlaneLayout layout;

@@ -112,6 +112,15 @@ Contender lz4() {
   return {"lz4", 0, [](double) { return make_lz4(); }};
 }
 
+/// `first`, and what holds any values: within a bound, or exactly.
+std::vector<Contender> with_bounded_and_exact(std::vector<Contender> first) {
+  const std::vector<Contender> others = {
+      error_bounded(0.1), error_bounded_ratio(0.1), fixed_point(0.1), dct(0.1), zfp_accuracy(0.1),
+      float_split(),      exponent_pack(),          zstd(),           lz4()};
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
 }  // namespace
 
 std::vector<Group> random_groups(std::int64_t bytes) {
@@ -182,35 +191,11 @@ std::vector<Group> random_groups(std::int64_t bytes) {
 
 std::vector<Contender> contenders_for(std::string_view kind) {
   if (kind == "values") {
-    return {division(2),
-            group_quant(2),
-            group_quant(4),
-            blpa(4),
-            zfp_rate(2),
-            zfp_rate(4),
-            error_bounded(0.1),
-            error_bounded_ratio(0.1),
-            fixed_point(0.1),
-            dct(0.1),
-            zfp_accuracy(0.1),
-            float_split(),
-            exponent_pack(),
-            zstd(),
-            lz4()};
+    return with_bounded_and_exact(
+        {division(2), group_quant(2), group_quant(4), blpa(4), zfp_rate(2), zfp_rate(4)});
   }
   if (kind == "nonnegative") {
-    return {division_with_sign(2),
-            group_quant(2),
-            group_quant(4),
-            error_bounded(0.1),
-            error_bounded_ratio(0.1),
-            fixed_point(0.1),
-            dct(0.1),
-            zfp_accuracy(0.1),
-            float_split(),
-            exponent_pack(),
-            zstd(),
-            lz4()};
+    return with_bounded_and_exact({division_with_sign(2), group_quant(2), group_quant(4)});
   }
   if (kind == "attention") {
     return {group_quant(4), group_quant(8), error_bounded(0.01), zfp_rate(4), zfp_accuracy(0.01)};
