@@ -22,7 +22,7 @@ inline void pause_core() noexcept {
 /// A mutex whose waiters spin a little before they sleep: what it guards takes tens of nanoseconds,
 /// and a sleep costs thousands. Waiters look rarely, about once a microsecond and then less often,
 /// which lets the holder's cache lines stay where they are for many turns
-/// (docs/benchmarks.md, "The allocator's core").
+/// (docs/benchmarks-allocator.md, "The allocator's core").
 class Lock {
  public:
   void lock() noexcept {

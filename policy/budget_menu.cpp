@@ -33,8 +33,8 @@ Choice offloaded(Choice choice) {
   return choice;
 }
 
-/// Encoding and decoding a byte on one core: figures of docs/benchmarks.md, not measured here,
-/// because decisions that depend on a clock would not be repeatable.
+/// Encoding and decoding a byte on one core: figures of docs/benchmarks-codecs.md, not measured
+/// here, because decisions that depend on a clock would not be repeatable.
 double seconds_per_byte(const Choice& choice) noexcept {
   if (choice.action == Choice::Action::keep) return 0;
   if (choice.action == Choice::Action::lossless) return 0.60e-9;
