@@ -8,7 +8,7 @@
 #include "codecs/host_device.h"
 
 /// Affine quantization with stochastic rounding, the core of DIVISION, ActNN and AC-GC's AutoQuant
-/// (papers.md §0): x is held as a code of b bits, which stands for lo + step * code.
+/// (ActNN, section 4.1): x is held as a code of b bits, which stands for lo + step * code.
 ///
 /// lo is rounded down and step up to bfloat16 first, and codes are taken against the rounded
 /// numbers: rounding them afterwards would bias what is decoded. Arithmetic is float32, to nearest

@@ -13,7 +13,7 @@
 #include "codecs/float_formats.h"
 #include "codecs/host_device.h"
 
-/// BLPA (Chakrabarti & Moseley, NeurIPS 2019; papers.md §3): channels of normalized data on a grid
+/// BLPA (Chakrabarti & Moseley, NeurIPS 2019, Eqs. 9 and 10): channels of normalized data on a grid
 /// of 2^K bins that covers their center +- three times their scale, aligned to zero so that signs
 /// survive. Nothing is random.
 ///
@@ -24,7 +24,7 @@
 ///
 ///  1. d, z = blpa_grid(center, scale, K): the width of a bin, and the bin that holds the center.
 ///  2. code = blpa_code(x, ...): ceil(x / d) - 1 + 2^(K-1) - z, clipped to 0 .. 2^K - 1, that is
-///     papers.md's floor but that 0 belongs to the bin below it (trap 2).
+///     the floor of Eq. 9, but that 0 belongs to the bin below it: else it would decode to d / 2.
 ///
 /// Decoded: blpa_value(...), the bin's middle, rounded to nearest even for 16-bit types (float16
 /// clamped to its finite range). What isn't clipped is within d / 2, at most 3 |scale| / 2^K,
@@ -32,7 +32,7 @@
 ///
 /// with_sign is for data that are not negative, whose signs are read too: elements that are not
 /// above 0 decode to exactly +0. A code tells the sign, x > 0 where it is 2^(K-1) - z or more,
-/// unless bins on one side of zero only are left after clipping (trap 1). If that is so for any
+/// unless bins on one side of zero only are left after clipping. If that is so for any
 /// channel, 1 bit an element is stored for all.
 ///
 /// A channel with a NaN, an infinity or a magnitude above kAffineMaxMagnitude, or of such center or

@@ -48,7 +48,7 @@ constexpr bool is_quantizable(ElementType type) noexcept {
 /// `nothing` is the least and `values` the most; `sign` and `interval` are two different parts of
 /// the values, and neither tells the other.
 enum class Reads : std::uint8_t {
-  nothing,   ///< only shape and memory format: max- and average-pool inputs (papers.md §0)
+  nothing,   ///< only shape and memory format: max- and average-pool inputs
   sign,      ///< only whether x > 0: ReLU's and leaky ReLU's saved tensor
   interval,  ///< only whether lower < x < upper, the operator's bounds: ReLU6's and hardtanh's
              ///< input
@@ -203,12 +203,12 @@ struct CodecSpec {
   int bits = 2;      ///< bits per element (DIVISION's Q, BLPA's K, ActNN's b), 1 to 8
   int block = 8;     ///< pooling block edge (DIVISION's B), >= 1
   bool edge_ceil =
-      true;         ///< partial border blocks kept (papers.md §1, trap 2); false: as the paper
+      true;         ///< partial border blocks kept; false: dropped, as DIVISION's pooling does
   int group = 256;  ///< elements that share a range in `group_quant`, a positive multiple of 8
   /// The largest |x - decoded x| of `error_bounded`, `error_bounded_ratio`, `fixed_point` and
   /// `dct`; finite and > 0 there.
   float error_bound = 0.0F;
-  /// `fixed_point`, `dct`: hold zeros as one bit each where that is smaller (ZVC, papers.md §4).
+  /// `fixed_point`, `dct`: hold zeros as one bit each where that is smaller (AC-GC, section 5).
   bool zero_value = true;
   int refresh = 100;  ///< `error_bounded_ratio`: encodes between two makings of the code book, >= 1
   /// `interval`: the bounds of ReLU6, hardtanh and their like; lower < upper.

@@ -15,7 +15,7 @@
 #include "codecs/host_device.h"
 
 /// Error-bounded block transform in the place of AC-GC's AutoJPEG and AutoJPEGZ (Evans & Aamodt,
-/// NeurIPS 2021, papers.md §4): blocks of 8 x 8 elements, their discrete cosine transform, uniform
+/// NeurIPS 2021, section 5): blocks of 8 x 8 elements, their discrete cosine transform, uniform
 /// quantization, zeros left out. Where the paper picks JPEG's tables from an empirical relation of
 /// error and quality that holds approximately, here every block is decoded while it is encoded, and
 /// held in finer steps, or raw, where an element would be off by the bound or more.

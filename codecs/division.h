@@ -13,7 +13,7 @@
 #include "codecs/host_device.h"
 
 /// DIVISION (Wang et al., ICML 2023): a plane's block means in bfloat16, and what remains of each
-/// element in a few stochastically rounded bits (papers.md §1).
+/// element in a few stochastically rounded bits (section 4.1, Algorithm 1, Eqs. 9 and 10).
 ///
 /// Arithmetic, all of it float32 in round-to-nearest-even and without fused multiply-add. Per
 /// plane:

@@ -8,7 +8,7 @@
 #include "codecs/float_formats.h"
 #include "codecs/host_device.h"
 
-/// COMET's quantization (papers.md §5) on a lattice that keeps signs. For bins of width `step`,
+/// COMET's quantization (section 4.1) on a lattice that keeps signs. For bins of width `step`,
 ///
 ///     code = sign(x) * ceil(|x| / step), which stands for sign(code) * (|code| - 1/2) * step.
 ///

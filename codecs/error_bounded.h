@@ -11,7 +11,7 @@
 #include "codecs/error_bound.h"
 #include "codecs/host_device.h"
 
-/// COMET's error-bounded quantization (papers.md §5, codecs/error_bound.h) in blocks of fixed
+/// COMET's error-bounded quantization (section 4.1, codecs/error_bound.h) in blocks of fixed
 /// length: no prediction and no entropy code, so that blocks are independent of each other and a
 /// GPU encodes them without a word from the host.
 ///

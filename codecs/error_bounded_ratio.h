@@ -17,7 +17,7 @@
 #include "codecs/host_device.h"
 #include "codecs/huffman.h"
 
-/// COMET's codec with prediction and entropy coding (papers.md §5, after cuSZ's dual quantization):
+/// COMET's codec with prediction and entropy coding (section 4.1, after cuSZ's dual quantization):
 /// what `error_bounded` holds in planes of fixed length, in about as many bits as the entropy of
 /// the predicted codes.
 ///

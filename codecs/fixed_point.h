@@ -13,9 +13,9 @@
 #include "codecs/float_formats.h"
 #include "codecs/host_device.h"
 
-/// AC-GC's AutoQuant and AutoQuantZ (Evans & Aamodt, NeurIPS 2021): every channel in as few
-/// stochastically rounded bits as keep each element within the channel's error bound (papers.md
-/// §4).
+/// AC-GC's AutoQuant and AutoQuantZ (Evans & Aamodt, NeurIPS 2021, section 5): every channel in as
+/// few stochastically rounded bits as keep each element within the channel's error bound
+/// (Eq. 11).
 ///
 /// A channel is what PlaneLayout says: M = outer * plane_size() elements, counted in the order of
 /// (o, d, h, w). Per channel, with the bound from Description::channel_bound or else

@@ -13,7 +13,7 @@
 #include "codecs/host_device.h"
 #include "codecs/layout.h"
 
-/// ActNN's per-group quantization (Chen et al., ICML 2021; papers.md §2): groups of G elements of
+/// ActNN's per-group quantization (Chen et al., ICML 2021, section 4.1): groups of G elements of
 /// a sample, each with its own range, stochastically rounded to a few bits, whose number may differ
 /// from sample to sample.
 ///

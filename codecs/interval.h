@@ -12,7 +12,7 @@
 #include "codecs/layout.h"
 
 /// One bit an element, lower < x < upper: all that the backward of ReLU6, hardtanh and hardsigmoid
-/// reads, so their gradients stay exact (papers.md §0).
+/// reads, so their gradients stay exact.
 ///
 /// Elements are compared as float32, which holds every value of the types taken; the bounds are
 /// what PyTorch compares with: its Scalars rounded to float32.

@@ -8,7 +8,7 @@
 #include "codecs/layout.h"
 
 /// One bit an element, x > 0: all that the backward of ReLU and leaky ReLU reads, so their
-/// gradients stay exact (papers.md §0).
+/// gradients stay exact (ActNN, appendix B.3; DIVISION, appendix G).
 ///
 /// Not representable: a source with a NaN, which PyTorch's !(x <= 0) counts as positive.
 /// Bytes: bit k, lowest first, is x > 0 of the element at logical index k; unused bits are 0.

@@ -9,7 +9,7 @@
 #include "codecs/layout.h"
 
 /// Lossless: one bit an element for storages that hold at most two distinct bit patterns, such as
-/// boolean masks and the float noise {0, 1/(1-p)} that dropout saves (papers.md §0).
+/// boolean masks and the float noise {0, 1/(1-p)} that dropout saves.
 ///
 /// Not representable: a third pattern; looking for it ends at the first one found.
 /// Bytes: first pattern (that of the element at logical index 0), second pattern (the other one, or

@@ -9,7 +9,7 @@
 
 #include "codecs/codec.h"
 
-/// Lossless: max-pool's int64 indices as offsets within their windows (papers.md §0), without
+/// Lossless: max-pool's int64 indices as offsets within their windows, without
 /// knowing kernel, stride, padding or dilation.
 ///
 /// An index points into the pooling input's plane of `Description::index_extent` = {D, H, W} as

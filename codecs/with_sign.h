@@ -8,7 +8,7 @@
 #include "codecs/layout.h"
 
 /// CodecSpec::with_sign for codecs that don't hold signs themselves: 1 bit an element beside what
-/// the inner codec writes, as ActNN keeps ReLU's mask beside the next layer's input (papers.md §2).
+/// the inner codec writes, as ActNN keeps ReLU's mask beside the next layer's input.
 ///
 /// For non-negative data, a ReLU's output: a negative element is not representable. An element
 /// whose bit is 0 decodes to +0, unless the inner codec decodes it to NaN, which is how it says

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AC-GC (Evans & Aamodt, NeurIPS 2021; papers.md §4).
+// AC-GC (Evans & Aamodt, NeurIPS 2021): docs/adaptive-policies.md.
 #include <algorithm>
 #include <cmath>
 #include <deque>

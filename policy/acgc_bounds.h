@@ -5,7 +5,7 @@
 
 namespace cinch::policy {
 
-/// AC-GC's error bounds (Evans & Aamodt, NeurIPS 2021, Table 1; papers.md §4): the largest error of
+/// AC-GC's error bounds (Evans & Aamodt, NeurIPS 2021, Table 1): the largest error of
 /// an activation's elements, squared, that keeps the error of the gradient it is read for within
 /// e2 times that gradient's square. All are ratios: a loss scale cancels out.
 
@@ -40,8 +40,9 @@ struct AcgcChannel {
 double batch_norm_input_gradient(const AcgcChannel& channel, double gradient_sum,
                                  double count) noexcept;
 
-/// min(sigma^2, e2 V^2 M sigma^4 / (C gamma^2 g^2)), g^2 = g_gamma^2 + 2 |gY_c|^2 (papers.md §4,
-/// trap 2). @param input_gradient V^2 = |gX|^2 over all channels
+/// min(sigma^2, e2 V^2 M sigma^4 / (C gamma^2 g^2)), g^2 = g_gamma^2 + 2 |gY_c|^2. Table 1C's
+/// g_gamma^2 alone breaks the bound where it is small. @param input_gradient V^2 = |gX|^2 over all
+/// channels
 double acgc_batch_norm_bound(const AcgcChannel& channel, double input_gradient, double count,
                              double channels, double e2) noexcept;
 
@@ -54,11 +55,11 @@ struct AcgcRows {
   double least_variance = 0;  ///< smallest sigma_n^2
 };
 
-/// One bound for all rows: e2 V^2 C / sensitivity, at most the least variance. With the rows'
-/// bounds of papers.md §4 each row spends its share e2 V^2 / rows; a bound for all spends the sum.
+/// One bound for all rows: e2 V^2 C / sensitivity, at most the least variance. With a bound for
+/// each row, each would spend its share e2 V^2 / rows; a bound for all spends the sum.
 double acgc_layer_norm_bound(const AcgcRows& rows, double e2) noexcept;
 
-/// b = ceil(log2(range / (kappa bound) + 1)), 2 to 16 (papers.md §4, "Bits"); kappa 1 for
+/// b = ceil(log2(range / (kappa bound) + 1)), 2 to 16 (Eq. 11); kappa 1 for
 /// stochastic rounding, 2 for rounding to nearest. 0: not below 17, raw.
 int acgc_bits(double range, double bound, double kappa) noexcept;
 

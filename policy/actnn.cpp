@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ActNN (Chen et al., ICML 2021; papers.md §2), levels L1 to L3; what L4 and L5 add
-// is offload's and the allocator's.
+// ActNN (Chen et al., ICML 2021, sections 4.1 to 4.3), levels L1 to L3 of its Table 2; what L4 and
+// L5 add is offload's and the allocator's.
 #include <algorithm>
 #include <numeric>
 
@@ -110,7 +110,7 @@ class Actnn final : public Director {
       const LayerKind kind = states_[i].layer.kind;
       known_[i].gradient = 0;
       if (kind != LayerKind::batch_norm && kind != LayerKind::layer_norm) continue;
-      // A batch norm has the bits of the convolution before it (papers.md §2, "Sensitivity").
+      // A batch norm has the bits of the convolution before it, as in the authors' own code.
       const std::uint32_t producer = known_[i].producer;
       const bool has = producer < states_.size() && states_[producer].choice.mixed_bits > 0;
       // But no fewer than the average: what is lost here reaches all layers before it.

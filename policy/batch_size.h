@@ -34,7 +34,7 @@ struct StepMemory {
 /// @pre batch > 0
 MemoryNeed memory_need(const StepMemory& step) noexcept;
 
-/// COMET's batch advisor (Jin et al., VLDB 2022; papers.md §5): the largest power of two whose need
+/// COMET's batch advisor (Jin et al., VLDB 2022, section 3.4): the largest power of two whose need
 /// fits into `limit` less `reserve` of it, at most `most` (0: no bound). 0 when not even one sample
 /// fits.
 std::uint64_t advised_batch(const MemoryNeed& need, double limit, std::uint64_t most = 0,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The policies "budget" (least gradient variance within so many bytes) and "auto" (least bytes
-// within so much gradient variance): docs/policies.md says what is minimized and why.
+// within so much gradient variance): docs/adaptive-policies.md says what a plan costs
+// and what may be chosen.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

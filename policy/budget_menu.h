@@ -12,7 +12,7 @@ namespace cinch::policy {
 /// What "budget" and "auto" choose among for a layer of this kind, size and place.
 std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings);
 
-/// What they begin with, which the measurements of docs/policies.md found harmless.
+/// What they begin with, before anything is measured.
 Choice budget_start(const Layer& layer, const Settings& settings);
 
 /// Seconds that encoding and decoding `raw_bytes`, and moving what is offloaded there and back,

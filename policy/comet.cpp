@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// COMET (Jin et al., VLDB 2022; papers.md §5).
+// COMET (Jin et al., VLDB 2022): docs/adaptive-policies.md.
 #include <algorithm>
 #include <utility>
 

@@ -5,7 +5,7 @@
 
 namespace cinch::policy {
 
-/// COMET's error bound (Jin et al., VLDB 2022; papers.md §5).
+/// COMET's error bound (Jin et al., VLDB 2022, Eqs. 3, 10 and 11).
 
 /// What is known of one convolution and its input.
 struct CometLayer {

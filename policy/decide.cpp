@@ -25,7 +25,7 @@ using codecs::ElementType;
 using codecs::PlaneLayout;
 using Level = Need::Level;
 
-constexpr std::int64_t flat_row_length = 256;    // papers.md §1, trap 8
+constexpr std::int64_t flat_row_length = 256;    // for planes too small for DIVISION
 constexpr std::int64_t exact_row_length = 4096;  // codecs without statistics: any row will do
 
 struct KnownUse {

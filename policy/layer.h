@@ -31,8 +31,8 @@ LayerKind layer_kind(std::string_view op) noexcept;
 bool is_feature_map(LayerKind kind) noexcept;
 
 /// The fewest bits that group quantization may use for such an operand, whatever a solver finds
-/// worthwhile (docs/policies.md, "Known holes"): errors in attention's q and k enter an exponent,
-/// and smooth functions' derivatives of approximated values are biased.
+/// worthwhile (docs/adaptive-policies.md, "Least bits"): errors in attention's q and k enter an
+/// exponent, and smooth functions' derivatives of approximated values are biased.
 int least_bits(LayerKind kind) noexcept;
 
 /// The same for policies that measure what their choices do: the derivatives' bias, which no

@@ -10,7 +10,7 @@ namespace cinch::policy {
 namespace {
 
 /// Of a layer held in groups of 2 bits, until it is measured (assumed, not measured:
-/// docs/policies.md).
+/// docs/adaptive-policies.md).
 Noise prior_noise(LayerKind kind) noexcept {
   switch (kind) {
     case LayerKind::convolution:

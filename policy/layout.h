@@ -27,7 +27,7 @@ inline constexpr std::int64_t shortest_row = 32;
 /// A row length that divides `elements`, not far from `wanted` where such a divisor exists.
 std::int64_t flat_row(std::int64_t elements, std::int64_t wanted) noexcept;
 
-/// Bits an element that DIVISION needs on planes of this extent (papers.md §1, "Size").
+/// Bits an element that DIVISION needs on planes of this extent (section 4.1).
 double division_bits_per_element(const codecs::CodecSpec& spec,
                                  const codecs::PlaneLayout& layout) noexcept;
 

@@ -11,7 +11,7 @@
 
 namespace cinch::policy {
 
-/// What kind of thing an operand is, by PyTorch's derivative formulas (papers.md §0).
+/// What kind of thing an operand is, by PyTorch's derivative formulas.
 enum class OperandKind : std::uint8_t {
   unknown,     ///< nothing is known: exact or kept, never lossy by guess
   activation,  ///< values that a lossy codec may approximate, if the policy says so

@@ -10,7 +10,7 @@
 namespace cinch::policy {
 
 /// ActNN's |R_n|^2: for each plane of `what` the sum of the squared ranges of its groups of
-/// `group` elements (papers.md §2). Reads every element once; sums in a fixed order. NaN and
+/// `group` elements (Eq. 9). Reads every element once; sums in a fixed order. NaN and
 /// infinities make a plane's number 0: such data are not quantized anyway.
 /// @pre what.type is quantizable
 std::vector<float> plane_ranges(const codecs::Description& what, const void* source, int group);

@@ -49,7 +49,7 @@ struct GuardSettings {
   double max_gradient_error = 1.5;
 };
 
-/// ActNN's parameters (papers.md §2).
+/// ActNN's parameters (docs/adaptive-policies.md).
 struct ActnnSettings {
   /// 1: convolutions at fixed_bits; 2: all; 3: mixed precision; 4: and offload; 5: and Cinch's
   /// allocator
@@ -60,7 +60,7 @@ struct ActnnSettings {
   std::uint64_t every_steps = 100;  ///< between two allocations
 };
 
-/// AC-GC's parameters (papers.md §4).
+/// AC-GC's parameters (docs/adaptive-policies.md).
 struct AcgcSettings {
   enum class Codec : std::uint8_t { quant, quant_z, cusz, jpeg, jpeg_z };
   double e2 = 0.5;                  ///< tolerated growth of the gradient's variance
@@ -70,7 +70,7 @@ struct AcgcSettings {
   bool expected = false;  ///< bounds in expectation rather than guaranteed
 };
 
-/// COMET's parameters (papers.md §5).
+/// COMET's parameters (docs/adaptive-policies.md).
 struct CometSettings {
   double fraction = 0.01;  ///< of the mean momentum: the gradient error's deviation
   double a = 0.32;         ///< Eq. 10's constant, in mode "paper"
@@ -110,7 +110,7 @@ struct RescueSettings {
 /// A policy file, validated.
 struct Settings {
   std::string name;  ///< the preset's name, or the file's path
-  /// "division", "actnn", "blpa", "acgc", "comet", "budget", "lossless" or "off"
+  /// "division", "actnn", "blpa", "acgc", "comet", "budget", "auto", "lossless" or "off"
   std::string policy = "division";
   std::size_t min_bytes = 4096;  ///< storages below this are left to PyTorch
   std::uint32_t seed = 0;

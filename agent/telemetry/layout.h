@@ -26,7 +26,7 @@ struct LiveFigures {
   std::uint64_t step_nanoseconds = 0;
   std::uint64_t raw = 0;  ///< at the boundary
   std::uint64_t stored = 0;
-  std::uint64_t raw_at_peak = 0;  ///< design.md §2
+  std::uint64_t raw_at_peak = 0;  ///< docs/design.md, "Raw and stored bytes"
   std::uint64_t stored_at_peak = 0;
   std::uint64_t held_elsewhere_at_peak = 0;
   std::uint64_t offloaded = 0;        ///< in the host's memory for CUDA devices, at the boundary

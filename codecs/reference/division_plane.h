@@ -7,7 +7,7 @@
 
 #include "codecs/division.h"
 
-/// DIVISION on one plane, as papers.md §1 and `codecs/division.h` define it: the specification
+/// DIVISION on one plane, as section 4.1 and `codecs/division.h` define it: the specification
 /// that every engine's bytes are checked against.
 namespace cinch::codecs::reference {
 

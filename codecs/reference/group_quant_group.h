@@ -7,8 +7,8 @@
 
 #include "codecs/affine.h"
 
-/// Per-group quantization of one group, as papers.md §2 and `codecs/group_quant.h` define it: the
-/// specification that every engine's bytes are checked against.
+/// Per-group quantization of one group, as ActNN's section 4.1 and `codecs/group_quant.h` define
+/// it: the specification that every engine's bytes are checked against.
 namespace cinch::codecs::reference {
 
 /// One group, compressed.

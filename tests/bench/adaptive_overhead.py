@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 INTERVAL, SHORT, LONG = 50, 75, 225
 ROUNDS = (LONG - SHORT) // INTERVAL
 
-# Fields of the policies, and the steps between two rounds of the presets (docs/policies.md).
+# Fields of the policies, and the steps between two rounds of the presets (docs/adaptive-policies.md).
 POLICIES = {
     "actnn": ({"level": "L3", "bits": 2}, 100),
     "acgc": ({}, 100),

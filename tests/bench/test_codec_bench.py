@@ -78,7 +78,7 @@ def test_ratios_and_errors_are_those_of_the_codecs(random_rows):
         return random_rows[f"random/{data}", contender, 1]
 
     assert row("f32_56x56", "raw")["compression_ratio"] == 1
-    # papers.md of DIVISION: 2 bits, a bfloat16 mean for each 8x8 block, 32 bits a plane.
+    # DIVISION, section 4.1: 2 bits, a bfloat16 mean for each 8x8 block, 32 bits a plane.
     assert row("f32_56x56", "division_b2")["compression_ratio"] == pytest.approx(32 / (2 + (16 * 49 + 32) / 3136))
     assert row("f32_row4096", "sign")["compression_ratio"] == 32
     assert row("bool_dropout_row4096", "two_valued")["compression_ratio"] == pytest.approx(8, rel=1e-3)

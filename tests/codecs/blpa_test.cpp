@@ -50,7 +50,7 @@ BlpaGrid grid_at(const Bytes& bytes, std::int64_t channel) {
   return grid;
 }
 
-// papers.md §3, "Worked", with choice 2: 0 belongs to the bin below it.
+// Eqs. 9 and 10 worked by hand, but that 0 belongs to the bin below it.
 TEST(Blpa, WorkedExample) {
   const float center = 0.5F;
   const float scale = 1.0F;

@@ -50,7 +50,7 @@ std::vector<float> normal_values(std::int64_t n, unsigned seed, float scale = 1.
   return values;
 }
 
-// papers.md §1, "Worked". A draw rounds up when it is at least 65536 * (1 - frac), that is when
+// Eq. 9 worked by hand. A draw rounds up when it is at least 65536 * (1 - frac), that is when
 // rho = 1 - draw / 65536 is at most frac.
 TEST(Division, WorkedExample) {
   const std::vector<float> x = {0.0F, 0.75F, 2.25F, 3.0F};

@@ -36,7 +36,7 @@ float code_of(float x, const Lattice& lattice) {
 }
 
 TEST(ErrorBound, TheWorkedExample) {
-  // papers.md §5: sigma = 8e-5, L = 1e-3, N = 10, R = 0.625.
+  // COMET, Eq. 3: sigma = 8e-5, L = 1e-3, N = 10, R = 0.625.
   const auto bound = static_cast<float>(8e-5 / (0.32 * 1e-3 * std::sqrt(10 * 0.625)));
   EXPECT_NEAR(bound, 0.1, 1e-7);
   const ErrorBound lattices = error_bound_of(ElementType::float32, 0.1F);

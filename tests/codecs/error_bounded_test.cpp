@@ -40,7 +40,7 @@ std::uint32_t word(const Bytes& bytes, std::int64_t elements, std::int64_t i) {
 }
 
 TEST(ErrorBounded, TheWorkedExampleBitForBit) {
-  // papers.md §5; the codes are 0 0 1 1 3 5 -2 0.
+  // The values of error_bound_test; the codes are 0 0 1 1 3 5 -2 0.
   const std::vector<float> x = {0.0F, 0.0F, 0.05F, 0.15F, 0.42F, 1.0F, -0.33F, 0.0F};
   for (const Engine engine : {Engine::reference, Engine::cpu}) {
     const auto codec = make_codec(bounded(0.1F), engine);

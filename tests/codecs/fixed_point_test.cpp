@@ -70,7 +70,7 @@ Bytes encode_both(const CodecSpec& spec, const Description& what, const Bytes& s
   return bytes;
 }
 
-// papers.md §4, "Worked": columns of range 2, bound 1.0548.
+// AC-GC's Table 1A and Eq. 11 worked by hand: columns of range 2, bound 1.0548.
 TEST(FixedPoint, WorkedExample) {
   const Description what = describe(features(2, 2));
   const Bytes source = make_source(what, {1.0F, 2.0F, 3.0F, 4.0F});

@@ -80,7 +80,7 @@ Moments moments(std::span<const float> values) {
   return {mean, squares / static_cast<double>(values.size())};
 }
 
-// papers.md §2, "Worked". A draw rounds up when it is at least 65536 * (1 - frac), that is when
+// Section 4.1 worked by hand. A draw rounds up when it is at least 65536 * (1 - frac), that is when
 // rho = 1 - draw / 65536 is at most frac.
 TEST(GroupQuant, WorkedExample) {
   struct Row {

@@ -9,7 +9,7 @@
 namespace cinch::codecs {
 
 /// Bytes that one sample's saved tensors take in ResNet-50 at 224 pixels: raw, and with a codec,
-/// ReLU masks and max-pool offsets of 8 bits (papers.md §7).
+/// ReLU masks and max-pool offsets of 8 bits (docs/acceptance.md has the figures).
 struct ResNet50 {
   /// Bytes that a codec makes of so many planes of edge x edge.
   using Held = std::function<std::int64_t(std::int64_t planes, std::int64_t edge)>;

@@ -9,9 +9,9 @@ namespace cinch::hooks {
 
 /// What COMET needs of a weight's momentum. The optimizer's own buffers are Python's, and another
 /// name and scale with each optimizer; so this is a moving average of the gradients themselves,
-/// m = 0.9 m + 0.1 g, without bias, over at most 4096 elements spread over the weight (papers.md
-/// §5, trap 4). It lies where the gradients do: the host waits for a device only to read a number
-/// of it.
+/// m = 0.9 m + 0.1 g, without bias, over at most 4096 elements spread over the weight. It takes the
+/// place of M in COMET's Eqs. 1 and 2. It lies where the gradients do: the host waits for a device
+/// only to read a number of it.
 class MovingAverage {
  public:
   /// @param gradient Of a floating-point type; starts anew where its size or device differs from

@@ -19,8 +19,8 @@ struct SiteNames {
 };
 
 /// A place in torch's code that saves a tensor: the return address of a SavedVariable constructor
-/// call. In torch's generated code it belongs to exactly one operator and one operand (design.md
-/// §3, "Who saves what, at no cost"). Thread-safe.
+/// call. In torch's generated code it belongs to exactly one operator and one operand
+/// (docs/design.md, "Operators are learned"). Thread-safe.
 class Site {
  public:
   enum class Kind : std::uint8_t {

@@ -69,7 +69,7 @@ struct PlaneNumbers {
   std::vector<std::uint8_t> bits;  ///< of mixed bits, which decoding has to be told again
 };
 
-/// One storage in the stash (design.md §3, the sole-owner rule).
+/// One storage in the stash (docs/design.md, "The sole-owner rule").
 ///
 /// `state`, `candidate`, `raw`, `encoded…`, `decoded`, `captured` and `sample` belong to the
 /// entry's `mutex`, which is taken before the stash's lock. Of these only `decoded` changes once

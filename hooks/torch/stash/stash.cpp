@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stash's lists: what is taken in, in which order it is encoded, and what is let go. How
-// entries are encoded and decoded is in stash_{encode,read,guard,aside,offload}.cpp.
+// The stash's lists: what is taken in, in which order it is encoded, and what is let go. The rest
+// is in stash_{adapt,aside,encode,guard,harder,offload,read,sizes}.cpp.
 #include "hooks/torch/stash/stash.h"
 
 #include <algorithm>

@@ -47,7 +47,7 @@ struct GradientProbe;
 /// how fast the side thread is: the results of both streams are the same.
 class Stash {
  public:
-  /// What the stash held when it held most (design.md §2, raw and stored bytes).
+  /// What the stash held when it held most (docs/design.md, "Raw and stored bytes").
   struct Peak {
     std::uint64_t raw_bytes = 0;
     std::uint64_t stored_bytes = 0;
