@@ -205,7 +205,7 @@ ACGC_WAYS = [("AutoQuantZ", "guaranteed"), ("AutoCuSZ", "guaranteed"), ("AutoQua
 
 @pytest.mark.parametrize("codec, mode", ACGC_WAYS)
 def test_acgc_keeps_to_what_it_allows_itself(codec, mode, tmp_path):
-    """The check mode of papers.md §4: exact gradients beside compressed ones in a few steps. Each weight's relative
+    """The check of AC-GC's section 5 (Figure 5c): exact gradients beside compressed ones in a few steps. Each weight's relative
     squared error, errors that reached it through norms included, is within e² = 0.5; and |ĝ|² / |g|² within 1 + e²."""
     found, report = told(tmp_path, ACGC, {"policy": "acgc", "acgc": {"codec": codec, "mode": mode, "every_steps": 5}})
     held = "error_bounded_ratio" if codec == "AutoCuSZ" else "fixed_point"
