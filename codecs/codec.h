@@ -246,7 +246,8 @@ struct CodecTraits {
 /// Nothing for an unknown name.
 std::optional<CodecTraits> codec_traits(std::string_view name) noexcept;
 
-/// The codec that `spec` names, or null when the name is unknown or a parameter out of range.
+/// The codec that `spec` names, or null when the name is unknown or a parameter out of range. On a
+/// processor that no kernel was compiled for, it is the reference engine's for `Engine::cpu` too.
 std::shared_ptr<const Codec> make_codec(const CodecSpec& spec, Engine engine = Engine::cpu);
 
 /// Names known to make_codec, in alphabetical order.

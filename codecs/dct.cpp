@@ -73,7 +73,7 @@ std::size_t DctCodec::encoded_bytes(const Description& what) const noexcept {
 namespace {
 
 /// The header of data of `size` bytes.
-std::array<std::int64_t, 4> header_of(const Description& what, std::int64_t size) noexcept {
+std::array<std::int64_t, 4> dct_header(const Description& what, std::int64_t size) noexcept {
   return {kDctVersion | std::int64_t{static_cast<std::uint8_t>(what.type)} << 8,
           DctGeometry(what.layout).blocks(), what.layout.elements(), size};
 }
@@ -81,7 +81,7 @@ std::array<std::int64_t, 4> header_of(const Description& what, std::int64_t size
 }  // namespace
 
 void DctCodec::write_header(const Description& what, std::int64_t size, std::byte* out) noexcept {
-  const auto header = header_of(what, size);
+  const auto header = dct_header(what, size);
   static_assert(sizeof header == kDctHeaderBytes);
   std::memcpy(out, header.data(), sizeof header);
 }
@@ -94,7 +94,7 @@ std::int64_t DctCodec::read_header(const Description& what, std::span<const std:
   std::array<std::int64_t, 4> header;
   std::memcpy(header.data(), in.data(), sizeof header);
   const std::int64_t size = header[3];
-  if (header != header_of(what, size) || size < begin) return -1;
+  if (header != dct_header(what, size) || size < begin) return -1;
   return static_cast<std::size_t>(size) <= in.size() ? size : -1;
 }
 

@@ -49,7 +49,8 @@ std::size_t FixedPointCodec::encoded_bytes(const Description& what) const noexce
 namespace {
 
 /// The header of data of `size` bytes.
-std::array<std::int64_t, 4> header_of(const Description& what, std::int64_t size) noexcept {
+std::array<std::int64_t, 4> fixed_point_header(const Description& what,
+                                               std::int64_t size) noexcept {
   return {kFixedPointVersion | std::int64_t{static_cast<std::uint8_t>(what.type)} << 8,
           what.layout.channels(), channel_elements(what.layout), size};
 }
@@ -58,7 +59,7 @@ std::array<std::int64_t, 4> header_of(const Description& what, std::int64_t size
 
 void FixedPointCodec::write_header(const Description& what, std::int64_t size,
                                    std::byte* out) noexcept {
-  const auto header = header_of(what, size);
+  const auto header = fixed_point_header(what, size);
   static_assert(sizeof header == kFixedPointHeaderBytes);
   std::memcpy(out, header.data(), sizeof header);
 }
@@ -72,7 +73,7 @@ std::int64_t FixedPointCodec::read_header(const Description& what, std::span<con
   std::array<std::int64_t, 4> header;
   std::memcpy(header.data(), in.data(), sizeof header);
   const std::int64_t size = header[3];
-  if (header != header_of(what, size) || size < tables) return -1;
+  if (header != fixed_point_header(what, size) || size < tables) return -1;
   return static_cast<std::size_t>(size) <= in.size() ? size : -1;
 }
 

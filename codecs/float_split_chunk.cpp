@@ -11,7 +11,7 @@
 namespace cinch::codecs {
 namespace {
 
-constexpr std::size_t kMaxPlanes = 8;
+constexpr std::size_t kMaxSplitPlanes = 8;
 constexpr std::int64_t kMaskBytes = kSplitChunk / 8;
 
 std::int64_t set_bits(const std::byte* mask, std::int64_t n) noexcept {
@@ -30,7 +30,7 @@ std::int64_t set_bits(const std::byte* mask, std::int64_t n) noexcept {
 /// What is to be done with a chunk, by its sample.
 struct Choice {
   bool drop_zeros = false;
-  std::array<bool, kMaxPlanes> compress = {};
+  std::array<bool, kMaxSplitPlanes> compress = {};
 };
 
 Choice choose(const SplitKernels& kernels, std::size_t size, const std::byte* x, std::int64_t n,
@@ -211,7 +211,7 @@ bool decode_split_chunk(const SplitKernels& kernels, std::size_t size,
     if (n % 8 != 0 && std::to_integer<unsigned>(mask[bytes - 1]) >> n % 8 != 0) return false;
     count = set_bits(mask, n);
   }
-  std::array<const std::byte*, kMaxPlanes> planes;
+  std::array<const std::byte*, kMaxSplitPlanes> planes;
   for (std::size_t j = 0; j < size; ++j) {
     planes[j] = reader.get(count, scratch.planes + j * kSplitPlaneStride);
     if (planes[j] == nullptr) return false;

@@ -11,7 +11,8 @@
 namespace cinch::codecs {
 namespace {
 
-constexpr std::array kTypes = {ElementType::float32, ElementType::bfloat16, ElementType::float16};
+constexpr std::array kIntervalTypes = {ElementType::float32, ElementType::bfloat16,
+                                       ElementType::float16};
 
 std::uint32_t sign_bit(ElementType type) noexcept {
   return type == ElementType::float32 ? 0x80000000U : 0x8000U;
@@ -60,7 +61,7 @@ std::optional<IntervalPatterns> IntervalPatterns::of(IntervalBounds bounds,
 }
 
 IntervalCodec::IntervalCodec(IntervalBounds bounds) noexcept : bounds_(bounds) {
-  for (const ElementType type : kTypes) {
+  for (const ElementType type : kIntervalTypes) {
     patterns_[static_cast<std::size_t>(type)] = IntervalPatterns::of(bounds, type);
   }
 }

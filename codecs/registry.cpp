@@ -4,6 +4,7 @@
 
 #include "codecs/blpa.h"
 #include "codecs/codec.h"
+#include "codecs/cpu/processor.h"
 #include "codecs/dct.h"
 #include "codecs/division.h"
 #include "codecs/error_bounded.h"
@@ -138,6 +139,7 @@ constexpr auto kNames = [] {
 }  // namespace
 
 CodecPtr make_codec(const CodecSpec& spec, Engine engine) {
+  if (!cpu::processor_has_target()) engine = Engine::reference;
   for (const Family& family : kFamilies) {
     if (family.name != spec.name) continue;
     CodecPtr codec = family.make(spec, engine);

@@ -20,7 +20,8 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Codes, one a byte, to the elements that they stand for. What a code stands for is said by
-// value(df, codes): a vector of floats of a vector of codes as floats.
+// value(df, codes): a vector of floats of a vector of codes as floats. It is passed by value, so
+// that what it holds stays in registers while elements are stored.
 
 /// Where elements go: to x, of which `writable` may be written, that is perhaps more than there are
 /// elements; past the caches if so wanted, and then nothing beyond the elements is written.
@@ -58,7 +59,7 @@ HWY_INLINE void write_blocks(D d, const std::uint8_t* HWY_RESTRICT codes, std::i
 
 template <class F>
 HWY_INLINE void write_values(Float32, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                             int /*bits*/, Target<float> target, const F& value) {
+                             int /*bits*/, Target<float> target, F value) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<std::uint8_t, decltype(df)> d8;
@@ -71,7 +72,7 @@ HWY_INLINE void write_values(Float32, const std::uint8_t* HWY_RESTRICT codes, st
 /// Of 4 bits or fewer: the bit patterns are looked up, low and high bytes apart.
 template <class S, class F>
 HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                               Target<std::uint16_t> target, const F& value) {
+                               Target<std::uint16_t> target, F value) {
   const hn::CappedTag<float, 16> df;
   const hn::Rebind<std::uint8_t, decltype(df)> d4;
   alignas(16) std::uint8_t low_bytes[16];
@@ -101,7 +102,7 @@ HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::i
 
 template <class S, class F>
 HWY_INLINE void write_values(S kind, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
-                             int bits, Target<std::uint16_t> target, const F& value) {
+                             int bits, Target<std::uint16_t> target, F value) {
   if (bits <= 4) {
     look_values_up(kind, codes, count, target, value);
     return;

@@ -214,8 +214,8 @@ HWY_INLINE auto with_elements(ElementType type, const F& f) {
 }
 
 /// n elements of `type` at `source` as floats. @pre type is one of the three
-HWY_INLINE void to_floats(ElementType type, const void* source, std::int64_t n,
-                          float* HWY_RESTRICT floats) {
+inline HWY_NOINLINE void to_floats(ElementType type, const void* source, std::int64_t n,
+                                   float* HWY_RESTRICT floats) {
   if (type == ElementType::float32) {
     std::memcpy(floats, source, n * sizeof(float));
     return;
@@ -238,8 +238,8 @@ HWY_INLINE void to_floats(ElementType type, const void* source, std::int64_t n,
 }
 
 /// n floats to the nearest elements of `type` at `target`.
-HWY_INLINE void from_floats(ElementType type, const float* HWY_RESTRICT floats, std::int64_t n,
-                            void* target) {
+inline HWY_NOINLINE void from_floats(ElementType type, const float* HWY_RESTRICT floats,
+                                     std::int64_t n, void* target) {
   if (type == ElementType::float32) {
     std::memcpy(target, floats, n * sizeof(float));
     return;

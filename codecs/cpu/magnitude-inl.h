@@ -29,7 +29,7 @@ using UnsignedBits = std::make_unsigned_t<SignedBits<S>>;
 
 /// The largest of f(bit patterns) over `count` elements, as integers of type T.
 template <class T, class F>
-HWY_INLINE T largest_of(const void* x, std::int64_t count, const F& f) {
+HWY_NOINLINE T largest_of(const void* x, std::int64_t count, const F& f) {
   const hn::ScalableTag<T> d;
   const auto* const bits = static_cast<const T*>(x);
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -50,7 +50,7 @@ HWY_INLINE T largest_of(const void* x, std::int64_t count, const F& f) {
 
 /// Whether no element is NaN, infinite or larger than kAffineMaxMagnitude.
 template <class S>
-HWY_INLINE bool all_finite(S, const void* x, std::int64_t count) {
+HWY_NOINLINE bool all_finite(S, const void* x, std::int64_t count) {
   using T = SignedBits<S>;
   // As integers, infinities and NaNs are the largest of all.
   constexpr auto kMask = static_cast<T>(static_cast<UnsignedBits<S>>(-1) >> 1);
@@ -65,7 +65,7 @@ HWY_INLINE bool all_finite(S, const void* x, std::int64_t count) {
 
 /// Whether an element is below 0, or a NaN that has its sign set.
 template <class S>
-HWY_INLINE bool any_negative(S, const void* x, std::int64_t count) {
+HWY_NOINLINE bool any_negative(S, const void* x, std::int64_t count) {
   using T = UnsignedBits<S>;
   constexpr auto kMinusZero = static_cast<T>(T{1} << (8 * sizeof(T) - 1));
   return largest_of<T>(x, count, [](auto, auto bits) HWY_ATTR { return bits; }) > kMinusZero;

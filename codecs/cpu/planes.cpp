@@ -1,42 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cpu/planes.h"
 
-#include "codecs/with_pattern.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "codecs/cpu/planes.cpp"
-#include "hwy/foreach_target.h"  // must come before what it includes again
-#include "hwy/highway.h"
-// clang-format off
-#include "codecs/cpu/transpose-inl.h"
-// clang-format on
-
-HWY_BEFORE_NAMESPACE();
-namespace cinch::codecs::HWY_NAMESPACE {
-
-void transpose_elements(std::size_t element_size, const void* from, std::int64_t from_stride,
-                        std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
-                        bool by_rows) {
-  with_pattern(element_size, [&]<typename T>(T*) {
-    transpose(static_cast<const T*>(from), from_stride, rows, columns, static_cast<T*>(to),
-              to_stride, by_rows);
-  });
-}
-
-}  // namespace cinch::codecs::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-
 #include <algorithm>
 #include <cstring>
 
 #include "codecs/layout.h"
+#include "codecs/with_pattern.h"
 
 namespace cinch::codecs {
 namespace {
-
-HWY_EXPORT(transpose_elements);
 
 enum class Way { gather, scatter };
 
@@ -62,11 +34,12 @@ template <Way way, typename T>
 void copy_rows(const PlaneLayout& layout, T* memory, std::int64_t width, std::int64_t count,
                T* logical, std::int64_t pitch) noexcept {
   if (count > 1 && layout.inner_stride == 1) {
-    const auto transpose = HWY_DYNAMIC_DISPATCH(transpose_elements);
     if constexpr (way == Way::gather) {
-      transpose(sizeof(T), memory, layout.stride[2], width, count, logical, pitch, true);
+      cpu::transpose_elements(sizeof(T), memory, layout.stride[2], width, count, logical, pitch,
+                              true);
     } else {
-      transpose(sizeof(T), logical, pitch, count, width, memory, layout.stride[2], false);
+      cpu::transpose_elements(sizeof(T), logical, pitch, count, width, memory, layout.stride[2],
+                              false);
     }
     return;
   }
@@ -212,5 +185,3 @@ std::int64_t cpu::planes_per_tile(const PlaneLayout& layout, std::size_t element
 }
 
 }  // namespace cinch::codecs
-
-#endif  // HWY_ONCE

@@ -38,6 +38,12 @@ void gather_elements(const PlaneLayout& layout, std::size_t element_size, const 
 void scatter_elements(const PlaneLayout& layout, std::size_t element_size, const void* logical,
                       std::int64_t begin, std::int64_t count, void* memory) noexcept;
 
+/// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns. `by_rows`: main
+/// memory, which is gone through in order, is `from`; else `to`. @pre element_size is 1, 2, 4 or 8
+void transpose_elements(std::size_t element_size, const void* from, std::int64_t from_stride,
+                        std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
+                        bool by_rows) noexcept;
+
 /// How many planes to gather at once: enough of interleaved planes to use whole cache lines, and a
 /// multiple of planes_per_byte.
 std::int64_t planes_per_tile(const PlaneLayout& layout, std::size_t element_size) noexcept;

@@ -19,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// Copies `count` elements past the caches.
 template <typename T>
-HWY_INLINE void stream_copy(const T* HWY_RESTRICT from, std::int64_t count, T* HWY_RESTRICT to) {
+HWY_NOINLINE void stream_copy(const T* HWY_RESTRICT from, std::int64_t count, T* HWY_RESTRICT to) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto past =

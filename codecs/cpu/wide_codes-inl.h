@@ -48,8 +48,8 @@ HWY_INLINE V64 split_wide(D64 d64, V64 packed, int bits) {
 
 /// Packs `count` codes of 1 to 16 bits into as many whole bytes as they need; unused bits are 0.
 /// Loads up to a vector and 8 codes past the codes; those up to a multiple of 8 must be 0.
-HWY_INLINE void pack_wide(int bits, const std::uint16_t* HWY_RESTRICT codes, std::int64_t count,
-                          std::byte* HWY_RESTRICT out) {
+inline HWY_NOINLINE void pack_wide(int bits, const std::uint16_t* HWY_RESTRICT codes,
+                                   std::int64_t count, std::byte* HWY_RESTRICT out) {
   if (bits == 16) {
     std::memcpy(out, codes, static_cast<std::size_t>(2 * count));
     return;
@@ -83,8 +83,8 @@ HWY_INLINE void pack_wide(int bits, const std::uint16_t* HWY_RESTRICT codes, std
 
 /// Unpacks `count` codes of 1 to 16 bits from the `size` bytes at `in`; what lies beyond counts as
 /// 0. Stores up to a vector and 8 codes past the codes.
-HWY_INLINE void unpack_wide(int bits, const std::byte* HWY_RESTRICT in, std::int64_t size,
-                            std::int64_t count, std::uint16_t* HWY_RESTRICT codes) {
+inline HWY_NOINLINE void unpack_wide(int bits, const std::byte* HWY_RESTRICT in, std::int64_t size,
+                                     std::int64_t count, std::uint16_t* HWY_RESTRICT codes) {
   if (bits == 16) {
     std::memcpy(codes, in, static_cast<std::size_t>(std::min(2 * count, size)));
     return;

@@ -19,7 +19,8 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// How many of the bits of `bytes` bytes are 1.
-HWY_INLINE std::int64_t count_ones(const std::uint8_t* HWY_RESTRICT mask, std::int64_t bytes) {
+inline HWY_NOINLINE std::int64_t count_ones(const std::uint8_t* HWY_RESTRICT mask,
+                                            std::int64_t bytes) {
   std::int64_t ones = 0;
   std::int64_t i = 0;
   for (; i + 8 <= bytes; i += 8) {
@@ -41,9 +42,10 @@ HWY_INLINE auto mask_at(D d, const std::uint8_t* mask, std::int64_t i) {
 
 /// Codes one after the other to where the mask's ones are; what lies at its zeros is anything.
 /// Eight codes are readable beyond the last one.
-HWY_INLINE void spread_codes(const std::uint8_t* HWY_RESTRICT mask, std::int64_t mask_bytes,
-                             const std::uint8_t* HWY_RESTRICT codes,
-                             std::uint8_t* HWY_RESTRICT spread) {
+inline HWY_NOINLINE void spread_codes(const std::uint8_t* HWY_RESTRICT mask,
+                                      std::int64_t mask_bytes,
+                                      const std::uint8_t* HWY_RESTRICT codes,
+                                      std::uint8_t* HWY_RESTRICT spread) {
   const hn::FixedTag<std::uint8_t, 8> d;
   for (std::int64_t i = 0; i < mask_bytes; ++i) {
     const auto order = hn::LoadU(d, cpu::kSpread8[mask[i]].data());
@@ -51,9 +53,10 @@ HWY_INLINE void spread_codes(const std::uint8_t* HWY_RESTRICT mask, std::int64_t
     codes += std::popcount(mask[i]);
   }
 }
-HWY_INLINE void spread_codes(const std::uint8_t* HWY_RESTRICT mask, std::int64_t mask_bytes,
-                             const std::uint16_t* HWY_RESTRICT codes,
-                             std::uint16_t* HWY_RESTRICT spread) {
+inline HWY_NOINLINE void spread_codes(const std::uint8_t* HWY_RESTRICT mask,
+                                      std::int64_t mask_bytes,
+                                      const std::uint16_t* HWY_RESTRICT codes,
+                                      std::uint16_t* HWY_RESTRICT spread) {
   const hn::FixedTag<std::uint16_t, 8> d;
   const hn::Repartition<std::uint8_t, decltype(d)> d8;
   for (std::int64_t i = 0; i < mask_bytes; ++i) {

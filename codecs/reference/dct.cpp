@@ -18,8 +18,8 @@ namespace {
 
 using namespace reference;
 
-using Matrix = std::array<float, kDctBlock>;        ///< position 8 * row + column
-using Codes = std::array<std::int32_t, kDctBlock>;  ///< q by position 8 * v + u
+using Matrix = std::array<float, kDctBlock>;             ///< position 8 * row + column
+using BlockCodes = std::array<std::int32_t, kDctBlock>;  ///< q by position 8 * v + u
 
 Matrix coefficients(const Matrix& x) {
   Matrix c = x;
@@ -33,7 +33,7 @@ Matrix coefficients(const Matrix& x) {
 }
 
 /// What codes stand for, in the element's type.
-Matrix decoded(const Codes& q, float step, ElementType type) {
+Matrix decoded(const BlockCodes& q, float step, ElementType type) {
   Matrix c;
   for (int u = 0; u < 8; ++u) {
     for (int v = 0; v < 8; ++v) c[8 * u + v] = static_cast<float>(q[8 * v + u]) * step;
@@ -137,7 +137,7 @@ class DctReference final : public DctCodec {
     const std::int64_t raw = block.elements() * std::int64_t(size);
     if (good) {
       const Matrix c = coefficients(x);
-      Codes q;
+      BlockCodes q;
       for (int level = 0; level < kDctLevels; ++level) {
         if (!quantize(c, x, level, what.type, q)) continue;
         if (write_block(q, level, raw, parts)) return;
@@ -156,7 +156,8 @@ class DctReference final : public DctCodec {
   }
 
   /// False when `level` does not hold the bound.
-  bool quantize(const Matrix& c, const Matrix& x, int level, ElementType type, Codes& q) const {
+  bool quantize(const Matrix& c, const Matrix& x, int level, ElementType type,
+                BlockCodes& q) const {
     const float s = step(level);
     const float scale = 1.0F / s;
     for (int k = 0; k < kDctBlock; ++k) {
@@ -172,7 +173,7 @@ class DctReference final : public DctCodec {
   }
 
   /// False when raw is no larger.
-  bool write_block(const Codes& q, int level, std::int64_t raw, Parts& parts) const {
+  bool write_block(const BlockCodes& q, int level, std::int64_t raw, Parts& parts) const {
     std::vector<std::uint32_t> sparse, dense;
     std::vector<std::byte> columns;
     unsigned rows = 0;
@@ -251,7 +252,7 @@ class DctReference final : public DctCodec {
         });
         continue;
       }
-      Codes q = {};
+      BlockCodes q = {};
       if (form != kDctZeroForm) {
         std::int16_t dc;
         std::memcpy(&dc, dcs.take(2).data(), 2);
@@ -267,7 +268,8 @@ class DctReference final : public DctCodec {
     return rest.rest.empty();
   }
 
-  static bool read_codes(std::uint8_t form, Reader& rows, Reader& columns, Reader& rest, Codes& q) {
+  static bool read_codes(std::uint8_t form, Reader& rows, Reader& columns, Reader& rest,
+                         BlockCodes& q) {
     const int width = DctForm::width(form);
     if (width == 0) return true;
     std::array<bool, kDctBlock> held = {};

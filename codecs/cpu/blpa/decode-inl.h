@@ -91,7 +91,7 @@ class BlpaDecoder {
     const std::int64_t count = end - begin;
     if (job_.has_signs && job_.reads == Reads::sign) {
       const std::uint8_t* const signs = unpack(1, job_.sections.signs, begin, count, signs_);
-      write_values(S(), signs, count, 1, target, [](auto, auto v) HWY_ATTR { return v; });
+      write(signs, count, 1, 1.0F, 0.0F, Meaning::value, target);
       return;
     }
     const std::uint8_t* const codes =
@@ -122,12 +122,20 @@ class BlpaDecoder {
     return v;
   }
 
+  /// What codes whose middles begin with `first` are meant to be.
+  static HWY_NOINLINE void write(const std::uint8_t* codes, std::int64_t count, int bits,
+                                 float step, float first, Meaning meaning, Target<Raw> target) {
+    write_values(S(), codes, count, bits, target, [=](auto df, auto c) HWY_ATTR {
+      const auto middle = hn::Add(c, hn::Set(df, first));
+      return meant(df, hn::Mul(hn::Set(df, step), middle), middle, meaning);
+    });
+  }
+
   void decode_pieces(const std::uint8_t* codes, const std::uint8_t* signs, std::int64_t begin,
                      std::int64_t end, Target<Raw> target) const {
     const PlaneLayout& layout = job_.what.layout;
     const std::int64_t size = layout.plane_size();
     const int bits = job_.parameters.bits;
-    const Meaning meaning = meaning_;
     for (std::int64_t k = begin; k < end;) {
       const std::int64_t plane = k / size;
       const std::int64_t some = std::min(end, (plane + 1) * size) - k;
@@ -137,10 +145,7 @@ class BlpaDecoder {
       } else {
         const float step = float_of_bf16(grid.step);
         const float first = blpa_middle(0, grid, bits);
-        write_values(S(), codes, some, bits, target, [=](auto df, auto c) HWY_ATTR {
-          const auto middle = hn::Add(c, hn::Set(df, first));
-          return meant(df, hn::Mul(hn::Set(df, step), middle), middle, meaning);
-        });
+        write(codes, some, bits, step, first, meaning_, target);
         keep_positive(signs, some, target.x);
       }
       codes += some;
@@ -212,8 +217,8 @@ class BlpaDecoder {
 
 /// Elements [first, last), by logical index, where planes are dense.
 template <class S>
-HWY_INLINE bool blpa_decode_elements_of(const cpu::BlpaJob& job, const std::byte* in, void* target,
-                                        std::int64_t first, std::int64_t last) {
+bool blpa_decode_elements_of(const cpu::BlpaJob& job, const std::byte* in, void* target,
+                             std::int64_t first, std::int64_t last) {
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t size = layout.plane_size();
   const bool contiguous = layout.is_contiguous();
@@ -233,8 +238,8 @@ HWY_INLINE bool blpa_decode_elements_of(const cpu::BlpaJob& job, const std::byte
 
 /// Planes [first, last) of a layout whose planes are not dense.
 template <class S>
-HWY_INLINE bool blpa_decode_planes_of(const cpu::BlpaJob& job, const std::byte* in, void* target,
-                                      std::int64_t first, std::int64_t last) {
+bool blpa_decode_planes_of(const cpu::BlpaJob& job, const std::byte* in, void* target,
+                           std::int64_t first, std::int64_t last) {
   using Raw = typename S::Raw;
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t size = layout.plane_size();

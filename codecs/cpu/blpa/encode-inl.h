@@ -57,9 +57,9 @@ class BlpaCoder {
 
   /// Codes of `count` elements of a channel, of `readable` at x; stores up to a vector beyond.
   template <class S>
-  HWY_INLINE void run(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
-                      std::int64_t readable, BlpaScale scale,
-                      std::uint8_t* HWY_RESTRICT codes) const {
+  HWY_NOINLINE void run(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
+                        std::int64_t readable, BlpaScale scale,
+                        std::uint8_t* HWY_RESTRICT codes) const {
     // Nothing underflows that is made larger.
     if (scale.inverse >= 1.0F) {
       run_blocks(kind, x, count, readable, codes, Channel<false>{scale, top()});
@@ -69,9 +69,9 @@ class BlpaCoder {
   }
 
   /// The same, with scales element by element.
-  HWY_INLINE void run_each(const float* HWY_RESTRICT x, std::int64_t count,
-                           const float* HWY_RESTRICT inverses, const float* HWY_RESTRICT offsets,
-                           std::uint8_t* HWY_RESTRICT codes) const {
+  HWY_NOINLINE void run_each(const float* HWY_RESTRICT x, std::int64_t count,
+                             const float* HWY_RESTRICT inverses, const float* HWY_RESTRICT offsets,
+                             std::uint8_t* HWY_RESTRICT codes) const {
     const DF df;
     const hn::Rebind<std::uint8_t, DF> d8;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
@@ -148,8 +148,8 @@ class BlpaCoder {
 };
 
 /// 1 for each of `count` elements above 0, else 0; stores up to a vector beyond.
-HWY_INLINE void positives(const float* HWY_RESTRICT x, std::int64_t count,
-                          std::uint8_t* HWY_RESTRICT signs) {
+inline HWY_NOINLINE void positives(const float* HWY_RESTRICT x, std::int64_t count,
+                                   std::uint8_t* HWY_RESTRICT signs) {
   const hn::ScalableTag<float> df;
   const hn::RebindToUnsigned<decltype(df)> du;
   const hn::Rebind<std::uint8_t, decltype(df)> d8;
@@ -292,8 +292,8 @@ class BlpaEncoder {
 };
 
 template <class S>
-HWY_INLINE bool blpa_encode_of(const cpu::BlpaJob& job, const void* source, std::byte* out,
-                               std::int64_t first, std::int64_t last, bool* negative) {
+bool blpa_encode_of(const cpu::BlpaJob& job, const void* source, std::byte* out, std::int64_t first,
+                    std::int64_t last, bool* negative) {
   BlpaEncoder<S> encoder(job, source, last);
   if (!encoder.prepare()) return false;
   for (std::int64_t k = first; k < last; k += cpu::kBlpaStretch) {

@@ -29,8 +29,8 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// A chunk's sums, in the order of BlpaChunks.
-HWY_INLINE void sum_chunk(const float* HWY_RESTRICT x, std::int64_t count, double* sum,
-                          double* squares) {
+inline HWY_NOINLINE void sum_chunk(const float* HWY_RESTRICT x, std::int64_t count, double* sum,
+                                   double* squares) {
   const hn::CappedTag<double, 16> dd;
   const hn::Rebind<float, decltype(dd)> df;
   constexpr std::int64_t kLanes = BlpaChunks::kLanes;
@@ -132,7 +132,7 @@ class ChunkSummer {
   }
 
   /// Chunk i of channel c, whose elements lie at `x`.
-  HWY_INLINE void add(std::int64_t c, std::int64_t i, const Raw* x) const {
+  HWY_NOINLINE void add(std::int64_t c, std::int64_t i, const Raw* x) const {
     const std::int64_t count = survey_.chunks.size(i);
     const std::int64_t at = c * survey_.chunks.count + i;
     if (!all_finite(S(), x, count)) {
@@ -236,9 +236,9 @@ class ChunkSummer {
 
   /// A vector of channels, of which there are `count`: sums by lane, kChannels apart, and what is
   /// the largest in magnitude.
-  HWY_INLINE void add_vectors(std::int64_t channel, std::int64_t count, std::int64_t i,
-                              double* HWY_RESTRICT sums, double* HWY_RESTRICT squares,
-                              float* HWY_RESTRICT largest) const {
+  void add_vectors(std::int64_t channel, std::int64_t count, std::int64_t i,
+                   double* HWY_RESTRICT sums, double* HWY_RESTRICT squares,
+                   float* HWY_RESTRICT largest) const {
     const ChannelTag df;
     const hn::RebindToSigned<ChannelTag> di;
     const hn::RepartitionToWide<ChannelTag> dd;

@@ -146,9 +146,10 @@ HWY_INLINE void store_eights(ElementType type, const float* HWY_RESTRICT x, std:
 }
 
 /// The elements of the blocks of a chunk, all but raw ones, from x to where they belong.
-HWY_INLINE void scatter_blocks(const DctGeometry& geometry, ElementType type,
-                               const DctGeometry::Block* blocks, const std::uint8_t* forms,
-                               std::int64_t count, const float* HWY_RESTRICT x, void* target) {
+inline HWY_NOINLINE void scatter_blocks(const DctGeometry& geometry, ElementType type,
+                                        const DctGeometry::Block* blocks, const std::uint8_t* forms,
+                                        std::int64_t count, const float* HWY_RESTRICT x,
+                                        void* target) {
   const auto size = static_cast<std::int64_t>(element_size(type));
   const auto at = [&](std::int64_t offset) {
     return static_cast<std::byte*>(target) + offset * size;
@@ -191,9 +192,9 @@ HWY_INLINE void scatter_blocks(const DctGeometry& geometry, ElementType type,
 /// Decodes blocks [first, first + count) of `geometry`, a chunk, from the `size` bytes at `in`, 16
 /// bytes beyond which are readable.
 /// @return false when they are not as encode writes them
-HWY_INLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry& geometry,
-                             const std::byte* in, std::int64_t size, std::int64_t first,
-                             std::int64_t count, DctTile& tile, void* target) {
+inline HWY_NOINLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry& geometry,
+                                      const std::byte* in, std::int64_t size, std::int64_t first,
+                                      std::int64_t count, DctTile& tile, void* target) {
   const ElementType type = job.what.type;
   const auto element = static_cast<std::int64_t>(element_size(type));
   DctReader reader;

@@ -65,8 +65,8 @@ HWY_INLINE void load_eights(ElementType type, const void* HWY_RESTRICT source, s
 }
 
 /// Copies `count` elements of `size` bytes, `from_stride` and `to_stride` elements apart.
-HWY_INLINE void copy_apart(std::int64_t size, const std::byte* from, std::int64_t from_stride,
-                           std::int64_t count, std::byte* to, std::int64_t to_stride) {
+inline void copy_apart(std::int64_t size, const std::byte* from, std::int64_t from_stride,
+                       std::int64_t count, std::byte* to, std::int64_t to_stride) {
   if (size == 4) {
     for (std::int64_t j = 0; j < count; ++j) {
       std::memcpy(to + 4 * j * to_stride, from + 4 * j * from_stride, 4);
@@ -79,9 +79,10 @@ HWY_INLINE void copy_apart(std::int64_t size, const std::byte* from, std::int64_
 }
 
 /// Blocks of a chunk to columns [0, 8 * count) of x. @param readable elements at `source`
-HWY_INLINE void gather_blocks(const DctGeometry& geometry, ElementType type, const void* source,
-                              std::int64_t readable, const DctGeometry::Block* blocks,
-                              std::int64_t count, float* HWY_RESTRICT x) {
+inline HWY_NOINLINE void gather_blocks(const DctGeometry& geometry, ElementType type,
+                                       const void* source, std::int64_t readable,
+                                       const DctGeometry::Block* blocks, std::int64_t count,
+                                       float* HWY_RESTRICT x) {
   const auto size = static_cast<std::int64_t>(element_size(type));
   const auto at = [&](std::int64_t offset) {
     return static_cast<const std::byte*>(source) + offset * size;
@@ -126,8 +127,8 @@ HWY_INLINE void gather_blocks(const DctGeometry& geometry, ElementType type, con
 /// Codes of the blocks in columns [0, n) of the tile's x in steps of `step`, and what is known of
 /// them.
 /// @return one bit a block: every element finite, every code small enough, and all within the bound
-HWY_INLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n, float step, float bound,
-                                         ElementType type) {
+inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n, float step,
+                                                  float bound, ElementType type) {
   const DctTag d;
   const hn::RebindToSigned<DctTag> di;
   const hn::RebindToUnsigned<DctTag> du;
@@ -220,8 +221,7 @@ HWY_INLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n, float st
 }
 
 /// Block `from` of one tile, but for its elements, to block `to` of another.
-HWY_INLINE void copy_codes(const DctTile& source, std::int64_t from, DctTile& target,
-                           std::int64_t to) {
+inline void copy_codes(const DctTile& source, std::int64_t from, DctTile& target, std::int64_t to) {
   for (std::int64_t v = 0; v < kDctEdge; ++v) {
     std::memcpy(target.codes + v * kDctColumns + to * kDctEdge,
                 source.codes + v * kDctColumns + from * kDctEdge, kDctEdge * 2);
@@ -232,8 +232,8 @@ HWY_INLINE void copy_codes(const DctTile& source, std::int64_t from, DctTile& ta
 }
 
 /// Its elements.
-HWY_INLINE void copy_elements(const DctTile& source, std::int64_t from, DctTile& target,
-                              std::int64_t to) {
+inline void copy_elements(const DctTile& source, std::int64_t from, DctTile& target,
+                          std::int64_t to) {
   for (std::int64_t i = 0; i < kDctEdge; ++i) {
     std::memcpy(target.x + i * kDctColumns + to * kDctEdge,
                 source.x + i * kDctColumns + from * kDctEdge, kDctEdge * 4);
@@ -313,8 +313,8 @@ HWY_INLINE bool add_block(const DctTile& tile, std::int64_t b, int level, bool z
 }
 
 /// Adds block b raw.
-HWY_INLINE void add_raw(const DctGeometry& geometry, const DctGeometry::Block& block,
-                        const void* source, std::int64_t size, std::int64_t b, DctParts& parts) {
+inline void add_raw(const DctGeometry& geometry, const DctGeometry::Block& block,
+                    const void* source, std::int64_t size, std::int64_t b, DctParts& parts) {
   parts.forms[b] = kDctRawForm;
   const auto* const from = static_cast<const std::byte*>(source);
   for (std::int64_t i = 0; i < block.rows; ++i) {
@@ -326,10 +326,10 @@ HWY_INLINE void add_raw(const DctGeometry& geometry, const DctGeometry::Block& b
 
 /// Encodes blocks [first, first + count) of `geometry`, a chunk. @param readable elements at
 /// `source` @return its size
-HWY_INLINE std::int64_t encode_chunk(const cpu::DctJob& job, const DctGeometry& geometry,
-                                     const void* source, std::int64_t readable, std::int64_t first,
-                                     std::int64_t count, DctTile& tile, DctTile& again,
-                                     DctParts& parts, std::byte* out) {
+inline HWY_NOINLINE std::int64_t encode_chunk(const cpu::DctJob& job, const DctGeometry& geometry,
+                                              const void* source, std::int64_t readable,
+                                              std::int64_t first, std::int64_t count, DctTile& tile,
+                                              DctTile& again, DctParts& parts, std::byte* out) {
   const ElementType type = job.what.type;
   const auto size = static_cast<std::int64_t>(element_size(type));
   const float bound = job.parameters.error_bound;

@@ -148,7 +148,7 @@ HWY_INLINE void on_turned(const float* HWY_RESTRICT from, std::int64_t n, const 
       rows.for_each([&](int r, DctVec& v)
                         CINCH_INLINE_LAMBDA { hn::Store(v, d, straight + 8 * r + half); });
     }
-    transpose(straight, 8, 8, 8, across, 8, true);
+    transpose(sizeof(float), straight, 8, 8, 8, across, 8, true);
     for (std::int64_t half = 0; half < 8; half += 4) {
       rows.load(across + half, 8);
       turned(c + half, rows);

@@ -167,27 +167,23 @@ class Decoder {
 };
 
 template <class Elements, bool kWithSign>
-HWY_INLINE bool decode_planes(const cpu::DivisionJob& job, const std::byte* in,
-                              typename Elements::T* target, std::int64_t first, std::int64_t last) {
+bool decode_planes(const cpu::DivisionJob& job, const std::byte* in, typename Elements::T* target,
+                   std::int64_t first, std::int64_t last) {
   using T = typename Elements::T;
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t n = layout.plane_size();
   cpu::Workspace& work = cpu::workspace();
   Decoder<Elements, kWithSign> decoder(job, in, last * n);
-  if (!decoder.prepare(work)) return false;
-  if (layout.is_contiguous()) {
-    for (std::int64_t p = first; p < last; ++p) {
-      decoder(p, (last - p) * n, target + p * n);
-    }
-    return true;
-  }
-  const std::int64_t tile = cpu::planes_per_tile(layout, sizeof(T));
-  T* const made = work.tile.get<T>(tile * n);
-  if (made == nullptr) return false;
+  const bool contiguous = layout.is_contiguous();
+  const std::int64_t tile = contiguous ? std::max<std::int64_t>(last - first, 1)
+                                       : cpu::planes_per_tile(layout, sizeof(T));
+  T* const made = contiguous ? nullptr : work.tile.get<T>(tile * n);
+  if (!decoder.prepare(work) || (!contiguous && made == nullptr)) return false;
   for (std::int64_t p = first; p < last; p += tile) {
     const std::int64_t count = std::min(tile, last - p);
-    for (std::int64_t k = 0; k < count; ++k) decoder(p + k, (tile - k) * n, made + k * n);
-    cpu::scatter_planes(layout, sizeof(T), made, p, count, target);
+    T* const x = contiguous ? target + p * n : made;
+    for (std::int64_t k = 0; k < count; ++k) decoder(p + k, (tile - k) * n, x + k * n);
+    if (!contiguous) cpu::scatter_planes(layout, sizeof(T), made, p, count, target);
   }
   return true;
 }

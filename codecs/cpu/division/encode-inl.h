@@ -217,9 +217,8 @@ class Encoder {
 };
 
 template <class Elements>
-HWY_INLINE cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job,
-                                              const typename Elements::T* source, std::byte* out,
-                                              std::int64_t first, std::int64_t last) {
+cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job, const typename Elements::T* source,
+                                   std::byte* out, std::int64_t first, std::int64_t last) {
   using T = typename Elements::T;
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t n = layout.plane_size();

@@ -109,7 +109,7 @@ using ElementBits = std::conditional_t<type == ElementType::float32, std::int32_
 
 /// Turns `count` elements into what is left where only signs are read: 1 and 0, and NaN.
 template <ElementType type>
-HWY_INLINE void keep_signs(std::byte* HWY_RESTRICT x, std::int64_t count) {
+HWY_NOINLINE void keep_signs(std::byte* HWY_RESTRICT x, std::int64_t count) {
   using Bits = ElementBits<type>;
   const hn::ScalableTag<Bits> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));

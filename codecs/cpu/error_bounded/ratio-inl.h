@@ -61,10 +61,10 @@ HWY_NOINLINE void quantize_apart(const ErrorBound& bound, bool closes_gap, const
 }
 
 template <ElementType type, bool is_regular>
-HWY_INLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes_gap,
-                                          const std::byte* HWY_RESTRICT x, std::int64_t count,
-                                          std::int32_t* HWY_RESTRICT codes,
-                                          RatioEscape* HWY_RESTRICT list) {
+HWY_NOINLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes_gap,
+                                            const std::byte* HWY_RESTRICT x, std::int64_t count,
+                                            std::int32_t* HWY_RESTRICT codes,
+                                            RatioEscape* HWY_RESTRICT list) {
   const hn::CappedTag<float, 32> df;
   const hn::RebindToSigned<decltype(df)> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
@@ -113,7 +113,7 @@ std::int64_t quantize_chunk(const ErrorBound& bound, bool closes_gap,
 }
 
 /// Subtracts from each of `size` codes the one `stride` before it, but for the first ones.
-HWY_INLINE void subtract_before(std::int32_t* codes, std::int64_t size, std::int64_t stride) {
+inline void subtract_before(std::int32_t* codes, std::int64_t size, std::int64_t stride) {
   const hn::ScalableTag<std::int32_t> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
   std::int64_t i = size;
@@ -125,7 +125,7 @@ HWY_INLINE void subtract_before(std::int32_t* codes, std::int64_t size, std::int
 }
 
 /// Adds to each of `size` differences the sum before it. Wraps around, for damaged data.
-HWY_INLINE void add_before(std::int32_t* codes, std::int64_t size, std::int64_t stride) {
+inline void add_before(std::int32_t* codes, std::int64_t size, std::int64_t stride) {
   const hn::ScalableTag<std::int32_t> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
   std::int64_t i = stride;
@@ -168,7 +168,8 @@ HWY_INLINE void for_each_predicted(Predictor predictor, const RatioChunks::Chunk
 /// `any`.
 enum class Tokens { table, pairs, any };
 
-HWY_INLINE Tokens tokens_of(const std::int32_t* HWY_RESTRICT differences, std::int64_t count) {
+inline HWY_NOINLINE Tokens tokens_of(const std::int32_t* HWY_RESTRICT differences,
+                                     std::int64_t count) {
   const hn::CappedTag<std::int32_t, 32> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
   auto vector = hn::Zero(di);
@@ -188,9 +189,9 @@ HWY_INLINE cpu::Token join(cpu::Token first, cpu::Token second) {
 }
 
 /// Fills a stream from bit 0 up.
-class BitWriter {
+class TokenWriter {
  public:
-  explicit BitWriter(std::byte* out) : next_(out) {}
+  explicit TokenWriter(std::byte* out) : next_(out) {}
 
   /// Up to 57 bits in all between two calls of `flush`, after which at most 7 wait.
   HWY_INLINE void put(cpu::Token token) {
@@ -222,8 +223,8 @@ HWY_INLINE cpu::Token value_token(const cpu::EncodeTables& tables, std::int32_t 
 }
 
 /// An escape and its value. Takes and returns the writer so that it need not lie in memory.
-HWY_NOINLINE BitWriter put_escape(const cpu::EncodeTables& tables, const RatioEscape& escape,
-                                  unsigned element_bits, std::int32_t r, BitWriter writer) {
+HWY_NOINLINE TokenWriter put_escape(const cpu::EncodeTables& tables, const RatioEscape& escape,
+                                    unsigned element_bits, std::int32_t r, TokenWriter writer) {
   writer.flush();
   const HuffmanCode code = tables.values[escape.symbol];
   writer.put({code.bits, code.length});
@@ -237,7 +238,7 @@ HWY_NOINLINE BitWriter put_escape(const cpu::EncodeTables& tables, const RatioEs
 /// Elements [i, end) without escapes or runs.
 template <Tokens kind>
 HWY_INLINE void put_all(const cpu::EncodeTables& tables, const std::int32_t* HWY_RESTRICT r,
-                        std::int64_t i, std::int64_t end, BitWriter& writer) {
+                        std::int64_t i, std::int64_t end, TokenWriter& writer) {
   if constexpr (kind != Tokens::any) {
     for (; i + 2 <= end; i += 2) {
       writer.put(join(value_token<kind>(tables, r[i]), value_token<kind>(tables, r[i + 1])));
@@ -255,7 +256,7 @@ HWY_INLINE void put_all(const cpu::EncodeTables& tables, const std::int32_t* HWY
 template <Tokens kind>
 HWY_INLINE std::int64_t put_runs(const cpu::EncodeTables& tables,
                                  const std::int32_t* HWY_RESTRICT r, std::int64_t i,
-                                 std::int64_t end, std::int64_t zeros, BitWriter& writer) {
+                                 std::int64_t end, std::int64_t zeros, TokenWriter& writer) {
   const hn::CappedTag<std::int32_t, 32> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
   const auto put = [&](std::int64_t at) {
@@ -285,11 +286,11 @@ HWY_INLINE std::int64_t put_runs(const cpu::EncodeTables& tables,
 /// One stream's elements [begin, end), whose first escape is `escape`.
 /// @return the stream's end
 template <Tokens kind>
-HWY_INLINE std::byte* write_stream(const cpu::EncodeTables& tables, unsigned element_bits,
-                                   const std::int32_t* HWY_RESTRICT r, std::int64_t begin,
-                                   std::int64_t end, const RatioEscape*& escape,
-                                   const RatioEscape* last_escape, std::byte* out) {
-  BitWriter writer(out);
+HWY_NOINLINE std::byte* write_stream(const cpu::EncodeTables& tables, unsigned element_bits,
+                                     const std::int32_t* HWY_RESTRICT r, std::int64_t begin,
+                                     std::int64_t end, const RatioEscape*& escape,
+                                     const RatioEscape* last_escape, std::byte* out) {
+  TokenWriter writer(out);
   std::int64_t zeros = 0;
   for (std::int64_t i = begin; i < end;) {
     const bool escapes = escape != last_escape && escape->position < end;
@@ -433,7 +434,7 @@ struct TokenReader {
 
   /// All elements of all streams, in turns: waiting for one stream's table entry leaves time for
   /// the others.
-  HWY_INLINE void read_values(std::array<StreamState, kChunkStreams>& all) {
+  HWY_NOINLINE void read_values(std::array<StreamState, kChunkStreams>& all) {
     auto [a, b, c, d] = all;
     for (; d.element + 2 <= d.last; d.element += 2) {  // the last stream is not longer than others
       a.position = read_two_values(a.position, a.element);
@@ -452,7 +453,7 @@ struct TokenReader {
     }
   }
 
-  HWY_INLINE void read_runs(std::array<StreamState, kChunkStreams>& all) {
+  HWY_NOINLINE void read_runs(std::array<StreamState, kChunkStreams>& all) {
     auto [a, b, c, d] = all;
     while (a.element < a.last && b.element < b.last && c.element < c.last && d.element < d.last) {
       read_run(a);
@@ -509,9 +510,9 @@ HWY_NOINLINE std::int64_t read_chunk(const cpu::DecodeTables& tables, std::int64
 
 /// Elements of `count` codes that were not escaped.
 template <ElementType type>
-HWY_INLINE void dequantize(const ErrorBound& bound, bool closes_gap,
-                           const std::int32_t* HWY_RESTRICT codes, std::int64_t count,
-                           std::byte* HWY_RESTRICT x) {
+HWY_NOINLINE void dequantize(const ErrorBound& bound, bool closes_gap,
+                             const std::int32_t* HWY_RESTRICT codes, std::int64_t count,
+                             std::byte* HWY_RESTRICT x) {
   const hn::CappedTag<float, 32> df;
   const hn::RebindToSigned<decltype(df)> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
@@ -537,9 +538,9 @@ HWY_INLINE void dequantize(const ErrorBound& bound, bool closes_gap,
 }
 
 template <ElementType type>
-HWY_INLINE void restore_escapes(const ErrorBound& bound, bool closes_gap,
-                                const std::int32_t* HWY_RESTRICT codes, const EscapeList& escapes,
-                                std::byte* HWY_RESTRICT x) {
+HWY_NOINLINE void restore_escapes(const ErrorBound& bound, bool closes_gap,
+                                  const std::int32_t* HWY_RESTRICT codes, const EscapeList& escapes,
+                                  std::byte* HWY_RESTRICT x) {
   for (std::int64_t e = 0; e < escapes.count; ++e) {
     const RatioEscape& escape = escapes.list[e];
     auto bits = static_cast<std::make_unsigned_t<ElementBits<type>>>(escape.bits);

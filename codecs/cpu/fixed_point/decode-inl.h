@@ -54,8 +54,8 @@ HWY_INLINE void store_floats(DF df, VF x, std::int64_t count, void* target, std:
 /// What n codes stand for, as elements of `type`, to `target`. Where `mask` is given, zeros where
 /// its bits are 0; a vector is readable beyond it. Loads up to a vector beyond the codes.
 template <ElementType type, class Code>
-HWY_INLINE void dequantize(const Code* HWY_RESTRICT codes, const std::uint8_t* mask, std::int64_t n,
-                           AffineRange range, void* HWY_RESTRICT target) {
+HWY_NOINLINE void dequantize(const Code* HWY_RESTRICT codes, const std::uint8_t* mask,
+                             std::int64_t n, AffineRange range, void* HWY_RESTRICT target) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<Code, decltype(df)> d_code;
@@ -105,9 +105,9 @@ struct ChunkReader {
 /// piece and two vectors.
 /// @return false when a zero_value chunk's mask has not as many ones as there are codes
 template <ElementType type, class Code>
-HWY_INLINE bool decode_codes(ChunkReader& chunk, std::int64_t begin, std::int64_t count,
-                             const ChannelFormat& format, Code* HWY_RESTRICT room,
-                             Code* HWY_RESTRICT spread, void* HWY_RESTRICT target) {
+bool decode_codes(ChunkReader& chunk, std::int64_t begin, std::int64_t count,
+                  const ChannelFormat& format, Code* HWY_RESTRICT room, Code* HWY_RESTRICT spread,
+                  void* HWY_RESTRICT target) {
   const int bits = format.bits;
   if (format.form == ChannelForm::codes) {
     const std::int64_t size = codes_bytes(chunk.whole, bits);
@@ -136,10 +136,9 @@ HWY_INLINE bool decode_codes(ChunkReader& chunk, std::int64_t begin, std::int64_
 }
 
 template <ElementType type>
-HWY_INLINE bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in,
-                             const ChannelFormat* formats, const std::int64_t* offsets,
-                             const std::int32_t* nonzero, std::int64_t first, std::int64_t last,
-                             void* target) {
+bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in, const ChannelFormat* formats,
+                  const std::int64_t* offsets, const std::int32_t* nonzero, std::int64_t first,
+                  std::int64_t last, void* target) {
   constexpr std::int64_t kSize = sizeof(BitsOf<type>);
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
   const std::int64_t channels = job.what.layout.channels();

@@ -80,9 +80,9 @@ class Quantizer {
 /// Codes of n elements of `type` at `source`, or of the non-zero ones only. Loads up to a vector
 /// beyond source and draws, stores up to a vector beyond the codes. @return how many codes
 template <ElementType type, bool kNonzeroOnly, class Code, class Q>
-HWY_INLINE std::int64_t quantize_run(const void* HWY_RESTRICT source,
-                                     const std::uint16_t* HWY_RESTRICT draws, std::int64_t n,
-                                     const Q& quantizer, Code* HWY_RESTRICT codes) {
+HWY_NOINLINE std::int64_t quantize_run(const void* HWY_RESTRICT source,
+                                       const std::uint16_t* HWY_RESTRICT draws, std::int64_t n,
+                                       const Q& quantizer, Code* HWY_RESTRICT codes) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::RebindToUnsigned<decltype(df)> du;
@@ -109,14 +109,14 @@ HWY_INLINE std::int64_t quantize_run(const void* HWY_RESTRICT source,
   return kNonzeroOnly ? at : n;
 }
 
-HWY_INLINE void pack_run(int bits, std::uint8_t* HWY_RESTRICT codes, std::int64_t n,
-                         std::byte* HWY_RESTRICT out) {
+inline void pack_run(int bits, std::uint8_t* HWY_RESTRICT codes, std::int64_t n,
+                     std::byte* HWY_RESTRICT out) {
   pack_codes(bits, codes, n / 8, out);
   if (n % 8 != 0) pack_tail(bits, codes + n / 8 * 8, n % 8, out + n / 8 * bits);
 }
 
-HWY_INLINE void pack_run(int bits, std::uint16_t* HWY_RESTRICT codes, std::int64_t n,
-                         std::byte* HWY_RESTRICT out) {
+inline void pack_run(int bits, std::uint16_t* HWY_RESTRICT codes, std::int64_t n,
+                     std::byte* HWY_RESTRICT out) {
   if (n % 8 != 0) std::memset(codes + n, 0, 8 * sizeof(std::uint16_t));
   pack_wide(bits, codes, n, out);
 }
@@ -131,10 +131,9 @@ struct PendingCodes {
 /// n elements of `type` at `source` as `format` has them, to `out` behind what is written there.
 /// @param last whether the stream ends with them. `room` is for as many codes, 8 and a vector
 template <ElementType type, bool kNonzeroOnly>
-HWY_INLINE void encode_codes(const void* HWY_RESTRICT source,
-                             const std::uint16_t* HWY_RESTRICT draws, std::int64_t n, bool last,
-                             const ChannelFormat& format, std::uint16_t* room,
-                             PendingCodes& pending, std::byte* HWY_RESTRICT out) {
+void encode_codes(const void* HWY_RESTRICT source, const std::uint16_t* HWY_RESTRICT draws,
+                  std::int64_t n, bool last, const ChannelFormat& format, std::uint16_t* room,
+                  PendingCodes& pending, std::byte* HWY_RESTRICT out) {
   const auto encode = [&](auto max_bits, auto* codes) {
     std::memcpy(codes, pending.codes, 8 * sizeof *codes);
     const Quantizer<max_bits.value> quantizer(format.range, format.bits);
@@ -158,8 +157,8 @@ HWY_INLINE void encode_codes(const void* HWY_RESTRICT source,
 
 /// One bit an element: not zero.
 template <ElementType type>
-HWY_INLINE void encode_mask(const void* HWY_RESTRICT source, std::int64_t n,
-                            std::byte* HWY_RESTRICT out) {
+HWY_NOINLINE void encode_mask(const void* HWY_RESTRICT source, std::int64_t n,
+                              std::byte* HWY_RESTRICT out) {
   // A zero's bits are 0 but for its sign.
   using Bits = BitsOf<type>;
   constexpr Bits kMagnitude = static_cast<Bits>(-1) / 2;
@@ -173,11 +172,10 @@ HWY_INLINE void encode_mask(const void* HWY_RESTRICT source, std::int64_t n,
 
 /// Elements [begin, begin + count) of a chunk of `whole` elements, to where the chunk goes.
 template <ElementType type>
-HWY_INLINE void encode_piece(const void* HWY_RESTRICT source,
-                             const std::uint16_t* HWY_RESTRICT draws, std::int64_t begin,
-                             std::int64_t count, std::int64_t whole, const ChannelFormat& format,
-                             std::uint16_t* room, PendingCodes& pending,
-                             std::byte* HWY_RESTRICT out) {
+void encode_piece(const void* HWY_RESTRICT source, const std::uint16_t* HWY_RESTRICT draws,
+                  std::int64_t begin, std::int64_t count, std::int64_t whole,
+                  const ChannelFormat& format, std::uint16_t* room, PendingCodes& pending,
+                  std::byte* HWY_RESTRICT out) {
   constexpr std::int64_t kSize = sizeof(BitsOf<type>);
   if (begin == 0) pending = {};
   const bool last = begin + count == whole;
@@ -196,9 +194,9 @@ HWY_INLINE void encode_piece(const void* HWY_RESTRICT source,
 }
 
 template <ElementType type>
-HWY_INLINE bool encode_tasks(const cpu::FixedPointJob& job, const void* source,
-                             const ChannelFormat* formats, const std::int64_t* offsets,
-                             RandomKey key, std::int64_t first, std::int64_t last, std::byte* out) {
+bool encode_tasks(const cpu::FixedPointJob& job, const void* source, const ChannelFormat* formats,
+                  const std::int64_t* offsets, RandomKey key, std::int64_t first, std::int64_t last,
+                  std::byte* out) {
   constexpr std::int64_t kSize = sizeof(BitsOf<type>);
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
   const std::int64_t channels = job.what.layout.channels();

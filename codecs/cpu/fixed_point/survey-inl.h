@@ -44,7 +44,7 @@ struct Extremes {
 
 /// Of n elements of `type` side by side.
 template <ElementType type>
-HWY_INLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n) {
+HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
@@ -75,8 +75,8 @@ HWY_INLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n) 
 
 /// Of n elements, `stride` apart.
 template <ElementType type>
-HWY_INLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t stride,
-                               std::int64_t n) {
+HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t stride,
+                                 std::int64_t n) {
   if (stride == 1) return survey_run<type>(source, n);
   Extremes result;
   for (std::int64_t i = 0; i < n; ++i) result.add(float_at<type>(source, i * stride));
@@ -86,8 +86,8 @@ HWY_INLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t str
 /// Of each of as many channels as a vector has lanes: `rows` elements, `stride` apart, of the first
 /// of them at `source`, of the others beside it. Adds to what is at `to`, from entry `at` on.
 template <ElementType type>
-HWY_INLINE void survey_lanes(const void* HWY_RESTRICT source, std::int64_t stride,
-                             std::int64_t rows, const cpu::ChannelSurvey& to, std::int64_t at) {
+HWY_NOINLINE void survey_lanes(const void* HWY_RESTRICT source, std::int64_t stride,
+                               std::int64_t rows, const cpu::ChannelSurvey& to, std::int64_t at) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
@@ -122,8 +122,8 @@ HWY_INLINE void put_extremes(const Extremes& e, const cpu::ChannelSurvey& survey
 
 /// The channels of one task of a single chunk, which lie side by side in memory.
 template <ElementType type>
-HWY_INLINE void survey_columns(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
-                               const void* source, const cpu::ChannelSurvey& to) {
+void survey_columns(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
+                    const void* source, const cpu::ChannelSurvey& to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   const std::int64_t at =
       task.begin / kFixedPointChunk * job.what.layout.channels() + task.first_channel;
@@ -150,8 +150,8 @@ HWY_INLINE void survey_columns(const cpu::FixedPointJob& job, const cpu::FixedPo
 }
 
 template <ElementType type>
-HWY_INLINE void survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
-                             std::int64_t last, const cpu::ChannelSurvey& to) {
+void survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
+                  std::int64_t last, const cpu::ChannelSurvey& to) {
   const std::int64_t channels = job.what.layout.channels();
   for (std::int64_t t = first; t < last; ++t) {
     const auto task = job.task(job.survey_cut, t);

@@ -81,14 +81,14 @@ HWY_INLINE float float_at(const void* source, std::int64_t i) {
 
 /// The elements of every channel of a task at `tile`, tile_stride() apart.
 template <ElementType type>
-HWY_INLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
-                            const void* source, void* tile) {
+HWY_NOINLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
+                              const void* source, void* tile) {
   const std::int64_t stride = job.walk.inner_stride();
   job.walk.for_each_run(
       task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
         if (job.way == cpu::FixedPointJob::Way::columns) {
-          transpose(element_at<type>(source, task.first_channel + offset), stride, n, task.channels,
-                    element_at<type>(tile, at), tile_stride(job), true);
+          transpose(sizeof(BitsOf<type>), element_at<type>(source, task.first_channel + offset),
+                    stride, n, task.channels, element_at<type>(tile, at), tile_stride(job), true);
           return;
         }
         for (std::int64_t i = 0; i < task.channels; ++i) {
@@ -101,14 +101,15 @@ HWY_INLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPoint
 
 /// The way back.
 template <ElementType type>
-HWY_INLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
-                             const void* tile, void* target) {
+HWY_NOINLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
+                               const void* tile, void* target) {
   const std::int64_t stride = job.walk.inner_stride();
   job.walk.for_each_run(
       task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
         if (job.way == cpu::FixedPointJob::Way::columns) {
-          transpose(element_at<type>(tile, at), tile_stride(job), task.channels, n,
-                    element_at<type>(target, task.first_channel + offset), stride, false);
+          transpose(sizeof(BitsOf<type>), element_at<type>(tile, at), tile_stride(job),
+                    task.channels, n, element_at<type>(target, task.first_channel + offset), stride,
+                    false);
           return;
         }
         for (std::int64_t i = 0; i < task.channels; ++i) {
@@ -134,8 +135,8 @@ class TileDraws {
   static constexpr std::int64_t kBehind = 1024;  // more than fill_draws overruns
 
   /// All draws of a task's elements.
-  HWY_INLINE void fill(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
-                       std::uint16_t* HWY_RESTRICT draws) const {
+  void fill(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
+            std::uint16_t* HWY_RESTRICT draws) const {
     if (plane_ == 1 && layout_.inner > 1) {
       fill_rows(task, some, draws);
     } else if (task.channels * plane_ <= kFixedPointChunk) {
@@ -151,8 +152,8 @@ class TileDraws {
   }
 
   /// Those of `count` elements of one channel.
-  HWY_INLINE void fill_part(std::int64_t channel, std::int64_t begin, std::int64_t count,
-                            std::uint16_t* HWY_RESTRICT draws) const {
+  void fill_part(std::int64_t channel, std::int64_t begin, std::int64_t count,
+                 std::uint16_t* HWY_RESTRICT draws) const {
     for_each_segment(cpu::FixedPointTask{channel, 1, begin, count},
                      [&](std::int64_t at, std::int64_t n, std::int64_t first) {
                        make_after(first, n, draws + at);
@@ -167,7 +168,7 @@ class TileDraws {
   /// Calls `f(at, n, first)` for stretches of elements [at, at + n) of the task's first channel
   /// with logical indices from `first` on: planes, or parts of them.
   template <class F>
-  HWY_INLINE void for_each_segment(const cpu::FixedPointTask& task, const F& f) const {
+  void for_each_segment(const cpu::FixedPointTask& task, const F& f) const {
     for (std::int64_t at = 0; at < task.count;) {
       const std::int64_t m = task.begin + at;
       const std::int64_t rest = task.count - at;
@@ -179,8 +180,7 @@ class TileDraws {
   }
 
   /// Draws of elements [first, first + n) at `to`, keeping what is before it.
-  HWY_INLINE void make_after(std::int64_t first, std::int64_t n,
-                             std::uint16_t* HWY_RESTRICT to) const {
+  void make_after(std::int64_t first, std::int64_t n, std::uint16_t* HWY_RESTRICT to) const {
     const std::int64_t skipped = first % kBlock;
     std::uint16_t before[kBlock];
     std::memcpy(before, to - kBlock, sizeof before);
@@ -190,9 +190,8 @@ class TileDraws {
   }
 
   /// All channels' planes of one outer index lie side by side in logical order.
-  HWY_INLINE void fill_small_planes(const cpu::FixedPointTask& task,
-                                    std::uint16_t* HWY_RESTRICT some,
-                                    std::uint16_t* HWY_RESTRICT draws) const {
+  void fill_small_planes(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
+                         std::uint16_t* HWY_RESTRICT draws) const {
     for_each_segment(task, [&](std::int64_t at, std::int64_t n, std::int64_t first) {
       const std::int64_t skipped = first % kBlock;
       const std::int64_t all = (task.channels - 1) * plane_ + n;
@@ -204,8 +203,8 @@ class TileDraws {
   }
 
   /// Planes of one element: what is drawn in a row are channels, a few rows at a time.
-  HWY_INLINE void fill_rows(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
-                            std::uint16_t* HWY_RESTRICT draws) const {
+  void fill_rows(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
+                 std::uint16_t* HWY_RESTRICT draws) const {
     constexpr std::int64_t kRows = 16;
     constexpr std::int64_t kRow = cpu::FixedPointJob::kMaxGroup + kBlock;
     for (std::int64_t r = 0; r < task.count; r += kRows) {
@@ -218,7 +217,7 @@ class TileDraws {
                    blocks_for(skipped + task.channels), row);
         if (skipped != 0) std::memmove(row, row + skipped, task.channels * 2);
       }
-      transpose(some, kRow, rows, task.channels, draws + r, stride_, true);
+      transpose(sizeof *some, some, kRow, rows, task.channels, draws + r, stride_, true);
     }
   }
 

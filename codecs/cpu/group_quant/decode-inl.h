@@ -29,10 +29,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// Elements [begin, end) of `plane` to `x`; `codes` has room for a stretch. @pre begin % 8 == 0
 template <class S>
-HWY_INLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* in,
-                                std::int64_t plane, std::int64_t begin, std::int64_t end,
-                                std::uint8_t* HWY_RESTRICT codes, bool past_caches,
-                                typename S::Raw* HWY_RESTRICT x) {
+HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* in,
+                                  std::int64_t plane, std::int64_t begin, std::int64_t end,
+                                  std::uint8_t* HWY_RESTRICT codes, bool past_caches,
+                                  typename S::Raw* HWY_RESTRICT x) {
   const int bits = job.codes.bits(plane);
   const std::byte* const ranges = in + job.sections.ranges + plane * job.sections.groups * 4;
   const std::int64_t stream = job.codes.begin(plane);
@@ -51,7 +51,7 @@ HWY_INLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* 
         const float lo = float_of_bf16(range.lo);
         const float step = float_of_bf16(range.step);
         write_values(S(), code, some, bits, Target<typename S::Raw>{x, some, past_caches},
-                     [&](auto df, auto c) HWY_ATTR {
+                     [lo, step](auto df, auto c) HWY_ATTR {
                        return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
                      });
       }
@@ -64,9 +64,9 @@ HWY_INLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* 
 
 /// Elements [begin, end), by logical index, to `x`, before which 8 more may be written.
 template <class S>
-HWY_INLINE void decode_stretch(const cpu::GroupQuantJob& job, const std::byte* in,
-                               std::int64_t begin, std::int64_t end,
-                               std::uint8_t* HWY_RESTRICT codes, typename S::Raw* HWY_RESTRICT x) {
+void decode_stretch(const cpu::GroupQuantJob& job, const std::byte* in, std::int64_t begin,
+                    std::int64_t end, std::uint8_t* HWY_RESTRICT codes,
+                    typename S::Raw* HWY_RESTRICT x) {
   const std::int64_t size = job.what.layout.plane_size();
   while (begin < end) {
     const std::int64_t plane = begin / size;
@@ -79,8 +79,8 @@ HWY_INLINE void decode_stretch(const cpu::GroupQuantJob& job, const std::byte* i
 }
 
 template <class S>
-HWY_INLINE bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
-                                 std::int64_t first, std::int64_t last) {
+bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
+                      std::int64_t first, std::int64_t last) {
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t size = layout.plane_size();
   const std::int64_t groups = job.sections.groups;
@@ -112,9 +112,8 @@ bool decode_groups(const cpu::GroupQuantJob& job, const std::byte* in, void* tar
 }
 
 template <class S>
-HWY_INLINE bool decode_planes_of(const cpu::GroupQuantJob& job, const PlaneLayout& layout,
-                                 const std::byte* in, void* target, std::int64_t first,
-                                 std::int64_t last) {
+bool decode_planes_of(const cpu::GroupQuantJob& job, const PlaneLayout& layout, const std::byte* in,
+                      void* target, std::int64_t first, std::int64_t last) {
   using Raw = typename S::Raw;
   const std::int64_t size = layout.plane_size();
   const std::int64_t window = cpu::planes_per_window(layout, sizeof(Raw));

@@ -37,10 +37,9 @@ struct GroupTask {
 /// `first` on at `x`: codes of `bits` bits to `out`, their ranges to `ranges`.
 /// @return false when one is poisoned
 template <class S>
-HWY_INLINE bool encode_some_groups(const cpu::GroupQuantJob& job,
-                                   const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
-                                   std::int64_t first, int bits, const GroupTask& task,
-                                   std::byte* ranges, std::byte* out) {
+bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HWY_RESTRICT x,
+                        std::int64_t count, std::int64_t first, int bits, const GroupTask& task,
+                        std::byte* ranges, std::byte* out) {
   const std::int64_t group = job.group;
   const std::int64_t groups = (count - 1) / group + 1;
   GroupRanges affine;
@@ -50,9 +49,9 @@ HWY_INLINE bool encode_some_groups(const cpu::GroupQuantJob& job,
   const std::int64_t skipped = first % philox::kDrawsPerBlock;
   for (std::int64_t begin = 0; begin < count; begin += cpu::kStretchElements) {
     const std::int64_t end = std::min(count, begin + cpu::kStretchElements);
-    task.philox.fill(static_cast<std::uint64_t>((first + begin) / philox::kDrawsPerBlock),
-                     (skipped + end - begin + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock,
-                     task.draws);
+    fill_draws(task.philox, static_cast<std::uint64_t>((first + begin) / philox::kDrawsPerBlock),
+               (skipped + end - begin + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock,
+               task.draws);
     std::int64_t i = begin;
     for (std::int64_t g = begin / group; i < end; ++g) {
       const std::int64_t some = std::min(end, (g + 1) * group) - i;
@@ -74,8 +73,8 @@ HWY_INLINE bool encode_some_groups(const cpu::GroupQuantJob& job,
 }
 
 template <class S>
-HWY_INLINE bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::byte* out,
-                                 std::int64_t first, std::int64_t last, bool* representable) {
+bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::byte* out,
+                      std::int64_t first, std::int64_t last, bool* representable) {
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t size = layout.plane_size();
   const std::int64_t groups = job.sections.groups;

@@ -38,15 +38,16 @@ class GroupQuantizer {
                       std::int64_t count, std::uint8_t* HWY_RESTRICT codes) const {
     const D8 d8;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d8));
-    std::int64_t i = 0;
-    for (; i + lanes <= count; i += lanes) {
-      hn::StoreU(block(S(), x + i, draws + i), d8, codes + i);
-    }
-    if (i == count) return;
     HWY_ALIGN Raw rest[HWY_MAX_BYTES];
-    std::fill_n(rest, lanes, x[i]);
-    std::memcpy(rest, x + i, (count - i) * sizeof(Raw));
-    hn::StoreU(block(S(), rest, draws + i), d8, codes + i);
+    for (std::int64_t i = 0; i < count; i += lanes) {
+      const Raw* from = x + i;
+      if (i + lanes > count) {
+        std::fill_n(rest, lanes, *from);
+        std::memcpy(rest, from, (count - i) * sizeof(Raw));
+        from = rest;
+      }
+      hn::StoreU(block(S(), from, draws + i), d8, codes + i);
+    }
   }
 
  private:

@@ -132,8 +132,8 @@ class GroupRanges {
   /// elements at `x` are cut into; poisoned_range() where one is NaN, infinite or larger than
   /// kAffineMaxMagnitude. @pre there are at most kMost
   template <class S>
-  HWY_INLINE void find(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
-                       std::int64_t group, int bits) {
+  HWY_NOINLINE void find(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
+                         std::int64_t group, int bits) {
     using T = typename S::Ordered;
     const ExtremeTag df;
     const hn::Rebind<T, ExtremeTag> dt;
