@@ -21,10 +21,6 @@ namespace {
 using policy::MemoryNeed;
 using telemetry::Report;
 
-void say(const std::string& line) {
-  std::fprintf(stderr, "cinch: %s\n", line.c_str());
-}
-
 std::uint64_t first_extent(const std::string& shape) {
   std::uint64_t extent = 0;
   const char* end = shape.data() + shape.size();

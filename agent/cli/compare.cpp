@@ -105,7 +105,7 @@ Sums by_operand(const Report& report) {
   return sums;
 }
 
-std::string ratio_of(const Sum& sum) {
+std::string ratio_text(const Sum& sum) {
   return sum.stored == 0 ? "-" : human_ratio(sum.raw / sum.stored);
 }
 
@@ -138,8 +138,8 @@ std::string ops(const Report& a, const Report& b) {
     const std::string codecs_a = joined(x.codecs);
     const std::string codecs_b = joined(y.codecs);
     table.add({key.first.empty() ? "(unknown)" : key.first, key.second, as_bytes(x.raw),
-               as_bytes(y.raw), as_bytes(x.stored), as_bytes(y.stored), ratio_of(x), ratio_of(y),
-               human_seconds(x.seconds), human_seconds(y.seconds), codecs_a,
+               as_bytes(y.raw), as_bytes(x.stored), as_bytes(y.stored), ratio_text(x),
+               ratio_text(y), human_seconds(x.seconds), human_seconds(y.seconds), codecs_a,
                codecs_a == codecs_b ? "same" : codecs_b});
   }
   return table.render("  ");

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/cli/commands.h"
+#include "agent/cli/text.h"
 #include "agent/telemetry/ask.h"
 #include "agent/telemetry/reader.h"
 #include "policy/policy.h"
@@ -16,7 +17,6 @@
 namespace cinch::cli {
 namespace {
 
-using telemetry::Command;
 using telemetry::Reply;
 using telemetry::Run;
 
@@ -36,7 +36,7 @@ std::vector<Run> runs_of(const std::string& target) {
 // What Command::policy takes, or nothing: then stderr says why.
 std::optional<std::string> policy_argument(const std::string& name) {
   const auto refused = [](const policy::PolicyError& error) {
-    std::fprintf(stderr, "cinch: %s\n", error.to_string().c_str());
+    say(error.to_string());
     return std::nullopt;
   };
   const auto text = policy::policy_text(name);
@@ -48,7 +48,7 @@ std::optional<std::string> policy_argument(const std::string& name) {
 }
 
 struct Asked {
-  Command command;
+  telemetry::Command command;
   std::string argument;
 };
 
@@ -56,14 +56,14 @@ std::optional<Asked> asked_by(const CtlOptions& options) {
   if (!options.policy.empty()) {
     auto argument = policy_argument(options.policy);
     if (!argument) return std::nullopt;
-    return Asked{Command::policy, *std::move(argument)};
+    return Asked{telemetry::Command::policy, *std::move(argument)};
   }
-  if (options.budget != 0) return Asked{Command::budget, std::to_string(options.budget)};
-  if (options.empty_cache) return Asked{Command::empty_cache, ""};
-  if (options.pause) return Asked{Command::pause, ""};
-  if (options.resume) return Asked{Command::resume, ""};
+  if (options.budget != 0) return Asked{telemetry::Command::budget, std::to_string(options.budget)};
+  if (options.empty_cache) return Asked{telemetry::Command::empty_cache, ""};
+  if (options.pause) return Asked{telemetry::Command::pause, ""};
+  if (options.resume) return Asked{telemetry::Command::resume, ""};
   // The program's working directory is another one.
-  return Asked{Command::snapshot, std::filesystem::absolute(options.snapshot).string()};
+  return Asked{telemetry::Command::snapshot, std::filesystem::absolute(options.snapshot).string()};
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ int ctl(const CtlOptions& options) {
                  options.target.c_str());
     return 1;
   }
-  const bool snapshot = asked->command == Command::snapshot;
+  const bool snapshot = asked->command == telemetry::Command::snapshot;
   if (snapshot && runs.size() > 1 && asked->argument.find("%p") == std::string::npos) {
     std::fprintf(stderr,
                  "cinch: found one file for the snapshots of %zu processes, expected %%p in its "

@@ -22,7 +22,7 @@ namespace cinch::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// One run of the test program.
 struct Trial {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/cli/commands.h"
+#include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "policy/policy.h"
 
@@ -45,7 +46,7 @@ int print_environment(const EnvOptions& options) {
   const auto loaded = policy::load_settings(options.policy);
   if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) problem = error->to_string();
   if (!problem.empty()) {
-    std::fprintf(stderr, "cinch: %s\n", problem.c_str());
+    say(problem);
     return usage_error;
   }
   std::vector<std::pair<std::string, std::string>> variables = {

@@ -12,7 +12,6 @@ namespace cinch::cli {
 namespace {
 
 using policy::Rule;
-using policy::Settings;
 
 std::string dtype_name(const std::optional<codecs::ElementType>& type) {
   return type ? std::string(codecs::type_name(*type)) : "*";
@@ -56,7 +55,7 @@ const char* rescue_text(const policy::RescueSettings& rescue) {
   return rescue.harder ? "when memory runs out, also in fewer bits" : "when memory runs out";
 }
 
-void print(const Settings& settings) {
+void print(const policy::Settings& settings) {
   std::printf("  policy     %s\n", settings.policy.c_str());
   if (settings.policy == "off" && !settings.rescue.enabled) return;
   std::printf("  division   %s\n", division_text(settings.division).c_str());
@@ -80,21 +79,21 @@ void print(const Settings& settings) {
 int check_policy(const std::string& file) {
   const auto loaded = policy::load_settings(file);
   if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
-    std::fprintf(stderr, "cinch: %s\n", error->to_string().c_str());
+    say(error->to_string());
     return usage_error;
   }
   std::printf("%s: OK\n", file.c_str());
-  print(std::get<Settings>(loaded));
+  print(std::get<policy::Settings>(loaded));
   return 0;
 }
 
 int explain_policy(const std::string& file) {
   const auto loaded = policy::load_settings(file);
   if (const auto* error = std::get_if<policy::PolicyError>(&loaded)) {
-    std::fprintf(stderr, "cinch: %s\n", error->to_string().c_str());
+    say(error->to_string());
     return usage_error;
   }
-  std::fputs(policy::in_words(std::get<Settings>(loaded)).c_str(), stdout);
+  std::fputs(policy::in_words(std::get<policy::Settings>(loaded)).c_str(), stdout);
   return 0;
 }
 
@@ -115,9 +114,7 @@ int show_policy(const std::string& name) {
   }
   const auto loaded = policy::load_settings(name);
   const auto* error = std::get_if<policy::PolicyError>(&loaded);
-  std::fprintf(stderr, "cinch: %s\n",
-               error != nullptr ? error->to_string().c_str()
-                                : (name + ": found a file, expected a preset's name").c_str());
+  say(error != nullptr ? error->to_string() : name + ": found a file, expected a preset's name");
   return usage_error;
 }
 

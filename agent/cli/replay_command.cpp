@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/cli/commands.h"
+#include "agent/cli/text.h"
 #include "agent/cli/progress.h"
 #include "allocator/breakdown.h"
 #include "allocator/replay/replay.h"
@@ -62,7 +63,7 @@ int replay(const ReplayOptions& options) {
     const auto loaded = allocator::load_trace(file);
     if (const auto* fault = std::get_if<std::string>(&loaded)) {
       progress.clear();
-      std::fprintf(stderr, "cinch: %s: %s\n", file.c_str(), fault->c_str());
+      say(file + ": " + *fault);
       return usage_error;
     }
     const auto& trace = std::get<Trace>(loaded);
@@ -71,7 +72,7 @@ int replay(const ReplayOptions& options) {
       out << allocator::to_file(trace);
       if (!out.flush()) {
         progress.clear();
-        std::fprintf(stderr, "cinch: %s: cannot be written\n", options.write.c_str());
+        say(options.write + ": cannot be written");
         return 1;
       }
       continue;

@@ -11,6 +11,7 @@
 #include "agent/cli/commands.h"
 #include "agent/cli/compare.h"
 #include "agent/cli/render.h"
+#include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "agent/web/page.h"
 
@@ -48,7 +49,7 @@ int show_report(const ReportOptions& options) {
     std::fputs(text.c_str(), stdout);
     return 0;
   } catch (const std::exception& failure) {
-    std::fprintf(stderr, "cinch: %s\n", failure.what());
+    say(failure.what());
     return usage_error;
   }
 }

@@ -12,6 +12,7 @@
 #include "agent/cli/commands.h"
 #include "agent/cli/dry_run.h"
 #include "agent/cli/render.h"
+#include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "agent/telemetry/process.h"
 #include "policy/policy.h"
@@ -20,10 +21,6 @@ namespace cinch::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-void say(const std::string& line) {
-  std::fprintf(stderr, "cinch: %s\n", line.c_str());
-}
 
 /// Why no report can be written to `path`, or "".
 std::string report_problem(const std::string& path) {

@@ -20,6 +20,10 @@ std::string format(const char* pattern, Args... args) {
 
 }  // namespace
 
+void say(const std::string& line) {
+  std::fprintf(stderr, "cinch: %s\n", line.c_str());
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   if (bytes < 1024) return format("%d B", static_cast<int>(bytes));

@@ -9,6 +9,9 @@
 
 namespace cinch::cli {
 
+/// Writes "cinch: " and the line to stderr.
+void say(const std::string& line);
+
 /// "412.3 MiB", "17 B".
 std::string human_bytes(std::uint64_t bytes);
 

@@ -175,7 +175,7 @@ void visit_item(auto& item, Visit&& visit) {
 }
 
 /// Writes members into a JSON object.
-struct Writer {
+struct JsonWriter {
   Json& json;
 
   template <typename T>
@@ -185,7 +185,7 @@ struct Writer {
   template <typename Item>
   void operator()(const char* name, const std::vector<Item>& items) const {
     Json& list = json[name] = Json::array();
-    for (const auto& item : items) visit_item(item, Writer{list.emplace_back(Json::object())});
+    for (const auto& item : items) visit_item(item, JsonWriter{list.emplace_back(Json::object())});
   }
 };
 
@@ -223,7 +223,7 @@ std::string system_error(const char* doing, const std::string& path) {
 
 std::string to_json(const Report& report) {
   Json json = Json::object();
-  visit_report(report, Writer{json});
+  visit_report(report, JsonWriter{json});
   // A command line may hold any bytes.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
