@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import statistics
+import textwrap
 
 import changes
 from variants import MODELS, PLAIN, WARM_UP, Variant
@@ -94,6 +95,10 @@ def row(name: str, variant: Variant, model: str, runs: list[dict], plain: dict[i
     ]
 
 
+def wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 120, subsequent_indent="  " * text.startswith("* "), break_long_words=False, break_on_hyphens=False)
+
+
 def cell(text: str) -> str:
     return text.replace("|", "\\|")
 
@@ -121,29 +126,36 @@ def table(model: str, runs: list[dict], variants: dict[str, Variant]) -> list[st
 def render(results: Results, variants: dict[str, Variant]) -> str:
     about = results.about
     seeds = sorted({run["seed"] for run in results.runs})
+    medians = f"medians over {len(seeds)} seeds" if len(seeds) != 1 else "of one seed"
+    threads = f"{about['threads']} thread" + "s" * (about["threads"] != 1)
     lines = [
-        "# What else one could do",
+        "# Cinch and what else saves memory",
         "",
-        "The same training plainly, with what else PyTorch and its users have against memory, and under Cinch. Each run is a process of its own;",
-        f"variants run in turn, in an order that reverses with every seed. Figures are medians over {len(seeds)} seed{'s' * (len(seeds) != 1)}, in brackets medians of what",
-        "they are to plain's of the same seed. `tests/bench/peers.py` makes this page.",
+        *wrapped(
+            "The same training plainly, with what PyTorch and its users have against memory, and under Cinch. Each run is a process "
+            f"of its own; variants run in turn, in an order that reverses with every seed. Figures are {medians}, in brackets what "
+            "they are to plain's of the same seed. `tests/bench/peers.py` makes this page."
+        ),
         "",
-        f"{about['date']}; {about['machine']}; torch {about['torch']}; {about['threads']} threads, `OMP_WAIT_POLICY=PASSIVE`:",
+        *wrapped(f"{about['date']}; {about['machine']}; torch {about['torch']}; {threads}, `OMP_WAIT_POLICY=PASSIVE`:"),
         "",
         f"    {about['command']}",
         "",
-        "* *Activations at the peak*: bytes that are kept for backward when they are most, of every storage once, without parameters.",
-        "* *Peak RSS* is the process's until training ends; *growth* is from after its imports.",
-        f"* *Step* is the median step after the first {WARM_UP}.",
-        "* *Lines changed* are those that a user adds or changes, without blank lines and comments. Changes are made in the text of",
-        "  `tests/bench/peers/program.py`, which is then run; `tests/bench/peers.py --diffs` shows them.",
-    ]
+        *wrapped("* *Activations at the peak*: bytes that are kept for backward when they are most, of every storage once, without parameters."),
+        *wrapped("* *Peak RSS* is the process's until training ends; *growth* is from after its imports."),
+        *wrapped(f"* *Step* is the median step after the first {WARM_UP}."),
+        *wrapped(
+            "* *Lines changed* are those that a user adds or changes, without blank lines and comments. Changes are made in the text of "
+            "`tests/bench/peers/program.py`, which is then run; `tests/bench/peers.py --diffs` shows them."
+        ),
+    ]  # fmt: skip
     for model in MODELS:
         runs = [run for run in results.runs if run["model"] == model]
         if runs:
             steps = sorted({run["steps"] for run in runs})
-            lines += ["", f"## {MODELS[model].title}", "", f"{MODELS[model].data}; {' or '.join(map(str, steps))} steps.", ""]
+            lines += ["", f"## {MODELS[model].title}", "", *wrapped(f"{MODELS[model].data}; {' or '.join(map(str, steps))} steps."), ""]
             lines += table(model, runs, variants)
     lines += ["", "## The rows", ""]
-    lines += [f"* **{name}**: {variant.note}" for name, variant in variants.items()]
+    for name, variant in variants.items():
+        lines += wrapped(f"* **{name}**: {variant.note}")
     return "\n".join(lines) + "\n"
