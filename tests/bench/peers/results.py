@@ -95,6 +95,16 @@ def row(name: str, variant: Variant, model: str, runs: list[dict], plain: dict[i
     ]
 
 
+def first_step(runs) -> float:
+    return statistics.median(run["step_seconds"][0] for run in runs)
+
+
+def seconds_between(values) -> str:
+    values = list(values)
+    low, high = f"{min(values):.0f}", f"{max(values):.0f}"
+    return f"{low} s" if low == high else f"{low} to {high} s"
+
+
 def wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 120, subsequent_indent="  " * text.startswith("* "), break_long_words=False, break_on_hyphens=False)
 
@@ -115,11 +125,8 @@ def table(model: str, runs: list[dict], variants: dict[str, Variant]) -> list[st
         good = [run for run in made if "error" not in run]
         if failed and good:
             notes.append(f"* {name}: {len(failed)} of {len(made)} runs failed: {failed[0]['error']}")
-        if good and plain and statistics.median(r["step_seconds"][0] for r in good) > 5 * statistics.median(
-            r["step_seconds"][0] for r in plain.values()
-        ):
-            first = [run["step_seconds"][0] for run in good]
-            notes.append(f"* {name}: the first step took {min(first):.0f} to {max(first):.0f} s.")
+        if good and plain and first_step(good) > 5 * first_step(plain.values()):
+            notes.append(f"* {name}: the first step took {seconds_between(run['step_seconds'][0] for run in good)}.")
     return lines + ([""] + notes if notes else [])
 
 
