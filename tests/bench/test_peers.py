@@ -24,7 +24,7 @@ from variants import MODELS, PLAIN, variants  # noqa: E402
 @pytest.mark.parametrize("bits", [2, 4])
 def test_quantizer_returns_values_within_a_step(bits):
     quantizer = Quantizer([], bits)
-    tensor = torch.randn(3, 211, 67)  # its last group is not full
+    tensor = torch.randn(3, 211, 131)  # its last group is not full
     packed = quantizer.pack(tensor)
     decoded = quantizer.unpack(packed)
     assert decoded.shape == tensor.shape and decoded.dtype == tensor.dtype
@@ -38,7 +38,7 @@ def test_quantizer_returns_values_within_a_step(bits):
 def test_quantizer_is_unbiased(bits):
     quantizer = Quantizer([], bits)
     tensor = torch.randn(LEAST_ELEMENTS)
-    rounds = 300
+    rounds = 100
     errors = sum(quantizer.unpack(quantizer.pack(tensor)) - tensor for _ in range(rounds)) / rounds
     scale = quantizer.pack(tensor).scale.expand(-1, 256).reshape(-1)
     # A draw is off by at most half a step in the root of the mean square, and these are the means of `rounds`.
@@ -57,7 +57,7 @@ def test_quantizer_keeps_constant_groups_and_other_types():
 def test_quantizer_leaves_parameters_small_tensors_and_integers():
     weight = torch.nn.Parameter(torch.randn(256, 256))
     quantizer = Quantizer([weight], 2)
-    for tensor in (weight, weight.t(), torch.randn(LEAST_ELEMENTS - 1), torch.arange(1 << 16)):
+    for tensor in (weight, weight.t(), torch.randn(LEAST_ELEMENTS - 1), torch.arange(LEAST_ELEMENTS)):
         assert quantizer.pack(tensor) is tensor
     assert isinstance(quantizer.pack(torch.randn(256, 256)), Packed)
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 GROUP = 256
 # Smaller tensors stay as they are. In the study's models that leaves out what ruins training when it is quantized and
 # would save little: the statistics of norms, and attention's log-sum-exp.
-LEAST_ELEMENTS = 1 << 15
+LEAST_ELEMENTS = 1 << 16
 
 
 class Packed(NamedTuple):

@@ -60,7 +60,7 @@ def variants(default: str | None) -> dict[str, Variant]:
         "jemalloc": Variant("the same with jemalloc preloaded. Activations: as plain.", preload=OPPONENTS["jemalloc"]),
         "checkpoint": Variant(
             "`torch.utils.checkpoint` on every block, not reentrant. Activations: as plain; at the peak these are all blocks' inputs and "
-            "what the block that is being recomputed saves.",
+            "what the block that is being recomputed saves. Batch norms see each batch twice, so their running statistics differ from plain's.",
             changes.checkpoint,
         ),
         "compile": Variant(
@@ -75,8 +75,9 @@ def variants(default: str | None) -> dict[str, Variant]:
         ),
         **{
             f"hooks, {bits} bits": Variant(
-                f"`saved_tensors_hooks` in Python: floats of 32,768 elements and more, parameters left out, in groups of 256 at {bits} bits "
-                "with a 32-bit zero point and scale each, rounded stochastically by torch operators. Activations: as plain, of what the hooks return.",
+                f"`saved_tensors_hooks` in Python: groups of 256 at {bits} bits with a 32-bit zero point and scale each, rounded "
+                "stochastically by torch operators. Parameters, integers and tensors of less than 65,536 elements (statistics, log-sum-exp) are left alone; "
+                "what is saved twice is quantized twice. Activations: as plain, of what the hooks return.",
                 changes.hooks(bits),
             )
             for bits in (4, 2)
