@@ -48,11 +48,11 @@ def classify(model: nn.Module, rate: float, batch: int, seed: int) -> Task:
 
 
 def resnet(seed: int) -> Task:
-    return classify(resnet18(), 2e-3, 128, seed)
+    return classify(resnet18(), 1e-2, 128, seed)
 
 
 def vit(seed: int) -> Task:
-    return classify(ViT(), 2e-3, 128, seed)
+    return classify(ViT(), 3e-3, 128, seed)
 
 
 def gpt(seed: int) -> Task:
@@ -91,7 +91,7 @@ def unet(seed: int) -> Task:
         restored = torch.cat([model(part) for part in noisy.split(100)])
         return 10 * math.log10(4 / F.mse_loss(restored, clean).item())  # values lie in [-1, 1]
 
-    return Task(UNet(), 2e-3, loss, score)
+    return Task(UNet(), 5e-3, loss, score)
 
 
 def main():
