@@ -86,6 +86,11 @@ OPPONENTS = {
 }
 
 
+def can_preload(library):
+    probe = subprocess.run(["/bin/true"], env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True)
+    return probe.stderr == ""  # else the loader complains and goes on
+
+
 def subjects(build, folder):
     """By name: what to set in the environment."""
     off = folder / "off.json"
@@ -93,10 +98,7 @@ def subjects(build, folder):
     cinch = str(build / "lib/libcinch.so")
     found = {"plain": {}}
     for name, library in OPPONENTS.items():
-        probe = subprocess.run(
-            ["/bin/true"], env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True
-        )
-        if probe.stderr == "":  # the loader complains and goes on
+        if can_preload(library):
             found[name] = {"LD_PRELOAD": library}
         else:
             print(f"host_allocator: goes without {name}: no {library}", file=sys.stderr)
