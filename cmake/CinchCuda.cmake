@@ -4,8 +4,11 @@
 include(CheckLanguage)
 check_language(CUDA)
 if(CMAKE_CUDA_COMPILER)
+  # One intermediate code, from which each architecture's is made: from one of its own it would be the same,
+  # and most of the time goes into the intermediate code.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+    set(CMAKE_CUDA_ARCHITECTURES OFF)
+    set(cuda_architectures --generate-code=arch=compute_80,code=[compute_80,sm_80,sm_90,sm_100])
   endif()
   if(NOT CMAKE_CUDA_COMPILER_LAUNCHER)
     set(CMAKE_CUDA_COMPILER_LAUNCHER
@@ -29,5 +32,5 @@ endif()
 add_library(cinch_cuda_options INTERFACE)
 add_library(cinch::cuda_options ALIAS cinch_cuda_options)
 target_compile_options(cinch_cuda_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr;-Xptxas=-v;-Xcompiler=-Wall,-Wno-unknown-pragmas,-ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:${cuda_architectures};-fmad=false;--expt-relaxed-constexpr;-Xptxas=-v;-Xcompiler=-Wall,-Wno-unknown-pragmas,-ffp-contract=off>
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CINCH_WERROR}>>:--Werror=all-warnings>)

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiler settings that every target shares, and where binaries go.
 
+# -O2: -O3 takes a third longer and is worth it in kernels only, which ask for it.
+foreach(language IN ITEMS C CXX)
+  if(CMAKE_${language}_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
+    set(CMAKE_${language}_FLAGS_RELEASE "-O2 -DNDEBUG")
+  endif()
+endforeach()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -14,9 +21,11 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Paths below the checkout are hashed as relative ones, so that a second clone finds the first's.
+  # Paths below the checkout are hashed as relative ones, so that a second clone finds the first's. Files
+  # with precompiled headers are cached only where time stamps and definitions in these may differ.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
@@ -37,16 +46,19 @@ if(CINCH_SANITIZE)
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${CINCH_SANITIZE};-fno-omit-frame-pointer>)
   target_link_options(cinch_options INTERFACE -fsanitize=${CINCH_SANITIZE})
 endif()
-# cinch_compile_together(TARGET): with sanitizers, which are built to be run once, the target's files are
-# compiled twelve at a time, since most of the work on them is reading torch's or JSON's headers. So
-# the names in anonymous namespaces of one target must differ from each other.
-function(cinch_compile_together target)
-  if(NOT CINCH_SANITIZE)
+
+# cinch_compile_in_batches(TARGET FILES): compiles the target's files FILES at a time. Most of the work on a
+# small file is reading torch's, JSON's or GoogleTest's headers and compiling what is inline in them.
+# Names in anonymous namespaces must differ within a target.
+option(CINCH_BATCHES "Compile files in batches: cheaper from nothing, dearer after a change of one file" ON)
+function(cinch_compile_in_batches target files)
+  if(NOT CINCH_BATCHES)
     return()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  # Types of a file of its own look as if they were a header's.
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
+  # GCC takes the types of a batched file's anonymous namespace for those of a header.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 if(CINCH_FUZZ)

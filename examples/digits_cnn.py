@@ -132,8 +132,12 @@ def main():
             schedule.step()
             total += loss.item()
             step_seconds.append(time.perf_counter() - step_start)
+            if (step + 1) % 6 == 0:
+                print(
+                    f"epoch {epoch + 1}/{args.epochs}, step {step + 1}/{steps_per_epoch}: loss {total / (step + 1):.4f}",
+                    flush=True,
+                )
         losses.append(total / steps_per_epoch)
-        print(f"epoch {epoch + 1}/{args.epochs}: loss {losses[-1]:.4f}", flush=True)
     train_seconds = time.perf_counter() - train_start
 
     accuracy = test_accuracy(model, test_images, test_labels, args.size, args.batch)

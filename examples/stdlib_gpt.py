@@ -152,8 +152,8 @@ def main():
         schedule.step()
         losses.append(loss.item())
         step_seconds.append(time.perf_counter() - step_start)
-        if (step + 1) % 20 == 0:
-            print(f"step {step + 1}/{args.steps}: loss {statistics.mean(losses[-20:]):.4f}", flush=True)
+        if (step + 1) % 10 == 0:
+            print(f"step {step + 1}/{args.steps}: loss {statistics.mean(losses[-10:]):.4f}", flush=True)
     train_seconds = time.perf_counter() - train_start
 
     score = bits_per_byte(model, validation, args.batch, args.context, args.validation_batches)

@@ -24,7 +24,7 @@ using Action = Choice::Action;
 
 constexpr int version = 1;
 // Beyond that no model's state goes.
-constexpr std::uintmax_t largest = std::uintmax_t{64} << 20;
+constexpr std::uintmax_t largest_file = std::uintmax_t{64} << 20;
 
 constexpr std::pair<std::string_view, Action> actions[] = {
     {"keep", Action::keep}, {"lossless", Action::lossless}, {"encode", Action::encode}};
@@ -141,7 +141,7 @@ StateFile::StateFile(const std::string& path) {
 std::string StateFile::load(Director& director) const noexcept try {
   std::error_code fault;
   if (path_.empty() || !std::filesystem::exists(path_, fault)) return "";
-  if (std::filesystem::file_size(path_, fault) > largest || fault) {
+  if (std::filesystem::file_size(path_, fault) > largest_file || fault) {
     return cannot("use", path_, "found no file of at most 64 MiB");
   }
   std::ifstream file(path_, std::ios::binary);

@@ -83,7 +83,7 @@ def make(log: pathlib.Path) -> pathlib.Path:
                 end = log.read_text().strip().splitlines()[-3:]
                 raise RuntimeError("could not be built: " + " / ".join(end)[-400:])
 
-        step("cmake", "-S", ".", "-B", MADE_HERE, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CUDA_ARCHITECTURES=90-real",
+        step("cmake", "-S", ".", "-B", MADE_HERE, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=ON", "-DCMAKE_CUDA_ARCHITECTURES=90-real",
              f"-DCMAKE_CUDA_COMPILER={nvcc}", f"-DCMAKE_PREFIX_PATH={usr}", "-DCMAKE_LIBRARY_ARCHITECTURE=x86_64-linux-gnu",
              f"-DCINCH_PYTHON={sys.executable}", "-DCINCH_WERROR=OFF")  # fmt: skip
         known = subprocess.run(["ninja", "-C", MADE_HERE, "-t", "targets", "all"], capture_output=True, text=True).stdout
