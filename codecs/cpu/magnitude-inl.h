@@ -29,7 +29,7 @@ using UnsignedBits = std::make_unsigned_t<SignedBits<S>>;
 
 /// The largest of f(bit patterns) over `count` elements, as integers of type T.
 template <class T, class F>
-HWY_NOINLINE T largest_of(const void* x, std::int64_t count, const F& f) {
+HWY_INLINE T largest_of(const void* x, std::int64_t count, const F& f) {
   const hn::ScalableTag<T> d;
   const auto* const bits = static_cast<const T*>(x);
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));

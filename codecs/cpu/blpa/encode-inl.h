@@ -57,9 +57,9 @@ class BlpaCoder {
 
   /// Codes of `count` elements of a channel, of `readable` at x; stores up to a vector beyond.
   template <class S>
-  HWY_NOINLINE void run(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
-                        std::int64_t readable, BlpaScale scale,
-                        std::uint8_t* HWY_RESTRICT codes) const {
+  HWY_INLINE void run(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
+                      std::int64_t readable, BlpaScale scale,
+                      std::uint8_t* HWY_RESTRICT codes) const {
     // Nothing underflows that is made larger.
     if (scale.inverse >= 1.0F) {
       run_blocks(kind, x, count, readable, codes, Channel<false>{scale, top()});
@@ -69,9 +69,9 @@ class BlpaCoder {
   }
 
   /// The same, with scales element by element.
-  HWY_NOINLINE void run_each(const float* HWY_RESTRICT x, std::int64_t count,
-                             const float* HWY_RESTRICT inverses, const float* HWY_RESTRICT offsets,
-                             std::uint8_t* HWY_RESTRICT codes) const {
+  HWY_INLINE void run_each(const float* HWY_RESTRICT x, std::int64_t count,
+                           const float* HWY_RESTRICT inverses, const float* HWY_RESTRICT offsets,
+                           std::uint8_t* HWY_RESTRICT codes) const {
     const DF df;
     const hn::Rebind<std::uint8_t, DF> d8;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));

@@ -194,8 +194,8 @@ HWY_INLINE void write_block(const BlockCodes& block, std::byte* HWY_RESTRICT out
 inline constexpr std::int64_t kBatchBlocks = 16;
 
 template <ElementType type, bool is_regular>
-HWY_NOINLINE void quantize_batch(const ErrorBound& bound, const std::byte* HWY_RESTRICT x,
-                                 std::int64_t count, BlockCodes* HWY_RESTRICT blocks) {
+HWY_INLINE void quantize_batch(const ErrorBound& bound, const std::byte* HWY_RESTRICT x,
+                               std::int64_t count, BlockCodes* HWY_RESTRICT blocks) {
   for (std::int64_t b = 0; b < count; ++b, x += kBlockElements * kElementSize<type>) {
     BlockCodes& block = blocks[b];
     block.signs = sign_plane<type>(x);
@@ -214,9 +214,9 @@ HWY_NOINLINE void quantize_batch(const ErrorBound& bound, const std::byte* HWY_R
 /// Writes blocks at `out` and their rates. @pre room for as many elements there
 /// @return the end of what is written
 template <ElementType type>
-HWY_NOINLINE std::byte* write_batch(const BlockCodes* HWY_RESTRICT blocks,
-                                    const std::byte* HWY_RESTRICT x, std::int64_t count,
-                                    std::byte* HWY_RESTRICT rates, std::byte* HWY_RESTRICT out) {
+HWY_INLINE std::byte* write_batch(const BlockCodes* HWY_RESTRICT blocks,
+                                  const std::byte* HWY_RESTRICT x, std::int64_t count,
+                                  std::byte* HWY_RESTRICT rates, std::byte* HWY_RESTRICT out) {
   constexpr std::int64_t kSize = kElementSize<type>;
   for (std::int64_t b = 0; b < count; ++b) {
     const BlockCodes& block = blocks[b];
@@ -235,9 +235,9 @@ HWY_NOINLINE std::byte* write_batch(const BlockCodes* HWY_RESTRICT blocks,
 }
 
 template <ElementType type, bool is_regular>
-std::int64_t encode_blocks_as(const ErrorBound& bound, const std::byte* HWY_RESTRICT x,
-                              std::int64_t count, std::byte* HWY_RESTRICT rates,
-                              std::byte* HWY_RESTRICT out) {
+HWY_INLINE std::int64_t encode_blocks_as(const ErrorBound& bound, const std::byte* HWY_RESTRICT x,
+                                         std::int64_t count, std::byte* HWY_RESTRICT rates,
+                                         std::byte* HWY_RESTRICT out) {
   constexpr std::int64_t kBytes = kBlockElements * kElementSize<type>;
   BlockCodes blocks[kBatchBlocks];
   std::byte* next = out;
@@ -361,9 +361,10 @@ HWY_INLINE void decode_block(const ErrorBound& bound, unsigned rate,
 }
 
 template <ElementType type>
-bool decode_blocks_as(const ErrorBound& bound, const std::byte* HWY_RESTRICT rates,
-                      const std::byte* HWY_RESTRICT in, std::int64_t size, std::int64_t skipped,
-                      std::int64_t count, std::byte* HWY_RESTRICT x) {
+HWY_INLINE bool decode_blocks_as(const ErrorBound& bound, const std::byte* HWY_RESTRICT rates,
+                                 const std::byte* HWY_RESTRICT in, std::int64_t size,
+                                 std::int64_t skipped, std::int64_t count,
+                                 std::byte* HWY_RESTRICT x) {
   constexpr std::int64_t kSize = kElementSize<type>;
   for (std::int64_t b = 0; count > 0; ++b) {
     const auto rate = std::to_integer<unsigned>(rates[b]);
