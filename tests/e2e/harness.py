@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs programs plainly or under the preload, and compares what they computed.
 
-The build under test is $CINCH_BUILD_DIR.
+The build under test is $CINCH_BUILD_DIR. torch is imported where it is used: that takes seconds, and many modules'
+tests need it in the programs they start only.
 """
 
 import collections
@@ -13,8 +14,6 @@ import re
 import signal
 import subprocess
 import sys
-
-import torch
 
 BUILD = pathlib.Path(os.environ["CINCH_BUILD_DIR"])
 CINCH = BUILD / "bin/cinch"
@@ -60,7 +59,7 @@ def preload_environment(folder: pathlib.Path, policy: str | dict) -> dict[str, s
     }
 
 
-def run(command: list, env: dict[str, str], timeout: float = 240) -> Run:
+def run(command: list, env: dict[str, str], timeout: float = 600) -> Run:
     """Runs `command` to its end, whatever its exit status, and reads the report of that very process."""
     process = subprocess.Popen(
         [str(word) for word in command],
@@ -116,6 +115,8 @@ class Workloads:
 
     def check_nothing_is_wrong(self, plain: "Workloads"):
         """Under a policy that may approximate: nothing is printed, kept, or not finite that is so plainly."""
+        import torch
+
         assert new_lines(self.run.stderr, plain.run.stderr) == []
         assert sum(outcome.taken for outcome in self.outcomes.values()) > 0
         for name, outcome in self.outcomes.items():
@@ -144,6 +145,8 @@ def run_workloads(
     into the environment.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    import torch
+
     output = folder / "outcomes.pt"
     program = [HERE / "child.py", module, output, *(only or [])]
     extra = (extra or {}) | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
@@ -178,6 +181,8 @@ def new_lines(stderr: str, plain_stderr: str) -> list[str]:
 
 def same_bits(left, right) -> bool:
     """Equal type and content; of tensors also dtype, shape and every bit (so -0 is not 0, NaN is NaN)."""
+    import torch
+
     if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         if left.dtype != right.dtype or left.shape != right.shape:
             return False
@@ -188,6 +193,8 @@ def same_bits(left, right) -> bool:
 
 def difference_text(different: dict[str, tuple]) -> str:
     """The first few of several pairs (plain, with Cinch) that should have been the same."""
+    import torch
+
     lines = [f"{len(different)} values differ (plain, with Cinch)"]
     for key, values in list(different.items())[:4]:
         lines += [key] + [f"  {value.flatten()[:6] if isinstance(value, torch.Tensor) else value}" for value in values]

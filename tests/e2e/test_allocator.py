@@ -124,12 +124,14 @@ def training(tmp_path_factory):
              "disabled": {"version": 1, "policy": "division", "allocator": {"enabled": False}}}.items()}
 
 
+@pytest.mark.quick
 def test_losses_are_plains_bit_for_bit(training):
     plain, ours = training["plain"][0], training["ours"][0]
     assert ours["losses"] == plain["losses"]
     assert ours["figures"]["peak_allocated"] > 50 * 2**20, "activations did not come from us"
 
 
+@pytest.mark.quick
 def test_memory_is_used_again(training):
     figures = training["ours"][0]["figures"]
     assert figures["peak_reserved"] <= 1.1 * figures["peak_allocated"] + 4 * 2**20
@@ -137,6 +139,7 @@ def test_memory_is_used_again(training):
     assert figures["failures"] == 0
 
 
+@pytest.mark.quick
 def test_silent(training):
     assert harness.new_lines(training["ours"][1], training["plain"][1]) == []
 

@@ -107,6 +107,7 @@ def start(tmp_path):
         process.process.communicate()
 
 
+@pytest.mark.quick
 def test_the_other_gives_back_what_it_has_cached(start, tmp_path):
     giver, asker = start("giver"), start("asker")
     assert giver.hold(400 * MB) == "held"

@@ -52,6 +52,7 @@ def assert_names_the_mistake(stderr: str, file):
 
 
 class TestRun:
+    @pytest.mark.quick
     def test_trains_and_sums_up(self, tmp_path):
         plain = harness.run([sys.executable, "-c", TRAINING], harness.plain_environment())
         file = tmp_path / "report.json"
@@ -66,12 +67,15 @@ class TestRun:
         assert report["active"] and report["steps"] == 2
 
     @pytest.mark.parametrize("status", [0, 1, 7, 255])
+    @pytest.mark.quick
     def test_passes_the_exit_status(self, status):
         assert cinch("run", "--", "/bin/sh", "-c", f"exit {status}").status == status
 
+    @pytest.mark.quick
     def test_passes_a_signal(self):
         assert cinch("run", "--", "/bin/sh", "-c", "kill -TERM $$").status == 128 + 15
 
+    @pytest.mark.quick
     def test_program_is_missing(self, tmp_path):
         assert cinch("run", "--", tmp_path / "nothing").status == 127
 
@@ -80,6 +84,7 @@ class TestRun:
         assert done.status == 0
         assert "NOT ACTIVE" in done.stderr
 
+    @pytest.mark.quick
     def test_keeps_an_existing_preload(self):
         done = cinch("run", "--", "/bin/sh", "-c", "echo $LD_PRELOAD", env={"LD_PRELOAD": "libm.so.6"})
         assert {str(harness.PRELOAD), "libm.so.6"} == set(done.stdout.strip().replace(":", " ").split())
@@ -90,12 +95,14 @@ class TestRun:
         assert (done.status, done.stdout) == (0, plain.stdout)
         assert harness.new_lines(done.stderr, plain.stderr) == []
 
+    @pytest.mark.quick
     def test_wrong_policy_does_not_start_the_program(self, tmp_path, wrong_policy):
         started = tmp_path / "started"
         done = cinch("run", "--policy", wrong_policy, "--", "/bin/touch", started)
         assert done.status == 2 and not started.exists()
         assert_names_the_mistake(done.stderr, wrong_policy)
 
+    @pytest.mark.quick
     def test_unknown_preset(self):
         done = cinch("run", "--policy", "divison", "--", "/bin/true")
         assert done.status == 2
@@ -103,6 +110,7 @@ class TestRun:
 
 
 class TestBarePreload:
+    @pytest.mark.quick
     def test_inert_without_torch(self):
         done = bare(["/bin/true"], {})
         assert (done.status, done.stdout, done.stderr) == (0, "", "")
@@ -162,6 +170,7 @@ class TestOtherCommands:
         assert done.status != 0
         assert "FAILED" in done.stdout and "torch" in done.stdout
 
+    @pytest.mark.quick
     def test_policies(self, wrong_policy):
         listed = cinch("policy", "list")
         assert listed.status == 0
@@ -177,6 +186,7 @@ class TestOtherCommands:
         file.write_text(cinch("policy", "show", "division").stdout)
         assert cinch("policy", "check", file).status == 0
 
+    @pytest.mark.quick
     def test_report(self, tmp_path):
         file = tmp_path / "report.json"
         assert cinch("run", "--report", file, "--", sys.executable, "-c", TRAINING).status == 0
@@ -186,6 +196,7 @@ class TestOtherCommands:
         file.write_text("{")
         assert cinch("report", file).status == 2
 
+    @pytest.mark.quick
     def test_help_and_version(self):
         assert cinch("--version").stdout.startswith("cinch ")
         help_text = cinch("--help").stdout

@@ -49,7 +49,13 @@ def cosine(a, b):
     return dot / (sum(x * x for x in a) * sum(y * y for y in b)) ** 0.5
 
 
-@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec["name"])
+QUICK = ("division", "group_quant", "exponent_pack")
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [pytest.param(c, id=c["name"], marks=[pytest.mark.quick] if c["name"] in QUICK else []) for c in CODECS],
+)
 def test_trains(plain, codec, tmp_path):
     policy = {"version": 1, "policy": "division", "rules": [{"match": {"op": "*"}, "codec": codec}]}
     run = harness.run_python(["-c", PROGRAM], tmp_path, policy)

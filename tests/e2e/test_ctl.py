@@ -88,6 +88,7 @@ def training(tmp_path):
     started.process.communicate()
 
 
+@pytest.mark.quick
 def test_another_policy(training, tmp_path):
     division, _ = training.step()
     first, mine = tmp_path / "policy.json", tmp_path / "mine.json"
@@ -144,6 +145,7 @@ def test_pause_and_memory(training):
     assert "while Cinch was paused" in {row["reason"] for row in training.end()["passed_through"]}
 
 
+@pytest.mark.quick
 def test_what_cannot_be_done_is_refused(training, tmp_path):
     status, said = training.ctl("--policy", "off")
     assert status == 1 and said.startswith("refused: ") and "use --pause" in said

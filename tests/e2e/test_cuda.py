@@ -135,6 +135,7 @@ def test_offload_of_what_division_encoded_is_the_cpus(divided, tmp_path):
 
 
 @pytest.mark.parametrize("offload", [{}, OFFLOAD], ids=["on device", "offload"])
+@pytest.mark.quick
 def test_nothing_leaks(offload, tmp_path):
     policy = DIVISION | {"stream": "side"} | offload
     (found,), _ = train(tmp_path, ["unet"], ["random:3"], policy=policy, steps=50, poison=True)
@@ -189,6 +190,7 @@ def needed(tmp_path_factory):
     return json.loads(start(["-c", BIG], tmp_path_factory.mktemp("needed")).stdout)
 
 
+@pytest.mark.quick
 def test_a_quarter_of_the_memory_is_enough(needed, tmp_path):
     quarter = needed["peak"] // 4
     policy = DIVISION
@@ -405,16 +407,21 @@ def orders_of_events(folder, orders, policy) -> harness.Run:
 RAW = {"match": {"op": "*"}, "codec": {"name": "raw"}}
 
 
-@pytest.mark.parametrize("stream", ["current", "side"])
-def test_a_thousand_orders_of_events(stream, tmp_path):
-    orders_of_events(tmp_path, 1000, LOSSLESS | {"stream": stream, "rules": [RAW]})
+some_orders = pytest.mark.parametrize("orders", [pytest.param(60, marks=pytest.mark.quick), 1000])
 
 
+@some_orders
 @pytest.mark.parametrize("stream", ["current", "side"])
-def test_a_thousand_orders_of_events_with_offload(stream, tmp_path):
+def test_orders_of_events(stream, orders, tmp_path):
+    orders_of_events(tmp_path, orders, LOSSLESS | {"stream": stream, "rules": [RAW]})
+
+
+@some_orders
+@pytest.mark.parametrize("stream", ["current", "side"])
+def test_orders_of_events_with_offload(stream, orders, tmp_path):
     kept = {"match": {"op": "aten::gelu"}, "keep": True}
-    run = orders_of_events(tmp_path, 1000, LOSSLESS | OFFLOAD | {"stream": stream, "rules": [kept, RAW]})
-    assert run.report["offloads"] > 1000
+    run = orders_of_events(tmp_path, orders, LOSSLESS | OFFLOAD | {"stream": stream, "rules": [kept, RAW]})
+    assert run.report["offloads"] > orders
 
 
 CAPTURE = """
@@ -435,6 +442,7 @@ print("captured")
 """
 
 
+@pytest.mark.quick
 def test_graph_capture_is_left_alone(tmp_path):
     run = start(["-c", CAPTURE], tmp_path, policy=LOSSLESS)
     assert run.stdout.strip() == "captured"

@@ -63,6 +63,7 @@ def test_answers_are_pytorchs(interface):
     assert not different, different
 
 
+@pytest.mark.quick
 def test_answers_are_right(interface):
     ours = interface[1]
     assert ours["record_stream"] == [True, False], "a block was used again too early, or nothing can be seen of it"
@@ -78,6 +79,7 @@ def test_answers_are_right(interface):
     assert ours["own.faults"] == 0
 
 
+@pytest.mark.quick
 def test_memory_is_ours(interface):
     plain, ours = interface[0]["own.figures"], interface[1]["own.figures"]
     assert plain is None

@@ -87,6 +87,7 @@ def test_the_guards_samples_give_way_when_memory_runs_out(needed, tmp_path):
     assert trained[0] == trained[1]
 
 
+@pytest.mark.quick
 def test_fixed_actnn_is_the_cpus(tmp_path):
     policy = UNGUARDED | {"policy": "actnn", "actnn": {"level": "L2"}}
     losses, run = train(tmp_path / "cuda", policy, schedule="random:1", poison=True)

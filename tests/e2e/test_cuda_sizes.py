@@ -91,6 +91,7 @@ def test_adaptive_policies_are_the_cpus(name, codec, more, schedule, tmp_path):
 LOOKS = {"acgc": [5, 10], "acgc_jpeg": [5, 10], "comet": [4, 9]}
 
 
+@pytest.mark.quick
 def test_floats_are_held_losslessly(tmp_path):
     policy = {"version": 1, "policy": "lossless", "raw_window": 0, "stream": "side"}
     found, report = train(tmp_path / "cuda", policy, schedule="random:3", **LATE)
@@ -135,9 +136,10 @@ def test_what_gets_no_smaller_stays_as_it_is(tmp_path):
     assert any(row["codec"].startswith("error_bounded") for row in run.report["ops"]), "the host never knew"
 
 
-def test_every_order_of_events_is_safe(tmp_path):
+@pytest.mark.parametrize("orders", [pytest.param(20, marks=pytest.mark.quick), 200])
+def test_every_order_of_events_is_safe(orders, tmp_path):
     bound = {"in_flight_bytes": "30000B", "stream": "side"}
-    program = ["-c", cuda.SCHEDULES, 200]
+    program = ["-c", cuda.SCHEDULES, orders]
     run = cuda.start(program, tmp_path, policy=BOUNDED | bound, poison=True, schedule="lazy", event_delay=3)
     assert run.stdout.strip() == "[] 0"
     assert any(row["codec"].startswith("error_bounded") for row in run.report["ops"])

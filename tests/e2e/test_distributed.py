@@ -16,10 +16,12 @@ def pair(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", registry.load("distributed"))
+@pytest.mark.quick
 def test_same_bits(pair, name):
     pair.check(name, takes=name not in SUBCLASSES)
 
 
+@pytest.mark.quick
 def test_silent(pair):
     pair.check_silence()
 

@@ -51,6 +51,7 @@ def by_policy(run: harness.Run) -> dict:
     return {row["policy"]: row for row in json.loads(run.stdout)["policies"]}
 
 
+@pytest.mark.quick
 def test_measures_every_policy_and_ends_the_program(dry):
     assert dry.status == 0, dry.stderr
     rows = by_policy(dry)
@@ -90,6 +91,7 @@ def test_what_they_would_hold_is_what_they_hold(dry, tmp_path):
         assert rows[name]["ratio"] == pytest.approx(run.report["ratio"], rel=0.01)
 
 
+@pytest.mark.quick
 def test_policies_that_adapt_have_learned(dry):
     rows = by_policy(dry)
     codecs = {name: {op["codec"] for op in row["ops"] if op["op"] == "aten::convolution"} for name, row in rows.items()}
@@ -125,11 +127,13 @@ def test_too_short_a_program():
     assert "cinch: no dry run: the program ended before its second step" in done.stderr
 
 
+@pytest.mark.quick
 def test_a_wrong_policy_starts_nothing(tmp_path):
     done = cinch("run", "--dry-run", "--policies", "division,bugdet", *training())
     assert done.status == 2 and 'did you mean "budget"?' in done.stderr
 
 
+@pytest.mark.quick
 def test_advice_is_the_largest_power_of_two_that_fits():
     done = cinch("advise", "batch-size", "--memory", "2GiB", "--policies", "division", "--json", *training())
     assert done.status == 0, done.stderr

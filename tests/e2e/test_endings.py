@@ -137,6 +137,7 @@ def interrupted(folder, policy, after: float) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("policy", [harness.LOSSLESS, "division"], ids=["lossless", "division"])
+@pytest.mark.quick
 def test_interrupted(policy, tmp_path):
     expected = (-signal.SIGINT, ["KeyboardInterrupt"])
     assert interrupted(tmp_path / "plain", None, 0) == expected

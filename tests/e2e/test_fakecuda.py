@@ -72,6 +72,7 @@ def symbols(library: pathlib.Path, kind: str) -> set[str]:
     return {line.split()[-1].split("@")[0] for line in listing.splitlines() if line}
 
 
+@pytest.mark.quick
 def test_every_symbol_that_torch_imports_is_exported():
     exported = symbols(BUILD / "lib/libfakecuda.so", "--defined-only")
     wanted = set()
@@ -173,6 +174,7 @@ assert torch.ones(3, device="cuda").sum().item() == 3
     assert done.status == 0, done.stderr
 
 
+@pytest.mark.quick
 def test_it_goes_with_cinch():
     """Both preloaded by `cinch run`: the program trains as ever, and Cinch leaves CUDA tensors alone or
     keeps them right."""

@@ -91,6 +91,7 @@ dct/f32                               256  not on CUDA
 """
 
 
+@pytest.mark.quick
 def test_reads_what_the_benchmark_prints(context, monkeypatch, tmp_path):
     program = tmp_path / "bench"
     program.write_text(f"#!/bin/sh\ncat <<'TEXT'\n{BENCH}TEXT\n")
@@ -113,6 +114,7 @@ GOOGLETEST = """[ RUN      ] A.One
 """
 
 
+@pytest.mark.quick
 def test_reads_what_googletest_prints():
     assert codecs.verdict_of([GOOGLETEST, GOOGLETEST]) == (2, 2, ["A.Two", "A.Two"])
 
@@ -126,6 +128,7 @@ def test_reads_what_googletest_prints():
         ("", 0, "failed"),
     ],
 )
+@pytest.mark.quick
 def test_reads_what_compute_sanitizer_prints(context, monkeypatch, tmp_path, summary, status, verdict):
     program = tmp_path / "sanitizer"
     line = f"========= {summary}" if summary else ""
@@ -137,6 +140,7 @@ def test_reads_what_compute_sanitizer_prints(context, monkeypatch, tmp_path, sum
     assert [row.verdict for row in context.rows] == [verdict]
 
 
+@pytest.mark.quick
 def test_a_check_that_goes_wrong_becomes_a_row(context):
     def broken():
         raise Failure("as told")
@@ -156,6 +160,7 @@ def test_a_check_that_goes_wrong_becomes_a_row(context):
     ]  # fmt: skip
 
 
+@pytest.mark.quick
 def test_a_program_that_hangs_is_ended(context):
     done = context.run([sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"], limit=5)
     assert (done.status, done.stdout) == (None, "here\n")
@@ -163,6 +168,7 @@ def test_a_program_that_hangs_is_ended(context):
         done.last_json()
 
 
+@pytest.mark.quick
 def test_a_bundle_of_other_sources_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(builds, "BUNDLE", tmp_path)
     assert "no bundle" in builds.prebuilt_fault()
@@ -170,6 +176,7 @@ def test_a_bundle_of_other_sources_is_not_used(tmp_path, monkeypatch):
     assert "other sources (abc)" in builds.prebuilt_fault()
 
 
+@pytest.mark.quick
 def test_stages_and_networks_that_there_are_not():
     for words in (["codec"], ["--case", "alexnet"]):
         done = subprocess.run(["scripts/gpu-check", *words], cwd=ROOT, capture_output=True, text=True)

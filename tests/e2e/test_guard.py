@@ -52,6 +52,7 @@ def test_moves_to_more_bits_until_it_is_content(limit, tmp_path):
     assert all(line.startswith("cinch: guard: aten::") for line in lines)
 
 
+@pytest.mark.quick
 def test_says_nothing_where_nothing_is_wrong(tmp_path):
     rules = [{"match": {"op": "aten::*"}, "codec": {"name": "group_quant", "bits": 8}}]
     done = run(tmp_path, {"every_steps": 1}, rules)
@@ -61,6 +62,7 @@ def test_says_nothing_where_nothing_is_wrong(tmp_path):
     assert any(0 < row["worst_gradient_error"] < 0.05 for row in checked)
 
 
+@pytest.mark.quick
 def test_looking_changes_nothing(tmp_path):
     """Watched entries are decoded all the same: a look is no exception to the policy."""
     rules = [{"match": {"op": "aten::*"}, "codec": {"name": "group_quant", "bits": 4}}]

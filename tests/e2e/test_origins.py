@@ -56,6 +56,7 @@ def policy(**fields) -> dict:
     return {"version": 1, "policy": "division", "min_bytes": 0, "raw_window": 0} | fields
 
 
+@pytest.mark.quick
 def test_functions_are_lossless_by_default(tmp_path):
     plain = harness.run_python(["-c", FUNCTIONS], tmp_path / "plain")
     done = harness.run_python(["-c", FUNCTIONS], tmp_path / "cinch", policy())
@@ -64,6 +65,7 @@ def test_functions_are_lossless_by_default(tmp_path):
     assert rows(done, "Exponential").keys() == {"float_split"}
 
 
+@pytest.mark.quick
 def test_rules_name_a_functions_class(tmp_path):
     rule = {"match": {"op": "Squared"}, "codec": {"name": "group_quant", "bits": 8}}
     done = harness.run_python(["-c", FUNCTIONS], tmp_path, policy(rules=[rule]))

@@ -79,6 +79,7 @@ def runs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.quick
 def test_learns_as_plain_does(plain, runs, name):
     run = runs(name)
     expected, losses = json.loads(plain.stdout)[:STEPS], json.loads(run.stdout)[:STEPS]
@@ -99,6 +100,7 @@ def test_repeatable(runs, name, tmp_path):
     assert train(tmp_path, policy(name)).stdout == runs(name).stdout
 
 
+@pytest.mark.quick
 def test_actnn_begins_with_8_bits_and_then_mixes(runs):
     used = codecs_of(runs("actnn"), "aten::convolution")
     assert used["group_quant 8-bit"] > 0 and used["group_quant mixed"] > used["group_quant 8-bit"]
@@ -123,6 +125,7 @@ def test_actnn_levels(tmp_path):
     assert set(codecs_of(two, "aten::addmm", "aten::gelu")) == {"group_quant 4-bit"}
 
 
+@pytest.mark.quick
 def test_acgc_begins_uncompressed(runs):
     used = codecs_of(runs("acgc"), "aten::convolution")
     assert used["kept"] > 0
@@ -132,6 +135,7 @@ def test_acgc_begins_uncompressed(runs):
     assert "error_bounded_ratio" in ratio
 
 
+@pytest.mark.quick
 def test_comet_warms_up(runs):
     used = codecs_of(runs("comet"), "aten::convolution")
     # Three convolutions, of which the last one's input may still be raw when backward reads it.
@@ -140,6 +144,7 @@ def test_comet_warms_up(runs):
     assert set(codecs_of(runs("comet"), "aten::addmm")) == {"kept"}
 
 
+@pytest.mark.quick
 def test_blpa_covers_its_operators(runs):
     assert any(codec.startswith("blpa 4-bit") for codec in codecs_of(runs("blpa"), *FEATURE_MAPS))
     assert set(codecs_of(runs("blpa"), "aten::gelu")) == {"kept"}
@@ -166,6 +171,7 @@ def test_budget_says_what_cannot_be(tmp_path):
     assert len(lines) == 1 and lines[0].startswith("cinch: budget: 0.06 MiB can't be met: ")
 
 
+@pytest.mark.quick
 def test_auto_begins_with_4_bits_and_measures(runs):
     used = codecs_of(runs("auto"), "aten::addmm")
     assert used["group_quant 4-bit"] > 0
@@ -241,6 +247,7 @@ def test_programs_without_an_optimizer_have_steps_too(tmp_path):
     assert codecs_of(run, "aten::convolution")["fixed_point"] > 0
 
 
+@pytest.mark.quick
 def test_explain_says_it_in_words():
     done = harness.run([harness.CINCH, "policy", "explain", "budget"], harness.plain_environment())
     assert done.status == 0 and "A budget: activations are held in 1/10" in done.stdout

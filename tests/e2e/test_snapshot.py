@@ -55,6 +55,7 @@ def shown(file) -> tuple[dict, str]:
 
 
 @pytest.mark.parametrize("policy", ["off", "lossless"])
+@pytest.mark.quick
 def test_is_written_at_the_end(tmp_path, policy):
     """Also where nothing is compressed and Cinch is the allocator alone."""
     settings = {"version": 1, "policy": policy, "allocator": {"cuda": True}}

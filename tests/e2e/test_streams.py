@@ -83,6 +83,7 @@ def test_same_entries_are_held_the_same_way(results):
     assert rows(results["current"]) == rows(results["side"])
 
 
+@pytest.mark.quick
 def test_lossless_is_plain(tmp_path):
     plain = harness.run_python(["-c", TRAIN], tmp_path / "plain")
     side = harness.run_python(["-c", TRAIN], tmp_path / "side", harness.LOSSLESS | {"stream": "side"})

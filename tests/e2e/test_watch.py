@@ -117,6 +117,7 @@ def cinch_run(*command):
     return [harness.CINCH, "run", "--quiet", "--", *command]
 
 
+@pytest.mark.quick
 def test_a_run_and_its_forked_child(tmp_path):
     training = Training(tmp_path, cinch_run(sys.executable), "fork", processes=2)
     try:
@@ -172,6 +173,7 @@ def tmux(tmp_path):
     command("kill-server")
 
 
+@pytest.mark.quick
 def test_two_ranks_of_torchrun_on_a_terminal(tmp_path, tmux):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     training = Training(tmp_path, cinch_run(*torchrun), processes=2)
