@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "codecs/cpu/processor.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {
@@ -20,6 +21,7 @@ class Processor : public testing::Test {
   static void set(std::int64_t targets) {
     hwy::SetSupportedTargetsForTest(targets);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    cpu::forget_processor();
   }
 };
 
