@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the registry makes where no kernel can run.
+#include "codecs/cpu/processor.h"
+
 #include <memory>
 #include <typeinfo>
 
 #include <gtest/gtest.h>
 
-#include "codecs/cpu/processor.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {
