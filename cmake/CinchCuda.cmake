@@ -34,3 +34,24 @@ add_library(cinch::cuda_options ALIAS cinch_cuda_options)
 target_compile_options(cinch_cuda_options INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:${cuda_architectures};-fmad=false;--expt-relaxed-constexpr;-Xptxas=-v;-Xcompiler=-Wall,-Wno-unknown-pragmas,-ffp-contract=off>
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CINCH_WERROR}>>:--Werror=all-warnings>)
+
+# cinch_cuda_batches(VARIABLE SIZE FILE…): the files, or files that include SIZE of them each, as
+# cinch_compile_in_batches does it for C++; CMake has it for CUDA since 3.31.
+function(cinch_cuda_batches variable size)
+  set(batches ${ARGN})
+  if(CINCH_BATCHES)
+    set(batches)
+    set(files ${ARGN})
+    while(files)
+      list(SUBLIST files 0 ${size} batch)
+      list(REMOVE_ITEM files ${batch})
+      list(LENGTH batches number)
+      list(TRANSFORM batch REPLACE "(.+)" "#include \"\\1\"\n")
+      string(CONCAT text ${batch})
+      set(file ${CMAKE_CURRENT_BINARY_DIR}/batch_${number}.cu)
+      file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+      list(APPEND batches ${file})
+    endwhile()
+  endif()
+  set(${variable} ${batches} PARENT_SCOPE)
+endfunction()
