@@ -16,7 +16,7 @@ namespace {
 TEST(Engines, DivisionWritesTheReferencesBytes) {
   for_each_target([](const std::string& target) {
     Random random(7);
-    for (int round = 0; round < 200 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < rounds(200) && !testing::Test::HasFailure(); ++round) {
       CodecSpec spec{.name = "division",
                      .bits = static_cast<int>(draw(random, 1, 8)),
                      .block = static_cast<int>(draw(random, 1, 20)),
@@ -63,7 +63,7 @@ TEST(Engines, DivisionOfLargePlanesWritesTheReferencesBytes) {
 TEST(Engines, MasksWriteTheReferencesBytes) {
   for_each_target([](const std::string& target) {
     Random random(8);
-    for (int round = 0; round < 120 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < rounds(120) && !testing::Test::HasFailure(); ++round) {
       Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
       const Bytes floats = make_source(what, random_values(random, what.layout, false));
       SCOPED_TRACE(target + " " + describe(what, {.name = "sign"}));
@@ -82,7 +82,7 @@ TEST(Engines, MasksWriteTheReferencesBytes) {
 TEST(Engines, IntervalsWriteTheReferencesBytes) {
   for_each_target([](const std::string& target) {
     Random random(10);
-    for (int round = 0; round < 120 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < rounds(120) && !testing::Test::HasFailure(); ++round) {
       const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
       std::vector<float> values = random_values(random, what.layout, false);
       CodecSpec spec{.name = "interval"};
@@ -103,7 +103,7 @@ TEST(Engines, NarrowIntegersWriteTheReferencesBytes) {
   for_each_target([&](const std::string& target) {
     std::mt19937_64 numbers(11);
     Random random(11);
-    for (int round = 0; round < 80 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < rounds(80) && !testing::Test::HasFailure(); ++round) {
       const Description what{.type = kIntegers[round % 4], .layout = random_layout(random)};
       const int most = 8 * static_cast<int>(element_size(what.type));
       const std::int64_t bits = draw(random, 0, std::min(most, 33));
@@ -125,7 +125,7 @@ TEST(Engines, NarrowIntegersWriteTheReferencesBytes) {
 TEST(Engines, WindowIndicesWriteTheReferencesBytes) {
   for_each_target([](const std::string& target) {
     Random random(9);
-    for (int round = 0; round < 80 && !testing::Test::HasFailure(); ++round) {
+    for (int round = 0; round < rounds(80) && !testing::Test::HasFailure(); ++round) {
       Description what{.type = ElementType::int64, .layout = random_layout(random)};
       const Bytes source = random_window_indices(random, what);
       SCOPED_TRACE(target + " " + describe(what, {.name = "window_index"}));

@@ -24,6 +24,16 @@ inline std::int64_t draw(Random& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
+/// How often a random case is tried: a quarter of `all` under AddressSanitizer, which looks for what each try
+/// does to memory and makes it ten times slower.
+constexpr int rounds(int all) {
+#ifdef __SANITIZE_ADDRESS__
+  return (all + 3) / 4;
+#else
+  return all;
+#endif
+}
+
 /// Contiguous, channels-last, padded rows or transposed planes of 1 to 3 dimensions.
 inline PlaneLayout random_layout(Random& random) {
   std::array<std::int64_t, 3> extent = {1, 1, 1};

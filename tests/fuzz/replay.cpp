@@ -19,7 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 using cinch::codecs::test::Bytes;
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kMutations = 3;  // ten times slower; scripts/test --fuzz goes further
+#else
 constexpr int kMutations = 12;
+#endif
 
 /// As large as it is said to be, so that AddressSanitizer sees a byte too many.
 void run(Bytes input) {

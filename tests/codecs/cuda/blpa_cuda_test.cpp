@@ -10,7 +10,7 @@ class BlpaCuda : public DeviceTest {};
 
 TEST_F(BlpaCuda, WritesTheReferencesBytes) {
   Random random(67);
-  for (int round = 0; round < 120 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(120) && !testing::Test::HasFailure(); ++round) {
     const CodecSpec spec{.name = "blpa",
                          .bits = static_cast<int>(draw(random, 1, 8)),
                          .with_sign = draw(random, 0, 1) != 0};

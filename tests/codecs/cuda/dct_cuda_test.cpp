@@ -11,7 +11,7 @@ class DctCuda : public DeviceTest {};
 
 TEST_F(DctCuda, WritesTheReferencesBytes) {
   Random random(87);
-  for (int round = 0; round < 60 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(60) && !testing::Test::HasFailure(); ++round) {
     const CodecSpec spec{.name = "dct",
                          .error_bound = std::exp2(static_cast<float>(draw(random, -14, 3))),
                          .zero_value = draw(random, 0, 2) != 0};

@@ -10,7 +10,7 @@ class DivisionCuda : public DeviceTest {};
 
 TEST_F(DivisionCuda, WritesTheReferencesBytes) {
   Random random(17);
-  for (int round = 0; round < 150 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(150) && !testing::Test::HasFailure(); ++round) {
     CodecSpec spec{.name = "division",
                    .bits = static_cast<int>(draw(random, 1, 8)),
                    .block = static_cast<int>(draw(random, 1, 20)),

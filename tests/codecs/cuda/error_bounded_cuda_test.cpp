@@ -10,7 +10,7 @@ class ErrorBoundedCuda : public DeviceTest {};
 
 TEST_F(ErrorBoundedCuda, WritesTheReferencesBytes) {
   Random random(77);
-  for (int round = 0; round < 30 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(30) && !testing::Test::HasFailure(); ++round) {
     const CodecSpec spec{.name = "error_bounded",
                          .error_bound = std::exp2(static_cast<float>(draw(random, -24, 4)))};
     const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};

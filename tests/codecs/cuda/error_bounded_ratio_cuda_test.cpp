@@ -33,7 +33,7 @@ class ErrorBoundedRatioCuda : public DeviceTest {};
 
 TEST_F(ErrorBoundedRatioCuda, WritesTheReferencesBytes) {
   Random random(78);
-  for (int round = 0; round < 30 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(30) && !testing::Test::HasFailure(); ++round) {
     const CodecSpec spec = ratio(std::exp2(static_cast<float>(draw(random, -24, 4))));
     const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
     std::vector<float> x = random_values(random, what.layout, draw(random, 0, 1) != 0);
@@ -158,7 +158,7 @@ TEST_F(ErrorBoundedRatioCuda, DamagedBytes) {
   Bytes encoded(host->encoded_bytes(what));
   encoded.resize(host->encode(what, source.data(), encoded, {}, serial_for).bytes);
   const auto device = cuda::make_device_codec(ratio(0.02F));
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < rounds(40); ++round) {
     Bytes damaged = encoded;
     const std::int64_t reach = round % 2 == 0 ? 140 : std::ssize(damaged) - 1;
     for (std::int64_t i = draw(random, 1, 4); i > 0; --i) {

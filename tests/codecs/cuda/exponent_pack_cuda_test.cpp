@@ -13,7 +13,7 @@ class ExponentPackCuda : public DeviceTest {};
 
 TEST_F(ExponentPackCuda, WritesTheReferencesBytes) {
   Random random(41);
-  for (int round = 0; round < 20 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(20) && !testing::Test::HasFailure(); ++round) {
     const Description what{.type = kPackTypes[round % 4], .layout = random_layout(random)};
     SCOPED_TRACE(describe(what, kSpec));
     expect_device_like_reference(kSpec, what, mixed_floats(random, what, 2500), {}, false);
@@ -76,7 +76,7 @@ TEST_F(ExponentPackCuda, SourcesThatAreAlignedToTheirElementsOnly) {
 TEST_F(ExponentPackCuda, DamagedBytesStayInBounds) {
   Random random(44);
   const auto device = cuda::make_device_codec(kSpec);
-  for (int round = 0; round < 48; ++round) {
+  for (int round = 0; round < rounds(48); ++round) {
     const ElementType type = kPackTypes[round % 4];
     const std::int64_t n = kPackElements + draw(random, 1, 700);
     const Description what{.type = type, .layout = PlaneLayout::rows(n, n)};

@@ -10,7 +10,7 @@ class FixedPointCuda : public DeviceTest {};
 
 TEST_F(FixedPointCuda, WritesTheReferencesBytes) {
   Random random(47);
-  for (int round = 0; round < 120 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(120) && !testing::Test::HasFailure(); ++round) {
     const float bound = std::exp2(static_cast<float>(draw(random, -14, 2)));
     const CodecSpec spec{
         .name = "fixed_point", .error_bound = bound, .zero_value = draw(random, 0, 2) != 0};

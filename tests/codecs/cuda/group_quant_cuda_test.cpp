@@ -10,7 +10,7 @@ class GroupQuantCuda : public DeviceTest {};
 
 TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
   Random random(37);
-  for (int round = 0; round < 150 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(150) && !testing::Test::HasFailure(); ++round) {
     CodecSpec spec{.name = "group_quant", .bits = static_cast<int>(draw(random, 1, 8))};
     constexpr std::array kGroups = {8, 16, 24, 32, 64, 128, 256, 264, 512, 4096};
     spec.group = kGroups[draw(random, 0, kGroups.size() - 1)];
@@ -63,7 +63,7 @@ TEST_F(GroupQuantCuda, PoisonsTheReferencesGroups) {
 
 TEST_F(GroupQuantCuda, SignsHeldBeside) {
   Random random(41);
-  for (int round = 0; round < 40 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(40) && !testing::Test::HasFailure(); ++round) {
     const CodecSpec spec{.name = "group_quant", .group = 32, .with_sign = true};
     const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
     std::vector<float> x = random_values(random, what.layout, round % 9 != 0);

@@ -10,7 +10,7 @@ class MasksCuda : public DeviceTest {};
 
 TEST_F(MasksCuda, WriteTheReferencesBytes) {
   Random random(27);
-  for (int round = 0; round < 60 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(60) && !testing::Test::HasFailure(); ++round) {
     Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
     SCOPED_TRACE(describe(what, {.name = "masks"}));
     expect_device_like_reference({.name = "sign"}, what,
@@ -27,7 +27,7 @@ TEST_F(MasksCuda, WriteTheReferencesBytes) {
 
 TEST_F(MasksCuda, IntervalsWriteTheReferencesBytes) {
   Random random(28);
-  for (int round = 0; round < 40 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(40) && !testing::Test::HasFailure(); ++round) {
     const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
     std::vector<float> x = random_values(random, what.layout, false);
     if (round % 10 == 0) x.back() = std::numeric_limits<float>::quiet_NaN();
@@ -41,7 +41,7 @@ TEST_F(MasksCuda, NarrowIntegersWriteTheReferencesBytes) {
   Random random(31);
   constexpr std::array kIntegers = {ElementType::uint8, ElementType::int16, ElementType::int32,
                                     ElementType::int64};
-  for (int round = 0; round < 80 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(80) && !testing::Test::HasFailure(); ++round) {
     const Description what{.type = kIntegers[round % 4], .layout = random_layout(random)};
     const std::size_t size = element_size(what.type);
     const int bits = static_cast<int>(draw(random, 0, std::min<std::int64_t>(36, 8 * size)));
@@ -69,7 +69,7 @@ TEST_F(MasksCuda, SignsOfNanAreNotRepresentable) {
 
 TEST_F(MasksCuda, WindowIndicesWriteTheReferencesBytes) {
   Random random(29);
-  for (int round = 0; round < 60 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < rounds(60) && !testing::Test::HasFailure(); ++round) {
     Description what{.type = ElementType::int64, .layout = random_layout(random)};
     const Bytes source = random_window_indices(random, what);
     SCOPED_TRACE(describe(what, {.name = "window_index"}));
