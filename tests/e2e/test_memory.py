@@ -123,7 +123,7 @@ def test_never_more_memory_than_without(large, policy):
     assert peak(folder, model, policy) <= 1.02 * plain
 
 
-@pytest.mark.parametrize("model", [pytest.param("transformer", marks=pytest.mark.quick), "unet"])
+@pytest.mark.parametrize("model", ["transformer", "unet"])
 def test_declining_costs_no_memory(tmp_path, model):
     """The hooks alone, PyTorch's own allocator. With glibc's threshold fixed, peaks repeat to 1 %."""
     steady = {"MALLOC_MMAP_THRESHOLD_": str(128 * 1024)}

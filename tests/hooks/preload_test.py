@@ -7,6 +7,7 @@ the core that was built for it. And torch's libraries are what the core takes th
     preload_test.py BUILD_DIR TORCH_DIR
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -39,10 +40,12 @@ def output(*command, **options):
     return subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout
 
 
+@functools.cache
 def exported(library):
     return {line.split()[-1] for line in output("nm", "-D", "--defined-only", library).splitlines()}
 
 
+@functools.cache
 def bound_when_loaded(library):
     """Names that the dynamic linker looks up for the library's code: the ones that can be interposed."""
     relocations = output("readelf", "-rW", library)
