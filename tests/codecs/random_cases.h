@@ -24,10 +24,9 @@ inline std::int64_t draw(Random& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
-/// How often a random case is tried: a quarter of `all` under AddressSanitizer, which looks for what each try
-/// does to memory and makes it ten times slower.
+/// How often a random case is tried: a quarter of `all` under a sanitizer, which makes each ten times slower.
 constexpr int rounds(int all) {
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return (all + 3) / 4;
 #else
   return all;

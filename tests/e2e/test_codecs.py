@@ -49,7 +49,7 @@ def cosine(a, b):
     return dot / (sum(x * x for x in a) * sum(y * y for y in b)) ** 0.5
 
 
-QUICK = ("division", "group_quant", "exponent_pack")
+QUICK = ("group_quant", "exponent_pack")
 
 
 @pytest.mark.parametrize(

@@ -134,8 +134,10 @@ def test_offload_of_what_division_encoded_is_the_cpus(divided, tmp_path):
     check_same(outcomes[0], divided[0], models)
 
 
-@pytest.mark.parametrize("offload", [{}, OFFLOAD], ids=["on device", "offload"])
-@pytest.mark.quick
+@pytest.mark.parametrize(
+    "offload",
+    [pytest.param({}, id="on device"), pytest.param(OFFLOAD, id="offload", marks=pytest.mark.quick)],
+)
 def test_nothing_leaks(offload, tmp_path):
     policy = DIVISION | {"stream": "side"} | offload
     (found,), _ = train(tmp_path, ["unet"], ["random:3"], policy=policy, steps=50, poison=True)
@@ -407,17 +409,18 @@ def orders_of_events(folder, orders, policy) -> harness.Run:
 RAW = {"match": {"op": "*"}, "codec": {"name": "raw"}}
 
 
-some_orders = pytest.mark.parametrize("orders", [pytest.param(60, marks=pytest.mark.quick), 1000])
+def some_orders(quick_stream):
+    """Orders and streams; a few orders on one stream are quick."""
+    quick = pytest.param(60, quick_stream, marks=pytest.mark.quick)
+    return pytest.mark.parametrize("orders, stream", [quick, (1000, "current"), (1000, "side")])
 
 
-@some_orders
-@pytest.mark.parametrize("stream", ["current", "side"])
+@some_orders("current")
 def test_orders_of_events(stream, orders, tmp_path):
     orders_of_events(tmp_path, orders, LOSSLESS | {"stream": stream, "rules": [RAW]})
 
 
-@some_orders
-@pytest.mark.parametrize("stream", ["current", "side"])
+@some_orders("side")
 def test_orders_of_events_with_offload(stream, orders, tmp_path):
     kept = {"match": {"op": "aten::gelu"}, "keep": True}
     run = orders_of_events(tmp_path, orders, LOSSLESS | OFFLOAD | {"stream": stream, "rules": [kept, RAW]})

@@ -136,8 +136,10 @@ def interrupted(folder, policy, after: float) -> tuple[int, list[str]]:
     return process.returncode, [line for line in stderr.splitlines() if line][-1:]
 
 
-@pytest.mark.parametrize("policy", [harness.LOSSLESS, "division"], ids=["lossless", "division"])
-@pytest.mark.quick
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param(harness.LOSSLESS, id="lossless"), pytest.param("division", id="division", marks=pytest.mark.quick)],
+)
 def test_interrupted(policy, tmp_path):
     expected = (-signal.SIGINT, ["KeyboardInterrupt"])
     assert interrupted(tmp_path / "plain", None, 0) == expected
