@@ -17,9 +17,8 @@
 #include "codecs/host_device.h"
 #include "codecs/huffman.h"
 
-/// COMET's codec with prediction and entropy coding (section 4.1, after cuSZ's dual quantization):
-/// what `error_bounded` holds in planes of fixed length, in about as many bits as the entropy of
-/// the predicted codes.
+/// COMET's error-bounded codec (section 4.1, after cuSZ's dual quantization): codes of a lattice,
+/// predicted, then Huffman-coded, in about as many bits as the entropy of what prediction leaves.
 ///
 ///  1. Each element becomes a code of the coarse lattice (codecs/error_bound.h). An element that it
 ///     does not hold is escaped: on the fine lattice it has code (|fine code| + 1) / 2 and says in

@@ -11,7 +11,6 @@ namespace cinch::codecs::cuda {
 std::shared_ptr<const DeviceCodec> make_blpa_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_dct_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_division_cuda(const CodecSpec& spec);
-std::shared_ptr<const DeviceCodec> make_error_bounded_cuda(const CodecSpec& spec);
 /// @param state as make_device_codec's
 std::shared_ptr<const DeviceCodec> make_error_bounded_ratio_cuda(const CodecSpec& spec,
                                                                  void* state);

@@ -22,7 +22,6 @@ constexpr std::array kFamilies = {
     Family{"blpa", make_blpa_cuda},
     Family{"dct", make_dct_cuda, true},
     Family{"division", make_division_cuda},
-    Family{"error_bounded", make_error_bounded_cuda},
     Family{.name = "error_bounded_ratio",
            .make_with = make_error_bounded_ratio_cuda,
            .state_bytes = error_bounded_ratio_state_bytes},

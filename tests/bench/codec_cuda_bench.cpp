@@ -90,11 +90,6 @@ std::vector<Case> cases() {
                    true});
     all.push_back({"sign" + suffix, {.name = "sign"}, type, {1, 1, 4096}, 1, false, Reads::sign});
     all.push_back({"blpa/4bit" + suffix, {.name = "blpa", .bits = 4}, type, {1, 56, 56}, 64});
-    all.push_back({"error_bounded" + suffix,
-                   {.name = "error_bounded", .error_bound = 1e-2F},
-                   type,
-                   {1, 56, 56},
-                   64});
     all.push_back({"error_bounded_ratio" + suffix,
                    {.name = "error_bounded_ratio", .error_bound = 1e-1F},
                    type,
