@@ -352,11 +352,6 @@ void FakeDriver::stop_failing() {
   probability_ = 0;
 }
 
-void FakeDriver::set_memory_bytes(std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  memory_bytes_ = bytes;
-}
-
 FakeDriver::Work FakeDriver::work(Stream stream) {
   const std::lock_guard lock(mutex_);
   return {stream, ++streams_[stream].issued};
