@@ -41,8 +41,8 @@
 /// tensors, or until one needs a quarter more bytes for each element than the one that the plan was
 /// made for. Every symbol has a code, so that an old plan fits any data, if badly. So make one
 /// object for each layer; and encoded bytes depend on what the object encoded before. decode needs
-/// nothing of the object. Encoding from several threads at a time is safe. On CUDA all of this
-/// happens on the device, plans in memory of the caller's (cuda/codec.h: device_state_bytes).
+/// nothing of the object. Encoding from several threads at a time is safe. On CUDA each encode
+/// makes a plan of its own, on the device.
 ///
 /// Signs and zeros are exact, but that -0 decodes to +0. NaN and infinity keep their bits. Always
 /// representable. Where only signs are read, elements decode to 1 and 0, and NaN to itself.

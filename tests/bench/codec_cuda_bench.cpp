@@ -179,9 +179,7 @@ class Timer {
 
 void measure(const Case& c, std::int64_t mib, int repeat, bool kernels) {
   const auto host = cinch::codecs::make_codec(c.spec);
-  DeviceMemory state(cuda::device_state_bytes(c.spec));
-  CHECK(cudaMemset(state.get(), 0, cuda::device_state_bytes(c.spec)));
-  const auto device = cuda::make_device_codec(c.spec, state.get());
+  const auto device = cuda::make_device_codec(c.spec);
   const Description what = describe(c, mib << 20);
   if (host == nullptr || device == nullptr || !device->accepts(what)) {
     std::printf("%-34s %6lld  not on CUDA\n", c.name.c_str(), static_cast<long long>(mib));
