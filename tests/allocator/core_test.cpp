@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "allocator/core.h"
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator::test {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator {
 namespace {

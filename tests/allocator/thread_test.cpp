@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "allocator/core.h"
-#include "allocator/fake_driver.h"
 #include "tests/allocator/model.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator::test {
 namespace {
