@@ -292,47 +292,7 @@ bool Core::record_stream(Address address, Stream stream) {
   for (const Wait* wait = block->waits; wait != nullptr; wait = wait->next) {
     if (wait->stream == index && wait->moment == nullptr) return true;
   }
-  return order_.add(block->waits, index, nullptr);
-}
-
-Moment* Core::moment(Stream stream) {
-  const std::lock_guard lock(lock_);
-  const std::uint32_t index = order_.index_of(stream);
-  return index == Order::no_stream || !may_remap() ? nullptr : order_.moment(index);
-}
-
-void Core::drop(Moment* moment) {
-  const std::lock_guard lock(lock_);
-  order_.drop(moment);
-}
-
-bool Core::free_after(Address address, Moment* moment) {
-  const std::lock_guard lock(lock_);
-  Block* block = claim(address);
-  if (block == nullptr) return false;
-  if (block->waits != nullptr && may_remap()) order_.record(block->waits);
-  if (!driver_.synchronous && !moment->done && !order_.add(block->waits, block->stream, moment)) {
-    block->in_front.store(false, std::memory_order_release);
-    return false;
-  }
-  free_block(block);
-  return true;
-}
-
-void Core::retain(Moment* moment) {
-  const std::lock_guard lock(lock_);
-  order_.retain(moment);
-}
-
-bool Core::happened(Moment* moment) {
-  const std::lock_guard lock(lock_);
-  return may_remap() ? order_.happened(moment) : moment->done;
-}
-
-bool Core::wait(Stream stream, Moment* moment) {
-  const std::lock_guard lock(lock_);
-  return driver_.synchronous || moment->done ||
-         driver_.stream_wait(driver_.self, stream, moment->event) == Status::ok;
+  return order_.add(block->waits, index);
 }
 
 bool Core::renew_access() {
@@ -344,12 +304,6 @@ std::size_t Core::size_of(Address address) const {
   const std::lock_guard lock(lock_);
   const Block* block = used_block(address);
   return block == nullptr ? 0 : block->bytes;
-}
-
-Address Core::base_of(Address address) const {
-  const std::lock_guard lock(lock_);
-  const Block* block = space_.block_at(address);
-  return block == nullptr || block->state != State::used || block->in_front ? 0 : block->address;
 }
 
 std::size_t Core::release_idle() {

@@ -54,23 +54,8 @@ class Core {
   /// The block is used by `stream` too, up to its free. False when it is not a used block.
   bool record_stream(Address address, Stream stream);
 
-  /// A moment in a stream, for `free_after`; the caller drops it. Null when the driver failed
-  /// and while paused.
-  Moment* moment(Stream stream);
-  void drop(Moment* moment);
-  /// As free, but what uses the memory next also comes after the moment. The host does not wait.
-  bool free_after(Address address, Moment* moment);
-  /// One more holder of the moment, who drops it too.
-  void retain(Moment* moment);
-  /// Whether it has come; asks the driver, except while paused.
-  bool happened(Moment* moment);
-  /// What `stream` is given next comes after the moment. False when the driver failed.
-  bool wait(Stream stream, Moment* moment);
-
   /// Bytes of a used block, rounding included; 0 when it is none.
   std::size_t size_of(Address address) const;
-  /// The used block that holds the address, 0 when there is none. Slow.
-  Address base_of(Address address) const;
 
   /// Gives all memory that nobody uses back to the driver (PyTorch's empty_cache): what the device
   /// still works on is waited for. Returns bytes given back.

@@ -11,14 +11,4 @@ const char* status_name(Status status) noexcept {
   return names[static_cast<std::size_t>(status)];
 }
 
-const char* call_name(Call call) noexcept {
-  static constexpr std::array<const char*, call_count> names = {
-      "reserve",           "unreserve",    "create",
-      "release",           "map",          "unmap",
-      "set_access",        "memory_info",  "event_create",
-      "event_destroy",     "event_record", "event_query",
-      "event_synchronize", "stream_wait"};
-  return names[static_cast<std::size_t>(call)];
-}
-
 }  // namespace cinch::allocator

@@ -95,6 +95,4 @@ enum class Call : std::uint8_t {
 };
 inline constexpr std::size_t call_count = 14;
 
-const char* call_name(Call call) noexcept;
-
 }  // namespace cinch::allocator

@@ -67,7 +67,6 @@ Moment* Order::moment(std::uint32_t stream) noexcept {
   }
   if (!good ||
       driver_.event_record(driver_.self, moment->event, streams_[stream].stream) != Status::ok) {
-    moment->references = 1;
     if (good) {
       drop(moment);
     } else {
@@ -75,12 +74,10 @@ Moment* Order::moment(std::uint32_t stream) noexcept {
     }
     return nullptr;
   }
-  moment->references = 1;
   return moment;
 }
 
 void Order::drop(Moment* moment) noexcept {
-  if (--moment->references != 0) return;
   try {
     spare_.push_back(moment->event);
   } catch (const std::bad_alloc&) {
@@ -101,13 +98,11 @@ bool Order::finish(Moment* moment) noexcept {
   return moment->done;
 }
 
-bool Order::add(Wait*& list, std::uint32_t stream, Moment* moment) noexcept {
+bool Order::add(Wait*& list, std::uint32_t stream) noexcept {
   Wait* wait = waits_.take();
   if (wait == nullptr) return false;
   wait->next = list;
   wait->stream = stream;
-  wait->moment = moment;
-  if (moment != nullptr) retain(moment);
   list = wait;
   return true;
 }

@@ -9,11 +9,9 @@
 
 namespace cinch::allocator {
 
-/// A moment in a stream: when all work that it was given so far is done. Shared by whoever waits
-/// for it.
+/// A moment in a stream: when all work that it was given so far is done.
 struct Moment {
   Event event = 0;
-  std::uint32_t references = 0;
   bool done = false;
 };
 
@@ -57,17 +55,16 @@ class Order {
   /// The host waits until the stream's frees are done. False when the driver failed.
   bool finish(std::uint32_t stream) noexcept;
 
-  /// Now, in the stream; the caller holds a reference. Null when the driver failed.
+  /// Now, in the stream; the caller drops it. Null when the driver failed.
   Moment* moment(std::uint32_t stream) noexcept;
-  void retain(Moment* moment) noexcept { ++moment->references; }
   void drop(Moment* moment) noexcept;
   /// Whether it has come. Asks the driver unless it is known.
   bool happened(Moment* moment) noexcept;
   /// The host waits for it. False when the driver failed.
   bool finish(Moment* moment) noexcept;
 
-  /// Adds a wait to a list. False when the heap has no memory.
-  bool add(Wait*& list, std::uint32_t stream, Moment* moment) noexcept;
+  /// Adds a wait for the stream to a list. False when the heap has no memory.
+  bool add(Wait*& list, std::uint32_t stream) noexcept;
   void clear(Wait*& list) noexcept;
   /// Records events for waits that have none. False while some still have none.
   bool record(Wait* list) noexcept;

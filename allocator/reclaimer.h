@@ -16,8 +16,8 @@ class Reclaimer {
   virtual ~Reclaimer() = default;
 
   /// Frees about `bytes` of the device's memory (-1: the host's), by encoding, evicting or
-  /// offloading; in time for the next user of any stream, as Core::free and free_after do. Returns
-  /// the bytes that it freed, 0 when it can't: then the program is out of memory.
+  /// offloading; in time for the next user of any stream, as Core::free does. Returns the bytes
+  /// that it freed, 0 when it can't: then the program is out of memory.
   virtual std::size_t reclaim(int device, std::size_t bytes) noexcept = 0;
 
   /// Bytes that it holds on the device, for the breakdown.

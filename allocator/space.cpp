@@ -192,16 +192,6 @@ bool Space::pinned(const Region& region, const Physical& physical) const noexcep
   return false;
 }
 
-Block* Space::block_at(Address address) const noexcept {
-  for (const auto& region : regions_) {
-    if (address < region->address || address - region->address >= region->bytes) continue;
-    for (Block* block = region->first; block != nullptr; block = block->next) {
-      if (address < block->end()) return block;
-    }
-  }
-  return nullptr;
-}
-
 bool Space::pin(Address address, std::size_t bytes) noexcept {
   for (const auto& region : regions_) {
     if (address < region->address || address - region->address >= region->bytes) continue;

@@ -130,8 +130,6 @@ class Space {
   Pool& pool(std::size_t index) noexcept { return pools_[index]; }
   const std::vector<std::unique_ptr<Region>>& regions() const noexcept { return regions_; }
   std::size_t granularity() const noexcept { return driver_.granularity; }
-  /// The block that holds the address, or null. Linear: for rare questions.
-  Block* block_at(Address address) const noexcept;
 
   /// Checks everything against everything. False, with what is wrong, if anything is.
   bool verify(std::string& fault) const;

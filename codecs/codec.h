@@ -205,8 +205,8 @@ struct CodecSpec {
   bool edge_ceil =
       true;         ///< partial border blocks kept; false: dropped, as DIVISION's pooling does
   int group = 256;  ///< elements that share a range in `group_quant`, a positive multiple of 8
-  /// The largest |x - decoded x| of `error_bounded`, `error_bounded_ratio`, `fixed_point` and
-  /// `dct`; finite and > 0 there.
+  /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
+  /// there.
   float error_bound = 0.0F;
   /// `fixed_point`, `dct`: hold zeros as one bit each where that is smaller (AC-GC, section 5).
   bool zero_value = true;

@@ -244,7 +244,6 @@ class DctGeometry {
   CINCH_HD std::int64_t row_stride() const noexcept { return row_stride_; }
   CINCH_HD std::int64_t column_stride() const noexcept { return column_stride_; }
   std::int64_t width() const noexcept { return width_; }
-  std::int64_t blocks_across() const noexcept { return blocks_across_; }
   /// Blocks of each plane.
   std::int64_t blocks_of_plane() const noexcept { return depth_ * blocks_down_ * blocks_across_; }
 

@@ -17,9 +17,8 @@
 #include "codecs/host_device.h"
 #include "codecs/huffman.h"
 
-/// COMET's codec with prediction and entropy coding (section 4.1, after cuSZ's dual quantization):
-/// what `error_bounded` holds in planes of fixed length, in about as many bits as the entropy of
-/// the predicted codes.
+/// COMET's error-bounded codec (section 4.1, after cuSZ's dual quantization): codes of a lattice,
+/// predicted, then Huffman-coded, in about as many bits as the entropy of what prediction leaves.
 ///
 ///  1. Each element becomes a code of the coarse lattice (codecs/error_bound.h). An element that it
 ///     does not hold is escaped: on the fine lattice it has code (|fine code| + 1) / 2 and says in
@@ -42,8 +41,8 @@
 /// tensors, or until one needs a quarter more bytes for each element than the one that the plan was
 /// made for. Every symbol has a code, so that an old plan fits any data, if badly. So make one
 /// object for each layer; and encoded bytes depend on what the object encoded before. decode needs
-/// nothing of the object. Encoding from several threads at a time is safe. On CUDA all of this
-/// happens on the device, plans in memory of the caller's (cuda/codec.h: device_state_bytes).
+/// nothing of the object. Encoding from several threads at a time is safe. On CUDA each encode
+/// makes a plan of its own, on the device.
 ///
 /// Signs and zeros are exact, but that -0 decodes to +0. NaN and infinity keep their bits. Always
 /// representable. Where only signs are read, elements decode to 1 and 0, and NaN to itself.

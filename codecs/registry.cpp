@@ -7,7 +7,6 @@
 #include "codecs/cpu/processor.h"
 #include "codecs/dct.h"
 #include "codecs/division.h"
-#include "codecs/error_bounded.h"
 #include "codecs/error_bounded_ratio.h"
 #include "codecs/exponent_pack.h"
 #include "codecs/fixed_point.h"
@@ -51,12 +50,6 @@ CodecPtr make_division(const CodecSpec& spec, Engine engine) {
   const DivisionParameters parameters = {spec.bits, spec.block, spec.edge_ceil, spec.with_sign};
   return engine == Engine::cpu ? make_division_cpu(parameters)
                                : make_division_reference(parameters);
-}
-
-CodecPtr make_error_bounded(const CodecSpec& spec, Engine engine) {
-  if (!has_error_bound(spec)) return nullptr;
-  return engine == Engine::cpu ? make_error_bounded_cpu(spec.error_bound)
-                               : make_error_bounded_reference(spec.error_bound);
 }
 
 CodecPtr make_error_bounded_ratio(const CodecSpec& spec, Engine engine) {
@@ -113,7 +106,6 @@ constexpr std::array kFamilies = {
     Family{"blpa", make_blpa, kByBits},
     Family{"dct", make_dct, kByBound, Signs::beside},
     Family{"division", make_division, kByBits},
-    Family{"error_bounded", make_error_bounded, kByBoundWithSigns},
     Family{"error_bounded_ratio", make_error_bounded_ratio, kByBoundWithSigns},
     Family{"exponent_pack", make_plain<make_exponent_pack_reference, make_exponent_pack_cpu>,
            kExactByData},

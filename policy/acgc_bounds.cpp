@@ -2,7 +2,6 @@
 #include "policy/acgc_bounds.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace cinch::policy {
 
@@ -46,15 +45,6 @@ double acgc_batch_norm_bound(const AcgcChannel& c, double input_gradient, double
 double acgc_layer_norm_bound(const AcgcRows& rows, double e2) noexcept {
   if (!(rows.sensitivity > 0)) return rows.least_variance;
   return std::min(rows.least_variance, e2 * rows.input_gradient * rows.features / rows.sensitivity);
-}
-
-int acgc_bits(double range, double bound, double kappa) noexcept {
-  constexpr int least = 2;
-  constexpr int most = 16;
-  if (!(bound > 0) || !std::isfinite(range)) return 0;
-  const double bits = std::ceil(std::log2(range / (kappa * bound) + 1));
-  if (!(bits <= most)) return 0;
-  return std::max(static_cast<int>(bits), least);
 }
 
 }  // namespace cinch::policy

@@ -59,8 +59,4 @@ struct AcgcRows {
 /// each row, each would spend its share e2 V^2 / rows; a bound for all spends the sum.
 double acgc_layer_norm_bound(const AcgcRows& rows, double e2) noexcept;
 
-/// b = ceil(log2(range / (kappa bound) + 1)), 2 to 16 (Eq. 11); kappa 1 for
-/// stochastic rounding, 2 for rounding to nearest. 0: not below 17, raw.
-int acgc_bits(double range, double bound, double kappa) noexcept;
-
 }  // namespace cinch::policy

@@ -84,7 +84,7 @@ class Comet final : public Director {
       constexpr double largest = 1e30;
       Choice choice;
       choice.action = Choice::Action::encode;
-      choice.spec.name = settings_.codec;
+      choice.spec.name = "error_bounded_ratio";
       choice.spec.error_bound = static_cast<float>(std::min(bound, largest));
       if (choice.spec.error_bound > 0) choose(i, choice);
     }

@@ -210,7 +210,6 @@ class Entry {
   PlaneLayout codec_layout(std::string_view codec, const KnownUse& best) const {
     const bool by_group = codec == "group_quant";
     const bool by_channel = codec == "blpa" || codec == "fixed_point";
-    if (codec == "error_bounded") return flat(type_, elements_).layout;
     if (by_group) {
       const auto rank = static_cast<int>(best.use->geometry.sizes.size());
       const bool whole = best.fact.spatial && covers(best.use->geometry, elements_);

@@ -110,7 +110,6 @@ CometSettings read_comet(const Json& json) {
   comet.paper_mode = json.value("mode", std::string("exact")) == "paper";
   comet.every_steps = json.value("every_steps", comet.every_steps);
   comet.momentum_steps = json.value("momentum_steps", comet.momentum_steps);
-  comet.codec = json.value("codec", comet.codec);
   comet.evacuate_below = json.value("evacuate_below", comet.evacuate_below);
   return comet;
 }

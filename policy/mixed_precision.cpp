@@ -69,10 +69,4 @@ std::vector<std::uint8_t> allocate_bits(std::span<const PrecisionItem> items, do
   return bits;
 }
 
-double precision_cost(std::span<const PrecisionItem> items, std::span<const std::uint8_t> bits) {
-  double sum = 0;
-  for (std::size_t i = 0; i < items.size(); ++i) sum += items[i].weight * inverse_square(bits[i]);
-  return sum;
-}
-
 }  // namespace cinch::policy

@@ -31,7 +31,4 @@ inline constexpr int most_mixed_bits = 8;
 /// @param budget Below the sum of sizes everything gets 1 bit.
 std::vector<std::uint8_t> allocate_bits(std::span<const PrecisionItem> items, double budget);
 
-/// The sum that allocate_bits minimizes.
-double precision_cost(std::span<const PrecisionItem> items, std::span<const std::uint8_t> bits);
-
 }  // namespace cinch::policy

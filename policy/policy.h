@@ -77,7 +77,6 @@ struct CometSettings {
   bool paper_mode = false;
   std::uint64_t every_steps = 1000;   ///< W, and the length of the warm-up
   std::uint64_t momentum_steps = 20;  ///< steps before a refresh that the moving average covers
-  std::string codec = "error_bounded_ratio";
   /// Raw bytes / encoded bytes below which a CUDA tensor moves to the host's memory; 0: none does.
   double evacuate_below = 2;
 };

@@ -75,8 +75,8 @@ std::string acgc_words(const AcgcSettings& a) {
 }
 
 std::string comet_words(const CometSettings& c) {
-  return "COMET: inputs of convolutions are held by " + c.codec +
-         " within a bound that gives each weight's gradient an error of " +
+  return "COMET: inputs of convolutions are held by error_bounded_ratio within a bound that gives "
+         "each weight's gradient an error of " +
          number(100 * c.fraction) + " % of its mean momentum" +
          (c.paper_mode ? " by the paper's Eqs. 3, 10 and 11 (a = " + number(c.a) + ")" : "") +
          ". The first " + std::to_string(c.every_steps) +

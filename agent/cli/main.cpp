@@ -26,7 +26,6 @@ constexpr const char* examples = R"--(Examples:
   cinch ctl 4711 --budget 6GiB                  have one of them take less, while it runs
   cinch agent                                   keep their history; serve it, metrics, a live page
   eval "$(cinch env)"                           for what cinch run can't start
-  cinch replay run.trace                        what would which allocator reserve for it?
   cinch policy list                             ready policies
   cinch policy show division > my.json          start a policy of your own
   cinch policy check my.json                    is it right?
@@ -143,6 +142,7 @@ stderr. Sizes are powers of two, with 5 % of the memory kept free.)");
   });
 }
 
+#ifdef CINCH_REPLAY
 void add_replay(CLI::App& app, ReplayOptions& options, int& status) {
   CLI::App* sub = app.add_subcommand(
       "replay", "Run recorded allocations through Cinch's allocator and models of PyTorch's");
@@ -165,6 +165,7 @@ void add_replay(CLI::App& app, ReplayOptions& options, int& status) {
     status = replay(options);
   });
 }
+#endif
 
 void add_watch(CLI::App& app, WatchOptions& options, int& status) {
   CLI::App* sub = app.add_subcommand("watch", "See your programs train under Cinch, live");
@@ -366,8 +367,10 @@ int main(std::vector<std::string> arguments) {
   add_ctl(app, ctl_options, status);
   AgentOptions agent_options;
   add_agent(app, agent_options, status);
+#ifdef CINCH_REPLAY
   ReplayOptions replay_options;
   add_replay(app, replay_options, status);
+#endif
   std::string policy;
   add_policy(app, policy, status);
   ReportOptions report_options;

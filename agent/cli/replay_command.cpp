@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/cli/commands.h"
-#include "agent/cli/text.h"
 #include "agent/cli/progress.h"
+#include "agent/cli/text.h"
 #include "allocator/breakdown.h"
-#include "allocator/replay/replay.h"
+#include "tools/replay/replay.h"
 
 namespace cinch::cli {
 namespace {

@@ -59,16 +59,9 @@ class DeviceCodec {
                       Reads reads, void* scratch, Stream stream) const noexcept = 0;
 };
 
-/// Device memory that a codec keeps from one encode to the next; 0 for all but those whose encoded
-/// bytes depend on what was encoded before (`error_bounded_ratio`).
-std::size_t device_state_bytes(const CodecSpec& spec) noexcept;
-
 /// The codec that `spec` names, or null when CUDA has none: the name is unknown, a parameter out of
-/// range, or the codec is for the CPU only.
-/// @param state device memory of device_state_bytes(spec), aligned to 16 bytes, which the caller
-///     has zeroed and keeps for as long as calls of the codec are under way. Encodes with the same
-///     state must follow each other: on one stream, or by events. Null: each encode is the codec's
-///     first
-std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec, void* state = nullptr);
+/// range, or the codec is for the CPU only. Each encode is as the host codec's first:
+/// `error_bounded_ratio` makes its plan anew.
+std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec);
 
 }  // namespace cinch::codecs::cuda

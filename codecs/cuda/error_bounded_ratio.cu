@@ -22,8 +22,7 @@ __global__ void ratio_empty(const EmptyRatio empty, std::byte* out, Result* resu
 
 class ErrorBoundedRatioCuda final : public DeviceCodec {
  public:
-  ErrorBoundedRatioCuda(float bound, int refresh, RatioState* state) noexcept
-      : bound_(bound), refresh_(refresh), state_(state) {}
+  explicit ErrorBoundedRatioCuda(float bound) noexcept : bound_(bound) {}
 
   bool accepts(const Description& what) const noexcept override {
     return is_quantizable(what.type) && is_valid(what.layout) &&
@@ -37,11 +36,10 @@ class ErrorBoundedRatioCuda final : public DeviceCodec {
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* scratch, RandomKey /*key*/, Stream stream) const noexcept override {
-    const RatioJob job(what, bound_, refresh_);
+    const RatioJob job(what, bound_);
     if (job.elements == 0) return encode_empty(what, out, result, stream);
     auto* const total = static_cast<RunningTotal*>(scratch);
     auto* const own = reinterpret_cast<RatioScratch*>(total->turns() + job.count);
-    RatioState* const state = state_ == nullptr ? &own->state : state_;
     const auto chunks = static_cast<unsigned>(job.count);
     const std::int64_t turns = job.count + kScratchTurns;
     return launch(running_total_begin, blocks_for(turns, kTotalThreads), kTotalThreads, 0, stream,
@@ -50,16 +48,17 @@ class ErrorBoundedRatioCuda final : public DeviceCodec {
              return allow_shared(ratio_survey<type.value>, kRatioShared) &&
                     allow_shared(ratio_encode<type.value>, kRatioShared) &&
                     launch(ratio_survey<type.value>, static_cast<unsigned>(job.sampled()),
-                           kRatioThreads, kRatioShared, stream, job, source, state, &own->survey) &&
-                    launch(ratio_plan, 1, kPlanThreads, 0, stream, job, &own->survey, state, out) &&
+                           kRatioThreads, kRatioShared, stream, job, source, &own->survey) &&
+                    launch(ratio_plan, 1, kPlanThreads, 0, stream, job, &own->survey, &own->plan,
+                           out) &&
                     launch(ratio_encode<type.value>, chunks, kRatioThreads, kRatioShared, stream,
-                           job, source, total, state, out, result);
+                           job, source, total, &own->plan, out, result);
            });
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               void* scratch, Stream stream) const noexcept override {
-    const RatioJob job(what, bound_, refresh_);
+    const RatioJob job(what, bound_);
     const auto size = static_cast<std::int64_t>(in.size());
     if (size < RatioHeader::kBooks + 8 * job.count) return false;
     if (job.elements == 0) return true;
@@ -83,20 +82,12 @@ class ErrorBoundedRatioCuda final : public DeviceCodec {
   }
 
   float bound_;
-  int refresh_;
-  RatioState* state_;
 };
 
 }  // namespace
 
-std::shared_ptr<const DeviceCodec> make_error_bounded_ratio_cuda(const CodecSpec& spec,
-                                                                 void* state) {
-  return std::make_shared<ErrorBoundedRatioCuda>(spec.error_bound, spec.refresh,
-                                                 static_cast<RatioState*>(state));
-}
-
-std::size_t error_bounded_ratio_state_bytes(const CodecSpec& spec) noexcept {
-  return spec.refresh > 1 ? sizeof(RatioState) : 0;
+std::shared_ptr<const DeviceCodec> make_error_bounded_ratio_cuda(const CodecSpec& spec) {
+  return std::make_shared<ErrorBoundedRatioCuda>(spec.error_bound);
 }
 
 }  // namespace cinch::codecs::cuda

@@ -17,7 +17,7 @@ inline constexpr std::uint32_t library_abi = 5;
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
 struct Library {
   std::uint32_t abi;
-  /// As make_device_codec() without state, for the current device.
+  /// As make_device_codec(), for the current device.
   std::shared_ptr<const DeviceCodec> (*make_codec)(const CodecSpec& spec);
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;

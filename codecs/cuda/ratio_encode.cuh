@@ -10,12 +10,12 @@ struct RatioCodeBook {
   std::uint32_t values[kValueSymbols];
   std::uint32_t runs[kRunSymbols];
 
-  __device__ __forceinline__ void load(const RatioState& state) {
+  __device__ __forceinline__ void load(const RatioDevicePlan& plan) {
     for (unsigned i = threadIdx.x; i < kValueSymbols; i += kRatioThreads) {
-      values[i] = state.value_codes[i];
+      values[i] = plan.value_codes[i];
     }
     for (unsigned i = threadIdx.x; i < kRunSymbols; i += kRatioThreads) {
-      runs[i] = state.run_codes[i];
+      runs[i] = plan.run_codes[i];
     }
   }
 };
@@ -103,8 +103,8 @@ __device__ __forceinline__ void copy_out(const std::uint32_t* words, unsigned by
 
 template <ElementType type>
 __global__ void __launch_bounds__(kRatioThreads)
-    ratio_encode(const RatioJob job, const void* source, RunningTotal* total, RatioState* state,
-                 std::byte* out, Result* result) {
+    ratio_encode(const RatioJob job, const void* source, RunningTotal* total,
+                 const RatioDevicePlan* plan, std::byte* out, Result* result) {
   using Bits = typename Element<type>::Bits;
   // The chunk's codes, and then its bytes, which are at most as many as its elements'.
   CINCH_DYNAMIC_SHARED(std::uint32_t, words);
@@ -116,13 +116,13 @@ __global__ void __launch_bounds__(kRatioThreads)
   const auto count = static_cast<unsigned>(chunk.count);
   const auto* const elements = static_cast<const Bits*>(source);
   const BlockPlace place(job.order, chunk.begin);
-  const bool runs = state->runs != 0;
-  book.load(*state);
-  quantize_chunk<type>(job, chunk, source, state->closes_gap != 0, words);
+  const bool runs = plan->runs != 0;
+  book.load(*plan);
+  quantize_chunk<type>(job, chunk, source, plan->closes_gap != 0, words);
   __syncthreads();
 
   const ThreadTokens tokens(job, words, words + kChunkWords, count,
-                            static_cast<Predictor>(state->predictor), runs, false);
+                            static_cast<Predictor>(plan->predictor), runs, false);
   const unsigned run_begin = tokens.run_begin(ends);  // a barrier: the codes have been read
   for (unsigned i = threadIdx.x; i < kChunkWords; i += kRatioThreads) words[i] = 0;
 
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kRatioThreads)
   }
 
   const std::int64_t before = add_to_total(total, turn, bytes);  // a barrier, too
-  const std::int64_t index = RatioHeader::kBooks + (std::int64_t{state->book_bytes} + 7) / 8 * 8;
+  const std::int64_t index = RatioHeader::kBooks + (std::int64_t{plan->book_bytes} + 7) / 8 * 8;
   const std::int64_t payload = index + 8 * job.count;
   if (threadIdx.x == 0) {
     reinterpret_cast<std::int64_t*>(out + index)[turn] = before;
@@ -184,10 +184,6 @@ __global__ void __launch_bounds__(kRatioThreads)
       const std::int64_t size = payload + before + bytes;
       reinterpret_cast<std::int64_t*>(out)[2] = size;
       result->bytes = static_cast<std::uint64_t>(size);
-      // ErrorBoundedRatioCodec::report.
-      const double now = static_cast<double>(size) / static_cast<double>(job.elements);
-      if (state->bytes_per_element == 0.0) state->bytes_per_element = now;
-      if (now > 1.25 * state->bytes_per_element) state->has_plan = 0;
     }
   }
   copy_out(words, bytes, out + payload + before);

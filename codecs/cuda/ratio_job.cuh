@@ -8,26 +8,18 @@
 #include "codecs/cuda/running_total.cuh"
 #include "codecs/error_bounded_ratio.h"
 
-/// What the kernels of error_bounded_ratio share. Encoding is four kernels, whether a plan is made
-/// or not, since the host does not know: the first one clears counters (running_total_begin), the
-/// second counts symbols of the sampled chunks and the third makes plan and code books of them,
-/// where one is due; the fourth encodes, a chunk a block of threads, in one pass.
+/// What the kernels of error_bounded_ratio share. Encoding is four kernels: the first one clears
+/// counters (running_total_begin), the second counts symbols of the sampled chunks, the third makes
+/// plan and code books of them, and the fourth encodes, a chunk a block of threads, in one pass.
 namespace cinch::codecs::cuda {
 
-/// What one encode leaves to the next, in device memory; all zeros before the first.
-struct RatioState {
-  std::uint32_t has_plan;
-  std::int32_t uses;         ///< encodes with this plan
-  double bytes_per_element;  ///< of the plan's first encode, 0 before
+/// A RatioPlan in device memory.
+struct RatioDevicePlan {
   std::uint32_t predictor, runs, closes_gap;
   std::uint32_t book_bytes;
   std::uint32_t value_codes[kValueSymbols];  ///< HuffmanCode: bits | length << 16
   std::uint32_t run_codes[kRunSymbols];
   std::uint8_t books[RatioHeader::kMaxBookBytes];  ///< as headers have them
-
-  CINCH_HD bool is_due(std::int32_t refresh) const noexcept {
-    return has_plan == 0 || uses == refresh;
-  }
 };
 
 inline constexpr int kPredictors = 3;
@@ -54,10 +46,9 @@ struct RatioJob {
   std::int64_t elements;
   ElementType type;
   float bound;
-  std::int32_t refresh;
   std::array<std::int64_t, kSampleChunks> sample;  ///< the first sampled() count
 
-  RatioJob(const Description& what, float error_bound, int encodes) noexcept
+  RatioJob(const Description& what, float error_bound) noexcept
       : order(what.layout),
         by_depth(what.layout.extent[0]),
         chunks(what.layout),
@@ -65,7 +56,6 @@ struct RatioJob {
         elements(what.layout.elements()),
         type(what.type),
         bound(error_bound),
-        refresh(encodes),
         sample{} {
     for (std::int64_t i = 0; i < sampled(); ++i) {
       sample[static_cast<std::size_t>(i)] = sampled_chunk(count, i);
@@ -79,7 +69,7 @@ struct RatioJob {
 /// Scratch memory of an encode, behind the chunks' turns of a RunningTotal, as if it were more of
 /// them: so it is cleared with them.
 struct RatioScratch {
-  RatioState state;  ///< for who has none
+  RatioDevicePlan plan;
   RatioSurvey survey;
 };
 inline constexpr std::int64_t kScratchTurns = (sizeof(RatioScratch) + 7) / 8;

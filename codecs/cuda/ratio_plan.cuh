@@ -10,9 +10,7 @@ namespace cinch::codecs::cuda {
 /// all of the chunks, so that a chunk without zeros counts for both cases.
 template <ElementType type>
 __global__ void __launch_bounds__(kRatioThreads)
-    ratio_survey(const RatioJob job, const void* source, const RatioState* state,
-                 RatioSurvey* survey) {
-  if (!state->is_due(job.refresh)) return;
+    ratio_survey(const RatioJob job, const void* source, RatioSurvey* survey) {
   CINCH_DYNAMIC_SHARED(std::uint32_t, codes);
   std::uint32_t* const differences = codes + kChunkWords;
   __shared__ RatioCounts counts;
@@ -132,7 +130,8 @@ struct RatioBook {
     }
   }
 
-  /// The symbol's canonical code, as RatioState has it: its rank among the codes of its length.
+  /// The symbol's canonical code, as RatioDevicePlan has it: its rank among the codes of its
+  /// length.
   __device__ __forceinline__ std::uint32_t code(unsigned symbol) const {
     const unsigned length = lengths[symbol];
     std::uint32_t word = 0;
@@ -142,74 +141,66 @@ struct RatioBook {
   }
 };
 
-/// Makes a plan of the survey if one is due, and begins the encoded data with it: one block.
+/// Makes a plan of the survey and begins the encoded data with it: one block.
 static __global__ void __launch_bounds__(kPlanThreads)
-    ratio_plan(const RatioJob job, const RatioSurvey* survey, RatioState* state, std::byte* out) {
+    ratio_plan(const RatioJob job, const RatioSurvey* survey, RatioDevicePlan* plan,
+               std::byte* out) {
   __shared__ RatioBook books[kPlanBooks];
   const unsigned t = threadIdx.x;
-  const bool is_due = state->is_due(job.refresh);
-  __syncthreads();  // all have seen the state as it was
-  if (is_due) {
-    const unsigned b = t / kWarp;
-    const bool is_of_values = b < kValueBooks;
-    const bool closes_gap = survey->has_zeros == 0;
-    const unsigned predictor = is_of_values ? b / 2 : b - kValueBooks;
-    const RatioCounts& counts = survey->counts[closes_gap ? 1 : 0][predictor];
-    RatioBook& book = books[b];
-    const unsigned n = is_of_values ? kValueSymbols : kRunSymbols;
-    for (unsigned i = t % kWarp; i < n; i += kWarp) {
-      std::uint32_t count = is_of_values ? counts.values[i] : counts.runs[i];
-      if (is_of_values && b % 2 == 0 && i == 0) count += counts.zeros;  // no runs
-      book.keys[i] = count * RatioBook::kKeySymbols + i;
-    }
-    __syncwarp();
-    book.make(n, [&](int symbol) {
-      if (!is_of_values) return bucket_bits(symbol);
-      // What an escape holds besides does not depend on the plan.
-      return symbol < kEscapeRaw ? bucket_bits(bucket_of_symbol(symbol)) : 0;
-    });
-    __syncthreads();
-
-    unsigned best = 0;  // the first of equals
-    std::uint64_t least = ~std::uint64_t{0};
-    for (unsigned v = 0; v < kValueBooks; ++v) {
-      const std::uint64_t bits = books[v].bits + (v % 2 != 0 ? books[kValueBooks + v / 2].bits : 0);
-      if (bits < least) best = v;
-      if (bits < least) least = bits;
-    }
-    const RatioBook& values = books[best];
-    const RatioBook& run_lengths = books[kValueBooks + best / 2];
-    const bool runs = best % 2 != 0;
-    for (unsigned i = t; i < kValueSymbols; i += kPlanThreads)
-      state->value_codes[i] = values.code(i);
-    for (unsigned i = t; i < kRunSymbols && runs; i += kPlanThreads) {
-      state->run_codes[i] = run_lengths.code(i);
-    }
-    for (unsigned i = t; i < values.bytes; i += kPlanThreads) {
-      state->books[i] = static_cast<std::uint8_t>(values.written[i]);
-    }
-    for (unsigned i = t; i < run_lengths.bytes && runs; i += kPlanThreads) {
-      state->books[values.bytes + i] = static_cast<std::uint8_t>(run_lengths.written[i]);
-    }
-    if (t == 0) {
-      state->has_plan = 1;
-      state->uses = 0;
-      state->bytes_per_element = 0.0;
-      state->predictor = best / 2;
-      state->runs = runs ? 1 : 0;
-      state->closes_gap = closes_gap ? 1 : 0;
-      state->book_bytes = values.bytes + (runs ? run_lengths.bytes : 0);
-    }
-    __syncthreads();
+  const unsigned b = t / kWarp;
+  const bool is_of_values = b < kValueBooks;
+  const bool closes_gap = survey->has_zeros == 0;
+  const unsigned predictor = is_of_values ? b / 2 : b - kValueBooks;
+  const RatioCounts& counts = survey->counts[closes_gap ? 1 : 0][predictor];
+  RatioBook& book = books[b];
+  const unsigned n = is_of_values ? kValueSymbols : kRunSymbols;
+  for (unsigned i = t % kWarp; i < n; i += kWarp) {
+    std::uint32_t count = is_of_values ? counts.values[i] : counts.runs[i];
+    if (is_of_values && b % 2 == 0 && i == 0) count += counts.zeros;  // no runs
+    book.keys[i] = count * RatioBook::kKeySymbols + i;
   }
+  __syncwarp();
+  book.make(n, [&](int symbol) {
+    if (!is_of_values) return bucket_bits(symbol);
+    // What an escape holds besides does not depend on the plan.
+    return symbol < kEscapeRaw ? bucket_bits(bucket_of_symbol(symbol)) : 0;
+  });
+  __syncthreads();
+
+  unsigned best = 0;  // the first of equals
+  std::uint64_t least = ~std::uint64_t{0};
+  for (unsigned v = 0; v < kValueBooks; ++v) {
+    const std::uint64_t bits = books[v].bits + (v % 2 != 0 ? books[kValueBooks + v / 2].bits : 0);
+    if (bits < least) best = v;
+    if (bits < least) least = bits;
+  }
+  const RatioBook& values = books[best];
+  const RatioBook& run_lengths = books[kValueBooks + best / 2];
+  const bool runs = best % 2 != 0;
+  for (unsigned i = t; i < kValueSymbols; i += kPlanThreads) plan->value_codes[i] = values.code(i);
+  for (unsigned i = t; i < kRunSymbols && runs; i += kPlanThreads) {
+    plan->run_codes[i] = run_lengths.code(i);
+  }
+  for (unsigned i = t; i < values.bytes; i += kPlanThreads) {
+    plan->books[i] = static_cast<std::uint8_t>(values.written[i]);
+  }
+  for (unsigned i = t; i < run_lengths.bytes && runs; i += kPlanThreads) {
+    plan->books[values.bytes + i] = static_cast<std::uint8_t>(run_lengths.written[i]);
+  }
+  if (t == 0) {
+    plan->predictor = best / 2;
+    plan->runs = runs ? 1 : 0;
+    plan->closes_gap = closes_gap ? 1 : 0;
+    plan->book_bytes = values.bytes + (runs ? run_lengths.bytes : 0);
+  }
+  __syncthreads();
 
   // All that precedes the index, but for the size.
-  const std::uint32_t book_bytes = state->book_bytes;
+  const std::uint32_t book_bytes = plan->book_bytes;
   if (t == 0) {
-    ++state->uses;
     auto* const header = reinterpret_cast<std::uint32_t*>(out);
-    header[0] = kRatioVersion | static_cast<std::uint32_t>(job.type) << 8 | state->predictor << 16 |
-                state->runs << 24 | state->closes_gap << 25;
+    header[0] = kRatioVersion | static_cast<std::uint32_t>(job.type) << 8 | plan->predictor << 16 |
+                plan->runs << 24 | plan->closes_gap << 25;
     header[1] = float_bits(job.bound);
     reinterpret_cast<std::int64_t*>(out)[1] = job.elements;
     header[6] = book_bytes;
@@ -217,7 +208,7 @@ static __global__ void __launch_bounds__(kPlanThreads)
   }
   for (unsigned i = t; i < (book_bytes + 7) / 8 * 8; i += kPlanThreads) {
     out[RatioHeader::kBooks + i] =
-        i < book_bytes ? static_cast<std::byte>(state->books[i]) : std::byte{0};
+        i < book_bytes ? static_cast<std::byte>(plan->books[i]) : std::byte{0};
   }
 }
 

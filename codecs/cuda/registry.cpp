@@ -10,11 +10,8 @@ namespace {
 
 struct Family {
   std::string_view name;
-  std::shared_ptr<const DeviceCodec> (*make)(const CodecSpec&) = nullptr;
+  std::shared_ptr<const DeviceCodec> (*make)(const CodecSpec&);
   bool signs_beside = false;  ///< CodecSpec::with_sign is with_sign.h's to serve
-  /// Instead of `make`, for codecs with a state.
-  std::shared_ptr<const DeviceCodec> (*make_with)(const CodecSpec&, void* state) = nullptr;
-  std::size_t (*state_bytes)(const CodecSpec&) noexcept = nullptr;
 };
 
 /// One line a codec, in alphabetical order.
@@ -22,10 +19,7 @@ constexpr std::array kFamilies = {
     Family{"blpa", make_blpa_cuda},
     Family{"dct", make_dct_cuda, true},
     Family{"division", make_division_cuda},
-    Family{"error_bounded", make_error_bounded_cuda},
-    Family{.name = "error_bounded_ratio",
-           .make_with = make_error_bounded_ratio_cuda,
-           .state_bytes = error_bounded_ratio_state_bytes},
+    Family{"error_bounded_ratio", make_error_bounded_ratio_cuda},
     Family{"exponent_pack", make_exponent_pack_cuda},
     Family{"fixed_point", make_fixed_point_cuda, true},
     Family{"group_quant", make_group_quant_cuda, true},
@@ -37,22 +31,11 @@ constexpr std::array kFamilies = {
     Family{"window_index", make_window_index_cuda},
 };
 
-const Family* family_of(const CodecSpec& spec) noexcept {
-  const auto* const found = std::ranges::find(kFamilies, spec.name, &Family::name);
-  return found == kFamilies.end() ? nullptr : found;
-}
-
 }  // namespace
 
-std::size_t device_state_bytes(const CodecSpec& spec) noexcept {
-  const Family* const family = family_of(spec);
-  return family == nullptr || family->state_bytes == nullptr ? 0 : family->state_bytes(spec);
-}
-
-std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec, void* state) {
-  const Family* const family = family_of(spec);
-  if (family == nullptr || codecs::make_codec(spec) == nullptr) return nullptr;
-  if (family->make_with != nullptr) return family->make_with(spec, state);
+std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec) {
+  const auto* const family = std::ranges::find(kFamilies, spec.name, &Family::name);
+  if (family == kFamilies.end() || codecs::make_codec(spec) == nullptr) return nullptr;
   auto codec = family->make(spec);
   return spec.with_sign && family->signs_beside ? make_with_sign_cuda(std::move(codec)) : codec;
 }

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator {
 namespace {
@@ -107,15 +107,6 @@ TEST(Core, RefusesNull) {
   }
 }
 
-TEST(Core, FindsABlockByAnAddressInside) {
-  Device device;
-  const Address a = device.core.allocate(3 * mebibyte);
-  const Address b = device.core.allocate(3 * mebibyte);
-  EXPECT_EQ(device.core.base_of(a + 5), a);
-  EXPECT_EQ(device.core.base_of(b + 3 * mebibyte - 1), b);
-  EXPECT_EQ(device.core.base_of(1), 0u);
-}
-
 TEST(Core, TakesTheSmallestBlockThatFits) {
   Device device({}, plain_pages(2 * mebibyte));
   const Address large = device.core.allocate(10 * mebibyte);
@@ -211,35 +202,6 @@ TEST(Core, TheHostWaitsOnlyBeforeItIsOutOfMemory) {
   EXPECT_NE(device.core.allocate(8 * mebibyte, 1), 0u) << "moved after waiting";
   EXPECT_TRUE(device.fake.done(work));
   EXPECT_EQ(device.core.stats().host_waits, 1u);
-}
-
-TEST(Core, FreeAfterMakesTheNextUserWaitOnTheDevice) {
-  Device device(delayed());
-  const Address a = device.core.allocate(4 * mebibyte, 1);
-  const auto encode = device.fake.work(2);
-  Moment* moment = device.core.moment(2);
-  ASSERT_NE(moment, nullptr);
-  EXPECT_TRUE(device.core.free_after(a, moment));
-  device.core.drop(moment);
-  EXPECT_EQ(device.core.stats().pending, 4 * mebibyte);
-  EXPECT_EQ(device.core.allocate(4 * mebibyte, 1), a);
-  EXPECT_TRUE(device.fake.ordered(encode, 1));
-  EXPECT_FALSE(device.fake.done(encode));
-  EXPECT_EQ(device.core.stats().pending, 0u);
-}
-
-TEST(Core, OneMomentServesManyFrees) {
-  Device device(delayed());
-  std::vector<Address> blocks(10);
-  for (Address& block : blocks) block = device.core.allocate(2 * mebibyte, 1);
-  device.fake.work(2);
-  Moment* moment = device.core.moment(2);
-  for (const Address block : blocks) EXPECT_TRUE(device.core.free_after(block, moment));
-  device.core.drop(moment);
-  EXPECT_EQ(device.fake.calls(Call::event_create), 1u);
-  device.fake.complete_all();
-  EXPECT_NE(device.core.allocate(20 * mebibyte, 1), 0u) << "coalesced once the event has come";
-  EXPECT_EQ(device.core.stats().reserved, 20 * mebibyte);
 }
 
 TEST(Core, RecordStreamKeepsABlockUntilTheStreamIsDone) {
@@ -475,22 +437,6 @@ TEST(Core, AccessIsRenewedForAllThatIsMapped) {
   EXPECT_EQ(device.fake.calls(Call::set_access), before + 3);
   device.fake.fail(Call::set_access, 1);
   EXPECT_FALSE(device.core.renew_access());
-}
-
-TEST(Core, AStreamWaitsForAMoment) {
-  Device device(delayed());
-  const FakeDriver::Work work = device.fake.work(1);
-  Moment* moment = device.core.moment(1);
-  ASSERT_NE(moment, nullptr);
-  device.core.retain(moment);
-  device.core.drop(moment);
-  EXPECT_FALSE(device.core.happened(moment));
-  EXPECT_FALSE(device.fake.ordered(work, 2));
-  EXPECT_TRUE(device.core.wait(2, moment));
-  EXPECT_TRUE(device.fake.ordered(work, 2));
-  device.fake.complete_all();
-  EXPECT_TRUE(device.core.happened(moment));
-  device.core.drop(moment);
 }
 
 TEST(Core, AFailedMapLeavesEverythingAsItWas) {

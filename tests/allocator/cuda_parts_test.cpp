@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "allocator/core.h"
-#include "allocator/fake_driver.h"
 #include "allocator/torch/cuda/address_ranges.h"
 #include "allocator/torch/cuda/settings.h"
 #include "allocator/torch/cuda/watched_driver.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator {
 namespace {

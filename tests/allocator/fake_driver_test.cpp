@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 #include <cstring>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "allocator/core.h"
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator::test {
 
@@ -68,23 +68,6 @@ class Model {
     if (!core.free(block.address)) note("free refused a used block");
     if (core.free(block.address)) note("free took a block twice");
     if (core.free(0)) note("free took null");
-    remember(block);
-  }
-
-  /// Freed as of some last work with it in `stream`, as an encoder on a side stream does.
-  void free_after(std::size_t index, Stream stream) {
-    Moment* moment = nullptr;
-    const FakeDriver::Work work = fake.work(stream);
-    moment = core.moment(stream);
-    if (moment == nullptr) {  // the caller's own way out: it tells the allocator the stream
-      use_elsewhere(index, stream);
-      free(index);
-      return;
-    }
-    Block block = take(index);
-    block.work.push_back(work);
-    if (!core.free_after(block.address, moment)) note("free_after refused a used block");
-    core.drop(moment);
     remember(block);
   }
 
@@ -223,10 +206,8 @@ inline void random_step(Model& model, std::mt19937_64& random, std::size_t unit,
   if (kind < 450 && !full) {
     model.allocate(random_size(random, unit), stream);
     if (!model.blocks.empty() && kind < 20) model.check_accessible(model.blocks.size() - 1);
-  } else if (kind < 850) {
-    if (!model.blocks.empty()) model.free(pick());
   } else if (kind < 900) {
-    if (!model.blocks.empty()) model.free_after(pick(), stream);
+    if (!model.blocks.empty()) model.free(pick());
   } else if (kind < 950) {
     if (!model.blocks.empty()) model.use_elsewhere(pick(), stream);
   } else if (kind < 985) {

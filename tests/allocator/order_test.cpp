@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator {
 namespace {
@@ -52,12 +52,7 @@ TEST(Order, EventsAreUsedAgain) {
   {
     Order order(fake.table());
     const std::uint32_t stream = order.index_of(0);
-    for (int i = 0; i < 10; ++i) {
-      Moment* moment = order.moment(stream);
-      order.retain(moment);
-      order.drop(moment);
-      order.drop(moment);
-    }
+    for (int i = 0; i < 10; ++i) order.drop(order.moment(stream));
     EXPECT_EQ(fake.calls(Call::event_create), 1u);
     EXPECT_EQ(order.moments(), 0u);
   }
@@ -71,7 +66,7 @@ TEST(Order, WaitsHappenOnTheDevice) {
   const std::uint32_t next = order.index_of(2);
   const auto work = fake.work(1);
   Wait* list = nullptr;
-  ASSERT_TRUE(order.add(list, user, nullptr));
+  ASSERT_TRUE(order.add(list, user));
   EXPECT_FALSE(order.settle(list));
   EXPECT_TRUE(order.wait_for(next, list));
   EXPECT_EQ(list, nullptr);
@@ -85,7 +80,7 @@ TEST(Order, AWaitThatCannotBeRecordedStays) {
   Order order(fake.table());
   const std::uint32_t stream = order.index_of(1);
   Wait* list = nullptr;
-  ASSERT_TRUE(order.add(list, stream, nullptr));
+  ASSERT_TRUE(order.add(list, stream));
   fake.fail(Call::event_record, 1);
   EXPECT_FALSE(order.wait_for(stream, list));
   EXPECT_NE(list, nullptr);

@@ -95,15 +95,12 @@ class Used {
 void thread_round(Core& core, FakeDriver& fake, Used& used, std::atomic<std::uint64_t>& wrong,
                   std::mt19937_64& random, std::vector<Address>& mine, std::uint64_t operations) {
   constexpr Stream streams = 4;
-  const auto give = [&](std::size_t index, Stream stream) {
+  const auto give = [&](std::size_t index) {
     std::swap(mine[index], mine.back());
     const Address address = mine.back();
     mine.pop_back();
     used.remove(address);  // before the free: right after it, it may be another thread's
-    Moment* moment = random() % 8 == 0 ? core.moment(stream) : nullptr;
-    const bool freed = moment == nullptr ? core.free(address) : core.free_after(address, moment);
-    if (moment != nullptr) core.drop(moment);
-    if (!freed) ++wrong;
+    if (!core.free(address)) ++wrong;
   };
   for (std::uint64_t i = 0; i < operations; ++i) {
     const Stream stream = random() % streams;
@@ -115,7 +112,7 @@ void thread_round(Core& core, FakeDriver& fake, Used& used, std::atomic<std::uin
       mine.push_back(address);
       if (!used.add(address, bytes)) ++wrong;
     } else if (kind < 900) {
-      if (!mine.empty()) give(random() % mine.size(), stream);
+      if (!mine.empty()) give(random() % mine.size());
     } else if (kind < 940) {
       if (!mine.empty()) core.record_stream(mine[random() % mine.size()], stream);
     } else if (kind < 985) {

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "allocator/core.h"
-#include "allocator/fake_driver.h"
 #include "allocator/torch/cuda/descriptors.h"
 #include "allocator/torch/cuda/shared_handles.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "allocator/core.h"
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 namespace {
 thread_local std::uint64_t heap_calls = 0;

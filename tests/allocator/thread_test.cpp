@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "allocator/core.h"
-#include "allocator/fake_driver.h"
 #include "tests/allocator/model.h"
+#include "tools/fake_driver.h"
 
 namespace cinch::allocator::test {
 namespace {
@@ -171,9 +171,8 @@ void ask_at_any_time(const Config& config) {
         const Address a = core.allocate((1 + i % 9) * unit, t);
         const Address b = core.allocate(1000 + i, t);
         if (a != 0) core.record_stream(a, t + 1);
-        Moment* moment = core.moment(t + 1);
-        if (b != 0) core.free_after(b, moment);
-        core.drop(moment);
+        if (b != 0) core.record_stream(b, t + 1);
+        if (b != 0) core.free(b);
         if (a != 0) core.free(a);
       }
     });

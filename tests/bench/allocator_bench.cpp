@@ -14,7 +14,7 @@
 #include <benchmark/benchmark.h>
 
 #include "allocator/core.h"
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 namespace {
 

@@ -90,11 +90,6 @@ std::vector<Case> cases() {
                    true});
     all.push_back({"sign" + suffix, {.name = "sign"}, type, {1, 1, 4096}, 1, false, Reads::sign});
     all.push_back({"blpa/4bit" + suffix, {.name = "blpa", .bits = 4}, type, {1, 56, 56}, 64});
-    all.push_back({"error_bounded" + suffix,
-                   {.name = "error_bounded", .error_bound = 1e-2F},
-                   type,
-                   {1, 56, 56},
-                   64});
     all.push_back({"error_bounded_ratio" + suffix,
                    {.name = "error_bounded_ratio", .error_bound = 1e-1F},
                    type,
@@ -184,9 +179,7 @@ class Timer {
 
 void measure(const Case& c, std::int64_t mib, int repeat, bool kernels) {
   const auto host = cinch::codecs::make_codec(c.spec);
-  DeviceMemory state(cuda::device_state_bytes(c.spec));
-  CHECK(cudaMemset(state.get(), 0, cuda::device_state_bytes(c.spec)));
-  const auto device = cuda::make_device_codec(c.spec, state.get());
+  const auto device = cuda::make_device_codec(c.spec);
   const Description what = describe(c, mib << 20);
   if (host == nullptr || device == nullptr || !device->accepts(what)) {
     std::printf("%-34s %6lld  not on CUDA\n", c.name.c_str(), static_cast<long long>(mib));

@@ -6,8 +6,7 @@
 
 Each runs the trainings of record_traces.py in a process of its own on the fake CUDA runtime without
 computing anything (docs/fakecuda.md): what is allocated and reserved is right, contents and times are not.
-With a policy that is so where sizes do not depend on values (not for `error_bounded` and other codecs with
-Huffman coding). What kernels of cuDNN and cuBLAS allocate for themselves is missing.
+With a policy that is so where sizes do not depend on values (not for `error_bounded_ratio`). What kernels of cuDNN and cuBLAS allocate for themselves is missing.
 """
 
 import argparse

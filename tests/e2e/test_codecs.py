@@ -32,7 +32,6 @@ CODECS = [
     {"name": "blpa", "bits": 4},
     {"name": "fixed_point", "error_bound": 0.05},
     {"name": "dct", "error_bound": 0.05},
-    {"name": "error_bounded", "error_bound": 0.05},
     {"name": "error_bounded_ratio", "error_bound": 0.05, "refresh": 2},
     {"name": "float_split"},
     {"name": "exponent_pack"},

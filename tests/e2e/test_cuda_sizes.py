@@ -108,7 +108,7 @@ def rule(codec, **parameters):
     return {"rules": [{"match": {"op": "*"}, "codec": {"name": codec} | parameters}]}
 
 
-BOUNDED = cuda.DIVISION | rule("error_bounded", error_bound=0.01)
+BOUNDED = cuda.DIVISION | rule("error_bounded_ratio", error_bound=0.01)
 
 
 # Halves of which codes within the bound need 16 bits and more, though small ones are not exact then.
@@ -128,12 +128,12 @@ for schedule, delay in ("eager", 0), ("lazy", 1000):
 
 def test_what_gets_no_smaller_stays_as_it_is(tmp_path):
     """Whether the host sees that in time, or the device alone knows."""
-    policy = cuda.DIVISION | rule("error_bounded", error_bound=3e-5)
+    policy = cuda.DIVISION | rule("error_bounded_ratio", error_bound=3e-5)
     run = cuda.start(["-c", NO_SMALLER], tmp_path, policy=policy, poison=True)
     assert run.stdout.split() == ["True", "0"] * 2
     kept = {row["reason"]: row["count"] for row in run.report["passed_through"]}
     assert kept["not finite, or too large in magnitude"] > 0
-    assert any(row["codec"].startswith("error_bounded") for row in run.report["ops"]), "the host never knew"
+    assert any(row["codec"].startswith("error_bounded_ratio") for row in run.report["ops"]), "the host never knew"
 
 
 @pytest.mark.parametrize("orders", [pytest.param(20, marks=pytest.mark.quick), 200])
@@ -142,7 +142,7 @@ def test_every_order_of_events_is_safe(orders, tmp_path):
     program = ["-c", cuda.SCHEDULES, orders]
     run = cuda.start(program, tmp_path, policy=BOUNDED | bound, poison=True, schedule="lazy", event_delay=3)
     assert run.stdout.strip() == "[] 0"
-    assert any(row["codec"].startswith("error_bounded") for row in run.report["ops"])
+    assert any(row["codec"].startswith("error_bounded_ratio") for row in run.report["ops"])
     assert run.report["devices"][0]["encodes_put_off"] > 0
 
 
@@ -156,7 +156,7 @@ def test_a_backward_is_captured_whose_forward_was_not(tmp_path):
     policy = BOUNDED | {"stream": "side"}
     run = cuda.start(["-c", cuda.CAPTURED_BACKWARD], tmp_path, policy=policy, schedule="lazy", **LATE)
     assert run.stdout.split() == ["True"] * 3
-    assert any(row["codec"].startswith("error_bounded") for row in run.report["ops"])
+    assert any(row["codec"].startswith("error_bounded_ratio") for row in run.report["ops"])
 
 
 def test_forks_while_sizes_are_not_known(tmp_path):

@@ -65,10 +65,8 @@ void step(Model& model, Bytes& bytes) {
     case 4:
     case 5:
     case 6:
-      if (any) model.free(pick());
-      break;
     case 7:
-      if (any) model.free_after(pick(), stream);
+      if (any) model.free(pick());
       break;
     case 8:
       if (any) model.use_elsewhere(pick(), stream);

@@ -17,8 +17,6 @@ TEST(AcgcBounds, WorkedExampleOfThePaper) {
   EXPECT_NEAR(std::sqrt(squared), 1.0548, 5e-5);
   // D(dx) = |gY|^2 |dX|^2 is half of the e^2 V^2 that it may be.
   EXPECT_NEAR(1.25 * 4 * squared, 0.5 * 0.5 * 22.25, 1e-9);
-  EXPECT_EQ(acgc_bits(2, std::sqrt(squared), 1), 2);
-  EXPECT_EQ(acgc_bits(2, std::sqrt(squared), 2), 2);
 }
 
 TEST(AcgcBounds, ErrorOfALinearLayerNeverExceedsIt) {
@@ -167,15 +165,6 @@ TEST(AcgcBounds, NormsNeverGoBeyondAStandardDeviation) {
   EXPECT_EQ(acgc_batch_norm_bound({1, 3, 1e-9, 1e-18}, 1, 100, 4, 0.5), 9);
   EXPECT_EQ(acgc_layer_norm_bound({8, 64, 1, 0, 0.25}, 0.5), 0.25);
   EXPECT_NEAR(acgc_layer_norm_bound({8, 64, 2, 1000, 0.25}, 0.5), 0.5 * 2 * 64 / 1000.0, 1e-12);
-}
-
-TEST(AcgcBounds, Bits) {
-  EXPECT_EQ(acgc_bits(7, 1, 1), 3);
-  EXPECT_EQ(acgc_bits(7.01, 1, 1), 4);
-  EXPECT_EQ(acgc_bits(0, 1, 1), 2);
-  EXPECT_EQ(acgc_bits(1, 1e-9, 1), 0);
-  EXPECT_EQ(acgc_bits(1, 0, 1), 0);
-  EXPECT_EQ(acgc_bits(INFINITY, 1, 1), 0);
 }
 
 }  // namespace

@@ -32,8 +32,8 @@ TEST(Caution, DoublesBitsUpToEightThenGivesUp) {
 }
 
 TEST(Caution, QuartersErrorBounds) {
-  EXPECT_FLOAT_EQ(with_caution(spec("error_bounded", 2, 0.4F), 2)->error_bound, 0.025F);
-  EXPECT_FALSE(with_caution(spec("error_bounded", 2, 0.4F), most_caution));
+  EXPECT_FLOAT_EQ(with_caution(spec("error_bounded_ratio", 2, 0.4F), 2)->error_bound, 0.025F);
+  EXPECT_FALSE(with_caution(spec("error_bounded_ratio", 2, 0.4F), most_caution));
 }
 
 TEST(Caution, NothingIsApproximatedAtTheMost) {

@@ -432,9 +432,9 @@ TEST(Decide, SignsBesideApproximateValues) {
       .use("aten::convolution", "input", {4, 16, 28, 28});
   EXPECT_EQ(groups.decide(leaky.build()).action, Action::keep);
   const Policy bounded = with_rules(
-      R"({"match":{"op":"aten::convolution"},"codec":{"name":"error_bounded","error_bound":0.1}})");
+      R"({"match":{"op":"aten::convolution"},"codec":{"name":"error_bounded_ratio","error_bound":0.1}})");
   const Decision d = bounded.decide(leaky.build());
-  ASSERT_THAT(codec_names(d), testing::ElementsAre("error_bounded"));
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("error_bounded_ratio"));
   EXPECT_FALSE(d.candidates[0].spec.with_sign);
 }
 
@@ -442,12 +442,12 @@ TEST(Decide, ABoundIsMorePreciseThanBits) {
   const Policy policy =
       with_rules(R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant","bits":8}},)"
                  R"({"match":{"op":"aten::native_batch_norm"},)"
-                 R"( "codec":{"name":"error_bounded","error_bound":0.1}})");
+                 R"( "codec":{"name":"error_bounded_ratio","error_bound":0.1}})");
   const Decision d = policy.decide(EntryBuilder()
                                        .use("aten::convolution", "input", {4, 16, 28, 28})
                                        .use("aten::native_batch_norm", "input", {4, 16, 28, 28})
                                        .build());
-  EXPECT_THAT(codec_names(d), testing::ElementsAre("error_bounded"));
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("error_bounded_ratio"));
 }
 
 TEST(Decide, CodecsAcceptTheirDescriptions) {

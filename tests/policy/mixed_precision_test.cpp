@@ -19,6 +19,16 @@ double used(const Items& items, const Bits& bits) {
   return sum;
 }
 
+/// The sum that allocate_bits minimizes.
+double precision_cost(const Items& items, const Bits& bits) {
+  double sum = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const double levels = (1 << bits[i]) - 1;
+    sum += items[i].weight / (levels * levels);
+  }
+  return sum;
+}
+
 /// The optimum, by dynamic programming over whole-numbered sizes.
 double optimum(const Items& items, int budget) {
   constexpr double never = std::numeric_limits<double>::infinity();

@@ -95,14 +95,6 @@ HWY_INLINE std::uint32_t bits_of_mask(D d, M mask) {
   return bits;
 }
 
-/// The way back.
-template <class D>
-HWY_INLINE hn::Mask<D> mask_of_bits(D d, std::uint32_t bits) {
-  std::uint8_t room[8] = {};  // Highway may read all of them
-  std::memcpy(room, &bits, sizeof bits);
-  return hn::LoadMaskBits(d, room);
-}
-
 /// Bit patterns of elements, as signed integers.
 template <ElementType type>
 using ElementBits = std::conditional_t<type == ElementType::float32, std::int32_t, std::int16_t>;

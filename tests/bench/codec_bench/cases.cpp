@@ -86,9 +86,6 @@ Contender group_quant(int bits, int group = 256) {
 Contender blpa(int bits) {
   return with_bits("blpa", {.name = "blpa"}, bits);
 }
-Contender error_bounded(double bound) {
-  return with_bound("error_bounded", bound);
-}
 Contender error_bounded_ratio(double bound) {
   return with_bound("error_bounded_ratio", bound);
 }
@@ -115,8 +112,8 @@ Contender lz4() {
 /// `first`, and what holds any values: within a bound, or exactly.
 std::vector<Contender> with_bounded_and_exact(std::vector<Contender> first) {
   const std::vector<Contender> others = {
-      error_bounded(0.1), error_bounded_ratio(0.1), fixed_point(0.1), dct(0.1), zfp_accuracy(0.1),
-      float_split(),      exponent_pack(),          zstd(),           lz4()};
+      error_bounded_ratio(0.1), fixed_point(0.1), dct(0.1), zfp_accuracy(0.1), float_split(),
+      exponent_pack(),          zstd(),           lz4()};
   first.insert(first.end(), others.begin(), others.end());
   return first;
 }
@@ -129,8 +126,8 @@ std::vector<Group> random_groups(std::int64_t bytes) {
   constexpr ElementType f16 = ElementType::float16;
   constexpr ElementType boolean = ElementType::boolean;
   constexpr ElementType int64 = ElementType::int64;
-  const std::vector<Contender> shape = {division(2), group_quant(2), blpa(4), error_bounded(0.1),
-                                        fixed_point(0.1)};
+  const std::vector<Contender> shape = {division(2), group_quant(2), blpa(4),
+                                        error_bounded_ratio(0.1), fixed_point(0.1)};
   const std::vector<Contender> lossless = {two_valued(), zstd(), lz4()};
   return {
       {normal("f32_7x7", planes(f32, 7, 7, bytes)), shape},
@@ -151,12 +148,10 @@ std::vector<Group> random_groups(std::int64_t bytes) {
         zfp_rate(2),
         zfp_rate(4),
         zfp_rate(8),
-        error_bounded(0.1),
         error_bounded_ratio(0.1),
         fixed_point(0.1),
         dct(0.1),
         zfp_accuracy(0.1),
-        error_bounded(0.01),
         error_bounded_ratio(0.01),
         fixed_point(0.01),
         dct(0.01),
@@ -168,8 +163,8 @@ std::vector<Group> random_groups(std::int64_t bytes) {
       {normal("f32_112x112", planes(f32, 112, 112, bytes)), shape},
       {normal("f32_56x56_channels_last", planes(f32, 56, 56, bytes, true)), shape},
       {normal("bf16_56x56", planes(bf16, 56, 56, bytes)),
-       {division(2), group_quant(2), blpa(4), error_bounded(0.1), fixed_point(0.1), float_split(),
-        exponent_pack(), zstd(), lz4()}},
+       {division(2), group_quant(2), blpa(4), error_bounded_ratio(0.1), fixed_point(0.1),
+        float_split(), exponent_pack(), zstd(), lz4()}},
       {normal("f16_56x56", planes(f16, 56, 56, bytes)), shape},
       {normal("f32_row256", rows(f32, 256, bytes)), {division(2), group_quant(2)}},
       {normal("f32_row768", rows(f32, 768, bytes)),
@@ -179,8 +174,8 @@ std::vector<Group> random_groups(std::int64_t bytes) {
       {normal("f32_row4096", rows(f32, 4096, bytes)), {sign(), interval()}},
       {normal("bf16_row4096", rows(bf16, 4096, bytes)), {sign(), interval()}},
       {rectified("f32_relu_56x56", planes(f32, 56, 56, bytes)),
-       {sign(), division_with_sign(2), fixed_point(0.1), error_bounded(0.1), zfp_accuracy(0.1),
-        zstd(), lz4()}},
+       {sign(), division_with_sign(2), fixed_point(0.1), error_bounded_ratio(0.1),
+        zfp_accuracy(0.1), zstd(), lz4()}},
       {dropout("f32_dropout_row4096", rows(f32, 4096, bytes)), lossless},
       {dropout("bool_dropout_row4096", rows(boolean, 4096, bytes)), lossless},
       {pool_indices("int64_pool_56x56", planes(int64, 56, 56, bytes)),
@@ -198,7 +193,8 @@ std::vector<Contender> contenders_for(std::string_view kind) {
     return with_bounded_and_exact({division_with_sign(2), group_quant(2), group_quant(4)});
   }
   if (kind == "attention") {
-    return {group_quant(4), group_quant(8), error_bounded(0.01), zfp_rate(4), zfp_accuracy(0.01)};
+    return {group_quant(4), group_quant(8), error_bounded_ratio(0.01), zfp_rate(4),
+            zfp_accuracy(0.01)};
   }
   if (kind == "relu") return {sign(), zstd(), lz4()};
   if (kind == "mask") return {two_valued(), zstd(), lz4()};

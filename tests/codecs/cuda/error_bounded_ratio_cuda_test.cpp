@@ -118,37 +118,6 @@ TEST_F(ErrorBoundedRatioCuda, EmptyTensors) {
   expect_device_like_reference(ratio(1.0F), what, {}, {}, true);
 }
 
-/// A plan serves `refresh` encodes, or until one becomes much larger, and empty ones don't count.
-TEST_F(ErrorBoundedRatioCuda, KeepsPlansAsTheReferenceDoes) {
-  Random random(81);
-  for (const int refresh : {1, 3, 100}) {
-    const CodecSpec spec = ratio(0.02F, refresh);
-    const auto reference = make_codec(spec, Engine::reference);
-    const auto host = make_codec(spec, Engine::cpu);
-    DeviceBytes state(cuda::device_state_bytes(spec), 0);
-    const auto device =
-        cuda::make_device_codec(spec, cuda::device_state_bytes(spec) == 0 ? nullptr : state.data());
-    int plans = 0;
-    Bytes last;
-    for (int step = 0; step < 8; ++step) {
-      SCOPED_TRACE("refresh " + std::to_string(refresh) + " step " + std::to_string(step));
-      const Description what = planes(step == 2 ? 0 : 3, {1, 60, 70});
-      // At step 5 the data become another's.
-      const Bytes source = make_source(what, smooth(random, what.layout, step < 5 ? 0.1F : 5.0F));
-      Bytes expected(reference->encoded_bytes(what));
-      expected.resize(reference->encode(what, source.data(), expected, {}, serial_for).bytes);
-      const DeviceEncoded actual = device_encode(*device, *host, what, source, {});
-      ASSERT_EQ(actual.bytes, expected);
-      RatioHeader header;
-      ASSERT_TRUE(header.read(expected, what, RatioChunks(what.layout).count()));
-      const Bytes books(expected.begin() + RatioHeader::kBooks, expected.begin() + header.index);
-      if (step != 2 && books != last) ++plans;
-      if (step != 2) last = books;
-    }
-    EXPECT_EQ(plans, refresh == 1 ? 7 : refresh == 3 ? 3 : 2);
-  }
-}
-
 /// What nobody encoded restores anything, but nothing is touched that shouldn't be.
 TEST_F(ErrorBoundedRatioCuda, DamagedBytes) {
   Random random(82);

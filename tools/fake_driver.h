@@ -53,10 +53,6 @@ class FakeDriver {
   void fail_randomly(double probability, std::uint64_t seed);
   void stop_failing();
 
-  // Limits.
-
-  void set_memory_bytes(std::size_t bytes);
-
   // Streams.
 
   /// Some work that a stream was given.

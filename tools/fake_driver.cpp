@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/fake_driver.h"
+#include "tools/fake_driver.h"
 
 #include <algorithm>
 
@@ -350,11 +350,6 @@ void FakeDriver::stop_failing() {
   planned_ = {};
   planned_any_ = 0;
   probability_ = 0;
-}
-
-void FakeDriver::set_memory_bytes(std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  memory_bytes_ = bytes;
 }
 
 FakeDriver::Work FakeDriver::work(Stream stream) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/replay/trace.h"
+#include "tools/replay/trace.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/replay/replay.h"
+#include "tools/replay/replay.h"
 
 #include <array>
 #include <chrono>

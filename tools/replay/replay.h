@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "allocator/fake_driver.h"
-#include "allocator/replay/trace.h"
+#include "tools/fake_driver.h"
+#include "tools/replay/trace.h"
 
 namespace cinch::allocator {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "allocator/replay/trace.h"
+#include "tools/replay/trace.h"
 
 namespace cinch::allocator {
 namespace {

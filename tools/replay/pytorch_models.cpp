@@ -11,7 +11,7 @@
 #include <unordered_map>
 
 #include "allocator/config.h"
-#include "allocator/replay/replay.h"
+#include "tools/replay/replay.h"
 
 namespace cinch::allocator {
 namespace {
