@@ -35,7 +35,7 @@ TEST(Contract, ApproximatedValuesServeNoInterval) {
       ++approximate;
     }
   }
-  EXPECT_EQ(approximate, 14);
+  EXPECT_EQ(approximate, 12);
 }
 
 TEST(Contract, TraitsAreTheCodecs) {
