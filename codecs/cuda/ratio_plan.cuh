@@ -9,7 +9,7 @@ namespace cinch::codecs::cuda {
 /// Counts the symbols of one sampled chunk for each predictor. Whether the gap is closed depends on
 /// all of the chunks, so that a chunk without zeros counts for both cases.
 template <ElementType type>
-__global__ void __launch_bounds__(kRatioThreads)
+__global__ void __launch_bounds__(kRatioThreads, 2)  // for three blocks it would spill
     ratio_survey(const RatioJob job, const void* source, RatioSurvey* survey) {
   CINCH_DYNAMIC_SHARED(std::uint32_t, codes);
   std::uint32_t* const differences = codes + kChunkWords;
