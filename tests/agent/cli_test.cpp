@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the executable, beside a library that stands in for libcinch.so.
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/cli/child.h"
 #include "agent/cli/workplace.h"
@@ -169,6 +175,102 @@ TEST_F(Cli, RunForwardsSignals) {
                      " $pid; wait $pid; echo status $?"});
     EXPECT_THAT(o.output, AllOf(HasSubstr("got " + signal), HasSubstr("status 9"))) << signal;
   }
+  EXPECT_TRUE(left_nothing_behind());
+}
+
+/// Whether `condition` came true within ten seconds.
+bool comes_true(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+/// 'T' when the process is stopped; '-' when there is none.
+char state_of_process(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string number;
+  std::string name;
+  char state = '-';
+  file >> number >> name >> state;
+  return state;
+}
+
+TEST_F(Cli, RunForwardsWhatWouldKillTheLauncherAndStopsWithTheProgram) {
+  const std::string script = (root() / "child.sh").string();
+  const std::string output = (root() / "output").string();
+  std::ofstream(script)
+      << "for s in USR1 USR2 QUIT ALRM VTALRM ABRT 40; do trap \"echo got $s\" $s; done\n"
+         "trap 'echo got TERM; exit 9' TERM\necho pid $$\n"
+         "i=0; while [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done\n";
+  // A group of its own in this session, as a shell's job: not orphaned, so that TSTP stops it.
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    setpgid(0, 0);
+    setenv("TMPDIR", (root() / "tmp").c_str(), 1);
+    freopen(output.c_str(), "w", stdout);
+    execl(cinch().c_str(), "cinch", "run", "-q", "--", "sh", script.c_str(), nullptr);
+    _exit(1);
+  }
+  const auto said = [&](const std::string& text) {
+    return comes_true(
+        [&] { return fs::exists(output) && read_file(output).find(text) != std::string::npos; });
+  };
+  ASSERT_TRUE(said("pid ") && said("\n"));
+  const pid_t child = std::stoi(read_file(output).substr(4));
+  kill(launcher, SIGPIPE);
+  for (const auto& [number, name] : {std::pair{SIGUSR1, "USR1"},
+                                     {SIGUSR2, "USR2"},
+                                     {SIGQUIT, "QUIT"},
+                                     {SIGALRM, "ALRM"},
+                                     {SIGVTALRM, "VTALRM"},
+                                     {SIGABRT, "ABRT"},
+                                     {40, "40"}}) {
+    kill(launcher, number);
+    EXPECT_TRUE(said(std::string("got ") + name + "\n")) << name;
+  }
+  // Stop and go on: together, by whichever of the signals that a terminal has.
+  for (const int number : {SIGTSTP, SIGTTIN}) {
+    int status = 0;
+    kill(launcher, number);
+    EXPECT_TRUE(
+        comes_true([&] { return waitpid(launcher, &status, WUNTRACED | WNOHANG) == launcher; }));
+    EXPECT_TRUE(WIFSTOPPED(status));
+    EXPECT_EQ(state_of_process(child), 'T');
+    kill(launcher, SIGCONT);
+    EXPECT_TRUE(comes_true([&] { return state_of_process(child) != 'T'; }));
+  }
+  // Who stops the program alone will also be who lets it go on.
+  kill(child, SIGSTOP);
+  EXPECT_TRUE(comes_true([&] { return state_of_process(child) == 'T'; }));
+  kill(child, SIGCONT);
+  kill(launcher, SIGTERM);
+  int status = 0;
+  EXPECT_TRUE(comes_true([&] { return waitpid(launcher, &status, WNOHANG) == launcher; }));
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 9);
+  EXPECT_TRUE(said("got TERM"));
+  EXPECT_TRUE(left_nothing_behind());
+  if (!WIFEXITED(status)) {
+    kill(child, SIGKILL);
+    kill(launcher, SIGKILL);
+    waitpid(launcher, nullptr, 0);
+  }
+}
+
+TEST_F(Cli, RunLeavesTheProgramTheSignalsThatItFound) {
+  const Outcome o = shell("grep -E '^Sig(Blk|Ign)' /proc/self/status", {"--policy", "off"});
+  const std::string plain =
+      program({"sh", "-c", "grep -E '^Sig(Blk|Ign)' /proc/self/status"}).output;
+  EXPECT_EQ(o.output, plain);
+}
+
+TEST_F(Cli, RunSurvivesAStderrThatNobodyReads) {
+  // The status is the program's, and nothing stays behind, though the summary finds no reader.
+  const Outcome o = program(
+      {"bash", "-c", cinch() + " run -- sh -c 'sleep 0.1; exit 5' 2> >(:); echo status $?"});
+  EXPECT_EQ(o.output, "status 5\n");
   EXPECT_TRUE(left_nothing_behind());
 }
 
