@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "agent/cli/commands.h"
-#include "agent/cli/text.h"
 #include "agent/cli/progress.h"
+#include "agent/cli/text.h"
 #include "allocator/breakdown.h"
 #include "allocator/replay/replay.h"
+#include "files/write_file.h"
 
 namespace cinch::cli {
 namespace {
@@ -68,11 +68,10 @@ int replay(const ReplayOptions& options) {
     }
     const auto& trace = std::get<Trace>(loaded);
     if (!options.write.empty()) {
-      std::ofstream out(options.write, std::ios::binary);
-      out << allocator::to_file(trace);
-      if (!out.flush()) {
+      const std::string problem = files::write_file(allocator::to_file(trace), options.write);
+      if (!problem.empty()) {
         progress.clear();
-        say(options.write + ": cannot be written");
+        say(problem);
         return 1;
       }
       continue;

@@ -171,11 +171,8 @@ std::string to_json(const Report& report);
 /// expected) for text that isn't a report or is of a newer version.
 std::optional<Report> from_json(std::string_view text, std::string& error);
 
-/// Replaces `path` by `text` atomically (a temporary file beside it, then rename). Returns "" or
-/// one line that says what failed.
-std::string write_file(std::string_view text, const std::string& path);
-
-/// The same with a report's JSON.
+/// Writes the report's JSON, as files::write_file does. Returns "" or one line that says what
+/// failed.
 std::string write_report(const Report& report, const std::string& path);
 
 }  // namespace cinch::telemetry

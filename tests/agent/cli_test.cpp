@@ -303,6 +303,46 @@ TEST_F(Cli, RunRefusesAReportItCouldNotWrite) {
   EXPECT_THAT(o.output, AllOf(HasSubstr("cannot write the report"), Not(HasSubstr("started"))));
 }
 
+TEST_F(Cli, RunWritesReportsThroughLinksAndDevices) {
+  const std::string program = "FAKE_RAW_BYTES=8192 env true";
+  fs::create_symlink("real.json", root() / "link.json");
+  EXPECT_THAT(shell(program, {"-q", "--report", (root() / "link.json").string()}).output, "");
+  EXPECT_TRUE(fs::is_symlink(root() / "link.json"));
+  EXPECT_THAT(read_file(root() / "real.json"), HasSubstr("\"raw_bytes_at_peak\": 8192"));
+  EXPECT_EQ(fs::status(root() / "real.json").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("/dev/null", root() / "null");
+  for (const std::string& path : {std::string("/dev/null"), (root() / "null").string()}) {
+    EXPECT_EQ(shell(program, {"-q", "--report", path, "--snapshot", path}).output, "") << path;
+  }
+  EXPECT_TRUE(fs::is_character_file("/dev/null") && fs::is_symlink(root() / "null"));
+  EXPECT_THAT(shell(program, {"-q", "--report", "/dev/stdout"}).output, HasSubstr(": 8192"));
+  EXPECT_EQ(shell(program, {"-q", "--report", "/dev/full"}).output,
+            "cinch: no report: cannot write /dev/full: No space left on device\n");
+}
+
+TEST_F(Cli, RunKeepsAReportOfEachProcessWhereTheNameTellsThemApart) {
+  shell("FAKE_RAW_BYTES=10 env true; FAKE_RAW_BYTES=8192 env true",
+        {"-q", "--report", (root() / "r-%p.json").string()});
+  int reports = 0;
+  for (const auto& entry : fs::directory_iterator(root())) {
+    reports += entry.path().filename().string().starts_with("r-") ? 1 : 0;
+  }
+  EXPECT_EQ(reports, 2);
+}
+
+TEST_F(Cli, AFailedWriteToStdoutIsAnExitStatus) {
+  const std::string path = (root() / "r.json").string();
+  std::ofstream(path) << R"({"version": 1})";
+  for (const std::string arguments :
+       {"policy list", "policy show off", "--help", "man", "watch --once", "env"}) {
+    const Outcome o = program({"sh", "-c", cinch() + " " + arguments + " > /dev/full"});
+    EXPECT_NE(o.status, 0) << arguments;
+    EXPECT_EQ(o.output, "cinch: cannot write to stdout: No space left on device\n") << arguments;
+  }
+  EXPECT_EQ(program({"sh", "-c", cinch() + " report " + path + " > /dev/full"}).status, 1);
+}
+
 TEST_F(Cli, RunIsLoudWhenCinchWasNotActive) {
   const Outcome none = shell("true", {"--quiet"});
   EXPECT_EQ(none.status, 0);
