@@ -8,9 +8,11 @@
 #include <memory>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "agent/cli/child.h"
 #include "agent/cli/commands.h"
+#include "agent/cli/descendant.h"
 #include "agent/cli/progress.h"
 #include "agent/cli/relay.h"
 #include "agent/cli/workplace.h"
@@ -156,7 +158,9 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
     if (!report || request.keep_running) return false;
     // Behind a shell or torchrun the program is not our child.
     for (const FoundReport& found : find_reports(directory.path())) {
-      kill(static_cast<pid_t>(found.report.pid), SIGTERM);
+      signal_descendant({geteuid(), static_cast<std::uint64_t>(found.report.pid),
+                         found.report.start_ticks, found.report.pid_namespace},
+                        SIGTERM);
     }
     return true;
   };

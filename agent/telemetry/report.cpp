@@ -117,6 +117,8 @@ void visit_report(R& r, Visit&& visit) {
   visit("inactive_reason", r.inactive_reason);
   visit("policy", r.policy);
   visit("pid", r.pid);
+  visit("start_ticks", r.start_ticks);
+  visit("pid_namespace", r.pid_namespace);
   visit("command", r.command);
   visit("torch_version", r.torch_version);
   visit("steps", r.steps);

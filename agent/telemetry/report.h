@@ -117,7 +117,9 @@ struct Report {
   std::string inactive_reason;  ///< "" when active
   std::string policy;           ///< preset name or path
   std::int64_t pid = 0;
-  std::string command;  ///< the process's command line, arguments joined by spaces
+  std::uint64_t start_ticks = 0;    ///< of the process, as ProcessKey has it
+  std::uint64_t pid_namespace = 0;  ///< likewise
+  std::string command;              ///< the process's command line, arguments joined by spaces
   std::string torch_version;
   std::uint64_t steps = 0;  ///< optimizer steps seen
   std::string optimizer;    ///< the first one's class, "AdamW"; "" before its first step
