@@ -114,7 +114,7 @@ std::string operators(const Report::DryRun& run) {
   }
   std::string text = table.render("  ");
   for (const auto& item : run.passed_through) {
-    text += "  " + human_bytes(item.bytes) + " not taken: " + item.reason + '\n';
+    text += "  " + human_bytes(item.bytes) + " not taken: " + printable(item.reason) + '\n';
   }
   return text;
 }
@@ -181,7 +181,7 @@ std::string render_dry_run(const Report& report, const Style& style) {
                      '\n' + overview(report);
   for (const Report::DryRun& run : report.dry_run) {
     text += '\n' + style.bold(run.policy) + ", one step\n" + operators(run);
-    if (!run.message.empty()) text += "  " + run.message + '\n';
+    if (!run.message.empty()) text += "  " + printable(run.message) + '\n';
   }
   return text;
 }

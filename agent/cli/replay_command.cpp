@@ -36,7 +36,7 @@ nlohmann::ordered_json to_json(const std::string& file, const Trace& trace,
 }
 
 void print(const std::string& file, const Trace& trace, const std::vector<Outcome>& outcomes) {
-  std::printf("%s: %s\n", file.c_str(), trace.title.c_str());
+  std::printf("%s: %s\n", printable(file).c_str(), printable(trace.title).c_str());
   std::printf("  %u allocations, at most %s in use at once\n", trace.allocations,
               allocator::size_text(trace.peak_bytes()).c_str());
   std::printf("  %-11s %12s %14s %13s %14s %8s %10s\n", "allocator", "reserved", "fragmentation",

@@ -54,7 +54,7 @@ void keep_report(const FoundReport& found, const std::string& path) {
 }
 
 /// Nothing came back: the loudest of our words, with the likely reason.
-void say_inactive(const ChildResult& child, const Style& style) {
+void say_inactive(const ChildResult& child) {
   std::string why;
   if (child.status > 128) {
     why = "the program was killed by signal " + std::to_string(child.status - 128) +
@@ -65,13 +65,13 @@ void say_inactive(const ChildResult& child, const Style& style) {
         "no process loaded PyTorch and left a report; a statically linked or setuid program, a "
         "cleared environment or os._exit() are other reasons";
   }
-  say(style.bad("NOT ACTIVE: " + why + "; try: cinch doctor"));
+  say_loudly("NOT ACTIVE: " + why + "; try: cinch doctor");
 }
 
 void report_end(const RunOptions& options, const ChildResult& child, const fs::path& directory) {
   const Style style{colour_wanted(STDERR_FILENO)};
   const auto reports = find_reports(directory);
-  if (reports.empty()) return say_inactive(child, style);
+  if (reports.empty()) return say_inactive(child);
   const FoundReport& main = reports.front();
   // One name is for the main report; "%p" makes as many as there are reports.
   const std::size_t kept = options.report.find("%p") == std::string::npos ? 1 : reports.size();

@@ -384,6 +384,45 @@ TEST_F(Cli, ReportRefusesOtherFiles) {
   EXPECT_THAT(newer.output, HasSubstr("found report version 99, expected 1"));
 }
 
+/// Whether the text would do anything to a terminal but write: C0 but newlines, DEL, C1.
+bool commands_terminals(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool is_c1 = c == 0xC2 && i + 1 < text.size() && (text[i + 1] & 0xE0) == 0x80;
+    if ((c < 0x20 && c != '\n') || c == 0x7F || is_c1) return true;
+  }
+  return false;
+}
+
+TEST_F(Cli, WhatFilesHoldCommandsNoTerminal) {
+  const std::string evil = R"(\u001b]52;c;AAAA\u0007\u009b2J\u202e)";
+  const std::string path = (root() / "evil\033]0;title\007.json").string();
+  std::string report = R"({"version": 1, "active": true, "policy": "E", "command": "E",
+    "torch_version": "E", "raw_bytes_at_peak": 4, "stored_bytes_at_peak": 1, "steps": 3,
+    "devices": [{"allocator": "E"}], "passed_through": [{"reason": "E", "bytes": 1, "count": 1}],
+    "ops": [{"op": "E", "operand": "E", "codec": "E"}]})";
+  std::string inactive = R"({"version": 1, "active": false, "inactive_reason": "E"})";
+  std::string policy = R"({"version": 1, "policy": "E", "E": "E"})";
+  std::string rules =
+      R"({"version": 1, "policy": "lossless", "rules": [{"match": {"op": "E"}, "action": "keep"}]})";
+  for (std::string* text : {&report, &inactive, &policy, &rules}) {
+    for (std::size_t at = text->find("\"E\""); at != text->npos; at = text->find("\"E\"", at)) {
+      text->replace(at + 1, 1, evil);
+    }
+    std::ofstream(path) << *text;
+    for (const char* command : {"report", "compare", "check", "explain", "run", "replay"}) {
+      const std::string word = command;
+      const Outcome o = word == "report"    ? cli({"report", path})
+                        : word == "compare" ? cli({"report", path, path})
+                        : word == "run"     ? cli({"run", "-p", path, "--", "true"})
+                        : word == "replay"  ? cli({"replay", path})
+                                            : cli({"policy", word, path});
+      EXPECT_FALSE(o.output.empty()) << command;
+      EXPECT_FALSE(commands_terminals(o.output)) << command << ' ' << o.output;
+    }
+  }
+}
+
 TEST_F(Cli, ReportComparesTwo) {
   const std::string path = (root() / "r.json").string();
   std::ofstream(path) << R"({"version": 1, "active": true, "policy": "division", "ratio": 4})";
