@@ -29,6 +29,7 @@ std::optional<Decision::Candidate> candidate(const Policy& policy, EntryDescript
 
 std::optional<Layer> describe_layer(const Policy& policy, const Director& director,
                                     const EntryDescription& entry) {
+  if (director.is_full()) return std::nullopt;
   const Choice groups = with_codec("group_quant");
   Layer layer;
   bool found = false;

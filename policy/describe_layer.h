@@ -12,7 +12,7 @@ namespace cinch::policy {
 /// The layer that `entry` is, for `director`: its kind is that of the most sensitive operator that
 /// reads its values, and its menu is filled in.
 /// @return nothing when no adaptive policy has a say about it: nobody reads its values, they have
-/// to be exact, or rules decide
+/// to be exact, rules decide, or the director has as many layers as it takes
 std::optional<Layer> describe_layer(const Policy& policy, const Director& director,
                                     const EntryDescription& entry);
 

@@ -52,6 +52,10 @@ std::uint32_t Director::add(Layer layer) {
   names_.push_back(std::move(name) + " #" + std::to_string(place));
   states_.push_back({std::move(layer), {}, 0});
   states_.back().choice = first_choice(number);
+  if (is_full()) {
+    say("policy " + policy_ + ": " + std::to_string(most_layers) +
+        " layers were seen, as shapes do not repeat: it decides about no further ones");
+  }
   const auto known = before_.layers.find(names_.back());
   if (known == before_.layers.end()) return number;
   recall(number, known->second.numbers);
@@ -61,9 +65,14 @@ std::uint32_t Director::add(Layer layer) {
 }
 
 LearnedState Director::learned() const {
-  LearnedState state{policy_, before_.layers, numbers()};  // layers not seen again stay known
+  LearnedState state{policy_, {}, numbers()};
   for (std::uint32_t i = 0; i < states_.size(); ++i) {
     state.layers[names_[i]] = {states_[i].choice, numbers(i)};
+  }
+  // Layers not seen again stay known, as far as there is room.
+  for (const auto& [name, layer] : before_.layers) {
+    if (state.layers.size() >= most_layers) break;
+    state.layers.try_emplace(name, layer);
   }
   return state;
 }

@@ -58,7 +58,12 @@ class Director {
   /// `Layer::menu_bytes`.
   virtual std::vector<Choice> menu(const Layer& layer) const;
 
-  /// A layer that was not seen before. @return its number, from 0 in order
+  /// Layers that are told apart. Each costs memory and time in every step, and a program whose
+  /// shapes never repeat has new ones for ever.
+  static constexpr std::size_t most_layers = 8192;
+  bool is_full() const noexcept { return states_.size() >= most_layers; }
+
+  /// A layer that was not seen before. @return its number, from 0 in order @pre !is_full()
   std::uint32_t add(Layer layer);
 
   const Choice& choice(std::uint32_t layer) const { return states_[layer].choice; }

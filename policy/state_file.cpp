@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "files/write_file.h"
 #include "policy/json_source.h"
 
 namespace cinch::policy {
@@ -159,16 +159,8 @@ std::string StateFile::load(Director& director) const noexcept try {
 
 std::string StateFile::save(Director& director) const noexcept try {
   if (path_.empty() || !director.take_news()) return "";
-  // Beside it, so that a run that is killed leaves the old file or the new one.
-  const std::string beside = path_ + ".new";
-  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-  file << state_text(director.learned());
-  file.close();
-  if (!file) return cannot("write", beside, std::strerror(errno));
-  if (std::rename(beside.c_str(), path_.c_str()) != 0) {
-    return cannot("write", path_, std::strerror(errno));
-  }
-  return "";
+  const std::string why = files::write_file(state_text(director.learned()), path_);
+  return why.empty() ? "" : "state_file: " + why;
 } catch (const std::exception& error) {
   return std::string("state_file: ") + error.what();
 }

@@ -122,7 +122,7 @@ std::string text_of(const std::vector<Advice>& rows, const Situation& now, const
                bytes(row.need.at(std::max(2 * batch, std::uint64_t{1})))});
   }
   text += table.render("  ");
-  if (!now.note.empty()) text += now.note + '\n';
+  if (!now.note.empty()) text += printable(now.note) + '\n';
   return text;
 }
 

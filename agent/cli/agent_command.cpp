@@ -11,11 +11,13 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "agent/cli/commands.h"
+#include "agent/cli/text.h"
 #include "agent/cli/watch/json.h"
 #include "agent/daemon/broker.h"
 #include "agent/daemon/history.h"
@@ -48,15 +50,22 @@ class Latest {
     const std::lock_guard lock(mutex_);
     return daemon::prometheus_text(*runs_, slots_);
   }
-  void fault(std::string text) {
+  void history_fault(std::string text) {
     const std::lock_guard lock(mutex_);
-    fault_ = std::move(text);
+    history_fault_ = std::move(text);
+  }
+  void sharing_fault(std::string text) {
+    const std::lock_guard lock(mutex_);
+    sharing_fault_ = std::move(text);
   }
   std::string health() const {
     const std::lock_guard lock(mutex_);
-    return nlohmann::ordered_json{
-        {"status", fault_.empty() ? "ok" : "degraded"}, {"fault", fault_}, {"runs", runs_->size()}}
-        .dump();
+    const bool both = !history_fault_.empty() && !sharing_fault_.empty();
+    const std::string fault = history_fault_ + (both ? "; " : "") + sharing_fault_;
+    using Json = nlohmann::ordered_json;
+    return Json{
+        {"status", fault.empty() ? "ok" : "degraded"}, {"fault", fault}, {"runs", runs_->size()}}
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
  private:
@@ -65,7 +74,28 @@ class Latest {
       std::make_shared<const std::vector<telemetry::Run>>();
   daemon::Slots assigned_;
   std::vector<int> slots_;
-  std::string fault_;
+  std::string history_fault_;
+  std::string sharing_fault_;
+};
+
+/// The history, or none: what runs now is shown all the same.
+struct Kept {
+  std::string file;
+  std::unique_ptr<daemon::History> history;
+  std::string fault;  ///< why there is none
+
+  explicit Kept(std::string wanted) : file(std::move(wanted)) {
+    try {
+      if (file.empty()) file = daemon::default_history_file();
+      history = std::make_unique<daemon::History>(file);
+    } catch (const std::exception& error) {
+      fault = error.what();
+    }
+  }
+  daemon::History& get() const {
+    if (history == nullptr) throw std::runtime_error(fault);
+    return *history;
+  }
 };
 
 }  // namespace
@@ -78,19 +108,16 @@ int agent(const AgentOptions& options) try {
   sigprocmask(SIG_BLOCK, &ending, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away
 
-  const std::string file =
-      options.history.empty() ? daemon::default_history_file() : options.history;
-  daemon::History history(file);
+  const Kept kept(options.history);
   Latest latest;
   const std::string directory = telemetry::segment_directory();
-  const daemon::Broker broker(directory);
   const auto look = [&] {
     auto runs = telemetry::read_runs(directory);
     try {
-      history.record(runs, realtime_now());
-      latest.fault("");
+      kept.get().record(runs, realtime_now());
+      latest.history_fault("");
     } catch (const std::exception& error) {
-      latest.fault(error.what());  // a full disk: what runs now is shown all the same
+      latest.history_fault(error.what());  // a full disk, say
     }
     latest.set(std::move(runs));
   };
@@ -99,10 +126,18 @@ int agent(const AgentOptions& options) try {
   const daemon::Server server(
       options.listen, token == nullptr ? "" : token,
       {[&] { return latest.metrics(); }, [&] { return latest.health(); },
-       [&] { return runs_json(*latest.runs()); }, [&] { return history.runs_json(); },
-       [&](std::int64_t id) { return history.run_json(id).value_or(""); }});
-  std::fprintf(stderr, "cinch agent: http://%s/, history in %s\n", server.address().c_str(),
-               file.c_str());
+       [&] { return runs_json(*latest.runs()); }, [&] { return kept.get().runs_json(); },
+       [&](std::int64_t id) { return kept.get().run_json(id).value_or(""); }});
+  const std::string history =
+      kept.history == nullptr ? "no history: " + kept.fault : "history in " + kept.file;
+  std::fprintf(stderr, "cinch agent: http://%s/, %s\n", server.address().c_str(),
+               printable(history).c_str());
+  const daemon::Broker broker(directory, [&latest](const std::string& fault) {
+    latest.sharing_fault(fault);
+    if (fault.empty()) return;
+    std::fprintf(stderr, "cinch agent: processes do not share memory: %s\n",
+                 printable(fault).c_str());
+  });
   const auto whole = static_cast<std::time_t>(options.interval);
   const timespec interval = {
       whole, static_cast<long>((options.interval - static_cast<double>(whole)) * 1e9)};
@@ -112,7 +147,7 @@ int agent(const AgentOptions& options) try {
     if (errno == EAGAIN) look();
   }
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "cinch agent: %s\n", error.what());
+  std::fprintf(stderr, "cinch agent: %s\n", printable(error.what()).c_str());
   return usage_error;
 }
 

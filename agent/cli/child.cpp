@@ -13,15 +13,51 @@
 namespace cinch::cli {
 namespace {
 
+/// All but SIGPIPE, which is nobody's message: it says that we wrote where nobody reads.
 sigset_t forwarded_signals() {
   sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&set, number);
+  sigfillset(&set);
+  sigdelset(&set, SIGPIPE);
   return set;
 }
 
+/// Has this process ignore SIGPIPE. @return what it did about it before the first call
+const struct sigaction& ignore_pipe() {
+  static const struct sigaction before = [] {
+    struct sigaction ignored = {};
+    struct sigaction found;
+    ignored.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignored, &found);
+    return found;
+  }();
+  return before;
+}
+
+/// Whether a terminal, or the kernel for it, sends this signal to its whole foreground group.
+bool is_of_terminals(int number) {
+  switch (number) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGHUP:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGCONT:
+    case SIGWINCH:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool asks_to_stop(int number) {
+  return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
 /// Runs in the child: never returns. Tells `error_pipe` what went wrong.
-[[noreturn]] void become(const Command& command, const sigset_t& mask, int error_pipe) {
+[[noreturn]] void become(const Command& command, const sigset_t& mask,
+                         const struct sigaction& on_pipe, int error_pipe) {
+  sigaction(SIGPIPE, &on_pipe, nullptr);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   for (const auto& [name, value] : command.environment) {
     setenv(name.c_str(), value.c_str(), 1);
@@ -52,9 +88,59 @@ sigset_t forwarded_signals() {
 constexpr long looks_per_second = 5;
 constexpr long seconds_to_end = 10;
 
+/// Waits for a child and passes on what this process is sent.
+class Attendant {
+ public:
+  explicit Attendant(pid_t child) : child_(child) {}
+
+  /// @param number A signal taken from the queue
+  void take(int number, const siginfo_t& info) {
+    if (number == SIGCHLD) {
+      look_at_child();
+    } else {
+      pass_on(number, info);
+    }
+    // Only when both were meant to stop: who stops the program alone will let it go on alone.
+    if (!stop_wanted_ || !stopped_ || ended()) return;
+    stop_wanted_ = false;
+    raise(SIGSTOP);  // SIGCONT, which ends this, is then in the queue for the child
+  }
+  bool ended() const { return status_ >= 0; }
+  /// As a shell has it. @pre ended()
+  int status() const { return status_; }
+
+ private:
+  void look_at_child() {
+    int status = 0;
+    while (!ended() && waitpid(child_, &status, WNOHANG | WUNTRACED | WCONTINUED) == child_) {
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+        stopped_ = WIFSTOPPED(status);
+      } else {
+        status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      }
+    }
+  }
+  void pass_on(int number, const siginfo_t& info) {
+    if (asks_to_stop(number)) stop_wanted_ = true;
+    if (number == SIGCONT) stop_wanted_ = false;
+    if (info.si_code == SI_KERNEL && is_of_terminals(number)) return;  // the child has it already
+    if (info.si_code == SI_QUEUE) {
+      sigqueue(child_, number, info.si_value);
+    } else {
+      kill(child_, number);
+    }
+  }
+
+  const pid_t child_;
+  int status_ = -1;
+  bool stopped_ = false;
+  bool stop_wanted_ = false;
+};
+
 int wait_and_forward(pid_t child, const sigset_t& signals, const std::function<bool()>& look) {
+  Attendant attendant(child);
   long looks_since_end = -1;  // since it was asked to end
-  for (;;) {
+  while (!attendant.ended()) {
     siginfo_t info = {};
     int number = 0;
     if (look == nullptr) {
@@ -69,14 +155,13 @@ int wait_and_forward(pid_t child, const sigset_t& signals, const std::function<b
         looks_since_end = 0;
       }
     }
-    if (number == SIGCHLD) {
-      int status = 0;
-      if (waitpid(child, &status, WNOHANG) != child) continue;
-      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    }
-    // A terminal sends to its whole foreground group, the child included.
-    if (number > 0 && info.si_code != SI_KERNEL) kill(child, number);
+    if (number > 0) attendant.take(number, info);
   }
+  // What came too late to be passed on must not end us before the report is shown.
+  const timespec at_once = {};
+  while (sigtimedwait(&signals, nullptr, &at_once) > 0) {
+  }
+  return attendant.status();
 }
 
 }  // namespace
@@ -88,12 +173,13 @@ ChildResult run_child(const Command& command) {
     return {0, 126, false, std::string("cannot make a pipe: ") + strerror(errno)};
   }
   // Blocked before the fork and taken one by one: no handler, and none is lost in between.
+  const struct sigaction& on_pipe = ignore_pipe();
   const sigset_t signals = forwarded_signals();
   sigset_t mask;
   signal(SIGCHLD, SIG_DFL);
   sigprocmask(SIG_BLOCK, &signals, &mask);
   result.pid = fork();
-  if (result.pid == 0) become(command, mask, pipe_ends[1]);
+  if (result.pid == 0) become(command, mask, on_pipe, pipe_ends[1]);
   const int fork_error = errno;
   close(pipe_ends[1]);
   if (result.pid < 0) {

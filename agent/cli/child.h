@@ -32,8 +32,10 @@ struct ChildResult {
   std::string error;  ///< why it could not be started, one line
 };
 
-/// Runs `command` to its end. While it runs, SIGTERM, SIGINT and SIGHUP that somebody sends us are
-/// passed on to it; those of the terminal reach it anyway.
+/// Runs `command` to its end. While it runs, every signal that somebody sends us is passed on to
+/// it; those of the terminal reach it anyway. Asked to stop (SIGTSTP, SIGTTIN, SIGTTOU) we stop
+/// once it has stopped, and it goes on when we do. From the first call on this process ignores
+/// SIGPIPE; its children do not.
 ChildResult run_child(const Command& command);
 
 }  // namespace cinch::cli

@@ -146,9 +146,9 @@ std::string ops(const Report& a, const Report& b) {
 }
 
 std::string one(const char* letter, const Report& r, const std::string& name, const Style& style) {
-  std::string text = std::string(letter) + ": " + name + ": " + r.command + '\n';
-  text += "   policy " + r.policy;
-  if (!r.torch_version.empty()) text += ", torch " + r.torch_version;
+  std::string text = std::string(letter) + ": " + printable(name + ": " + r.command) + '\n';
+  text += "   policy " + printable(r.policy);
+  if (!r.torch_version.empty()) text += ", torch " + printable(r.torch_version);
   text += '\n';
   if (!r.active) text += "   " + style.bad("NOT ACTIVE: " + r.inactive_reason) + '\n';
   return text;

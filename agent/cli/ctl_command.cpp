@@ -113,7 +113,7 @@ int ctl(const CtlOptions& options) {
     const std::string rank =
         run.identity.rank < 0 ? "" : " (rank " + std::to_string(run.identity.rank) + ")";
     std::printf("%llu%s: %s: %s\n", static_cast<unsigned long long>(run.process.pid), rank.c_str(),
-                outcome.c_str(), reply.words.c_str());
+                outcome.c_str(), printable(reply.words).c_str());
   }
   if (options.json) {
     const nlohmann::ordered_json document = {{"version", 1}, {"answers", answers}};

@@ -46,8 +46,8 @@ void Checklist::add(Item item) {
     const std::string label = item.status == Status::ok     ? style_.good("ok    ")
                               : item.status == Status::note ? style_.bold("note  ")
                                                             : style_.bad("FAILED");
-    std::printf("%s  %s\n", label.c_str(), item.what.c_str());
-    if (!item.remedy.empty()) std::printf("        %s\n", item.remedy.c_str());
+    std::printf("%s  %s\n", label.c_str(), printable(item.what).c_str());
+    if (!item.remedy.empty()) std::printf("        %s\n", printable(item.remedy).c_str());
     std::fflush(stdout);
   }
   items_.push_back(std::move(item));

@@ -8,9 +8,11 @@
 #include <memory>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "agent/cli/child.h"
 #include "agent/cli/commands.h"
+#include "agent/cli/descendant.h"
 #include "agent/cli/progress.h"
 #include "agent/cli/relay.h"
 #include "agent/cli/workplace.h"
@@ -112,7 +114,7 @@ std::string operators(const Report::DryRun& run) {
   }
   std::string text = table.render("  ");
   for (const auto& item : run.passed_through) {
-    text += "  " + human_bytes(item.bytes) + " not taken: " + item.reason + '\n';
+    text += "  " + human_bytes(item.bytes) + " not taken: " + printable(item.reason) + '\n';
   }
   return text;
 }
@@ -156,7 +158,9 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
     if (!report || request.keep_running) return false;
     // Behind a shell or torchrun the program is not our child.
     for (const FoundReport& found : find_reports(directory.path())) {
-      kill(static_cast<pid_t>(found.report.pid), SIGTERM);
+      signal_descendant({geteuid(), static_cast<std::uint64_t>(found.report.pid),
+                         found.report.start_ticks, found.report.pid_namespace},
+                        SIGTERM);
     }
     return true;
   };
@@ -177,7 +181,7 @@ std::string render_dry_run(const Report& report, const Style& style) {
                      '\n' + overview(report);
   for (const Report::DryRun& run : report.dry_run) {
     text += '\n' + style.bold(run.policy) + ", one step\n" + operators(run);
-    if (!run.message.empty()) text += "  " + run.message + '\n';
+    if (!run.message.empty()) text += "  " + printable(run.message) + '\n';
   }
   return text;
 }

@@ -2,13 +2,16 @@
 // The command line of `cinch`; what the subcommands do is in a file each.
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include <CLI/CLI.hpp>
 
 #include "agent/cli/commands.h"
 #include "agent/cli/completion.h"
+#include "agent/cli/text.h"
 
 namespace cinch::cli {
 namespace {
@@ -396,10 +399,15 @@ int main(std::vector<std::string> arguments) {
 }  // namespace cinch::cli
 
 int main(int count, char** arguments) {
+  int status = cinch::cli::usage_error;
   try {
-    return cinch::cli::main({arguments + 1, arguments + count});
+    status = cinch::cli::main({arguments + 1, arguments + count});
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "cinch: %s\n", error.what());
-    return cinch::cli::usage_error;
+    cinch::cli::say(error.what());
   }
+  // What was printed counts only once it is written.
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (is_written) return status;
+  cinch::cli::say("cannot write to stdout: " + std::string(std::strerror(errno)));
+  return status == 0 ? 1 : status;
 }

@@ -82,7 +82,7 @@ int check_policy(const std::string& file) {
     say(error->to_string());
     return usage_error;
   }
-  std::printf("%s: OK\n", file.c_str());
+  std::printf("%s: OK\n", printable(file).c_str());
   print(std::get<policy::Settings>(loaded));
   return 0;
 }
@@ -93,7 +93,8 @@ int explain_policy(const std::string& file) {
     say(error->to_string());
     return usage_error;
   }
-  std::fputs(policy::in_words(std::get<policy::Settings>(loaded)).c_str(), stdout);
+  const std::string words = policy::in_words(std::get<policy::Settings>(loaded));
+  std::fputs(printable_lines(words).c_str(), stdout);
   return 0;
 }
 

@@ -40,7 +40,8 @@ void Progress::show(std::string_view text) {
   if (!active_) return;
   const std::lock_guard lock(mutex_);
   // In the last column some terminals would begin another line.
-  std::string line(first_characters(text, columns(file_) - 1));
+  const std::string whole = printable(text);
+  std::string line(first_characters(whole, columns(file_) - 1));
   if (!at_line_start_ || line == drawn_) return;
   write_all("\r\033[K" + (colour_ ? "\033[2m" + line + "\033[0m" : line));
   drawn_ = std::move(line);

@@ -93,9 +93,9 @@ std::string body(const Report& r, const Style& style, bool full) {
   for (const Report::Device& device : r.devices) {
     text += "CUDA device " + std::to_string(device.index) + ": peak " +
             human_bytes(device.peak_allocated_bytes) + " allocated, " +
-            human_bytes(device.peak_reserved_bytes) + " reserved by " + device.allocator +
-            "'s allocator; the stash held at most " + human_bytes(device.stash_bytes_at_most) +
-            "\n";
+            human_bytes(device.peak_reserved_bytes) + " reserved by " +
+            printable(device.allocator) + "'s allocator; the stash held at most " +
+            human_bytes(device.stash_bytes_at_most) + "\n";
   }
   if (r.held_elsewhere_bytes_at_peak > 0) {
     text += human_bytes(r.held_elsewhere_bytes_at_peak) +
@@ -152,8 +152,9 @@ std::string render_summary(const Report& report, const Style& style) {
 }
 
 std::string render_report(const Report& report, const Style& style) {
-  std::string text = "process " + std::to_string(report.pid) + ": " + report.command + '\n';
-  if (!report.torch_version.empty()) text += "torch " + report.torch_version + '\n';
+  std::string text =
+      "process " + std::to_string(report.pid) + ": " + printable(report.command) + '\n';
+  if (!report.torch_version.empty()) text += "torch " + printable(report.torch_version) + '\n';
   return text + body(report, style, true);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -8,6 +7,7 @@
 #include "agent/cli/progress.h"
 #include "agent/cli/text.h"
 #include "allocator/breakdown.h"
+#include "files/write_file.h"
 #include "tools/replay/replay.h"
 
 namespace cinch::cli {
@@ -36,7 +36,7 @@ nlohmann::ordered_json to_json(const std::string& file, const Trace& trace,
 }
 
 void print(const std::string& file, const Trace& trace, const std::vector<Outcome>& outcomes) {
-  std::printf("%s: %s\n", file.c_str(), trace.title.c_str());
+  std::printf("%s: %s\n", printable(file).c_str(), printable(trace.title).c_str());
   std::printf("  %u allocations, at most %s in use at once\n", trace.allocations,
               allocator::size_text(trace.peak_bytes()).c_str());
   std::printf("  %-11s %12s %14s %13s %14s %8s %10s\n", "allocator", "reserved", "fragmentation",
@@ -68,11 +68,10 @@ int replay(const ReplayOptions& options) {
     }
     const auto& trace = std::get<Trace>(loaded);
     if (!options.write.empty()) {
-      std::ofstream out(options.write, std::ios::binary);
-      out << allocator::to_file(trace);
-      if (!out.flush()) {
+      const std::string problem = files::write_file(allocator::to_file(trace), options.write);
+      if (!problem.empty()) {
         progress.clear();
-        say(options.write + ": cannot be written");
+        say(problem);
         return 1;
       }
       continue;

@@ -14,6 +14,7 @@
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "agent/web/page.h"
+#include "files/write_file.h"
 
 namespace cinch::cli {
 namespace {
@@ -28,7 +29,7 @@ telemetry::Report load(const std::string& file) {
 
 /// @throws std::runtime_error with a message for people
 void write_page(const telemetry::Report& report, const std::string& file) {
-  const std::string error = telemetry::write_file(web::report_page(to_json(report)), file);
+  const std::string error = files::write_file(web::report_page(to_json(report)), file);
   if (!error.empty()) throw std::runtime_error(error);
 }
 

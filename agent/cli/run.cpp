@@ -15,6 +15,7 @@
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "agent/telemetry/process.h"
+#include "files/write_file.h"
 #include "policy/policy.h"
 
 namespace cinch::cli {
@@ -22,12 +23,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The path that links lead to, which need not exist.
+fs::path behind_links(const fs::path& path) {
+  std::error_code fault;
+  const fs::path whole = fs::absolute(path);
+  const fs::path end = fs::weakly_canonical(whole, fault);
+  return fault ? whole : end;
+}
+
 /// Why no report can be written to `path`, or "".
 std::string report_problem(const std::string& path) {
   if (path.empty()) return "";
-  const fs::path parent = fs::absolute(path).parent_path();
   if (fs::is_directory(path)) return "cannot write the report " + path + ": it is a directory";
-  if (access(parent.c_str(), W_OK) != 0) {
+  // A regular file is replaced, anything else is written to as it is.
+  std::error_code fault;
+  const bool is_replaced = !fs::exists(path, fault) || fs::is_regular_file(path, fault);
+  const fs::path end = is_replaced ? behind_links(path) : fs::path(path);
+  if (access((is_replaced ? end.parent_path() : end).c_str(), W_OK) != 0) {
     return "cannot write the report " + path + ": " + strerror(errno);
   }
   return "";
@@ -35,14 +47,14 @@ std::string report_problem(const std::string& path) {
 
 void keep_report(const FoundReport& found, const std::string& path) {
   if (path.empty()) return;
-  std::error_code error;
-  fs::copy_file(found.file, telemetry::with_pid(path, static_cast<std::uint64_t>(found.report.pid)),
-                fs::copy_options::overwrite_existing, error);
-  if (error) say("cannot write the report " + path + ": " + error.message());
+  const std::string problem =
+      files::write_file(read_file(found.file),
+                        telemetry::with_pid(path, static_cast<std::uint64_t>(found.report.pid)));
+  if (!problem.empty()) say("no report: " + problem);
 }
 
 /// Nothing came back: the loudest of our words, with the likely reason.
-void say_inactive(const ChildResult& child, const Style& style) {
+void say_inactive(const ChildResult& child) {
   std::string why;
   if (child.status > 128) {
     why = "the program was killed by signal " + std::to_string(child.status - 128) +
@@ -53,15 +65,17 @@ void say_inactive(const ChildResult& child, const Style& style) {
         "no process loaded PyTorch and left a report; a statically linked or setuid program, a "
         "cleared environment or os._exit() are other reasons";
   }
-  say(style.bad("NOT ACTIVE: " + why + "; try: cinch doctor"));
+  say_loudly("NOT ACTIVE: " + why + "; try: cinch doctor");
 }
 
 void report_end(const RunOptions& options, const ChildResult& child, const fs::path& directory) {
   const Style style{colour_wanted(STDERR_FILENO)};
   const auto reports = find_reports(directory);
-  if (reports.empty()) return say_inactive(child, style);
+  if (reports.empty()) return say_inactive(child);
   const FoundReport& main = reports.front();
-  keep_report(main, options.report);
+  // One name is for the main report; "%p" makes as many as there are reports.
+  const std::size_t kept = options.report.find("%p") == std::string::npos ? 1 : reports.size();
+  for (std::size_t i = 0; i < kept; ++i) keep_report(reports[i], options.report);
   if (options.quiet && main.report.active) return;
   std::fputs(render_summary(main.report, style).c_str(), stderr);
   if (reports.size() > 1) {
@@ -112,8 +126,10 @@ int run(const RunOptions& options) {
   const std::string snapshot =
       options.snapshot.empty() ? "" : fs::absolute(options.snapshot).string();
   if (!snapshot.empty()) {
+    // What is there afterwards is this run's. A device or a link stays what it is.
     std::error_code ignored;
-    fs::remove(snapshot, ignored);  // what is there afterwards is this run's
+    const fs::path end = behind_links(snapshot);
+    if (fs::is_regular_file(end, ignored)) fs::remove(end, ignored);
     command.environment.emplace_back("CINCH_SNAPSHOT", snapshot);
   }
   if (options.strict) command.environment.emplace_back("CINCH_STRICT", "1");

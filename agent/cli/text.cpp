@@ -18,10 +18,75 @@ std::string format(const char* pattern, Args... args) {
   return buffer;
 }
 
+struct Character {
+  std::uint32_t code = 0;
+  std::size_t length = 0;  // bytes; 0: no UTF-8
+};
+
+/// The character that `text`, which is not empty, begins with.
+Character character_at(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return {byte(0), 1};
+  const std::size_t length = (byte(0) & 0xE0) == 0xC0   ? 2
+                             : (byte(0) & 0xF0) == 0xE0 ? 3
+                             : (byte(0) & 0xF8) == 0xF0 ? 4
+                                                        : 0;
+  if (length == 0 || length > text.size()) return {};
+  std::uint32_t code = byte(0) & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3FU);
+  }
+  // One character has one spelling, or some terminal sees a control character in another.
+  constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool is_surrogate = code >= 0xD800 && code < 0xE000;
+  if (code < least[length] || is_surrogate || code > 0x10FFFF) return {};
+  return {code, length};
+}
+
+bool is_control(std::uint32_t code) {
+  const bool is_c0_or_c1 = code < 0x20 || (code >= 0x7F && code < 0xA0);
+  const bool breaks_lines = code == 0x2028 || code == 0x2029;
+  const bool turns = code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
+                     (code >= 0x2066 && code <= 0x2069);
+  return is_c0_or_c1 || breaks_lines || turns;
+}
+
 }  // namespace
 
-void say(const std::string& line) {
-  std::fprintf(stderr, "cinch: %s\n", line.c_str());
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const Character character = character_at(text.substr(i));
+    if (character.length == 0 || is_control(character.code)) {
+      out += '?';
+    } else {
+      out += text.substr(i, character.length);
+    }
+    i += std::max<std::size_t>(1, character.length);
+  }
+  return out;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string out;
+  for (;;) {
+    const std::size_t end = text.find('\n');
+    out += printable(text.substr(0, end));
+    if (end == text.npos) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+void say(std::string_view text) {
+  std::fprintf(stderr, "cinch: %s\n", printable_lines(text).c_str());
+}
+
+void say_loudly(std::string_view text) {
+  const Style style{colour_wanted(STDERR_FILENO)};
+  std::fprintf(stderr, "cinch: %s\n", style.bad(text).c_str());
 }
 
 std::string human_bytes(std::uint64_t bytes) {
@@ -81,8 +146,8 @@ bool colour_wanted(int file_descriptor) {
 }
 
 std::string Style::wrap(std::string_view code, std::string_view text) const {
-  if (!colour) return std::string(text);
-  return "\033[" + std::string(code) + 'm' + std::string(text) + "\033[0m";
+  if (!colour) return printable(text);
+  return "\033[" + std::string(code) + 'm' + printable(text) + "\033[0m";
 }
 
 Table::Table(std::vector<std::string> header) {
@@ -95,6 +160,7 @@ Table::Table(std::vector<std::string> header) {
 
 void Table::add(std::vector<std::string> row) {
   row.resize(right_.size());
+  for (std::string& cell : row) cell = printable(cell);
   rows_.push_back(std::move(row));
 }
 

@@ -9,8 +9,19 @@
 
 namespace cinch::cli {
 
-/// Writes "cinch: " and the line to stderr.
-void say(const std::string& line);
+/// `text`, which may come from anywhere (files, command lines, names of jobs), as a terminal may be
+/// given it:
+/// '?' for each control character (C0, DEL, C1, those that turn the direction of writing) and for
+/// each byte that is no UTF-8. As many characters as it had. What people are shown passes through
+/// here: say(), Style, Table and watch's lines do it by themselves.
+std::string printable(std::string_view text);
+/// The same, of a text whose lines stay lines.
+std::string printable_lines(std::string_view text);
+
+/// Writes "cinch: " and the text, printable, to stderr; lines stay lines.
+void say(std::string_view text);
+/// The same, in red where colour is wanted.
+void say_loudly(std::string_view text);
 
 /// "412.3 MiB", "17 B".
 std::string human_bytes(std::uint64_t bytes);
@@ -44,7 +55,7 @@ std::string counted(std::uint64_t count, std::string_view noun);
 /// Whether text may carry escape sequences: on a terminal, unless NO_COLOR is set.
 bool colour_wanted(int file_descriptor);
 
-/// Emphasis, where colour is wanted, and the plain text elsewhere.
+/// Emphasis, where colour is wanted, and the plain text elsewhere; printable in both cases.
 struct Style {
   bool colour = false;
 
@@ -57,7 +68,7 @@ struct Style {
 };
 
 /// Rows under a header, columns as wide as they need; a column whose header begins with '>' is
-/// aligned to the right.
+/// aligned to the right. Cells become printable.
 class Table {
  public:
   explicit Table(std::vector<std::string> header);

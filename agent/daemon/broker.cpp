@@ -42,8 +42,9 @@ std::vector<Giver> givers(const std::vector<Run>& runs, std::size_t asker) {
   return found;
 }
 
-Broker::Broker(std::string directory)
+Broker::Broker(std::string directory, std::function<void(const std::string&)> tell)
     : directory_(std::move(directory)),
+      tell_(std::move(tell)),
       thread_([this](const std::stop_token& stop) { loop(stop); }) {}
 
 Broker::~Broker() = default;
@@ -54,8 +55,9 @@ void Broker::loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::string error;
     post_ = telemetry::AgentPost::take(directory_, error);
+    tell(error);
     if (post_ == nullptr) {
-      // Another agent has it, or there is no room: it is tried again.
+      // Another agent has it, or another user the name, or there is no room: it is tried again.
       std::unique_lock lock(mutex);
       waiting.wait_for(lock, stop, std::chrono::nanoseconds(look_period), [] { return false; });
       continue;
@@ -68,6 +70,12 @@ void Broker::loop(const std::stop_token& stop) {
     }
   }
   post_.reset();
+}
+
+void Broker::tell(const std::string& fault) {
+  if (fault == told_ || tell_ == nullptr) return;
+  told_ = fault;
+  tell_(fault);
 }
 
 void Broker::look() {

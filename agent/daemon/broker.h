@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -27,7 +28,9 @@ std::vector<Giver> givers(const std::vector<telemetry::Run>& runs, std::size_t a
 /// second besides. One agent of a user does so at a time; another one takes over when it ends.
 class Broker {
  public:
-  explicit Broker(std::string directory);
+  /// @param tell Called from the broker's thread with why it can't do so, once for each reason, and
+  /// with "" when it can again or another agent of this user does; null: nobody wants to know
+  explicit Broker(std::string directory, std::function<void(const std::string&)> tell = nullptr);
   /// Ends the thread.
   ~Broker();
   Broker(const Broker&) = delete;
@@ -38,7 +41,11 @@ class Broker {
   void look();
   void serve(const std::vector<telemetry::Run>& runs, std::size_t asker);
 
+  void tell(const std::string& fault);
+
   const std::string directory_;
+  const std::function<void(const std::string&)> tell_;
+  std::string told_;
   std::unique_ptr<telemetry::AgentPost> post_;
   std::vector<std::pair<telemetry::ProcessKey, std::uint64_t>> seen_to_;  // number of the last Want
   std::jthread thread_;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/daemon/history.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/metrics.h"
+#include "agent/telemetry/descriptor.h"
 
 namespace cinch::daemon {
 namespace {
@@ -36,6 +39,23 @@ constexpr const char* schema = R"(
     step_seconds REAL, raw_bytes INTEGER, stored_bytes INTEGER, seconds_in_cinch REAL,
     allocated_bytes INTEGER, reserved_bytes INTEGER, PRIMARY KEY (run, step)) WITHOUT ROWID;
 )";
+
+/// Makes the file where there is none, and has it be private: before SQLite makes it, and what it
+/// makes beside it, with the umask's rights. @throws std::runtime_error for people
+void make_private(const std::string& file) {
+  // Not waiting for the writer of a FIFO.
+  const telemetry::Descriptor made(
+      open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  struct stat info;
+  if (made.number() < 0 || fstat(made.number(), &info) != 0) {
+    throw std::runtime_error(std::strerror(errno));
+  }
+  if (!S_ISREG(info.st_mode)) throw std::runtime_error("it is no regular file");
+  if (info.st_uid != geteuid()) throw std::runtime_error("it is another user's");
+  if ((info.st_mode & 077) != 0 && fchmod(made.number(), 0600) != 0) {
+    throw std::runtime_error(std::strerror(errno));
+  }
+}
 
 }  // namespace
 
@@ -106,27 +126,24 @@ class History::Statement {
 };
 
 History::History(const std::string& file) {
-  // Before SQLite makes it, and what it makes beside it, with the umask's rights.
-  const int made = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (made >= 0) close(made);
-  const int result =
-      made < 0 ? SQLITE_CANTOPEN
-               : sqlite3_open_v2(file.c_str(), &database_, SQLITE_OPEN_READWRITE, nullptr);
   try {
+    make_private(file);
+    const int result = sqlite3_open_v2(file.c_str(), &database_, SQLITE_OPEN_READWRITE, nullptr);
     if (result != SQLITE_OK) throw std::runtime_error(sqlite3_errstr(result));
     sqlite3_busy_timeout(database_, 2000);
-    execute("PRAGMA journal_mode = WAL");
-    execute("PRAGMA synchronous = NORMAL");
-    execute("PRAGMA foreign_keys = ON");
-    std::int64_t version = 0;
-    {
-      Statement asked(database_, "PRAGMA user_version");
-      if (asked.step()) version = asked.integer(0);
-    }
+    // Before anything is written: it may be another program's.
+    const std::int64_t version = number("PRAGMA user_version");
+    const bool is_empty = number("SELECT count(*) FROM sqlite_master") == 0;
     if (version > schema_version) {
       throw std::runtime_error("it is of version " + std::to_string(version) +
                                ", this cinch knows " + std::to_string(schema_version));
     }
+    if (version == 0 && !is_empty) {
+      throw std::runtime_error("it is a database of another program");
+    }
+    execute("PRAGMA journal_mode = WAL");
+    execute("PRAGMA synchronous = NORMAL");
+    execute("PRAGMA foreign_keys = ON");
     if (version == 0) {
       execute("BEGIN IMMEDIATE");
       execute(schema);
@@ -141,6 +158,11 @@ History::History(const std::string& file) {
 
 History::~History() {
   sqlite3_close(database_);
+}
+
+std::int64_t History::number(const char* sql) {
+  Statement asked(database_, sql);
+  return asked.step() ? asked.integer(0) : 0;
 }
 
 void History::execute(const char* sql) {

@@ -21,7 +21,8 @@ class History {
   static constexpr int most_runs = 200;
   static constexpr int most_points = 4096;
 
-  /// Opens the file, private to this user, or makes it. @throws std::runtime_error for people
+  /// Opens the file, private to this user, or makes it. Leaves alone what is another user's,
+  /// another program's or no database. @throws std::runtime_error for people
   explicit History(const std::string& file);
   ~History();
   History(const History&) = delete;
@@ -40,6 +41,8 @@ class History {
   class Statement;
 
   void execute(const char* sql);
+  /// What `sql` asks for.
+  std::int64_t number(const char* sql);
   void thin_out(std::int64_t id);
 
   std::mutex mutex_;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 namespace cinch::daemon {
 
-/// What the HTTP server shows; each is called from the server's threads, may throw, and returns a
+/// What the HTTP server shows; each is called from the server's thread, may throw, and returns a
 /// body.
 struct Content {
   std::function<std::string()> metrics;
@@ -29,7 +30,7 @@ class Server {
   /// @throws std::runtime_error for people: an address that can't be used, or is not the loopback's
   /// while there is no token
   Server(const std::string& address, std::string token, Content content);
-  /// Ends the server and its threads.
+  /// Ends the server and its thread.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -27,6 +27,21 @@ void read_start(const char* path, char (&text)[capacity]) {
   text[count > 0 ? count : 0] = '\0';
 }
 
+// A number of /proc/PID/stat, by its place there; 0 when there is no such process.
+std::uint64_t stat_field(std::uint64_t pid, int number) {
+  char path[48];
+  std::snprintf(path, sizeof path, "/proc/%llu/stat", static_cast<unsigned long long>(pid));
+  char text[1024];
+  read_start(path, text);
+  // The second field is the name in parentheses, which may hold anything.
+  const char* at = std::strrchr(text, ')');
+  if (at == nullptr) return 0;
+  // Dead, but not waited for yet: its memory is gone.
+  if (at[1] == ' ' && (at[2] == 'Z' || at[2] == 'X')) return 0;
+  for (int field = 2; field < number && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
+}
+
 std::uint64_t own_namespace() {
   struct stat info;
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
@@ -35,17 +50,11 @@ std::uint64_t own_namespace() {
 }  // namespace
 
 std::uint64_t start_ticks_of(std::uint64_t pid) {
-  char path[48];
-  std::snprintf(path, sizeof path, "/proc/%llu/stat", static_cast<unsigned long long>(pid));
-  char text[1024];
-  read_start(path, text);
-  // The second field is the name in parentheses, which may hold anything; the 22nd is the start.
-  const char* at = std::strrchr(text, ')');
-  if (at == nullptr) return 0;
-  // Dead, but not waited for yet: its memory is gone.
-  if (at[1] == ' ' && (at[2] == 'Z' || at[2] == 'X')) return 0;
-  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
-  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
+  return stat_field(pid, 22);
+}
+
+std::uint64_t parent_of(std::uint64_t pid) {
+  return stat_field(pid, 4);
 }
 
 ProcessKey own_process() {

@@ -30,6 +30,10 @@ std::string boot_id();
 /// Clock ticks from boot to the start of `pid`; 0 when there is no such process.
 std::uint64_t start_ticks_of(std::uint64_t pid);
 
+/// The number of its parent; 0 when there is no such process, or the parent is of another
+/// namespace.
+std::uint64_t parent_of(std::uint64_t pid);
+
 /// What can be known of a process from here.
 enum class Life : std::uint8_t {
   alive,

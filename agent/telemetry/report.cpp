@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/telemetry/report.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <exception>
 #include <type_traits>
 
 #include <nlohmann/json.hpp>
-#include <unistd.h>
+
+#include "files/write_file.h"
 
 namespace cinch::telemetry {
 namespace {
@@ -119,6 +117,8 @@ void visit_report(R& r, Visit&& visit) {
   visit("inactive_reason", r.inactive_reason);
   visit("policy", r.policy);
   visit("pid", r.pid);
+  visit("start_ticks", r.start_ticks);
+  visit("pid_namespace", r.pid_namespace);
   visit("command", r.command);
   visit("torch_version", r.torch_version);
   visit("steps", r.steps);
@@ -215,10 +215,6 @@ struct Reader {
   }
 };
 
-std::string system_error(const char* doing, const std::string& path) {
-  return std::string(doing) + ' ' + path + ": " + strerror(errno);
-}
-
 }  // namespace
 
 std::string to_json(const Report& report) {
@@ -253,23 +249,7 @@ std::optional<Report> from_json(std::string_view text, std::string& error) {
 
 std::string write_report(const Report& report, const std::string& path) {
   try {
-    return write_file(to_json(report), path);
-  } catch (const std::exception& e) {
-    return "cannot write " + path + ": " + e.what();
-  }
-}
-
-std::string write_file(std::string_view text, const std::string& path) {
-  try {
-    const std::string temporary = path + ".tmp." + std::to_string(getpid());
-    std::FILE* file = std::fopen(temporary.c_str(), "we");
-    if (file == nullptr) return system_error("cannot create", temporary);
-    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    const bool closed = std::fclose(file) == 0;
-    if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return "";
-    std::string message = system_error("cannot write", path);
-    std::remove(temporary.c_str());
-    return message;
+    return files::write_file(to_json(report), path);
   } catch (const std::exception& e) {
     return "cannot write " + path + ": " + e.what();
   }

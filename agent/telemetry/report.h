@@ -117,7 +117,9 @@ struct Report {
   std::string inactive_reason;  ///< "" when active
   std::string policy;           ///< preset name or path
   std::int64_t pid = 0;
-  std::string command;  ///< the process's command line, arguments joined by spaces
+  std::uint64_t start_ticks = 0;    ///< of the process, as ProcessKey has it
+  std::uint64_t pid_namespace = 0;  ///< likewise
+  std::string command;              ///< the process's command line, arguments joined by spaces
   std::string torch_version;
   std::uint64_t steps = 0;  ///< optimizer steps seen
   std::string optimizer;    ///< the first one's class, "AdamW"; "" before its first step
@@ -171,11 +173,8 @@ std::string to_json(const Report& report);
 /// expected) for text that isn't a report or is of a newer version.
 std::optional<Report> from_json(std::string_view text, std::string& error);
 
-/// Replaces `path` by `text` atomically (a temporary file beside it, then rename). Returns "" or
-/// one line that says what failed.
-std::string write_file(std::string_view text, const std::string& path);
-
-/// The same with a report's JSON.
+/// Writes the report's JSON, as files::write_file does. Returns "" or one line that says what
+/// failed.
 std::string write_report(const Report& report, const std::string& path);
 
 }  // namespace cinch::telemetry

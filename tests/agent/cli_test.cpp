@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the executable, beside a library that stands in for libcinch.so.
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/cli/child.h"
 #include "agent/cli/workplace.h"
@@ -172,6 +178,102 @@ TEST_F(Cli, RunForwardsSignals) {
   EXPECT_TRUE(left_nothing_behind());
 }
 
+/// Whether `condition` came true within ten seconds.
+bool comes_true(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+/// 'T' when the process is stopped; '-' when there is none.
+char state_of_process(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string number;
+  std::string name;
+  char state = '-';
+  file >> number >> name >> state;
+  return state;
+}
+
+TEST_F(Cli, RunForwardsWhatWouldKillTheLauncherAndStopsWithTheProgram) {
+  const std::string script = (root() / "child.sh").string();
+  const std::string output = (root() / "output").string();
+  std::ofstream(script)
+      << "for s in USR1 USR2 QUIT ALRM VTALRM ABRT 40; do trap \"echo got $s\" $s; done\n"
+         "trap 'echo got TERM; exit 9' TERM\necho pid $$\n"
+         "i=0; while [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done\n";
+  // A group of its own in this session, as a shell's job: not orphaned, so that TSTP stops it.
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    setpgid(0, 0);
+    setenv("TMPDIR", (root() / "tmp").c_str(), 1);
+    freopen(output.c_str(), "w", stdout);
+    execl(cinch().c_str(), "cinch", "run", "-q", "--", "sh", script.c_str(), nullptr);
+    _exit(1);
+  }
+  const auto said = [&](const std::string& text) {
+    return comes_true(
+        [&] { return fs::exists(output) && read_file(output).find(text) != std::string::npos; });
+  };
+  ASSERT_TRUE(said("pid ") && said("\n"));
+  const pid_t child = std::stoi(read_file(output).substr(4));
+  kill(launcher, SIGPIPE);
+  for (const auto& [number, name] : {std::pair{SIGUSR1, "USR1"},
+                                     {SIGUSR2, "USR2"},
+                                     {SIGQUIT, "QUIT"},
+                                     {SIGALRM, "ALRM"},
+                                     {SIGVTALRM, "VTALRM"},
+                                     {SIGABRT, "ABRT"},
+                                     {40, "40"}}) {
+    kill(launcher, number);
+    EXPECT_TRUE(said(std::string("got ") + name + "\n")) << name;
+  }
+  // Stop and go on: together, by whichever of the signals that a terminal has.
+  for (const int number : {SIGTSTP, SIGTTIN}) {
+    int status = 0;
+    kill(launcher, number);
+    EXPECT_TRUE(
+        comes_true([&] { return waitpid(launcher, &status, WUNTRACED | WNOHANG) == launcher; }));
+    EXPECT_TRUE(WIFSTOPPED(status));
+    EXPECT_EQ(state_of_process(child), 'T');
+    kill(launcher, SIGCONT);
+    EXPECT_TRUE(comes_true([&] { return state_of_process(child) != 'T'; }));
+  }
+  // Who stops the program alone will also be who lets it go on.
+  kill(child, SIGSTOP);
+  EXPECT_TRUE(comes_true([&] { return state_of_process(child) == 'T'; }));
+  kill(child, SIGCONT);
+  kill(launcher, SIGTERM);
+  int status = 0;
+  EXPECT_TRUE(comes_true([&] { return waitpid(launcher, &status, WNOHANG) == launcher; }));
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 9);
+  EXPECT_TRUE(said("got TERM"));
+  EXPECT_TRUE(left_nothing_behind());
+  if (!WIFEXITED(status)) {
+    kill(child, SIGKILL);
+    kill(launcher, SIGKILL);
+    waitpid(launcher, nullptr, 0);
+  }
+}
+
+TEST_F(Cli, RunLeavesTheProgramTheSignalsThatItFound) {
+  const Outcome o = shell("grep -E '^Sig(Blk|Ign)' /proc/self/status", {"--policy", "off"});
+  const std::string plain =
+      program({"sh", "-c", "grep -E '^Sig(Blk|Ign)' /proc/self/status"}).output;
+  EXPECT_EQ(o.output, plain);
+}
+
+TEST_F(Cli, RunSurvivesAStderrThatNobodyReads) {
+  // The status is the program's, and nothing stays behind, though the summary finds no reader.
+  const Outcome o = program(
+      {"bash", "-c", cinch() + " run -- sh -c 'sleep 0.1; exit 5' 2> >(:); echo status $?"});
+  EXPECT_EQ(o.output, "status 5\n");
+  EXPECT_TRUE(left_nothing_behind());
+}
+
 TEST_F(Cli, RunSummarizesTheReport) {
   const Outcome o = shell("FAKE_RAW_BYTES=4096 env true");
   EXPECT_EQ(o.status, 0);
@@ -199,6 +301,46 @@ TEST_F(Cli, RunRefusesAReportItCouldNotWrite) {
   const Outcome o = shell("echo started", {"--report", (root() / "no" / "r.json").string()});
   EXPECT_EQ(o.status, 2);
   EXPECT_THAT(o.output, AllOf(HasSubstr("cannot write the report"), Not(HasSubstr("started"))));
+}
+
+TEST_F(Cli, RunWritesReportsThroughLinksAndDevices) {
+  const std::string program = "FAKE_RAW_BYTES=8192 env true";
+  fs::create_symlink("real.json", root() / "link.json");
+  EXPECT_THAT(shell(program, {"-q", "--report", (root() / "link.json").string()}).output, "");
+  EXPECT_TRUE(fs::is_symlink(root() / "link.json"));
+  EXPECT_THAT(read_file(root() / "real.json"), HasSubstr("\"raw_bytes_at_peak\": 8192"));
+  EXPECT_EQ(fs::status(root() / "real.json").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("/dev/null", root() / "null");
+  for (const std::string& path : {std::string("/dev/null"), (root() / "null").string()}) {
+    EXPECT_EQ(shell(program, {"-q", "--report", path, "--snapshot", path}).output, "") << path;
+  }
+  EXPECT_TRUE(fs::is_character_file("/dev/null") && fs::is_symlink(root() / "null"));
+  EXPECT_THAT(shell(program, {"-q", "--report", "/dev/stdout"}).output, HasSubstr(": 8192"));
+  EXPECT_EQ(shell(program, {"-q", "--report", "/dev/full"}).output,
+            "cinch: no report: cannot write /dev/full: No space left on device\n");
+}
+
+TEST_F(Cli, RunKeepsAReportOfEachProcessWhereTheNameTellsThemApart) {
+  shell("FAKE_RAW_BYTES=10 env true; FAKE_RAW_BYTES=8192 env true",
+        {"-q", "--report", (root() / "r-%p.json").string()});
+  int reports = 0;
+  for (const auto& entry : fs::directory_iterator(root())) {
+    reports += entry.path().filename().string().starts_with("r-") ? 1 : 0;
+  }
+  EXPECT_EQ(reports, 2);
+}
+
+TEST_F(Cli, AFailedWriteToStdoutIsAnExitStatus) {
+  const std::string path = (root() / "r.json").string();
+  std::ofstream(path) << R"({"version": 1})";
+  for (const std::string arguments :
+       {"policy list", "policy show off", "--help", "man", "watch --once", "env"}) {
+    const Outcome o = program({"sh", "-c", cinch() + " " + arguments + " > /dev/full"});
+    EXPECT_NE(o.status, 0) << arguments;
+    EXPECT_EQ(o.output, "cinch: cannot write to stdout: No space left on device\n") << arguments;
+  }
+  EXPECT_EQ(program({"sh", "-c", cinch() + " report " + path + " > /dev/full"}).status, 1);
 }
 
 TEST_F(Cli, RunIsLoudWhenCinchWasNotActive) {
@@ -240,6 +382,45 @@ TEST_F(Cli, ReportRefusesOtherFiles) {
   const Outcome newer = cli({"report", path});
   EXPECT_EQ(newer.status, 2);
   EXPECT_THAT(newer.output, HasSubstr("found report version 99, expected 1"));
+}
+
+/// Whether the text would do anything to a terminal but write: C0 but newlines, DEL, C1.
+bool commands_terminals(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool is_c1 = c == 0xC2 && i + 1 < text.size() && (text[i + 1] & 0xE0) == 0x80;
+    if ((c < 0x20 && c != '\n') || c == 0x7F || is_c1) return true;
+  }
+  return false;
+}
+
+TEST_F(Cli, WhatFilesHoldCommandsNoTerminal) {
+  const std::string evil = R"(\u001b]52;c;AAAA\u0007\u009b2J\u202e)";
+  const std::string path = (root() / "evil\033]0;title\007.json").string();
+  std::string report = R"({"version": 1, "active": true, "policy": "E", "command": "E",
+    "torch_version": "E", "raw_bytes_at_peak": 4, "stored_bytes_at_peak": 1, "steps": 3,
+    "devices": [{"allocator": "E"}], "passed_through": [{"reason": "E", "bytes": 1, "count": 1}],
+    "ops": [{"op": "E", "operand": "E", "codec": "E"}]})";
+  std::string inactive = R"({"version": 1, "active": false, "inactive_reason": "E"})";
+  std::string policy = R"({"version": 1, "policy": "E", "E": "E"})";
+  std::string rules =
+      R"({"version": 1, "policy": "lossless", "rules": [{"match": {"op": "E"}, "action": "keep"}]})";
+  for (std::string* text : {&report, &inactive, &policy, &rules}) {
+    for (std::size_t at = text->find("\"E\""); at != text->npos; at = text->find("\"E\"", at)) {
+      text->replace(at + 1, 1, evil);
+    }
+    std::ofstream(path) << *text;
+    for (const char* command : {"report", "compare", "check", "explain", "run", "replay"}) {
+      const std::string word = command;
+      const Outcome o = word == "report"    ? cli({"report", path})
+                        : word == "compare" ? cli({"report", path, path})
+                        : word == "run"     ? cli({"run", "-p", path, "--", "true"})
+                        : word == "replay"  ? cli({"replay", path})
+                                            : cli({"policy", word, path});
+      EXPECT_FALSE(o.output.empty()) << command;
+      EXPECT_FALSE(commands_terminals(o.output)) << command << ' ' << o.output;
+    }
+  }
 }
 
 TEST_F(Cli, ReportComparesTwo) {

@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/in.h>
 #include <nlohmann/json.hpp>
 #include <sqlite3.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/daemon/history.h"
+#include "agent/daemon/http.h"
 #include "agent/daemon/metrics.h"
 #include "agent/daemon/server.h"
 #include "tests/agent/own_directory.h"
@@ -18,9 +28,12 @@ namespace cinch::daemon {
 namespace {
 
 using telemetry::RunState;
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 using Json = nlohmann::json;
 using Read = telemetry::Run;
 
@@ -149,6 +162,52 @@ TEST_F(HistoryTest, OfANewerVersionIsLeftAlone) {
   EXPECT_THROW(History("/nowhere/history.sqlite"), std::runtime_error);
 }
 
+std::string refusal_of(const std::string& file) {
+  try {
+    const History history(file);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(HistoryTest, LeavesAloneWhatIsNotItsOwn) {
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(file_.c_str(), &database), SQLITE_OK);
+  sqlite3_exec(database, "CREATE TABLE bookmarks (url TEXT)", nullptr, nullptr, nullptr);
+  sqlite3_close(database);
+  const auto before = std::filesystem::file_size(file_);
+  EXPECT_THAT(refusal_of(file_), HasSubstr("a database of another program"));
+  EXPECT_EQ(std::filesystem::file_size(file_), before);
+  EXPECT_FALSE(std::filesystem::exists(file_ + "-wal"));
+
+  const std::string text = directory_ + "/text";
+  std::ofstream(text) << std::string(5000, 'x');
+  EXPECT_THAT(refusal_of(text), HasSubstr("not a database"));
+  const std::string fifo = directory_ + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(refusal_of(fifo), HasSubstr("no regular file"));
+  EXPECT_THAT(refusal_of(directory_), HasSubstr("directory"));
+  if (geteuid() == 0) {
+    const std::string others = directory_ + "/others";
+    { const History history(others); }
+    ASSERT_EQ(chown(others.c_str(), 1, 1), 0);
+    EXPECT_THAT(refusal_of(others), HasSubstr("another user's"));
+  }
+}
+
+TEST_F(HistoryTest, BecomesPrivate) {
+  { const History history(file_); }
+  ASSERT_EQ(chmod(file_.c_str(), 0644), 0);
+  History history(file_);
+  history.record({training(1)}, 100);
+  for (const char* name : {"", "-wal", "-shm"}) {
+    struct stat info;
+    ASSERT_EQ(stat((file_ + name).c_str(), &info), 0) << name;
+    EXPECT_EQ(info.st_mode & 0777, 0600u) << name;
+  }
+}
+
 Content content() {
   return {[] { return std::string("m 1\n"); }, [] { return std::string("{}"); },
           [] { return std::string("{\"runs\":[]}"); },
@@ -167,7 +226,8 @@ TEST(Server, AnswersOnTheLoopback) {
   EXPECT_EQ(client.Get("/api/v1/history/4")->status, 404);
   EXPECT_EQ(client.Get("/api/v1/history/x")->status, 404);
   EXPECT_EQ(client.Get("/nothing")->status, 404);
-  EXPECT_EQ(client.Post("/metrics")->status, 404);
+  EXPECT_EQ(client.Post("/metrics")->status, 405);
+  EXPECT_EQ(client.Head("/metrics")->body, "");
   const auto failed = client.Get("/api/v1/history");
   EXPECT_EQ(failed->status, 500);
   EXPECT_EQ(failed->body, "the disk is full\n");
@@ -182,7 +242,131 @@ TEST(Server, RefusesNamesThatAreNotTheLoopbacks) {
   const Server server("127.0.0.1:0", "", content());
   httplib::Client client("http://" + server.address());
   EXPECT_EQ(client.Get("/metrics", {{"Host", "evil.example:80"}})->status, 403);
+  EXPECT_EQ(client.Get("/metrics", {{"Host", "127.0.0.1.evil.example"}})->status, 403);
   EXPECT_EQ(client.Get("/metrics", {{"Host", "localhost:9464"}})->status, 200);
+}
+
+TEST(Http, KnowsTheLoopbacksNames) {
+  for (const char* name : {"localhost", "LocalHost:1", "127.0.0.1", "127.0.0.1:9464", "127.8.9.10",
+                           "[::1]", "[::1]:9464", "[::ffff:127.0.0.1]:1"}) {
+    EXPECT_TRUE(names_loopback(name)) << name;
+  }
+  for (const char* name : {"", ":80", "127.", "127.1", "127.evil.example", "127.0.0.1.evil.example",
+                           "127.0.0.1:", "127.0.0.1:80x", "127.0.0.1:80:80", "127.0.0.1@evil",
+                           "localhost.evil.example", "[::1", "[::1]x", "[::2]", "::1", "0.0.0.0",
+                           "128.0.0.1", "0127.0.0.1", "127.0.0.1 "}) {
+    EXPECT_FALSE(names_loopback(name)) << name;
+  }
+}
+
+/// A connection that sends what a test wants, and no more.
+class Raw {
+ public:
+  explicit Raw(const std::string& address) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port =
+        htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    const timeval patience = {10, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  }
+  ~Raw() { close(socket_); }
+  Raw(const Raw&) = delete;
+  Raw& operator=(const Raw&) = delete;
+
+  bool send(const std::string& text) {
+    return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+  /// All that comes until the server ends the connection.
+  std::string rest() {
+    std::string text;
+    char chunk[4096];
+    for (ssize_t count; (count = recv(socket_, chunk, sizeof chunk, 0)) > 0;) {
+      text.append(chunk, static_cast<std::size_t>(count));
+    }
+    return text;
+  }
+
+ private:
+  const int socket_;
+};
+
+constexpr const char* good = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+TEST(Server, WaitsForNobody) {
+  const Server server("127.0.0.1:0", "", content());
+  // More than there may be, of which every other one began to ask.
+  std::vector<std::unique_ptr<Raw>> idle;
+  for (std::size_t i = 0; i < HttpServer::most_connections + 10; ++i) {
+    idle.push_back(std::make_unique<Raw>(server.address()));
+    if (i % 2 == 0) {
+      EXPECT_TRUE(idle.back()->send("GET /metrics HT"));
+    }
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    Raw client(server.address());
+    EXPECT_TRUE(client.send(good));
+    EXPECT_THAT(client.rest(), AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("m 1\n")));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_TRUE(idle.back()->send("TP/1.1\r\nHost: [::1]:80\r\n\r\n"));
+  EXPECT_THAT(idle.back()->rest(), StartsWith("HTTP/1.1 400")) << "served when it goes on";
+}
+
+TEST(Server, ReadsNoMoreThanARequestMayHave) {
+  // With a token, which the sender need not know to send headers.
+  const Server server("127.0.0.1:0", "secret", content());
+  Raw endless(server.address());
+  EXPECT_TRUE(endless.send("GET /metrics HTTP/1.1\r\n"));
+  const std::string field = "X: " + std::string(8000, 'x') + "\r\n";
+  bool all_sent = true;  // 300 MiB
+  for (int i = 0; all_sent && i < 40'000; ++i) all_sent = endless.send(field);
+  EXPECT_FALSE(all_sent);
+  Raw large(server.address());
+  EXPECT_TRUE(large.send("GET /metrics HTTP/1.1\r\n" + field + field + field));
+  EXPECT_THAT(large.rest(), StartsWith("HTTP/1.1 431 "));
+  for (const std::string body : {"Content-Length: 70000", "Transfer-Encoding: chunked"}) {
+    Raw client(server.address());
+    EXPECT_TRUE(client.send("POST /metrics HTTP/1.1\r\n" + body + "\r\n\r\nffffff\r\nxxxx"));
+    EXPECT_THAT(client.rest(), StartsWith("HTTP/1.1 413 ")) << body;
+  }
+}
+
+TEST(Server, RefusesWhatIsNoRequest) {
+  const Server server("127.0.0.1:0", "", content());
+  for (const std::string text :
+       {"\r\n", "GET\r\n", "GET /metrics\r\n", "GET metrics HTTP/1.1\r\n",
+        "GET http://localhost/metrics HTTP/1.1\r\n", "GET /metrics HTTP/2\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nhost: evil\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n folded\r\n",
+        "GET /metrics HTTP/1.1\r\nno field\r\n"}) {
+    Raw client(server.address());
+    EXPECT_TRUE(client.send(text + "\r\n"));
+    EXPECT_THAT(client.rest(), StartsWith("HTTP/1.1 400 ")) << text;
+  }
+  Raw client(server.address());
+  EXPECT_TRUE(client.send("GET /metrics?x=1 HTTP/1.0\r\nhOsT:\tlocalhost \r\n\r\n"));
+  EXPECT_THAT(client.rest(), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServer, EndsWhatTakesTooLong) {
+  const Listener listener("127.0.0.1:0", true);
+  const std::string large(std::size_t{32} << 20, 'x');
+  using std::chrono::milliseconds;
+  const HttpServer server(listener, [&](const HttpRequest&) { return HttpResponse{.body = large}; },
+                          {milliseconds(200), milliseconds(200)});
+  Raw slow(listener.address());
+  EXPECT_TRUE(slow.send("GET / HT"));
+  Raw deaf(listener.address());
+  EXPECT_TRUE(deaf.send(good));
+  EXPECT_EQ(slow.rest(), "");
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_LT(deaf.rest().size(), large.size());
 }
 
 TEST(Server, WantsItsToken) {

@@ -3,8 +3,10 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <thread>
 
 #include <fcntl.h>
@@ -256,6 +258,28 @@ TEST_F(GiveTest, TheAgentAsksTheOthersUntilItIsEnough) {
   EXPECT_EQ(ask(1), 0u);
   writer->remove();
   control->remove();
+}
+
+TEST_F(GiveTest, TheAgentSaysWhyItCannotAsk) {
+  // Somebody else has the name: in /dev/shm everybody can.
+  const std::string path = agent_path(directory_);
+  std::ofstream(path) << "theirs";
+  std::filesystem::permissions(path, std::filesystem::perms(0644));
+  std::mutex mutex;
+  std::vector<std::string> told;
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return told.size();
+  };
+  const Broker broker(directory_, [&](const std::string& fault) {
+    const std::lock_guard lock(mutex);
+    told.push_back(fault);
+  });
+  while (count() < 1) std::this_thread::yield();
+  EXPECT_THAT(told[0], testing::AllOf(testing::HasSubstr(path), testing::HasSubstr("private")));
+  std::filesystem::remove(path);
+  while (count() < 2) std::this_thread::yield();
+  EXPECT_EQ(told[1], "") << "a later look succeeds";
 }
 
 TEST_F(GiveTest, TheNextAgentTakesOver) {

@@ -172,7 +172,7 @@ TEST(WriteReport, ReplacesTheFile) {
 TEST(WriteReport, SaysWhatFailed) {
   const cli::TemporaryDirectory directory;
   EXPECT_THAT(write_report(full(), (directory.path() / "no" / "r.json").string()),
-              testing::AllOf(testing::StartsWith("cannot create "),
+              testing::AllOf(testing::StartsWith("cannot write "),
                              testing::EndsWith(": No such file or directory")));
   EXPECT_THAT(write_report(full(), directory.path().string()), testing::StartsWith("cannot "));
 }

@@ -35,6 +35,31 @@ TEST(Counted, HasAPlural) {
   EXPECT_EQ(counted(0, "step"), "0 steps");
 }
 
+TEST(Printable, LeavesATerminalAlone) {
+  EXPECT_EQ(printable("größer ▁▂ 学習 🙂"), "größer ▁▂ 学習 🙂");
+  EXPECT_EQ(printable("\033]52;c;AAAA\007"), "?]52;c;AAAA?") << "would write to the clipboard";
+  EXPECT_EQ(printable("a\r\n\tb\x7F"), "a???b?");
+  EXPECT_EQ(printable(std::string_view("\0x", 2)), "?x");
+  EXPECT_EQ(printable("\xC2\x9B[2J \xC2\xA0"), "?[2J \xC2\xA0") << "C1, as UTF-8";
+  EXPECT_EQ(printable("\x9B[2J"), "?[2J") << "C1, as a byte";
+  EXPECT_EQ(printable("\xE2\x80\xAEtxt \xE2\x81\xA6\xE2\x80\xA8"), "?txt ??") << "directions";
+  // One character has one spelling; what is cut short is none.
+  EXPECT_EQ(printable("\xC0\x9B|\xE0\x82\x9B|\xF0\x80\x80\x9B"), "??|???|????");
+  EXPECT_EQ(printable("\xED\xA0\x80|\xF4\x90\x80\x80|\xFF|\xE2\x96"), "???|????|?|??");
+  EXPECT_EQ(printable_lines("a\033\nb\n"), "a?\nb\n");
+}
+
+TEST(Printable, IsWhatPeopleAreShown) {
+  EXPECT_EQ(Style{true}.bold("a\033[8m"), "\033[1ma?[8m\033[0m");
+  EXPECT_EQ(Style{false}.bold("a\033[8m"), "a?[8m");
+  Table table({"a", ">b"});
+  table.add({"\033c", "\xC2\x9B"});
+  EXPECT_EQ(table.render(""), "a   b\n?c  ?\n");
+  testing::internal::CaptureStderr();
+  say("one\033[2J\ntwo\xC2\x9B");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "cinch: one?[2J\ntwo?\n");
+}
+
 TEST(Style, IsPlainWithoutColour) {
   EXPECT_EQ(Style{false}.bad("x"), "x");
   EXPECT_EQ(Style{true}.bad("x"), "\033[1;31mx\033[0m");

@@ -266,7 +266,16 @@ TEST(WatchScreen, WhatACommandLineHoldsCannotSteerTheTerminal) {
   for (const auto& line : screen.frame(200, 5)) {
     for (const char c : line.text) EXPECT_FALSE(static_cast<unsigned char>(c) < 0x20 || c == 0x7f);
   }
-  EXPECT_THAT(plain_text({run}, true), Not(HasSubstr("\033")));
+  run.identity.job.assign("job\033]52;c;AAAA\a\xC2\x9B");
+  run.identity.rank = 0;
+  run.note = "note\xC2\x9B\033";
+  for (const bool with_details : {false, true}) {
+    const std::string text = plain_text({run}, with_details);
+    for (const char c : text) {
+      EXPECT_TRUE(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)) << text;
+    }
+    EXPECT_THAT(text, Not(HasSubstr("\xC2\x9B")));
+  }
 }
 
 TEST(WatchScreen, ManyProcessesScroll) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/replay/replay.h"
 
+#include <ctime>
 #include <filesystem>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -144,6 +146,37 @@ TEST(Replay, ExpandableModelUnmapsWhenMemoryIsShort) {
   EXPECT_EQ(expandable->allocate(20 * mebibyte, 0), 0u);
   expandable->free(wall);
   EXPECT_EQ(device.misuses(), 0u);
+}
+
+double thread_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Looking through all free blocks of all streams at each refusal took minutes for long traces.
+TEST(Replay, RefusalsDoNotLookThroughAllBlocksOfAllStreams) {
+  for (const auto make : {native_subject, expandable_subject}) {
+    FakeDriver device;
+    const auto subject = make(device);
+    constexpr std::uint32_t streams = 50;
+    constexpr std::uint32_t count = 6000;
+    const double start = thread_seconds();
+    std::vector<std::uint64_t> blocks;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      blocks.push_back(subject->allocate(1024 + i, i % streams));
+      ASSERT_NE(blocks.back(), 0u);
+    }
+    // Every other of each stream: no page is wholly free.
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (i / streams % 2 == 0) subject->free(blocks[i]);
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(subject->allocate(std::size_t{1} << 50, i % streams), 0u);
+    }
+    EXPECT_LT(thread_seconds() - start, 1);
+    EXPECT_EQ(device.misuses(), 0u);
+  }
 }
 
 // Blocks of growing size between walls: nothing that was freed fits again.

@@ -2,6 +2,7 @@
 """`cinch agent` beside real training: what Prometheus reads from it, and what is left when the run has ended."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -29,6 +30,7 @@ class Agent:
             self.process.kill()
             raise AssertionError(said + self.process.communicate()[1])
         self.url = found[1]
+        self.said = said
 
     def get(self, path, token=None):
         request = urllib.request.Request(self.url + path)
@@ -172,9 +174,9 @@ def test_every_metric_of_the_dashboard_is_served(tmp_path):
 
 
 def test_what_it_refuses(tmp_path):
-    def refused(address, history=tmp_path / "history.sqlite"):
+    def refused(address):
         done = harness.run(
-            [harness.CINCH, "agent", "--history", history, "--listen", address],
+            [harness.CINCH, "agent", "--history", tmp_path / "history.sqlite", "--listen", address],
             harness.plain_environment({"CINCH_TELEMETRY_DIR": str(tmp_path)}),
         )
         assert done.status == 2, done
@@ -182,9 +184,27 @@ def test_what_it_refuses(tmp_path):
 
     assert "CINCH_AGENT_TOKEN" in refused("0.0.0.0:0")
     assert "HOST:PORT" in refused("here")
-    assert "/nowhere" in refused("127.0.0.1:0", "/nowhere/h.sqlite")
     with Agent(tmp_path, tmp_path / "other.sqlite", "--listen", "127.0.0.1:0") as agent:
         assert "another agent" in refused(agent.url.removeprefix("http://"))
+
+
+def test_goes_on_without_a_history_and_an_agents_name(tmp_path):
+    """Both are taken: the file by something else, the name in /dev/shm by another user."""
+    (tmp_path / "text").write_text("no database, \x1b]52;c;AAAA\x07" * 200)
+    name = tmp_path / f"cinch-{os.geteuid()}.agent"
+    name.write_text("theirs")
+    name.chmod(0o644)
+    with Agent(tmp_path, tmp_path / "text", "--listen", "127.0.0.1:0") as agent:
+        assert "no history: cannot use the history" in agent.said
+        wait_for(lambda: "private file" in json.loads(agent.get("/health"))["fault"])
+        health = json.loads(agent.get("/health"))
+        assert health["status"] == "degraded" and "not a database" in health["fault"]
+        assert "cinch_runs 0" in agent.get("/metrics")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            agent.get("/api/v1/history")
+        assert b"not a database" in refused.value.read()
+        status, said = agent.end()
+        assert status == 0 and said.count("do not share memory") == 1, said
 
 
 def test_with_a_token(tmp_path):

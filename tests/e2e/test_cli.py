@@ -51,6 +51,41 @@ def assert_names_the_mistake(stderr: str, file):
     assert "bits" in lines[0] and "99" in lines[0] and "expected" in lines[0]
 
 
+@pytest.mark.quick
+def test_snapshots_are_written_as_other_files_are(tmp_path):
+    """hooks/torch/outside/snapshot_file.py, of which the program's Python runs the text."""
+    embedded = harness.HERE.parent.parent / "hooks/torch/outside/snapshot_file.py"
+    exec(embedded.read_text(), names := {})
+
+    class Memory:
+        content = b"one"
+
+        @classmethod
+        def _dump_snapshot(cls, path):
+            with open(path, "wb") as file:
+                file.write(cls.content)
+            if cls.content == b"fails":
+                raise RuntimeError("halfway")
+
+    def write(path, content):
+        Memory.content = content
+        names["write_snapshot"](Memory, str(path))
+
+    (tmp_path / "link").symlink_to("real")
+    for content in b"one", b"two":
+        write(tmp_path / "link", content)
+        assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_bytes() == content
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(RuntimeError, match="halfway"):
+        write(tmp_path / "real", b"fails")
+    assert (tmp_path / "real").read_bytes() == b"two"
+    write("/dev/null", b"three")
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match="No such device"):
+        write(tmp_path / "fifo", b"nobody reads it")
+    assert {file.name for file in tmp_path.iterdir()} == {"link", "real", "fifo"}
+
+
 class TestRun:
     @pytest.mark.quick
     def test_trains_and_sums_up(self, tmp_path):

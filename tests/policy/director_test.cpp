@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "policy/describe_layer.h"
 #include "tests/policy/director_builder.h"
+#include "tests/policy/entry_builder.h"
 
 namespace cinch::policy {
 namespace {
@@ -57,6 +59,32 @@ TEST(Keeping, CountsLayersAndKeepsThem) {
   director->begin_step(0, nullptr);
   EXPECT_EQ(director->choice(0).action, Action::keep);
   EXPECT_FALSE(director->wants().anything());
+}
+
+// A program whose shapes never repeat has new layers for ever.
+TEST(Director, TellsABoundedNumberOfLayersApart) {
+  const auto director = make_keeping_director();
+  LearnedState before;
+  before.policy = "keep";
+  for (int i = 0; i < 20'000; ++i) before.layers["old " + std::to_string(i)] = {};
+  EXPECT_EQ(director->resume(std::move(before)), "");
+  EntryBuilder builder;
+  const Policy policy(with("actnn"));
+  builder.use("aten::convolution", "input", {8, 4, 32, 32});
+  for (std::size_t i = 0; i < Director::most_layers; ++i) {
+    ASSERT_FALSE(director->is_full());
+    if (i == 0) {
+      EXPECT_TRUE(describe_layer(policy, *director, builder.build()).has_value());
+    }
+    add(*director, LayerKind::convolution, 1024 + 4 * i);
+  }
+  EXPECT_TRUE(director->is_full());
+  EXPECT_NE(director->take_message(), "");
+  EXPECT_EQ(director->take_message(), "") << "once";
+  EXPECT_FALSE(describe_layer(policy, *director, builder.build()).has_value())
+      << "no layer: what the rules alone make of it";
+  EXPECT_EQ(director->learned().layers.size(), Director::most_layers)
+      << "and the state file of many runs is no larger";
 }
 
 }  // namespace

@@ -3,6 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -162,6 +166,26 @@ TEST_F(StateOnDisk, IsWrittenWhenSomethingWasLearned) {
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was learned since";
 }
 
+TEST_F(StateOnDisk, JobsThatShareAFileLeaveOneOfTheirs) {
+  const std::string path = folder_ / "state.json";
+  std::filesystem::create_directory(path + ".new");  // what one job wrote beside it, another's was
+  std::vector<std::unique_ptr<Director>> directors;
+  for (int i = 0; i < 16; ++i) directors.push_back(experienced());
+  std::vector<std::string> errors(2);
+  {
+    std::vector<std::jthread> jobs;
+    for (std::size_t job = 0; job < 2; ++job) {
+      jobs.emplace_back([&, job] {
+        for (std::size_t i = job; i < directors.size(); i += 2) {
+          errors[job] += StateFile(path).save(*directors[i]);
+        }
+      });
+    }
+  }
+  EXPECT_EQ(errors, std::vector<std::string>(2));
+  EXPECT_EQ(StateFile(path).load(*make_director(automatic())), "");
+}
+
 TEST_F(StateOnDisk, SaysWhyItCannotBeUsed) {
   const std::string path = folder_ / "state.json";
   const StateFile file(path);
@@ -170,7 +194,7 @@ TEST_F(StateOnDisk, SaysWhyItCannotBeUsed) {
   std::ofstream(path) << R"({"version": 1, "policy": "comet", "layers": []})";
   EXPECT_NE(file.load(*make_director(automatic())).find("expected \"auto\""), std::string::npos);
   const StateFile nowhere(folder_ / "missing" / "state.json");
-  EXPECT_NE(nowhere.save(*experienced()).find("can't write"), std::string::npos);
+  EXPECT_NE(nowhere.save(*experienced()).find("cannot write"), std::string::npos);
 }
 
 }  // namespace

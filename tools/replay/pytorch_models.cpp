@@ -46,6 +46,12 @@ struct BySize {
 };
 using FreeBlocks = std::set<ModelBlock*, BySize>;
 
+struct ByAddress {
+  bool operator()(const ModelBlock* a, const ModelBlock* b) const {
+    return a->address < b->address;
+  }
+};
+
 /// What the two have in common: blocks in rows, free ones by size.
 class Model : public Subject {
  public:
@@ -58,8 +64,7 @@ class Model : public Subject {
     if (block == nullptr) block = make(bytes, stream, small);
     if (block == nullptr) return 0;
     if (splits(*block, bytes)) {
-      ModelBlock* rest = cut(block, bytes);
-      free_[small].insert(rest);
+      add_free(cut(block, bytes));
     }
     block->used = true;
     used_[block->address] = block;
@@ -90,9 +95,8 @@ class Model : public Subject {
     ModelBlock key{0, bytes, stream, small};
     const auto found = free_[small].lower_bound(&key);
     if (found == free_[small].end() || (*found)->stream != stream) return nullptr;
-    const auto chosen = prefer(free_[small], found);
-    ModelBlock* block = *chosen;
-    free_[small].erase(chosen);
+    ModelBlock* block = *prefer(free_[small], found);
+    remove_free(block);
     return block;
   }
 
@@ -120,27 +124,41 @@ class Model : public Subject {
     return a != nullptr && b != nullptr && !a->used && !b->used && a->mapped == b->mapped;
   }
 
+  /// Whether a free block holds memory that the driver could have back.
+  virtual bool can_return(const ModelBlock& block) const = 0;
+
+  // Free blocks are added and removed by these alone. pre: the block is as it was when it was added
+  void add_free(ModelBlock* block) {
+    free_[block->small].insert(block);
+    if (can_return(*block)) returnable_.insert(block);
+  }
+  void remove_free(ModelBlock* block) {
+    free_[block->small].erase(block);
+    returnable_.erase(block);
+  }
+
   // pre: block is free and in no set; returns the block that it became
-  ModelBlock* merge(ModelBlock* block, FreeBlocks& among) {
+  ModelBlock* merge(ModelBlock* block) {
     if (joins(block->previous, block)) {
       block = block->previous;
-      among.erase(block);
+      remove_free(block);
       join(block);
     }
     if (joins(block, block->next)) {
-      among.erase(block->next);
+      remove_free(block->next);
       join(block);
     }
     return block;
   }
 
-  void put_back(ModelBlock* block) {
-    FreeBlocks& among = free_[block->small];
-    among.insert(merge(block, among));
-  }
+  void put_back(ModelBlock* block) { add_free(merge(block)); }
 
   const Driver driver_;
-  FreeBlocks free_[2];            // large, small
+  FreeBlocks free_[2];  // large, small
+  /// Those that can_return. Looked through whenever memory runs out, which may be at each
+  /// allocation: what is returned leaves it, so that all looks together take no longer than all
+  /// frees.
+  std::set<ModelBlock*, ByAddress> returnable_;
   std::list<ModelBlock> blocks_;  // all that ever were
   std::unordered_map<std::uint64_t, ModelBlock*> used_;
 };
@@ -171,13 +189,15 @@ class NativeModel final : public Model {
     return &blocks_.back();
   }
 
+  bool can_return(const ModelBlock& block) const override {
+    return block.previous == nullptr && block.next == nullptr;
+  }
+
   void release_cached() {
-    for (FreeBlocks& among : free_) {
-      std::erase_if(among, [this](const ModelBlock* block) {
-        if (block->previous != nullptr || block->next != nullptr) return false;
-        driver_.release(driver_.self, block->handle);
-        return true;
-      });
+    while (!returnable_.empty()) {
+      ModelBlock* block = *returnable_.begin();
+      remove_free(block);
+      driver_.release(driver_.self, block->handle);
     }
   }
 
@@ -189,11 +209,6 @@ class ExpandableModel final : public Model {
   using Model::Model;
 
  private:
-  struct ByAddress {
-    bool operator()(const ModelBlock* a, const ModelBlock* b) const {
-      return a->address < b->address;
-    }
-  };
   /// The range of one stream and size class.
   struct Segment {
     std::uint64_t address = 0;
@@ -252,7 +267,7 @@ class ExpandableModel final : public Model {
       candidate = map(segment, candidate, std::min(candidate->bytes, bytes));
       if (candidate == nullptr) return nullptr;
     }
-    free_[small].erase(candidate);
+    remove_free(candidate);
     while (candidate->bytes < bytes) {
       ModelBlock* next = candidate->next;
       if (!next->mapped) {
@@ -263,7 +278,7 @@ class ExpandableModel final : public Model {
         }
         // map() may have joined it with the free block behind, which is then in the set.
       }
-      free_[small].erase(next);
+      remove_free(next);
       join(candidate);
     }
     return candidate;
@@ -289,13 +304,12 @@ class ExpandableModel final : public Model {
     segment.unmapped.erase(block);
     if (want < block->bytes) segment.unmapped.insert(cut(block, want));
     block->mapped = true;
-    FreeBlocks& among = free_[block->small];
     // Not with the one before: the caller grows that one.
     if (joins(block, block->next)) {
-      among.erase(block->next);
+      remove_free(block->next);
       join(block);
     }
-    among.insert(block);
+    add_free(block);
     return block;
   }
 
@@ -315,45 +329,51 @@ class ExpandableModel final : public Model {
     return segment;
   }
 
+  /// The pages that lie wholly in a block, from one address to another; an empty range for none.
+  std::pair<std::uint64_t, std::uint64_t> whole_pages(const ModelBlock& block,
+                                                      const Segment& segment) const {
+    const std::size_t page = page_of(block.small);
+    const std::uint64_t begin = block.address - segment.address;
+    return {segment.address + round_up(begin, page),
+            segment.address + (begin + block.bytes) / page * page};
+  }
+
+  bool can_return(const ModelBlock& block) const override {
+    const auto [from, to] = whole_pages(block, segments_.at({block.stream, block.small}));
+    return from < to;
+  }
+
   // Unmaps all pages that are wholly free.
   void unmap_cached() {
-    for (auto& [key, segment] : segments_) {
-      const std::size_t page = page_of(key.second);
-      const std::vector<ModelBlock*> blocks(free_[key.second].begin(), free_[key.second].end());
-      for (ModelBlock* block : blocks) {
-        if (block->stream != key.first) continue;
-        const std::uint64_t from =
-            segment.address + round_up(block->address - segment.address, page);
-        const std::uint64_t to =
-            segment.address + (block->address + block->bytes - segment.address) / page * page;
-        if (from >= to) continue;
-        free_[key.second].erase(block);
-        ModelBlock* middle = block;
-        if (from > block->address) {
-          middle = cut(block, from - block->address);
-          free_[key.second].insert(block);
-        }
-        if (to < middle->address + middle->bytes) {
-          free_[key.second].insert(cut(middle, to - middle->address));
-        }
-        for (std::uint64_t at = from; at < to; at += page) {
-          const Handle handle = segment.pages.at(at);
-          driver_.unmap(driver_.self, at, page, handle);
-          driver_.release(driver_.self, handle);
-          segment.pages.erase(at);
-        }
-        middle->mapped = false;
-        if (joins(middle->previous, middle)) {
-          middle = middle->previous;
-          segment.unmapped.erase(middle);
-          join(middle);
-        }
-        if (joins(middle, middle->next)) {
-          segment.unmapped.erase(middle->next);
-          join(middle);
-        }
-        segment.unmapped.insert(middle);
+    while (!returnable_.empty()) {
+      ModelBlock* block = *returnable_.begin();
+      remove_free(block);
+      Segment& segment = segments_.at({block->stream, block->small});
+      const auto [from, to] = whole_pages(*block, segment);
+      ModelBlock* middle = block;
+      if (from > block->address) {
+        middle = cut(block, from - block->address);
+        add_free(block);
       }
+      if (to < middle->address + middle->bytes) add_free(cut(middle, to - middle->address));
+      const std::size_t page = page_of(block->small);
+      for (std::uint64_t at = from; at < to; at += page) {
+        const Handle handle = segment.pages.at(at);
+        driver_.unmap(driver_.self, at, page, handle);
+        driver_.release(driver_.self, handle);
+        segment.pages.erase(at);
+      }
+      middle->mapped = false;
+      if (joins(middle->previous, middle)) {
+        middle = middle->previous;
+        segment.unmapped.erase(middle);
+        join(middle);
+      }
+      if (joins(middle, middle->next)) {
+        segment.unmapped.erase(middle->next);
+        join(middle);
+      }
+      segment.unmapped.insert(middle);
     }
   }
 

@@ -8,12 +8,9 @@
 
 namespace cinch::cli {
 std::string fit(std::string_view text, int wide) {
-  std::string cut(first_characters(text, static_cast<std::size_t>(std::max(0, wide))));
-  for (char& c : cut) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) c = '?';
-  }
-  return cut;
+  // First: what is no UTF-8 would count as no character.
+  const std::string whole = printable(text);
+  return std::string(first_characters(whole, static_cast<std::size_t>(std::max(0, wide))));
 }
 
 std::string padded(std::string_view text, int wide, bool right) {

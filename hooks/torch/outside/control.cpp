@@ -21,6 +21,7 @@
 #include "hooks/torch/outside/control_snapshot_program.h"
 #include "hooks/torch/outside/giving.h"
 #include "hooks/torch/outside/memory_of_others.h"
+#include "hooks/torch/outside/snapshot_file_program.h"
 #include "hooks/torch/process/interpreter.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
@@ -117,8 +118,8 @@ Outcome write_snapshot(std::string_view path) {
     hexadecimal += digits[static_cast<unsigned char>(c) >> 4];
     hexadecimal += digits[static_cast<unsigned char>(c) & 15];
   }
-  const std::string program =
-      std::string(control_snapshot_program()) + "state = dump(\"" + hexadecimal + "\")\n";
+  const std::string program = std::string(snapshot_file_program()) + control_snapshot_program() +
+                              "state = dump(\"" + hexadecimal + "\")\n";
   const std::string state = run_python(program.c_str(), "state");
   if (state == "written") return {true, "written to " + std::string(path)};
   return {false, state.empty() ? "there is no Python to write a snapshot with" : state};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Run by control.cpp inside the program, with a call of `dump` added that sets `state` to "written",
+# Run by control.cpp inside the program, after snapshot_file.py and with a call of `dump` added that sets `state` to "written",
 # or to why not.
 def dump(path):
     import os
@@ -10,9 +10,7 @@ def dump(path):
         return "this process does not use CUDA"
     path = os.fsdecode(bytes.fromhex(path))
     try:
-        # Never half a file, whatever was there before.
-        torch.cuda.memory._dump_snapshot(path + ".tmp")
-        os.replace(path + ".tmp", path)
+        write_snapshot(torch.cuda.memory, path)
     except Exception as error:
         return str(error)
     return "written"

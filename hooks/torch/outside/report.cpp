@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include <torch/version.h>
-#include <unistd.h>
 
 #include "agent/telemetry/process.h"
 #include "hooks/torch/process/process_memory.h"
@@ -19,7 +18,10 @@ namespace {
 // What every report tells of its process.
 telemetry::Report of_this_process() {
   telemetry::Report report;
-  report.pid = getpid();
+  const telemetry::ProcessKey self = telemetry::own_process();
+  report.pid = static_cast<std::int64_t>(self.pid);
+  report.start_ticks = self.start_ticks;
+  report.pid_namespace = self.pid_namespace;
   report.command = telemetry::command_line();
   report.torch_version = TORCH_VERSION;
   report.peak_rss_bytes = peak_resident_bytes();

@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include <ATen/record_function.h>
 
+#include "hooks/torch/outside/snapshot_file_program.h"
 #include "hooks/torch/outside/snapshot_request_program.h"
 #include "hooks/torch/process/interpreter.h"
 
@@ -28,7 +30,8 @@ std::unique_ptr<at::ObserverContext> arrange_when_cuda_is_used(const at::RecordF
   try {
     if (tries < most_tries) {
       ++tries;
-      if (run_python(snapshot_request_program(), "state") == "arranged") tries = most_tries;
+      const std::string program = std::string(snapshot_file_program()) + snapshot_request_program();
+      if (run_python(program.c_str(), "state") == "arranged") tries = most_tries;
     }
   } catch (const std::exception&) {
     // No memory: no snapshot.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Run by snapshot_request.cpp inside the program: sets `state` to "arranged" once a snapshot will be
+# Run by snapshot_request.cpp inside the program, after snapshot_file.py: sets `state` to "arranged" once a snapshot will be
 # written.
 def arrange():
     import atexit
@@ -19,9 +19,7 @@ def arrange():
         if os.getpid() != process:
             return
         try:
-            # Never half a file, whatever was there before.
-            memory._dump_snapshot(path + ".tmp")
-            os.replace(path + ".tmp", path)
+            write_snapshot(memory, path)
         except Exception as error:
             print(f"cinch: no snapshot: {error}", file=sys.stderr)
 
