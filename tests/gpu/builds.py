@@ -17,7 +17,7 @@ MADE_HERE = ROOT / "build-gpu-check"
 TARGETS = ["cinch_preload", "cinch_torch", "cinch_cuda", "cinch", "codec_cuda_test", "codec_cuda_bench", "allocator_test",
            "device_allocator_cost"]  # fmt: skip
 OPTIONAL_TARGETS = ["cinch_torch_cuda"]
-ROOMS = ("agent", "allocator", "cmake", "codecs", "configs", "hooks", "policy", "tests/allocator", "tests/bench", "tests/codecs")
+ROOMS = ("agent", "allocator", "cmake", "codecs", "configs", "files", "hooks", "policy", "tests/allocator", "tests/bench", "tests/codecs")
 
 
 def sources_hash() -> str:
