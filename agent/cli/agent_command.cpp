@@ -23,6 +23,7 @@
 #include "agent/daemon/history.h"
 #include "agent/daemon/metrics.h"
 #include "agent/daemon/server.h"
+#include "agent/telemetry/agent_post.h"
 #include "agent/telemetry/reader.h"
 
 namespace cinch::cli {
@@ -128,16 +129,20 @@ int agent(const AgentOptions& options) try {
       {[&] { return latest.metrics(); }, [&] { return latest.health(); },
        [&] { return runs_json(*latest.runs()); }, [&] { return kept.get().runs_json(); },
        [&](std::int64_t id) { return kept.get().run_json(id).value_or(""); }});
+  // Before the line below: whoever reads it may count on memory being shared.
+  std::string untold;  // the broker tries again, and tells
+  auto post = telemetry::AgentPost::take(directory, untold);
   const std::string history =
       kept.history == nullptr ? "no history: " + kept.fault : "history in " + kept.file;
   std::fprintf(stderr, "cinch agent: http://%s/, %s\n", server.address().c_str(),
                printable(history).c_str());
-  const daemon::Broker broker(directory, [&latest](const std::string& fault) {
+  const auto tell = [&latest](const std::string& fault) {
     latest.sharing_fault(fault);
     if (fault.empty()) return;
     std::fprintf(stderr, "cinch agent: processes do not share memory: %s\n",
                  printable(fault).c_str());
-  });
+  };
+  const daemon::Broker broker(directory, tell, std::move(post));
   const auto whole = static_cast<std::time_t>(options.interval);
   const timespec interval = {
       whole, static_cast<long>((options.interval - static_cast<double>(whole)) * 1e9)};

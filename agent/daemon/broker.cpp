@@ -42,9 +42,11 @@ std::vector<Giver> givers(const std::vector<Run>& runs, std::size_t asker) {
   return found;
 }
 
-Broker::Broker(std::string directory, std::function<void(const std::string&)> tell)
+Broker::Broker(std::string directory, std::function<void(const std::string&)> tell,
+               std::unique_ptr<telemetry::AgentPost> post)
     : directory_(std::move(directory)),
       tell_(std::move(tell)),
+      post_(std::move(post)),
       thread_([this](const std::stop_token& stop) { loop(stop); }) {}
 
 Broker::~Broker() = default;
@@ -54,7 +56,7 @@ void Broker::loop(const std::stop_token& stop) {
   std::condition_variable_any waiting;
   while (!stop.stop_requested()) {
     std::string error;
-    post_ = telemetry::AgentPost::take(directory_, error);
+    if (post_ == nullptr) post_ = telemetry::AgentPost::take(directory_, error);
     tell(error);
     if (post_ == nullptr) {
       // Another agent has it, or another user the name, or there is no room: it is tried again.

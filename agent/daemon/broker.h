@@ -30,7 +30,9 @@ class Broker {
  public:
   /// @param tell Called from the broker's thread with why it can't do so, once for each reason, and
   /// with "" when it can again or another agent of this user does; null: nobody wants to know
-  explicit Broker(std::string directory, std::function<void(const std::string&)> tell = nullptr);
+  /// @param post What processes ring at; null: its thread takes it, now or when another agent ends
+  explicit Broker(std::string directory, std::function<void(const std::string&)> tell = nullptr,
+                  std::unique_ptr<telemetry::AgentPost> post = nullptr);
   /// Ends the thread.
   ~Broker();
   Broker(const Broker&) = delete;

@@ -48,8 +48,9 @@ class Agent:
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        _, rest = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, rest
+        # communicate() would lose what readline() has read ahead.
+        rest = self.process.stderr.read()
+        return self.process.wait(timeout=PATIENCE), rest
 
     def __enter__(self):
         return self
