@@ -40,6 +40,7 @@ using SavedVariable = void (*)(void*, const void*, bool, bool);
 // Written once each, with the same value whoever writes; read on every save.
 SavedVariable real_saved_variable;
 SavedVariable real_saved_variable_optional;
+cinch::RegisterHooks real_register_hooks;
 const cinch::CoreTable* core;
 
 // The return address of the optional overload while its inner constructor call runs.
@@ -58,33 +59,62 @@ void say(const char* what, const char* detail) {
   fprintf(stderr, "cinch: inactive: %s%s\n", what, detail);
 }
 
+// Loaded objects are counted down to zero: that one's path is wanted.
 struct Search {
-  const char* file;
+  size_t left;
   char path[PATH_MAX];
 };
 
 int match(dl_phdr_info* info, size_t, void* argument) {
   auto* search = static_cast<Search*>(argument);
-  const char* slash = info->dlpi_name == nullptr ? nullptr : strrchr(info->dlpi_name, '/');
-  if (slash == nullptr || strcmp(slash + 1, search->file) != 0) return 0;
-  if (strlen(info->dlpi_name) >= sizeof search->path) return 0;
-  strcpy(search->path, info->dlpi_name);
+  if (search->left-- != 0) return 0;
+  const char* path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+  snprintf(search->path, sizeof search->path, "%s", path);
   return 1;
 }
 
-// torch is loaded RTLD_LOCAL, where RTLD_NEXT does not look: find the library itself.
-void* original(const char* symbol) {
-  Search search = {"libtorch_cpu.so", ""};
-  if (dl_iterate_phdr(match, &search) == 0) return nullptr;
-  void* library = dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY);
+// Whether `address` belongs to this library.
+bool is_ours(const void* address) {
+  static const char anchor = 0;
+  Dl_info there;
+  Dl_info here;
+  return dladdr(address, &there) != 0 && dladdr(&anchor, &here) != 0 &&
+         there.dli_fbase == here.dli_fbase;
+}
+
+// In one loaded library, whose handle is put into `library`; null where it has no such symbol. The
+// program itself, which has no path, is left out: its scope begins with this library.
+void* original_in(const char* path, const char* symbol, void*& library) {
+  library = strchr(path, '/') == nullptr ? nullptr : dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
   if (library == nullptr) return nullptr;
   void* address = dlsym(library, symbol);
+  if (address != nullptr && !is_ours(address)) return address;
   dlclose(library);
-  return address;
+  return nullptr;
+}
+
+// torch is loaded RTLD_LOCAL, where RTLD_NEXT does not look, and its library may have any name: ask
+// every loaded one, but first the one that had the last symbol.
+void* original(const char* symbol) {
+  void* address = dlsym(RTLD_NEXT, symbol);
+  if (address != nullptr) return address;
+  static void* torch;  // stays open, as torch does
+  void* known = load(torch);
+  if (known != nullptr && (address = dlsym(known, symbol)) != nullptr) return address;
+  for (size_t i = 0;; ++i) {
+    Search search = {i, ""};
+    if (dl_iterate_phdr(match, &search) == 0) return nullptr;
+    void* library = nullptr;
+    address = original_in(search.path, symbol, library);
+    if (address == nullptr) continue;
+    store(torch, library);
+    return address;
+  }
 }
 
 // A torch whose symbol vanished while its caller still calls it can't happen: the call that brought
-// us here was bound to that symbol's name. Nothing sensible could follow.
+// us here was bound to that symbol's name, and Cinch is inactive where the originals are not found
+// when torch starts. Nothing sensible could follow.
 template <typename F>
 F must(F& cached, const char* symbol) {
   F function = load(cached);
@@ -154,6 +184,13 @@ void say_which_cores(unsigned version) {
   say(text, *before == ',' ? "" : "and no core (libcinch_torch-*.so) beside libcinch.so");
 }
 
+// Whether the functions that Cinch interposes are found, which are then called without a look.
+bool find_originals() {
+  return must(real_saved_variable, STRING_OF(SAVED_VARIABLE)) != nullptr &&
+         must(real_saved_variable_optional, STRING_OF(SAVED_VARIABLE_OPTIONAL)) != nullptr &&
+         must(real_register_hooks, STRING_OF(REGISTER_HOOKS)) != nullptr;
+}
+
 const cinch::CoreTable* open_core(cinch::EngineStub engine_stub) {
   const unsigned version = torch_version();
   if (version == 0) {
@@ -163,6 +200,10 @@ const cinch::CoreTable* open_core(cinch::EngineStub engine_stub) {
   char path[PATH_MAX];
   if (!find_core(path, version)) {
     say_which_cores(version);
+    return nullptr;
+  }
+  if (!find_originals()) {
+    say("this torch lacks functions that Cinch stands in front of", "");
     return nullptr;
   }
   // Never unloaded: torch will hold pointers into it until the process ends.
@@ -189,6 +230,10 @@ const cinch::CoreTable* open_core(cinch::EngineStub engine_stub) {
 CINCH_EXPORT void SET_DEFAULT_ENGINE_STUB(cinch::EngineStub stub) {
   auto real =
       reinterpret_cast<void (*)(cinch::EngineStub)>(original(STRING_OF(SET_DEFAULT_ENGINE_STUB)));
+  if (real == nullptr) {
+    say("torch's own set_default_engine_stub is not found", "");
+    return;
+  }
   real(stub);
   static bool seen;
   if (__atomic_exchange_n(&seen, true, __ATOMIC_ACQ_REL) || cinch::is_set("CINCH_DISABLE")) return;
@@ -215,6 +260,5 @@ CINCH_EXPORT void SAVED_VARIABLE_OPTIONAL(void* self, const void* tensor, bool i
 
 CINCH_EXPORT void REGISTER_HOOKS(void* self, void* hooks) {
   if (const auto* table = load(core)) table->before_register_hooks(self);
-  static cinch::RegisterHooks real;
-  must(real, STRING_OF(REGISTER_HOOKS))(self, hooks);
+  must(real_register_hooks, STRING_OF(REGISTER_HOOKS))(self, hooks);
 }

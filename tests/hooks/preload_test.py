@@ -150,5 +150,27 @@ class ChoiceOfCore(unittest.TestCase):
         self.assertRegex("\n".join(said), r"^cinch: inactive: can't load the core: [^\n]*$")
 
 
+class OtherTorches(unittest.TestCase):
+    """Torches whose library has another name, or lacks what libcinch.so stands in front of."""
+
+    def start(self, library):
+        """What a process prints that loads such a torch as Python loads extensions: RTLD_LOCAL."""
+        program = f"import ctypes; print(ctypes.CDLL({str(BUILD / 'tests/hooks' / library)!r}).import_torch())"
+        env = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_")} | {"LD_PRELOAD": str(PRELOAD)}
+        run = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout.strip(), run.stderr
+
+    def test_found_by_its_functions(self):
+        called, said = self.start("libtorch_cpu.so.2.6")
+        self.assertEqual(called, "1")
+        self.assertRegex(said, r"^cinch: inactive: torch 2\.6 found, [^\n]*\n$")
+
+    def test_without_them_inactive(self):
+        called, said = self.start("libfake_torch_without.so")
+        self.assertEqual(called, "0")
+        self.assertRegex(said, r"^cinch: inactive: [^\n]*not found\n$")
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
