@@ -10,7 +10,7 @@
 
 #include <sys/mman.h>
 
-#include "hooks/torch/stash/no_throw.h"
+#include "hooks/torch/process/no_throw.h"
 
 namespace cinch::hooks {
 namespace {

@@ -9,13 +9,13 @@
 
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/process_memory.h"
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/stash/device/offload.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/entry_rows.h"
 #include "hooks/torch/stash/listeners.h"
-#include "hooks/torch/stash/no_throw.h"
 #include "policy/rescue.h"
 
 namespace cinch::hooks {

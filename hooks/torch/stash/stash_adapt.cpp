@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/entry_rows.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/listeners.h"
-#include "hooks/torch/stash/no_throw.h"
 #include "hooks/torch/stash/round_trip.h"
 #include "hooks/torch/stash/stash.h"
 #include "policy/plane_ranges.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/entry_work.h"
-#include "hooks/torch/stash/no_throw.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry_work.h"
-#include "hooks/torch/stash/no_throw.h"
 #include "hooks/torch/stash/stash.h"
 #include "policy/plane_ranges.h"
 
@@ -263,8 +263,7 @@ bool Stash::encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, s
       aside_ && in_flight_.begin(device, entry.raw_bytes, settings().in_flight_bytes);
   const c10::Stream stream = aside ? side_stream(entry.raw.device()) : entry.device->saved_on;
   bool enqueued = false;
-  if_memory_allows(
-      [&] { enqueued = encode_on_device(entry, candidate, key, stream, outcomes_); });
+  if_memory_allows([&] { enqueued = encode_on_device(entry, candidate, key, stream, outcomes_); });
   if (aside) {
     in_flight_.enqueued(device, entry.raw_bytes, enqueued ? when_encoded(entry) : nullptr);
   }

@@ -24,9 +24,9 @@ constexpr std::uint32_t second_draw = 0x9E3779B9U;
 
 bool is_being_read(const Entry& entry) {
   if (entry.decoded == nullptr) return false;
-  return entry.decoded->ahead || entry.decoded->lent || std::ranges::any_of(entry.decoded->alive, [](const auto& alive) {
-           return !alive.expired();
-         });
+  return entry.decoded->ahead || entry.decoded->lent ||
+         std::ranges::any_of(entry.decoded->alive,
+                             [](const auto& alive) { return !alive.expired(); });
 }
 
 /// The bytes that an entry is held in which was encoded a moment ago. Where only the data decide

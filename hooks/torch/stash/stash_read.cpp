@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/gradient_probe.h"
 #include "hooks/torch/stash/module_names.h"
-#include "hooks/torch/stash/no_throw.h"
 #include "hooks/torch/stash/stash.h"
 #include "policy/operand.h"
 
@@ -99,17 +99,17 @@ codecs::Reads Stash::reads_of(const Entry& entry, const Use& use, Reader reader)
   using enum codecs::Reads;
   if (entry.state == Entry::State::moved && use.reads != nothing) return values;
   if (reader == Reader::node) return use.reads;
-  const bool holds_values =
-      entry.state == Entry::State::moved ||
-      (entry.state == Entry::State::encoded &&
-       entry.plan().candidates[entry.candidate].codec->restores() == values);
+  const bool holds_values = entry.state == Entry::State::moved ||
+                            (entry.state == Entry::State::encoded &&
+                             entry.plan().candidates[entry.candidate].codec->restores() == values);
   const SiteNames* names = use.site->names();
   const std::string op = names == nullptr ? "*" : names->op;
-  TORCH_CHECK(holds_values, "cinch: the program reads a tensor that ", op, " saved, of which only ",
-              use.reads == nothing ? "the shape" : "what its backward needs",
-              " is held, not the values. Tensors that are saved there from now on keep them. To keep "
-              "them from the beginning, add to the policy: \"rules\": [{\"match\": {\"op\": \"",
-              op, "\"}, \"keep\": true}]");
+  TORCH_CHECK(
+      holds_values, "cinch: the program reads a tensor that ", op, " saved, of which only ",
+      use.reads == nothing ? "the shape" : "what its backward needs",
+      " is held, not the values. Tensors that are saved there from now on keep them. To keep "
+      "them from the beginning, add to the policy: \"rules\": [{\"match\": {\"op\": \"",
+      op, "\"}, \"keep\": true}]");
   return values;
 }
 
@@ -187,7 +187,7 @@ c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFo
         what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes}, data.get(),
         reads, parallel_for);
     TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
-                "' can't be decoded; this is a defect of Cinch");
+                "' can't be decoded: there is no memory for that, or this is a defect of Cinch");
     const std::uint64_t nanoseconds = watch.nanoseconds();
     candidate.totals->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
     entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);

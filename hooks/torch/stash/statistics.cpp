@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/statistics.h"
-#include "hooks/torch/stash/no_throw.h"
 
 #include <algorithm>
 
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/entry_rows.h"
 
 namespace cinch::hooks {

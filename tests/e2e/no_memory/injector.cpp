@@ -3,14 +3,14 @@
 // Preloaded beside libcinch.so: makes single allocations of the core fail. An allocation is the
 // core's when the first caller outside of the C++ library is.
 
-#include <execinfo.h>
-#include <link.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+
+#include <execinfo.h>
+#include <link.h>
 
 namespace {
 
@@ -62,26 +62,42 @@ void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
     if (countdown.fetch_sub(1) == 1) throw std::bad_alloc();
   }
   bytes = bytes == 0 ? 1 : bytes;
-  void* memory = alignment == 0
-                     ? std::malloc(bytes)
-                     : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  void* memory = alignment == 0 ? std::malloc(bytes)
+                                : std::aligned_alloc(
+                                      alignment, (bytes + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return allocate(bytes, 0, __builtin_return_address(0)); }
-void* operator new[](std::size_t bytes) { return allocate(bytes, 0, __builtin_return_address(0)); }
+void* operator new(std::size_t bytes) {
+  return allocate(bytes, 0, __builtin_return_address(0));
+}
+void* operator new[](std::size_t bytes) {
+  return allocate(bytes, 0, __builtin_return_address(0));
+}
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -95,4 +111,6 @@ EXPORT void fail_allocation(long number) {
 }
 
 // Allocations of the core since then.
-EXPORT long counted_allocations() { return counted; }
+EXPORT long counted_allocations() {
+  return counted;
+}
