@@ -75,8 +75,8 @@ class Acgc final : public Director {
     std::deque<std::vector<double>> bounds;  // of the last looks: one number, or one by channel
   };
 
-  Choice first_choice(std::uint32_t) override {
-    known_.emplace_back();
+  Choice first_choice(std::uint32_t number) override {
+    known_.resize(number + 1);
     return {};  // uncompressed until statistics exist
   }
 

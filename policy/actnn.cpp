@@ -53,7 +53,7 @@ class Actnn final : public Director {
   };
 
   Choice first_choice(std::uint32_t number) override {
-    known_.emplace_back();
+    known_.resize(number + 1);
     const LayerKind kind = states_[number].layer.kind;
     if (settings_.level == 1 && kind != LayerKind::convolution) return {};
     if (settings_.level < 3) {

@@ -215,6 +215,7 @@ class Budget final : public Director {
 
   Choice first_choice(std::uint32_t number) override {
     const Layer& layer = states_[number].layer;
+    known_.erase(known_.begin() + number, known_.end());
     known_.push_back({.noise = LayerNoise(layer.kind), .bounded = BoundedOptions(layer)});
     news_ = true;
     return budget_start(layer, all_settings_);

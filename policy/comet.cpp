@@ -57,10 +57,10 @@ class Comet final : public Director {
   Rehearsal rehearsal() const override { return {schedule_.next() - 1, schedule_.next()}; }
 
  private:
-  Choice first_choice(std::uint32_t) override {
-    found_.push_back(0);
-    bounds_.push_back(0);
-    poor_.push_back(false);
+  Choice first_choice(std::uint32_t number) override {
+    found_.resize(number + 1);
+    bounds_.resize(number + 1);
+    poor_.resize(number + 1);
     return {};
   }
 

@@ -48,20 +48,32 @@ void Director::note_size(std::uint32_t, std::size_t) {}
 std::uint32_t Director::add(Layer layer) {
   const auto number = static_cast<std::uint32_t>(states_.size());
   std::string name = layer.op + ' ' + layer.operand + ' ' + std::to_string(layer.raw_bytes);
-  const std::uint32_t place = ++seen_[name];
-  names_.push_back(std::move(name) + " #" + std::to_string(place));
-  states_.push_back({std::move(layer), {}, 0});
-  states_.back().choice = first_choice(number);
+  std::uint32_t& place = seen_[name];
+  name += " #" + std::to_string(place + 1);
+  try {
+    names_.push_back(std::move(name));
+    states_.push_back({std::move(layer), {}, 0});
+    begin(number);
+  } catch (...) {
+    names_.resize(number);
+    if (states_.size() > number) states_.pop_back();
+    throw;
+  }
+  ++place;
+  return number;
+}
+
+void Director::begin(std::uint32_t number) {
+  State& state = states_[number];
+  state.choice = first_choice(number);
   if (is_full()) {
     say("policy " + policy_ + ": " + std::to_string(most_layers) +
         " layers were seen, as shapes do not repeat: it decides about no further ones");
   }
-  const auto known = before_.layers.find(names_.back());
-  if (known == before_.layers.end()) return number;
+  const auto known = before_.layers.find(names_[number]);
+  if (known == before_.layers.end()) return;
   recall(number, known->second.numbers);
-  State& state = states_.back();
   if (suits(state.layer, known->second.choice)) state.choice = known->second.choice;
-  return number;
 }
 
 LearnedState Director::learned() const {

@@ -64,6 +64,7 @@ class Director {
   bool is_full() const noexcept { return states_.size() >= most_layers; }
 
   /// A layer that was not seen before. @return its number, from 0 in order @pre !is_full()
+  /// @throws std::bad_alloc: the layer was not added then
   std::uint32_t add(Layer layer);
 
   const Choice& choice(std::uint32_t layer) const { return states_[layer].choice; }
@@ -130,7 +131,7 @@ class Director {
   /// @param policy The policy's name
   explicit Director(std::string policy) : policy_(std::move(policy)) {}
 
-  /// The first choice for a new layer.
+  /// The first choice for a new layer. May be asked again for a number when there was no memory.
   virtual Choice first_choice(std::uint32_t layer) = 0;
   void choose(std::uint32_t layer, Choice choice);
 
@@ -147,6 +148,8 @@ class Director {
   std::vector<State> states_;
 
  private:
+  void begin(std::uint32_t number);
+
   std::string policy_;
   std::vector<std::string> names_;             // by number
   std::map<std::string, std::uint32_t> seen_;  // layers added so far, by name without number

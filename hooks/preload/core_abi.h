@@ -17,7 +17,8 @@ using EngineStub = void* (*)();
 /// The real `SavedVariable::register_hooks`.
 using RegisterHooks = void (*)(void* saved_variable, void* unique_ptr_to_hooks);
 
-/// The core's entry points. None throws; all may be called from any thread.
+/// The core's entry points; all may be called from any thread. Only before_register_hooks throws,
+/// which stands for a function of C++ that does.
 struct CoreTable {
   std::uint32_t abi;
 
@@ -27,6 +28,7 @@ struct CoreTable {
   void (*before_save)(const void* tensor, bool is_output, bool is_inplace_on_view, void* site);
 
   /// Called before the real `register_hooks`: a tensor that the core holds is given back first.
+  /// Throws c10::Error where its values can't be.
   void (*before_register_hooks)(void* saved_variable);
 };
 

@@ -29,6 +29,7 @@
 #include "hooks/torch/process/cuda_plugin.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/program/op_context.h"
+#include "hooks/torch/program/python_tensor.h"
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/candidate.h"
 #include "hooks/torch/stash/listeners.h"
@@ -67,6 +68,11 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
   }
   try {
     Site& site = site_at(site_address);
+    // PyTorch gives an output back as a new tensor itself.
+    if (site.python() && !is_output && !is_bare_in_python(*tensor.unsafeGetTensorImpl())) {
+      stash().statistics().declined(Verdict::python_object, storage_bytes(tensor));
+      return;
+    }
     if (recording_names() || site.names() == nullptr) {
       learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
     }

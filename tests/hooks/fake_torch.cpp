@@ -13,7 +13,9 @@ EXPORT void _ZN5torch8autograd23set_default_engine_stubEPFRNS0_6EngineEvE(Engine
 
 static EngineStub engine_stub = nullptr;
 
-static void* make_engine() { return nullptr; }
+static void* make_engine() {
+  return nullptr;
+}
 
 #ifdef WITH_ORIGINALS
 EXPORT void _ZN5torch8autograd23set_default_engine_stubEPFRNS0_6EngineEvE(EngineStub stub) {

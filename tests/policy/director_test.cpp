@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -46,6 +48,35 @@ TEST_P(RehearsalTest, TwoStepsAreEnoughToChoose) {
     const Choice& choice = director->choice(footprint.layers[i]);
     EXPECT_EQ(choice.action, Action::encode);
     EXPECT_FALSE(choice == before[i]);
+  }
+}
+
+// Has no memory for the second layer when it is added first.
+class ForgetfulDirector final : public Director {
+ public:
+  ForgetfulDirector() : Director("forgetful") {}
+  void begin_step(std::uint64_t, const Footprint*) override {}
+  Wants wants() const override { return {}; }
+  void observe(std::uint32_t, Look) override {}
+
+ private:
+  Choice first_choice(std::uint32_t number) override {
+    if (number == 1 && !std::exchange(failed_, true)) throw std::bad_alloc();
+    return {};
+  }
+  bool failed_ = false;
+};
+
+TEST(Adding, ChangesNothingWithoutMemory) {
+  ForgetfulDirector director;
+  EXPECT_EQ(add(director, LayerKind::convolution), 0u);
+  EXPECT_THROW(add(director, LayerKind::convolution), std::bad_alloc);
+  EXPECT_EQ(director.layers(), 1u);
+  EXPECT_EQ(add(director, LayerKind::convolution), 1u);
+  const LearnedState learned = director.learned();
+  EXPECT_EQ(learned.layers.size(), 2u);
+  for (const auto& [name, layer] : learned.layers) {
+    EXPECT_TRUE(name.ends_with(" #1") || name.ends_with(" #2")) << name;
   }
 }
 

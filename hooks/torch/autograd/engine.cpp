@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 #include <ATen/SavedTensorHooks.h>
 
@@ -34,9 +35,13 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
   }
   // A torch whose constructor can't be interposed never decides: then every tensor gets our hooks,
   // and those that are not wanted are held as they are.
-  if (!now.decided) return std::make_unique<HeldTensor>();
-  if (!now.wanted) return nullptr;
-  return std::make_unique<HeldTensor>(*now.site, now.is_output, now.operator_says);
+  if (now.decided && !now.wanted) return nullptr;
+  try {
+    if (!now.decided) return std::make_unique<HeldTensor>();
+    return std::make_unique<HeldTensor>(*now.site, now.is_output, now.operator_says);
+  } catch (const std::exception&) {
+    return nullptr;  // no memory: PyTorch keeps this tensor itself
+  }
 }
 
 // A copy of the engine's vtable, with the two words in front of it (offset to top, type) and more

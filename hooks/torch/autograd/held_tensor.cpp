@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "hooks/torch/gradients/callback_time.h"
+#include "hooks/torch/process/python_reader.h"
 #include "hooks/torch/stash/candidate.h"
 #include "hooks/torch/stash/stash.h"
 
@@ -80,10 +81,10 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
     return;
   }
   use_.type = tensor.scalar_type();
-  use_.geometry = Geometry(tensor);
   use_.sequence = static_cast<std::uint32_t>(at::sequence_number::peek() -
                                              1);  // of the node that is being made
   try {
+    use_.geometry = Geometry(tensor);
     entry_ = &stash().save(tensor, use_);
   } catch (const std::exception&) {
     // No memory for bookkeeping: hold the tensor as PyTorch would. Its own grad_fn is left behind,
@@ -96,16 +97,31 @@ at::Tensor HeldTensor::call_unpack_hook() {
   const TimeInCinch time;
   refuse_detached();
   check_version();
-  return restore();
+  return restore(is_read_by_python() ? Stash::Reader::program : Stash::Reader::node);
 }
 
-at::Tensor HeldTensor::restore() {
+at::Tensor HeldTensor::restore(Stash::Reader reader) {
   if (entry_ == nullptr) return alias_;
-  at::Tensor tensor =
-      make_tensor(stash().restore(*entry_, use_), device_type(*entry_), use_.type, use_.geometry);
+  if (at::Tensor changed = changed_original(); changed.defined()) return changed;
+  at::Tensor tensor = make_tensor(stash().restore(*entry_, use_, reader), device_type(*entry_),
+                                  use_.type, use_.geometry);
   // As PyTorch does: what is unpacked and the original count their in-place changes together.
   tensor.unsafeGetTensorImpl()->set_version_counter(version_);
   return tensor;
+}
+
+// PyTorch holds an input itself, not its memory: it reads what the program has made of it since by
+// `x.data = ...`. Undefined where the input is gone, or what it was.
+at::Tensor HeldTensor::changed_original() const {
+  const auto original = original_.lock();
+  if (original == nullptr) return {};
+  const at::Tensor tensor(original);
+  const bool same = original->has_storage() && tensor.scalar_type() == use_.type &&
+                    tensor.sizes() == use_.geometry.sizes() &&
+                    tensor.strides().equals(use_.geometry.strides()) &&
+                    tensor.storage_offset() == use_.geometry.offset() &&
+                    Stash::is_storage_of(*entry_, tensor.storage().unsafeGetStorageImpl());
+  return same ? at::Tensor() : tensor.tensor_data();
 }
 
 // The name of what PyTorch would call the modified tensor's grad_fn: an input's own, as it is now.
@@ -148,8 +164,13 @@ void HeldTensor::check_version() const {
   std::ostringstream message;
   message << "one of the variables needed for gradient computation has been modified by an inplace "
              "operation: ["
-          << type_name() << " " << (alias_.defined() ? alias_.sizes() : use_.geometry.sizes())
-          << "]";
+          << type_name() << " ";
+  if (const auto original = original_.lock()) {
+    message << original->sizes();
+  } else {
+    message << (alias_.defined() ? alias_.sizes() : use_.geometry.sizes());
+  }
+  message << "]";
   if (const std::string node = current_grad_fn_name(); !node.empty()) {
     message << ", which is output " << output_nr_ << " of " << node << ",";
   }

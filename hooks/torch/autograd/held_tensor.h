@@ -13,6 +13,7 @@
 
 #include "hooks/torch/program/autograd_node.h"
 #include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {
 
@@ -37,10 +38,13 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
     return std::nullopt;
   }
 
-  /// The tensor, whatever happened to it since: for a user's hooks that take its place.
-  at::Tensor restore();
+  /// The tensor's values, whatever happened to it since: for a user's hooks that take its place.
+  /// @throws c10::Error when only less than values is held
+  at::Tensor restore_for_program() { return restore(Stash::Reader::program); }
 
  private:
+  at::Tensor restore(Stash::Reader reader);
+  at::Tensor changed_original() const;
   std::string current_grad_fn_name() const;
   void refuse_detached() const;
   void check_version() const;
@@ -51,10 +55,10 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   at::Tensor alias_;  ///< the tensor itself where the stash did not take it
   c10::VariableVersion version_{c10::VariableVersion::DISABLED};
   std::uint32_t saved_version_ = 0;
-  std::uint32_t output_nr_ = 0;  ///< of outputs; PyTorch leaves it 0 for inputs
-  bool judged_ = true;
-  bool was_leaf_ = true;
-  bool was_view_ = false;  ///< an input that is a differentiable view
+  std::uint32_t output_nr_ : 29 = 0;  ///< of outputs; PyTorch leaves it 0 for inputs
+  bool judged_ : 1 = true;
+  bool was_leaf_ : 1 = true;
+  bool was_view_ : 1 = false;  ///< an input that is a differentiable view
   WeakNodePointer grad_fn_{NodePointer()};
   /// The input that was saved, to notice that it was detached in place; null for outputs and
   /// leaves.

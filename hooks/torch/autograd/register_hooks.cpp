@@ -38,7 +38,7 @@ void give_back_to_autograd(void* saved_variable) {
   auto& hooks = saved.*member_of(Hooks{});
   auto* held = dynamic_cast<HeldTensor*>(hooks.get());
   if (held == nullptr) return;
-  saved.*member_of(Data{}) = held->restore();
+  saved.*member_of(Data{}) = held->restore_for_program();
   hooks.reset();
 }
 

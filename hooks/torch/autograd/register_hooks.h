@@ -5,7 +5,7 @@ namespace cinch::hooks {
 
 /// Makes a SavedVariable that the stash holds an ordinary one again, its tensor uncompressed, so
 /// that PyTorch's register_hooks finds what it expects. Leaves every other one alone.
-/// @throws c10::Error when there is no memory
+/// @throws std::exception when there is no memory; c10::Error when its values are not held
 void give_back_to_autograd(void* saved_variable);
 
 }  // namespace cinch::hooks

@@ -9,9 +9,13 @@ namespace cinch::hooks {
 /// text that it left in the variable `result`; "" when there is no Python, or the program failed
 /// (nothing is printed, and no exception stays behind).
 ///
-/// Takes the interpreter's lock: call it only where any Python may run, such as when a scope of the
-/// program's own begins, with no lock of Cinch's held. Python's headers and libraries are no
-/// dependency of Cinch: what is needed is looked up in the process.
+/// Waits for a thread that takes the interpreter's lock: call it only where any Python may run,
+/// such as when a scope of the program's own begins, with no lock of Cinch's held. Other threads of
+/// the program run meanwhile; signals wait for their handlers. Python's headers and libraries are
+/// no dependency of Cinch: what is needed is looked up in the process.
 std::string run_python(const char* program, const char* result);
+
+/// Whether this thread holds the interpreter's lock; false in a process without Python.
+bool holds_interpreter() noexcept;
 
 }  // namespace cinch::hooks

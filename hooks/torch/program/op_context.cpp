@@ -10,6 +10,7 @@
 #include <ATen/record_function.h>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 
 namespace cinch::hooks {
 
@@ -93,7 +94,8 @@ void operator_ends(const at::RecordFunction& function, at::ObserverContext*) {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].isTensor() &&
           outputs[i].unsafeToTensorImpl() == frame.outputs[saved].tensor_impl) {
-        frame.outputs[saved].site->name(frame.name, output_name(i, outputs.size()));
+        if_memory_allows(
+            [&] { frame.outputs[saved].site->name(frame.name, output_name(i, outputs.size())); });
       }
     }
   }

@@ -41,6 +41,11 @@ class Site {
     return shared() ? nullptr : names_.load(std::memory_order_acquire);
   }
 
+  /// The program reads what was saved here itself, and is shown values from then on: what is saved
+  /// later is held as that of an unknown operator.
+  void note_shown() noexcept { shown_.store(true, std::memory_order_relaxed); }
+  bool shown() const noexcept { return shown_.load(std::memory_order_relaxed); }
+
   /// Says which operator saved here; a second, different one makes the place shared.
   void name(const char* op, std::string operand);
 
@@ -50,6 +55,7 @@ class Site {
  private:
   std::atomic<bool> shared_;
   const bool python_;
+  std::atomic<bool> shown_{false};
   std::atomic<int> attempts_{0};
   std::atomic<const SiteNames*> names_{nullptr};  // replaced at most twice, never freed
 };

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <new>
 
 #include <sys/mman.h>
+
+#include "hooks/torch/process/no_throw.h"
 
 namespace cinch::hooks {
 namespace {
@@ -71,23 +74,33 @@ c10::DataPtr BufferPool::take(std::size_t bytes) {
     peak_now_ = std::max(peak_now_, used_bytes_);
     if (fits != idle_.end()) {
       buffer = *fits;
-      idle_.erase(fits);
+      buffer->link.splice(buffer->link.begin(), idle_, fits);
       idle_bytes_ -= bytes;
     }
     trim(freed);
   }
   unmap(freed);
   if (buffer == nullptr) {
-    void* data = map_aligned(bytes);
-    buffer = data == nullptr ? nullptr : new (std::nothrow) Buffer{this, data, bytes};
+    buffer = make_buffer(bytes);
     if (buffer == nullptr) {
-      if (data != nullptr) munmap(data, bytes);
       const std::lock_guard lock(mutex_);
       used_bytes_ -= bytes;
       return {nullptr, cpu};
     }
   }
   return {buffer->data, buffer, give_back, cpu};
+}
+
+BufferPool::Buffer* BufferPool::make_buffer(std::size_t bytes) {
+  std::unique_ptr<Buffer> buffer;
+  if (!if_memory_allows([&] {
+        buffer = std::make_unique<Buffer>(Buffer{this, nullptr, bytes, {}});
+        buffer->link.push_back(buffer.get());
+      })) {
+    return nullptr;
+  }
+  buffer->data = map_aligned(bytes);
+  return buffer->data == nullptr ? nullptr : buffer.release();
 }
 
 void BufferPool::unmap(const std::list<Buffer*>& buffers) {
@@ -105,7 +118,7 @@ void BufferPool::give_back(void* context) {
     const std::lock_guard lock(pool.mutex_);
     pool.used_bytes_ -= buffer->bytes;
     pool.idle_bytes_ += buffer->bytes;
-    pool.idle_.push_front(buffer);
+    pool.idle_.splice(pool.idle_.begin(), buffer->link);
     pool.trim(freed);
   }
   unmap(freed);

@@ -43,7 +43,11 @@ class BufferPool {
     BufferPool* pool;
     void* data;
     std::size_t bytes;
+    std::list<Buffer*>
+        link;  ///< its place in idle_ while it is in use: giving back allocates nothing
   };
+
+  Buffer* make_buffer(std::size_t bytes);
 
   static void give_back(void* buffer);
   static void unmap(const std::list<Buffer*>& buffers);

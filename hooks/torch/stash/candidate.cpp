@@ -28,6 +28,17 @@ const std::uint64_t plain_cuda_keys =
                     DispatchKey::AutocastCUDA})
         .raw_repr();
 
+// Whether the tensor lies in its storage, which a program may have shrunk.
+bool fits(const c10::TensorImpl& tensor, std::size_t storage_bytes) {
+  std::uint64_t last = static_cast<std::uint64_t>(tensor.storage_offset());
+  const c10::IntArrayRef sizes = tensor.sizes();
+  const c10::IntArrayRef strides = tensor.strides();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    last += static_cast<std::uint64_t>(sizes[i] - 1) * static_cast<std::uint64_t>(strides[i]);
+  }
+  return last < storage_bytes / tensor.itemsize();
+}
+
 // Modes under which tensors are not what they seem.
 const DispatchKeySet transforming_modes = DispatchKeySet(
     {DispatchKey::Python, DispatchKey::PythonDispatcher, DispatchKey::PreDispatch,
@@ -44,14 +55,14 @@ bool user_hooks_in_force() {
   return !state.stack.empty() || state.is_tracing || state.disabled_error_message.has_value();
 }
 
+}  // namespace
+
 // Memory of NumPy's, shared memory's and copy-on-write storages' is freed by other deleters;
 // freeing those early gains nothing or breaks something.
 bool from_ordinary_allocator(const c10::StorageImpl& storage) {
   if (storage.device_type() == c10::kCUDA) return from_device_allocator(storage);
   return allocator::is_host_deleter(storage.data_ptr().get_deleter());
 }
-
-}  // namespace
 
 std::string_view reason(Verdict verdict) noexcept {
   switch (verdict) {
@@ -67,6 +78,8 @@ std::string_view reason(Verdict verdict) noexcept {
       return "while Cinch was paused";
     case Verdict::capture:
       return "while a CUDA graph is captured";
+    case Verdict::python_object:
+      return "saved by an autograd.Function: object of another class, or with attributes";
     case Verdict::transform:
       return "under torch.func, tracing or functionalization";
     case Verdict::inplace_view:
@@ -139,6 +152,7 @@ Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
   if (storage.nbytes() < min_bytes || impl.numel() == 0 || impl.is_wrapped_number()) {
     return Verdict::small;
   }
+  if (!fits(impl, storage.nbytes())) return Verdict::not_plain;
   const codecs::ElementType type = element_type(tensor.scalar_type());
   if (type == codecs::ElementType::other) return Verdict::type;
   const bool is_integer = type == codecs::ElementType::int64 ||

@@ -30,17 +30,21 @@ enum class Verdict : std::uint8_t {
   user_hooks,       ///< the program's own saved-tensor hooks are in force
   paused,           ///< `cinch ctl --pause`
   capture,          ///< a CUDA graph is being captured, which would record Cinch's work with it
+  python_object,    ///< saved for Python code that would miss its class or its attributes
 };
 
 /// Text for people, for the report's list of what was passed through; empty where nothing is
 /// missed.
 std::string_view reason(Verdict verdict) noexcept;
-inline constexpr std::size_t verdict_count = 15;
+inline constexpr std::size_t verdict_count = 16;
 
 /// Judges `tensor`, cheapest questions first. Never throws, never runs an operator, never touches a
 /// symbolic size.
 Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
               std::size_t min_bytes) noexcept;
+
+/// Whether the device's ordinary allocator frees the storage's memory.
+bool from_ordinary_allocator(const c10::StorageImpl& storage);
 
 /// Bytes of `tensor`'s storage; 0 where it has none or its size is symbolic.
 std::size_t storage_bytes(const at::Tensor& tensor) noexcept;

@@ -371,7 +371,8 @@ std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> DryRun::trial
 std::vector<float> DryRun::plane_ranges(const Entry& entry) const {
   const std::lock_guard lock(mutex_);
   const auto known = entries_.find(&entry);
-  if (known == entries_.end() || !entry.is_raw() || entry.device != nullptr) return {};
+  const bool is_there = known != entries_.end() && entry.is_raw() && entry.device == nullptr;
+  if (!is_there || !entry.is_as_saved()) return {};
   for (std::size_t i = 0; i < contenders_.size(); ++i) {
     const auto& director = contenders_[i]->director;
     const Plan* plan = known->second[i].plan.get();

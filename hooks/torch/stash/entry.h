@@ -15,6 +15,7 @@
 #include "codecs/interval.h"
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/geometry.h"
+#include "hooks/torch/stash/storage_identity.h"
 
 namespace cinch::hooks {
 
@@ -55,6 +56,9 @@ struct DecodedStorages {
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>())};
   /// Decoded ahead of being read, so held here until it is.
   c10::Storage ahead;
+  /// Values that the program's own code was given. It may write to them, so it gets the same ones
+  /// again.
+  c10::Storage lent;
 };
 
 /// What the guard keeps of an entry that it watches.
@@ -94,7 +98,8 @@ struct Entry {
     settled,
   };
 
-  c10::Storage raw;  ///< while pending or kept
+  c10::Storage raw;          ///< while pending or kept
+  StorageIdentity identity;  ///< of `raw`
   c10::detail::UniqueVoidPtr encoded;
   std::size_t encoded_bytes = 0;
   std::unique_ptr<DecodedStorages> decoded;  ///< null until the first decoding
@@ -138,6 +143,12 @@ struct Entry {
 
   /// Whether `raw` is set.
   bool is_raw() const noexcept { return state == State::pending || state == State::kept; }
+
+  /// Whether the program left `raw` the memory that it was when it was saved. @pre is_raw()
+  bool is_as_saved() const { return identity.is(raw, raw_bytes); }
+
+  /// Whether besides nobody else owns it. @pre is_raw()
+  bool is_solely_ours() const { return raw.use_count() == 1 && is_as_saved(); }
 
   /// Index of the CUDA device that it is on; -1: host memory.
   int device_index() const noexcept;

@@ -61,6 +61,8 @@ class Guard {
   std::mutex& mutex() noexcept { return mutex_; }
 
  private:
+  void drop(const Use& use) noexcept;
+
   policy::GuardSettings settings_;
 
   // Under the stash's lock.

@@ -32,6 +32,12 @@ const SiteNames& names_of(const Use& use) {
   return names == nullptr ? unknown : *names;
 }
 
+// What policies are told: of a tensor that the program reads itself nothing but its values will do.
+const SiteNames& known_names_of(const Use& use) {
+  static const SiteNames unknown;
+  return use.site->shown() && !use.site->python() ? unknown : names_of(use);
+}
+
 policy::Origin origin_of(const Use& use) {
   if (!use.site->python()) return policy::Origin::op;
   // What AOTAutograd calls the autograd.Function of every region that torch.compile compiled.
@@ -67,7 +73,7 @@ class Views {
 struct Described {
   explicit Described(const Entry& of) {
     for (const Use* use = of.first_use; use != nullptr; use = use->next) {
-      const SiteNames& names = names_of(*use);
+      const SiteNames& names = known_names_of(*use);
       uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
                       views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use)});
     }
@@ -173,6 +179,7 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   key_.push_back(entry.device == nullptr ? -1 : entry.raw.device().index());
   append(key_, entry.cover.get());
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    key_.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key_.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
     key_.push_back(static_cast<std::int64_t>(use->type) * 2 + (use->is_output ? 1 : 0));
     const auto extent = index_extent(*use);
@@ -194,6 +201,17 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   if (place >= of_kind.members.size()) of_kind.members.resize(place + 1);
   entry.entry_class = known->second;
   entry.member = place;
+  try {
+    plan_as_member(entry, of_kind);
+  } catch (...) {
+    entry.entry_class.reset();
+    entry.own_plan.reset();
+    throw;
+  }
+}
+
+void Planner::plan_as_member(Entry& entry, EntryClass& of_kind) {
+  const std::uint32_t place = entry.member;
   entry.caution = of_kind.members[place].caution;
   take_awaited(of_kind.members[place]);
   entry.own_plan = chosen_plan(entry, of_kind.members[place]);
@@ -272,11 +290,11 @@ std::size_t Planner::harder_bytes(const Entry& entry) {
 const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
                                                         EntryClass::Member& member) {
   if (director_ != nullptr && !member.described) {
-    member.described = true;
     const Described described(entry);
     if (auto layer = policy::describe_layer(policy_, *director_, described.entry)) {
       member.layer = director_->add(std::move(*layer));
     }
+    member.described = true;
   }
   if (member.layer == policy::no_layer) {
     auto& plan = entry.entry_class->plans[entry.caution];

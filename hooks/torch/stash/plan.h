@@ -105,6 +105,7 @@ class Planner {
 
   /// Sets `entry`'s class, member, plan and row. @param growth Number of the stash's growth: places
   /// are counted anew in each. @pre entry has uses
+  /// @throws std::exception when there is no memory: the entry is as unplanned as it was
   void plan(Entry& entry, std::uint64_t growth);
 
   /// Backward reads `entry`, which took so many bytes: the next ones of its class are expected to
@@ -133,6 +134,7 @@ class Planner {
   struct KeyHash {
     std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
   };
+  void plan_as_member(Entry& entry, EntryClass& of_kind);
   std::shared_ptr<Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
                              const policy::Choice* choice);
   /// What an entry of `member`, held by `plan`, took is news for the director if that is still the

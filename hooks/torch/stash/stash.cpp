@@ -9,6 +9,7 @@
 
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/process_memory.h"
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/stash/device/offload.h"
@@ -92,8 +93,11 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
   std::string message;
   {
     const std::lock_guard lock(mutex_);
-    if (!growing_.exchange(true, std::memory_order_relaxed)) begin_growth();
+    if (!growing_.exchange(true, std::memory_order_relaxed)) {
+      if_memory_allows([&] { begin_growth(); });
+    }
     entry = &find_or_add(tensor);
+    // The tensor is saved; nothing of what follows may fail the save.
     entry->append(use);
     ++entry->holders;
     if (entry->device != nullptr) entry->device->saved_on = current_stream(tensor.device());
@@ -103,36 +107,48 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     message.swap(message_);
     note_change();
   }
-  if (aside != 0) reserve_.put_aside(tensor.device(), aside);
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
-  if (dry_run_ != nullptr && dry_run_->take_done()) listeners().dry_run_done();
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
-  if (entry->device != nullptr) take_outcomes(entry->device_index());
+  if_memory_allows([&] {
+    if (aside != 0) reserve_.put_aside(tensor.device(), aside);
+    if (dry_run_ != nullptr && dry_run_->take_done()) listeners().dry_run_done();
+    if (entry->device != nullptr) take_outcomes(entry->device_index());
+  });
   settle_all(ready);
-  if (entry->device != nullptr) move_surplus();
+  if (entry->device != nullptr) if_memory_allows([&] { move_surplus(); });
   return *entry;
 }
 
+// A storage that the program has resized, or given other memory, since it was saved begins a new
+// entry; with two entries as its owners it is encoded for neither. Changes nothing when it throws.
 // pre: mutex_ is held, as in all that follows up to release()
 Entry& Stash::find_or_add(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
-  Entry*& slot = by_storage_[storage.unsafeGetStorageImpl()];
-  if (slot != nullptr) return *slot;
+  const auto known = by_storage_.find(storage.unsafeGetStorageImpl());
+  const bool is_known = known != by_storage_.end();
+  if (is_known && known->second->identity.is(storage, known->second->raw_bytes)) {
+    return *known->second;
+  }
+  const bool foresees = foresees_.load(std::memory_order_relaxed);
+  make_room_for_one(owned_);
+  if (foresees) make_room_for_one(by_position_);
   auto entry = std::make_unique<Entry>();
   entry->raw = storage;
+  entry->identity = StorageIdentity(storage);
   entry->raw_bytes = storage.nbytes();
-  entry->id = next_id_++;
   entry->step = static_cast<std::uint32_t>(optimizer_steps());
   if (storage.device_type() == c10::kCUDA) {
     entry->device = std::make_unique<OnDevice>(current_stream(storage.device()));
   }
   if (tensor.is_view()) entry->cover = std::make_unique<Geometry>(tensor._base());
+  by_storage_[storage.unsafeGetStorageImpl()] = entry.get();
+  entry->id = next_id_++;
   entry->place_index = static_cast<std::uint32_t>(owned_.size());
   owned_.push_back(entry.get());
   owned_bytes_ += entry->raw_bytes;
-  if (foresees_.load(std::memory_order_relaxed)) by_position_.push_back(entry.get());
+  if (foresees) by_position_.push_back(entry.get());
   ++alive_;
-  return *(slot = entry.release());
+  return *entry.release();
 }
 
 void Stash::begin_growth() {
@@ -183,7 +199,8 @@ void Stash::forget_owned(Entry& entry) {
   owned_[entry.place_index]->place_index = entry.place_index;
   owned_.pop_back();
   owned_bytes_ -= entry.raw_bytes;
-  by_storage_.erase(entry.raw.unsafeGetStorageImpl());
+  const auto known = by_storage_.find(entry.raw.unsafeGetStorageImpl());
+  if (known != by_storage_.end() && known->second == &entry) by_storage_.erase(known);
 }
 
 void Stash::forget_in_window(Entry& entry) {
@@ -200,18 +217,25 @@ void Stash::collect_sole_owned(std::size_t at_most, const Entry* but, Entries& r
        --looked) {
     if (cursor_ >= owned_.size()) cursor_ = 0;
     Entry& entry = *owned_[cursor_];
-    if (entry.raw.use_count() != 1 || &entry == but) {
-      ++cursor_;
-      continue;
-    }
-    forget_owned(entry);
-    plan(entry, ready);
+    // One for which there is no memory stays, and is looked at again.
+    if (entry.raw.use_count() != 1 || &entry == but || !plan(entry, ready)) ++cursor_;
   }
   leave_window(window_limit(), but, ready);
 }
 
-void Stash::plan(Entry& entry, Entries& ready) {
-  planner_->plan(entry, growth_);
+// Plans an entry of owned_, and takes it out of there.
+// @return false when there is no memory for that: nothing has changed then
+bool Stash::plan(Entry& entry, Entries& ready) noexcept {
+  const bool prepared = if_memory_allows([&] {
+    make_room_for_one(ready);
+    window_.push_back(nullptr);  // the place of this one
+  });
+  if (!prepared) return false;
+  const bool planned = if_memory_allows([&] { planner_->plan(entry, growth_); });
+  const bool waits = planned && entry.plan().encodes() && dry_run_ == nullptr;
+  if (!waits) window_.pop_back();
+  if (!planned) return false;
+  forget_owned(entry);
   entry.cover.reset();
   planned_stored_ += entry.plan().stored_bytes;
   planned_aside_ += planned_aside(entry, entry.plan());
@@ -220,19 +244,20 @@ void Stash::plan(Entry& entry, Entries& ready) {
     most = std::max({most, entry.plan().device_bytes, Planner::harder_bytes(entry)});
   }
   if (director_ != nullptr) {
-    try_entry(entry);
-    note_choice(entry);
+    if_memory_allows([&] { try_entry(entry); });
+    if_memory_allows([&] { note_choice(entry); });
   }
-  if (!entry.plan().encodes() || dry_run_ != nullptr) {
+  if (!waits) {
     start_settling(entry, ready);
-    return;
+    return true;
   }
   entry.place = Entry::Place::window;
-  entry.place_index = window_start_ + static_cast<std::uint32_t>(window_.size());
-  window_.push_back(&entry);
+  entry.place_index = window_start_ + static_cast<std::uint32_t>(window_.size() - 1);
+  window_.back() = &entry;
   window_bytes_ += entry.raw_bytes;
   window_planned_ += entry.plan().stored_bytes;
   planned_aside_ -= planned_aside(entry, entry.plan());
+  return true;
 }
 
 std::size_t Stash::window_limit() const {
@@ -242,11 +267,12 @@ std::size_t Stash::window_limit() const {
 void Stash::leave_window(std::size_t limit, const Entry* but, Entries& ready) {
   while (window_bytes_ > limit) {
     Entry& oldest = *window_.front();
-    if (&oldest == but) return;
+    if (&oldest == but || !if_memory_allows([&] { make_room_for_one(ready); })) return;
     leave_window(oldest, ready);
   }
 }
 
+// pre: `ready` has room for one
 void Stash::leave_window(Entry& entry, Entries& ready) {
   forget_in_window(entry);
   entry.watched = entry.plan().candidates.front().approximates &&
@@ -332,6 +358,11 @@ void Stash::end_growth(const Entry* reading) {
     collect_sole_owned(poll_per_backward, reading, ready);
   }
   settle_all(ready);
+  if_memory_allows([&] { end_of_growth(reading); });
+}
+
+// What else is done then; all of it may be left out.
+void Stash::end_of_growth(const Entry* reading) {
   if (dry_run_ != nullptr) {
     const std::lock_guard lock(mutex_);
     std::size_t not_settled = 0;

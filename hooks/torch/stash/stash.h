@@ -72,12 +72,22 @@ class Stash {
 
   /// Adds one use of `tensor`'s storage; encodes what has become solely the stash's and found no
   /// room in the window. `use` stays where it is until `release`.
+  /// @throws std::exception when there is no memory: the stash knows nothing of `use` then
   Entry& save(const at::Tensor& tensor, Use& use);
 
+  /// Who reads what was saved: the node that saved it, or code of the program's own (through
+  /// grad_fn._saved_…, in an autograd.Function's backward, in hooks of its own).
+  enum class Reader : std::uint8_t { node, program };
+
   /// The storage as `use` needs it: the original one while it is held raw, else one decoded into a
-  /// pooled buffer, shared with whoever asked before and still holds it.
-  /// @throws c10::Error when there is no memory
-  c10::Storage restore(Entry& entry, const Use& use);
+  /// pooled buffer, shared with whoever asked before and still holds it. The program gets values
+  /// whatever the node reads, and always the same storage, which it may write to.
+  /// @throws std::exception when there is no memory; c10::Error when the program asks for values
+  ///   that are not held
+  c10::Storage restore(Entry& entry, const Use& use, Reader reader = Reader::node);
+
+  /// Whether `storage` is what the stash holds as it was saved.
+  static bool is_storage_of(Entry& entry, const c10::StorageImpl* storage);
 
   /// Removes `use`; the entry goes with its last one.
   void release(Entry& entry, Use& use) noexcept;
@@ -184,19 +194,21 @@ class Stash {
   void begin_policy();
   void take_up_change();
   void end_growth(const Entry* reading);
+  void end_of_growth(const Entry* reading);
   void forget_owned(Entry& entry);
   void forget_in_window(Entry& entry);
   void collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready);
-  void plan(Entry& entry, Entries& ready);
+  bool plan(Entry& entry, Entries& ready) noexcept;
   void leave_window(std::size_t limit, const Entry* but, Entries& ready);
   void leave_window(Entry& entry, Entries& ready);
   void start_settling(Entry& entry, Entries& ready);
   std::size_t window_limit() const;
 
-  void settle_all(const Entries& ready);
+  void settle_all(const Entries& ready) noexcept;
   /// Whether what has no room for a result of unknown size may wait for some.
   enum class When : std::uint8_t { room, now };
-  void settle(Entry& entry, codecs::ParallelFor parallel_for, When when = When::room);
+  void settle(Entry& entry, codecs::ParallelFor parallel_for, When when = When::room) noexcept;
+  std::string_view carry_out(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
   std::string_view encode(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
   bool encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed);
   void await_settled(Entry& entry);
@@ -229,12 +241,15 @@ class Stash {
   void fetch_ahead(Entry& entry) noexcept;
 
   c10::Storage restore_in_capture(Entry& entry, const Use& use);
-  c10::Storage restore_held(Entry& entry, const Use& use, GradientProbe* probe);
+  static codecs::Reads reads_of(const Entry& entry, const Use& use, Reader reader);
+  c10::Storage restore_held(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
   bool note_read(GradientProbe& probe, Entry& entry, const Use& use) const;
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
   void decode_ahead(Entry& entry, codecs::Reads reads);
-  void foresee(Entry& entry, const Use& use);
-  void keep_sample(Entry& entry, c10::Storage& exact);
+  void foresee(Entry& entry, const Use& use) noexcept;
+  void choose_ahead(Entry& entry, const Use& use, std::vector<SideThread::Job>& jobs,
+                    Entries& fetches);
+  void keep_sample(Entry& entry, c10::Storage& exact) noexcept;
   std::size_t give_up_samples(int device, std::size_t bytes);
   std::size_t give_up_sample(Entry& entry);
   std::unique_ptr<GuardSample> take_sample(Entry& entry);
@@ -245,7 +260,7 @@ class Stash {
   void close_footprint();
   void measure_footprint();
   void try_entry(Entry& entry);
-  void note_tried(const Entry& entry);
+  void note_tried(Entry& entry);
   void forget_tried(const Use& use) noexcept;
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
 
@@ -258,8 +273,8 @@ class Stash {
   void publish() noexcept;
 
   static void work_aside(void* self, const SideThread::Job& job) noexcept;
-  void settle_orphans();
-  void free_later(c10::Storage storage);
+  void settle_orphans() noexcept;
+  void free_later(c10::Storage storage) noexcept;
 
   // All that were in force, since other threads may still read one; grows under mutex_.
   std::vector<std::unique_ptr<const policy::Policy>> policies_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/stash/device/on_device.h"
@@ -93,8 +94,7 @@ void Stash::try_entry(Entry& entry) {
   const std::size_t planned = entry.plan().stored_bytes - planned_aside(entry, entry.plan());
   growing_footprint_.planned_bytes += planned;
   if (dry_run_ != nullptr) {
-    entry.tried = dry_run_->add(entry, layer);
-    if (entry.tried) note_tried(entry);
+    if (dry_run_->add(entry, layer)) note_tried(entry);
     return;
   }
   if (layer == policy::no_layer) {
@@ -105,13 +105,20 @@ void Stash::try_entry(Entry& entry) {
   const policy::Wants wants = director_->wants();
   entry.ranged = wants.ranges;
   if (!wants.trials || !director_->tries(layer, peak_.raw_bytes)) return;
-  entry.tried = true;
   note_tried(entry);
 }
 
-void Stash::note_tried(const Entry& entry) {
-  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
-    ++tried_sequences_[use->sequence];
+void Stash::note_tried(Entry& entry) {
+  entry.tried = true;
+  const Use* use = entry.first_use;
+  try {
+    for (; use != nullptr; use = use->next) ++tried_sequences_[use->sequence];
+  } catch (...) {
+    for (const Use* noted = entry.first_use; noted != use; noted = noted->next) {
+      forget_tried(*noted);
+    }
+    entry.tried = false;
+    throw;
   }
 }
 
@@ -140,7 +147,7 @@ void Stash::note_caution(const Entry& entry, const char* what, double error, dou
                 broken ? "%s off beyond all bounds (%.2g, limit %.2g): held losslessly"
                        : "%s off by %.2g, limit %.2g: held more precisely",
                 what, error, limit);
-  timeline_.decided("guard", name_of(*entry.row), detail);
+  if_memory_allows([&] { timeline_.decided("guard", name_of(*entry.row), detail); });
 }
 
 void Stash::forget_tried(const Use& use) noexcept {
@@ -186,7 +193,8 @@ std::vector<float> Stash::plane_ranges(Entry& entry) {
   const std::lock_guard lock(entry.mutex());
   if (dry_run_ != nullptr) return dry_run_->plane_ranges(entry);
   if (entry.planes != nullptr && !entry.planes->ranges.empty()) return entry.planes->ranges;
-  if (!entry.is_raw() || entry.own_plan == nullptr || entry.plan().candidates.empty()) return {};
+  const bool is_there = entry.is_raw() && entry.own_plan != nullptr && entry.is_as_saved();
+  if (!is_there || entry.plan().candidates.empty()) return {};
   const Plan::Candidate& candidate = entry.plan().candidates.front();
   if (candidate.codec->name() != "group_quant") return {};
   if (entry.device == nullptr) {
@@ -214,7 +222,7 @@ std::vector<Stash::Trial> Stash::trials(Entry& entry) {
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   c10::Storage exact;
-  if (entry.is_raw()) exact = entry.raw;
+  if (entry.is_raw() && entry.is_as_saved()) exact = entry.raw;
   if (entry.keeps_source()) exact = entry.device->source;
   if (entry.sample != nullptr) exact = entry.sample->exact;
   if (!exact && entry.state == Entry::State::encoded &&

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/stash.h"
@@ -53,60 +54,68 @@ void Stash::forget_ahead(Entry& entry) noexcept {
 }
 
 // Notes what backward reads, and has decoded and fetched ahead what it read next the last time.
-void Stash::foresee(Entry& entry, const Use& use) {
+void Stash::foresee(Entry& entry, const Use& use) noexcept {
   std::vector<SideThread::Job> jobs;
   Entries fetches;
-  {
-    const std::lock_guard lock(mutex_);
-    forget_ahead(entry);
-    if (entry.id - growth_start_ >= by_position_.size()) return;
-    const ReadOrder::Read read = {entry.id - growth_start_, use.reads};
-    read_order_.add(read);
-    const std::uint64_t most_fetched =
-        std::min(std::max<std::uint64_t>(window_limit(), least_fetched), most_fetched_);
-    const bool has_room = no_room_ahead_ != growth_;
-    bool decodes = aside_;
-    bool fetches_more = offloaded_bytes_ != 0 && has_room;
-    std::size_t looked_at = 0;
-    for (const ReadOrder::Read& next : read_order_.after(read)) {
-      if (!decodes && !fetches_more) break;
-      if (++looked_at > most_looked_at || next.position >= by_position_.size()) break;
-      Entry* then = by_position_[next.position];
-      const bool is_read = then != nullptr && then->place == Entry::Place::settled &&
-                           next.reads != codecs::Reads::nothing;
-      if (!is_read) continue;
-      const bool fits = has_room || then->device == nullptr;
-      if (decodes && fits && then->encoded_bytes != 0 && !then->ahead) {
-        decodes = jobs.size() < most_ahead &&
-                  (ahead_bytes_ == 0 || ahead_bytes_ + then->raw_bytes <= window_limit());
-        if (decodes) {
-          then->ahead = true;
-          ahead_bytes_ += then->raw_bytes;
-          ++then->holders;
-          jobs.push_back({then, SideThread::Job::Kind::decode, next.reads, 0});
-          continue;
-        }
-      }
-      const std::size_t away = then->offloaded_bytes();
-      if (fetches_more && away != 0 && !then->device->fetched && !then->ahead) {
-        fetches_more = fetched_bytes_ == 0 || fetched_bytes_ + away <= most_fetched;
-        if (!fetches_more) continue;
-        then->device->fetched = true;
-        fetched_bytes_ += away;
-        ++then->holders;
-        fetches.push_back(then);
-      }
-    }
-  }
+  if_memory_allows([&] { choose_ahead(entry, use, jobs, fetches); });
   for (const auto& job : jobs) {
     constexpr auto never_wait = std::numeric_limits<std::size_t>::max();
     if (job.entry->device != nullptr) {
       work_aside(this, job);  // which only enqueues it
       continue;
     }
-    if (!side_.submit(job, never_wait)) drop_holder(*job.entry, nullptr);
+    bool taken = false;
+    if_memory_allows([&] { taken = side_.submit(job, never_wait); });
+    if (!taken) drop_holder(*job.entry, nullptr);
   }
   for (Entry* next : fetches) fetch_ahead(*next);
+}
+
+// Holds each entry that it adds to `jobs` and `fetches`, whether it throws or not.
+void Stash::choose_ahead(Entry& entry, const Use& use, std::vector<SideThread::Job>& jobs,
+                         Entries& fetches) {
+  jobs.reserve(most_ahead);
+  const std::lock_guard lock(mutex_);
+  forget_ahead(entry);
+  if (entry.id - growth_start_ >= by_position_.size()) return;
+  const ReadOrder::Read read = {entry.id - growth_start_, use.reads};
+  read_order_.add(read);
+  const std::uint64_t most_fetched =
+      std::min(std::max<std::uint64_t>(window_limit(), least_fetched), most_fetched_);
+  const bool has_room = no_room_ahead_ != growth_;
+  bool decodes = aside_;
+  bool fetches_more = offloaded_bytes_ != 0 && has_room;
+  std::size_t looked_at = 0;
+  for (const ReadOrder::Read& next : read_order_.after(read)) {
+    if (!decodes && !fetches_more) break;
+    if (++looked_at > most_looked_at || next.position >= by_position_.size()) break;
+    Entry* then = by_position_[next.position];
+    const bool is_read = then != nullptr && then->place == Entry::Place::settled &&
+                         next.reads != codecs::Reads::nothing;
+    if (!is_read) continue;
+    const bool fits = has_room || then->device == nullptr;
+    if (decodes && fits && then->encoded_bytes != 0 && !then->ahead) {
+      decodes = jobs.size() < most_ahead &&
+                (ahead_bytes_ == 0 || ahead_bytes_ + then->raw_bytes <= window_limit());
+      if (decodes) {
+        then->ahead = true;
+        ahead_bytes_ += then->raw_bytes;
+        ++then->holders;
+        jobs.push_back({then, SideThread::Job::Kind::decode, next.reads, 0});
+        continue;
+      }
+    }
+    const std::size_t away = then->offloaded_bytes();
+    if (fetches_more && away != 0 && !then->device->fetched && !then->ahead) {
+      fetches_more = fetched_bytes_ == 0 || fetched_bytes_ + away <= most_fetched;
+      if (!fetches_more) continue;
+      make_room_for_one(fetches);
+      then->device->fetched = true;
+      fetched_bytes_ += away;
+      ++then->holders;
+      fetches.push_back(then);
+    }
+  }
 }
 
 void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
@@ -152,8 +161,10 @@ void Stash::work_aside(void* self, const SideThread::Job& job) noexcept {
   }
 }
 
-void Stash::settle_orphans() {
-  for (const SideThread::Job& job : side_.take_orphans()) work_aside(this, job);
+void Stash::settle_orphans() noexcept {
+  if_memory_allows([&] {
+    for (const SideThread::Job& job : side_.take_orphans()) work_aside(this, job);
+  });
 }
 
 void Stash::stop_side_thread() noexcept {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
@@ -50,7 +51,7 @@ void measure_planes(const Plan::Candidate& candidate, Entry& entry) {
 
 }  // namespace
 
-void Stash::settle_all(const Entries& ready) {
+void Stash::settle_all(const Entries& ready) noexcept {
   if (ready.empty()) return;
   std::size_t most_waiting = least_waiting;
   if (aside_) {
@@ -60,7 +61,9 @@ void Stash::settle_all(const Entries& ready) {
   for (Entry* entry : ready) {
     if (aside_ && entry->plan().encodes() && entry->device == nullptr) {
       const SideThread::Job job = {entry, SideThread::Job::Kind::settle, {}, entry->raw_bytes};
-      if (side_.submit(job, most_waiting)) continue;
+      bool taken = false;
+      if_memory_allows([&] { taken = side_.submit(job, most_waiting); });
+      if (taken) continue;
       settle_orphans();
     }
     settle(*entry, torch_parallel_for);
@@ -75,11 +78,13 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     puts_off = put_off_.oldest(device) != nullptr;
     collect_sole_owned(owned_.size(), nullptr, ready);
-    const Entries waiting(window_.begin(), window_.end());
+    Entries waiting;
+    if_memory_allows([&] { waiting.assign(window_.begin(), window_.end()); });
     std::size_t leaving = 0;
     for (Entry* entry : waiting) {
       if (leaving >= bytes) break;
       if (entry == nullptr || entry->device_index() != device) continue;
+      if (!if_memory_allows([&] { make_room_for_one(ready); })) break;
       leaving += entry->raw_bytes;
       leave_window(*entry, ready);
       entry->watched = false;  // exact values would take the memory that is wanted
@@ -101,8 +106,9 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
   return before > after ? before - after : 0;
 }
 
-// Carries out the plan of an entry that is settling, and gives up one hold on it.
-void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) {
+// Carries out the plan of an entry that is settling, and gives up one hold on it. What there is no
+// memory to encode is kept.
+void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) noexcept {
   const std::size_t unsized = bytes_until_sized(entry);
   const bool waits = unsized != 0 && unsized_bytes_.begin(entry.device_index(), unsized,
                                                           settings().in_flight_bytes);
@@ -119,17 +125,9 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) {
       const std::lock_guard stash_lock(mutex_);
       wanted = entry.first_use != nullptr;
     }
-    if (wanted && dry_run_ != nullptr) {
-      dry_run_->measure(entry, parallel_for);
-      kept_because = "a dry run keeps everything";
-      entry.state = Entry::State::kept;
-    } else if (wanted) {
-      const bool is_read = entry.raw.use_count() != 1 || entry.captured;
-      // Another thread's graph would hold the encoding, and nobody would run it.
-      const bool is_recorded = entry.device != nullptr && is_capturing(entry.device->saved_on);
-      kept_because = is_read       ? "read by backward when it was to be encoded"
-                     : is_recorded ? "while a CUDA graph is captured"
-                                   : encode(entry, freed, parallel_for);
+    if (wanted) {
+      kept_because = no_memory;
+      if_memory_allows([&] { kept_because = carry_out(entry, freed, parallel_for); });
       if (!kept_because.empty()) entry.state = Entry::State::kept;
       if (!kept_because.empty() && entry.device != nullptr &&
           entry.plan().offload == policy::Decision::Offload::always) {
@@ -175,8 +173,26 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) {
   if (freed) free_later(std::move(freed));
 }
 
+// Returns why the entry has to be kept, or nothing. What throws has changed nothing.
+// pre: entry.mutex() is held, the entry is pending
+std::string_view Stash::carry_out(Entry& entry, c10::Storage& freed,
+                                  codecs::ParallelFor parallel_for) {
+  if (!entry.is_as_saved()) return "changed by the program after it was saved";
+  if (dry_run_ != nullptr) {
+    dry_run_->measure(entry, parallel_for);
+    return "a dry run keeps everything";
+  }
+  if (!entry.is_solely_ours() || entry.captured) {
+    return "read by backward when it was to be encoded";
+  }
+  // Another thread's graph would hold the encoding, and nobody would run it.
+  const bool is_recorded = entry.device != nullptr && is_capturing(entry.device->saved_on);
+  if (is_recorded) return "while a CUDA graph is captured";
+  return encode(entry, freed, parallel_for);
+}
+
 // Returns why the entry has to be kept, or nothing.
-// pre: entry.mutex() is held and the stash is the only owner of entry.raw
+// pre: entry.mutex() is held and entry.is_solely_ours()
 std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
                                codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
@@ -246,7 +262,8 @@ bool Stash::encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, s
   const bool aside =
       aside_ && in_flight_.begin(device, entry.raw_bytes, settings().in_flight_bytes);
   const c10::Stream stream = aside ? side_stream(entry.raw.device()) : entry.device->saved_on;
-  const bool enqueued = encode_on_device(entry, candidate, key, stream, outcomes_);
+  bool enqueued = false;
+  if_memory_allows([&] { enqueued = encode_on_device(entry, candidate, key, stream, outcomes_); });
   if (aside) {
     in_flight_.enqueued(device, entry.raw_bytes, enqueued ? when_encoded(entry) : nullptr);
   }
@@ -254,23 +271,31 @@ bool Stash::encode_in_a_stream(Entry& entry, const Plan::Candidate& candidate, s
 }
 
 // Keeps the exact values of an entry that is watched or tried. pre: entry.mutex() is held
-void Stash::keep_sample(Entry& entry, c10::Storage& exact) {
+void Stash::keep_sample(Entry& entry, c10::Storage& exact) noexcept {
   if (!entry.watched && !entry.tried) return;
-  entry.sample = std::make_unique<GuardSample>();
+  if (!if_memory_allows([&] { entry.sample = std::make_unique<GuardSample>(); })) return;
+  const std::lock_guard lock(mutex_);  // uses may be released meanwhile
+  if (entry.watched && !if_memory_allows([&] { guard_.watch(entry); })) entry.watched = false;
+  if (!entry.watched && !entry.tried) {
+    entry.sample.reset();
+    return;
+  }
   entry.sample->exact = std::move(exact);
   exact = {};
-  const std::lock_guard lock(mutex_);  // uses may be released meanwhile
-  if (entry.watched) guard_.watch(entry);
 }
 
 // Drops a storage that the stash gave up. One that a Python object still refers to takes the
 // interpreter's lock when it goes, for which the side thread must never wait.
-void Stash::free_later(c10::Storage storage) {
+void Stash::free_later(c10::Storage storage) noexcept {
   if (!aside_ || storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() == nullptr) {
     return;
   }
   const std::lock_guard lock(mutex_);
-  freed_later_.push_back(std::move(storage));
+  if (if_memory_allows([&] { make_room_for_one(freed_later_); })) {
+    freed_later_.push_back(std::move(storage));
+    return;
+  }
+  static_cast<void>(storage.unsafeReleaseStorageImpl());  // no memory to remember it by: it stays
 }
 
 }  // namespace cinch::hooks

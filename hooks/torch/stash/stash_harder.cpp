@@ -24,9 +24,9 @@ constexpr std::uint32_t second_draw = 0x9E3779B9U;
 
 bool is_being_read(const Entry& entry) {
   if (entry.decoded == nullptr) return false;
-  return entry.decoded->ahead || std::ranges::any_of(entry.decoded->alive, [](const auto& alive) {
-           return !alive.expired();
-         });
+  return entry.decoded->ahead || entry.decoded->lent ||
+         std::ranges::any_of(entry.decoded->alive,
+                             [](const auto& alive) { return !alive.expired(); });
 }
 
 /// The bytes that an entry is held in which was encoded a moment ago. Where only the data decide
@@ -111,7 +111,7 @@ std::size_t Stash::encode_harder(Entry& entry) {
     }
     if (harder == nullptr) return 0;
     const bool was_raw = entry.is_raw();
-    if (entry.captured || (was_raw ? entry.raw.use_count() != 1 : is_being_read(entry))) return 0;
+    if (entry.captured || (was_raw ? !entry.is_solely_ours() : is_being_read(entry))) return 0;
     const Plan::Candidate& candidate = harder->candidates.front();
     const Stopwatch watch;
     if (!encode_anew(entry, candidate, freed)) return 0;

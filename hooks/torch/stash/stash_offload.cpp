@@ -189,7 +189,7 @@ bool Stash::move_to_host(Entry& entry, std::size_t* left) {
     }
     const bool kept = entry.state == Entry::State::kept;
     wanted = wanted && !entry.captured && (entry.state == Entry::State::encoded || kept) &&
-             (!kept || entry.raw.use_count() == 1);
+             (!kept || entry.is_solely_ours());
     if (wanted) {
       try {
         moved = room = hooks::move_to_host(entry, pinned_);

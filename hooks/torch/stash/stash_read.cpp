@@ -3,15 +3,18 @@
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
+#include <string>
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/gradient_probe.h"
 #include "hooks/torch/stash/module_names.h"
 #include "hooks/torch/stash/stash.h"
+#include "policy/operand.h"
 
 namespace cinch::hooks {
 namespace {
@@ -22,9 +25,17 @@ c10::Storage nothing_on_device(const Entry& entry) {
   return storage_of(c10::DataPtr(nullptr, device), entry.raw_bytes);
 }
 
+/// Whether backward reads less than values of what is saved there.
+bool reads_less_than_values(const Site& site) {
+  const SiteNames* names = site.names();
+  return names != nullptr &&
+         policy::operand_fact(names->op, names->operand).reads != codecs::Reads::values;
+}
+
 }  // namespace
 
-c10::Storage Stash::restore(Entry& entry, const Use& use) {
+c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
+  if (reader == Reader::program && reads_less_than_values(*use.site)) use.site->note_shown();
   const bool captured = entry.device != nullptr && is_capturing(entry.device->saved_on.device());
   if (captured) return restore_in_capture(entry, use);
   if (entry.device != nullptr) take_outcomes(entry.device_index());
@@ -33,10 +44,10 @@ c10::Storage Stash::restore(Entry& entry, const Use& use) {
   if (entry.device != nullptr) settle_put_off(entry);
   if (aside_) await_settled(entry);
   if (probe == nullptr && foresees_.load(std::memory_order_relaxed)) foresee(entry, use);
-  if (entry.device == nullptr) return restore_held(entry, use, probe);
+  if (entry.device == nullptr) return restore_held(entry, use, reader, probe);
   for (;;) {
     try {
-      return restore_held(entry, use, probe);
+      return restore_held(entry, use, reader, probe);
     } catch (const c10::OutOfMemoryError&) {
       // Asked from inside this entry's work the stash had nothing to give.
       if (make_room(entry.device_index(), entry.raw_bytes + entry.encoded_bytes) == 0) throw;
@@ -76,7 +87,34 @@ bool Stash::note_read(GradientProbe& probe, Entry& entry, const Use& use) const 
   return false;
 }
 
-c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* probe) {
+bool Stash::is_storage_of(Entry& entry, const c10::StorageImpl* storage) {
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  return entry.raw && entry.raw.unsafeGetStorageImpl() == storage;
+}
+
+// Of an entry of which only signs, or nothing, is held there are no values to show.
+// pre: entry.mutex() is held, the entry is settled
+codecs::Reads Stash::reads_of(const Entry& entry, const Use& use, Reader reader) {
+  using enum codecs::Reads;
+  if (entry.state == Entry::State::moved && use.reads != nothing) return values;
+  if (reader == Reader::node) return use.reads;
+  const bool holds_values = entry.state == Entry::State::moved ||
+                            (entry.state == Entry::State::encoded &&
+                             entry.plan().candidates[entry.candidate].codec->restores() == values);
+  const SiteNames* names = use.site->names();
+  const std::string op = names == nullptr ? "*" : names->op;
+  TORCH_CHECK(
+      holds_values, "cinch: the program reads a tensor that ", op, " saved, of which only ",
+      use.reads == nothing ? "the shape" : "what its backward needs",
+      " is held, not the values. Tensors that are saved there from now on keep them. To keep "
+      "them from the beginning, add to the policy: \"rules\": [{\"match\": {\"op\": \"",
+      op, "\"}, \"keep\": true}]");
+  return values;
+}
+
+c10::Storage Stash::restore_held(Entry& entry, const Use& use, Reader reader,
+                                 GradientProbe* probe) {
   const AtWork here;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
@@ -93,15 +131,14 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   if (entry.state == Entry::State::kept) return entry.raw;
   note_size(entry);
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
-  // What is raw is copied back as it is, whatever is read of it.
-  const bool is_raw = entry.state == Entry::State::moved && use.reads != codecs::Reads::nothing;
-  const codecs::Reads reads = is_raw ? codecs::Reads::values : use.reads;
+  const codecs::Reads reads = reads_of(entry, use, reader);
   auto& decoded = entry.decoded->alive[static_cast<std::size_t>(reads)];
   auto alive = decoded.lock();
   entry.decoded->ahead = {};
   if (alive) {
     c10::Storage storage(std::move(alive));
     if (entry.device != nullptr) hand_over(entry, storage, reads, current_stream(storage.device()));
+    if (reader == Reader::program) entry.decoded->lent = storage;
     return storage;
   }
   if (entry.keeps_source() && !entry.plan().candidates[entry.candidate].approximates) {
@@ -110,7 +147,8 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, GradientProbe* pr
   c10::Storage storage = decode(entry, reads, torch_parallel_for);
   if (entry.device != nullptr) hand_over(entry, storage, reads, current_stream(storage.device()));
   decoded = weak(storage);
-  if (use.reads == codecs::Reads::values) measure(entry, storage);
+  if (reader == Reader::program) entry.decoded->lent = storage;
+  if (reads == codecs::Reads::values) measure(entry, storage);
   return storage;
 }
 
@@ -121,12 +159,14 @@ void Stash::note_size(Entry& entry) {
   const std::lock_guard lock(mutex_);
   if (entry.sized) return;
   entry.sized = true;
-  if (entry.device != nullptr && entry.device->outcome != nullptr) {
-    planner_->note_size(entry, entry.device->outcome);
-    return;
-  }
-  const std::size_t exact = entry.device == nullptr ? 0 : entry.device->exact_bytes;
-  planner_->note_size(entry, exact == 0 ? entry.encoded_bytes : exact);
+  if_memory_allows([&] {
+    if (entry.device != nullptr && entry.device->outcome != nullptr) {
+      planner_->note_size(entry, entry.device->outcome);
+      return;
+    }
+    const std::size_t exact = entry.device == nullptr ? 0 : entry.device->exact_bytes;
+    planner_->note_size(entry, exact == 0 ? entry.encoded_bytes : exact);
+  });
 }
 
 // pre: entry.mutex() is held, entry is encoded or dropped
@@ -147,7 +187,7 @@ c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFo
         what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes}, data.get(),
         reads, parallel_for);
     TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
-                "' can't be decoded; this is a defect of Cinch");
+                "' can't be decoded: there is no memory for that, or this is a defect of Cinch");
     const std::uint64_t nanoseconds = watch.nanoseconds();
     candidate.totals->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
     entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);

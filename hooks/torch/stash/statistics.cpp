@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/entry_rows.h"
 
 namespace cinch::hooks {
@@ -35,10 +36,11 @@ OpTotals& Statistics::op(std::string_view op, std::string_view operand, std::str
     if (row.op == op && row.operand == operand && row.codec == codec) return row;
   }
   OpTotals* const before = ops_.empty() ? nullptr : &ops_.back();
+  std::string names[] = {std::string(op), std::string(operand), std::string(codec)};
   OpTotals& row = ops_.emplace_back();
-  row.op = op;
-  row.operand = operand;
-  row.codec = codec;
+  row.op = std::move(names[0]);
+  row.operand = std::move(names[1]);
+  row.codec = std::move(names[2]);
   (before == nullptr ? first_ : before->next).store(&row, std::memory_order_release);
   return row;
 }
@@ -54,15 +56,18 @@ void Statistics::declined(Verdict verdict, std::size_t bytes) noexcept {
   declined_[static_cast<std::size_t>(verdict)].add(bytes);
 }
 
-void Statistics::passed_through(std::string_view why, std::size_t bytes) {
+void Statistics::passed_through(std::string_view why, std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  auto it = passed_through_.find(why);
-  if (it == passed_through_.end()) {
-    it = passed_through_.try_emplace(std::string(why)).first;
-    it->second.reason = why;
-  }
-  it->second.bytes += bytes;
-  it->second.count += 1;
+  if_memory_allows([&] {
+    auto it = passed_through_.find(why);
+    if (it == passed_through_.end()) {
+      telemetry::Report::PassedThrough row;
+      row.reason = why;
+      it = passed_through_.try_emplace(std::string(why), std::move(row)).first;
+    }
+    it->second.bytes += bytes;
+    it->second.count += 1;
+  });
 }
 
 void Statistics::compressed_after_all(std::string_view why, std::size_t bytes) {

@@ -123,7 +123,7 @@ class Statistics {
   void waited_for_size() noexcept { size_waits_.fetch_add(1, std::memory_order_relaxed); }
 
   /// A storage that was taken, but not compressed. @param why Text that lives forever.
-  void passed_through(std::string_view why, std::size_t bytes);
+  void passed_through(std::string_view why, std::size_t bytes) noexcept;
 
   /// One of those was, later.
   void compressed_after_all(std::string_view why, std::size_t bytes);

@@ -147,6 +147,72 @@ TEST_P(StashTest, ChannelsLastKeepsItsStrides) {
   EXPECT_EQ(back.strides(), expected.strides());
 }
 
+// Gives `tensor`'s storage more memory, as x.data.resize_() does in Python.
+void grow(const at::Tensor& tensor) {
+  tensor.variable_data().resize_({4 * tensor.numel()});
+}
+
+TEST_P(StashTest, AStorageThatWasResizedIsKeptAsItIs) {
+  at::Tensor x = at::randn({64, 64});
+  const at::Tensor expected = x.clone();
+  const auto held = pack(x);
+  grow(x);
+  const void* memory = x.data_ptr();
+  x.reset();
+  poll();
+  const at::Tensor back = held->call_unpack_hook();
+  EXPECT_EQ(back.data_ptr(), memory);
+  EXPECT_TRUE(back.equal(expected));
+}
+
+TEST_P(StashTest, AStorageThatWasEmptiedIsNotRead) {
+  at::Tensor x = at::randn({512, 512});
+  const auto held = pack(x);
+  c10::StorageImpl& storage = *x.storage().unsafeGetStorageImpl();
+  storage.set_data_ptr_noswap(c10::DataPtr(nullptr, at::kCPU));
+  storage.set_nbytes(0);
+  x.reset();
+  poll();
+  EXPECT_EQ(held->call_unpack_hook().storage().nbytes(), 0u);
+}
+
+TEST_P(StashTest, AStorageThatWasResizedBetweenTwoSavesIsTwoEntries) {
+  at::Tensor x = at::randn({64, 64});
+  const at::Tensor expected = x.clone();
+  auto before = pack(x);
+  grow(x);
+  at::Tensor all = x.variable_data().as_strided({256, 64}, {64, 1});
+  all.slice(0, 64).fill_(7);
+  const at::Tensor expected_all = all.clone();
+  const auto after = pack(all);
+  EXPECT_EQ(stash().bytes(), expected.nbytes() + expected_all.nbytes());
+  x.reset();
+  all.reset();
+  poll();
+  EXPECT_TRUE(before->call_unpack_hook().equal(expected));
+  EXPECT_TRUE(after->call_unpack_hook().equal(expected_all));
+  before.reset();
+  poll();  // the storage is the second entry's alone, which may be encoded
+  EXPECT_TRUE(after->call_unpack_hook().equal(expected_all));
+}
+
+TEST_P(StashTest, AnInputIsReadAsTheProgramMadeIt) {
+  at::Tensor x = at::randn({64, 64});
+  const auto held = pack(x);
+  x.set_data(at::full({32, 32}, 3.0F));
+  poll();  // encodes the memory that x had
+  EXPECT_TRUE(held->call_unpack_hook().equal(at::full({32, 32}, 3.0F)));
+}
+
+TEST_P(StashTest, AnOutputIsReadAsItWas) {
+  at::Tensor x = at::randn({64, 64});
+  const at::Tensor expected = x.clone();
+  const auto held = pack(x, /*is_output=*/true);
+  x.set_data(at::empty({1}));
+  poll();
+  EXPECT_TRUE(held->call_unpack_hook().equal(expected));
+}
+
 TEST_P(StashTest, ModifiedInPlaceIsRefusedInPyTorchsWords) {
   at::Tensor leaf = at::randn({3, 4}).requires_grad_();
   at::Tensor x = leaf * 2;

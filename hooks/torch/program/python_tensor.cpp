@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/program/python_tensor.h"
+
+#include <cstddef>
+#include <string_view>
+
+#include <dlfcn.h>
+
+#include "hooks/torch/process/interpreter.h"
+
+namespace cinch::hooks {
+namespace {
+
+/// The few functions of Python's that this needs, and the two classes. Objects are void*.
+struct Python {
+  void* (*type_of)(void*) = nullptr;
+  void* (*dict_of)(void*, void*) = nullptr;
+  int (*next)(void*, std::ptrdiff_t*, void**, void**) = nullptr;
+  const char* (*text)(void*, std::ptrdiff_t*) = nullptr;
+  void* (*module)(const char*) = nullptr;
+  void* (*attribute)(void*, const char*) = nullptr;
+  void (*clear_error)() = nullptr;
+  void (*drop)(void*) = nullptr;
+  bool found = false;
+
+  Python() {
+    found = find(type_of, "PyObject_Type") && find(dict_of, "PyObject_GenericGetDict") &&
+            find(next, "PyDict_Next") && find(text, "PyUnicode_AsUTF8AndSize") &&
+            find(module, "PyImport_AddModule") && find(attribute, "PyObject_GetAttrString") &&
+            find(clear_error, "PyErr_Clear") && find(drop, "Py_DecRef");
+  }
+
+  /// A class, which lives as long as the process; null where there is none.
+  void* class_named(const char* of_module, const char* name) const {
+    void* from = module(of_module);
+    void* found_class = from == nullptr ? nullptr : attribute(from, name);
+    if (found_class == nullptr) clear_error();
+    return found_class;
+  }
+
+ private:
+  template <typename Function>
+  bool find(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+    return function != nullptr;
+  }
+};
+
+// torch.compile marks tensors for itself.
+bool is_torchs_own(std::string_view attribute) {
+  return attribute.starts_with("_dynamo_");
+}
+
+bool has_attributes(const Python& python, void* object) {
+  void* attributes = python.dict_of(object, nullptr);
+  if (attributes == nullptr) {
+    python.clear_error();
+    return true;
+  }
+  bool any = false;
+  std::ptrdiff_t position = 0;
+  void* key = nullptr;
+  void* value = nullptr;
+  while (!any && python.next(attributes, &position, &key, &value) != 0) {
+    std::ptrdiff_t size = 0;
+    const char* name = python.text(key, &size);
+    if (name == nullptr) python.clear_error();
+    any = name == nullptr || !is_torchs_own({name, static_cast<std::size_t>(size)});
+  }
+  python.drop(attributes);
+  return any;
+}
+
+}  // namespace
+
+bool is_bare_in_python(const c10::TensorImpl& tensor) noexcept {
+  static const Python python;
+  if (!python.found || !holds_interpreter()) return false;
+  void* object = tensor.pyobj_slot()->load_pyobj();
+  if (object == nullptr) return true;
+  // Looked up with the lock held, so by one thread at a time.
+  static void* tensor_class = nullptr;
+  static void* parameter_class = nullptr;
+  if (tensor_class == nullptr) tensor_class = python.class_named("torch", "Tensor");
+  if (parameter_class == nullptr) {
+    parameter_class = python.class_named("torch.nn.parameter", "Parameter");
+  }
+  void* type = python.type_of(object);
+  const bool is_plain = type != nullptr && (type == tensor_class || type == parameter_class);
+  if (type != nullptr) python.drop(type);
+  return is_plain && !has_attributes(python, object);
+}
+
+}  // namespace cinch::hooks
