@@ -234,14 +234,44 @@ enum class Fidelity : std::uint8_t {
 /// What `CodecSpec` fields a codec of this name is told its precision by.
 enum class Precision : std::uint8_t { none, bits, error_bound };
 
+/// The data that a codec is made for, those that take the fewest bytes first.
+enum class Holds : std::uint8_t {
+  flags,           ///< of two values
+  window_indices,  ///< of max-pooling
+  integers,
+  floats,
+  anything,  ///< as they are: no smaller
+};
+
+/// The planes that a codec works on.
+enum class Planes : std::uint8_t {
+  rows,      ///< of any length: memory as it lies
+  maps,      ///< feature maps, or rows of features: it looks at neighbours
+  samples,   ///< whole samples, cut into groups
+  channels,  ///< feature maps, by channel; a linear layer's features are channels
+};
+
 /// What is known of a codec before it is made.
 struct CodecTraits {
+  Holds holds = Holds::floats;
   Fidelity fidelity = Fidelity::exact;
   Precision precision = Precision::none;
+  Planes planes = Planes::rows;
+  /// The most that any such codec restores (Codec::restores).
+  Reads restores = Reads::values;
   /// Whether only the data decide how many bytes they take: `encoded_bytes()` may then be more than
   /// the source has.
   bool sized_by_data = false;
+  /// Whether each plane's block means are held beside what is left of the values: small planes cost
+  /// much, and the error is that of the rest (CodecSpec::block).
+  bool keeps_means = false;
+  /// Whether CodecSpec::group elements share a range, and planes may differ in bits
+  /// (Description::plane_bits).
+  bool shares_ranges = false;
 };
+
+/// The codec that holds floats losslessly.
+inline constexpr std::string_view kLosslessFloats = "exponent_pack";
 
 /// Nothing for an unknown name.
 std::optional<CodecTraits> codec_traits(std::string_view name) noexcept;

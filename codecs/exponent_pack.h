@@ -12,12 +12,12 @@
 
 /// Lossless: floating-point numbers whose exponents, of which a tensor has few, are held in as few
 /// bits as most of them need, and whose other bits are held as they are; zeros, of which a ReLU's
-/// output is full, are left out first. Every bit pattern comes back. What `float_split` does with
-/// an entropy code, here without one: blocks of elements know nothing of each other and need no
-/// search, so that a GPU writes and reads them in one pass.
+/// output is full, are left out first. Every bit pattern comes back. There
+/// is no entropy code: blocks of elements know nothing of each other and need no search, so that a
+/// GPU writes and reads them in one pass.
 ///
 /// Blocks are of kPackElements elements in logical order, the last one perhaps shorter. An
-/// element's bits are rotated left by one, as `float_split` does: its *top* is the first byte
+/// element's bits are rotated left by one: its *top* is the first byte
 /// (float32's and bfloat16's exponent; float16's with 3 bits of the mantissa; float64's upper 8
 /// bits of it), its *rest* the others, mantissa and sign.
 ///

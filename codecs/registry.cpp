@@ -10,7 +10,6 @@
 #include "codecs/error_bounded_ratio.h"
 #include "codecs/exponent_pack.h"
 #include "codecs/fixed_point.h"
-#include "codecs/float_split.h"
 #include "codecs/group_quant.h"
 #include "codecs/interval.h"
 #include "codecs/narrow.h"
@@ -96,30 +95,47 @@ struct Family {
   Signs signs = Signs::own;
 };
 
-constexpr CodecTraits kByBits = {Fidelity::approximate, Precision::bits};
-constexpr CodecTraits kByBound = {Fidelity::approximate, Precision::error_bound, true};
-constexpr CodecTraits kByBoundWithSigns = {Fidelity::exact_signs, Precision::error_bound, true};
-constexpr CodecTraits kExactByData = {Fidelity::exact, Precision::none, true};
+constexpr CodecTraits within_bound(Planes planes, Fidelity fidelity = Fidelity::approximate) {
+  return {.fidelity = fidelity,
+          .precision = Precision::error_bound,
+          .planes = planes,
+          .sized_by_data = true};
+}
+constexpr CodecTraits kBlpa = {
+    .fidelity = Fidelity::approximate, .precision = Precision::bits, .planes = Planes::channels};
+constexpr CodecTraits kDivision = {.fidelity = Fidelity::approximate,
+                                   .precision = Precision::bits,
+                                   .planes = Planes::maps,
+                                   .keeps_means = true};
+constexpr CodecTraits kGroups = {.fidelity = Fidelity::approximate,
+                                 .precision = Precision::bits,
+                                 .planes = Planes::samples,
+                                 .shares_ranges = true};
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
-    Family{"blpa", make_blpa, kByBits},
-    Family{"dct", make_dct, kByBound, Signs::beside},
-    Family{"division", make_division, kByBits},
-    Family{"error_bounded_ratio", make_error_bounded_ratio, kByBoundWithSigns},
-    Family{"exponent_pack", make_plain<make_exponent_pack_reference, make_exponent_pack_cpu>,
-           kExactByData},
-    Family{"fixed_point", make_fixed_point, kByBound, Signs::beside},
-    Family{"float_split", make_plain<make_float_split_reference, make_float_split_cpu>,
-           kExactByData},
-    Family{"group_quant", make_group_quant, kByBits, Signs::beside},
-    Family{"interval", make_interval},
-    Family{"narrow", make_plain<make_narrow_reference, make_narrow_cpu>, kExactByData},
-    Family{"raw", make_plain<make_raw_reference, make_raw_cpu>},
-    Family{"sign", make_plain<make_sign_reference, make_sign_cpu>},
-    Family{"two_valued", make_plain<make_two_valued_reference, make_two_valued_cpu>},
-    Family{"window_index", make_plain<make_window_index_reference, make_window_index_cpu>,
-           kExactByData},
+    Family{"blpa", make_blpa, kBlpa},
+    Family{"dct", make_dct, within_bound(Planes::maps), Signs::beside},
+    Family{"division", make_division, kDivision},
+    Family{"error_bounded_ratio", make_error_bounded_ratio,
+           within_bound(Planes::maps, Fidelity::exact_signs)},
+    Family{"exponent_pack",
+           make_plain<make_exponent_pack_reference, make_exponent_pack_cpu>,
+           {.sized_by_data = true}},
+    Family{"fixed_point", make_fixed_point, within_bound(Planes::channels), Signs::beside},
+    Family{"group_quant", make_group_quant, kGroups, Signs::beside},
+    Family{"interval", make_interval, {.restores = Reads::interval}},
+    Family{"narrow",
+           make_plain<make_narrow_reference, make_narrow_cpu>,
+           {.holds = Holds::integers, .sized_by_data = true}},
+    Family{"raw", make_plain<make_raw_reference, make_raw_cpu>, {.holds = Holds::anything}},
+    Family{"sign", make_plain<make_sign_reference, make_sign_cpu>, {.restores = Reads::sign}},
+    Family{"two_valued",
+           make_plain<make_two_valued_reference, make_two_valued_cpu>,
+           {.holds = Holds::flags}},
+    Family{"window_index",
+           make_plain<make_window_index_reference, make_window_index_cpu>,
+           {.holds = Holds::window_indices, .sized_by_data = true}},
 };
 
 constexpr auto kNames = [] {

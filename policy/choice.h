@@ -15,7 +15,7 @@ namespace cinch::policy {
 struct Choice {
   enum class Action : std::uint8_t {
     keep,      ///< hold it as it is
-    lossless,  ///< float_split, or keep where that is no smaller
+    lossless,  ///< by codecs::kLosslessFloats, or keep where that is no smaller
     encode,    ///< by `spec`
   };
   Action action = Action::keep;

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "policy/algorithms/algorithm.h"
 #include "policy/caution.h"
 #include "policy/layout.h"
 #include "policy/match.h"
@@ -22,7 +23,9 @@ namespace {
 using codecs::CodecSpec;
 using codecs::Description;
 using codecs::ElementType;
+using codecs::Holds;
 using codecs::PlaneLayout;
+using codecs::Planes;
 using Level = Need::Level;
 
 constexpr std::int64_t flat_row_length = 256;    // for planes too small for DIVISION
@@ -102,17 +105,19 @@ class Entry {
 
   Decision decide_exact(std::string_view reason) const {
     std::vector<Decision::Candidate> candidates;
-    for (const std::string_view name :
-         {"two_valued", "window_index", "narrow", "float_split", "exponent_pack", "raw"}) {
-      const auto wants = [&name](const KnownUse& u) { return u.need.spec.name == name; };
-      const auto it = std::ranges::find_if(uses_, wants);
-      if (it == uses_.end() || it->need.level != Level::exact) continue;
-      if (name == "raw") {
+    for (const Holds holds :
+         {Holds::flags, Holds::window_indices, Holds::integers, Holds::floats, Holds::anything}) {
+      const auto it = std::ranges::find_if(uses_, [holds](const KnownUse& u) {
+        const auto traits = codecs::codec_traits(u.need.spec.name);
+        return u.need.level == Level::exact && traits && traits->holds == holds;
+      });
+      if (it == uses_.end()) continue;
+      if (holds == Holds::anything) {
         candidates.push_back(raw());
-      } else if (elements_ > 0 && name == "window_index") {
+      } else if (elements_ > 0 && holds == Holds::window_indices) {
         append_window_index(*it, candidates);
       } else if (elements_ > 0) {
-        candidates.push_back(candidate(name == "float_split" ? lossless_codec() : name));
+        candidates.push_back(candidate(it->need.spec.name));
       }
     }
     if (!candidates.empty()) return encode(std::move(candidates), reason);
@@ -133,7 +138,8 @@ class Entry {
       if (best == nullptr || precision(u.need.spec) > precision(best->need.spec)) best = &u;
     }
     CodecSpec spec = best->need.spec;
-    if (codecs::codec_traits(spec.name)->fidelity != codecs::Fidelity::exact_signs) {
+    const codecs::CodecTraits traits = *codecs::codec_traits(spec.name);
+    if (traits.fidelity != codecs::Fidelity::exact_signs) {
       spec.with_sign = !signs.empty();
       // Zeros restored where x > 0 did not hold are right only where nothing is negative.
       const bool are_relus = std::ranges::all_of(signs, [this](const KnownUse* u) {
@@ -142,7 +148,7 @@ class Entry {
       if (!are_relus) return keep("a sign is read beside approximated values");
     }
     PlaneLayout layout =
-        spec.name == "division" ? division_layout(spec, *best) : codec_layout(spec.name, *best);
+        traits.keeps_means ? layout_with_means(spec, *best) : layout_of(traits.planes, *best);
     const bool chosen = best->need.chosen && description_.choice != nullptr;
     if (chosen && description_.choice->mixed_bits > 0) return mixed(spec, layout, *best);
     auto careful = with_caution(std::move(spec), caution_);
@@ -175,7 +181,7 @@ class Entry {
 
   /// DIVISION's layout. Planes whose means and parameters would cost too much become flat rows, of
   /// which `spec` then makes at least 4 bits.
-  PlaneLayout division_layout(CodecSpec& spec, const KnownUse& best) const {
+  PlaneLayout layout_with_means(CodecSpec& spec, const KnownUse& best) const {
     PlaneLayout layout = approximate_layout(best);
     const int most_bits = std::max(8, spec.bits + 2 + (spec.with_sign ? 1 : 0));
     if (division_bits_per_element(spec, layout) <= most_bits) return layout;
@@ -187,12 +193,7 @@ class Entry {
 
   /// For floats that no approximation served well.
   Decision lossless() const {
-    return encode({candidate(lossless_codec())}, "no smaller when held losslessly");
-  }
-
-  /// What holds floats losslessly where the entry lies: `float_split` is for the CPU only.
-  std::string_view lossless_codec() const {
-    return description_.on_device ? "exponent_pack" : "float_split";
+    return encode({candidate(codecs::kLosslessFloats)}, "no smaller when held losslessly");
   }
 
   /// What decides between uses that ask for different codecs: a bound on the error before a number
@@ -204,13 +205,8 @@ class Entry {
     return {0.0, double(spec.bits), -double(spec.block)};
   }
 
-  /// The planes that `codec` works on: samples for groups, channels where it has numbers by
-  /// channel, feature maps or rows where it looks at neighbours, and memory as it lies where it
-  /// doesn't care.
-  PlaneLayout codec_layout(std::string_view codec, const KnownUse& best) const {
-    const bool by_group = codec == "group_quant";
-    const bool by_channel = codec == "blpa" || codec == "fixed_point";
-    if (by_group) {
+  PlaneLayout layout_of(Planes planes, const KnownUse& best) const {
+    if (planes == Planes::samples) {
       const auto rank = static_cast<int>(best.use->geometry.sizes.size());
       const bool whole = best.fact.spatial && covers(best.use->geometry, elements_);
       if (const auto samples = whole ? plane_layout(best.use->geometry, rank - 1) : std::nullopt) {
@@ -220,7 +216,8 @@ class Entry {
     }
     PlaneLayout layout = approximate_layout(best);
     // A row's features are the channels of a linear layer's input.
-    if (by_channel && layout.extent[0] * layout.extent[1] == 1 && layout.inner == 1) {
+    if (planes == Planes::channels && layout.extent[0] * layout.extent[1] == 1 &&
+        layout.inner == 1) {
       const std::int64_t features = layout.extent[2];
       layout = {};
       layout.outer = elements_ / features;
@@ -310,8 +307,9 @@ class Entry {
 Policy::Policy(Settings settings) : settings_(std::move(settings)) {}
 
 bool Policy::enabled() const noexcept {
-  const bool does_nothing = settings_.policy == "actnn" && settings_.actnn.level == 0;
-  return (settings_.policy != "off" || settings_.rescue.enabled) && !does_nothing;
+  const Algorithm& algorithm = algorithm_of(settings_);
+  if (algorithm.idle) return settings_.rescue.enabled;
+  return algorithm.does_nothing == nullptr || !algorithm.does_nothing(settings_);
 }
 
 Decision Policy::decide(const EntryDescription& entry, int caution) const {

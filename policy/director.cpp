@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/algorithms/algorithm.h"
+
 namespace cinch::policy {
 namespace {
 
@@ -128,13 +130,8 @@ std::unique_ptr<Director> make_keeping_director() {
 }
 
 std::unique_ptr<Director> make_director(const Settings& settings) {
-  if (settings.policy == "actnn") return make_actnn_director(settings);
-  if (settings.policy == "acgc") return make_acgc_director(settings);
-  if (settings.policy == "comet") return make_comet_director(settings);
-  if (settings.policy == "budget" || settings.policy == "auto") {
-    return make_budget_director(settings);
-  }
-  return nullptr;
+  const auto make = algorithm_of(settings).director;
+  return make == nullptr ? nullptr : make(settings);
 }
 
 }  // namespace cinch::policy

@@ -165,10 +165,4 @@ std::unique_ptr<Director> make_director(const Settings& settings);
 /// One that only counts layers: all are kept as they are.
 std::unique_ptr<Director> make_keeping_director();
 
-// The policies, in a file each.
-std::unique_ptr<Director> make_actnn_director(const Settings& settings);
-std::unique_ptr<Director> make_acgc_director(const Settings& settings);
-std::unique_ptr<Director> make_comet_director(const Settings& settings);
-std::unique_ptr<Director> make_budget_director(const Settings& settings);
-
 }  // namespace cinch::policy

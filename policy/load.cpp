@@ -2,14 +2,14 @@
 // From a policy's text to Settings, or to one error for people.
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <utility>
 
-#include "policy/director.h"
+#include "policy/algorithms/algorithm.h"
+#include "policy/bytes.h"
 #include "policy/json_source.h"
 #include "policy/policy.h"
 #include "policy/schema_check.h"
@@ -58,9 +58,9 @@ Treatment read_treatment(const Json& json, const CodecSpec& defaults) {
 
 /// What holds for float tensors of known origin and unknown meaning unless the file says otherwise.
 void set_default_treatments(Settings& settings) {
-  settings.functions.codec.name = "float_split";
-  settings.compiled.codec.name = "float_split";
-  if (settings.policy == "lossless" || settings.policy == "off") return;
+  settings.functions.codec.name = codecs::kLosslessFloats;
+  settings.compiled.codec.name = codecs::kLosslessFloats;
+  if (algorithm_of(settings).exact) return;
   settings.compiled.codec.name = "group_quant";
   settings.compiled.codec.bits = 8;
 }
@@ -71,78 +71,6 @@ GuardSettings read_guard(const Json& json) {
   guard.max_relative_error = json.value("max_relative_error", guard.max_relative_error);
   guard.max_gradient_error = json.value("max_gradient_error", guard.max_gradient_error);
   return guard;
-}
-
-ActnnSettings read_actnn(const Json& json) {
-  ActnnSettings actnn;
-  actnn.level = json.value("level", std::string("L3"))[1] - '0';
-  actnn.fixed_bits = json.value("fixed_bits", actnn.fixed_bits);
-  actnn.bits = json.value("bits", actnn.bits);
-  actnn.group = json.value("group", actnn.group);
-  actnn.every_steps = json.value("every_steps", actnn.every_steps);
-  return actnn;
-}
-
-constexpr std::pair<std::string_view, AcgcSettings::Codec> acgc_codecs[] = {
-    {"AutoQuant", AcgcSettings::Codec::quant},
-    {"AutoQuantZ", AcgcSettings::Codec::quant_z},
-    {"AutoCuSZ", AcgcSettings::Codec::cusz},
-    {"AutoJPEG", AcgcSettings::Codec::jpeg},
-    {"AutoJPEGZ", AcgcSettings::Codec::jpeg_z}};
-
-AcgcSettings read_acgc(const Json& json) {
-  AcgcSettings acgc;
-  acgc.e2 = json.value("e2", acgc.e2);
-  acgc.every_steps = json.value("every_steps", acgc.every_steps);
-  acgc.window = json.value("window", acgc.window);
-  const std::string codec = json.value("codec", std::string("AutoQuantZ"));
-  for (const auto& [name, value] : acgc_codecs) {
-    if (codec == name) acgc.codec = value;
-  }
-  acgc.expected = json.value("mode", std::string("guaranteed")) == "expected";
-  return acgc;
-}
-
-CometSettings read_comet(const Json& json) {
-  CometSettings comet;
-  comet.fraction = json.value("fraction", comet.fraction);
-  comet.a = json.value("a", comet.a);
-  comet.paper_mode = json.value("mode", std::string("exact")) == "paper";
-  comet.every_steps = json.value("every_steps", comet.every_steps);
-  comet.momentum_steps = json.value("momentum_steps", comet.momentum_steps);
-  comet.evacuate_below = json.value("evacuate_below", comet.evacuate_below);
-  return comet;
-}
-
-/// "6GiB" in bytes, or nothing where that is no number of bytes that fits 53 bits.
-std::optional<std::uint64_t> bytes_of(const std::string& text) {
-  constexpr double largest = 9007199254740991.0;
-  double value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) return std::nullopt;
-  const auto end = static_cast<std::size_t>(stop - text.data());
-  constexpr std::pair<std::string_view, double> units[] = {
-      {"B", 1.0},  {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 0x1p40},
-      {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},        {"TB", 1e12}};
-  for (const auto& [unit, factor] : units) {
-    if (std::string_view(text).substr(end) != unit) continue;
-    const double bytes = value * factor;
-    if (!(bytes >= 1 && bytes <= largest)) return std::nullopt;
-    return static_cast<std::uint64_t>(bytes);
-  }
-  return std::nullopt;
-}
-
-BudgetSettings read_budget(const Json& json) {
-  BudgetSettings budget;
-  if (json.contains("peak_bytes")) {
-    budget.peak_bytes = bytes_of(json.at("peak_bytes").get<std::string>()).value_or(0);
-  }
-  budget.ratio = json.value("ratio", budget.ratio);
-  budget.variance_per_second = json.value("variance_per_second", budget.variance_per_second);
-  budget.offload = json.value("offload", budget.offload);
-  budget.every_steps = json.value("every_steps", budget.every_steps);
-  return budget;
 }
 
 OffloadSettings read_offload(const Json& json) {
@@ -166,7 +94,8 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.policy = json.at("policy");
   settings.min_bytes = json.value("min_bytes", settings.min_bytes);
   settings.seed = json.value("seed", settings.seed);
-  const bool is_off = settings.policy == "off";
+  const Algorithm& algorithm = algorithm_of(settings);
+  const bool is_off = algorithm.idle;
   settings.rescue = read_rescue(json.value("rescue", Json::object()), !is_off);
   // "off" leaves the program as it is unless it says otherwise: by name, or "enabled": true, or
   // since a rescue is wanted, which PyTorch's own allocators ask nobody for.
@@ -189,20 +118,7 @@ Settings read_settings(const Json& json, std::string_view file) {
   if (json.contains("division")) {
     settings.division = read_codec(json.at("division"), settings.division);
   }
-  if (json.contains("blpa")) settings.blpa_bits = json.at("blpa").value("bits", settings.blpa_bits);
-  settings.actnn = read_actnn(json.value("actnn", Json::object()));
-  const bool swaps = settings.policy == "actnn" && settings.actnn.level >= 4;
-  if (swaps && !json.value("offload", Json::object()).contains("enabled")) {
-    settings.offload.enabled = true;
-  }
-  settings.acgc = read_acgc(json.value("acgc", Json::object()));
-  settings.comet = read_comet(json.value("comet", Json::object()));
-  settings.budget = read_budget(json.value("budget", Json::object()));
-  if (settings.policy == "auto") {
-    const Json automatic = json.value("auto", Json::object());
-    settings.budget.noise = automatic.value("noise", 0.1);
-    settings.budget.every_steps = automatic.value("every_steps", settings.budget.every_steps);
-  }
+  if (algorithm.read != nullptr) algorithm.read(json, settings);
   settings.state_file = json.value("state_file", settings.state_file);
   set_default_treatments(settings);
   if (json.contains("compiled")) {
@@ -228,9 +144,9 @@ PolicyError to_policy_error(const JsonError& error, std::string_view file) {
 std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
   const auto traits = codecs::codec_traits(codec.name);
   const bool exact = !traits || traits->fidelity == codecs::Fidelity::exact;
-  if (settings.policy == "lossless" && !exact) {
-    return "found the approximating codec \"" + codec.name +
-           "\" under policy \"lossless\", expected an exact one, such as \"raw\"";
+  if (keeps_all_exact(settings) && !exact) {
+    return "found the approximating codec \"" + codec.name + "\" under policy \"" +
+           settings.policy + "\", expected an exact one, such as \"raw\"";
   }
   if (traits && traits->precision == codecs::Precision::error_bound && codec.error_bound == 0.0F) {
     return "found no \"error_bound\" beside \"" + codec.name + "\", expected a number above 0";
@@ -242,48 +158,19 @@ std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
   return {};
 }
 
-/// What is wrong with an adaptive policy's parameters that the schema can't say: where, and why.
-std::optional<std::pair<std::string, std::string>> parameter_fault(const Settings& settings,
-                                                                   const JsonSource& source) {
-  const std::string level = "found level L" + std::to_string(settings.actnn.level);
-  if (settings.policy == "actnn" && settings.actnn.level >= 4 && !settings.offload.enabled) {
-    return std::pair("/actnn/level", level +
-                                         ", which swaps compressed activations out of a GPU's "
-                                         "memory, beside an \"offload\" that is not enabled; "
-                                         "expected L0 to L3, or \"enabled\": true");
+std::optional<Fault> parameter_fault(const Settings& settings, const JsonSource& source) {
+  const Algorithm& algorithm = algorithm_of(settings);
+  if (algorithm.fault != nullptr) {
+    if (auto fault = algorithm.fault(source.document, settings)) return fault;
   }
-  if (settings.policy == "actnn" && settings.actnn.level >= 5 && !settings.allocator_cuda) {
-    return std::pair("/actnn/level", level +
-                                         ", whose defragmentation is Cinch's allocator's, beside "
-                                         "an \"allocator\" that leaves CUDA to PyTorch's; "
-                                         "expected L0 to L4, or \"cuda\": true");
-  }
-  const bool unbiased = settings.acgc.codec == AcgcSettings::Codec::quant ||
-                        settings.acgc.codec == AcgcSettings::Codec::quant_z;
-  if (settings.policy == "acgc" && settings.acgc.expected && !unbiased) {
-    return std::pair("/acgc/mode",
-                     "found \"expected\", bounds that hold for rounding without bias, beside a "
-                     "codec that rounds to nearest; expected \"guaranteed\", or codec "
-                     "\"AutoQuant\" or \"AutoQuantZ\"");
-  }
-  const char* const no_size = "found a size that is no whole number of bytes from 1 to 2^53 - 1";
   if (settings.offload.host_bytes == 0 && source.locations.contains("/offload/host_bytes")) {
-    return std::pair("/offload/host_bytes", no_size);
+    return Fault{"/offload/host_bytes", no_size};
   }
-  if (settings.in_flight_bytes == 0) return std::pair("/in_flight_bytes", no_size);
-  if (settings.policy == "budget" && settings.budget.peak_bytes == 0 &&
-      settings.budget.ratio == 0) {
-    if (source.locations.contains("/budget/peak_bytes")) {
-      return std::pair("/budget/peak_bytes", no_size);
-    }
-    return std::pair("/policy",
-                     "found \"budget\" without its target, expected a field \"budget\" "
-                     "with \"peak_bytes\" or \"ratio\" in it");
-  }
-  if (!settings.state_file.empty() && make_director(settings) == nullptr) {
-    return std::pair("/state_file", "found a file for what policy \"" + settings.policy +
-                                        "\" learns, which learns nothing; expected it under "
-                                        "\"actnn\", \"acgc\", \"comet\", \"budget\" or \"auto\"");
+  if (settings.in_flight_bytes == 0) return Fault{"/in_flight_bytes", no_size};
+  if (!settings.state_file.empty() && algorithm.director == nullptr) {
+    return Fault{"/state_file", "found a file for what policy \"" + settings.policy +
+                                    "\" learns, which learns nothing; expected it under "
+                                    "\"actnn\", \"acgc\", \"comet\", \"budget\" or \"auto\""};
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/algorithms/algorithm.h"
 #include "policy/match.h"
 
 namespace cinch::policy {
@@ -65,7 +66,7 @@ Need chosen_need(const Choice& choice) {
     case Choice::Action::keep:
       return exactly("the policy keeps it for now", false);
     case Choice::Action::lossless:
-      return {Level::exact, named("float_split"), "no smaller when held losslessly"};
+      return {Level::exact, named(codecs::kLosslessFloats), "no smaller when held losslessly"};
     case Choice::Action::encode:
       break;
   }
@@ -107,21 +108,16 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
       break;
   }
   // Under "off" the stash is only there for a rescue, which begins with what changes no result.
-  const bool is_lossless = settings.policy == "lossless" || settings.policy == "off";
-  if (is_lossless && is_float_type(use.type)) {
-    return {Level::exact, named("float_split"), "no smaller when held losslessly"};
+  const Algorithm& algorithm = algorithm_of(settings);
+  if (algorithm.exact && is_float_type(use.type)) {
+    return {Level::exact, named(codecs::kLosslessFloats), "no smaller when held losslessly"};
   }
   if (!codecs::is_quantizable(use.type))
     return exactly("element type without a codec", is_mask_type(use.type));
   if (choice != nullptr) return chosen_need(*choice);
   const bool is_classic = fact.spatial || is_linear(functional_name(use.op));
-  if (is_classic && settings.policy == "division") {
-    return {Level::approximate, settings.division, not_finite};
-  }
-  if (is_classic && settings.policy == "blpa") {
-    CodecSpec blpa = named("blpa");
-    blpa.bits = settings.blpa_bits;
-    return {Level::approximate, std::move(blpa), not_finite};
+  if (is_classic && algorithm.codec != nullptr) {
+    return {Level::approximate, algorithm.codec(settings), not_finite};
   }
   return exactly("no rule chooses a codec", false);
 }
@@ -146,8 +142,9 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
     return {Level::approximate, codec, not_finite};
   }
   // What backward reads is PyTorch's to say: where it is a mask, this is the default already.
-  if (codec.name == "sign" || codec.name == "interval")
+  if (traits && traits->restores != Reads::values) {
     return default_need(settings, use, fact, choice);
+  }
   return {Level::exact, codec, "data that the rule's codec cannot represent"};
 }
 

@@ -4,11 +4,13 @@
 #include <utility>
 #include <variant>
 
+#include "policy/algorithms/algorithm.h"
+
 namespace cinch::policy {
 
 std::optional<Settings> harder(const Settings& settings) {
   const bool allowed = settings.rescue.enabled && settings.rescue.harder;
-  if (!allowed || settings.policy == "lossless") return std::nullopt;
+  if (!allowed || keeps_all_exact(settings)) return std::nullopt;
   auto loaded = load_settings("division");
   auto* const preset = std::get_if<Settings>(&loaded);
   if (preset == nullptr) return std::nullopt;

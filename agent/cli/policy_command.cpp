@@ -5,6 +5,7 @@
 
 #include "agent/cli/commands.h"
 #include "agent/cli/text.h"
+#include "policy/algorithms/algorithm.h"
 #include "policy/policy.h"
 #include "policy/words.h"
 
@@ -31,11 +32,11 @@ std::string division_text(const codecs::CodecSpec& spec) {
 std::string outcome(const Rule& rule) {
   if (rule.keep) return "keep";
   const codecs::CodecSpec& spec = *rule.codec;
-  if (spec.name == "division") return "division: " + division_text(spec);
   const auto traits = codecs::codec_traits(spec.name);
+  if (traits && traits->keeps_means) return spec.name + ": " + division_text(spec);
   if (traits && traits->precision == codecs::Precision::bits) {
     return spec.name + ": bits " + std::to_string(spec.bits) +
-           (spec.name == "group_quant" ? ", group " + std::to_string(spec.group) : "");
+           (traits->shares_ranges ? ", group " + std::to_string(spec.group) : "");
   }
   if (traits && traits->precision == codecs::Precision::error_bound) {
     char bound[32];
@@ -57,7 +58,7 @@ const char* rescue_text(const policy::RescueSettings& rescue) {
 
 void print(const policy::Settings& settings) {
   std::printf("  policy     %s\n", settings.policy.c_str());
-  if (settings.policy == "off" && !settings.rescue.enabled) return;
+  if (policy::algorithm_of(settings).idle && !settings.rescue.enabled) return;
   std::printf("  division   %s\n", division_text(settings.division).c_str());
   std::printf("  min_bytes  %zu\n", settings.min_bytes);
   const auto whose = [](bool ours) { return ours ? "Cinch's" : "PyTorch's own"; };

@@ -16,6 +16,7 @@
 #include "agent/cli/workplace.h"
 #include "agent/telemetry/process.h"
 #include "files/write_file.h"
+#include "policy/algorithms/algorithm.h"
 #include "policy/policy.h"
 
 namespace cinch::cli {
@@ -144,7 +145,8 @@ int run(const RunOptions& options) {
   if (!snapshot.empty() && snapshot.find("%p") == snapshot.npos && !fs::exists(snapshot)) {
     say("no snapshot: the program used no CUDA memory, or no optimizer of torch.optim");
   }
-  const bool meant_inactive = options.disable || std::get<policy::Settings>(loaded).policy == "off";
+  const bool meant_inactive =
+      options.disable || policy::algorithm_of(std::get<policy::Settings>(loaded)).idle;
   if (!meant_inactive) report_end(options, child, directory.path());
   return child.status;
 }

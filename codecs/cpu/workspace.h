@@ -69,7 +69,7 @@ struct Workspace {
   Buffer runs;      ///< tables over the rows of a plane
   Buffer pools;     ///< tables over the rows of blocks of a plane
   Buffer ranges;    ///< what is known of each of some planes
-  Buffer chunk;     ///< float_split: a chunk's planes, mask and elements that aren't zero
+  Buffer chunk;     ///< what a task needs of a chunk
   Buffer escapes;   ///< a chunk's elements that codes do not hold
   Buffer stream;    ///< a chunk's bit streams
 

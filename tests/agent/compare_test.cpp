@@ -45,7 +45,7 @@ Report run_b() {
   r.seconds = 75;
   r.seconds_in_cinch = 12;
   r.ops = {{"aten::relu", "result", "sign", 60, 640 * mib, 20 * mib, 0.5, 0.25},
-           {"aten::convolution", "input", "float_split", 120, 2000 * mib, 1500 * mib, 4, 3}};
+           {"aten::convolution", "input", "exponent_pack", 120, 2000 * mib, 1500 * mib, 4, 3}};
   return r;
 }
 

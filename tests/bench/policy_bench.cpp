@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "policy/knapsack.h"
+#include "policy/algorithms/knapsack.h"
 #include "policy/mixed_precision.h"
 #include "policy/plane_ranges.h"
 

@@ -42,6 +42,7 @@ TEST(Contract, TraitsAreTheCodecs) {
   for (const std::string_view name : codec_names()) {
     const auto codec = make_codec(spec_of(name));
     EXPECT_EQ(codec->exact(), codec_traits(name)->fidelity == Fidelity::exact) << name;
+    EXPECT_EQ(codec->restores(), codec_traits(name)->restores) << name;
     CodecSpec unbounded = spec_of(name);
     unbounded.error_bound = 0.0F;
     EXPECT_EQ(make_codec(unbounded) == nullptr,

@@ -194,7 +194,7 @@ TEST(ExponentPack, RestoresSpecialValuesAmongOrdinaryOnes) {
   }
 }
 
-/// What the format is for, beside float_split's ratios in its test.
+/// What the format is for.
 TEST(ExponentPack, Ratios) {
   struct Row {
     ElementType type;

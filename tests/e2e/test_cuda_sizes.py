@@ -99,7 +99,7 @@ def test_floats_are_held_losslessly(tmp_path):
     assert found["losses"] == expected["losses"] and found["parameters"] == expected["parameters"]
     assert found["faults"] == 0 and report["size_waits"] == 0 and sum(found["waits"][2:]) == 0
     raw, stored = held(report, "exponent_pack")
-    cpus_raw, _ = held(on_cpu, "float_split")
+    cpus_raw, _ = held(on_cpu, "exponent_pack")
     assert raw == cpus_raw > 0
     assert stored < raw
 

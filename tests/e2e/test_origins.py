@@ -61,8 +61,8 @@ def test_functions_are_lossless_by_default(tmp_path):
     plain = harness.run_python(["-c", FUNCTIONS], tmp_path / "plain")
     done = harness.run_python(["-c", FUNCTIONS], tmp_path / "cinch", policy())
     assert done.stdout == plain.stdout
-    assert rows(done, "Squared").keys() == {"float_split"}
-    assert rows(done, "Exponential").keys() == {"float_split"}
+    assert rows(done, "Squared").keys() == {"exponent_pack"}
+    assert rows(done, "Exponential").keys() == {"exponent_pack"}
 
 
 @pytest.mark.quick
@@ -70,7 +70,7 @@ def test_rules_name_a_functions_class(tmp_path):
     rule = {"match": {"op": "Squared"}, "codec": {"name": "group_quant", "bits": 8}}
     done = harness.run_python(["-c", FUNCTIONS], tmp_path, policy(rules=[rule]))
     assert "group_quant 8-bit" in rows(done, "Squared")
-    assert rows(done, "Exponential").keys() == {"float_split"}
+    assert rows(done, "Exponential").keys() == {"exponent_pack"}
 
 
 def test_functions_may_be_kept(tmp_path):

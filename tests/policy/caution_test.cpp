@@ -50,7 +50,7 @@ TEST(Caution, DecisionsFollow) {
   EXPECT_EQ(policy.decide(entry.build(), 1).candidates.at(0).spec.bits, 4);
   const Decision exact = policy.decide(entry.build(), 3);
   ASSERT_EQ(exact.candidates.size(), 1U);
-  EXPECT_EQ(exact.candidates[0].spec.name, "float_split");
+  EXPECT_EQ(exact.candidates[0].spec.name, "exponent_pack");
   EXPECT_FALSE(exact.reason.empty());
 }
 

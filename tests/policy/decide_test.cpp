@@ -123,7 +123,7 @@ TEST(Decide, AnIntervalBesideAnythingElseIsNeverApproximated) {
   EXPECT_THAT(codec_names(beside(division, "aten::avg_pool2d", "self")),
               testing::ElementsAre("interval"));
   EXPECT_THAT(codec_names(beside(lossless, "aten::convolution", "input")),
-              testing::ElementsAre("float_split"));
+              testing::ElementsAre("exponent_pack"));
 }
 
 TEST(Decide, WhatBackwardNeverReadsIsDropped) {
@@ -332,14 +332,14 @@ TEST(Decide, LosslessSplitsFloatsAndKeepsTheRest) {
   const Decision d = lossless(EntryBuilder()
                                   .use("aten::relu", "result", {4, 16, 28, 28})
                                   .use("aten::convolution", "input", {4, 16, 28, 28}));
-  EXPECT_THAT(codec_names(d), testing::ElementsAre("float_split"));
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("exponent_pack"));
   EXPECT_EQ(d.candidates[0].what.layout.elements(), 4 * 16 * 28 * 28);
   const Decision wide =
       lossless(EntryBuilder().use("aten::gelu", "self", {64}).typed(Type::other).bytes(512));
   EXPECT_EQ(wide.action, Action::keep);
 }
 
-TEST(Decide, FloatsOfDevicesAreHeldByTheirLosslessCodec) {
+TEST(Decide, FloatsOfDevicesAreHeldAsThoseOfTheHost) {
   EntryBuilder entry;
   entry.use("aten::gelu", "self", {64, 256}).on_device();
   EXPECT_THAT(codec_names(lossless(entry)), testing::ElementsAre("exponent_pack"));
@@ -349,11 +349,6 @@ TEST(Decide, FloatsOfDevicesAreHeldByTheirLosslessCodec) {
               EntryBuilder().use("aten::convolution", "input", {4, 16, 28, 28}).on_device().build(),
               99);
   EXPECT_THAT(codec_names(careful), testing::ElementsAre("exponent_pack"));
-  // Named by a rule, either is what the entry's place has.
-  for (const std::string name : {"float_split", "exponent_pack"}) {
-    EXPECT_THAT(codec_names(all_with('"' + name + '"').decide(entry.build())),
-                testing::ElementsAre("exponent_pack"));
-  }
   EntryBuilder on_host;
   on_host.use("aten::gelu", "self", {64, 256});
   EXPECT_THAT(codec_names(all_with(R"("exponent_pack")").decide(on_host.build())),
@@ -379,13 +374,13 @@ TEST(Decide, CompiledRegionsGetEightBitGroupsButForStatistics) {
 TEST(Decide, CustomFunctionsAreLosslessUnlessARuleNamesThem) {
   EntryBuilder entry;
   entry.use("MyFunction", "", {8, 128, 64}).from(Origin::function);
-  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("float_split"));
+  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("exponent_pack"));
   const Policy named =
       with_rules(R"({"match":{"op":"MyFunction"},"codec":{"name":"group_quant","bits":4}})");
   EXPECT_THAT(codec_names(named.decide(entry.build())), testing::ElementsAre("group_quant"));
   // Another use of the same storage that may be approximated does not make this one lossy.
   entry.use("aten::addmm", "mat1", {1024, 64});
-  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("float_split"));
+  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("exponent_pack"));
 }
 
 TEST(Decide, GroupsAreOfSamples) {

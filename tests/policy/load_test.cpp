@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "policy/algorithms/algorithm.h"
 #include "policy/embedded.h"
 #include "policy/policy.h"
 
@@ -48,12 +49,12 @@ TEST(Load, DefaultsOfEveryField) {
   EXPECT_EQ(s.guard.max_gradient_error, 1.5);
   EXPECT_EQ(s.compiled.codec.name, "group_quant");
   EXPECT_EQ(s.compiled.codec.bits, 8);
-  EXPECT_EQ(s.functions.codec.name, "float_split");
+  EXPECT_EQ(s.functions.codec.name, "exponent_pack");
 }
 
 TEST(Load, LosslessTreatsCompiledRegionsLosslessly) {
   const Settings s = accepted(R"({"version": 1, "policy": "lossless"})");
-  EXPECT_EQ(s.compiled.codec.name, "float_split");
+  EXPECT_EQ(s.compiled.codec.name, "exponent_pack");
   EXPECT_THAT(
       refused(R"({"version": 1, "policy": "lossless", "compiled": {"codec": {"name": "blpa"}}})"),
       testing::StartsWith(
@@ -428,6 +429,17 @@ TEST(Schema, CodecNamesAreTheRegistrys) {
   const auto known = codecs::codec_names();
   EXPECT_EQ(names.get<std::vector<std::string>>(),
             std::vector<std::string>(known.begin(), known.end()));
+}
+
+TEST(Schema, AlgorithmsAreTheTables) {
+  const auto schema = nlohmann::json::parse(schema_text());
+  const auto& properties = schema.at("properties");
+  std::vector<std::string> names;
+  for (const Algorithm& algorithm : algorithms()) {
+    names.emplace_back(algorithm.name);
+    EXPECT_TRUE(algorithm.read == nullptr || properties.contains(algorithm.name));
+  }
+  EXPECT_EQ(properties.at("policy").at("enum").get<std::vector<std::string>>(), names);
 }
 
 }  // namespace

@@ -255,7 +255,7 @@ std::size_t DryRun::encode(Held& held, const Entry& entry, codecs::ParallelFor p
     const auto result = round_trip(candidate, entry.raw.data(), entry.raw_bytes, most_read(plan),
                                    key, buffers_, buffers_, parallel_for);
     if (!result) continue;
-    if (result->encoded_bytes >= entry.raw_bytes && candidate.codec->name() != "raw") continue;
+    if (result->encoded_bytes >= entry.raw_bytes && !candidate.is_copy) continue;
     held.row = candidate.totals;
     held.row->add(entry.raw_bytes, result->encoded_bytes, result->encode_nanoseconds);
     held.row->decode_nanoseconds.fetch_add(result->decode_nanoseconds, std::memory_order_relaxed);
@@ -377,7 +377,7 @@ std::vector<float> DryRun::plane_ranges(const Entry& entry) const {
     const auto& director = contenders_[i]->director;
     const Plan* plan = known->second[i].plan.get();
     if (director == nullptr || !director->wants().ranges || plan == nullptr) continue;
-    if (!plan->encodes() || plan->candidates[0].codec->name() != "group_quant") continue;
+    if (!plan->encodes() || plan->candidates[0].group == 0) continue;
     return policy::plane_ranges(plan->candidates[0].what, entry.raw.data(),
                                 plan->candidates[0].group);
   }

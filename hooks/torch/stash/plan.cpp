@@ -141,8 +141,8 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
 std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
     const policy::Decision::Candidate& candidate, c10::Device device) {
   const codecs::cuda::Library* library = cuda_codecs();
-  const bool may_fail =
-      candidate.spec.name == "two_valued" && candidate.what.type != codecs::ElementType::boolean;
+  const bool may_fail = codecs::codec_traits(candidate.spec.name)->holds == codecs::Holds::flags &&
+                        candidate.what.type != codecs::ElementType::boolean;
   if (library == nullptr || may_fail) return nullptr;
   const c10::OptionalDeviceGuard guard(device);
   auto codec = library->make_codec(candidate.spec);
@@ -354,11 +354,12 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   const std::size_t bound = encoded_bytes(*codec, what, candidate.mixed_bits);
   const auto traits = codecs::codec_traits(candidate.spec.name);
   const bool sized_by_data = traits->sized_by_data;
+  const bool is_copy = traits->holds == codecs::Holds::anything;
   std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
   if (entry.device != nullptr) {
     on_device = device_codec(candidate, entry.device->saved_on.device());
     // What a device's codec makes of the data is known when it is too late to choose another.
-    const bool never_smaller = bound >= entry.raw_bytes && codec->name() != "raw";
+    const bool never_smaller = bound >= entry.raw_bytes && !is_copy;
     if (on_device == nullptr || (never_smaller && !sized_by_data)) return;
   }
   if (plan.candidates.empty()) {
@@ -367,11 +368,11 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   }
   plan.candidates.push_back(
       {std::move(codec), std::move(on_device), what, bound,
-       traits->fidelity != codecs::Fidelity::exact, sized_by_data,
+       traits->fidelity != codecs::Fidelity::exact, sized_by_data, is_copy,
        &statistics_.op(row.op, row.operand,
                        codec_label(candidate.spec, candidate.mixed_bits, chosen)),
-       candidate.mixed_bits, candidate.spec.group, chosen && director_->tries_choices(),
-       candidate.channel_bounds});
+       candidate.mixed_bits, traits->shares_ranges ? candidate.spec.group : 0,
+       chosen && director_->tries_choices(), candidate.channel_bounds});
 }
 
 }  // namespace cinch::hooks

@@ -30,9 +30,10 @@ struct Plan {
     std::size_t bound = 0;  ///< bytes that encoding may need
     bool approximates = false;
     bool sized_by_data = false;  ///< see codecs::CodecTraits; `bound` may be more than raw
+    bool is_copy = false;        ///< no smaller, and made where a rule asks for it
     OpTotals* totals = nullptr;
     double mixed_bits = 0;  ///< see policy::Choice
-    int group = 0;          ///< elements that share a range, for mixed_bits
+    int group = 0;          ///< elements that share a range; 0: not in groups
     bool tried = false;     ///< chosen for what trials say it does to gradients
     /// What `what.channel_bound` points into.
     std::shared_ptr<const std::vector<float>> channel_bounds = nullptr;

@@ -52,9 +52,6 @@ Contender window_index() {
 Contender narrow() {
   return cinch("narrow", {.name = "narrow"});
 }
-Contender float_split() {
-  return cinch("float_split", {.name = "float_split"});
-}
 Contender exponent_pack() {
   return cinch("exponent_pack", {.name = "exponent_pack"});
 }
@@ -112,7 +109,7 @@ Contender lz4() {
 /// `first`, and what holds any values: within a bound, or exactly.
 std::vector<Contender> with_bounded_and_exact(std::vector<Contender> first) {
   const std::vector<Contender> others = {
-      error_bounded_ratio(0.1), fixed_point(0.1), dct(0.1), zfp_accuracy(0.1), float_split(),
+      error_bounded_ratio(0.1), fixed_point(0.1), dct(0.1), zfp_accuracy(0.1),
       exponent_pack(),          zstd(),           lz4()};
   first.insert(first.end(), others.begin(), others.end());
   return first;
@@ -156,7 +153,6 @@ std::vector<Group> random_groups(std::int64_t bytes) {
         fixed_point(0.01),
         dct(0.01),
         zfp_accuracy(0.01),
-        float_split(),
         exponent_pack(),
         zstd(),
         lz4()}},
@@ -164,7 +160,7 @@ std::vector<Group> random_groups(std::int64_t bytes) {
       {normal("f32_56x56_channels_last", planes(f32, 56, 56, bytes, true)), shape},
       {normal("bf16_56x56", planes(bf16, 56, 56, bytes)),
        {division(2), group_quant(2), blpa(4), error_bounded_ratio(0.1), fixed_point(0.1),
-        float_split(), exponent_pack(), zstd(), lz4()}},
+        exponent_pack(), zstd(), lz4()}},
       {normal("f16_56x56", planes(f16, 56, 56, bytes)), shape},
       {normal("f32_row256", rows(f32, 256, bytes)), {division(2), group_quant(2)}},
       {normal("f32_row768", rows(f32, 768, bytes)),

@@ -102,7 +102,6 @@ class OnHost final : public DeviceCodec {
 };
 
 std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
-  if (spec.name == "float_split") return nullptr;  // CUDA has none
   auto codec = make_codec(spec);
   return codec == nullptr ? nullptr : std::make_shared<OnHost>(std::move(codec));
 }

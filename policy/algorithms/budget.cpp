@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policies "budget" (least gradient variance within so many bytes) and "auto" (least bytes
+// within so much gradient variance): docs/adaptive-policies.md says what a plan costs
+// and what may be chosen.
+#include "policy/algorithms/budget.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "policy/algorithms/bounded_options.h"
+#include "policy/algorithms/budget_menu.h"
+#include "policy/algorithms/knapsack.h"
+#include "policy/algorithms/layer_noise.h"
+#include "policy/algorithms/weight_hits.h"
+#include "policy/policy.h"
+
+namespace cinch::policy {
+namespace {
+
+// A new plan is taken when it is better by this share, so that noise in measurements changes
+// nothing, and not sooner than that many steps after the last one unless the budget is exceeded.
+constexpr double worthwhile = 0.05;
+constexpr std::uint64_t steps_of_rest = 10;
+
+// Steps in a row that may be used for trials of layers that were never tried.
+constexpr std::uint64_t settling_steps = 40;
+// Exact values kept for trials in one step, as a share of the activations' bytes.
+constexpr std::size_t trial_share = 16;
+// What is tried again in one interval, likewise: what layers tolerate changes slowly, and trials
+// cost several times the backward of the nodes that are tried.
+constexpr std::size_t again_share = 10;
+// What is stored at most, as a multiple of what is planned, where that is believed.
+constexpr double most_overhead = 4;
+// Steps in each round in which the weights' gradients are followed, half of them until the moving
+// averages are worth something.
+constexpr std::uint64_t following_steps = 10;
+
+/// Larger and worse than anything: indices stay those of the menu.
+constexpr KnapsackOption not_an_option = {1e18, 1e18};
+
+std::string size_text(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f MiB", bytes / (1 << 20));
+  return text;
+}
+
+class Budget final : public Director {
+ public:
+  explicit Budget(const Settings& settings)
+      : Director(settings.policy), all_settings_(settings), settings_(all_settings_.budget) {}
+
+  std::vector<Choice> menu(const Layer& layer) const override {
+    return budget_menu(layer, all_settings_);
+  }
+
+  bool tries_choices() const noexcept override { return true; }
+
+  void begin_step(std::uint64_t step, const Footprint* last) override {
+    follow_bounds();
+    take_shares();
+    if (last != nullptr) take(*last);
+    const bool over = last != nullptr && settings_.noise == 0 &&
+                      static_cast<double>(last->stored_bytes) > capacity(*last);
+    const bool rested = step >= planned_at_ + steps_of_rest || planned_at_ == 0;
+    if (footprint_.raw_bytes != 0 && (over || (news_ && rested))) plan(step, over);
+    tried_bytes_ = 0;
+    const std::uint64_t within = step % settings_.every_steps;
+    trying_ = step > 0 && (trying_anew(step) || within < round_steps_);
+    if (within == 0) begin_round();
+    following_ = settings_.noise > 0 && (step < settling_steps || within < following_steps);
+  }
+
+  Wants wants() const override {
+    Wants wants;
+    wants.trials = trying_;
+    wants.weights = trying_ || following_;
+    wants.momentum = following_;
+    return wants;
+  }
+
+  bool tries(std::uint32_t number, std::size_t peak) override {
+    if (!trying_) return false;
+    Known& known = known_[number];
+    if (known.round == round_ && !known.is_untried()) return false;
+    const std::size_t bytes = states_[number].layer.raw_bytes;
+    if (tried_bytes_ != 0 && tried_bytes_ + bytes > peak / trial_share) return false;
+    if (!known.is_untried()) {
+      if (tried_again_ != 0 && tried_again_ + bytes > peak / again_share) return false;
+      tried_again_ += bytes;
+    }
+    tried_bytes_ += bytes;
+    return true;
+  }
+
+  std::vector<std::uint32_t> trials(std::uint32_t number) const override {
+    const Layer& layer = states_[number].layer;
+    std::vector<std::uint32_t> indices;
+    bool grouped_seen = false;
+    for (std::uint32_t i = 0; i < layer.menu.size(); ++i) {
+      const Choice& choice = layer.menu[i];
+      if (choice.action != Choice::Action::encode) continue;
+      if (is_bounded(choice)) {
+        if (known_[number].bounded.is_worth_trial(i, guard())) indices.push_back(i);
+        continue;
+      }
+      if (is_single(choice)) {
+        // What the guard would object to is not worth trying again.
+        const LayerNoise& noise = known_[number].noise;
+        if (noise.tries() == 0 || noise.takes_single(guard())) indices.push_back(i);
+        continue;
+      }
+      const bool division = keeps_means(choice);
+      if (division ? choice.spec.bits == LayerNoise::reference_bits : !grouped_seen)
+        indices.push_back(i);
+      grouped_seen = grouped_seen || !division;
+    }
+    return indices;
+  }
+
+  // Trials begin in the second step, and the plan that the first footprint asks for rests a while.
+  Rehearsal rehearsal() const override { return {1, 1 + steps_of_rest}; }
+
+  void observe(std::uint32_t number, Look look) override {
+    Known& known = known_[number];
+    if (look.gradient_noise > 0) {
+      own_noise_ = own_noise_ > 0 ? own_noise_ + 0.05 * (look.gradient_noise - own_noise_)
+                                  : look.gradient_noise;
+    }
+    if (look.share_of_sum > 0) {
+      known.share_of_sum += known.summed ? news * (look.share_of_sum - known.share_of_sum)
+                                         : look.share_of_sum - known.share_of_sum;
+      known.summed = true;
+      return;
+    }
+    const Layer& layer = states_[number].layer;
+    if (look.trials.empty() && std::isfinite(look.weight_gradient)) {
+      known.looked += look.weight_gradient;  // several weights may read it
+    }
+    known.bounded.follow(look, states_[number].layer);
+    if (!known.noise.follow(look, layer)) return;
+    if (std::isfinite(look.own_gradient)) known.tried = std::max(known.tried, look.own_gradient);
+    known.round = round_;
+    news_ = true;
+  }
+
+  std::size_t expected_bytes(std::uint32_t number) const override {
+    return static_cast<std::size_t>(known_[number].bounded.bytes(chosen_index(number)));
+  }
+
+  void note_size(std::uint32_t number, std::size_t bytes) override {
+    if (known_[number].bounded.note_size(chosen_index(number), bytes)) news_ = true;
+  }
+
+ private:
+  struct Known {
+    LayerNoise noise;
+    BoundedOptions bounded;
+    double share = 0;         // see HitLayer
+    double share_of_sum = 1;  // likewise
+    bool summed = false;      // whether that was looked at
+    double looked = 0;        // what the step under way found of it: by looks,
+    double tried = 0;         // and by trials
+    std::uint32_t round = 0;
+
+    bool is_untried() const { return noise.tries() == 0 || bounded.wants_trial(); }
+  };
+
+  const GuardSettings& guard() const noexcept { return all_settings_.guard; }
+
+  /// Of what the layer is held as, in its menu; the menu's size where it is not there.
+  std::uint32_t chosen_index(std::uint32_t number) const {
+    const State& state = states_[number];
+    return static_cast<std::uint32_t>(std::ranges::find(state.layer.menu, state.choice) -
+                                      state.layer.menu.begin());
+  }
+
+  /// Layers held within an error bound go over to the bound that trials of the last step found.
+  void follow_bounds() {
+    for (std::uint32_t i = 0; i < states_.size(); ++i) {
+      if (!is_bounded(states_[i].choice)) continue;
+      const auto same = [now = states_[i].choice.spec](const Choice& choice) {
+        return is_bounded(choice) && choice.spec.name == now.name && choice.spec.bits == now.bits;
+      };
+      const auto choice = std::ranges::find_if(states_[i].layer.menu, same);
+      if (choice != states_[i].layer.menu.end()) choose(i, *choice);
+    }
+  }
+
+  Numbers numbers(std::uint32_t number) const override {
+    const Known& known = known_[number];
+    Numbers numbers = known.noise.numbers();
+    if (numbers.empty()) return numbers;
+    known.bounded.add_numbers(numbers);
+    numbers["share"] = known.share;
+    numbers["share_of_sum"] = known.share_of_sum;
+    return numbers;
+  }
+  Numbers numbers() const override { return {{"own_noise", own_noise_}, {"overhead", overhead_}}; }
+  void recall(std::uint32_t number, const Numbers& numbers) override {
+    Known& known = known_[number];
+    known.noise.recall(numbers);
+    known.bounded.recall(numbers, states_[number].layer);
+    take_number(numbers, "share", known.share);
+    take_number(numbers, "share_of_sum", known.share_of_sum);
+    known.share_of_sum = std::min(known.share_of_sum, 1.0);
+    known.summed = numbers.contains("share_of_sum");
+    known.round = 1;  // as if the first round of trials had tried it
+  }
+  void recall(const Numbers& numbers) override {
+    take_number(numbers, "own_noise", own_noise_);
+    take_number(numbers, "overhead", overhead_);
+    overhead_ = std::clamp(overhead_, 1.0, most_overhead);
+    planned_at_ = 1;  // what layers begin with is a plan
+  }
+
+  Choice first_choice(std::uint32_t number) override {
+    const Layer& layer = states_[number].layer;
+    known_.erase(known_.begin() + number, known_.end());
+    known_.push_back({.noise = LayerNoise(layer.kind), .bounded = BoundedOptions(layer)});
+    news_ = true;
+    return budget_start(layer, all_settings_);
+  }
+
+  double capacity(const Footprint& footprint) const {
+    if (settings_.peak_bytes != 0) return static_cast<double>(settings_.peak_bytes);
+    return static_cast<double>(footprint.raw_bytes) / settings_.ratio;
+  }
+
+  /// The largest growth of the last step. Small movements change nothing.
+  void take(const Footprint& last) {
+    constexpr double small = 0.05;
+    const auto before = static_cast<double>(footprint_.raw_bytes);
+    const auto now = static_cast<double>(last.raw_bytes);
+    const bool moved = std::abs(now - before) > small * before;
+    const double overhead = last.planned_bytes == 0
+                                ? 1
+                                : std::clamp(static_cast<double>(last.stored_bytes) /
+                                                 static_cast<double>(last.planned_bytes),
+                                             1.0, most_overhead);
+    // What is stored besides what is planned (the raw window, mostly). Followed upwards at once,
+    // downwards when it is clearly less.
+    if (overhead > overhead_ || overhead < 0.9 * overhead_) {
+      if (overhead > overhead_) news_ = news_ || overhead > 1.02 * overhead_;
+      overhead_ = overhead;
+    }
+    if (moved) {
+      footprint_ = last;
+      news_ = true;
+    }
+  }
+
+  /// Whether the first steps are still under way in which layers are tried for the first time.
+  bool trying_anew(std::uint64_t step) const {
+    return step < settling_steps && std::ranges::any_of(known_, &Known::is_untried);
+  }
+
+  /// An interval begins. Its trials go on where the last one's stopped, until every layer was
+  /// tried, or nothing was.
+  void begin_round() {
+    const bool done =
+        std::ranges::all_of(known_, [this](const Known& k) { return k.round >= round_; });
+    if (done || tried_again_ == 0) ++round_;
+    tried_again_ = 0;
+  }
+
+  /// Shares of gradients are those of one step, so that no loss scale matters.
+  void take_shares() {
+    double total = 0;
+    for (const Known& known : known_) total += known.looked;
+    for (Known& known : known_) {
+      const double found = std::max(std::exchange(known.looked, 0), std::exchange(known.tried, 0));
+      if (!(total > 0) || !(found > 0)) continue;
+      const double share = found / total;
+      known.share = known.share > 0 ? known.share + news * (share - known.share) : share;
+    }
+  }
+
+  /// What holding a layer by an item of its menu takes and costs: relative variance of the
+  /// parameters' gradients, and time.
+  KnapsackOption option(std::uint32_t number, std::uint32_t index, const Noise& hit) const {
+    const Layer& layer = states_[number].layer;
+    const Known& known = known_[number];
+    const Choice& choice = layer.menu[index];
+    const bool bounded = is_bounded(choice);
+    if (bounded && !known.bounded.is_option(index, guard())) return not_an_option;
+    if (is_single(choice) && !known.noise.takes_single(guard())) return not_an_option;
+    constexpr double lossless_share = 0.85;  // exponent_pack on dense float32
+    const auto raw = static_cast<double>(layer.raw_bytes);
+    double size = std::min(static_cast<double>(layer.menu_bytes[index]), raw);
+    if (choice.action == Choice::Action::keep) size = raw;
+    if (choice.action == Choice::Action::lossless) size = lossless_share * raw;
+    if (bounded) size = known.bounded.bytes(index);
+    const double noise = bounded ? known.bounded.noise(index, hit) : known.noise.of(choice, hit);
+    const double seconds = seconds_of(choice, raw, size);
+    return {choice.offload ? 0 : size, noise + settings_.variance_per_second * seconds};
+  }
+
+  std::vector<std::vector<KnapsackOption>> options(const std::vector<std::uint32_t>& layers) const {
+    std::vector<HitLayer> places;
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      places.push_back({states_[i].layer.kind, known_[i].share, known_[i].share_of_sum});
+    }
+    const std::vector<Noise> hits = weight_hits(places);
+    std::vector<std::vector<KnapsackOption>> entries;
+    for (const std::uint32_t number : layers) {
+      auto& of_layer = entries.emplace_back();
+      for (std::uint32_t i = 0; i < states_[number].layer.menu.size(); ++i) {
+        of_layer.push_back(option(number, i, hits[number]));
+      }
+    }
+    return entries;
+  }
+
+  void plan(std::uint64_t step, bool over) {
+    news_ = false;
+    const auto entries = options(footprint_.layers);
+    const double room = capacity_for_entries();
+    Selection best = settings_.noise > 0 ? least_bytes(entries) : choose_options(entries, room);
+    Selection current = as_chosen(entries);
+    const bool limits_noise = settings_.noise > 0;
+    const double now = limits_noise ? current.size : current.cost;
+    const double then = limits_noise ? best.size : best.cost;
+    // Sizes that the data decide are the most of late: that they came to more than the budget all
+    // together is not said.
+    const bool fits = limits_noise ? current.cost <= noise_limit() * 1.001 : !over;
+    const bool current_fits = planned_at_ != 0 && fits;
+    if (current_fits && !(then < (1 - worthwhile) * now)) return;
+    planned_at_ = std::max<std::uint64_t>(step, 1);
+    for (std::size_t i = 0; i < footprint_.layers.size(); ++i) {
+      const std::uint32_t number = footprint_.layers[i];
+      choose(number, states_[number].layer.menu[best.chosen[i]]);
+    }
+    const double overall = (best.size + static_cast<double>(footprint_.other_bytes)) * overhead_;
+    // The least is known when layers were tried.
+    if (best.fits || settings_.noise > 0 || said_ || trying_anew(step)) return;
+    said_ = true;
+    say("budget: " + size_text(capacity(footprint_)) + " can't be met: " + size_text(overall) +
+        " is the least that " + size_text(static_cast<double>(footprint_.raw_bytes)) +
+        " of activations can be held in; going on with that");
+  }
+
+  double capacity_for_entries() const {
+    return capacity(footprint_) / overhead_ - static_cast<double>(footprint_.other_bytes);
+  }
+
+  Selection as_chosen(const std::vector<std::vector<KnapsackOption>>& entries) const {
+    Selection current;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const std::uint32_t index = chosen_index(footprint_.layers[i]);
+      if (index == entries[i].size()) continue;
+      current.size += entries[i][index].size;
+      current.cost += entries[i][index].cost;
+    }
+    return current;
+  }
+
+  double noise_limit() const {
+    // Not measured yet: a mini-batch's gradient is mostly noise, except in the very beginning.
+    constexpr double assumed = 0.5;
+    return settings_.noise * (own_noise_ > 0 ? own_noise_ : assumed);
+  }
+
+  /// Bytes and cost change places.
+  Selection least_bytes(const std::vector<std::vector<KnapsackOption>>& entries) const {
+    std::vector<std::vector<KnapsackOption>> turned;
+    for (const auto& options : entries) {
+      auto& to = turned.emplace_back();
+      for (const KnapsackOption& option : options) to.push_back({option.cost, option.size});
+    }
+    Selection selection = choose_options(turned, noise_limit());
+    std::swap(selection.size, selection.cost);
+    return selection;
+  }
+
+  const Settings all_settings_;
+  const BudgetSettings& settings_;
+  std::vector<Known> known_;
+  Footprint footprint_;
+  double overhead_ = 1;
+  double own_noise_ = 0;
+  bool news_ = false;
+  bool said_ = false;
+  bool trying_ = false;
+  bool following_ = false;
+  std::uint64_t planned_at_ = 0;  // 0: never
+  std::uint32_t round_ = 0;
+  std::size_t tried_bytes_ = 0;  // in this step
+  std::size_t tried_again_ = 0;  // in this interval
+  static constexpr std::uint64_t round_steps_ = 20;
+};
+
+}  // namespace
+
+std::string budget_words(const Settings& settings) {
+  const BudgetSettings& b = settings.budget;
+  const std::string target =
+      b.peak_bytes != 0
+          ? "at most " + number_in_words(static_cast<double>(b.peak_bytes) / (1 << 20)) + " MiB"
+          : "1/" + number_in_words(b.ratio) + " of the bytes that they would take";
+  return "A budget: activations are held in " + target +
+         " with the least variance of the weights' gradients. Layers are tried in turn, first all "
+         "in "
+         "the steps after the first and then every " +
+         std::to_string(b.every_steps) +
+         " steps a few of them: their backward is run on what a few bits would give, and the "
+         "difference counts. "
+         "Among 1 to 8 bits, DIVISION, lossless, raw, of host tensors error bounds" +
+         std::string(b.offload ? " and, of CUDA tensors, the host's memory" : "") +
+         " a knapsack is solved at step boundaries, "
+         "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
+         "says so, and what could be. A second of encoding and decoding counts like " +
+         number_in_words(b.variance_per_second) + " of relative variance.";
+}
+
+std::string auto_words(const Settings& settings) {
+  const BudgetSettings& b = settings.budget;
+  return "Automatic: activations take the fewest bytes that add at most " +
+         number_in_words(100 * b.noise) +
+         " % to the variance that mini-batches give the gradients anyway. Starts at 4 bits, tries "
+         "layers in turn, and decides anew every " +
+         std::to_string(b.every_steps) + " steps.";
+}
+
+std::unique_ptr<Director> make_budget_director(const Settings& settings) {
+  return std::make_unique<Budget>(settings);
+}
+
+}  // namespace cinch::policy

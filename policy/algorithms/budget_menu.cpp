@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/algorithms/budget_menu.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "policy/algorithms/bounded_options.h"
+#include "policy/algorithms/layer_noise.h"
+
+namespace cinch::policy {
+namespace {
+
+Choice grouped(int bits) {
+  Choice choice;
+  choice.action = Choice::Action::encode;
+  choice.spec.name = "group_quant";
+  choice.spec.bits = bits;
+  return choice;
+}
+
+Choice divided(codecs::CodecSpec division, int bits) {
+  Choice choice;
+  choice.action = Choice::Action::encode;
+  choice.spec = std::move(division);
+  choice.spec.name = "division";
+  choice.spec.bits = bits;
+  return choice;
+}
+
+Choice offloaded(Choice choice) {
+  choice.offload = true;
+  return choice;
+}
+
+/// Encoding and decoding a byte on one core: figures of docs/benchmarks-codecs.md, not measured
+/// here, because decisions that depend on a clock would not be repeatable.
+double seconds_per_byte(const Choice& choice) noexcept {
+  if (choice.action == Choice::Action::keep) return 0;
+  if (choice.action == Choice::Action::lossless) return 0.60e-9;
+  if (is_bounded(choice)) return 0.65e-9;
+  return keeps_means(choice) ? 0.14e-9 : 0.10e-9;
+}
+
+/// Copying a byte to the host's memory and back, by a PCIe 3 bus's 12 GB/s each way. As if nothing
+/// else ran meanwhile: what the program computes beside it is not known.
+constexpr double seconds_per_offloaded_byte = 2 / 12e9;
+
+}  // namespace
+
+std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
+  std::vector<Choice> menu;
+  for (const int bits : {1, 2, 3, 4, 6, 8}) {
+    if (bits >= least_measured_bits(layer.kind)) menu.push_back(grouped(bits));
+  }
+  if (is_feature_map(layer.kind)) {
+    for (const int bits : {2, 4}) menu.push_back(divided(settings.division, bits));
+  }
+  // What the data decide of sizes is known too late on a device to be weighed.
+  if (!layer.on_device) {
+    menu.push_back({Choice::Action::lossless, {}, 0, {}});
+    // Rounding to nearest is biased: nothing for "auto", which is asked for quality.
+    if (settings.budget.noise == 0)
+      std::ranges::move(bounded_menu(layer.kind), std::back_inserter(menu));
+  }
+  menu.push_back({});
+  const bool offloads = settings.budget.offload && layer.on_device;
+  if (!offloads || layer.raw_bytes < settings.offload.min_bytes) return menu;
+  for (const int bits : {4, 8}) {
+    if (bits >= least_measured_bits(layer.kind)) menu.push_back(offloaded(grouped(bits)));
+  }
+  menu.push_back(offloaded({}));
+  return menu;
+}
+
+Choice budget_start(const Layer& layer, const Settings& settings) {
+  if (settings.budget.noise == 0 && is_feature_map(layer.kind))
+    return divided(settings.division, 2);
+  return grouped(std::max(4, least_measured_bits(layer.kind)));
+}
+
+double seconds_of(const Choice& choice, double raw_bytes, double held_bytes) noexcept {
+  const double moved = choice.offload ? held_bytes * seconds_per_offloaded_byte : 0;
+  return raw_bytes * seconds_per_byte(choice) + moved;
+}
+
+}  // namespace cinch::policy

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/algorithms/weight_hits.h"
+
+#include <algorithm>
+
+namespace cinch::policy {
+namespace {
+
+// Share of a sum of gradients below which a gradient is a branch's.
+constexpr double most_of_branch = 0.9;
+
+bool has_weight(LayerKind kind) noexcept {
+  return kind == LayerKind::convolution || kind == LayerKind::linear;
+}
+
+}  // namespace
+
+std::vector<Noise> weight_hits(std::span<const HitLayer> layers) {
+  double weights = 0;
+  double shares = 0;
+  for (const HitLayer& layer : layers) {
+    if (!has_weight(layer.kind)) continue;
+    ++weights;
+    shares += layer.share;
+  }
+  weights = std::max(weights, 1.0);
+  std::vector<Noise> hits;
+  double before = 0;
+  // Weights before the branch that is under way, and what of its gradient arrives there: a residual
+  // network adds it to that of the skip connection.
+  double before_branch = 0;
+  double share_of_branch = 1;
+  for (const HitLayer& layer : layers) {
+    const bool weight = has_weight(layer.kind);
+    const double alike = weight ? 1 / weights : 0;
+    const double by_size = shares > 0 ? layer.share / shares : alike;
+    const double own = share_by_size * by_size + (1 - share_by_size) * alike;
+    const bool is_start = layer.share_of_sum < most_of_branch;
+    if (is_start || layer.kind == LayerKind::layer_norm) {
+      before_branch = before;
+      share_of_branch = is_start ? layer.share_of_sum : 1;
+    }
+    const double passed = before - before_branch + share_of_branch * before_branch;
+    hits.push_back({own, std::max(passed, 1 / weights)});
+    if (weight) before += own;
+  }
+  return hits;
+}
+
+}  // namespace cinch::policy

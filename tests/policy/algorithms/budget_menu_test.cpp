@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/algorithms/budget_menu.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "policy/algorithms/layer_noise.h"
+
+namespace cinch::policy {
+namespace {
+
+Layer layer(LayerKind kind, bool on_device = false) {
+  Layer layer;
+  layer.kind = kind;
+  layer.raw_bytes = 1 << 20;
+  layer.on_device = on_device;
+  return layer;
+}
+
+int bounded(const std::vector<Choice>& menu) {
+  return static_cast<int>(std::ranges::count_if(menu, is_bounded));
+}
+
+TEST(BudgetMenu, ErrorBoundsAreForHostTensorsUnderABudget) {
+  Settings settings;
+  EXPECT_EQ(bounded(budget_menu(layer(LayerKind::convolution), settings)), 2);
+  EXPECT_EQ(bounded(budget_menu(layer(LayerKind::convolution, true), settings)), 0)
+      << "a device's host would wait for sizes";
+  settings.budget.noise = 0.1;
+  EXPECT_EQ(bounded(budget_menu(layer(LayerKind::convolution), settings)), 0) << "auto";
+}
+
+TEST(BudgetMenu, EveryLayerMayBeKeptAndBeginsWithItsMenu) {
+  Settings settings;
+  settings.division.name = "division";
+  for (const auto kind : {LayerKind::linear, LayerKind::convolution, LayerKind::attention,
+                          LayerKind::matmul, LayerKind::other}) {
+    const auto menu = budget_menu(layer(kind), settings);
+    EXPECT_NE(std::ranges::find(menu, Choice()), menu.end());
+    EXPECT_NE(std::ranges::find(menu, budget_start(layer(kind), settings)), menu.end());
+  }
+}
+
+TEST(BudgetMenu, TimeIsCountedByWhatIsEncodedAndWhatIsMoved) {
+  Choice groups;
+  groups.action = Choice::Action::encode;
+  groups.spec.name = "group_quant";
+  Choice bound = groups;
+  bound.spec.name = "error_bounded_ratio";
+  EXPECT_EQ(seconds_of({}, 1e9, 1e9), 0);
+  EXPECT_GT(seconds_of(bound, 1e9, 1e8), seconds_of(groups, 1e9, 1e8));
+  Choice moved = groups;
+  moved.offload = true;
+  EXPECT_NEAR(seconds_of(moved, 1e9, 1.2e9) - seconds_of(groups, 1e9, 1.2e9), 0.2, 1e-12);
+}
+
+}  // namespace
+}  // namespace cinch::policy
