@@ -102,7 +102,7 @@ void before_register_hooks(void* saved_variable) {
 
 void at_exit() {
   stash().stop_side_thread();
-  stash().keep_learned();
+  stash().adaptation().keep_learned();
   end_telemetry();
   // A process that saved nothing must not replace what another one of the same run left.
   const char* where = std::getenv("CINCH_REPORT");

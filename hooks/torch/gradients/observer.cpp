@@ -136,7 +136,7 @@ std::uint32_t producer_of(const Node& node) {
   const auto facts = node_facts(*before);
   if (!facts || facts->kind != LayerKind::convolution) return policy::no_layer;
   const Entry* entry = entry_behind(*facts->input);
-  return entry == nullptr ? policy::no_layer : stash().layer_of(*entry);
+  return entry == nullptr ? policy::no_layer : stash().adaptation().layer_of(*entry);
 }
 
 /// Completes `look` when the gradient of the node's weight is accumulated. @return whether it has
@@ -160,7 +160,7 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
   if (!gradient.defined() || gradient.dim() < 2 || gradient.layout() != at::kStrided) return;
   std::vector<std::int64_t> sizes;
   Entry* entry = entry_behind(*facts->input, &sizes);
-  if (entry == nullptr || stash().layer_of(*entry) == policy::no_layer) return;
+  if (entry == nullptr || stash().adaptation().layer_of(*entry) == policy::no_layer) return;
   Look look;
   if (!wants.gradients) {
     look.kind = facts->kind;
@@ -198,7 +198,8 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
     default:
       break;
   }
-  if (!wait_for_weight(*entry, *facts, *node, look)) stash().observe(*entry, std::move(look));
+  if (!wait_for_weight(*entry, *facts, *node, look))
+    stash().adaptation().observe(*entry, std::move(look));
 }
 
 // A weight's gradient is accumulated: what waited for it is complete.
@@ -242,7 +243,7 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
     Entry stands_for;
     stands_for.entry_class = one.entry_class;
     stands_for.member = one.member;
-    stash().observe(stands_for, std::move(one.look));
+    stash().adaptation().observe(stands_for, std::move(one.look));
   }
 }
 
@@ -302,13 +303,13 @@ void look_at_sum(const Node& node, const at::Tensor& gradient) {
     Entry stands_for;
     stands_for.entry_class = part.entry_class;
     stands_for.member = part.member;
-    if (look.share_of_sum > 0) stash().observe(stands_for, std::move(look));
+    if (look.share_of_sum > 0) stash().adaptation().observe(stands_for, std::move(look));
   }
 }
 
 // What the node's results become when one of its activations is held otherwise.
 void try_choices(const at::RecordFunction& function, const NodePointer& node) {
-  if (!stash().is_tried(static_cast<std::uint32_t>(node->sequence_nr()))) return;
+  if (!stash().adaptation().is_tried(static_cast<std::uint32_t>(node->sequence_nr()))) return;
   GradientProbe exact;
   exact.purpose = GradientProbe::Purpose::trial;
   exact.exact = true;
@@ -341,7 +342,7 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
       found.passed = std::max(found.passed, at_weight);
       found.passed_worst = std::max(found.passed_worst, at_weight);
     }
-    if (!look.trials.empty()) stash().observe(*entry, std::move(look));
+    if (!look.trials.empty()) stash().adaptation().observe(*entry, std::move(look));
   }
 }
 
@@ -354,11 +355,12 @@ void observe(const at::RecordFunction& function) {
   }
   const CallbackTime time(CallbackTime::Purpose::adapting);
   const at::DisableRecordFunctionGuard unobserved;
-  const policy::Wants wants = stash().wants();
+  const policy::Wants wants = stash().adaptation().wants();
   if (const auto* accumulate = dynamic_cast<const AccumulateGrad*>(current.get())) {
-    if (wants.parameters) {
-      stash().saw_parameter(accumulate->variable.unsafeGetTensorImpl(),
-                            accumulate->variable.nbytes());
+    DryRun* const dry_run = stash().dry_run();
+    if (wants.parameters && dry_run != nullptr) {
+      dry_run->saw_parameter(accumulate->variable.unsafeGetTensorImpl(),
+                             accumulate->variable.nbytes());
     }
     if (!function.inputs().empty() && function.inputs()[0].isTensor()) {
       weight_gradient(*accumulate, function.inputs()[0].toTensor(), wants);

@@ -47,7 +47,7 @@ void changed(const std::string& words) {
 }
 
 Outcome change_to(policy::Settings settings) {
-  if (stash().is_dry_run()) return {false, "this is a dry run: it follows no policy"};
+  if (stash().dry_run() != nullptr) return {false, "this is a dry run: it follows no policy"};
   if (!policy::Policy(settings).enabled()) {
     return {false, "found a policy that takes nothing, expected another: use --pause"};
   }

@@ -62,7 +62,7 @@ telemetry::Report current_report() {
   }
   stash().statistics().fill(report);
   stash().fill_timeline(report);
-  stash().fill_dry_run(report);
+  if (const DryRun* dry_run = stash().dry_run()) dry_run->fill(report);
   return report;
 }
 

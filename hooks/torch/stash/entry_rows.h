@@ -41,6 +41,11 @@ struct EntryRow : Totals {
   const OpTotals* chosen = nullptr;
   std::size_t chosen_bytes = 0;
 
+  /// What people can find again among the report's entries.
+  std::string title() const {
+    return op + ' ' + operand + ' ' + shape + " #" + std::to_string(place);
+  }
+
   /// One more storage, held as `by` says.
   void add(const OpTotals& by, std::uint64_t raw, std::uint64_t stored,
            std::uint64_t nanoseconds) noexcept {

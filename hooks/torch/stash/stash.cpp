@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stash's lists: what is taken in, in which order it is encoded, and what is let go. The rest
-// is in stash_{adapt,aside,encode,guard,harder,offload,read,sizes}.cpp.
+// is in stash_{aside,encode,guard,harder,offload,read,sizes,trials}.cpp.
 #include "hooks/torch/stash/stash.h"
 
 #include <algorithm>
@@ -38,7 +38,6 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
     : policy_(keep(std::move(settings))),
       dry_run_(dry_run.empty() ? nullptr : std::make_unique<DryRun>(std::move(dry_run))),
       aside_(this->settings().stream == policy::Stream::side),
-      state_file_(""),
       guard_(this->settings().guard),
       pinned_(pinned_host(), this->settings().offload.host_bytes, processes_here()),
       outcomes_(pinned_host(), most_outcome_bytes, 1, outcome_segment_bytes),
@@ -64,17 +63,15 @@ const policy::Policy* Stash::keep(policy::Settings settings) {
 }
 
 // What follows from the policy in force. pre: mutex_ is held, or nobody else knows of the stash
-void Stash::begin_policy() {
-  director_ =
-      dry_run_ == nullptr ? policy::make_director(settings()) : policy::make_keeping_director();
-  adapts_.store(director_ != nullptr, std::memory_order_relaxed);
-  state_file_ = policy::StateFile(settings().state_file);
-  if (director_ != nullptr) message_ = state_file_.load(*director_);
+std::vector<std::string> Stash::begin_policy() {
+  std::vector<std::string> told = adaptation_.begin(settings());
   const policy::Policy* harder = nullptr;
   if (auto least = dry_run_ == nullptr ? policy::harder(settings()) : std::nullopt) {
     harder = keep(std::move(*least));
   }
-  planner_.emplace(*policy_.load(std::memory_order_relaxed), director_.get(), statistics_, harder);
+  planner_.emplace(*policy_.load(std::memory_order_relaxed), adaptation_.director(), statistics_,
+                   harder);
+  return told;
 }
 
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
@@ -104,7 +101,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     collect_sole_owned(poll_per_save, nullptr, ready);
     freed.swap(freed_later_);
     if (entry->device != nullptr) aside = most_needed_[entry->device->index()];
-    message.swap(message_);
+    message = adaptation_.take_message();
     note_change();
   }
   if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
@@ -129,9 +126,8 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
   if (is_known && known->second->identity.is(storage, known->second->raw_bytes)) {
     return *known->second;
   }
-  const bool foresees = foresees_.load(std::memory_order_relaxed);
   make_room_for_one(owned_);
-  if (foresees) make_room_for_one(by_position_);
+  read_ahead_.make_room();
   auto entry = std::make_unique<Entry>();
   entry->raw = storage;
   entry->identity = StorageIdentity(storage);
@@ -145,8 +141,8 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
   entry->id = next_id_++;
   entry->place_index = static_cast<std::uint32_t>(owned_.size());
   owned_.push_back(entry.get());
-  owned_bytes_ += entry->raw_bytes;
-  if (foresees) by_position_.push_back(entry.get());
+  held_.owned += entry->raw_bytes;
+  read_ahead_.add(*entry);
   ++alive_;
   return *entry.release();
 }
@@ -154,14 +150,8 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
 void Stash::begin_growth() {
   ++growth_;
   if (change_ && alive_ == 0) take_up_change();
-  if (director_ != nullptr) begin_step();
-  foresees_.store(aside_ || offloads_, std::memory_order_relaxed);
-  if (!aside_ && !offloads_) return;
-  // Room that there was not may be there again.
-  most_fetched_ = std::min(unlimited, most_fetched_ + most_fetched_ / 16 + 1);
-  growth_start_ = next_id_;
-  by_position_.clear();
-  read_order_.begin_growth(optimizer_steps());
+  adaptation_.begin_growth();
+  read_ahead_.begin_growth(aside_ || offloads_, next_id_);
 }
 
 void Stash::change_policy(policy::Settings settings, void (*done)(const std::string& words)) {
@@ -175,37 +165,33 @@ void Stash::take_up_change() {
   Change change = std::move(*change_);
   change_.reset();
   const std::string before = settings().name;
-  const std::string told = director_ == nullptr ? "" : save_learned();
   policy_.store(keep(std::move(change.settings)), std::memory_order_release);
-  begin_policy();
+  const std::vector<std::string> told = begin_policy();
   guard_.change(settings().guard);
-  if (director_ == nullptr) listeners().wants({});
-  adaptive_step_ = 0;
-  growing_footprint_ = footprint_ = {};
-  tried_sequences_.clear();
+  if (adaptation_.director() == nullptr) listeners().wants({});
   peak_ = at_boundary_ = {};
   const std::string words = before + " -> " + settings().name;
   timeline_.decided("policy", "all", words);
   listeners().policy(settings().name);
   tell(telemetry::EventKind::message, "policy: %s", words.c_str());
-  for (const std::string& message : {told, message_}) {
+  for (const std::string& message : told) {
     if (!message.empty()) tell(telemetry::EventKind::message, "%s", message.c_str());
   }
-  change.done(message_.empty() ? words : words + "; " + message_);
+  change.done(told.back().empty() ? words : words + "; " + told.back());
 }
 
 void Stash::forget_owned(Entry& entry) {
   owned_[entry.place_index] = owned_.back();
   owned_[entry.place_index]->place_index = entry.place_index;
   owned_.pop_back();
-  owned_bytes_ -= entry.raw_bytes;
+  held_.owned -= entry.raw_bytes;
   const auto known = by_storage_.find(entry.raw.unsafeGetStorageImpl());
   if (known != by_storage_.end() && known->second == &entry) by_storage_.erase(known);
 }
 
 void Stash::forget_in_window(Entry& entry) {
   window_[entry.place_index - window_start_] = nullptr;
-  window_bytes_ -= entry.raw_bytes;
+  held_.window -= entry.raw_bytes;
   window_planned_ -= entry.plan().stored_bytes;
   planned_aside_ += planned_aside(entry, entry.plan());
   for (; !window_.empty() && window_.front() == nullptr; window_.pop_front()) ++window_start_;
@@ -243,10 +229,8 @@ bool Stash::plan(Entry& entry, Entries& ready) noexcept {
     auto& most = most_needed_[entry.device->index()];
     most = std::max({most, entry.plan().device_bytes, Planner::harder_bytes(entry)});
   }
-  if (director_ != nullptr) {
-    if_memory_allows([&] { try_entry(entry); });
-    if_memory_allows([&] { note_choice(entry); });
-  }
+  adaptation_.add(entry, entry.plan().stored_bytes - planned_aside(entry, entry.plan()),
+                  peak_.raw_bytes);
   if (!waits) {
     start_settling(entry, ready);
     return true;
@@ -254,7 +238,7 @@ bool Stash::plan(Entry& entry, Entries& ready) noexcept {
   entry.place = Entry::Place::window;
   entry.place_index = window_start_ + static_cast<std::uint32_t>(window_.size() - 1);
   window_.back() = &entry;
-  window_bytes_ += entry.raw_bytes;
+  held_.window += entry.raw_bytes;
   window_planned_ += entry.plan().stored_bytes;
   planned_aside_ -= planned_aside(entry, entry.plan());
   return true;
@@ -265,7 +249,7 @@ std::size_t Stash::window_limit() const {
 }
 
 void Stash::leave_window(std::size_t limit, const Entry* but, Entries& ready) {
-  while (window_bytes_ > limit) {
+  while (held_.window > limit) {
     Entry& oldest = *window_.front();
     if (&oldest == but || !if_memory_allows([&] { make_room_for_one(ready); })) return;
     leave_window(oldest, ready);
@@ -283,7 +267,7 @@ void Stash::leave_window(Entry& entry, Entries& ready) {
 
 void Stash::start_settling(Entry& entry, Entries& ready) {
   entry.place = Entry::Place::settling;
-  settling_bytes_ += entry.raw_bytes;
+  held_.settling += entry.raw_bytes;
   ++entry.holders;
   ready.push_back(&entry);
 }
@@ -303,7 +287,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
     if (use != nullptr) {
       entry.remove(*use);
       if (entry.watched) guard_.forget(*use);
-      if (entry.tried) forget_tried(*use);
+      if (entry.tried) adaptation_.forget(*use);
     }
     if (--entry.holders != 0) return;
     --alive_;
@@ -319,14 +303,11 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         break;
       case Entry::Place::settling:
         // Otherwise whoever settles it holds it.
-        if (take_back(entry)) settling_bytes_ -= entry.raw_bytes;
+        if (take_back(entry)) held_.settling -= entry.raw_bytes;
         break;
       case Entry::Place::settled:
-        settled_raw_ -= entry.raw_bytes;
-        settled_stored_ -= entry.stored_bytes();
+        held_.remove(entry);
         if (entry.device == nullptr) break;
-        settled_on_device_[entry.device->index()] -= entry.stored_bytes();
-        offloaded_bytes_ -= entry.offloaded_bytes();
         if (EntryQueue* queue = entry.device->queue) queue->remove(entry);
         break;
     }
@@ -335,12 +316,8 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
       planned_aside_ -= planned_aside(entry, entry.plan());
     }
     if (dry_run_ != nullptr) dry_run_->forget(entry);
-    forget_ahead(entry);
+    read_ahead_.remove(entry);
     note_change();
-    const std::uint32_t position = entry.id - growth_start_;
-    if (position < by_position_.size() && by_position_[position] == &entry) {
-      by_position_[position] = nullptr;
-    }
   }
   if (!never_settled.empty()) statistics_.passed_through(never_settled, entry.raw_bytes);
   // Device memory that is a parent's stays its own.
@@ -383,13 +360,10 @@ void Stash::end_of_growth(const Entry* reading) {
 // being saved, and counts neither as raw nor as stored.
 void Stash::sample() {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t waiting = window_bytes_ + settling_bytes_;
-  at_boundary_ = {settled_raw_ + waiting, settled_stored_ + waiting, 0, offloaded_bytes_};
-  if (director_ != nullptr) {
-    measure_footprint();
-  }
+  at_boundary_ = {held_.raw(), held_.stored(), 0, held_.offloaded()};
+  if (adaptation_.director() != nullptr) measure_footprint();
   // Of equal peaks the last one tells what an adaptive policy, and the window, came to.
-  if (settled_raw_ + waiting + owned_bytes_ < peak_.raw_bytes) return;
+  if (held_.raw() + held_.owned < peak_.raw_bytes) return;
   Peak now = at_boundary_;
   for (const Entry* entry : owned_) {
     if (entry->raw.use_count() == 1) {
@@ -402,6 +376,19 @@ void Stash::sample() {
   if (now.raw_bytes >= peak_.raw_bytes) peak_ = now;
 }
 
+// What is held now, as it would be if all that left the window were encoded: how far the side
+// thread got, and what is watched, must not decide anything. pre: mutex_ is held
+void Stash::measure_footprint() {
+  std::uint64_t raw = held_.raw();
+  std::uint64_t stored = planned_stored_ - planned_aside_ - window_planned_ + held_.window;
+  for (const Entry* entry : owned_) {
+    if (entry->raw.use_count() != 1) continue;
+    raw += entry->raw_bytes;
+    stored += entry->raw_bytes;
+  }
+  adaptation_.measure(raw, stored);
+}
+
 // Tells the telemetry segment how things are.
 void Stash::publish() noexcept {
   if (listeners().boundary == nullptr) return;
@@ -409,6 +396,7 @@ void Stash::publish() noexcept {
   const PinnedPool::Figures pinned = pinned_.figures();
   {
     const std::lock_guard lock(mutex_);
+    const policy::Director* director = adaptation_.director();
     boundary = {at_boundary_.raw_bytes,
                 at_boundary_.stored_bytes,
                 peak_.raw_bytes,
@@ -417,7 +405,7 @@ void Stash::publish() noexcept {
                 at_boundary_.offloaded_bytes,
                 pinned.used,
                 pinned.reserved,
-                director_ == nullptr ? 0 : director_->changes()};
+                director == nullptr ? 0 : director->changes()};
   }
   listeners().boundary(boundary, statistics_);
 }
@@ -436,17 +424,12 @@ void Stash::begin_in_child() {
 
 // pre: mutex_ is held
 void Stash::note_change() noexcept {
-  const std::uint64_t waiting = window_bytes_ + settling_bytes_;
-  timeline_.note(settled_raw_ + waiting, settled_stored_ + waiting, owned_bytes_);
+  timeline_.note(held_.raw(), held_.stored(), held_.owned);
 }
 
 void Stash::fill_timeline(telemetry::Report& report) const {
   const std::lock_guard lock(mutex_);
   timeline_.fill(report);
-}
-
-void Stash::fill_dry_run(telemetry::Report& report) const {
-  if (dry_run_ != nullptr) dry_run_->fill(report);
 }
 
 Stash::Peak Stash::peak() const {
@@ -456,17 +439,17 @@ Stash::Peak Stash::peak() const {
 
 std::uint64_t Stash::settled_bytes(int device) const {
   const std::lock_guard lock(mutex_);
-  return settled_on_device_[static_cast<std::size_t>(device)];
+  return held_.on_device(device);
 }
 
 std::uint64_t Stash::most_settled_bytes(int device) const {
   const std::lock_guard lock(mutex_);
-  return most_settled_on_device_[static_cast<std::size_t>(device)];
+  return held_.most_on_device(device);
 }
 
 std::uint64_t Stash::bytes() const {
   const std::lock_guard lock(mutex_);
-  return settled_stored_ + offloaded_bytes_ + owned_bytes_ + window_bytes_ + settling_bytes_;
+  return held_.all();
 }
 
 bool has_stash() noexcept {

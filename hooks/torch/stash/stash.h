@@ -15,6 +15,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include "hooks/torch/stash/adaptation.h"
 #include "hooks/torch/stash/buffer_pool.h"
 #include "hooks/torch/stash/candidate.h"
 #include "hooks/torch/stash/device/in_flight.h"
@@ -24,14 +25,13 @@
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_queue.h"
 #include "hooks/torch/stash/guard.h"
+#include "hooks/torch/stash/held_bytes.h"
 #include "hooks/torch/stash/plan.h"
-#include "hooks/torch/stash/read_order.h"
+#include "hooks/torch/stash/read_ahead.h"
 #include "hooks/torch/stash/side_thread.h"
 #include "hooks/torch/stash/statistics.h"
 #include "hooks/torch/stash/timeline.h"
-#include "policy/director.h"
 #include "policy/policy.h"
-#include "policy/state_file.h"
 
 namespace cinch::hooks {
 
@@ -109,23 +109,14 @@ class Stash {
   /// from its decoded values.
   void gradient_measured(Entry& entry, double error) noexcept;
 
-  /// What the step under way shall find out; nothing unless the policy adapts. Thread-safe.
-  policy::Wants wants() const;
+  /// What an adaptive policy is told, and says.
+  Adaptation& adaptation() noexcept { return adaptation_; }
 
-  /// Shows the adaptive policy what a node did with `entry`. Thread-safe.
-  void observe(const Entry& entry, policy::Look look);
-
-  /// A leaf takes a gradient of so many bytes; for dry runs.
-  void saw_parameter(const void* identity, std::size_t bytes);
-
-  /// The policy's number for what `entry` is; policy::no_layer where it has no say.
-  std::uint32_t layer_of(const Entry& entry) const;
+  /// Null in ordinary runs; else policies are only tried here.
+  DryRun* dry_run() noexcept { return dry_run_.get(); }
 
   /// Sums of squared ranges of the entry's planes, or nothing where that isn't known.
   std::vector<float> plane_ranges(Entry& entry);
-
-  /// Whether a node of this sequence number may read an entry that is tried.
-  bool is_tried(std::uint32_t sequence) const;
 
   /// A choice of the menu of `entry` and the exact values as it would restore them.
   struct Trial {
@@ -147,19 +138,12 @@ class Stash {
   /// Whether encoding runs on the side thread; no change of the policy alters that.
   bool aside() const noexcept { return aside_; }
 
-  /// Whether policies are only tried here.
-  bool is_dry_run() const noexcept { return dry_run_ != nullptr; }
-
   /// While paused nothing is taken; what is held stays held.
   void pause(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
   bool is_paused() const noexcept { return paused_.load(std::memory_order_relaxed); }
 
   /// Starts this process's own figures in a forked child, where no side thread is.
   void begin_in_child();
-
-  /// Keeps what the policy learned for a later run (the policy's "state_file"), in the process of
-  /// rank 0. Says on stderr what goes wrong with that.
-  void keep_learned() noexcept;
 
   /// Ends the side thread and does what was left to it; entries are encoded by those who save from
   /// then on.
@@ -180,8 +164,6 @@ class Stash {
   InFlight::Figures unsized(int device) const { return unsized_bytes_.figures(device); }
   /// Fills what `report` says of times.
   void fill_timeline(telemetry::Report& report) const;
-  /// Fills what it says of a dry run.
-  void fill_dry_run(telemetry::Report& report) const;
   /// Resident memory of the process when it saved its first tensor; 0 before.
   std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
 
@@ -191,7 +173,7 @@ class Stash {
   Entry& find_or_add(const at::Tensor& tensor);
   void begin_growth();
   const policy::Policy* keep(policy::Settings settings);
-  void begin_policy();
+  std::vector<std::string> begin_policy();
   void take_up_change();
   void end_growth(const Entry* reading);
   void end_of_growth(const Entry* reading);
@@ -230,7 +212,6 @@ class Stash {
   bool encode_anew(Entry& entry, const Plan::Candidate& candidate, c10::Storage& freed);
   std::size_t give_up_read_ahead(int device, std::size_t bytes);
   std::size_t give_up_read_ahead(Entry& entry);
-  void forget_ahead(Entry& entry) noexcept;
   void stop_reading_ahead() noexcept;
   void note_rescue(int device, const Statistics::Rescue& by);
   void enqueue_for_host(Entry& entry);
@@ -247,26 +228,17 @@ class Stash {
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
   void decode_ahead(Entry& entry, codecs::Reads reads);
   void foresee(Entry& entry, const Use& use) noexcept;
-  void choose_ahead(Entry& entry, const Use& use, std::vector<SideThread::Job>& jobs,
-                    Entries& fetches);
   void keep_sample(Entry& entry, c10::Storage& exact) noexcept;
   std::size_t give_up_samples(int device, std::size_t bytes);
   std::size_t give_up_sample(Entry& entry);
   std::unique_ptr<GuardSample> take_sample(Entry& entry);
   void measure(Entry& entry, const c10::Storage& decoded);
   void note_size(Entry& entry);
-  void begin_step();
-  std::string save_learned();
-  void close_footprint();
   void measure_footprint();
-  void try_entry(Entry& entry);
-  void note_tried(Entry& entry);
-  void forget_tried(const Use& use) noexcept;
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
 
   void drop_holder(Entry& entry, Use* use) noexcept;
   void note_change() noexcept;
-  void note_choice(Entry& entry);
   void note_caution(const Entry& entry, const char* what, double error, double limit,
                     bool broken) noexcept;
   void sample();
@@ -279,7 +251,6 @@ class Stash {
   // All that were in force, since other threads may still read one; grows under mutex_.
   std::vector<std::unique_ptr<const policy::Policy>> policies_;
   std::atomic<const policy::Policy*> policy_;  // the last one
-  std::atomic<bool> adapts_{false};            // whether there is a director
   std::atomic<bool> paused_{false};
   const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
   Statistics statistics_;
@@ -289,8 +260,6 @@ class Stash {
 
   mutable std::mutex mutex_;
   // All that follows is under mutex_.
-  std::unique_ptr<policy::Director> director_;  // null where nothing adapts
-  policy::StateFile state_file_;
   std::optional<Planner> planner_;
   struct Change {
     policy::Settings settings;
@@ -303,33 +272,18 @@ class Stash {
   std::size_t cursor_ = 0;
   std::deque<Entry*> window_;       // oldest first; null where an entry was released
   std::uint32_t window_start_ = 0;  // place_index of window_'s first
-  std::uint64_t owned_bytes_ = 0;
-  std::uint64_t window_bytes_ = 0;
+  HeldBytes held_;
   std::uint64_t window_planned_ = 0;  // what the plans of those in the window say they need
-  std::uint64_t settling_bytes_ = 0;
-  std::uint64_t settled_raw_ = 0;
-  std::uint64_t settled_stored_ = 0;
   // What encoding an entry on a device may need at most; by index.
   std::array<std::size_t, 128> most_needed_{};
-  // Of settled_stored_; by index, which is a signed byte.
-  std::array<std::uint64_t, 128> settled_on_device_{};
-  std::array<std::uint64_t, 128> most_settled_on_device_{};
   std::uint64_t planned_stored_ = 0;  // what the plans of all planned entries say they need
   std::uint64_t planned_aside_ = 0;   // of that, what leaves its device: not what the window holds
   std::uint32_t next_id_ = 0;
-  std::uint64_t growth_ = 0;        // how often the stash began to grow
-  std::uint32_t growth_start_ = 0;  // id of the growth's first entry
+  std::uint64_t growth_ = 0;  // how often the stash began to grow
   Peak peak_;
   Peak at_boundary_;  // when the growth last ended; without what the program owns too
   Timeline timeline_;
-
-  // For the adaptive policy.
-  policy::Footprint growing_footprint_;  // of the growth under way
-  policy::Footprint footprint_;          // the step's largest
-  std::uint64_t adaptive_step_ = 0;
-  std::uint64_t steps_seen_ = 0;  // optimizer steps when adaptive_step_ began
-  std::unordered_map<std::uint32_t, std::uint32_t> tried_sequences_;  // how many uses, by node
-  std::string message_;  // to be printed outside the lock
+  Adaptation adaptation_{mutex_, statistics_, timeline_, dry_run_.get()};
 
   std::vector<c10::Storage> freed_later_;
 
@@ -338,22 +292,13 @@ class Stash {
   EntryQueue unsized_;  // encoded
 
   // Moving to the host.
-  EntryQueue leaving_;  // the policy's choice
-  EntryQueue movable_;  // when a device is out of memory
-  EntryQueue staying_;  // of devices; never moved
-  EntryQueue sampled_;  // of devices; the guard's, which stay until it is done with them
-  std::uint64_t offloaded_bytes_ = 0;
-  bool offloads_ = false;            // something was moved so far
-  std::uint64_t no_room_ahead_ = 0;  // the growth in which a device had no room for reading ahead
+  EntryQueue leaving_;     // the policy's choice
+  EntryQueue movable_;     // when a device is out of memory
+  EntryQueue staying_;     // of devices; never moved
+  EntryQueue sampled_;     // of devices; the guard's, which stay until it is done with them
+  bool offloads_ = false;  // something was moved so far
 
-  // Reading ahead, when aside_ or offloads_.
-  ReadOrder read_order_;
-  Entries by_position_;  // entries of this growth; null once released
-  std::uint64_t ahead_bytes_ = 0;
-  std::uint64_t fetched_bytes_ = 0;
-  static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
-  std::uint64_t most_fetched_ = unlimited;  // as rescues have shown
-  std::atomic<bool> foresees_{false};       // changes when a growth begins
+  ReadAhead read_ahead_;  // when aside_ or offloads_
 
   std::atomic<bool> growing_{false};
   std::atomic<std::uint64_t> rss_at_start_{0};

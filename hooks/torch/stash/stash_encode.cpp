@@ -31,7 +31,7 @@ constexpr std::string_view no_memory = "no memory to encode it";
 void measure_planes(const Plan::Candidate& candidate, Entry& entry) {
   entry.planes.reset();
   const bool mixed = candidate.mixed_bits > 0;
-  const bool ranged = entry.ranged && candidate.codec->name() == "group_quant";
+  const bool ranged = entry.ranged && candidate.group != 0;
   if (!mixed && !ranged) return;
   entry.planes = std::make_unique<PlaneNumbers>();
   std::vector<float> ranges;
@@ -156,14 +156,8 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) no
   }
   {
     const std::lock_guard lock(mutex_);
-    settling_bytes_ -= entry.raw_bytes;
-    settled_raw_ += entry.raw_bytes;
-    settled_stored_ += entry.stored_bytes();
-    if (entry.device != nullptr) {
-      const std::uint64_t now = settled_on_device_[entry.device->index()] += entry.stored_bytes();
-      auto& most = most_settled_on_device_[entry.device->index()];
-      most = std::max(most, now);
-    }
+    held_.settling -= entry.raw_bytes;
+    held_.add(entry);
     note_change();
     entry.watched = entry.watched && entry.sample != nullptr;
     entry.place = Entry::Place::settled;
@@ -229,8 +223,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     const codecs::Encoded result = candidate.codec->encode(
         what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound}, key,
         parallel_for);
-    // A plain copy is no smaller, and is made where a rule asks for it.
-    const bool serves = result.bytes < entry.raw_bytes || candidate.codec->name() == "raw";
+    const bool serves = result.bytes < entry.raw_bytes || candidate.is_copy;
     if (!result.representable || !serves) continue;
     // Sizes that depend on the data are below their bound: what is held is no larger than they are.
     if (result.bytes + page <= candidate.bound) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/entry_rows.h"
 #include "hooks/torch/stash/entry_work.h"
@@ -95,6 +96,17 @@ void Stash::be_careful(Entry& entry, const char* what, double error, double limi
   }
 }
 
+// pre: mutex_ is held, entry is encoded
+void Stash::note_caution(const Entry& entry, const char* what, double error, double limit,
+                         bool broken) noexcept {
+  char detail[160];
+  std::snprintf(detail, sizeof detail,
+                broken ? "%s off beyond all bounds (%.2g, limit %.2g): held losslessly"
+                       : "%s off by %.2g, limit %.2g: held more precisely",
+                what, error, limit);
+  if_memory_allows([&] { timeline_.decided("guard", entry.row->title(), detail); });
+}
+
 // Gives up exact values on a device that were kept for the guard, the oldest first.
 std::size_t Stash::give_up_samples(int device, std::size_t bytes) {
   std::size_t freed = 0;
@@ -131,8 +143,7 @@ std::size_t Stash::give_up_sample(Entry& entry) {
     const std::lock_guard lock(entry.mutex());
     const std::lock_guard stash_lock(mutex_);
     sample = take_sample(entry);
-    settled_stored_ -= entry.raw_bytes;
-    settled_on_device_[entry.device->index()] -= entry.raw_bytes;
+    held_.shrink(entry, entry.raw_bytes);
     note_change();
     if (entry.first_use != nullptr) enqueue_for_host(entry);
   }

@@ -140,8 +140,7 @@ std::size_t Stash::encode_harder(Entry& entry) {
       entry.candidate = 0;
       entry.encoded_bytes = held;
       entry.device->exact_bytes = 0;
-      settled_stored_ -= saved;
-      settled_on_device_[entry.device->index()] -= saved;
+      held_.shrink(entry, saved);
       note_change();
     }
     count(entry, *candidate.totals, held, watch.nanoseconds());

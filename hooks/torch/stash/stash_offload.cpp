@@ -126,15 +126,7 @@ std::size_t Stash::give_up_read_ahead(int device, std::size_t bytes) {
   Entries copies;
   {
     const std::lock_guard lock(mutex_);
-    for (Entry* entry : by_position_) {
-      if (entry == nullptr || entry->device_index() != device) continue;
-      if (!entry->ahead && !entry->device->fetched) continue;
-      ++entry->holders;
-      copies.push_back(entry);
-    }
-    if (copies.empty()) return 0;
-    if (fetched_bytes_ != 0) most_fetched_ = fetched_bytes_ / 2;
-    no_room_ahead_ = growth_;
+    copies = read_ahead_.take_all(device);
   }
   for (Entry* entry : copies) {
     if (freed < bytes) freed += give_up_read_ahead(*entry);
@@ -154,7 +146,7 @@ std::size_t Stash::give_up_read_ahead(Entry& entry) {
     const std::lock_guard lock(entry.mutex());
     {
       const std::lock_guard stash_lock(mutex_);
-      forget_ahead(entry);
+      read_ahead_.forget(entry);
     }
     if (entry.decoded != nullptr && entry.decoded->ahead) {
       storage = std::move(entry.decoded->ahead);
@@ -201,10 +193,8 @@ bool Stash::move_to_host(Entry& entry, std::size_t* left) {
     const std::size_t bytes = kept ? entry.raw_bytes : entry.encoded_bytes;
     const std::lock_guard stash_lock(mutex_);
     if (moved) {
-      settled_stored_ -= bytes;
-      settled_on_device_[entry.device->index()] -= bytes;
+      held_.offload(entry, bytes);
       entry.device->offloaded_bytes = bytes;
-      offloaded_bytes_ += bytes;
       offloads_ = true;
       statistics_.offloaded(bytes);
       note_change();

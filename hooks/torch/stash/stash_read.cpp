@@ -43,7 +43,7 @@ c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
   GradientProbe* probe = current_probe();
   if (entry.device != nullptr) settle_put_off(entry);
   if (aside_) await_settled(entry);
-  if (probe == nullptr && foresees_.load(std::memory_order_relaxed)) foresee(entry, use);
+  if (probe == nullptr && read_ahead_.is_on()) foresee(entry, use);
   if (entry.device == nullptr) return restore_held(entry, use, reader, probe);
   for (;;) {
     try {

@@ -126,8 +126,7 @@ std::size_t Stash::take_outcome(Entry& entry) {
 // The entry's, of which less is held than before. pre: both locks are held
 std::size_t Stash::note_less_held(const Entry& entry, std::size_t before) {
   const std::size_t less = before - entry.stored_bytes();
-  settled_stored_ -= less;
-  settled_on_device_[entry.device->index()] -= less;
+  held_.shrink(entry, less);
   note_change();
   return less;
 }
@@ -157,7 +156,7 @@ std::size_t Stash::give_up_source_or_encoding(Entry& entry) {
       entry.raw = std::exchange(source, {});
       entry.state = Entry::State::kept;
       entry.encoded_bytes = 0;
-      forget_ahead(entry);
+      read_ahead_.forget(entry);
       if (entry.decoded != nullptr) ahead = std::exchange(entry.decoded->ahead, {});
       sample = take_sample(entry);
     }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/adaptation.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
+#include "hooks/torch/program/op_context.h"
+#include "hooks/torch/stash/entry_rows.h"
+#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/listeners.h"
+#include "hooks/torch/stash/plan.h"
+
+namespace cinch::hooks {
+
+policy::Wants Adaptation::wants() const {
+  if (!adapts_.load(std::memory_order_relaxed)) return {};
+  const std::lock_guard lock(mutex_);
+  if (dry_run_ != nullptr) return dry_run_->wants();
+  return director_ == nullptr ? policy::Wants() : director_->wants();
+}
+
+void Adaptation::observe(const Entry& entry, policy::Look look) {
+  const std::lock_guard lock(mutex_);
+  if (entry.entry_class == nullptr) return;
+  const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+  if (dry_run_ != nullptr) {
+    dry_run_->observe(entry, layer, look);
+    return;
+  }
+  if (layer != policy::no_layer) director_->observe(layer, std::move(look));
+}
+
+std::uint32_t Adaptation::layer_of(const Entry& entry) const {
+  const std::lock_guard lock(mutex_);
+  if (entry.entry_class == nullptr) return policy::no_layer;
+  return entry.entry_class->members[entry.member].layer;
+}
+
+bool Adaptation::is_tried(std::uint32_t sequence) const {
+  const std::lock_guard lock(mutex_);
+  return tried_sequences_.contains(sequence);
+}
+
+void Adaptation::keep_learned() noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::string message = save_learned();
+  if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
+}
+
+std::vector<std::string> Adaptation::begin(const policy::Settings& settings) {
+  std::vector<std::string> told = {save_learned()};
+  director_ =
+      dry_run_ == nullptr ? policy::make_director(settings) : policy::make_keeping_director();
+  adapts_.store(director_ != nullptr, std::memory_order_relaxed);
+  state_file_ = policy::StateFile(settings.state_file);
+  message_ = director_ == nullptr ? "" : state_file_.load(*director_);
+  told.push_back(message_);
+  step_ = 0;
+  growing_footprint_ = footprint_ = {};
+  tried_sequences_.clear();
+  return told;
+}
+
+void Adaptation::begin_growth() {
+  if (director_ == nullptr) return;
+  if (growing_footprint_.raw_bytes > footprint_.raw_bytes) footprint_ = growing_footprint_;
+  growing_footprint_ = {};
+  begin_step();
+}
+
+// Steps are the optimizer's; programs that never run one through torch.optim have a step each
+// growth.
+void Adaptation::begin_step() {
+  const std::uint64_t now = optimizer_steps();
+  const bool same_step = step_ != 0 && now != 0 && now == steps_seen_;
+  if (dry_run_ != nullptr) dry_run_->begin_growth(!same_step);
+  if (same_step) return;
+  steps_seen_ = now;
+  const std::uint64_t before = director_->changes();
+  const Stopwatch watch;
+  director_->begin_step(step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
+  statistics_.adapted(watch.nanoseconds());  // time in Cinch anyway, as part of a save
+  if (const std::uint64_t changed = director_->changes() - before; changed != 0) {
+    tell(telemetry::EventKind::decision, "%llu of %zu layers are held otherwise",
+         static_cast<unsigned long long>(changed), director_->layers());
+  }
+  footprint_ = {};
+  for (std::string message : {director_->take_message(), save_learned()}) {
+    if (message.empty()) continue;
+    tell(telemetry::EventKind::message, "%s", message.c_str());
+    message_ = std::move(message);
+  }
+  listeners().wants(dry_run_ == nullptr ? director_->wants() : dry_run_->wants());
+}
+
+// Ranks of one job learn the same, more or less; one of them writes.
+std::string Adaptation::save_learned() {
+  if (director_ == nullptr) return "";
+  const char* rank = std::getenv("RANK");
+  const bool first = rank == nullptr || std::strcmp(rank, "0") == 0;
+  return first && !is_forked_child() ? state_file_.save(*director_) : "";
+}
+
+void Adaptation::measure(std::size_t raw_bytes, std::size_t stored_bytes) {
+  growing_footprint_.raw_bytes = raw_bytes;
+  growing_footprint_.stored_bytes = stored_bytes;
+}
+
+void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) {
+  if (director_ == nullptr) return;
+  if_memory_allows([&] { note_choice(entry); });
+  const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+  growing_footprint_.planned_bytes += planned_bytes;
+  if (dry_run_ != nullptr) {
+    if_memory_allows([&] {
+      if (dry_run_->add(entry, layer)) note_tried(entry);
+    });
+    return;
+  }
+  if (layer == policy::no_layer) {
+    growing_footprint_.other_bytes += planned_bytes;
+    return;
+  }
+  if_memory_allows([&] {
+    growing_footprint_.layers.push_back(layer);
+    const policy::Wants wants = director_->wants();
+    entry.ranged = wants.ranges;
+    if (wants.trials && director_->tries(layer, peak)) note_tried(entry);
+  });
+}
+
+void Adaptation::note_tried(Entry& entry) {
+  entry.tried = true;
+  const Use* use = entry.first_use;
+  try {
+    for (; use != nullptr; use = use->next) ++tried_sequences_[use->sequence];
+  } catch (...) {
+    for (const Use* noted = entry.first_use; noted != use; noted = noted->next) forget(*noted);
+    entry.tried = false;
+    throw;
+  }
+}
+
+void Adaptation::forget(const Use& use) noexcept {
+  const auto known = tried_sequences_.find(use.sequence);
+  if (known != tried_sequences_.end() && --known->second == 0) tried_sequences_.erase(known);
+}
+
+// What a layer is held as first is no news.
+void Adaptation::note_choice(const Entry& entry) {
+  const Plan& plan = entry.plan();
+  const OpTotals* chosen = plan.candidates.empty() ? plan.kept : plan.candidates.front().totals;
+  EntryRow& row = *entry.row;
+  const bool same_bytes = row.chosen_bytes == plan.stored_bytes || plan.sized;
+  if (row.chosen == chosen && same_bytes) return;
+  if (row.chosen != nullptr) {
+    timeline_.decided("choice", row.title(),
+                      row.chosen->codec + ", " + std::to_string(row.chosen_bytes) + " bytes -> " +
+                          chosen->codec + ", " + std::to_string(plan.stored_bytes) + " bytes");
+  }
+  row.chosen = chosen;
+  row.chosen_bytes = plan.stored_bytes;
+}
+
+}  // namespace cinch::hooks

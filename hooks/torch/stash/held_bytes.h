@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/entry.h"
+
+namespace cinch::hooks {
+
+/// The bytes that the stash holds, by how far entries are on their way (Entry::Place). Not
+/// thread-safe: the stash's lock guards it.
+class HeldBytes {
+ public:
+  // All raw.
+  std::uint64_t owned = 0;  ///< of entries that the program holds too
+  std::uint64_t window = 0;
+  std::uint64_t settling = 0;
+
+  /// `entry` has been settled.
+  void add(const Entry& entry) {
+    settled_raw_ += entry.raw_bytes;
+    settled_ += entry.stored_bytes();
+    if (entry.device == nullptr) return;
+    const std::uint64_t now = on_device_[entry.device->index()] += entry.stored_bytes();
+    auto& most = most_on_device_[entry.device->index()];
+    most = std::max(most, now);
+  }
+
+  /// A settled entry goes.
+  void remove(const Entry& entry) {
+    settled_raw_ -= entry.raw_bytes;
+    shrink(entry, entry.stored_bytes());
+    offloaded_ -= entry.offloaded_bytes();
+  }
+
+  /// A settled entry takes so much less where its storage was.
+  void shrink(const Entry& entry, std::size_t bytes) {
+    settled_ -= bytes;
+    if (entry.device != nullptr) on_device_[entry.device->index()] -= bytes;
+  }
+
+  /// So much of a settled entry went from its device to the host.
+  void offload(const Entry& entry, std::size_t bytes) {
+    shrink(entry, bytes);
+    offloaded_ += bytes;
+  }
+
+  /// Without what the program owns too, which costs nothing extra for being saved.
+  std::uint64_t raw() const noexcept { return settled_raw_ + window + settling; }
+  /// What is held of that where its storage was.
+  std::uint64_t stored() const noexcept { return settled_ + window + settling; }
+  /// What is held of it in the host's memory instead of a device's.
+  std::uint64_t offloaded() const noexcept { return offloaded_; }
+  std::uint64_t all() const noexcept { return stored() + offloaded_ + owned; }
+  /// Settled ones of a CUDA device, and the most that these were.
+  std::uint64_t on_device(int index) const noexcept { return on_device_[at(index)]; }
+  std::uint64_t most_on_device(int index) const noexcept { return most_on_device_[at(index)]; }
+
+ private:
+  static std::size_t at(int index) noexcept { return static_cast<std::size_t>(index); }
+
+  std::uint64_t settled_raw_ = 0;
+  std::uint64_t settled_ = 0;
+  std::uint64_t offloaded_ = 0;
+  // By index, which is a signed byte.
+  std::array<std::uint64_t, 128> on_device_{};
+  std::array<std::uint64_t, 128> most_on_device_{};
+};
+
+}  // namespace cinch::hooks
