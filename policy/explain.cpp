@@ -1,164 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/explain.h"
 
-#include <vector>
-
-#include "policy/json_source.h"
-#include "policy/suggest.h"
+#include "policy/algorithms/algorithm.h"
 
 namespace cinch::policy {
 namespace {
 
-using Json = nlohmann::json;
-
-const Json* resolve(const Json& schema, const Json* node) {
-  while (node != nullptr && node->is_object() && node->contains("$ref")) {
-    const std::string target = node->at("$ref").get<std::string>().substr(1);  // "#/definitions/…"
-    const Json::json_pointer pointer(target);
-    node = schema.contains(pointer) ? &schema.at(pointer) : nullptr;
+std::string codec_words(const codecs::CodecSpec& spec) {
+  const auto traits = codecs::codec_traits(spec.name);
+  if (traits && traits->precision == codecs::Precision::bits) {
+    return spec.name + " at " + std::to_string(spec.bits) + " bits";
   }
-  return node;
+  if (traits && traits->precision == codecs::Precision::error_bound) {
+    return spec.name + " within " + number_in_words(double{spec.error_bound});
+  }
+  return spec.name;
 }
 
-std::string with_article(const std::string& type) {
-  return (type == "integer" || type == "object" || type == "array" ? "an " : "a ") + type;
+std::string treatment_words(const Treatment& treatment) {
+  return treatment.keep ? "stay as they are" : "are held by " + codec_words(treatment.codec);
 }
 
-std::string found(const Json& value) {
-  constexpr std::size_t longest = 60;
-  if (value.is_object()) return "an object";
-  if (value.is_array()) return "an array";
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > longest) text = text.substr(0, longest) + "…";
-  return text;
+std::string rule_words(const Rule& rule) {
+  std::string text = "  - " + rule.op;
+  if (rule.operand != "*") text += " " + rule.operand;
+  if (rule.type) text += ", " + std::string(codecs::type_name(*rule.type));
+  if (!rule.shape.empty()) {
+    text += ", shape";
+    for (const std::string& dimension : rule.shape) text += " " + dimension;
+  }
+  text += ": " + (rule.keep ? "stays as it is" : codec_words(*rule.codec));
+  if (rule.offload) {
+    text += *rule.offload ? "; from a GPU it goes to the host's memory" : "; never leaves a GPU";
+  }
+  return text + "\n";
 }
 
-bool has_type(const Json& value, const std::string& type) {
-  if (type == "object") return value.is_object();
-  if (type == "array") return value.is_array();
-  if (type == "string") return value.is_string();
-  if (type == "boolean") return value.is_boolean();
-  if (type == "integer") return value.is_number_integer();
-  return type != "number" || value.is_number();
-}
-
-/// The values of an enum: words quoted, numbers as they are.
-std::string listed(const Json& values) {
-  std::string text;
-  for (const Json& value : values) text += (text.empty() ? "" : ", ") + value.dump();
-  return text;
-}
-
-/// What `schema` wants a value to be: `"a" or "b"`, "an integer from 1 to 8", "a string".
-std::string expected(const Json& schema) {
-  if (schema.contains("const")) return schema.at("const").dump();
-  if (schema.contains("enum")) {
-    return (schema.at("enum").size() > 1 ? "one of " : "") + listed(schema.at("enum"));
-  }
-  if (schema.contains("pattern")) return schema.at("title").get<std::string>();
-  std::string text = with_article(schema.value("type", "value"));
-  if (schema.contains("minimum") && schema.contains("maximum")) {
-    text += " from " + schema.at("minimum").dump() + " to " + schema.at("maximum").dump();
-  }
-  if (schema.value("minLength", 0) > 0 || schema.value("minItems", 0) > 0) text += ", not empty";
-  return text;
-}
-
-bool value_fits(const Json& schema, const Json& value) {
-  if (schema.contains("const")) return value == schema.at("const");
-  if (schema.contains("enum")) {
-    for (const Json& allowed : schema.at("enum")) {
-      if (value == allowed) return true;
-    }
-    return false;
-  }
-  if (schema.contains("type") && !has_type(value, schema.at("type"))) return false;
-  if (schema.contains("minimum") && value < schema.at("minimum")) return false;
-  if (schema.contains("maximum") && value > schema.at("maximum")) return false;
-  if (schema.contains("minItems") && value.size() < schema.at("minItems")) return false;
-  if (value.is_string()) {
-    const auto& text = value.get_ref<const std::string&>();
-    // A string that gets here was refused: where there is a pattern, for its sake.
-    return text.size() >= schema.value("minLength", std::size_t{0}) && !schema.contains("pattern");
-  }
-  return true;
-}
-
-/// Names of the fields of which each alternative of a `oneOf` requires one.
-std::vector<std::string> alternatives(const Json& schema) {
-  std::vector<std::string> names;
-  if (!schema.contains("oneOf")) return names;
-  for (const Json& choice : schema.at("oneOf")) names.push_back(choice.at("required").at(0));
-  return names;
-}
-
-Explanation explain_members(const Json& schema, const Json& value, const std::string& pointer) {
-  std::vector<std::string> known;
-  if (schema.contains("properties")) {
-    for (const auto& [name, _] : schema.at("properties").items()) known.push_back(name);
-    for (const auto& [name, _] : value.items()) {
-      if (schema.at("properties").contains(name)) continue;
-      return {pointer_append(pointer, name), true,
-              "found an unknown field, expected one of " + quoted_list(known) +
-                  did_you_mean(name, known)};
-    }
-  }
-  if (schema.contains("required")) {
-    for (const std::string name : schema.at("required")) {
-      if (value.contains(name)) continue;
-      std::string message = "found no field \"" + name + "\", expected it";
-      if (const auto it = schema.at("properties").find(name); it->is_object()) {
-        if (it->contains("const") || it->contains("enum")) message += " to be " + expected(*it);
-      }
-      return {pointer, false, message};
-    }
-  }
-  if (value.size() < schema.value("minProperties", std::size_t{0})) {
-    return {pointer, false, "found no field, expected one of " + quoted_list(known)};
-  }
-  if (const auto choices = alternatives(schema); !choices.empty()) {
-    std::vector<std::string> present;
-    for (const std::string& name : choices) {
-      if (value.contains(name)) present.push_back(name);
-    }
-    if (present.size() != 1) {
-      return {pointer, false,
-              (present.empty() ? "found none of " + quoted_list(choices)
-                               : "found both of " + quoted_list(present)) +
-                  ", expected exactly one of them"};
-    }
-  }
-  return {};
+std::string offload_words(const OffloadSettings& o) {
+  if (!o.enabled && !o.rescue) return "";
+  const std::string most = o.host_bytes == 0
+                               ? "half of what the host has available"
+                               : number_in_words(static_cast<double>(o.host_bytes) / (1 << 20)) +
+                                     " MiB of the host's memory";
+  return std::string("What is held of CUDA tensors in ") + std::to_string(o.min_bytes) +
+         " bytes or more moves to page-locked memory, at most " + most + ", " +
+         (o.enabled ? "the oldest first, and comes back ahead of backward"
+                    : "when a GPU is out of memory and encoding early was not enough") +
+         ".\n";
 }
 
 }  // namespace
 
-const Json* subschema_at(const Json& schema, const std::string& pointer) {
-  const Json* node = resolve(schema, &schema);
-  for (const std::string& token : pointer_tokens(pointer)) {
-    if (node == nullptr || !node->is_object()) return nullptr;
-    if (node->contains("properties") && node->at("properties").contains(token)) {
-      node = resolve(schema, &node->at("properties").at(token));
-    } else if (node->contains("items")) {
-      node = resolve(schema, &node->at("items"));
-    } else {
-      return nullptr;
-    }
+std::string explain(const Settings& s) {
+  if (algorithm_of(s).idle && s.rescue.enabled) {
+    return "Cinch takes nothing until memory runs out: then what is saved is compressed without "
+           "loss" +
+           std::string(s.rescue.harder ? ", after that as the preset division does it" : "") +
+           (s.offload.rescue ? ", and moved to the host's memory.\n" : ".\n");
   }
-  return node;
-}
-
-Explanation explain(const Json& subschema, const Json& value, const std::string& pointer) {
-  if (!value_fits(subschema, value)) {
-    std::string message = "found " + found(value) + ", expected " + expected(subschema);
-    const bool of_words = subschema.contains("enum") && subschema.at("enum").at(0).is_string();
-    if (of_words && value.is_string()) {
-      const auto words = subschema.at("enum").get<std::vector<std::string>>();
-      message += did_you_mean(value.get<std::string>(), words);
-    }
-    return {pointer, false, message};
+  if (algorithm_of(s).idle) {
+    return std::string("Cinch takes nothing") +
+           (s.allocator_host ? "; large CPU tensors come from its allocator.\n" : ".\n");
   }
-  return value.is_object() ? explain_members(subschema, value, pointer) : Explanation{};
+  std::string text = algorithm_of(s).words(s) + "\n";
+  if (!s.rules.empty()) {
+    text += "Before that, the first of these rules that matches decides:\n";
+    for (const Rule& rule : s.rules) text += rule_words(rule);
+  }
+  text +=
+      "Signs, masks, pooling indices, statistics, log-sum-exp, losses and weights are exact "
+      "whatever a rule says.\n";
+  text += "Floats of compiled regions " + treatment_words(s.compiled) +
+          "; those of custom autograd Functions " + treatment_words(s.functions) + ".\n";
+  text += "Storages below " + std::to_string(s.min_bytes) + " bytes are left to PyTorch.\n";
+  if (s.guard.every_steps == 0) {
+    text += "Nothing watches what compression does.\n";
+  } else {
+    text += "Every " + std::to_string(s.guard.every_steps) +
+            " steps the guard compares a sample with exact values: above a relative error of " +
+            number_in_words(s.guard.max_relative_error) + " (values) or " +
+            number_in_words(s.guard.max_gradient_error) +
+            " (gradients) a layer is held more precisely.\n";
+  }
+  text += offload_words(s.offload);
+  text += s.stream == Stream::side
+              ? "Encoding and decoding run on a thread of Cinch's; results do not change.\n"
+              : "Encoding and decoding run in the program's threads.\n";
+  if (!s.state_file.empty()) {
+    text += "What it learns is kept in " + s.state_file + ", where the next run takes it up.\n";
+  }
+  return text + "The same seed (" + std::to_string(s.seed) + ") gives the same results.\n";
 }
 
 }  // namespace cinch::policy

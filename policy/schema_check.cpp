@@ -17,7 +17,7 @@
 #include <valijson/validator.hpp>
 
 #include "policy/embedded.h"
-#include "policy/explain.h"
+#include "policy/schema_fault.h"
 
 namespace cinch::policy {
 namespace {
@@ -44,7 +44,7 @@ bool is_innermost(const std::string& pointer, const std::vector<std::string>& al
   });
 }
 
-std::size_t offset_of(const JsonSource& source, const Explanation& what) {
+std::size_t offset_of(const JsonSource& source, const SchemaFault& what) {
   const auto it = source.locations.find(what.pointer);
   if (it == source.locations.end()) return 0;
   return what.at_key ? it->second.key.value_or(it->second.value) : it->second.value;
@@ -67,18 +67,19 @@ std::optional<JsonError> check_schema(const JsonSource& source, std::string_view
     pointers.push_back(pointer_of(error.context));
     descriptions.push_back(error.description);
   }
-  std::optional<Explanation> first;
+  std::optional<SchemaFault> first;
   for (std::size_t i = 0; i < pointers.size(); ++i) {
     if (!is_innermost(pointers[i], pointers)) continue;
     const Json* subschema = subschema_at(schema_document, pointers[i]);
-    Explanation what;
+    SchemaFault what;
     if (subschema != nullptr) {
-      what = explain(*subschema, source.document.at(Json::json_pointer(pointers[i])), pointers[i]);
+      what = schema_fault(*subschema, source.document.at(Json::json_pointer(pointers[i])),
+                          pointers[i]);
     }
     if (what.message.empty()) what = {pointers[i], false, descriptions[i]};
     if (!first || offset_of(source, what) < offset_of(source, *first)) first = what;
   }
-  if (!first) first = Explanation{"", false, "found something that the policy schema refuses"};
+  if (!first) first = SchemaFault{"", false, "found something that the policy schema refuses"};
   return JsonError{position_at(text, offset_of(source, *first)), first->pointer, first->message};
 }
 

@@ -32,7 +32,7 @@ class DemoError(Exception):
 @dataclasses.dataclass(frozen=True)
 class Example:
     """One training script, at a length of about a minute, how its score is shown, and what the default policy is to
-    keep to on it: few test images and one epoch make the CNN's score wander by a point or two."""
+    keep to on it: few test images make the CNN's score wander by a point or two."""
 
     name: str
     script: str
@@ -51,7 +51,7 @@ EXAMPLES = {
     "cnn": Example(
         name="cnn",
         script="examples/digits_cnn.py",
-        arguments=("--epochs", "1", "--size", "48"),
+        arguments=("--epochs", "2", "--size", "28"),
         quick=("--epochs", "1", "--size", "16"),
         score_field="test_accuracy",
         score_label="test accuracy",
@@ -63,7 +63,7 @@ EXAMPLES = {
     "gpt": Example(
         name="gpt",
         script="examples/stdlib_gpt.py",
-        arguments=("--steps", "80"),
+        arguments=("--steps", "50"),
         quick=("--steps", "10", "--validation-batches", "2"),
         score_field="validation_bits_per_byte",
         score_label="validation bits per byte",

@@ -6,8 +6,8 @@
 #include "agent/cli/commands.h"
 #include "agent/cli/text.h"
 #include "policy/algorithms/algorithm.h"
+#include "policy/explain.h"
 #include "policy/policy.h"
-#include "policy/words.h"
 
 namespace cinch::cli {
 namespace {
@@ -94,7 +94,7 @@ int explain_policy(const std::string& file) {
     say(error->to_string());
     return usage_error;
   }
-  const std::string words = policy::in_words(std::get<policy::Settings>(loaded));
+  const std::string words = policy::explain(std::get<policy::Settings>(loaded));
   std::fputs(printable_lines(words).c_str(), stdout);
   return 0;
 }

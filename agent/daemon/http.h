@@ -7,27 +7,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include <sys/socket.h>
 
+#include "agent/daemon/http_message.h"
+
 namespace cinch::daemon {
-
-/// The head of a request; there is never a body.
-struct HttpRequest {
-  std::string method;
-  std::string path;  ///< without the query
-  std::string host;  ///< fields: "" where not sent
-  std::string authorization;
-};
-
-struct HttpResponse {
-  int status = 200;
-  std::string type = "text/plain; charset=utf-8";
-  std::string body;
-  std::vector<std::pair<std::string, std::string>> fields = {};
-};
 
 /// A socket that listens, and the addresses that are the loopback's.
 class Listener {

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy/explain.h"
 #include "policy/policy.h"
-#include "policy/words.h"
 
 namespace cinch::policy {
 namespace {
@@ -100,7 +100,7 @@ TEST(HostilePolicy, MutationsOfPresets) {
       if (const auto* error = std::get_if<PolicyError>(&result)) {
         ASSERT_GT(error->line, 0) << error->to_string() << "\n" << text;
       } else {
-        ASSERT_FALSE(in_words(std::get<Settings>(result)).empty());
+        ASSERT_FALSE(explain(std::get<Settings>(result)).empty());
       }
     }
   }

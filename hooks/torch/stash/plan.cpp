@@ -334,6 +334,8 @@ std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& e
   const policy::Decision decision = policy.decide(described.entry, caution);
   plan->action = decision.action;
   plan->offload = decision.offload;
+  plan->on_device = entry.device != nullptr;
+  plan->least_offloaded = policy.settings().offload.min_bytes;
   plan->reason = decision.reason;
   plan->stored_bytes = decision.action == policy::Decision::Action::drop ? 0 : entry.raw_bytes;
   for (const auto& candidate : decision.candidates) {

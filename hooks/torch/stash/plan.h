@@ -49,7 +49,16 @@ struct Plan {
   /// What an entry is expected to need: the first candidate's bound, or what the last one needed
   /// where that depends on the data.
   std::size_t stored_bytes = 0;
-  bool sized = false;  ///< the latter, or what an adaptive policy's trial needed
+  bool on_device = false;           ///< for entries on CUDA devices
+  std::size_t least_offloaded = 0;  ///< what is held in fewer bytes stays on its device
+  bool sized = false;               ///< the latter, or what an adaptive policy's trial needed
+
+  /// Of stored_bytes, what leaves the entry's device.
+  std::size_t aside_bytes() const noexcept {
+    const bool leaves = on_device && offload == policy::Decision::Offload::always &&
+                        stored_bytes >= least_offloaded;
+    return leaves ? stored_bytes : 0;
+  }
 
   /// Whether there is anything to try but to keep or to drop.
   bool encodes() const noexcept {

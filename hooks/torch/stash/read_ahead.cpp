@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "hooks/torch/process/no_throw.h"
-#include "hooks/torch/program/op_context.h"
 #include "hooks/torch/stash/device/on_device.h"
 
 namespace cinch::hooks {
@@ -20,7 +19,7 @@ constexpr std::uint64_t least_fetched = std::uint64_t{64} << 20;
 
 }  // namespace
 
-void ReadAhead::begin_growth(bool on, std::uint32_t first_id) {
+void ReadAhead::begin_growth(bool on, std::uint32_t first_id, std::uint64_t step) {
   on_.store(on, std::memory_order_relaxed);
   if (!on) return;
   // Room that there was not may be there again.
@@ -28,7 +27,7 @@ void ReadAhead::begin_growth(bool on, std::uint32_t first_id) {
   most_fetched_ = std::min(unlimited, most_fetched_ + most_fetched_ / 16 + 1);
   first_id_ = first_id;
   entries_.clear();
-  order_.begin_growth(optimizer_steps());
+  order_.begin_growth(step);
 }
 
 void ReadAhead::make_room() {

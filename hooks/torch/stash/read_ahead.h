@@ -27,8 +27,8 @@ class ReadAhead {
   /// Whether anything is noted of the growth under way. Needs no lock.
   bool is_on() const noexcept { return on_.load(std::memory_order_relaxed); }
 
-  /// The stash begins to grow, with an entry of this number.
-  void begin_growth(bool on, std::uint32_t first_id);
+  /// The stash begins to grow, with an entry of this number. @param step The optimizer's
+  void begin_growth(bool on, std::uint32_t first_id, std::uint64_t step);
 
   /// Makes the next add() one that cannot throw. @throws std::bad_alloc
   void make_room();

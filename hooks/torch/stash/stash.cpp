@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <utility>
 
 #include "allocator/torch/host_allocator.h"
@@ -121,12 +122,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
 // pre: mutex_ is held, as in all that follows up to release()
 Entry& Stash::find_or_add(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
-  const auto known = by_storage_.find(storage.unsafeGetStorageImpl());
-  const bool is_known = known != by_storage_.end();
-  if (is_known && known->second->identity.is(storage, known->second->raw_bytes)) {
-    return *known->second;
-  }
-  make_room_for_one(owned_);
+  if (Entry* known = waiting_.find(storage)) return *known;
   read_ahead_.make_room();
   auto entry = std::make_unique<Entry>();
   entry->raw = storage;
@@ -137,11 +133,8 @@ Entry& Stash::find_or_add(const at::Tensor& tensor) {
     entry->device = std::make_unique<OnDevice>(current_stream(storage.device()));
   }
   if (tensor.is_view()) entry->cover = std::make_unique<Geometry>(tensor._base());
-  by_storage_[storage.unsafeGetStorageImpl()] = entry.get();
+  waiting_.add(*entry);
   entry->id = next_id_++;
-  entry->place_index = static_cast<std::uint32_t>(owned_.size());
-  owned_.push_back(entry.get());
-  held_.owned += entry->raw_bytes;
   read_ahead_.add(*entry);
   ++alive_;
   return *entry.release();
@@ -151,7 +144,7 @@ void Stash::begin_growth() {
   ++growth_;
   if (change_ && alive_ == 0) take_up_change();
   adaptation_.begin_growth();
-  read_ahead_.begin_growth(aside_ || offloads_, next_id_);
+  read_ahead_.begin_growth(aside_ || offloads_, next_id_, optimizer_steps());
 }
 
 void Stash::change_policy(policy::Settings settings, void (*done)(const std::string& words)) {
@@ -180,77 +173,60 @@ void Stash::take_up_change() {
   change.done(told.back().empty() ? words : words + "; " + told.back());
 }
 
-void Stash::forget_owned(Entry& entry) {
-  owned_[entry.place_index] = owned_.back();
-  owned_[entry.place_index]->place_index = entry.place_index;
-  owned_.pop_back();
-  held_.owned -= entry.raw_bytes;
-  const auto known = by_storage_.find(entry.raw.unsafeGetStorageImpl());
-  if (known != by_storage_.end() && known->second == &entry) by_storage_.erase(known);
-}
-
 void Stash::forget_in_window(Entry& entry) {
-  window_[entry.place_index - window_start_] = nullptr;
-  held_.window -= entry.raw_bytes;
-  window_planned_ -= entry.plan().stored_bytes;
-  planned_aside_ += planned_aside(entry, entry.plan());
-  for (; !window_.empty() && window_.front() == nullptr; window_.pop_front()) ++window_start_;
+  waiting_.leave_window(entry);
+  planned_.leave_window(entry.plan());
 }
 
 // Plans entries whose storage nobody else owns any more, and makes room for them in the window.
 void Stash::collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready) {
-  for (std::size_t looked = std::min(at_most, owned_.size()); looked > 0 && !owned_.empty();
-       --looked) {
-    if (cursor_ >= owned_.size()) cursor_ = 0;
-    Entry& entry = *owned_[cursor_];
+  for (std::size_t looked = std::min(at_most, waiting_.owned().size());
+       looked > 0 && !waiting_.owned().empty(); --looked) {
+    Entry& entry = waiting_.next_owned();
     // One for which there is no memory stays, and is looked at again.
-    if (entry.raw.use_count() != 1 || &entry == but || !plan(entry, ready)) ++cursor_;
+    const bool leaves = entry.raw.use_count() == 1 && &entry != but && plan(entry, ready);
+    if (!leaves) waiting_.skip_owned();
   }
   leave_window(window_limit(), but, ready);
 }
 
-// Plans an entry of owned_, and takes it out of there.
+// Plans an owned entry, which then is one no more.
 // @return false when there is no memory for that: nothing has changed then
 bool Stash::plan(Entry& entry, Entries& ready) noexcept {
   const bool prepared = if_memory_allows([&] {
     make_room_for_one(ready);
-    window_.push_back(nullptr);  // the place of this one
+    waiting_.make_place();
   });
   if (!prepared) return false;
   const bool planned = if_memory_allows([&] { planner_->plan(entry, growth_); });
   const bool waits = planned && entry.plan().encodes() && dry_run_ == nullptr;
-  if (!waits) window_.pop_back();
+  if (!waits) waiting_.give_up_place();
   if (!planned) return false;
-  forget_owned(entry);
+  waiting_.remove_owned(entry);
   entry.cover.reset();
-  planned_stored_ += entry.plan().stored_bytes;
-  planned_aside_ += planned_aside(entry, entry.plan());
+  planned_.add(entry.plan());
   if (entry.device != nullptr) {
     auto& most = most_needed_[entry.device->index()];
     most = std::max({most, entry.plan().device_bytes, Planner::harder_bytes(entry)});
   }
-  adaptation_.add(entry, entry.plan().stored_bytes - planned_aside(entry, entry.plan()),
-                  peak_.raw_bytes);
+  adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().aside_bytes(), peak_.raw_bytes);
   if (!waits) {
     start_settling(entry, ready);
     return true;
   }
   entry.place = Entry::Place::window;
-  entry.place_index = window_start_ + static_cast<std::uint32_t>(window_.size() - 1);
-  window_.back() = &entry;
-  held_.window += entry.raw_bytes;
-  window_planned_ += entry.plan().stored_bytes;
-  planned_aside_ -= planned_aside(entry, entry.plan());
+  waiting_.enter_window(entry);
+  planned_.enter_window(entry.plan());
   return true;
 }
 
 std::size_t Stash::window_limit() const {
-  return static_cast<std::size_t>(settings().raw_window * static_cast<double>(planned_stored_));
+  return static_cast<std::size_t>(settings().raw_window * static_cast<double>(planned_.all()));
 }
 
 void Stash::leave_window(std::size_t limit, const Entry* but, Entries& ready) {
   while (held_.window > limit) {
-    Entry& oldest = *window_.front();
+    Entry& oldest = waiting_.oldest();
     if (&oldest == but || !if_memory_allows([&] { make_room_for_one(ready); })) return;
     leave_window(oldest, ready);
   }
@@ -295,7 +271,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
       case Entry::Place::owned:
         never_settled = entry.raw.use_count() == 1 ? "read by backward before it was encoded"
                                                    : "still held by the program itself";
-        forget_owned(entry);
+        waiting_.remove_owned(entry);
         break;
       case Entry::Place::window:
         never_settled = "read by backward before it was encoded";
@@ -311,10 +287,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         if (EntryQueue* queue = entry.device->queue) queue->remove(entry);
         break;
     }
-    if (entry.entry_class != nullptr) {
-      planned_stored_ -= entry.plan().stored_bytes;
-      planned_aside_ -= planned_aside(entry, entry.plan());
-    }
+    if (entry.entry_class != nullptr) planned_.remove(entry.plan());
     if (dry_run_ != nullptr) dry_run_->forget(entry);
     read_ahead_.remove(entry);
     note_change();
@@ -343,7 +316,7 @@ void Stash::end_of_growth(const Entry* reading) {
   if (dry_run_ != nullptr) {
     const std::lock_guard lock(mutex_);
     std::size_t not_settled = 0;
-    for (const Entry* entry : owned_) {
+    for (const Entry* entry : waiting_.owned()) {
       if (entry->raw.use_count() == 1) not_settled += entry->raw_bytes;
     }
     dry_run_->end_growth(not_settled);
@@ -365,7 +338,7 @@ void Stash::sample() {
   // Of equal peaks the last one tells what an adaptive policy, and the window, came to.
   if (held_.raw() + held_.owned < peak_.raw_bytes) return;
   Peak now = at_boundary_;
-  for (const Entry* entry : owned_) {
+  for (const Entry* entry : waiting_.owned()) {
     if (entry->raw.use_count() == 1) {
       now.raw_bytes += entry->raw_bytes;
       now.stored_bytes += entry->raw_bytes;
@@ -380,8 +353,8 @@ void Stash::sample() {
 // thread got, and what is watched, must not decide anything. pre: mutex_ is held
 void Stash::measure_footprint() {
   std::uint64_t raw = held_.raw();
-  std::uint64_t stored = planned_stored_ - planned_aside_ - window_planned_ + held_.window;
-  for (const Entry* entry : owned_) {
+  std::uint64_t stored = planned_.out_of_window() + held_.window;
+  for (const Entry* entry : waiting_.owned()) {
     if (entry->raw.use_count() != 1) continue;
     raw += entry->raw_bytes;
     stored += entry->raw_bytes;

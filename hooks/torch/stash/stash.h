@@ -4,12 +4,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -27,10 +25,12 @@
 #include "hooks/torch/stash/guard.h"
 #include "hooks/torch/stash/held_bytes.h"
 #include "hooks/torch/stash/plan.h"
+#include "hooks/torch/stash/planned_bytes.h"
 #include "hooks/torch/stash/read_ahead.h"
 #include "hooks/torch/stash/side_thread.h"
 #include "hooks/torch/stash/statistics.h"
 #include "hooks/torch/stash/timeline.h"
+#include "hooks/torch/stash/waiting_entries.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -177,7 +177,6 @@ class Stash {
   void take_up_change();
   void end_growth(const Entry* reading);
   void end_of_growth(const Entry* reading);
-  void forget_owned(Entry& entry);
   void forget_in_window(Entry& entry);
   void collect_sole_owned(std::size_t at_most, const Entry* but, Entries& ready);
   bool plan(Entry& entry, Entries& ready) noexcept;
@@ -215,7 +214,6 @@ class Stash {
   void stop_reading_ahead() noexcept;
   void note_rescue(int device, const Statistics::Rescue& by);
   void enqueue_for_host(Entry& entry);
-  std::size_t planned_aside(const Entry& entry, const Plan& plan) const;
   void move_surplus();
   std::size_t move_out(int device, std::size_t bytes);
   bool move_to_host(Entry& entry, std::size_t* left = nullptr);
@@ -267,17 +265,11 @@ class Stash {
   };
   std::optional<Change> change_;  // that waits until nothing is held
   std::size_t alive_ = 0;         // entries
-  std::unordered_map<const c10::StorageImpl*, Entry*> by_storage_;  // of owned_
-  Entries owned_;
-  std::size_t cursor_ = 0;
-  std::deque<Entry*> window_;       // oldest first; null where an entry was released
-  std::uint32_t window_start_ = 0;  // place_index of window_'s first
   HeldBytes held_;
-  std::uint64_t window_planned_ = 0;  // what the plans of those in the window say they need
+  PlannedBytes planned_;
+  WaitingEntries waiting_{held_};
   // What encoding an entry on a device may need at most; by index.
   std::array<std::size_t, 128> most_needed_{};
-  std::uint64_t planned_stored_ = 0;  // what the plans of all planned entries say they need
-  std::uint64_t planned_aside_ = 0;   // of that, what leaves its device: not what the window holds
   std::uint32_t next_id_ = 0;
   std::uint64_t growth_ = 0;  // how often the stash began to grow
   Peak peak_;

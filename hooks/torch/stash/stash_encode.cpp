@@ -77,9 +77,9 @@ std::size_t Stash::encode_early(int device, std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     puts_off = put_off_.oldest(device) != nullptr;
-    collect_sole_owned(owned_.size(), nullptr, ready);
+    collect_sole_owned(waiting_.owned().size(), nullptr, ready);
     Entries waiting;
-    if_memory_allows([&] { waiting.assign(window_.begin(), window_.end()); });
+    if_memory_allows([&] { waiting.assign(waiting_.window().begin(), waiting_.window().end()); });
     std::size_t leaving = 0;
     for (Entry* entry : waiting) {
       if (leaving >= bytes) break;

@@ -131,10 +131,8 @@ std::size_t Stash::encode_harder(Entry& entry) {
     entry.row->take_back(entry.raw_bytes, bytes);
     {
       const std::lock_guard stash_lock(mutex_);
-      planned_stored_ -= old->stored_bytes;
-      planned_stored_ += harder->stored_bytes;
-      planned_aside_ -= planned_aside(entry, *old);
-      planned_aside_ += planned_aside(entry, *harder);
+      planned_.remove(*old);
+      planned_.add(*harder);
       entry.own_plan = std::move(harder);
       entry.state = Entry::State::encoded;
       entry.candidate = 0;

@@ -61,14 +61,6 @@ void Stash::note_given(int device, std::size_t bytes) {
                     std::to_string(bytes) + " bytes given back by other processes");
 }
 
-// Of what the plan needs, what leaves the entry's device.
-std::size_t Stash::planned_aside(const Entry& entry, const Plan& plan) const {
-  const bool leaves = entry.device != nullptr &&
-                      plan.offload == policy::Decision::Offload::always &&
-                      plan.stored_bytes >= settings().offload.min_bytes;
-  return leaves ? plan.stored_bytes : 0;
-}
-
 // pre: mutex_ is held and the entry has just been settled, or its size become known
 void Stash::enqueue_for_host(Entry& entry) {
   using enum policy::Decision::Offload;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/words.h"
+#include "policy/explain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 std::string words(std::string_view text) {
   const auto result = parse_settings(text, "p.json");
   const auto* settings = std::get_if<Settings>(&result);
-  return settings == nullptr ? std::get<PolicyError>(result).to_string() : in_words(*settings);
+  return settings == nullptr ? std::get<PolicyError>(result).to_string() : explain(*settings);
 }
 
 TEST(Words, SayTheNumbersThatMatter) {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "hooks/torch/stash/plan.h"
+
+namespace cinch::hooks {
+
+/// What the plans of all planned entries say that they need: what limits and policies go by, since
+/// it doesn't depend on how fast anything is encoded. Not thread-safe: the stash's lock guards it.
+class PlannedBytes {
+ public:
+  void add(const Plan& plan) noexcept {
+    all_ += plan.stored_bytes;
+    aside_ += plan.aside_bytes();
+  }
+  void remove(const Plan& plan) noexcept {
+    all_ -= plan.stored_bytes;
+    aside_ -= plan.aside_bytes();
+  }
+
+  /// An entry that was added waits in the window, raw and where it is, or leaves it.
+  void enter_window(const Plan& plan) noexcept {
+    window_ += plan.stored_bytes;
+    aside_ -= plan.aside_bytes();
+  }
+  void leave_window(const Plan& plan) noexcept {
+    window_ -= plan.stored_bytes;
+    aside_ += plan.aside_bytes();
+  }
+
+  std::uint64_t all() const noexcept { return all_; }
+
+  /// Of those that have left the window, where they lie.
+  std::uint64_t out_of_window() const noexcept { return all_ - aside_ - window_; }
+
+ private:
+  std::uint64_t all_ = 0;
+  std::uint64_t aside_ = 0;   // of that, what leaves its device: not what the window holds
+  std::uint64_t window_ = 0;  // of that, what the window holds
+};
+
+}  // namespace cinch::hooks
