@@ -39,9 +39,7 @@ std::string outcome(const Rule& rule) {
            (traits->shares_ranges ? ", group " + std::to_string(spec.group) : "");
   }
   if (traits && traits->precision == codecs::Precision::error_bound) {
-    char bound[32];
-    std::snprintf(bound, sizeof bound, "%.6g", double{spec.error_bound});
-    return spec.name + ": error_bound " + bound;
+    return spec.name + ": error_bound " + policy::number_in_words(double{spec.error_bound});
   }
   return spec.name;
 }

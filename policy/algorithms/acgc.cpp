@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // AC-GC (Evans & Aamodt, NeurIPS 2021): docs/adaptive-policies.md.
-#include "policy/algorithms/acgc.h"
-
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "policy/algorithms/acgc_bounds.h"
+#include "policy/algorithms/lines.h"
 
 namespace cinch::policy {
 namespace {

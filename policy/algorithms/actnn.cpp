@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ActNN (Chen et al., ICML 2021, sections 4.1 to 4.3), levels L1 to L3 of its Table 2; what L4 and
 // L5 add is offload's and the allocator's.
-#include "policy/algorithms/actnn.h"
-
 #include <algorithm>
 #include <numeric>
 
+#include "policy/algorithms/lines.h"
 #include "policy/mixed_precision.h"
 
 namespace cinch::policy {

@@ -3,12 +3,7 @@
 #include <array>
 #include <cstdio>
 
-#include "policy/algorithms/acgc.h"
-#include "policy/algorithms/actnn.h"
-#include "policy/algorithms/algorithm.h"
-#include "policy/algorithms/budget.h"
-#include "policy/algorithms/comet.h"
-#include "policy/algorithms/fixed.h"
+#include "policy/algorithms/lines.h"
 
 namespace cinch::policy {
 namespace {

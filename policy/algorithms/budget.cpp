@@ -2,8 +2,6 @@
 // The policies "budget" (least gradient variance within so many bytes) and "auto" (least bytes
 // within so much gradient variance): docs/adaptive-policies.md says what a plan costs
 // and what may be chosen.
-#include "policy/algorithms/budget.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include "policy/algorithms/budget_menu.h"
 #include "policy/algorithms/knapsack.h"
 #include "policy/algorithms/layer_noise.h"
+#include "policy/algorithms/lines.h"
 #include "policy/algorithms/weight_hits.h"
 #include "policy/policy.h"
 

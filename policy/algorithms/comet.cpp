@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // COMET (Jin et al., VLDB 2022): docs/adaptive-policies.md.
-#include "policy/algorithms/comet.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "policy/algorithms/comet_bound.h"
+#include "policy/algorithms/lines.h"
 
 namespace cinch::policy {
 namespace {

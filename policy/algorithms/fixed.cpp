@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The algorithms that never adapt: DIVISION (Wang et al., ICML 2023), BLPA (Chakrabarti & Moseley,
 // NeurIPS 2019), lossless, and off.
-#include "policy/algorithms/fixed.h"
+#include "policy/algorithms/lines.h"
 
 namespace cinch::policy {
 

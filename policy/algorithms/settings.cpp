@@ -6,11 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "policy/algorithms/acgc.h"
-#include "policy/algorithms/actnn.h"
-#include "policy/algorithms/budget.h"
-#include "policy/algorithms/comet.h"
-#include "policy/algorithms/fixed.h"
+#include "policy/algorithms/lines.h"
 #include "policy/bytes.h"
 
 namespace cinch::policy {

@@ -5,10 +5,10 @@
 #include <exception>
 #include <utility>
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "agent/telemetry/quiet_thread.h"
+#include "hooks/torch/process/python_symbol.h"
 
 namespace cinch::hooks {
 namespace {
@@ -34,22 +34,20 @@ struct Python {
   void (*take_lock)(void*) = nullptr;
 
   bool find() {
-    return find(is_initialized, "Py_IsInitialized") && find(ensure, "PyGILState_Ensure") &&
-           find(release, "PyGILState_Release") && find(error_occurred, "PyErr_Occurred") &&
-           find(clear_error, "PyErr_Clear") && find(new_dict, "PyDict_New") &&
-           find(set_item, "PyDict_SetItemString") && find(get_item, "PyDict_GetItemString") &&
-           find(builtins, "PyEval_GetBuiltins") && find(compile, "Py_CompileString") &&
-           find(evaluate, "PyEval_EvalCode") && find(text, "PyUnicode_AsUTF8AndSize") &&
-           find(drop, "Py_DecRef") && find(disable_gc, "PyGC_Disable") &&
-           find(enable_gc, "PyGC_Enable") && find(give_up_lock, "PyEval_SaveThread") &&
-           find(take_lock, "PyEval_RestoreThread");
-  }
-
- private:
-  template <typename Function>
-  bool find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-    return function != nullptr;
+    return find_in_python(is_initialized, "Py_IsInitialized") &&
+           find_in_python(ensure, "PyGILState_Ensure") &&
+           find_in_python(release, "PyGILState_Release") &&
+           find_in_python(error_occurred, "PyErr_Occurred") &&
+           find_in_python(clear_error, "PyErr_Clear") && find_in_python(new_dict, "PyDict_New") &&
+           find_in_python(set_item, "PyDict_SetItemString") &&
+           find_in_python(get_item, "PyDict_GetItemString") &&
+           find_in_python(builtins, "PyEval_GetBuiltins") &&
+           find_in_python(compile, "Py_CompileString") &&
+           find_in_python(evaluate, "PyEval_EvalCode") &&
+           find_in_python(text, "PyUnicode_AsUTF8AndSize") && find_in_python(drop, "Py_DecRef") &&
+           find_in_python(disable_gc, "PyGC_Disable") && find_in_python(enable_gc, "PyGC_Enable") &&
+           find_in_python(give_up_lock, "PyEval_SaveThread") &&
+           find_in_python(take_lock, "PyEval_RestoreThread");
   }
 };
 
@@ -93,20 +91,22 @@ void* run_task(void* argument) {
   return nullptr;
 }
 
-template <typename Function>
-Function function_of_python(const char* name) noexcept {
-  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-}
-
 }  // namespace
 
 bool holds_interpreter() noexcept {
   using State = void* (*)();
-  static const auto own = function_of_python<State>("PyGILState_GetThisThreadState");
-  static const auto running = [] {
-    const auto since_3_13 = function_of_python<State>("PyThreadState_GetUnchecked");
-    if (since_3_13 != nullptr) return since_3_13;
-    return function_of_python<State>("_PyThreadState_UncheckedGet");
+  static const State own = [] {
+    State function = nullptr;
+    find_in_python(function, "PyGILState_GetThisThreadState");
+    return function;
+  }();
+  static const State running = [] {
+    State function = nullptr;
+    // Since 3.13, and before.
+    if (!find_in_python(function, "PyThreadState_GetUnchecked")) {
+      find_in_python(function, "_PyThreadState_UncheckedGet");
+    }
+    return function;
   }();
   if (own == nullptr || running == nullptr) return false;
   void* state = own();

@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <string_view>
 
-#include <dlfcn.h>
-
 #include "hooks/torch/process/interpreter.h"
+#include "hooks/torch/process/python_symbol.h"
 
 namespace cinch::hooks {
 namespace {
@@ -24,10 +23,13 @@ struct Python {
   bool found = false;
 
   Python() {
-    found = find(type_of, "PyObject_Type") && find(dict_of, "PyObject_GenericGetDict") &&
-            find(next, "PyDict_Next") && find(text, "PyUnicode_AsUTF8AndSize") &&
-            find(module, "PyImport_AddModule") && find(attribute, "PyObject_GetAttrString") &&
-            find(clear_error, "PyErr_Clear") && find(drop, "Py_DecRef");
+    found = find_in_python(type_of, "PyObject_Type") &&
+            find_in_python(dict_of, "PyObject_GenericGetDict") &&
+            find_in_python(next, "PyDict_Next") &&
+            find_in_python(text, "PyUnicode_AsUTF8AndSize") &&
+            find_in_python(module, "PyImport_AddModule") &&
+            find_in_python(attribute, "PyObject_GetAttrString") &&
+            find_in_python(clear_error, "PyErr_Clear") && find_in_python(drop, "Py_DecRef");
   }
 
   /// A class, which lives as long as the process; null where there is none.
@@ -36,13 +38,6 @@ struct Python {
     void* found_class = from == nullptr ? nullptr : attribute(from, name);
     if (found_class == nullptr) clear_error();
     return found_class;
-  }
-
- private:
-  template <typename Function>
-  bool find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-    return function != nullptr;
   }
 };
 

@@ -15,6 +15,14 @@
 #include "hooks/torch/stash/plan.h"
 
 namespace cinch::hooks {
+namespace {
+
+/// @pre the entry's class is known, the stash's lock is held
+std::uint32_t layer_in(const Entry& entry) {
+  return entry.entry_class->members[entry.member].layer;
+}
+
+}  // namespace
 
 policy::Wants Adaptation::wants() const {
   if (!adapts_.load(std::memory_order_relaxed)) return {};
@@ -26,7 +34,7 @@ policy::Wants Adaptation::wants() const {
 void Adaptation::observe(const Entry& entry, policy::Look look) {
   const std::lock_guard lock(mutex_);
   if (entry.entry_class == nullptr) return;
-  const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+  const std::uint32_t layer = layer_in(entry);
   if (dry_run_ != nullptr) {
     dry_run_->observe(entry, layer, look);
     return;
@@ -36,13 +44,12 @@ void Adaptation::observe(const Entry& entry, policy::Look look) {
 
 std::uint32_t Adaptation::layer_of(const Entry& entry) const {
   const std::lock_guard lock(mutex_);
-  if (entry.entry_class == nullptr) return policy::no_layer;
-  return entry.entry_class->members[entry.member].layer;
+  return entry.entry_class == nullptr ? policy::no_layer : layer_in(entry);
 }
 
 bool Adaptation::is_tried(std::uint32_t sequence) const {
   const std::lock_guard lock(mutex_);
-  return tried_sequences_.contains(sequence);
+  return tried_.contains(sequence);
 }
 
 void Adaptation::keep_learned() noexcept {
@@ -61,7 +68,7 @@ std::vector<std::string> Adaptation::begin(const policy::Settings& settings) {
   told.push_back(message_);
   step_ = 0;
   growing_footprint_ = footprint_ = {};
-  tried_sequences_.clear();
+  tried_.clear();
   return told;
 }
 
@@ -113,11 +120,13 @@ void Adaptation::measure(std::size_t raw_bytes, std::size_t stored_bytes) {
 void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) {
   if (director_ == nullptr) return;
   if_memory_allows([&] { note_choice(entry); });
-  const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+  const std::uint32_t layer = layer_in(entry);
   growing_footprint_.planned_bytes += planned_bytes;
   if (dry_run_ != nullptr) {
     if_memory_allows([&] {
-      if (dry_run_->add(entry, layer)) note_tried(entry);
+      if (!dry_run_->add(entry, layer)) return;
+      tried_.add(entry);
+      entry.tried = true;
     });
     return;
   }
@@ -129,25 +138,10 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
     growing_footprint_.layers.push_back(layer);
     const policy::Wants wants = director_->wants();
     entry.ranged = wants.ranges;
-    if (wants.trials && director_->tries(layer, peak)) note_tried(entry);
+    if (!wants.trials || !director_->tries(layer, peak)) return;
+    tried_.add(entry);
+    entry.tried = true;
   });
-}
-
-void Adaptation::note_tried(Entry& entry) {
-  entry.tried = true;
-  const Use* use = entry.first_use;
-  try {
-    for (; use != nullptr; use = use->next) ++tried_sequences_[use->sequence];
-  } catch (...) {
-    for (const Use* noted = entry.first_use; noted != use; noted = noted->next) forget(*noted);
-    entry.tried = false;
-    throw;
-  }
-}
-
-void Adaptation::forget(const Use& use) noexcept {
-  const auto known = tried_sequences_.find(use.sequence);
-  if (known != tried_sequences_.end() && --known->second == 0) tried_sequences_.erase(known);
 }
 
 // What a layer is held as first is no news.

@@ -7,12 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "hooks/torch/stash/dry_run.h"
 #include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/nodes_that_read.h"
 #include "hooks/torch/stash/statistics.h"
 #include "hooks/torch/stash/timeline.h"
 #include "policy/director.h"
@@ -68,7 +68,7 @@ class Adaptation {
   void add(Entry& entry, std::size_t planned_bytes, std::size_t peak);
 
   /// A use of an entry that is tried goes.
-  void forget(const Use& use) noexcept;
+  void forget(const Use& use) noexcept { tried_.remove(use); }
 
   /// What is to be printed when the lock is not held any more.
   std::string take_message() noexcept { return std::exchange(message_, {}); }
@@ -76,7 +76,6 @@ class Adaptation {
  private:
   void begin_step();
   std::string save_learned();
-  void note_tried(Entry& entry);
   void note_choice(const Entry& entry);
 
   std::mutex& mutex_;
@@ -90,7 +89,7 @@ class Adaptation {
   policy::Footprint footprint_;          // the step's largest
   std::uint64_t step_ = 0;
   std::uint64_t steps_seen_ = 0;  // optimizer steps when step_ began
-  std::unordered_map<std::uint32_t, std::uint32_t> tried_sequences_;  // how many uses, by node
+  NodesThatRead tried_;           // what of entries that are tried
   std::string message_;
 };
 

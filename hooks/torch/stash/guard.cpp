@@ -77,32 +77,18 @@ bool Guard::wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64
 
 void Guard::watch(const Entry& entry) {
   const std::lock_guard lock(mutex_);
-  const Use* use = entry.first_use;
-  try {
-    for (; use != nullptr; use = use->next) ++sequences_[use->sequence];
-  } catch (...) {
-    for (const Use* noted = entry.first_use; noted != use; noted = noted->next) drop(*noted);
-    throw;
-  }
+  nodes_.add(entry);
   listeners().watches(true);
 }
 
 void Guard::forget(const Use& use) noexcept {
   const std::lock_guard lock(mutex_);
-  drop(use);
-}
-
-// pre: mutex_ is held
-void Guard::drop(const Use& use) noexcept {
-  const auto known = sequences_.find(use.sequence);
-  if (known == sequences_.end()) return;
-  if (--known->second == 0) sequences_.erase(known);
-  if (sequences_.empty()) listeners().watches(false);
+  if (nodes_.remove(use)) listeners().watches(false);
 }
 
 bool Guard::is_watched(std::uint32_t sequence) const {
   const std::lock_guard lock(mutex_);
-  return sequences_.contains(sequence);
+  return nodes_.contains(sequence);
 }
 
 }  // namespace cinch::hooks

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <unordered_map>
 
 #include "codecs/codec.h"
 #include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/nodes_that_read.h"
 #include "hooks/torch/stash/plan.h"
 #include "policy/policy.h"
 
@@ -61,8 +61,6 @@ class Guard {
   std::mutex& mutex() noexcept { return mutex_; }
 
  private:
-  void drop(const Use& use) noexcept;
-
   policy::GuardSettings settings_;
 
   // Under the stash's lock.
@@ -73,7 +71,7 @@ class Guard {
   bool looked_ = false;  ///< since the round began
 
   mutable std::mutex mutex_;
-  std::unordered_map<std::uint32_t, std::uint32_t> sequences_;  // how many uses, by node
+  NodesThatRead nodes_;  // of watched entries
 };
 
 }  // namespace cinch::hooks

@@ -315,11 +315,7 @@ void Stash::end_growth(const Entry* reading) {
 void Stash::end_of_growth(const Entry* reading) {
   if (dry_run_ != nullptr) {
     const std::lock_guard lock(mutex_);
-    std::size_t not_settled = 0;
-    for (const Entry* entry : waiting_.owned()) {
-      if (entry->raw.use_count() == 1) not_settled += entry->raw_bytes;
-    }
-    dry_run_->end_growth(not_settled);
+    dry_run_->end_growth(waiting_.sole_bytes());
   }
   if (reading != nullptr && reading->device != nullptr) move_surplus();
   sample();
@@ -334,32 +330,19 @@ void Stash::end_of_growth(const Entry* reading) {
 void Stash::sample() {
   const std::lock_guard lock(mutex_);
   at_boundary_ = {held_.raw(), held_.stored(), 0, held_.offloaded()};
-  if (adaptation_.director() != nullptr) measure_footprint();
+  const bool adapts = adaptation_.director() != nullptr;
   // Of equal peaks the last one tells what an adaptive policy, and the window, came to.
-  if (held_.raw() + held_.owned < peak_.raw_bytes) return;
+  const bool may_be_peak = held_.raw() + held_.owned >= peak_.raw_bytes;
+  if (!adapts && !may_be_peak) return;
+  const std::uint64_t sole = waiting_.sole_bytes();
   Peak now = at_boundary_;
-  for (const Entry* entry : waiting_.owned()) {
-    if (entry->raw.use_count() == 1) {
-      now.raw_bytes += entry->raw_bytes;
-      now.stored_bytes += entry->raw_bytes;
-    } else {
-      now.held_elsewhere_bytes += entry->raw_bytes;
-    }
-  }
+  now.raw_bytes += sole;
+  now.stored_bytes += sole;
+  now.held_elsewhere_bytes = held_.owned - sole;
+  // As if all that left the window were encoded: how far the side thread got, and what is watched,
+  // must not decide anything.
+  if (adapts) adaptation_.measure(now.raw_bytes, planned_.out_of_window() + held_.window + sole);
   if (now.raw_bytes >= peak_.raw_bytes) peak_ = now;
-}
-
-// What is held now, as it would be if all that left the window were encoded: how far the side
-// thread got, and what is watched, must not decide anything. pre: mutex_ is held
-void Stash::measure_footprint() {
-  std::uint64_t raw = held_.raw();
-  std::uint64_t stored = planned_.out_of_window() + held_.window;
-  for (const Entry* entry : waiting_.owned()) {
-    if (entry->raw.use_count() != 1) continue;
-    raw += entry->raw_bytes;
-    stored += entry->raw_bytes;
-  }
-  adaptation_.measure(raw, stored);
 }
 
 // Tells the telemetry segment how things are.

@@ -232,7 +232,6 @@ class Stash {
   std::unique_ptr<GuardSample> take_sample(Entry& entry);
   void measure(Entry& entry, const c10::Storage& decoded);
   void note_size(Entry& entry);
-  void measure_footprint();
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
 
   void drop_holder(Entry& entry, Use* use) noexcept;

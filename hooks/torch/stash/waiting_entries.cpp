@@ -20,6 +20,14 @@ void WaitingEntries::add(Entry& entry) {
   bytes_.owned += entry.raw_bytes;
 }
 
+std::uint64_t WaitingEntries::sole_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Entry* entry : owned_) {
+    if (entry->raw.use_count() == 1) bytes += entry->raw_bytes;
+  }
+  return bytes;
+}
+
 Entry& WaitingEntries::next_owned() noexcept {
   if (cursor_ >= owned_.size()) cursor_ = 0;
   return *owned_[cursor_];

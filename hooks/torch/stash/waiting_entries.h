@@ -31,6 +31,9 @@ class WaitingEntries {
   /// All that are owned, in no order.
   std::span<Entry* const> owned() const noexcept { return owned_; }
 
+  /// Bytes of those owned that nobody else owns any more. Looks at all.
+  std::uint64_t sole_bytes() const;
+
   /// The next of the owned in turn, which skip() passes by. @pre owned() is not empty
   Entry& next_owned() noexcept;
   void skip_owned() noexcept { ++cursor_; }

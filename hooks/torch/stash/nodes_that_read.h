@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "hooks/torch/stash/entry.h"
+
+namespace cinch::hooks {
+
+/// The autograd nodes that read some entries, by sequence number. Not thread-safe.
+class NodesThatRead {
+ public:
+  /// Adds those of all uses of `entry`. @throws std::bad_alloc: then it added none
+  void add(const Entry& entry) {
+    const Use* use = entry.first_use;
+    try {
+      for (; use != nullptr; use = use->next) ++uses_[use->sequence];
+    } catch (...) {
+      for (const Use* added = entry.first_use; added != use; added = added->next) remove(*added);
+      throw;
+    }
+  }
+
+  /// A use goes, if it was added. @return whether it was the last of all
+  bool remove(const Use& use) noexcept {
+    const auto known = uses_.find(use.sequence);
+    if (known == uses_.end() || --known->second != 0) return false;
+    uses_.erase(known);
+    return uses_.empty();
+  }
+
+  /// Whether a node of this number may be one of them.
+  bool contains(std::uint32_t sequence) const { return uses_.contains(sequence); }
+
+  void clear() noexcept { uses_.clear(); }
+
+ private:
+  std::unordered_map<std::uint32_t, std::uint32_t> uses_;  // how many, by node
+};
+
+}  // namespace cinch::hooks
