@@ -72,6 +72,11 @@ std::string explain(const Settings& s) {
       "whatever a rule says.\n";
   text += "Floats of compiled regions " + treatment_words(s.compiled) +
           "; those of custom autograd Functions " + treatment_words(s.functions) + ".\n";
+  if (s.derive.enabled) {
+    text +=
+        "Results of norms, ReLU, GELU and SiLU are computed anew in backward from what else is "
+        "held, where that gives their bits.\n";
+  }
   text += "Storages below " + std::to_string(s.min_bytes) + " bytes are left to PyTorch.\n";
   if (s.guard.every_steps == 0) {
     text += "Nothing watches what compression does.\n";

@@ -113,6 +113,8 @@ Settings read_settings(const Json& json, std::string_view file) {
   constexpr double all = 1000;
   settings.raw_window = json.value("raw_window", is_off ? all : settings.raw_window);
   settings.offload = read_offload(json.value("offload", Json::object()));
+  settings.derive.enabled =
+      json.value("derive", Json::object()).value("enabled", keeps_all_exact(settings));
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
   settings.division.name = "division";
   if (json.contains("division")) {

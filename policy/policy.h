@@ -106,6 +106,11 @@ struct RescueSettings {
   bool harder = true;   ///< see policy/rescue.h
 };
 
+/// What is computed from other saved tensors instead of stored (docs/derived.md).
+struct DeriveSettings {
+  bool enabled = false;
+};
+
 /// A policy file, validated.
 struct Settings {
   std::string name;  ///< the preset's name, or the file's path
@@ -126,6 +131,7 @@ struct Settings {
   double raw_window = 0.125;
   OffloadSettings offload;
   RescueSettings rescue;
+  DeriveSettings derive;
   GuardSettings guard;
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
   int blpa_bits = 4;           ///< K of the "blpa" algorithm

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "hooks/torch/autograd/recognise.h"
 #include "hooks/torch/gradients/callback_time.h"
 #include "hooks/torch/process/python_reader.h"
 #include "hooks/torch/stash/candidate.h"
@@ -85,7 +86,8 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
                                              1);  // of the node that is being made
   try {
     use_.geometry = Geometry(tensor);
-    entry_ = &stash().save(tensor, use_);
+    auto recipe = stash().settings().derive.enabled ? recognise(tensor, *use_.site) : nullptr;
+    entry_ = &stash().save(tensor, use_, std::move(recipe));
   } catch (const std::exception&) {
     // No memory for bookkeeping: hold the tensor as PyTorch would. Its own grad_fn is left behind,
     // or an output would keep itself alive.

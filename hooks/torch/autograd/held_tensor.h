@@ -42,6 +42,14 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   /// @throws c10::Error when only less than values is held
   at::Tensor restore_for_program() { return restore(Stash::Reader::program); }
 
+  /// The entry that holds it; null where the stash did not take it.
+  Entry* entry() const noexcept { return entry_; }
+  const Use& use() const noexcept { return use_; }
+  /// In-place changes of the tensor, and how many there were when it was saved.
+  const c10::VariableVersion& version() const noexcept { return version_; }
+  std::uint32_t saved_version() const noexcept { return saved_version_; }
+  bool is_as_saved() const { return version_.current_version() == saved_version_; }
+
  private:
   at::Tensor restore(Stash::Reader reader);
   at::Tensor changed_original() const;

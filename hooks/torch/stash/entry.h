@@ -23,6 +23,7 @@ struct EntryClass;
 struct EntryRow;
 struct OnDevice;
 struct Plan;
+struct Recipe;
 
 /// Extents of a plane.
 using Extent = std::array<std::int32_t, 3>;
@@ -41,6 +42,8 @@ struct Use {
   OperatorSays operator_says;
   c10::ScalarType type = c10::ScalarType::Undefined;
   bool is_output = false;
+  /// A recipe's, which reads values whatever the operator's backward does.
+  bool is_recipes = false;
   /// What backward reads of it; settled together with the entry's plan.
   codecs::Reads reads = codecs::Reads::values;
   /// The lower half of the autograd node's sequence number (per forward thread), for the guard.
@@ -89,6 +92,7 @@ struct Entry {
     encoded,
     dropped,  ///< backward reads no value of it
     moved,    ///< raw, in the host's memory instead of its device's
+    derived,  ///< computed from other entries' values; `encoded` is a mask, where one is read
   };
   /// Where the stash lists it.
   enum class Place : std::uint8_t {
@@ -106,6 +110,9 @@ struct Entry {
   std::unique_ptr<GuardSample> sample;       ///< set while the guard watches it, or it is tried
   std::unique_ptr<PlaneNumbers> planes;      ///< set when encoded in mixed bits, or `ranged`
   std::unique_ptr<OnDevice> device;          ///< set when the storage lies on a CUDA device
+  /// How its values follow from others'; set when it is saved or never. Without sources once it is
+  /// settled otherwise than derived.
+  std::unique_ptr<Recipe> recipe;
   // What shares a byte belongs to the same lock; neighbouring bit-fields would be one memory
   // location.
   State state : 3 = State::pending;
@@ -159,10 +166,16 @@ struct Entry {
   /// Whether what was encoded is held besides, until it is known what the encoding came to.
   bool keeps_source() const noexcept;
 
+  /// Bytes of the recipe's constants where it is derived.
+  std::size_t constant_bytes() const noexcept;
+
   /// What is held of a settled one where its storage was: not what was moved to the host.
   std::size_t stored_bytes() const noexcept {
     if (device != nullptr && offloaded_bytes() != 0) return 0;
     if (is_raw()) return raw_bytes;
+    if (state == State::derived) {
+      return encoded_bytes + constant_bytes() + (sample == nullptr ? 0 : raw_bytes);
+    }
     return encoded_bytes + (sample == nullptr && !keeps_source() ? 0 : raw_bytes);
   }
 

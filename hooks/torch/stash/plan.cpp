@@ -12,7 +12,9 @@
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
+#include "hooks/torch/stash/recipe.h"
 #include "policy/describe_layer.h"
+#include "policy/layout.h"
 #include "policy/operand.h"
 #include "policy/plane_ranges.h"
 
@@ -178,10 +180,15 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   key_.push_back(static_cast<std::int64_t>(entry.raw_bytes));
   key_.push_back(entry.device == nullptr ? -1 : entry.raw.device().index());
   append(key_, entry.cover.get());
+  if (entry.recipe != nullptr) {
+    const auto recipe = entry.recipe->key();
+    key_.insert(key_.end(), recipe.begin(), recipe.end());
+  }
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     key_.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key_.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
-    key_.push_back(static_cast<std::int64_t>(use->type) * 2 + (use->is_output ? 1 : 0));
+    key_.push_back(static_cast<std::int64_t>(use->type) * 4 + (use->is_output ? 1 : 0) +
+                   (use->is_recipes ? 2 : 0));
     const auto extent = index_extent(*use);
     key_.insert(key_.end(), extent.begin(), extent.end());
     key_.push_back(std::bit_cast<std::int64_t>(bounds(*use)));
@@ -324,7 +331,9 @@ std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& e
   auto seen = described.uses.begin();
   for (const Use* use = entry.first_use; use != nullptr; use = use->next, ++seen) {
     const SiteNames& names = names_of(*use);
-    plan->reads.push_back(policy::reads_of(policy::operand_fact(seen->op, seen->operand), *seen));
+    plan->reads.push_back(
+        use->is_recipes ? codecs::Reads::values
+                        : policy::reads_of(policy::operand_fact(seen->op, seen->operand), *seen));
     if (row == nullptr || (plan->reads.front() != codecs::Reads::values &&
                            plan->reads.back() == codecs::Reads::values)) {
       row = &names;
@@ -343,7 +352,37 @@ std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& e
   }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
+  const bool may_derive = entry.recipe != nullptr && choice == nullptr && caution == 0;
+  if (may_derive && plan->encodes()) derive(*plan, entry, *row);
   return plan;
+}
+
+// An entry with a recipe needs no values of its own, but its signs where they are read. One that
+// the guard found too far off, or whose bits an adaptive policy chooses, is stored.
+void Planner::derive(Plan& plan, const Entry& entry, const SiteNames& row) {
+  using enum codecs::Reads;
+  const bool masks_serve = std::ranges::all_of(plan.reads, [](codecs::Reads reads) {
+    return reads == values || reads == sign || reads == nothing;
+  });
+  const bool signs = std::ranges::find(plan.reads, sign) != plan.reads.end();
+  if (!masks_serve || std::ranges::find(plan.reads, values) == plan.reads.end()) return;
+  if (signs && !entry.recipe->ends_in_relu()) return;
+  const std::string label = entry.recipe->label();
+  plan.stored_bytes = entry.recipe->constant_bytes();
+  if (signs) {
+    Plan mask;
+    codecs::CodecSpec sign_alone;
+    sign_alone.name = "sign";
+    const std::int64_t n = entry.recipe->elements;
+    const auto layout = codecs::PlaneLayout::rows(n, policy::flat_row(n, 4096));
+    add_candidate(mask, entry, {sign_alone, {codecs::ElementType::float32, layout, {1, 1, 1}}}, row,
+                  false);
+    if (mask.candidates.empty()) return;
+    plan.mask = std::move(mask.candidates.front());
+    plan.stored_bytes += plan.mask->bound;
+  }
+  plan.derived = &statistics_.op(row.op, row.operand, label);
+  if (plan.mask) plan.mask->totals = plan.derived;
 }
 
 void Planner::add_candidate(Plan& plan, const Entry& entry,

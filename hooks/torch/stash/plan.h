@@ -43,6 +43,9 @@ struct Plan {
   std::string_view reason;
   std::vector<Candidate> candidates;
   std::vector<codecs::Reads> reads;  ///< per use
+  /// The report's row for entries that are derived; null where they are stored.
+  OpTotals* derived = nullptr;
+  std::optional<Candidate> mask;  ///< what is held of a derived one whose signs are read
   OpTotals* kept = nullptr;
   OpTotals* dropped = nullptr;
   std::size_t device_bytes = 0;  ///< what encoding allocates on a device
@@ -65,6 +68,17 @@ struct Plan {
     return action == policy::Decision::Action::encode && !candidates.empty();
   }
 };
+
+/// Whose bytes `entry` is held in. @pre it is encoded, or derived and there is a mask
+inline const Plan::Candidate& held_by(const Entry& entry) {
+  const Plan& plan = entry.plan();
+  return entry.state == Entry::State::derived ? *plan.mask : plan.candidates[entry.candidate];
+}
+
+/// The report's row for how `entry` is held. @pre it is encoded or derived
+inline OpTotals& totals_of(const Entry& entry) {
+  return entry.state == Entry::State::derived ? *entry.plan().derived : *held_by(entry).totals;
+}
 
 /// Entries of one description, which training repeats for ever, told apart by their place among
 /// those that a forward saves: the guard's classes of (op, shape, position).
@@ -144,6 +158,7 @@ class Planner {
   struct KeyHash {
     std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
   };
+  void derive(Plan& plan, const Entry& entry, const SiteNames& row);
   void plan_as_member(Entry& entry, EntryClass& of_kind);
   std::shared_ptr<Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
                              const policy::Choice* choice);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stash's lists: what is taken in, in which order it is encoded, and what is let go. The rest
-// is in stash_{aside,encode,guard,harder,offload,read,sizes,trials}.cpp.
+// is in stash_{aside,derive,encode,guard,harder,offload,read,sizes,trials}.cpp.
 #include "hooks/torch/stash/stash.h"
 
 #include <algorithm>
@@ -49,6 +49,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
   register_fork_lock(encoded_pool_.mutex());
   register_fork_lock(decoded_pool_.mutex());
   register_fork_lock(guard_.mutex());
+  register_fork_lock(proofs_.mutex());
   register_fork_lock(pinned_.mutex());
   register_fork_lock(outcomes_.mutex());
   register_fork_lock(reserve_.mutex());
@@ -82,8 +83,14 @@ Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
   return is_paused() ? Verdict::paused : verdict;
 }
 
-Entry& Stash::save(const at::Tensor& tensor, Use& use) {
+Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe) {
   if (aside_ && is_forked_child()) settle_orphans();
+  // What is not taken, whatever is thrown, is given up after the lock.
+  const auto give_up = [this](Recipe* unused) {
+    release_sources(*unused);
+    delete unused;
+  };
+  std::unique_ptr<Recipe, decltype(give_up)> offered(recipe.release(), give_up);
   Entries ready;
   std::vector<c10::Storage> freed;
   Entry* entry = nullptr;
@@ -98,6 +105,9 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use) {
     // The tensor is saved; nothing of what follows may fail the save.
     entry->append(use);
     ++entry->holders;
+    if (offered != nullptr && entry->first_use == &use) {
+      entry->recipe.reset(offered.release());
+    }
     if (entry->device != nullptr) entry->device->saved_on = current_stream(tensor.device());
     collect_sole_owned(poll_per_save, nullptr, ready);
     freed.swap(freed_later_);
@@ -184,7 +194,8 @@ void Stash::collect_sole_owned(std::size_t at_most, const Entry* but, Entries& r
        looked > 0 && !waiting_.owned().empty(); --looked) {
     Entry& entry = waiting_.next_owned();
     // One for which there is no memory stays, and is looked at again.
-    const bool leaves = entry.raw.use_count() == 1 && &entry != but && plan(entry, ready);
+    const bool leaves = entry.raw.use_count() == 1 && &entry != but && !awaits_source(entry) &&
+                        plan(entry, ready);
     if (!leaves) waiting_.skip_owned();
   }
   leave_window(window_limit(), but, ready);
@@ -295,6 +306,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
   if (!never_settled.empty()) statistics_.passed_through(never_settled, entry.raw_bytes);
   // Device memory that is a parent's stays its own.
   if (entry.device != nullptr && entry.device->is_a_parents()) return;
+  if (entry.recipe != nullptr) release_sources(*entry.recipe);
   delete &entry;
 }
 

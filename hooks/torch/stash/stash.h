@@ -26,7 +26,9 @@
 #include "hooks/torch/stash/held_bytes.h"
 #include "hooks/torch/stash/plan.h"
 #include "hooks/torch/stash/planned_bytes.h"
+#include "hooks/torch/stash/proofs.h"
 #include "hooks/torch/stash/read_ahead.h"
+#include "hooks/torch/stash/recipe.h"
 #include "hooks/torch/stash/side_thread.h"
 #include "hooks/torch/stash/statistics.h"
 #include "hooks/torch/stash/timeline.h"
@@ -73,7 +75,25 @@ class Stash {
   /// Adds one use of `tensor`'s storage; encodes what has become solely the stash's and found no
   /// room in the window. `use` stays where it is until `release`.
   /// @throws std::exception when there is no memory: the stash knows nothing of `use` then
-  Entry& save(const at::Tensor& tensor, Use& use);
+  /// @param recipe How its values follow from others'; taken where the storage is new. Its holds on
+  ///   sources are given up otherwise.
+  Entry& save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe = nullptr);
+
+  /// Holds `entry` as one more use like `like`, for a recipe that is being made.
+  /// @return how many recipes lie between its values and stored ones
+  std::uint8_t hold_source(Recipe::Source& source, Entry& entry, const Use& like);
+  /// Gives up what a recipe holds.
+  void release_sources(Recipe& recipe) noexcept;
+
+  /// The storage while it is raw and what it was when it was saved; else nothing.
+  c10::Storage raw_of(Entry& entry);
+
+  /// Whether `recipe` is known to give the bits that `actual` has: compared for the first ones of
+  /// its kind, and now and then. @param site Where it is saved
+  bool proves(const Recipe& recipe, const Site& site, const at::Tensor& actual);
+
+  /// Whether `storage` is an entry's that waits raw: saving it adds a use.
+  bool is_waiting(const c10::Storage& storage) const;
 
   /// Who reads what was saved: the node that saved it, or code of the program's own (through
   /// grad_fn._saved_…, in an autograd.Function's backward, in hooks of its own).
@@ -219,6 +239,13 @@ class Stash {
   bool move_to_host(Entry& entry, std::size_t* left = nullptr);
   void fetch_ahead(Entry& entry) noexcept;
 
+  bool awaits_source(const Entry& entry) const;
+  void look_at_sources(Entry& entry);
+  bool derive(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
+  c10::Storage restore_on_host(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
+  c10::Storage derive_values(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
+  c10::Storage restore_for_probe(GradientProbe& probe, Entry& entry, const Use& use) const;
+
   c10::Storage restore_in_capture(Entry& entry, const Use& use);
   static codecs::Reads reads_of(const Entry& entry, const Use& use, Reader reader);
   c10::Storage restore_held(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
@@ -295,6 +322,7 @@ class Stash {
   std::atomic<std::uint64_t> rss_at_start_{0};
 
   Guard guard_;
+  Proofs proofs_;
   PinnedPool pinned_;
   PinnedPool outcomes_;
   InFlight in_flight_;

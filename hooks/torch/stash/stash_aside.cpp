@@ -66,8 +66,9 @@ void Stash::decode_ahead(Entry& entry, codecs::Reads reads) {
     }
     if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
     auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
-    // A watched entry is decoded where it is measured.
-    if (wanted && entry.sample == nullptr && alive.expired()) {
+    // A watched entry is decoded where it is measured, a derived one where its sources are read.
+    const bool computes = entry.state == Entry::State::derived && reads == codecs::Reads::values;
+    if (wanted && !computes && entry.sample == nullptr && alive.expired()) {
       if (entry.device != nullptr && needs_fetch(entry, reads)) statistics_.fetched(/*ahead=*/true);
       entry.decoded->ahead =
           entry.device == nullptr

@@ -113,6 +113,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) no
   const bool waits = unsized != 0 && unsized_bytes_.begin(entry.device_index(), unsized,
                                                           settings().in_flight_bytes);
   if (unsized != 0 && !waits && when == When::room) return put_off(entry);
+  if (entry.recipe != nullptr) look_at_sources(entry);
   c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
   std::string_view kept_because;
   bool wanted = true;
@@ -154,8 +155,10 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) no
     statistics_.passed_through(kept_because, entry.raw_bytes);
     count(entry, *entry.plan().kept, entry.raw_bytes, 0);
   }
+  const bool is_stored = entry.recipe != nullptr && entry.state != Entry::State::derived;
   {
     const std::lock_guard lock(mutex_);
+    if (is_stored) entry.recipe->depth = 0;
     held_.settling -= entry.raw_bytes;
     held_.add(entry);
     note_change();
@@ -163,6 +166,7 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) no
     entry.place = Entry::Place::settled;
     if (wanted) enqueue_for_host(entry);
   }
+  if (is_stored) release_sources(*entry.recipe);
   drop_holder(entry, nullptr);
   if (freed) free_later(std::move(freed));
 }
@@ -212,6 +216,7 @@ std::string_view Stash::encode(Entry& entry, c10::Storage& freed,
     count(entry, *candidate.totals, entry.encoded_bytes, watch.nanoseconds());
     return {};
   }
+  if (derive(entry, freed, parallel_for)) return {};
   const codecs::RandomKey key = {settings().seed, entry.id, entry.step};
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
     const Plan::Candidate& candidate = plan.candidates[i];

@@ -45,7 +45,7 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
     if (!found) return;
     error = *found;
   }
-  candidate.totals->checked(error.relative);
+  totals_of(entry).checked(error.relative);
   entry.row->checked(error.relative);
   // Noise of any size in an activation is small where gradients sum over many of its elements.
   const bool too_far = candidate.tried ? error.non_finite != 0 : guard_.too_far(error);
@@ -56,8 +56,7 @@ void Stash::measure(Entry& entry, const c10::Storage& decoded) {
 }
 
 void Stash::gradient_measured(Entry& entry, double error) noexcept {
-  const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
-  candidate.totals->gradient_checked(error);
+  totals_of(entry).gradient_checked(error);
   entry.row->gradient_checked(error);
   if (guard_.too_far(error)) {
     be_careful(entry, "gradients", error, settings().guard.max_gradient_error, false);
@@ -67,7 +66,6 @@ void Stash::gradient_measured(Entry& entry, double error) noexcept {
 // Entries of this class are held more precisely from now on.
 void Stash::be_careful(Entry& entry, const char* what, double error, double limit,
                        bool broken) noexcept {
-  const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
   {
     const std::lock_guard lock(mutex_);
     EntryClass& of_kind = *entry.entry_class;
@@ -77,8 +75,8 @@ void Stash::be_careful(Entry& entry, const char* what, double error, double limi
     caution = broken ? policy::most_caution : static_cast<std::uint8_t>(caution + 1);
     note_caution(entry, what, error, limit, broken);
   }
-  candidate.totals->moves.fetch_add(1, std::memory_order_relaxed);
-  const OpTotals& row = *candidate.totals;
+  OpTotals& row = totals_of(entry);
+  row.moves.fetch_add(1, std::memory_order_relaxed);
   tell(telemetry::EventKind::guard, "%s %s, number %u of its shape: %s: %s off by %.2g",
        row.op.c_str(), row.operand.c_str(), entry.member + 1, row.codec.c_str(), what, error);
   if (broken) {

@@ -25,6 +25,10 @@ c10::Storage nothing_on_device(const Entry& entry) {
   return storage_of(c10::DataPtr(nullptr, device), entry.raw_bytes);
 }
 
+bool reader_gets_values(const Use& use, Stash::Reader reader) {
+  return reader == Stash::Reader::program || use.reads == codecs::Reads::values;
+}
+
 /// Whether backward reads less than values of what is saved there.
 bool reads_less_than_values(const Site& site) {
   const SiteNames* names = site.names();
@@ -44,7 +48,7 @@ c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
   if (entry.device != nullptr) settle_put_off(entry);
   if (aside_) await_settled(entry);
   if (probe == nullptr && read_ahead_.is_on()) foresee(entry, use);
-  if (entry.device == nullptr) return restore_held(entry, use, reader, probe);
+  if (entry.device == nullptr) return restore_on_host(entry, use, reader, probe);
   for (;;) {
     try {
       return restore_held(entry, use, reader, probe);
@@ -87,6 +91,18 @@ bool Stash::note_read(GradientProbe& probe, Entry& entry, const Use& use) const 
   return false;
 }
 
+// What a probe is given in the values' place; nothing where it is given those.
+// pre: entry.mutex() is held
+c10::Storage Stash::restore_for_probe(GradientProbe& probe, Entry& entry, const Use& use) const {
+  if (note_read(probe, entry, use)) {
+    if (entry.device != nullptr) return nothing_on_device(entry);
+    return storage_of(zero_pages(entry.raw_bytes), entry.raw_bytes);
+  }
+  if (probe.replaced == &entry && use.reads == codecs::Reads::values) return probe.replacement;
+  if (probe.exact && entry.sample != nullptr) return entry.sample->exact;
+  return {};
+}
+
 bool Stash::is_storage_of(Entry& entry, const c10::StorageImpl* storage) {
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
@@ -100,6 +116,7 @@ codecs::Reads Stash::reads_of(const Entry& entry, const Use& use, Reader reader)
   if (entry.state == Entry::State::moved && use.reads != nothing) return values;
   if (reader == Reader::node) return use.reads;
   const bool holds_values = entry.state == Entry::State::moved ||
+                            entry.state == Entry::State::derived ||
                             (entry.state == Entry::State::encoded &&
                              entry.plan().candidates[entry.candidate].codec->restores() == values);
   const SiteNames* names = use.site->names();
@@ -119,14 +136,11 @@ c10::Storage Stash::restore_held(Entry& entry, const Use& use, Reader reader,
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   if (probe != nullptr) {
-    if (note_read(*probe, entry, use)) {
-      if (entry.device != nullptr) return nothing_on_device(entry);
-      return storage_of(zero_pages(entry.raw_bytes), entry.raw_bytes);
-    }
-    if (probe->replaced == &entry && use.reads == codecs::Reads::values) return probe->replacement;
-    if (probe->exact && entry.sample != nullptr) return entry.sample->exact;
+    if (c10::Storage given = restore_for_probe(*probe, entry, use)) return given;
   }
   if (entry.state == Entry::State::pending) return entry.raw;
+  const bool computed = entry.state == Entry::State::derived && reader_gets_values(use, reader);
+  if (computed) return {};  // derive_values() has them
   if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
   if (entry.state == Entry::State::kept) return entry.raw;
   note_size(entry);
@@ -180,7 +194,7 @@ c10::Storage Stash::decode(Entry& entry, codecs::Reads reads, codecs::ParallelFo
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to decode a saved tensor");
   if (!nothing) {
-    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const Plan::Candidate& candidate = held_by(entry);
     const Stopwatch watch;
     const codecs::Description what = described(candidate, entry);
     const bool decoded = candidate.codec->decode(

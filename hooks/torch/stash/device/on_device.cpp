@@ -16,6 +16,7 @@
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/recipe.h"
 
 namespace cinch::hooks {
 namespace {

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is computed from other saved tensors has the bits that PyTorch had, on both streams; a lossy policy derives
+from what it holds."""
+
+import json
+
+import pytest
+
+import harness
+from workloads import registry
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return harness.run_pair("derived", tmp_path_factory.mktemp("derived"), threads=2)
+
+
+@pytest.fixture(scope="module")
+def waiting(pair, tmp_path_factory):
+    """With a window and the side thread, where sources are raw for longer."""
+    policy = {**harness.LOSSLESS, "stream": "side", "raw_window": 0.5}
+    run = harness.run_workloads("derived", tmp_path_factory.mktemp("waiting"), policy, threads=2)
+    return harness.Pair(pair.plain, run)
+
+
+@pytest.mark.parametrize("name", registry.load("derived"))
+def test_same_bits(pair, name):
+    pair.check(name)
+
+
+@pytest.mark.parametrize("name", registry.load("derived"))
+def test_same_bits_from_the_side_thread(waiting, name):
+    waiting.check(name)
+
+
+def test_silent(pair, waiting):
+    pair.check_silence()
+    waiting.check_silence()
+
+
+def derived(run) -> dict[str, dict]:
+    return {row["codec"]: row for row in run.report["ops"] if row["codec"].startswith("derived from ")}
+
+
+@pytest.mark.parametrize("source", ["native_batch_norm", "native_group_norm", "native_layer_norm", "gelu", "silu"])
+def test_is_derived(pair, source):
+    rows = [row for codec, row in derived(pair.cinch.run).items() if f"::{source} " in codec]
+    assert sum(row["count"] for row in rows) >= 4
+    assert all(row["stored_bytes"] < row["raw_bytes"] / 2 for row in rows)
+
+
+def test_nothing_is_derived_unless_asked(tmp_path, pair):
+    policy = {**harness.LOSSLESS, "derive": {"enabled": False}}
+    run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["transformer"])
+    assert derived(run.run) == {}
+    assert pair.plain.outcomes["transformer"].values.keys() == run.outcomes["transformer"].values.keys()
+
+
+def test_a_lossy_policy_derives_from_what_it_holds(tmp_path, pair):
+    preset = json.loads((harness.HERE.parents[1] / "configs" / "division.json").read_text())
+    policy = {**preset, "min_bytes": 0, "raw_window": 0, "derive": {"enabled": True}}
+    run = harness.run_workloads("derived", tmp_path, policy, threads=2)
+    run.check_nothing_is_wrong(pair.plain)
+    assert derived(run.run)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose saved tensors follow from others: outputs of norms and activations. What is derived must have the bits
+that PyTorch computed, whatever the program does to sources, constants and graphs."""
+
+import threading
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from workloads.registry import workload
+
+STEPS = 5  # the first ones prove what the later ones derive
+
+
+def train(model: nn.Module, batch, steps: int = STEPS, loss=lambda y: y.square().mean()) -> dict:
+    """Gradients of every step, and the last parameters."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    values = {}
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss(model(batch())).backward()
+        for name, parameter in model.named_parameters():
+            values[f"{step}.{name}"] = parameter.grad.clone()
+        optimizer.step()
+    return values
+
+
+def images():
+    return torch.randn(4, 3, 16, 16)
+
+
+def channels_last_images():
+    return images().contiguous(memory_format=torch.channels_last)
+
+
+class Residual(nn.Module):
+    def __init__(self, channels: int, inplace: bool):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(channels)
+        self.inplace = inplace
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)), self.inplace)
+        y = self.norm2(self.conv2(y))
+        if self.inplace:
+            y += x
+        else:
+            y = x + y
+        return F.relu(y, self.inplace)
+
+
+def resnet(inplace: bool) -> nn.Module:
+    stem = [nn.Conv2d(3, 13, 3, padding=1), nn.BatchNorm2d(13), nn.ReLU(inplace)]
+    return nn.Sequential(*stem, *[Residual(13, inplace) for _ in range(3)], nn.Conv2d(13, 2, 1))
+
+
+@workload
+def batch_norm_and_relu():
+    return train(resnet(inplace=False), images)
+
+
+@workload
+def batch_norm_and_relu_in_place():
+    return train(resnet(inplace=True), images)
+
+
+@workload
+def batch_norm_and_relu_channels_last():
+    return train(resnet(inplace=True).to(memory_format=torch.channels_last), channels_last_images)
+
+
+@workload
+def batch_norm_in_evaluation():
+    model = resnet(inplace=False)
+    train(model, images, steps=1)
+    return train(model.eval(), images)
+
+
+@workload
+def batch_norm_without_parameters():
+    layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, affine=False), nn.ReLU(), nn.Conv2d(8, 2, 1)]
+    return train(nn.Sequential(*layers), images)
+
+
+@workload
+def batch_norm_with_a_frozen_bias():
+    norm = nn.BatchNorm2d(8)
+    norm.bias = nn.Parameter(torch.randn(8), requires_grad=False)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.ReLU(), nn.Conv2d(8, 2, 1))
+    values = {}
+    for step in range(STEPS):
+        model.zero_grad()
+        model(images()).square().sum().backward()
+        values[f"{step}"] = model[0].weight.grad.clone()
+    return values
+
+
+@workload
+def batch_norm_over_rows():
+    layers = [nn.Linear(20, 33), nn.BatchNorm1d(33), nn.ReLU(), nn.Linear(33, 7)]
+    return train(nn.Sequential(*layers), lambda: torch.randn(64, 20))
+
+
+@workload
+def group_norm_and_silu():
+    block = lambda: nn.Sequential(nn.GroupNorm(4, 12), nn.SiLU(), nn.Conv2d(12, 12, 3, padding=1))
+    return train(nn.Sequential(nn.Conv2d(3, 12, 1), *[block() for _ in range(3)]), images)
+
+
+@workload
+def group_norm_and_silu_channels_last():
+    block = lambda: nn.Sequential(nn.GroupNorm(4, 12), nn.SiLU(), nn.Conv2d(12, 12, 3, padding=1))
+    model = nn.Sequential(nn.Conv2d(3, 12, 1), *[block() for _ in range(3)])
+    return train(model.to(memory_format=torch.channels_last), channels_last_images)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, activation=F.gelu, **norm):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width, **norm), nn.LayerNorm(width, **norm)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.activation = activation
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, 2, width // 2).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(self.activation(self.up(self.norm2(x))))
+
+
+def sequences():
+    return torch.randn(3, 17, 24)
+
+
+@workload
+def transformer():
+    return train(nn.Sequential(*[Block(24) for _ in range(3)], nn.LayerNorm(24), nn.Linear(24, 5)), sequences)
+
+
+@workload
+def transformer_without_biases():
+    norm = {"bias": False}
+    gelu = lambda x: F.gelu(x, approximate="tanh")
+    return train(nn.Sequential(*[Block(24, gelu, **norm) for _ in range(3)], nn.Linear(24, 5)), sequences)
+
+
+@workload
+def transformer_with_plain_norms():
+    norm = {"elementwise_affine": False}
+    return train(nn.Sequential(*[Block(24, F.silu, **norm) for _ in range(2)], nn.Linear(24, 5)), sequences)
+
+
+def norm_and_linear():
+    torch.manual_seed(1)
+    return nn.LayerNorm(32), nn.Linear(32, 32)
+
+
+def weight_gradient(change) -> dict:
+    """Of a linear layer behind a norm, where `change(norm, x)` happens between forward and backward: plain PyTorch
+    reads the norm's output, which nobody changed."""
+    norm, linear = norm_and_linear()
+    values = {}
+    for step in range(STEPS):
+        leaf = torch.randn(64, 32, requires_grad=True)
+        x = leaf * 2
+        y = linear(norm(x))
+        with torch.no_grad():
+            change(norm, x)
+        del x
+        z = y.sin().cos().exp()  # more saves: what waits is settled
+        values[f"{step}"] = torch.autograd.grad(z.sum(), linear.weight)[0]
+    return values
+
+
+@workload
+def the_source_changes_in_place():
+    return weight_gradient(lambda norm, x: x.mul_(3))
+
+
+@workload
+def the_source_changes_behind_autograd():
+    return weight_gradient(lambda norm, x: x.detach().mul_(3))
+
+
+@workload
+def the_factors_change():
+    def change(norm, x):
+        norm.weight.add_(1)
+        norm.bias.sub_(2)
+
+    return weight_gradient(change)
+
+
+@workload
+def the_output_changes_before_it_is_saved():
+    """No norm's output any more, though autograd believes so."""
+    norm, linear = norm_and_linear()
+    values = {}
+    for step in range(STEPS):
+        x = torch.randn(64, 32, requires_grad=True) * 2
+        y = norm(x)
+        with torch.no_grad():
+            y.mul_(0.5)
+        values[f"{step}"] = torch.autograd.grad(linear(y).sin().sum(), linear.weight)[0]
+    return values
+
+
+@workload
+def the_output_changes_in_some_steps():
+    norm, linear = norm_and_linear()
+    values = {}
+    for step in range(2 * STEPS):
+        x = torch.randn(64, 32, requires_grad=True) * 2
+        y = norm(x)
+        if step % 3 == 2:
+            with torch.no_grad():
+                y.clamp_(-1, 1)
+        values[f"{step}"] = torch.autograd.grad(linear(y).sin().sum(), linear.weight)[0]
+    return values
+
+
+@workload
+def the_source_is_the_programs():
+    """It never lets go of it."""
+    norm, linear = norm_and_linear()
+    values, kept = {}, []
+    for step in range(STEPS):
+        leaf = torch.randn(64, 32, requires_grad=True)
+        kept.append(leaf * 2)
+        linear(norm(kept[-1])).sin().sum().backward()
+        values[f"{step}"] = leaf.grad
+        values[f"{step}.weight"] = linear.weight.grad.clone()
+    return values
+
+
+@workload
+def graphs_in_parts():
+    """Retained, read twice, in parts, and differentiated twice."""
+    model = nn.Sequential(*[Block(24) for _ in range(2)], nn.Linear(24, 5))
+    values = {}
+    for step in range(STEPS):
+        x = torch.randn(3, 17, 24, requires_grad=True)
+        y = model(x).square().sum()
+        (first,) = torch.autograd.grad(y, model[1].down.weight, retain_graph=True)
+        (again,) = torch.autograd.grad(y, model[0].qkv.weight, retain_graph=True)
+        (dx,) = torch.autograd.grad(y, x)
+        values |= {f"{step}.first": first, f"{step}.again": again, f"{step}.dx": dx}
+    for step in range(STEPS):
+        x = torch.randn(16, 24, requires_grad=True)
+        y = model[0].down(F.gelu(model[0].up(model[0].norm1(x)))).square().sum()
+        (dx,) = torch.autograd.grad(y, x, create_graph=True)
+        values[f"{step}.double"] = torch.autograd.grad(dx.square().sum(), model[0].up.weight)[0]
+    return values
+
+
+@workload
+def graphs_freed_out_of_order():
+    """The norm's own node is gone while its output is still wanted."""
+    norm, linear = norm_and_linear()
+    values = {}
+    for step in range(STEPS):
+        x = torch.randn(64, 32, requires_grad=True) * 2
+        y = norm(x)
+        z = linear(y)
+        torch.autograd.grad(y.sum(), norm.weight)  # frees what the norm saved
+        del x, y
+        values[f"{step}"] = torch.autograd.grad(z.sin().sum(), linear.weight)[0]
+    return values
+
+
+@workload
+def the_program_looks_itself():
+    norm, linear = norm_and_linear()
+    values = {}
+    for step in range(STEPS):
+        x = torch.randn(64, 32, requires_grad=True) * 2
+        y = linear(norm(x))
+        y.sin().cos().sum()
+        saved = y.grad_fn._saved_mat1
+        values[f"{step}.saved"] = saved.detach().clone()
+        del saved, x
+        values[f"{step}"] = torch.autograd.grad(y.sum(), linear.weight)[0]
+    return values
+
+
+@workload
+def infinite_values():
+    """What a mask alone would turn into zeros."""
+    values = {}
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 1))
+    for step in range(STEPS):
+        x = images()
+        if step == STEPS - 1:
+            x[0, 0, 0, 0] = float("inf")
+        model.zero_grad()
+        model(x).sum().backward()
+        for name, parameter in model.named_parameters():
+            values[f"{step}.{name}"] = parameter.grad.clone()
+    return values
+
+
+@workload
+def another_number_of_threads():
+    """Backward on other threads than forward: vectorized functions may round the ends of their parts otherwise."""
+    values = {}
+    up, down = nn.Linear(30, 1001), nn.Linear(1001, 3)
+    before = torch.get_num_threads()
+    for step in range(STEPS):
+        torch.manual_seed(step)
+        y = down(F.gelu(up(torch.randn(70, 30)))).sin().sum()
+        torch.set_num_threads(1)
+        y.backward()
+        torch.set_num_threads(before)
+        values[f"{step}"] = down.weight.grad.clone()
+    return values
+
+
+@workload
+def several_threads():
+    results = {}
+
+    def work(number: int):
+        torch.manual_seed(number)
+        generator = torch.Generator().manual_seed(number)
+        model = nn.Sequential(*[Block(24) for _ in range(2)])
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.1)
+        for step in range(STEPS):
+            model.zero_grad()
+            model(torch.randn(3, 17, 24, generator=generator)).square().mean().backward()
+        results[f"{number}"] = model[0].qkv.weight.grad.clone()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
