@@ -86,7 +86,7 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
                                              1);  // of the node that is being made
   try {
     use_.geometry = Geometry(tensor);
-    auto recipe = stash().settings().derive.enabled ? recognise(tensor, *use_.site) : nullptr;
+    auto recipe = stash().derives() ? recognise(tensor, *use_.site) : nullptr;
     entry_ = &stash().save(tensor, use_, std::move(recipe));
   } catch (const std::exception&) {
     // No memory for bookkeeping: hold the tensor as PyTorch would. Its own grad_fn is left behind,

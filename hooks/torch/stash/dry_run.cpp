@@ -9,6 +9,7 @@
 #include "hooks/torch/process/process_memory.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/guard.h"
+#include "hooks/torch/stash/recipe.h"
 #include "hooks/torch/stash/round_trip.h"
 #include "policy/plane_ranges.h"
 
@@ -95,6 +96,7 @@ struct DryRun::Contender {
 
 DryRun::DryRun(std::vector<policy::Settings> policies) {
   for (auto& settings : policies) {
+    derives_ = derives_ || settings.derive.enabled;
     contenders_.push_back(std::make_unique<Contender>(std::move(settings)));
   }
 }
@@ -202,6 +204,10 @@ DryRun::Held DryRun::plan(Contender& contender, const Entry& entry, std::uint32_
   same.first_use = entry.first_use;
   same.last_use = entry.last_use;
   if (entry.cover != nullptr) same.cover = std::make_unique<Geometry>(*entry.cover);
+  // Lent for planning.
+  const auto take_back = [](Entry* borrower) { static_cast<void>(borrower->recipe.release()); };
+  const std::unique_ptr<Entry, decltype(take_back)> lent(&same);
+  if (contender.policy.settings().derive.enabled) same.recipe.reset(entry.recipe.get());
   contender.planner.plan(same, growth_);
   const std::uint32_t own = same.entry_class->members[same.member].layer;
   if (layer != policy::no_layer) {
@@ -271,6 +277,40 @@ std::size_t DryRun::encode(Held& held, const Entry& entry, codecs::ParallelFor p
   return entry.raw_bytes;
 }
 
+// As the stash decides it; there the sources are settled before. pre: mutex_ is held
+bool DryRun::would_derive(std::size_t contender, Held& held, const Entry& entry) const {
+  if (held.plan == nullptr || held.plan->derived == nullptr || !entry.recipe->is_ready) {
+    return false;
+  }
+  for (const Recipe::Source& each : entry.recipe->sources()) {
+    const auto known = entries_.find(each.entry);
+    if (known == entries_.end()) return false;
+    const Held& source = known->second[contender];
+    if (source.plan == nullptr || !source.plan->keeps_values()) return false;
+    held.approximates |= source.derived ? source.approximates : source.plan->approximates();
+  }
+  return !held.approximates || held.plan->candidates.front().approximates;
+}
+
+// Nothing where the mask can't be made. pre: mutex_ is held
+std::optional<std::size_t> DryRun::derive(Held& held, const Entry& entry,
+                                          codecs::ParallelFor parallel_for) {
+  const Plan& plan = *held.plan;
+  std::size_t bytes = entry.recipe->constant_bytes();
+  std::uint64_t nanoseconds = 0;
+  if (plan.mask) {
+    const auto mask = round_trip(*plan.mask, entry.raw.data(), entry.raw_bytes, codecs::Reads::sign,
+                                 {}, buffers_, buffers_, parallel_for);
+    if (!mask) return {};
+    bytes += mask->encoded_bytes;
+    nanoseconds = mask->encode_nanoseconds;
+  }
+  held.row = plan.derived;
+  held.row->add(entry.raw_bytes, bytes, nanoseconds);
+  held.row->decode_nanoseconds.fetch_add(entry.recipe->nanoseconds, std::memory_order_relaxed);
+  return bytes;
+}
+
 void DryRun::measure(const Entry& entry, codecs::ParallelFor parallel_for) {
   const std::lock_guard lock(mutex_);
   const auto known = entries_.find(&entry);
@@ -290,12 +330,23 @@ void DryRun::measure(const Entry& entry, codecs::ParallelFor parallel_for) {
       }
       continue;
     }
+    held.derived = would_derive(i, held, entry);
     // In a training, what entries took the last time is what is planned with.
-    const std::size_t stored =
-        phase_ == Phase::measuring ? encode(held, entry, parallel_for) : held.plan->stored_bytes;
+    std::size_t stored = held.plan->stored_bytes;
+    if (phase_ == Phase::measuring) {
+      const auto derived = held.derived ? derive(held, entry, parallel_for) : std::nullopt;
+      held.derived = derived.has_value();
+      stored = derived ? *derived : encode(held, entry, parallel_for);
+    }
     const std::size_t planned = stored;
     contender.growing.add(entry.raw_bytes, planned, stored, held.plan->encodes(), window);
   }
+}
+
+bool DryRun::has_derived(const Entry& entry) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = entries_.find(&entry);
+  return known != entries_.end() && std::ranges::any_of(known->second, &Held::derived);
 }
 
 void DryRun::forget(const Entry& entry) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -48,6 +49,12 @@ class DryRun {
   /// A leaf that takes a gradient of so many bytes.
   void saw_parameter(const void* identity, std::size_t bytes);
 
+  /// Whether a policy computes values instead of storing them.
+  bool derives() const noexcept { return derives_; }
+
+  /// Whether one of them would hold no values of `entry`, which it was asked to measure.
+  bool has_derived(const Entry& entry) const;
+
   /// What the step under way shall find out.
   policy::Wants wants() const;
 
@@ -55,7 +62,8 @@ class DryRun {
   /// @return whether nodes that read it shall be tried
   bool add(const Entry& entry, std::uint32_t layer);
 
-  /// Encodes it as each policy would. @pre entry.mutex() is held, the entry was added and is raw
+  /// Encodes it as each policy would, or counts it as derived. @pre entry.mutex() is held, the
+  /// entry was added and is raw
   void measure(const Entry& entry, codecs::ParallelFor parallel_for);
 
   /// The entry goes.
@@ -84,12 +92,17 @@ class DryRun {
   struct Held {
     std::shared_ptr<const Plan> plan;  ///< null: left to PyTorch
     OpTotals* row = nullptr;           ///< null until measured
+    bool derived = false;              ///< not stored
+    bool approximates = false;         ///< what its values would be computed from
   };
 
   bool is_over() const { return phase_ == Phase::done; }
   void begin_step();
   Held plan(Contender& contender, const Entry& entry, std::uint32_t layer);
   std::size_t encode(Held& held, const Entry& entry, codecs::ParallelFor parallel_for);
+  bool would_derive(std::size_t contender, Held& held, const Entry& entry) const;
+  std::optional<std::size_t> derive(Held& held, const Entry& entry,
+                                    codecs::ParallelFor parallel_for);
   void learn(Contender& contender, std::size_t number, std::uint32_t layer,
              const policy::Look& look);
 
@@ -103,6 +116,7 @@ class DryRun {
   std::uint64_t rss_at_start_ = 0;     // the most before it
   Phase phase_ = Phase::before;
   bool done_taken_ = false;
+  bool derives_ = false;
 };
 
 }  // namespace cinch::hooks

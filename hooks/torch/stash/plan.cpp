@@ -73,8 +73,10 @@ class Views {
 
 /// An entry as policies see it, for as long as this lives.
 struct Described {
-  explicit Described(const Entry& of) {
+  /// @param derives Whether uses that recipes made count
+  Described(const Entry& of, bool derives) {
     for (const Use* use = of.first_use; use != nullptr; use = use->next) {
+      if (use->is_recipes && !derives) continue;
       const SiteNames& names = known_names_of(*use);
       uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
                       views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use)});
@@ -166,6 +168,17 @@ void note(EntryClass::Member& member, const std::shared_ptr<const Plan>& plan, s
 
 }  // namespace
 
+bool Plan::keeps_values() const {
+  if (action == policy::Decision::Action::drop) return false;
+  return std::ranges::all_of(candidates, [](const Candidate& candidate) {
+    return candidate.codec->restores() == codecs::Reads::values;
+  });
+}
+
+bool Plan::approximates() const {
+  return std::ranges::any_of(candidates, &Candidate::approximates);
+}
+
 std::size_t Planner::KeyHash::operator()(const std::vector<std::int64_t>& key) const noexcept {
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a over words
   for (const std::int64_t word : key) {
@@ -185,6 +198,7 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
     key_.insert(key_.end(), recipe.begin(), recipe.end());
   }
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (use->is_recipes && !derives_) continue;
     key_.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key_.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
     key_.push_back(static_cast<std::int64_t>(use->type) * 4 + (use->is_output ? 1 : 0) +
@@ -297,7 +311,7 @@ std::size_t Planner::harder_bytes(const Entry& entry) {
 const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
                                                         EntryClass::Member& member) {
   if (director_ != nullptr && !member.described) {
-    const Described described(entry);
+    const Described described(entry, derives_);
     if (auto layer = policy::describe_layer(policy_, *director_, described.entry)) {
       member.layer = director_->add(std::move(*layer));
     }
@@ -327,18 +341,24 @@ std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& e
                                     const policy::Choice* choice) {
   auto plan = std::make_shared<Plan>();
   const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
-  Described described(entry);
+  Described described(entry, derives_);
   auto seen = described.uses.begin();
-  for (const Use* use = entry.first_use; use != nullptr; use = use->next, ++seen) {
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (use->is_recipes && !derives_) {
+      plan->reads.push_back(codecs::Reads::nothing);
+      continue;
+    }
     const SiteNames& names = names_of(*use);
     plan->reads.push_back(
         use->is_recipes ? codecs::Reads::values
                         : policy::reads_of(policy::operand_fact(seen->op, seen->operand), *seen));
+    ++seen;
     if (row == nullptr || (plan->reads.front() != codecs::Reads::values &&
                            plan->reads.back() == codecs::Reads::values)) {
       row = &names;
     }
   }
+  if (row == nullptr) row = &names_of(*entry.first_use);
   described.entry.choice = choice;
   const policy::Decision decision = policy.decide(described.entry, caution);
   plan->action = decision.action;

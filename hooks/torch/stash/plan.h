@@ -63,6 +63,12 @@ struct Plan {
     return leaves ? stored_bytes : 0;
   }
 
+  /// Whether backward could read values of everything that it may make of an entry.
+  bool keeps_values() const;
+
+  /// Whether it may make an approximation of one.
+  bool approximates() const;
+
   /// Whether there is anything to try but to keep or to drop.
   bool encodes() const noexcept {
     return action == policy::Decision::Action::encode && !candidates.empty();
@@ -125,7 +131,8 @@ class Planner {
         statistics_(statistics),
         harder_(harder),
         goes_by_sizes_(policy.settings().raw_window > 0 ||
-                       (director != nullptr && director->goes_by_sizes())) {}
+                       (director != nullptr && director->goes_by_sizes())),
+        derives_(policy.settings().derive.enabled) {}
 
   /// Sets `entry`'s class, member, plan and row. @param growth Number of the stash's growth: places
   /// are counted anew in each. @pre entry has uses
@@ -176,6 +183,8 @@ class Planner {
   Statistics& statistics_;
   const policy::Policy* harder_;
   const bool goes_by_sizes_;
+  const bool
+      derives_;  // else uses that recipes made, for another policy that is tried, don't count
   std::vector<std::int64_t> key_;
   std::unordered_map<std::vector<std::int64_t>, std::shared_ptr<EntryClass>, KeyHash> classes_;
 };

@@ -26,8 +26,7 @@ std::size_t Proofs::Hash::operator()(const std::vector<std::int64_t>& key) const
   return hash;
 }
 
-bool Proofs::admits(const Recipe& recipe, const Site& site,
-                    const std::function<Comparison()>& compare) {
+bool Proofs::admits(Recipe& recipe, const Site& site, const std::function<Comparison()>& compare) {
   std::vector<std::int64_t> key = recipe.key();
   key.push_back(reinterpret_cast<std::intptr_t>(&site));
   {
@@ -35,12 +34,16 @@ bool Proofs::admits(const Recipe& recipe, const Site& site,
     if (kinds_.size() >= most_kinds) kinds_.clear();
     Kind& kind = kinds_[key];
     if (kind.refused) return false;
+    recipe.nanoseconds = kind.nanoseconds;
     if (kind.equal >= enough && ++kind.seen % sampled != 0) return true;
   }
   const Comparison found = compare();
   const std::lock_guard lock(mutex_);
   Kind& kind = kinds_[key];
-  if (found == Comparison::equal) ++kind.equal;
+  if (found == Comparison::equal) {
+    kind.nanoseconds = recipe.nanoseconds;
+    ++kind.equal;
+  }
   if (found == Comparison::different) {
     kind.refused = true;
     tell(telemetry::EventKind::message,

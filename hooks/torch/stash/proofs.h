@@ -19,8 +19,10 @@ class Proofs {
  public:
   enum class Comparison : std::uint8_t { equal, different, not_made };
 
-  /// @param compare Computes the value and compares it; called without the lock, where it is needed.
-  bool admits(const Recipe& recipe, const Site& site, const std::function<Comparison()>& compare);
+  /// Sets the recipe's nanoseconds where it admits it.
+  /// @param compare Computes the value and compares it; called without the lock, where it is
+  /// needed.
+  bool admits(Recipe& recipe, const Site& site, const std::function<Comparison()>& compare);
 
   /// Kinds that are not used.
   std::size_t refused() const;
@@ -31,6 +33,7 @@ class Proofs {
  private:
   struct Kind {
     std::uint64_t seen = 0;
+    std::uint64_t nanoseconds = 0;
     std::uint32_t equal = 0;
     bool refused = false;
   };

@@ -20,8 +20,8 @@ namespace cinch::hooks {
 /// what the one before it made, and the constants that they had in the forward. Float32 in the
 /// host's memory, dense and in the order of the first source's memory.
 ///
-/// Nobody changes a recipe once it belongs to an entry. Its holds on sources are the stash's to give
-/// up.
+/// Nobody changes a recipe once it belongs to an entry. Its holds on sources are the stash's to
+/// give up.
 struct Recipe {
   /// An entry that values are taken from. The stash lists the use among the entry's own.
   struct Source {
@@ -71,9 +71,10 @@ struct Recipe {
   std::size_t source_count = 0;
   std::vector<Step> steps;  ///< at least one
   std::int64_t elements = 0;
-  int threads = 0;         ///< of ATen's, on which roundings of vectorized functions may depend
+  int threads = 0;            ///< of ATen's, on which roundings of vectorized functions may depend
   std::uint32_t version = 0;  ///< in-place changes of the value before it was saved
-  std::uint8_t depth = 1;     ///< recipes on the way to values that are stored; 0: not used
+  std::uint64_t nanoseconds = 0;  ///< that computing one of its kind took
+  std::uint8_t depth = 1;         ///< recipes on the way to values that are stored; 0: not used
   // Found out when the entry is settled.
   bool is_ready = false;      ///< the sources have values for good
   bool approximates = false;  ///< some have not their own

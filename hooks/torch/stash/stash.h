@@ -72,6 +72,11 @@ class Stash {
   /// judge() under the policy in force.
   Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view) const noexcept;
 
+  /// Whether recipes are wanted: the policy in force, or one that a dry run tries, uses them.
+  bool derives() const noexcept {
+    return settings().derive.enabled || (dry_run_ != nullptr && dry_run_->derives());
+  }
+
   /// Adds one use of `tensor`'s storage; encodes what has become solely the stash's and found no
   /// room in the window. `use` stays where it is until `release`.
   /// @throws std::exception when there is no memory: the stash knows nothing of `use` then
@@ -90,7 +95,7 @@ class Stash {
 
   /// Whether `recipe` is known to give the bits that `actual` has: compared for the first ones of
   /// its kind, and now and then. @param site Where it is saved
-  bool proves(const Recipe& recipe, const Site& site, const at::Tensor& actual);
+  bool proves(Recipe& recipe, const Site& site, const at::Tensor& actual);
 
   /// Whether `storage` is an entry's that waits raw: saving it adds a use.
   bool is_waiting(const c10::Storage& storage) const;

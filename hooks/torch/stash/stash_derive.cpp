@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries that hold no values of their own: which may be computed from others, and how backward gets
-// them (docs/derived.md).
+// Entries that hold no values of their own: which may be computed from others, and how backward
+// gets them (docs/derived.md).
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,18 +23,6 @@ namespace {
 // How many entries may come after one that waits until the program lets go of its source. Within a
 // block of a network that is when the block's residual sum is done.
 constexpr std::uint32_t most_awaited = 64;
-
-/// Whether backward could read values of everything that `plan` may make of an entry.
-bool keeps_values(const Plan& plan) {
-  if (plan.action == policy::Decision::Action::drop) return false;
-  return std::ranges::all_of(plan.candidates, [](const Plan::Candidate& candidate) {
-    return candidate.codec->restores() == codecs::Reads::values;
-  });
-}
-
-bool approximates(const Plan& plan) {
-  return std::ranges::any_of(plan.candidates, &Plan::Candidate::approximates);
-}
 
 }  // namespace
 
@@ -72,7 +60,7 @@ bool Stash::is_waiting(const c10::Storage& storage) const {
   return waiting_.find(storage) != nullptr;
 }
 
-bool Stash::proves(const Recipe& recipe, const Site& site, const at::Tensor& actual) {
+bool Stash::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
   return proofs_.admits(recipe, site, [&] {
     std::array<c10::Storage, Recipe::most_sources> raw;
     std::array<const float*, Recipe::most_sources> values{};
@@ -85,8 +73,10 @@ bool Stash::proves(const Recipe& recipe, const Site& site, const at::Tensor& act
     const auto bytes = static_cast<std::size_t>(recipe.elements) * sizeof(float);
     const c10::DataPtr computed = decoded_pool_.take(bytes);
     if (computed.get() == nullptr) return Proofs::Comparison::not_made;
+    const Stopwatch watch;
     recipe.compute({values.data(), recipe.source_count}, nullptr,
                    static_cast<float*>(computed.get()));
+    recipe.nanoseconds = watch.nanoseconds();
     return std::memcmp(computed.get(), actual.const_data_ptr(), bytes) == 0
                ? Proofs::Comparison::equal
                : Proofs::Comparison::different;
@@ -103,8 +93,8 @@ bool Stash::awaits_source(const Entry& entry) const {
   });
 }
 
-// Finds out whether the sources of an entry that is about to be settled have values for good. Its own
-// lock is not held meanwhile: nobody holds two.
+// Finds out whether the sources of an entry that is about to be settled have values for good. Its
+// own lock is not held meanwhile: nobody holds two.
 void Stash::look_at_sources(Entry& entry) {
   Recipe& recipe = *entry.recipe;
   recipe.is_ready = true;
@@ -122,8 +112,8 @@ void Stash::look_at_sources(Entry& entry) {
     const std::lock_guard lock(source.mutex());
     switch (source.state) {
       case Entry::State::pending:
-        recipe.is_ready = source.is_solely_ours() && keeps_values(source.plan());
-        recipe.approximates |= approximates(source.plan());
+        recipe.is_ready = source.is_solely_ours() && source.plan().keeps_values();
+        recipe.approximates |= source.plan().approximates();
         break;
       case Entry::State::kept:
         recipe.is_ready = source.is_solely_ours();
@@ -173,7 +163,8 @@ bool Stash::derive(Entry& entry, c10::Storage& freed, codecs::ParallelFor parall
 
 c10::Storage Stash::restore_on_host(Entry& entry, const Use& use, Reader reader,
                                     GradientProbe* probe) {
-  if (entry.recipe != nullptr && (reader == Reader::program || use.reads == codecs::Reads::values)) {
+  if (entry.recipe != nullptr &&
+      (reader == Reader::program || use.reads == codecs::Reads::values)) {
     for (;;) {
       if (c10::Storage derived = derive_values(entry, use, reader, probe)) return derived;
       // Another thread may have settled it meanwhile.

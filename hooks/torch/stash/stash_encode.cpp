@@ -155,7 +155,9 @@ void Stash::settle(Entry& entry, codecs::ParallelFor parallel_for, When when) no
     statistics_.passed_through(kept_because, entry.raw_bytes);
     count(entry, *entry.plan().kept, entry.raw_bytes, 0);
   }
-  const bool is_stored = entry.recipe != nullptr && entry.state != Entry::State::derived;
+  const bool is_derived =
+      entry.state == Entry::State::derived || (dry_run_ != nullptr && dry_run_->has_derived(entry));
+  const bool is_stored = entry.recipe != nullptr && !is_derived;
   {
     const std::lock_guard lock(mutex_);
     if (is_stored) entry.recipe->depth = 0;
