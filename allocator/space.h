@@ -135,6 +135,11 @@ class Space {
   bool verify(std::string& fault) const;
 
  private:
+  struct Found;
+  bool verify_blocks(const Region& region, Found& found) const;
+  bool verify_handles(const Region& region, Found& found) const;
+  bool verify_counts(Found& found) const;
+
   struct Place {
     Block* left = nullptr;  // free, before the hole
     Block* hole = nullptr;

@@ -181,117 +181,128 @@ Status Space::renew_access() noexcept {
   return Status::ok;
 }
 
-bool Space::verify(std::string& fault) const {
-  const auto wrong = [&fault](const char* what, Address where) {
+/// What is found of blocks and handles, to be compared with what is counted.
+struct Space::Found {
+  bool wrong(const char* what, Address where) {
     char text[160];
     std::snprintf(text, sizeof text, "%s at %#zx", what, where);
     fault = text;
     return false;
-  };
+  }
+  void add(const Physical& p) {
+    ++physicals;
+    ++handles_in[p.pool];
+    reserved_in[p.pool] += p.bytes;
+  }
+
+  std::string& fault;
   std::size_t blocks = 0;
   std::size_t physicals = 0;
-  std::size_t mapped = 0;
+  std::size_t mapped = 0;  // bytes, as are those below
+  std::size_t unmapped = 0;
   std::size_t stuck = 0;
   std::array<std::array<std::size_t, 3>, 2> in_tree{};  // by pool: free, pending, holes
+  std::array<std::size_t, 2> handles_in{};
+  std::array<std::size_t, 2> reserved_in{};
+};
+
+bool Space::verify(std::string& fault) const {
+  Found found{fault};
   for (const auto& region : regions_) {
-    Address at = region->address;
-    const Block* before = nullptr;
-    for (const Block* b = region->first; b != nullptr; before = b, b = b->next) {
-      ++blocks;
-      if (b->address != at || b->bytes == 0) return wrong("blocks do not tile", b->address);
-      if (b->previous != before || b->region != region.get()) return wrong("links", b->address);
-      if (b->address % config_.quantum != 0 && b->state != State::hole) {
-        return wrong("alignment", b->address);
-      }
-      at = b->end();
-      auto& counts = in_tree[region->pool];
-      switch (b->state) {
-        case State::free:
-          ++counts[0];
-          break;
-        case State::pending:
-          ++counts[1];
-          break;
-        case State::hole:
-          ++counts[2];
-          break;
-        case State::claimed:
-          return wrong("a block left claimed", b->address);
-        case State::stuck:
-          stuck += b->bytes;
-          break;
-        case State::quick:
-        case State::used:
-          break;
-      }
-      if (before != nullptr && before->state == b->state &&
-          (b->state == State::hole || (b->state == State::free && before->stream == b->stream))) {
-        return wrong("neighbours not coalesced", b->address);
-      }
-      if (b->state == State::stuck) continue;
-      const bool hole = b->state == State::hole;
-      for (Address a = b->address / driver_.granularity * driver_.granularity; a < b->end();
-           a += driver_.granularity) {
-        if ((physical_at(*region, a) == nullptr) != hole) return wrong("mapping", a);
-      }
-    }
-    if (at != region->address + region->bytes) return wrong("region's end", at);
-    for (std::size_t i = 0; i < region->bytes / driver_.granularity;) {
-      const Physical* p = region->units[i].physical;
-      if (p == nullptr) {
-        ++i;
-        continue;
-      }
-      ++physicals;
-      mapped += p->bytes;
-      const Address where = region->address + i * driver_.granularity;
-      if (p->address != where || p->region != region.get()) return wrong("handle", where);
-      for (const std::size_t end = i + p->bytes / driver_.granularity; i < end; ++i) {
-        if (region->units[i].physical != p) return wrong("handle's extent", where);
-      }
-    }
+    if (!verify_blocks(*region, found) || !verify_handles(*region, found)) return false;
   }
-  std::size_t unmapped = 0;
   for (const Physical* p = unmapped_; p != nullptr; p = p->next) {
-    ++physicals;
-    unmapped += p->bytes;
-    if (p->address != 0) return wrong("unmapped handle has an address", p->address);
+    found.add(*p);
+    found.unmapped += p->bytes;
+    if (p->address != 0) return found.wrong("unmapped handle has an address", p->address);
   }
+  return verify_counts(found);
+}
+
+bool Space::verify_blocks(const Region& region, Found& found) const {
+  Address at = region.address;
+  const Block* before = nullptr;
+  for (const Block* b = region.first; b != nullptr; before = b, b = b->next) {
+    ++found.blocks;
+    if (b->address != at || b->bytes == 0) return found.wrong("blocks do not tile", b->address);
+    if (b->previous != before || b->region != &region) return found.wrong("links", b->address);
+    if (b->address % config_.quantum != 0 && b->state != State::hole) {
+      return found.wrong("alignment", b->address);
+    }
+    at = b->end();
+    auto& counts = found.in_tree[region.pool];
+    switch (b->state) {
+      case State::free:
+        ++counts[0];
+        break;
+      case State::pending:
+        ++counts[1];
+        break;
+      case State::hole:
+        ++counts[2];
+        break;
+      case State::claimed:
+        return found.wrong("a block left claimed", b->address);
+      case State::stuck:
+        found.stuck += b->bytes;
+        break;
+      case State::quick:
+      case State::used:
+        break;
+    }
+    if (before != nullptr && before->state == b->state &&
+        (b->state == State::hole || (b->state == State::free && before->stream == b->stream))) {
+      return found.wrong("neighbours not coalesced", b->address);
+    }
+    if (b->state == State::stuck) continue;
+    const bool hole = b->state == State::hole;
+    for (Address a = b->address / driver_.granularity * driver_.granularity; a < b->end();
+         a += driver_.granularity) {
+      if ((physical_at(region, a) == nullptr) != hole) return found.wrong("mapping", a);
+    }
+  }
+  return at == region.address + region.bytes || found.wrong("region's end", at);
+}
+
+bool Space::verify_handles(const Region& region, Found& found) const {
+  for (std::size_t i = 0; i < region.bytes / driver_.granularity;) {
+    const Physical* p = region.units[i].physical;
+    if (p == nullptr) {
+      ++i;
+      continue;
+    }
+    found.add(*p);
+    found.mapped += p->bytes;
+    const Address where = region.address + i * driver_.granularity;
+    if (p->address != where || p->region != &region) return found.wrong("handle", where);
+    for (const std::size_t end = i + p->bytes / driver_.granularity; i < end; ++i) {
+      if (region.units[i].physical != p) return found.wrong("handle's extent", where);
+    }
+  }
+  return true;
+}
+
+bool Space::verify_counts(Found& found) const {
   for (const std::size_t pool : {small, large}) {
     const Pool& trees = pools_[pool];
     const std::array<std::size_t, 3> sizes = {trees.free.size(), trees.pending.size(),
                                               trees.holes.size()};
-    if (sizes != in_tree[pool]) return wrong("trees and blocks differ in pool", pool);
-  }
-  if (blocks != blocks_.used()) return wrong("blocks lost", blocks);
-  if (physicals != physicals_.used() || physicals != counters_.created - counters_.released) {
-    return wrong("handles lost", physicals);
-  }
-  if (unmapped != counters_.unmapped || stuck != counters_.stuck ||
-      mapped + unmapped != counters_.reserved) {
-    return wrong("bytes not conserved", counters_.reserved);
-  }
-  std::array<std::size_t, 2> handles_in{};
-  std::array<std::size_t, 2> reserved_in{};
-  const auto account = [&](const Physical& p) {
-    ++handles_in[p.pool];
-    reserved_in[p.pool] += p.bytes;
-  };
-  for (const auto& region : regions_) {
-    for (std::size_t i = 0; i < region->bytes / driver_.granularity;) {
-      const Physical* p = region->units[i].physical;
-      if (p != nullptr) account(*p);
-      i += p == nullptr ? 1 : p->bytes / driver_.granularity;
+    if (sizes != found.in_tree[pool]) return found.wrong("trees and blocks differ in pool", pool);
+    if (counters_.handles_in[pool].current != found.handles_in[pool] ||
+        counters_.reserved_in[pool].current != found.reserved_in[pool]) {
+      return found.wrong("a pool's handles miscounted", pool);
     }
   }
-  for (const Physical* p = unmapped_; p != nullptr; p = p->next) account(*p);
-  for (const std::size_t pool : {small, large}) {
-    if (counters_.handles_in[pool].current != handles_in[pool] ||
-        counters_.reserved_in[pool].current != reserved_in[pool]) {
-      return wrong("a pool's handles miscounted", pool);
-    }
+  if (found.blocks != blocks_.used()) return found.wrong("blocks lost", found.blocks);
+  if (found.physicals != physicals_.used() ||
+      found.physicals != counters_.created - counters_.released) {
+    return found.wrong("handles lost", found.physicals);
   }
-  if (counters_.reserved > limit_) return wrong("limit exceeded", counters_.reserved);
+  if (found.unmapped != counters_.unmapped || found.stuck != counters_.stuck ||
+      found.mapped + found.unmapped != counters_.reserved) {
+    return found.wrong("bytes not conserved", counters_.reserved);
+  }
+  if (counters_.reserved > limit_) return found.wrong("limit exceeded", counters_.reserved);
   return true;
 }
 

@@ -101,7 +101,7 @@ void before_register_hooks(void* saved_variable) {
 }
 
 void at_exit() {
-  stash().stop_side_thread();
+  stash().side().stop();
   stash().adaptation().keep_learned();
   end_telemetry();
   // A process that saved nothing must not replace what another one of the same run left.

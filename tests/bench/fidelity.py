@@ -56,7 +56,10 @@ def preset(name: str, **more) -> dict:
 def variants() -> dict[str, dict]:
     # Runs this short need shorter intervals than the presets'.
     return {
+        "lossless": preset("lossless"),
+        "lossless_stored": preset("lossless", derive={"enabled": False}),
         "division": preset("division"),
+        "division_derived": preset("division", derive={"enabled": True}),
         "actnn_L2_4bit": preset("actnn", actnn={"level": "L2", "fixed_bits": 4}),
         "actnn_L3_2bit": preset("actnn", actnn={"level": "L3", "bits": 2, "every_steps": 20}),
         "actnn_L3_1.5bit": preset("actnn", actnn={"level": "L3", "bits": 1.5, "every_steps": 20}),

@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The first that a sample's stack matches has it.
 PARTS = {
     "segment and control": r"Stash::publish\b|publish_(boundary|rows|device)|serve_control|publish_event",
-    "series and events of the report": r"Stash::note_change|Timeline::|resident_bytes",
+    "series and events of the report": r"EntryLists::note_change|Timeline::|resident_bytes",
     "entries of the report, module names": r"EntryRows::|note_module|name_modules|find_parameter|names_of_parameters|own_parameters",
 }
 

@@ -99,10 +99,10 @@ at::Tensor HeldTensor::call_unpack_hook() {
   const TimeInCinch time;
   refuse_detached();
   check_version();
-  return restore(is_read_by_python() ? Stash::Reader::program : Stash::Reader::node);
+  return restore(is_read_by_python() ? Reader::program : Reader::node);
 }
 
-at::Tensor HeldTensor::restore(Stash::Reader reader) {
+at::Tensor HeldTensor::restore(Reader reader) {
   if (entry_ == nullptr) return alias_;
   if (at::Tensor changed = changed_original(); changed.defined()) return changed;
   at::Tensor tensor = make_tensor(stash().restore(*entry_, use_, reader), device_type(*entry_),

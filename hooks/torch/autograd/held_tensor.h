@@ -40,7 +40,7 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
 
   /// The tensor's values, whatever happened to it since: for a user's hooks that take its place.
   /// @throws c10::Error when only less than values is held
-  at::Tensor restore_for_program() { return restore(Stash::Reader::program); }
+  at::Tensor restore_for_program() { return restore(Reader::program); }
 
   /// The entry that holds it; null where the stash did not take it.
   Entry* entry() const noexcept { return entry_; }
@@ -51,7 +51,7 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   bool is_as_saved() const { return version_.current_version() == saved_version_; }
 
  private:
-  at::Tensor restore(Stash::Reader reader);
+  at::Tensor restore(Reader reader);
   at::Tensor changed_original() const;
   std::string current_grad_fn_name() const;
   void refuse_detached() const;

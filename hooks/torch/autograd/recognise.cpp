@@ -60,10 +60,10 @@ struct Memory {
 };
 
 std::optional<Memory> memory_of(const at::Tensor& tensor) {
-  const bool fits = tensor.scalar_type() == at::kFloat && tensor.is_cpu() &&
-                    tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense() &&
-                    tensor.storage().nbytes() ==
-                        static_cast<std::size_t>(tensor.numel()) * sizeof(float);
+  const bool fits =
+      tensor.scalar_type() == at::kFloat && tensor.is_cpu() && tensor.storage_offset() == 0 &&
+      tensor.is_non_overlapping_and_dense() &&
+      tensor.storage().nbytes() == static_cast<std::size_t>(tensor.numel()) * sizeof(float);
   if (!fits) return std::nullopt;
   return Memory{tensor.sizes(), c10::DimVector(tensor.strides()), tensor.numel()};
 }
@@ -104,15 +104,14 @@ HeldTensor* held_by_stash(SavedVariable& saved) {
 /// A recipe in the making; gives up what it holds unless it is taken.
 class Maker {
  public:
-  explicit Maker(const Memory& memory)
-      : memory_(memory), recipe_(std::make_unique<Recipe>()) {
+  explicit Maker(const Memory& memory) : memory_(memory), recipe_(std::make_unique<Recipe>()) {
     recipe_->elements = memory.elements;
     recipe_->threads = at::get_num_threads();
   }
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
   ~Maker() {
-    if (recipe_ != nullptr) stash().release_sources(*recipe_);
+    if (recipe_ != nullptr) stash().derivation().release_sources(*recipe_);
   }
 
   /// What `node` makes. @return whether that is known
@@ -133,7 +132,8 @@ class Maker {
   /// The recipe, if it is known to give `actual`'s bits.
   std::unique_ptr<Recipe> take(std::uint32_t version, const Site& site, const at::Tensor& actual) {
     recipe_->version = version;
-    const bool serves = recipe_->depth <= most_depth && stash().proves(*recipe_, site, actual);
+    const bool serves =
+        recipe_->depth <= most_depth && stash().derivation().proves(*recipe_, site, actual);
     return serves ? std::move(recipe_) : nullptr;
   }
 
@@ -145,8 +145,9 @@ class Maker {
     const Edge& input = node.next_edge(0);
     if (!input.is_valid() || input.input_nr != 0) return false;
     Node& before = *input.function;
-    const bool made = kind_of(before) == Kind::add ? make_sum(static_cast<generated::AddBackward0&>(before))
-                                                   : make_norm(before, kind_of(before));
+    const bool made = kind_of(before) == Kind::add
+                          ? make_sum(static_cast<generated::AddBackward0&>(before))
+                          : make_norm(before, kind_of(before));
     if (made) step(Operator::relu);
     return made;
   }
@@ -279,8 +280,8 @@ class Maker {
     return true;
   }
 
-  /// Whoever computes with the node or lets go of its tensors is not waited for: it may wait for the
-  /// interpreter, whose lock we may hold.
+  /// Whoever computes with the node or lets go of its tensors is not waited for: it may wait for
+  /// the interpreter, whose lock we may hold.
   class Lock {
    public:
     explicit Lock(Node& node) : lock_(members::mutex_of(node), std::try_to_lock) {}
@@ -313,7 +314,7 @@ class Maker {
     Recipe::Source& source = recipe_->all_sources[recipe_->source_count];
     source.version = held.version();
     source.saved_version = held.saved_version();
-    const std::uint8_t depth = stash().hold_source(source, *held.entry(), held.use());
+    const std::uint8_t depth = stash().derivation().hold_source(source, *held.entry(), held.use());
     recipe_->depth = std::max<std::uint8_t>(recipe_->depth, depth + 1);
     return static_cast<int>(recipe_->source_count++);
   }
@@ -362,7 +363,7 @@ class Maker {
     }
     const HeldTensor* held = held_by_stash(saved);
     if (held == nullptr || !held->is_as_saved()) return false;
-    const c10::Storage raw = stash().raw_of(*held->entry());
+    const c10::Storage raw = Derivation::raw_of(*held->entry());
     if (!raw || raw.nbytes() != static_cast<std::size_t>(n) * sizeof(float)) return false;
     const auto* const values = static_cast<const float*>(raw.data());
     to.assign(values, values + n);
@@ -395,7 +396,7 @@ std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) no
   const auto& grad_fn = base.grad_fn();
   if (grad_fn == nullptr || kind_of(*grad_fn) == Kind::other) return nullptr;
   const auto memory = memory_of(base);
-  if (!memory || stash().is_waiting(base.storage())) return nullptr;
+  if (!memory || stash().lists().is_waiting(base.storage())) return nullptr;
   Maker maker(*memory);
   if (!maker.make(*grad_fn, static_cast<std::uint32_t>(base.output_nr()))) return nullptr;
   const std::uint32_t version = torch::autograd::impl::version_counter(base).current_version();

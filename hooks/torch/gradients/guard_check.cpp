@@ -23,7 +23,7 @@ NodeCallback& guard_callback = *new NodeCallback;
 void measure(const at::RecordFunction& function) {
   const auto sequence = static_cast<std::uint64_t>(function.seqNr());
   if (current_probe() != nullptr || at::GradMode::is_enabled() ||
-      !stash().guard().is_watched(static_cast<std::uint32_t>(sequence))) {
+      !stash().looks().guard().is_watched(static_cast<std::uint32_t>(sequence))) {
     return;
   }
   const auto node = torch::autograd::get_current_node();
@@ -37,7 +37,7 @@ void measure(const at::RecordFunction& function) {
   exact.exact = true;
   const double difference =
       std::sqrt(worst_difference_squared(with_decoded, run_node(*node, function, exact)));
-  for (Entry* entry : approximate.read) stash().gradient_measured(*entry, difference);
+  for (Entry* entry : approximate.read) stash().looks().gradient_measured(*entry, difference);
 }
 
 }  // namespace

@@ -51,9 +51,10 @@ Outcome change_to(policy::Settings settings) {
   if (!policy::Policy(settings).enabled()) {
     return {false, "found a policy that takes nothing, expected another: use --pause"};
   }
-  if ((settings.stream == policy::Stream::side) != stash().aside()) {
-    return {false, std::string("found the stream ") + (stash().aside() ? "current" : "side") +
-                       ", expected " + (stash().aside() ? "side" : "current") +
+  if ((settings.stream == policy::Stream::side) != stash().side().is_on()) {
+    return {false, std::string("found the stream ") +
+                       (stash().side().is_on() ? "current" : "side") + ", expected " +
+                       (stash().side().is_on() ? "side" : "current") +
                        ": it can't be changed while the program runs"};
   }
   stash().change_policy(std::move(settings), changed);

@@ -102,7 +102,7 @@ std::size_t ask(int index, std::size_t bytes) {
 std::size_t ask_others_for(int device, std::size_t bytes) noexcept {
   try {
     const std::size_t given = ask(device, bytes);
-    if (given != 0) stash().note_given(device, given);
+    if (given != 0) stash().rescue().note_given(device, given);
     return given;
   } catch (const std::exception&) {
     return 0;  // no memory for a path

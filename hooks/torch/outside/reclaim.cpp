@@ -17,16 +17,17 @@ class StashReclaimer final : public allocator::Reclaimer {
   std::size_t reclaim(int device, std::size_t bytes) noexcept override {
     std::size_t freed = 0;
     try {
-      freed = stash().make_room(device, bytes);
+      freed = stash().rescue().make_room(device, bytes);
     } catch (const std::exception&) {
       // The host's memory is short, too.
     }
-    if (device == Stash::host || freed >= bytes) return freed;
+    if (device == Holding::host || freed >= bytes) return freed;
     return freed + ask_others_for(device, bytes - freed);
   }
 
   std::size_t held_bytes(int device) const noexcept override {
-    return device == Stash::host ? stash().bytes() : stash().settled_bytes(device);
+    return device == Holding::host ? stash().lists().bytes()
+                                   : stash().lists().settled_bytes(device);
   }
 };
 
@@ -35,7 +36,7 @@ class StashReclaimer final : public allocator::Reclaimer {
 void let_allocators_ask_the_stash() {
   static auto& reclaimer = *new StashReclaimer;  // allocators outlive everything
   if (allocator::Core* core = allocator::host_core(); core != nullptr) {
-    core->set_reclaim([](std::size_t bytes) { return reclaimer.reclaim(Stash::host, bytes); });
+    core->set_reclaim([](std::size_t bytes) { return reclaimer.reclaim(Holding::host, bytes); });
   }
   if (const auto* plugin = cuda_plugin(); plugin != nullptr) plugin->set_reclaimer(&reclaimer);
 }

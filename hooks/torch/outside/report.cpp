@@ -36,32 +36,32 @@ telemetry::Report current_report() {
   report.policy = stash().settings().name;
   report.steps = optimizer_steps();
   report.optimizer = optimizer_class();
-  const Stash::Peak peak = stash().peak();
+  const EntryLists::Peak peak = stash().lists().peak_so_far();
   report.raw_bytes_at_peak = peak.raw_bytes;
   report.stored_bytes_at_peak = peak.stored_bytes;
   report.held_elsewhere_bytes_at_peak = peak.held_elsewhere_bytes;
   report.offloaded_bytes_at_peak = peak.offloaded_bytes;
-  const PinnedPool::Figures pinned = stash().pinned();
+  const PinnedPool::Figures pinned = stash().devices().offloader().pinned();
   report.peak_pinned_bytes = pinned.peak_used;
   report.reserved_pinned_bytes = pinned.reserved;
   if (peak.stored_bytes != 0) {
     report.ratio = static_cast<double>(peak.raw_bytes) / static_cast<double>(peak.stored_bytes);
   }
-  report.stash_bytes_at_exit = stash().bytes();
+  report.stash_bytes_at_exit = stash().lists().bytes();
   report.rss_bytes_at_start = stash().rss_at_start();
   report.devices = device_memory();
   for (auto& device : report.devices) {
     const int index = static_cast<int>(device.index);
-    device.stash_bytes_at_most = stash().most_settled_bytes(index);
-    const InFlight::Figures in_flight = stash().in_flight(index);
+    device.stash_bytes_at_most = stash().lists().most_settled_bytes(index);
+    const InFlight::Figures in_flight = stash().devices().encoder().figures(index);
     device.in_flight_bytes_at_most = in_flight.most_bytes;
     device.encodes_held_back = in_flight.refused;
-    const InFlight::Figures unsized = stash().unsized(index);
+    const InFlight::Figures unsized = stash().devices().unsized().figures(index);
     device.unsized_bytes_at_most = unsized.most_bytes;
     device.encodes_put_off = unsized.refused;
   }
   stash().statistics().fill(report);
-  stash().fill_timeline(report);
+  stash().lists().fill_timeline(report);
   if (const DryRun* dry_run = stash().dry_run()) dry_run->fill(report);
   return report;
 }

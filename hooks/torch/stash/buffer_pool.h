@@ -61,6 +61,12 @@ class BufferPool {
   std::size_t peak_before_ = 0;
 };
 
+/// The stash's buffers in the host's memory.
+struct HostBuffers {
+  BufferPool encoded;
+  BufferPool decoded;
+};
+
 /// Zeros that cost no memory until written to: fresh pages, given back when dropped.
 c10::DataPtr zero_pages(std::size_t bytes);
 

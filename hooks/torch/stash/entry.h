@@ -165,6 +165,8 @@ struct Entry {
 
   /// Whether what was encoded is held besides, until it is known what the encoding came to.
   bool keeps_source() const noexcept;
+  /// @pre keeps_source()
+  const c10::Storage& source() const noexcept;
 
   /// Bytes of the recipe's constants where it is derived.
   std::size_t constant_bytes() const noexcept;

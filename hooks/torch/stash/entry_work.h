@@ -32,6 +32,9 @@ class AtWork {
   bool before_ = std::exchange(at_work_, true);
 };
 
+/// Why an entry is kept for which there was no memory.
+constexpr std::string_view no_memory = "no memory to encode it";
+
 class Stopwatch {
  public:
   std::uint64_t nanoseconds() const {

@@ -32,6 +32,8 @@ class Guard {
  public:
   explicit Guard(const policy::GuardSettings& settings) : settings_(settings) {}
 
+  const policy::GuardSettings& settings() const noexcept { return settings_; }
+
   /// Other settings. @pre the stash's lock is held, nothing is watched
   void change(const policy::GuardSettings& settings) noexcept {
     settings_ = settings;

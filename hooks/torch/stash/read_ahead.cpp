@@ -19,7 +19,8 @@ constexpr std::uint64_t least_fetched = std::uint64_t{64} << 20;
 
 }  // namespace
 
-void ReadAhead::begin_growth(bool on, std::uint32_t first_id, std::uint64_t step) {
+void ReadAhead::begin_growth(bool decodes, std::uint32_t first_id, std::uint64_t step) {
+  const bool on = decodes || offloads_;
   on_.store(on, std::memory_order_relaxed);
   if (!on) return;
   // Room that there was not may be there again.
@@ -77,7 +78,7 @@ void ReadAhead::read(Entry& entry, const Use& use, std::uint64_t most_bytes, boo
         then->ahead = true;
         decoded_bytes_ += then->raw_bytes;
         ++then->holders;
-        choice.decodes.push_back({then, SideThread::Job::Kind::decode, next.reads, 0});
+        choice.decodes.emplace_back(then, next.reads);
         continue;
       }
     }

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/read_order.h"
-#include "hooks/torch/stash/side_thread.h"
 
 namespace cinch::hooks {
 
@@ -20,7 +20,7 @@ class ReadAhead {
  public:
   /// What is to be read, each held once (Entry::holders) for whoever does it.
   struct Choice {
-    std::vector<SideThread::Job> decodes;
+    std::vector<std::pair<Entry*, codecs::Reads>> decodes;
     std::vector<Entry*> fetches;
   };
 
@@ -28,7 +28,8 @@ class ReadAhead {
   bool is_on() const noexcept { return on_.load(std::memory_order_relaxed); }
 
   /// The stash begins to grow, with an entry of this number. @param step The optimizer's
-  void begin_growth(bool on, std::uint32_t first_id, std::uint64_t step);
+  /// @param decodes Whether there is a side stream to decode on
+  void begin_growth(bool decodes, std::uint32_t first_id, std::uint64_t step);
 
   /// Makes the next add() one that cannot throw. @throws std::bad_alloc
   void make_room();
@@ -49,11 +50,14 @@ class ReadAhead {
   /// `entry` was read, or is not read ahead after all.
   void forget(Entry& entry) noexcept;
 
-  /// A device has no room for it in this growth.
-  void stop() noexcept { has_room_ = false; }
+  /// There was no memory to read `entry` ahead: its device has no room for that in this growth.
+  void stop(const Entry& entry) noexcept { has_room_ = has_room_ && entry.device == nullptr; }
 
-  /// What was read ahead on a device, each held once: memory has run out there. As for stop(), and
-  /// less is fetched ahead in the next growths.
+  /// An entry was moved to the host's memory, from where it has to be fetched.
+  void note_offload() noexcept { offloads_ = true; }
+
+  /// What was read ahead on a device, each held once: memory has run out there. Nothing more is
+  /// read ahead there in this growth, and less is fetched ahead in the next ones.
   std::vector<Entry*> take_all(int device);
 
  private:
@@ -64,6 +68,7 @@ class ReadAhead {
   std::vector<Entry*> entries_;  // of this growth, by position; null once released
   std::uint32_t first_id_ = 0;
   bool has_room_ = true;
+  bool offloads_ = false;  // something was moved so far
   std::uint64_t decoded_bytes_ = 0;
   std::uint64_t fetched_bytes_ = 0;
   std::uint64_t most_fetched_ = unlimited;  // as rescues have shown

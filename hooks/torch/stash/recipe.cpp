@@ -59,10 +59,9 @@ std::vector<std::int64_t> Recipe::key() const {
   std::vector<std::int64_t> key = {static_cast<std::int64_t>(source_count), elements, threads,
                                    static_cast<std::int64_t>(version)};
   for (const Step& step : steps) {
-    key.insert(key.end(),
-               {static_cast<std::int64_t>(step.op) * 2 + (step.tanh ? 1 : 0), step.other,
-                step.order.outer, step.order.channels, step.order.inner, step.order.tables,
-                step.rows, step.row});
+    key.insert(key.end(), {static_cast<std::int64_t>(step.op) * 2 + (step.tanh ? 1 : 0), step.other,
+                           step.order.outer, step.order.channels, step.order.inner,
+                           step.order.tables, step.rows, step.row});
   }
   return key;
 }

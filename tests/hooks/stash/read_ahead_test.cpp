@@ -40,7 +40,7 @@ class ReadAheadTest : public testing::Test {
     ReadAhead::Choice choice;
     ahead.read(entry, use, most, decodes, is_offloaded, choice);
     std::vector<Entry*> chosen = choice.fetches;
-    for (const auto& job : choice.decodes) chosen.push_back(job.entry);
+    for (const auto& decode : choice.decodes) chosen.push_back(decode.first);
     return chosen;
   }
 

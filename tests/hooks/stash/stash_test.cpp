@@ -44,9 +44,9 @@ class StashTest : public testing::TestWithParam<const char*> {
   void SetUp() override { begin_stash(GetParam(), R"({"name": "raw"})", R"(, "raw_window": 0)"); }
   void TearDown() override {
     // What was released may still be on its way through the side thread.
-    for (int i = 0; i < 5000 && stash().bytes() != 0; ++i) usleep(1000);
-    EXPECT_EQ(stash().bytes(), 0u);
-    stash().stop_side_thread();
+    for (int i = 0; i < 5000 && stash().lists().bytes() != 0; ++i) usleep(1000);
+    EXPECT_EQ(stash().lists().bytes(), 0u);
+    stash().side().stop();
   }
 
   static std::unique_ptr<HeldTensor> pack(const at::Tensor& tensor, bool is_output = false) {
@@ -91,10 +91,10 @@ TEST_P(StashTest, ViewsOfOneStorageAreOneEntryWithTheirOwnGeometry) {
   const auto whole = pack(x);
   const auto transposed = pack(x.t());
   const auto slice = pack(x.slice(1, 3, 20, 2));
-  EXPECT_EQ(stash().bytes(), expected.nbytes());
+  EXPECT_EQ(stash().lists().bytes(), expected.nbytes());
   x.reset();
   poll();
-  EXPECT_EQ(stash().bytes(), expected.nbytes());
+  EXPECT_EQ(stash().lists().bytes(), expected.nbytes());
   const at::Tensor a = whole->call_unpack_hook();
   const at::Tensor b = transposed->call_unpack_hook();
   EXPECT_EQ(a.storage().unsafeGetStorageImpl(), b.storage().unsafeGetStorageImpl());
@@ -120,7 +120,7 @@ TEST_P(StashTest, AnotherPolicyWaitsUntilNothingIsHeld) {
   EXPECT_EQ(told, "");
   EXPECT_TRUE(held->call_unpack_hook().equal(expected));
   held.reset();
-  for (int i = 0; i < 5000 && stash().bytes() != 0; ++i) usleep(1000);
+  for (int i = 0; i < 5000 && stash().lists().bytes() != 0; ++i) usleep(1000);
   poll();
   EXPECT_EQ(stash().settings().name, "other");
   EXPECT_EQ(told, "test -> other");
@@ -185,7 +185,7 @@ TEST_P(StashTest, AStorageThatWasResizedBetweenTwoSavesIsTwoEntries) {
   all.slice(0, 64).fill_(7);
   const at::Tensor expected_all = all.clone();
   const auto after = pack(all);
-  EXPECT_EQ(stash().bytes(), expected.nbytes() + expected_all.nbytes());
+  EXPECT_EQ(stash().lists().bytes(), expected.nbytes() + expected_all.nbytes());
   x.reset();
   all.reset();
   poll();
@@ -244,7 +244,7 @@ TEST_P(StashTest, UnjudgedTensorsAreTakenOrHeldAsTheyAre) {
   at::Tensor x = at::ones({50, 50});
   const auto taken = pack_unjudged(x);
   const auto declined = pack_unjudged(at::ones({3}, at::kComplexDouble));
-  EXPECT_EQ(stash().bytes(), 50u * 50 * 4);
+  EXPECT_EQ(stash().lists().bytes(), 50u * 50 * 4);
   x.reset();
   poll();
   EXPECT_TRUE(taken->call_unpack_hook().equal(at::ones({50, 50})));
@@ -376,21 +376,23 @@ TEST_P(CompressingStashTest, TheNewestStayRawWithinTheWindow) {
 TEST_P(CompressingStashTest, EncodesEarlyWhenAskedForMemory) {
   begin_stash(GetParam(), R"({"name": "group_quant", "bits": 8})", R"(, "raw_window": 1)");
   auto all = pack_many(20);
-  for (int i = 0; i < 5000 && stash().bytes() > 11 * all[0].exact.nbytes(); ++i) usleep(1000);
-  const std::size_t before = stash().bytes();
+  for (int i = 0; i < 5000 && stash().lists().bytes() > 11 * all[0].exact.nbytes(); ++i)
+    usleep(1000);
+  const std::size_t before = stash().lists().bytes();
   EXPECT_GT(before, 6 * all[0].exact.nbytes()) << "several are raw";
-  const std::size_t one = stash().make_room(Stash::host, 1);
-  const std::size_t all_others = stash().make_room(Stash::host, SIZE_MAX);
+  const std::size_t one = stash().rescue().make_room(Holding::host, 1);
+  const std::size_t all_others = stash().rescue().make_room(Holding::host, SIZE_MAX);
   // What the side thread encodes meanwhile counts as well.
   if (std::string_view(GetParam()) == "current") {
     EXPECT_GT(one, 0u);
     EXPECT_LT(one, 2 * all[0].exact.nbytes())
         << "no more than was asked for, and the last one saved";
     EXPECT_GT(all_others, one);
-    EXPECT_EQ(stash().make_room(Stash::host, SIZE_MAX), 0u) << "there is nothing left";
+    EXPECT_EQ(stash().rescue().make_room(Holding::host, SIZE_MAX), 0u) << "there is nothing left";
   }
-  for (int i = 0; i < 5000 && stash().bytes() >= 6 * all[0].exact.nbytes(); ++i) usleep(1000);
-  EXPECT_LT(stash().bytes(), 6 * all[0].exact.nbytes());
+  for (int i = 0; i < 5000 && stash().lists().bytes() >= 6 * all[0].exact.nbytes(); ++i)
+    usleep(1000);
+  EXPECT_LT(stash().lists().bytes(), 6 * all[0].exact.nbytes());
   for (const auto& each : all) {
     EXPECT_TRUE(at::allclose(each.held->call_unpack_hook(), each.exact, 0, 0.05));
   }
@@ -406,7 +408,7 @@ TEST_P(CompressingStashTest, WhatGetsNoSmallerIsKept) {
   noise.reset();
   poll();
   EXPECT_EQ(held->call_unpack_hook().data_ptr(), memory);
-  EXPECT_LE(stash().bytes(), exact.nbytes());
+  EXPECT_LE(stash().lists().bytes(), exact.nbytes());
 }
 
 TEST_P(CompressingStashTest, ReadsAgainAndAgainInAnyOrder) {
@@ -441,7 +443,7 @@ TEST(Streams, GiveTheSameBits) {
         all.pop_back();
       }
     }
-    used.stop_side_thread();
+    used.side().stop();
     return results;
   };
   const auto current = run("current");

@@ -121,6 +121,10 @@ std::size_t Entry::offloaded_bytes() const noexcept {
   return device == nullptr ? 0 : device->offloaded_bytes;
 }
 
+const c10::Storage& Entry::source() const noexcept {
+  return device->source;
+}
+
 bool Entry::keeps_source() const noexcept {
   return device != nullptr && static_cast<bool>(device->source);
 }

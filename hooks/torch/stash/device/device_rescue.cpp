@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the stash encodes what it holds on a device in fewer bits, when memory has run out.
+#include "hooks/torch/stash/device/device_rescue.h"
+
 #include <algorithm>
 #include <exception>
 #include <memory>
@@ -13,7 +14,6 @@
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry_work.h"
-#include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {
 namespace {
@@ -47,9 +47,82 @@ std::size_t take_outcome_now(Entry& entry, const Plan::Candidate& candidate) {
 
 }  // namespace
 
-// What is raw first, the oldest first, since its exact values are there; then what was encoded, the
-// smallest first, since it has to be decoded into memory of which there is little.
-std::size_t Stash::encode_harder(int device, std::size_t bytes) {
+std::size_t DeviceRescue::give_up_read_ahead(int device, std::size_t bytes) {
+  std::size_t freed = 0;
+  std::vector<Entry*> copies;
+  {
+    const std::lock_guard lock(lists_.mutex);
+    copies = read_ahead_.take_all(device);
+  }
+  for (Entry* entry : copies) {
+    if (freed < bytes) freed += give_up_read_ahead(*entry);
+    keeper_.drop_holder(*entry);
+  }
+  return freed;
+}
+
+// The entry is read as if nothing had been read ahead of it. @return bytes freed
+std::size_t DeviceRescue::give_up_read_ahead(Entry& entry) {
+  c10::Storage storage;  // freed after the locks, as is what follows
+  c10::DataPtr fetched;
+  std::size_t freed = 0;
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    {
+      const std::lock_guard stash_lock(lists_.mutex);
+      read_ahead_.forget(entry);
+    }
+    if (entry.decoded != nullptr && entry.decoded->ahead) {
+      storage = std::move(entry.decoded->ahead);
+      entry.decoded->ahead = {};
+      if (storage.use_count() == 1) freed += entry.raw_bytes;
+    }
+    OnDevice& held = *entry.device;
+    if (held.on_host != nullptr && held.encoded.get() != nullptr) {
+      fetched = std::move(held.encoded);
+      held.encoded = {};
+      freed += entry.encoded_bytes;
+    }
+  }
+  return freed;
+}
+
+std::size_t DeviceRescue::give_up_samples(int device, std::size_t bytes) {
+  std::size_t freed = 0;
+  while (freed < bytes) {
+    Entry* oldest = nullptr;
+    {
+      const std::lock_guard lock(lists_.mutex);
+      oldest = queues_.sampled.oldest(device);
+      if (oldest == nullptr) break;
+      queues_.sampled.remove(*oldest);
+      ++oldest->holders;
+    }
+    freed += give_up_sample(*oldest);
+    keeper_.drop_holder(*oldest);
+  }
+  return freed;
+}
+
+// pre: the entry was taken out of its queue
+std::size_t DeviceRescue::give_up_sample(Entry& entry) {
+  std::unique_ptr<GuardSample> sample;  // freed after the locks
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    const std::lock_guard stash_lock(lists_.mutex);
+    sample = looks_.take_sample(entry);
+    lists_.held.shrink(entry, entry.raw_bytes);
+    lists_.note_change();
+    if (entry.first_use != nullptr) queues_.add(entry, policy_.settings().offload.min_bytes);
+  }
+  return sample->exact.use_count() == 1 ? entry.raw_bytes : 0;
+}
+
+std::size_t DeviceRescue::encode_harder(int device, std::size_t bytes) {
   struct Held {
     Entry* entry;
     EntryQueue* queue;
@@ -58,8 +131,8 @@ std::size_t Stash::encode_harder(int device, std::size_t bytes) {
   std::vector<Held> found;
   std::vector<Held> order;
   {
-    const std::lock_guard lock(mutex_);
-    for (EntryQueue* queue : {&leaving_, &movable_, &staying_}) {
+    const std::lock_guard lock(lists_.mutex);
+    for (EntryQueue* queue : {&queues_.leaving, &queues_.movable, &queues_.staying}) {
       queue->for_each([&](Entry& entry) {
         const bool serves =
             entry.device_index() == device && Planner::harder_plan(entry) != nullptr;
@@ -87,17 +160,17 @@ std::size_t Stash::encode_harder(int device, std::size_t bytes) {
     reserve_.put_aside(on, aside);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(lists_.mutex);
     for (const Held& held : std::views::reverse(found)) {
       if (held.entry->first_use != nullptr) held.queue->push_front(*held.entry);
     }
   }
-  for (const Held& held : found) drop_holder(*held.entry, nullptr);
+  for (const Held& held : found) keeper_.drop_holder(*held.entry);
   return freed;
 }
 
 // Returns the bytes that are free now. pre: the entry was taken out of its queue
-std::size_t Stash::encode_harder(Entry& entry) {
+std::size_t DeviceRescue::encode_harder(Entry& entry) {
   c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
   std::size_t saved = 0;
   {
@@ -106,7 +179,7 @@ std::size_t Stash::encode_harder(Entry& entry) {
     const std::lock_guard lock(entry.mutex());
     std::shared_ptr<const Plan> harder;
     {
-      const std::lock_guard stash_lock(mutex_);
+      const std::lock_guard stash_lock(lists_.mutex);
       if (entry.first_use != nullptr && !entry.ahead) harder = Planner::harder_plan(entry);
     }
     if (harder == nullptr) return 0;
@@ -130,28 +203,29 @@ std::size_t Stash::encode_harder(Entry& entry) {
     before.take_back(entry.raw_bytes, bytes);
     entry.row->take_back(entry.raw_bytes, bytes);
     {
-      const std::lock_guard stash_lock(mutex_);
-      planned_.remove(*old);
-      planned_.add(*harder);
+      const std::lock_guard stash_lock(lists_.mutex);
+      lists_.planned.remove(*old);
+      lists_.planned.add(*harder);
       entry.own_plan = std::move(harder);
       entry.state = Entry::State::encoded;
       entry.candidate = 0;
       entry.encoded_bytes = held;
       entry.device->exact_bytes = 0;
-      held_.shrink(entry, saved);
-      note_change();
+      lists_.held.shrink(entry, saved);
+      lists_.note_change();
     }
     count(entry, *candidate.totals, held, watch.nanoseconds());
   }
-  if (freed) free_later(std::move(freed));
+  if (freed) keeper_.free_later(std::move(freed));
   return saved;
 }
 
 // Of what is not raw, the values that decoding gives are encoded.
 // pre: entry.mutex() is held, the entry is raw or encoded, and nobody reads it
-bool Stash::encode_anew(Entry& entry, const Plan::Candidate& candidate, c10::Storage& freed) {
+bool DeviceRescue::encode_anew(Entry& entry, const Plan::Candidate& candidate,
+                               c10::Storage& freed) {
   if (entry.is_raw()) {
-    if (!encode_in_a_stream(entry, candidate, settings().seed)) return false;
+    if (!encoder_.encode(entry, candidate, policy_.settings().seed)) return false;
     freed = std::move(entry.raw);
     return true;
   }
@@ -160,7 +234,7 @@ bool Stash::encode_anew(Entry& entry, const Plan::Candidate& candidate, c10::Sto
   } catch (const std::exception&) {
     return false;  // no memory for them
   }
-  const bool encoded = encode_in_a_stream(entry, candidate, settings().seed ^ second_draw);
+  const bool encoded = encoder_.encode(entry, candidate, policy_.settings().seed ^ second_draw);
   freed = std::move(entry.raw);
   entry.raw = {};
   return encoded;

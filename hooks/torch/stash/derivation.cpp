@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries that hold no values of their own: which may be computed from others, and how backward
-// gets them (docs/derived.md).
+#include "hooks/torch/stash/derivation.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,12 +10,7 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
-#include "hooks/torch/process/no_throw.h"
-#include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/entry_work.h"
-#include "hooks/torch/stash/module_names.h"
-#include "hooks/torch/stash/recipe.h"
-#include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {
 namespace {
@@ -26,7 +21,13 @@ constexpr std::uint32_t most_awaited = 64;
 
 }  // namespace
 
-std::uint8_t Stash::hold_source(Recipe::Source& source, Entry& entry, const Use& like) {
+Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, HostBuffers& buffers,
+                       GuardLooks& looks)
+    : lists_(lists), keeper_(keeper), buffers_(buffers), looks_(looks) {
+  register_fork_lock(proofs_.mutex());
+}
+
+std::uint8_t Derivation::hold_source(Recipe::Source& source, Entry& entry, const Use& like) {
   Use& use = source.use;
   use.site = like.site;
   use.geometry = like.geometry;
@@ -35,32 +36,28 @@ std::uint8_t Stash::hold_source(Recipe::Source& source, Entry& entry, const Use&
   use.is_output = like.is_output;
   use.sequence = like.sequence;
   use.is_recipes = true;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lists_.mutex);
   source.entry = &entry;
   entry.append(use);
   ++entry.holders;
   return entry.recipe == nullptr ? 0 : entry.recipe->depth;
 }
 
-void Stash::release_sources(Recipe& recipe) noexcept {
+void Derivation::release_sources(Recipe& recipe) noexcept {
   for (Recipe::Source& source : recipe.sources()) {
-    if (Entry* entry = std::exchange(source.entry, nullptr)) drop_holder(*entry, &source.use);
+    if (Entry* entry = std::exchange(source.entry, nullptr))
+      keeper_.drop_holder(*entry, &source.use);
   }
 }
 
-c10::Storage Stash::raw_of(Entry& entry) {
+c10::Storage Derivation::raw_of(Entry& entry) {
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   if (!entry.is_raw() || !entry.is_as_saved()) return {};
   return entry.raw;
 }
 
-bool Stash::is_waiting(const c10::Storage& storage) const {
-  const std::lock_guard lock(mutex_);
-  return waiting_.find(storage) != nullptr;
-}
-
-bool Stash::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
+bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
   return proofs_.admits(recipe, site, [&] {
     std::array<c10::Storage, Recipe::most_sources> raw;
     std::array<const float*, Recipe::most_sources> values{};
@@ -71,7 +68,7 @@ bool Stash::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
       values[i] = static_cast<const float*>(raw[i].data()) + source.use.geometry.offset();
     }
     const auto bytes = static_cast<std::size_t>(recipe.elements) * sizeof(float);
-    const c10::DataPtr computed = decoded_pool_.take(bytes);
+    const c10::DataPtr computed = buffers_.decoded.take(bytes);
     if (computed.get() == nullptr) return Proofs::Comparison::not_made;
     const Stopwatch watch;
     recipe.compute({values.data(), recipe.source_count}, nullptr,
@@ -83,25 +80,22 @@ bool Stash::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
   });
 }
 
-// Whether an owned entry had better wait: a source is the program's, too, and might change.
-// pre: mutex_ is held
-bool Stash::awaits_source(const Entry& entry) const {
-  if (entry.recipe == nullptr || !growing_.load(std::memory_order_relaxed)) return false;
-  if (next_id_ - entry.id > most_awaited) return false;
+bool Derivation::awaits_source(const Entry& entry) const {
+  if (entry.recipe == nullptr || !lists_.growing.load(std::memory_order_relaxed)) return false;
+  if (lists_.next_id - entry.id > most_awaited) return false;
   return std::ranges::any_of(entry.recipe->sources(), [](const Recipe::Source& source) {
     return source.entry->place == Entry::Place::owned;
   });
 }
 
-// Finds out whether the sources of an entry that is about to be settled have values for good. Its
-// own lock is not held meanwhile: nobody holds two.
-void Stash::look_at_sources(Entry& entry) {
+// The entry's own lock is not held meanwhile: nobody holds two.
+void Derivation::look_at_sources(Entry& entry) {
   Recipe& recipe = *entry.recipe;
   recipe.is_ready = true;
   for (const Recipe::Source& each : recipe.sources()) {
     Entry& source = *each.entry;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(lists_.mutex);
       if (source.place == Entry::Place::owned) recipe.is_ready = false;
     }
     if (!recipe.is_ready || !each.is_as_saved()) {
@@ -134,16 +128,14 @@ void Stash::look_at_sources(Entry& entry) {
   }
 }
 
-// Lets go of values that can be computed, but for a mask. What may not be approximated is only
-// computed from exact values. pre: entry.mutex() is held and entry.is_solely_ours()
-bool Stash::derive(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {
+bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
   if (entry.recipe == nullptr || plan.derived == nullptr || !entry.recipe->is_ready) return false;
   const bool tolerant = plan.candidates.front().approximates;
   if (entry.recipe->approximates && !tolerant) return false;
   const Stopwatch watch;
   if (plan.mask) {
-    c10::DataPtr buffer = encoded_pool_.take(plan.mask->bound);
+    c10::DataPtr buffer = buffers_.encoded.take(plan.mask->bound);
     if (buffer.get() == nullptr) return false;
     const codecs::Encoded result = plan.mask->codec->encode(
         plan.mask->what, entry.raw.data(),
@@ -156,55 +148,22 @@ bool Stash::derive(Entry& entry, c10::Storage& freed, codecs::ParallelFor parall
   }
   entry.state = Entry::State::derived;
   freed = std::move(entry.raw);
-  if (tolerant) keep_sample(entry, freed);
+  if (tolerant) looks_.keep_sample(entry, freed);
   count(entry, *plan.derived, entry.encoded_bytes + entry.constant_bytes(), watch.nanoseconds());
   return true;
 }
 
-c10::Storage Stash::restore_on_host(Entry& entry, const Use& use, Reader reader,
-                                    GradientProbe* probe) {
-  if (entry.recipe != nullptr &&
-      (reader == Reader::program || use.reads == codecs::Reads::values)) {
-    for (;;) {
-      if (c10::Storage derived = derive_values(entry, use, reader, probe)) return derived;
-      // Another thread may have settled it meanwhile.
-      if (c10::Storage held = restore_held(entry, use, reader, probe)) return held;
-    }
-  }
-  return restore_held(entry, use, reader, probe);
-}
-
-// The values of a derived entry; nothing where it is held otherwise. Sources are read without the
-// entry's own lock.
-c10::Storage Stash::derive_values(Entry& entry, const Use& use, Reader reader,
-                                  GradientProbe* probe) {
-  constexpr auto values_index = static_cast<std::size_t>(codecs::Reads::values);
-  {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
-    if (entry.state != Entry::State::derived) return {};
-    if (probe != nullptr) {
-      if (c10::Storage given = restore_for_probe(*probe, entry, use)) return given;
-    }
-    if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
-    if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
-    if (auto alive = entry.decoded->alive[values_index].lock()) {
-      c10::Storage storage(std::move(alive));
-      if (reader == Reader::program) entry.decoded->lent = storage;
-      return storage;
-    }
-  }
+c10::Storage Derivation::compute(Entry& entry,
+                                 const std::function<c10::Storage(Entry&, const Use&)>& read) {
   const Recipe& recipe = *entry.recipe;
   std::array<c10::Storage, Recipe::most_sources> held;
   std::array<const float*, Recipe::most_sources> values{};
   for (std::size_t i = 0; i < recipe.source_count; ++i) {
     const Recipe::Source& source = recipe.sources()[i];
-    if (aside_) await_settled(*source.entry);
-    held[i] = restore_on_host(*source.entry, source.use, Reader::node, probe);
+    held[i] = read(*source.entry, source.use);
     values[i] = static_cast<const float*>(held[i].data()) + source.use.geometry.offset();
   }
-  c10::DataPtr data = decoded_pool_.take(entry.raw_bytes);
+  c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
   const Stopwatch watch;
@@ -214,17 +173,7 @@ c10::Storage Stash::derive_values(Entry& entry, const Use& use, Reader reader,
   const std::uint64_t nanoseconds = watch.nanoseconds();
   entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
-  c10::Storage storage = storage_of(std::move(data), entry.raw_bytes);
-  if (probe != nullptr) return storage;  // of probed sources: nobody else's
-  const AtWork here;
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
-  auto& decoded = entry.decoded->alive[values_index];
-  if (auto alive = decoded.lock()) return c10::Storage(std::move(alive));
-  decoded = weak(storage);
-  if (reader == Reader::program) entry.decoded->lent = storage;
-  measure(entry, storage);
-  return storage;
+  return storage_of(std::move(data), entry.raw_bytes);
 }
 
 }  // namespace cinch::hooks

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/device/device_holding.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/device/outcome.h"
+#include "hooks/torch/stash/entry_work.h"
+#include "policy/plane_ranges.h"
+
+namespace cinch::hooks {
+namespace {
+
+c10::Device cuda(int device) {
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(device)};
+}
+
+}  // namespace
+
+DeviceHolding::DeviceHolding(bool aside, EntryLists& lists, Statistics& statistics,
+                             const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
+                             ReadAhead& read_ahead)
+    : lists_(lists),
+      statistics_(statistics),
+      policy_(policy),
+      keeper_(keeper),
+      looks_(looks),
+      encoder_(aside, policy),
+      unsized_(lists, queues_, statistics, policy, keeper, looks, read_ahead),
+      offloader_(lists, queues_, statistics, policy, keeper, read_ahead),
+      rescue_(lists, queues_, statistics, policy, keeper, looks, read_ahead, encoder_, reserve_) {
+  register_fork_lock(reserve_.mutex());
+}
+
+// What its codec makes of the data is known when it is too late for another.
+std::string_view DeviceHolding::encode(Entry& entry, c10::Storage& freed,
+                                       codecs::ParallelFor /*parallel_for*/) {
+  // Another thread's graph would hold the encoding, and nobody would run it.
+  if (is_capturing(entry.device->saved_on)) return "while a CUDA graph is captured";
+  const Plan& plan = entry.plan();
+  if (plan.action == policy::Decision::Action::drop) return drop(entry, freed), "";
+  if (plan.candidates.empty()) return reason_to_keep(plan);
+  const Plan::Candidate& candidate = plan.candidates.front();
+  const Stopwatch watch;
+  // The host would have to wait for the ranges.
+  measure_planes(candidate, entry, /*always=*/false);
+  if (!encoder_.encode(entry, candidate, policy_.settings().seed)) return no_memory;
+  const codecs::Description what = described(candidate, entry);
+  entry.encoded_bytes =
+      what.plane_bits.empty() ? candidate.bound : candidate.codec->encoded_bytes(what);
+  entry.state = Entry::State::encoded;
+  freed = std::move(entry.raw);
+  if (entry.device->outcome != nullptr) entry.device->source = freed;
+  if (candidate.approximates) looks_.keep_sample(entry, freed);
+  count(entry, *candidate.totals, entry.encoded_bytes, watch.nanoseconds());
+  return {};
+}
+
+c10::Storage DeviceHolding::decode(Entry& entry, codecs::Reads reads) {
+  if (needs_fetch(entry, reads)) statistics_.fetched(/*ahead=*/false);
+  return decode_on_device(entry, reads, current_stream(entry.device->saved_on.device()));
+}
+
+c10::Storage DeviceHolding::decode_ahead(Entry& entry, codecs::Reads reads) {
+  if (needs_fetch(entry, reads)) statistics_.fetched(/*ahead=*/true);
+  return decode_on_device(entry, reads, side_stream(entry.device->saved_on.device()));
+}
+
+void DeviceHolding::hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads) {
+  hooks::hand_over(entry, decoded, reads, current_stream(decoded.device()));
+}
+
+c10::Storage DeviceHolding::without_values(const Entry& entry) {
+  return storage_of(c10::DataPtr(nullptr, entry.device->saved_on.device()), entry.raw_bytes);
+}
+
+// A graph may be replayed for as long as the entry lives: nothing is shared with work outside of
+// it, and what it reads stays where it is.
+c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
+  if (!is_capturing(entry.device->saved_on.device())) return {};
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  {
+    const std::lock_guard stash_lock(lists_.mutex);  // `state`, beside it, is read under this too
+    entry.captured = true;
+  }
+  return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
+}
+
+// The current stream waits for `decoded`, and the host for both.
+std::optional<ValueError> DeviceHolding::error_of(Entry& entry, const c10::Storage& decoded) {
+  const auto exact = host_copy(entry.sample->exact, entry.raw_bytes, entry.device->saved_on);
+  const auto restored = host_copy(decoded, entry.raw_bytes, current_stream(decoded.device()));
+  if (exact == nullptr || restored == nullptr) return std::nullopt;
+  const codecs::ElementType type = entry.plan().candidates[entry.candidate].what.type;
+  return value_error(exact.get(), restored.get(), type, entry.raw_bytes);
+}
+
+std::vector<float> DeviceHolding::plane_ranges(const Plan::Candidate& candidate,
+                                               const Entry& entry) {
+  const auto copy = host_copy(entry.raw, entry.raw_bytes, entry.device->saved_on);
+  if (copy == nullptr) return {};
+  return policy::plane_ranges(candidate.what, copy.get(), candidate.group);
+}
+
+std::optional<Holding::Trial> DeviceHolding::try_out(const Entry& entry, const c10::Storage& exact,
+                                                     const Plan::Candidate& candidate,
+                                                     codecs::RandomKey key) {
+  c10::Storage values = round_trip(exact, candidate, key, entry.device->saved_on);
+  if (!values) return std::nullopt;
+  return Trial{.values = std::move(values)};
+}
+
+void DeviceHolding::note_size(Planner& planner, const Entry& entry) {
+  const OnDevice& held = *entry.device;
+  if (held.outcome != nullptr) return Planner::note_size(entry, held.outcome);
+  planner.note_size(entry, held.exact_bytes == 0 ? entry.encoded_bytes : held.exact_bytes);
+}
+
+void DeviceHolding::saved(Entry& entry, const c10::Storage& storage) {
+  const c10::Stream stream = current_stream(storage.device());
+  if (entry.device == nullptr) {
+    entry.device = std::make_unique<OnDevice>(stream);
+  } else {
+    entry.device->saved_on = stream;
+  }
+}
+
+void DeviceHolding::planned(const Entry& entry) {
+  auto& most = most_needed_[entry.device->index()];
+  most = std::max({most, entry.plan().device_bytes, Planner::harder_bytes(entry)});
+}
+
+void DeviceHolding::settled(Entry& entry) {
+  queues_.add(entry, policy_.settings().offload.min_bytes);
+}
+
+bool DeviceHolding::leave_queue(Entry& entry) noexcept {
+  EntryQueue* const queue = entry.device->queue;
+  if (queue != nullptr) queue->remove(entry);
+  return queue != nullptr;
+}
+
+bool DeviceHolding::is_this_processes(const Entry& entry) const noexcept {
+  return !entry.device->is_a_parents();
+}
+
+void DeviceHolding::before_settling(const Entry& entry) {
+  std::size_t aside = 0;
+  {
+    const std::lock_guard lock(lists_.mutex);
+    aside = most_needed_[entry.device->index()];
+  }
+  if (aside != 0) reserve_.put_aside(cuda(entry.device_index()), aside);
+  unsized_.take_outcomes(entry.device_index());
+}
+
+void DeviceHolding::before_reading(const Entry& entry) {
+  unsized_.take_outcomes(entry.device_index());
+}
+
+std::optional<Holding::Room> DeviceHolding::room_for(Entry& entry, EntryKeeper::When when) {
+  return unsized_.room_for(entry, when);
+}
+
+void DeviceHolding::carried_out(Entry& entry, const Room& room, bool kept) {
+  if (kept && entry.plan().offload == policy::Decision::Offload::always) {
+    entry.device->encoding = work_of(entry.device->saved_on);
+  }
+  unsized_.carried_out(entry, room);
+}
+
+bool DeviceHolding::await_room(const Entry& entry, const Room& room) {
+  return unsized_.await_outcomes(entry.device_index(), room.bytes) != 0;
+}
+
+void DeviceHolding::settle_now(std::span<Entry* const> ready, int device, std::size_t bytes) {
+  {
+    const std::lock_guard lock(lists_.mutex);
+    if (ready.empty() && queues_.put_off.oldest(device) == nullptr) return;
+  }
+  const std::size_t aside = reserve_.release(cuda(device));
+  for (Entry* entry : ready) {
+    keeper_.settle(*entry, torch_parallel_for, EntryKeeper::When::room);
+  }
+  std::size_t freed = unsized_.await_outcomes(device, bytes);
+  while (freed < bytes && unsized_.settle_put_off(device)) {
+    freed += unsized_.await_outcomes(device, bytes - freed);
+  }
+  const AtWork here;  // the memory that was freed is for who asked
+  reserve_.put_aside(cuda(device), aside);
+}
+
+std::size_t DeviceHolding::give_up(int device, std::size_t bytes) {
+  std::size_t freed = unsized_.await_outcomes(device, bytes);
+  if (freed < bytes) freed += rescue_.give_up_read_ahead(device, bytes - freed);
+  if (freed < bytes) freed += rescue_.give_up_samples(device, bytes - freed);
+  return freed;
+}
+
+std::size_t DeviceHolding::encode_harder(int device, std::size_t bytes) {
+  return rescue_.encode_harder(device, bytes);
+}
+
+std::size_t DeviceHolding::move_out(int device, std::size_t bytes) {
+  return offloader_.move_out(device, bytes);
+}
+
+std::size_t DeviceHolding::release_reserve(int device) {
+  return reserve_.release(cuda(device));
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "hooks/torch/stash/device/device_queues.h"
+#include "hooks/torch/stash/device/device_rescue.h"
+#include "hooks/torch/stash/device/offloader.h"
+#include "hooks/torch/stash/device/reserve.h"
+#include "hooks/torch/stash/device/stream_encoder.h"
+#include "hooks/torch/stash/device/unsized_encodings.h"
+#include "hooks/torch/stash/holding.h"
+
+namespace cinch::hooks {
+
+/// Entries on CUDA devices: all work is enqueued in streams, and the host waits for as little of it
+/// as it can.
+class DeviceHolding final : public Holding {
+ public:
+  /// @param aside The policy's stream is "side"
+  DeviceHolding(bool aside, EntryLists& lists, Statistics& statistics, const PolicyInForce& policy,
+                EntryKeeper& keeper, GuardLooks& looks, ReadAhead& read_ahead);
+
+  std::string_view encode(Entry& entry, c10::Storage& freed,
+                          codecs::ParallelFor parallel_for) override;
+  c10::Storage decode(Entry& entry, codecs::Reads reads) override;
+  c10::Storage decode_ahead(Entry& entry, codecs::Reads reads) override;
+  void fetch_ahead(Entry& entry) noexcept override { offloader_.fetch_ahead(entry); }
+  void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads) override;
+  c10::Storage without_values(const Entry& entry) override;
+  c10::Storage restore_in_capture(Entry& entry, const Use& use) override;
+  std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
+  std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) override;
+  std::optional<Trial> try_out(const Entry& entry, const c10::Storage& exact,
+                               const Plan::Candidate& candidate, codecs::RandomKey key) override;
+  void note_size(Planner& planner, const Entry& entry) override;
+
+  void saved(Entry& entry, const c10::Storage& storage) override;
+  void planned(const Entry& entry) override;
+  void settled(Entry& entry) override;
+  bool leave_queue(Entry& entry) noexcept override;
+  bool is_this_processes(const Entry& entry) const noexcept override;
+
+  bool is_for_side_thread() const noexcept override { return false; }
+  void before_settling(const Entry& entry) override;
+  void after_settling() override { offloader_.move_surplus(); }
+  void before_reading(const Entry& entry) override;
+  void settle_if_put_off(Entry& entry) override { unsized_.settle_put_off(entry); }
+  std::optional<Room> room_for(Entry& entry, EntryKeeper::When when) override;
+  void carried_out(Entry& entry, const Room& room, bool kept) override;
+  bool await_room(const Entry& entry, const Room& room) override;
+
+  void settle_now(std::span<Entry* const> ready, int device, std::size_t bytes) override;
+  std::size_t give_up(int device, std::size_t bytes) override;
+  std::size_t encode_harder(int device, std::size_t bytes) override;
+  std::size_t move_out(int device, std::size_t bytes) override;
+  std::size_t release_reserve(int device) override;
+
+  const Offloader& offloader() const noexcept { return offloader_; }
+  const StreamEncoder& encoder() const noexcept { return encoder_; }
+  const UnsizedEncodings& unsized() const noexcept { return unsized_; }
+
+ private:
+  EntryLists& lists_;
+  Statistics& statistics_;
+  const PolicyInForce& policy_;
+  EntryKeeper& keeper_;
+  GuardLooks& looks_;
+  DeviceQueues queues_;
+  StreamEncoder encoder_;
+  Reserve reserve_;
+  UnsizedEncodings unsized_;
+  Offloader offloader_;
+  DeviceRescue rescue_;
+  // What encoding an entry may need at most, by device; under the stash's lock.
+  std::array<std::size_t, 128> most_needed_{};
+};
+
+}  // namespace cinch::hooks

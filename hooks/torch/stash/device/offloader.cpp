@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/device/offloader.h"
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/stash/device/offload.h"
+#include "hooks/torch/stash/entry_work.h"
+
+namespace cinch::hooks {
+
+Offloader::Offloader(EntryLists& lists, DeviceQueues& queues, Statistics& statistics,
+                     const PolicyInForce& policy, EntryKeeper& keeper, ReadAhead& read_ahead)
+    : lists_(lists),
+      queues_(queues),
+      statistics_(statistics),
+      policy_(policy),
+      keeper_(keeper),
+      read_ahead_(read_ahead),
+      pinned_(pinned_host(), policy.settings().offload.host_bytes, processes_here()) {
+  register_fork_lock(pinned_.mutex());
+}
+
+void Offloader::move_surplus() {
+  for (;;) {
+    Entry* oldest = nullptr;
+    {
+      const std::lock_guard lock(lists_.mutex);
+      if (queues_.leaving.bytes() <= policy_.window_limit()) return;
+      oldest = queues_.leaving.oldest(-1);
+      queues_.leaving.remove(*oldest);
+      ++oldest->holders;
+    }
+    if (!move_to_host(*oldest)) return;
+  }
+}
+
+std::size_t Offloader::move_out(int device, std::size_t bytes) {
+  std::size_t moved = 0;
+  while (moved < bytes) {
+    Entry* oldest = nullptr;
+    std::size_t freed = 0;
+    {
+      const std::lock_guard lock(lists_.mutex);
+      oldest = queues_.leaving.oldest(device);
+      if (oldest == nullptr) oldest = queues_.movable.oldest(device);
+      if (oldest == nullptr) break;
+      freed = oldest->stored_bytes();
+      oldest->device->queue->remove(*oldest);
+      ++oldest->holders;
+    }
+    std::size_t left = 0;
+    if (!move_to_host(*oldest, &left)) break;
+    moved += freed - left;
+  }
+  return moved;
+}
+
+// Gives up one hold on `entry`, which was taken out of its queue. One that backward is reading
+// stays where it is, which counts as done; `left` says how much of it that was.
+// @return false when the host has no room for it, after a line that says so once
+bool Offloader::move_to_host(Entry& entry, std::size_t* left) {
+  c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
+  bool room = true;
+  bool moved = false;
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    const bool kept = entry.state == Entry::State::kept;
+    const bool wanted = lists_.has_uses(entry) && !entry.captured &&
+                        (entry.state == Entry::State::encoded || kept) &&
+                        (!kept || entry.is_solely_ours());
+    if (wanted) {
+      try {
+        moved = room = hooks::move_to_host(entry, pinned_);
+      } catch (const std::exception&) {
+        room = false;
+      }
+    }
+    if (moved && kept) freed = std::move(entry.raw);
+    const std::size_t bytes = kept ? entry.raw_bytes : entry.encoded_bytes;
+    const std::lock_guard stash_lock(lists_.mutex);
+    if (moved) {
+      lists_.held.offload(entry, bytes);
+      entry.device->offloaded_bytes = bytes;
+      read_ahead_.note_offload();
+      statistics_.offloaded(bytes);
+      lists_.note_change();
+    } else if (left != nullptr) {
+      *left = bytes;
+    }
+  }
+  keeper_.drop_holder(entry);
+  if (freed) keeper_.free_later(std::move(freed));
+  if (!room) say_no_room();
+  return room;
+}
+
+void Offloader::say_no_room() noexcept {
+  if (said_no_room_.exchange(true, std::memory_order_relaxed)) return;
+  const PinnedPool::Figures pinned = pinned_.figures();
+  std::fprintf(stderr,
+               "cinch: offload: the host has no more page-locked memory for it (%.1f of %.1f MiB "
+               "are taken): what finds no room stays on the device\n",
+               static_cast<double>(pinned.reserved) / (1 << 20),
+               static_cast<double>(pinned.most) / (1 << 20));
+}
+
+void Offloader::fetch_ahead(Entry& entry) noexcept {
+  bool fits = true;
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    try {
+      fetch(entry);
+    } catch (const std::exception&) {
+      fits = false;  // backward will fetch it, or say that there is no memory
+    }
+  }
+  if (!fits) {
+    const std::lock_guard lock(lists_.mutex);
+    read_ahead_.stop(entry);
+  }
+  keeper_.drop_holder(entry);
+}
+
+// If it is still wanted. pre: entry.mutex() is held
+void Offloader::fetch(Entry& entry) {
+  {
+    const std::lock_guard lock(lists_.mutex);
+    if (entry.first_use == nullptr || !entry.device->fetched) return;
+  }
+  if (entry.state == Entry::State::encoded) {
+    if (!needs_fetch(entry, codecs::Reads::values)) return;
+    fetch_encoded(entry);
+  } else {
+    if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+    auto& alive = entry.decoded->alive[static_cast<std::size_t>(codecs::Reads::values)];
+    if (!alive.expired()) return;
+    entry.decoded->ahead = fetch_raw(entry);
+    alive = weak(entry.decoded->ahead);
+  }
+  statistics_.fetched(/*ahead=*/true);
+}
+
+}  // namespace cinch::hooks

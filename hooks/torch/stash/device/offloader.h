@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "hooks/torch/stash/device/device_queues.h"
+#include "hooks/torch/stash/device/pinned_pool.h"
+#include "hooks/torch/stash/entry_keeper.h"
+#include "hooks/torch/stash/entry_lists.h"
+#include "hooks/torch/stash/policy_in_force.h"
+#include "hooks/torch/stash/read_ahead.h"
+#include "hooks/torch/stash/statistics.h"
+
+namespace cinch::hooks {
+
+/// Moves settled entries from devices to the host's memory, and has them back before backward reads
+/// them. Thread-safe; no lock is held.
+class Offloader {
+ public:
+  Offloader(EntryLists& lists, DeviceQueues& queues, Statistics& statistics,
+            const PolicyInForce& policy, EntryKeeper& keeper, ReadAhead& read_ahead);
+  Offloader(const Offloader&) = delete;
+  Offloader& operator=(const Offloader&) = delete;
+
+  /// What shall leave the devices does, but for the youngest, which backward reads first.
+  void move_surplus();
+
+  /// Moves entries of a device, the oldest first, until so many bytes are free. @return bytes freed
+  std::size_t move_out(int device, std::size_t bytes);
+
+  /// Has copied back ahead what backward is about to read; gives up one hold on `entry`.
+  void fetch_ahead(Entry& entry) noexcept;
+
+  /// The page-locked memory for what was moved to the host.
+  PinnedPool::Figures pinned() const { return pinned_.figures(); }
+
+ private:
+  bool move_to_host(Entry& entry, std::size_t* left = nullptr);
+  void fetch(Entry& entry);
+  void say_no_room() noexcept;
+
+  EntryLists& lists_;
+  DeviceQueues& queues_;
+  Statistics& statistics_;
+  const PolicyInForce& policy_;
+  EntryKeeper& keeper_;
+  ReadAhead& read_ahead_;
+  PinnedPool pinned_;
+  std::atomic<bool> said_no_room_{false};
+};
+
+}  // namespace cinch::hooks

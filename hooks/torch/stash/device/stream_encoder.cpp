@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/device/stream_encoder.h"
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
+#include "hooks/torch/stash/device/offload.h"
+#include "hooks/torch/stash/device/on_device.h"
+
+namespace cinch::hooks {
+namespace {
+
+// Page-locked memory for what encodings came to: a page each, for as long as it isn't known.
+constexpr std::uint64_t most_outcome_bytes = std::uint64_t{16} << 20;
+constexpr std::size_t outcome_segment_bytes = std::size_t{1} << 20;
+
+}  // namespace
+
+StreamEncoder::StreamEncoder(bool aside, const PolicyInForce& policy)
+    : aside_(aside),
+      policy_(policy),
+      outcomes_(pinned_host(), most_outcome_bytes, 1, outcome_segment_bytes) {
+  register_fork_lock(outcomes_.mutex());
+  register_fork_lock(in_flight_.mutex());
+}
+
+bool StreamEncoder::encode(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed) {
+  const codecs::RandomKey key = {seed, entry.id, entry.step};
+  const int device = entry.device_index();
+  const bool aside =
+      aside_ && in_flight_.begin(device, entry.raw_bytes, policy_.settings().in_flight_bytes);
+  const c10::Stream stream = aside ? side_stream(entry.raw.device()) : entry.device->saved_on;
+  bool enqueued = false;
+  if_memory_allows([&] { enqueued = encode_on_device(entry, candidate, key, stream, outcomes_); });
+  if (aside) {
+    in_flight_.enqueued(device, entry.raw_bytes, enqueued ? when_encoded(entry) : nullptr);
+  }
+  return enqueued;
+}
+
+}  // namespace cinch::hooks

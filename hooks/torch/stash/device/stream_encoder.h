@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "hooks/torch/stash/device/in_flight.h"
+#include "hooks/torch/stash/device/pinned_pool.h"
+#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/plan.h"
+#include "hooks/torch/stash/policy_in_force.h"
+
+namespace cinch::hooks {
+
+/// Chooses the stream in which an entry of a device is encoded. Thread-safe.
+class StreamEncoder {
+ public:
+  /// @param aside The policy's stream is "side"
+  StreamEncoder(bool aside, const PolicyInForce& policy);
+  StreamEncoder(const StreamEncoder&) = delete;
+  StreamEncoder& operator=(const StreamEncoder&) = delete;
+
+  /// Enqueues the encoding of entry.raw: on the side stream while what waits for that one is within
+  /// its bound, else in the stream of the values, whose next tensors then get the memory whatever
+  /// the device is doing. @return as encode_on_device @pre as there
+  bool encode(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed);
+
+  /// What waited for the side stream of a device.
+  InFlight::Figures figures(int device) const { return in_flight_.figures(device); }
+
+ private:
+  const bool aside_;
+  const PolicyInForce& policy_;
+  InFlight in_flight_;
+  PinnedPool outcomes_;
+};
+
+}  // namespace cinch::hooks

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/entry_reader.h"
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
+#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/module_names.h"
+
+namespace cinch::hooks {
+namespace {
+
+bool reader_gets_values(const Use& use, Reader reader) {
+  return reader == Reader::program || use.reads == codecs::Reads::values;
+}
+
+bool is_derived(const Entry& entry) {
+  return entry.state == Entry::State::derived;
+}
+
+// Of an entry of which only signs, or nothing, is held there are no values to show.
+// pre: entry.mutex() is held, the entry is settled
+codecs::Reads reads_of(const Entry& entry, const Use& use, Reader reader) {
+  using enum codecs::Reads;
+  if (entry.state == Entry::State::moved && use.reads != nothing) return values;
+  if (reader == Reader::node) return use.reads;
+  const bool holds_values = entry.state == Entry::State::moved || is_derived(entry) ||
+                            (entry.state == Entry::State::encoded &&
+                             entry.plan().candidates[entry.candidate].codec->restores() == values);
+  const SiteNames* names = use.site->names();
+  const std::string op = names == nullptr ? "*" : names->op;
+  TORCH_CHECK(
+      holds_values, "cinch: the program reads a tensor that ", op, " saved, of which only ",
+      use.reads == nothing ? "the shape" : "what its backward needs",
+      " is held, not the values. Tensors that are saved there from now on keep them. To keep "
+      "them from the beginning, add to the policy: \"rules\": [{\"match\": {\"op\": \"",
+      op, "\"}, \"keep\": true}]");
+  return values;
+}
+
+}  // namespace
+
+c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe) {
+  side_.await_settled(entry);
+  const bool may_compute = entry.recipe != nullptr && reader_gets_values(use, reader);
+  for (;;) {
+    // Another thread may settle it between the two.
+    if (may_compute) {
+      if (c10::Storage computed = read_derived(entry, reader, probe, use)) return computed;
+    }
+    if (c10::Storage held = read_held(entry, use, reader, probe)) return held;
+  }
+}
+
+// Notes that `entry` is read for `probe`'s sake. What is asked of it and of `use` belongs to the
+// stash's lock: another thread's forward may be planning the entry. pre: entry.mutex() is held
+// @return whether that was all
+bool EntryReader::note_read(GradientProbe& probe, Entry& entry, const Use& use) const {
+  const std::lock_guard lock(lists_.mutex);
+  switch (probe.purpose) {
+    case GradientProbe::Purpose::peek:
+      probe.read.push_back(&entry);
+      return true;
+    case GradientProbe::Purpose::trial:
+      if (entry.tried && use.reads == codecs::Reads::values) probe.read.push_back(&entry);
+      break;
+    case GradientProbe::Purpose::guard:
+      if (entry.watched && entry.sample != nullptr) probe.read.push_back(&entry);
+      break;
+  }
+  return false;
+}
+
+// What a probe is given in the values' place; nothing where it is given those.
+// pre: entry.mutex() is held
+c10::Storage EntryReader::for_probe(GradientProbe& probe, Entry& entry, const Use& use) {
+  if (note_read(probe, entry, use)) return holdings_.of(entry).without_values(entry);
+  if (probe.replaced == &entry && use.reads == codecs::Reads::values) return probe.replacement;
+  if (probe.exact && entry.sample != nullptr) return entry.sample->exact;
+  return {};
+}
+
+// Nothing where the values have to be computed.
+c10::Storage EntryReader::read_held(Entry& entry, const Use& use, Reader reader,
+                                    GradientProbe* probe) {
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  if (probe != nullptr) {
+    if (c10::Storage given = for_probe(*probe, entry, use)) return given;
+  }
+  if (entry.state == Entry::State::pending) return entry.raw;
+  if (is_derived(entry) && reader_gets_values(use, reader)) return {};
+  if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
+  if (entry.state == Entry::State::kept) return entry.raw;
+  note_size(entry);
+  const codecs::Reads reads = reads_of(entry, use, reader);
+  Holding& holding = holdings_.of(entry);
+  c10::Storage storage = decoded(entry, reads, reader);
+  entry.decoded->ahead = {};
+  if (storage) {
+    holding.hand_over(entry, storage, reads);
+    return storage;
+  }
+  if (entry.keeps_source() && !entry.plan().candidates[entry.candidate].approximates) {
+    return entry.source();
+  }
+  storage = holding.decode(entry, reads);
+  holding.hand_over(entry, storage, reads);
+  keep_decoded(entry, reads, reader, storage);
+  return storage;
+}
+
+// The values of a derived entry; nothing where it is held otherwise. Sources are read without the
+// entry's own lock.
+c10::Storage EntryReader::read_derived(Entry& entry, Reader reader, GradientProbe* probe,
+                                       const Use& use) {
+  using enum codecs::Reads;
+  {
+    const AtWork here;
+    const std::shared_lock gate(entry_work());
+    const std::lock_guard lock(entry.mutex());
+    if (!is_derived(entry)) return {};
+    if (probe != nullptr) {
+      if (c10::Storage given = for_probe(*probe, entry, use)) return given;
+    }
+    if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
+    if (c10::Storage known = decoded(entry, values, reader)) return known;
+  }
+  c10::Storage storage = derivation_.compute(
+      entry, [&](Entry& source, const Use& as) { return read(source, as, Reader::node, probe); });
+  if (probe != nullptr) return storage;  // of probed sources: nobody else's
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  if (c10::Storage known = decoded(entry, values, reader)) return known;
+  keep_decoded(entry, values, reader, storage);
+  return storage;
+}
+
+// What was decoded before and is still held by somebody; else nothing. pre: entry.mutex() is held
+c10::Storage EntryReader::decoded(Entry& entry, codecs::Reads reads, Reader reader) {
+  if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+  auto alive = entry.decoded->alive[static_cast<std::size_t>(reads)].lock();
+  if (!alive) return {};
+  c10::Storage storage(std::move(alive));
+  if (reader == Reader::program) entry.decoded->lent = storage;
+  return storage;
+}
+
+// For those who ask next. pre: entry.mutex() is held, decoded() was called
+void EntryReader::keep_decoded(Entry& entry, codecs::Reads reads, Reader reader,
+                               const c10::Storage& storage) {
+  entry.decoded->alive[static_cast<std::size_t>(reads)] = weak(storage);
+  if (reader == Reader::program) entry.decoded->lent = storage;
+  if (reads != codecs::Reads::values || !GuardLooks::wants_error(entry)) return;
+  if (const auto error = holdings_.of(entry).error_of(entry, storage)) {
+    looks_.values_measured(entry, *error);
+  }
+}
+
+// Tells the entry's class what it took, when backward reads it first: by then it is encoded on
+// either stream, and the next forward's entries have not been planned. pre: entry.mutex() is held
+void EntryReader::note_size(Entry& entry) {
+  if (entry.state != Entry::State::encoded) return;
+  const std::lock_guard lock(lists_.mutex);
+  if (entry.sized) return;
+  entry.sized = true;
+  if_memory_allows([&] { holdings_.of(entry).note_size(policy_.planner(), entry); });
+}
+
+void EntryReader::foresee(Entry& entry, const Use& use) noexcept {
+  if (!read_ahead_.is_on()) return;
+  ReadAhead::Choice choice;
+  if_memory_allows([&] {
+    const std::lock_guard lock(lists_.mutex);
+    read_ahead_.read(entry, use, policy_.window_limit(), side_.is_on(),
+                     lists_.held.offloaded() != 0, choice);
+  });
+  for (const auto& [next, reads] : choice.decodes) {
+    if (!holdings_.of(*next).is_for_side_thread()) {
+      decode_ahead(*next, reads);  // which only enqueues it
+    } else if (!side_.decode(*next, reads)) {
+      keeper_.drop_holder(*next);
+    }
+  }
+  for (Entry* next : choice.fetches) holdings_.of(*next).fetch_ahead(*next);
+}
+
+void EntryReader::decode_ahead(Entry& entry, codecs::Reads reads) noexcept {
+  if (!if_memory_allows([&] { decode_if_wanted(entry, reads); })) {
+    // Backward will decode it, or say that there is no memory.
+    const std::lock_guard lock(lists_.mutex);
+    read_ahead_.stop(entry);
+  }
+  keeper_.drop_holder(entry);
+}
+
+void EntryReader::decode_if_wanted(Entry& entry, codecs::Reads reads) {
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  bool wanted = false;
+  {
+    const std::lock_guard stash_lock(lists_.mutex);
+    // In another order than the last step's, what was foreseen may be nobody's.
+    for (const Use* use = entry.first_use; use != nullptr && entry.ahead; use = use->next) {
+      wanted = wanted || use->reads == reads;
+    }
+  }
+  if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
+  auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
+  // A watched entry is decoded where it is measured, a derived one where its sources are read.
+  const bool computes = is_derived(entry) && reads == codecs::Reads::values;
+  if (!wanted || computes || entry.sample != nullptr || !alive.expired()) return;
+  entry.decoded->ahead = holdings_.of(entry).decode_ahead(entry, reads);
+  alive = weak(entry.decoded->ahead);
+}
+
+}  // namespace cinch::hooks

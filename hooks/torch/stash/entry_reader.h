@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <c10/core/Storage.h>
+
+#include "hooks/torch/stash/derivation.h"
+#include "hooks/torch/stash/entry_keeper.h"
+#include "hooks/torch/stash/entry_lists.h"
+#include "hooks/torch/stash/gradient_probe.h"
+#include "hooks/torch/stash/guard_looks.h"
+#include "hooks/torch/stash/holdings.h"
+#include "hooks/torch/stash/policy_in_force.h"
+#include "hooks/torch/stash/read_ahead.h"
+#include "hooks/torch/stash/side_work.h"
+
+namespace cinch::hooks {
+
+/// Who reads what was saved: the node that saved it, or code of the program's own (through
+/// grad_fn._saved_…, in an autograd.Function's backward, in hooks of its own).
+enum class Reader : std::uint8_t { node, program };
+
+/// Gives backward what it reads: the storage while it is raw, else one that was decoded, or
+/// computed from others that were, and is shared with whoever asked before and still holds it.
+/// Thread-safe; no lock is held.
+class EntryReader {
+ public:
+  EntryReader(EntryLists& lists, PolicyInForce& policy, EntryKeeper& keeper, Derivation& derivation,
+              GuardLooks& looks, ReadAhead& read_ahead, const Holdings& holdings, SideWork& side)
+      : lists_(lists),
+        policy_(policy),
+        keeper_(keeper),
+        derivation_(derivation),
+        looks_(looks),
+        read_ahead_(read_ahead),
+        holdings_(holdings),
+        side_(side) {}
+  EntryReader(const EntryReader&) = delete;
+  EntryReader& operator=(const EntryReader&) = delete;
+
+  /// The storage as `use` needs it. @param probe The measurement that asks; null: backward
+  /// @throws as Stash::restore
+  c10::Storage read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
+
+  /// Has decoded and fetched ahead what backward read after `use` the last time.
+  void foresee(Entry& entry, const Use& use) noexcept;
+
+  /// See EntryKeeper.
+  void decode_ahead(Entry& entry, codecs::Reads reads) noexcept;
+
+ private:
+  c10::Storage read_held(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
+  c10::Storage read_derived(Entry& entry, Reader reader, GradientProbe* probe, const Use& use);
+  c10::Storage decoded(Entry& entry, codecs::Reads reads, Reader reader);
+  c10::Storage for_probe(GradientProbe& probe, Entry& entry, const Use& use);
+  bool note_read(GradientProbe& probe, Entry& entry, const Use& use) const;
+  void keep_decoded(Entry& entry, codecs::Reads reads, Reader reader, const c10::Storage& storage);
+  void note_size(Entry& entry);
+  void decode_if_wanted(Entry& entry, codecs::Reads reads);
+
+  EntryLists& lists_;
+  PolicyInForce& policy_;
+  EntryKeeper& keeper_;
+  Derivation& derivation_;
+  GuardLooks& looks_;
+  ReadAhead& read_ahead_;
+  const Holdings& holdings_;
+  SideWork& side_;
+};
+
+}  // namespace cinch::hooks

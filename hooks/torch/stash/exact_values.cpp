@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/exact_values.h"
+
+#include <mutex>
+#include <shared_mutex>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/stash/entry_work.h"
+
+namespace cinch::hooks {
+
+std::vector<float> ExactValues::plane_ranges(Entry& entry) {
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  if (dry_run_ != nullptr) return dry_run_->plane_ranges(entry);
+  if (entry.planes != nullptr && !entry.planes->ranges.empty()) return entry.planes->ranges;
+  const bool is_there = entry.is_raw() && entry.own_plan != nullptr && entry.is_as_saved();
+  if (!is_there || entry.plan().candidates.empty()) return {};
+  const Plan::Candidate& candidate = entry.plan().candidates.front();
+  return candidate.group == 0 ? std::vector<float>{}
+                              : holdings_.of(entry).plane_ranges(candidate, entry);
+}
+
+std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> ExactValues::plans(
+    const Entry& entry) {
+  const std::lock_guard lock(lists_.mutex);
+  const std::uint32_t layer = entry.entry_class->members[entry.member].layer;
+  if (dry_run_ != nullptr) return dry_run_->trials(entry, layer);
+  std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> plans;
+  const policy::Director& director = *adaptation_.director();
+  for (const std::uint32_t index : director.trials(layer)) {
+    plans.emplace_back(index, policy_.planner().plan_for(entry, director.layer(layer).menu[index]));
+  }
+  return plans;
+}
+
+// pre: entry.mutex() is held
+c10::Storage ExactValues::of(Entry& entry) {
+  if (entry.sample != nullptr) return entry.sample->exact;
+  if (entry.keeps_source()) return entry.source();
+  if (entry.is_raw() && entry.is_as_saved()) return entry.raw;
+  if (entry.state == Entry::State::encoded &&
+      !entry.plan().candidates[entry.candidate].approximates) {
+    return holdings_.of(entry).decode(entry, codecs::Reads::values);
+  }
+  return {};
+}
+
+std::vector<ExactValues::Trial> ExactValues::trials(Entry& entry) {
+  const auto plans = this->plans(entry);
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  std::vector<Trial> trials;
+  const c10::Storage exact = of(entry);
+  if (!exact) return trials;
+  const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
+  for (const auto& [index, plan] : plans) {
+    if (plan->candidates.empty()) continue;
+    auto found = holdings_.of(entry).try_out(entry, exact, plan->candidates.front(), key);
+    if (found) trials.push_back({std::move(*found), index});
+  }
+  return trials;
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "hooks/torch/stash/adaptation.h"
+#include "hooks/torch/stash/dry_run.h"
+#include "hooks/torch/stash/entry_lists.h"
+#include "hooks/torch/stash/holdings.h"
+#include "hooks/torch/stash/policy_in_force.h"
+
+namespace cinch::hooks {
+
+/// What an adaptive policy learns from the exact values of an entry, where the stash has them: raw,
+/// in its sample, or losslessly. Thread-safe; no lock is held.
+class ExactValues {
+ public:
+  /// @param dry_run Null in ordinary runs
+  ExactValues(EntryLists& lists, PolicyInForce& policy, Adaptation& adaptation, DryRun* dry_run,
+              const Holdings& holdings)
+      : lists_(lists),
+        policy_(policy),
+        adaptation_(adaptation),
+        dry_run_(dry_run),
+        holdings_(holdings) {}
+  ExactValues(const ExactValues&) = delete;
+  ExactValues& operator=(const ExactValues&) = delete;
+
+  /// Sums of squared ranges of the entry's planes, or nothing where that isn't known.
+  std::vector<float> plane_ranges(Entry& entry);
+
+  /// The values as a choice of the entry's menu would restore them.
+  struct Trial : Holding::Trial {
+    std::uint32_t index = 0;
+  };
+  /// What the policy wants to know about holding `entry` otherwise. Reads and allocates much.
+  std::vector<Trial> trials(Entry& entry);
+
+ private:
+  std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> plans(const Entry& entry);
+  c10::Storage of(Entry& entry);
+
+  EntryLists& lists_;
+  PolicyInForce& policy_;
+  Adaptation& adaptation_;
+  DryRun* const dry_run_;
+  const Holdings& holdings_;
+};
+
+}  // namespace cinch::hooks

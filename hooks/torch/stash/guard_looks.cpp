@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/guard_looks.h"
+
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/process/no_throw.h"
+#include "hooks/torch/stash/entry_rows.h"
+#include "hooks/torch/stash/listeners.h"
+
+namespace cinch::hooks {
+
+GuardLooks::GuardLooks(const policy::GuardSettings& settings, EntryLists& lists)
+    : lists_(lists), guard_(settings) {
+  register_fork_lock(guard_.mutex());
+}
+
+void GuardLooks::begin(Entry& entry) {
+  entry.watched = entry.plan().candidates.front().approximates &&
+                  guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
+                               entry.step, lists_.peak.raw_bytes);
+}
+
+void GuardLooks::keep_sample(Entry& entry, c10::Storage& exact) noexcept {
+  if (!entry.watched && !entry.tried) return;
+  if (!if_memory_allows([&] { entry.sample = std::make_unique<GuardSample>(); })) return;
+  const std::lock_guard lock(lists_.mutex);  // uses may be released meanwhile
+  if (entry.watched && !if_memory_allows([&] { guard_.watch(entry); })) entry.watched = false;
+  if (!entry.watched && !entry.tried) {
+    entry.sample.reset();
+    return;
+  }
+  entry.sample->exact = std::move(exact);
+  exact = {};
+}
+
+std::unique_ptr<GuardSample> GuardLooks::take_sample(Entry& entry) {
+  for (const Use* use = entry.first_use; use != nullptr && entry.watched; use = use->next) {
+    guard_.forget(*use);
+  }
+  entry.watched = false;
+  return std::move(entry.sample);
+}
+
+bool GuardLooks::wants_error(Entry& entry) noexcept {
+  return entry.sample != nullptr && !std::exchange(entry.sample->values_measured, true);
+}
+
+void GuardLooks::values_measured(Entry& entry, const ValueError& error) {
+  totals_of(entry).checked(error.relative);
+  entry.row->checked(error.relative);
+  // Noise of any size in an activation is small where gradients sum over many of its elements.
+  const bool tried = entry.plan().candidates[entry.candidate].tried;
+  const bool too_far = tried ? error.non_finite != 0 : guard_.too_far(error);
+  if (too_far) {
+    be_careful(entry, "values", error.relative, guard_.settings().max_relative_error,
+               error.non_finite != 0);
+  }
+}
+
+void GuardLooks::gradient_measured(Entry& entry, double error) noexcept {
+  totals_of(entry).gradient_checked(error);
+  entry.row->gradient_checked(error);
+  if (guard_.too_far(error)) {
+    be_careful(entry, "gradients", error, guard_.settings().max_gradient_error, false);
+  }
+}
+
+// Entries of this class are held more precisely from now on.
+void GuardLooks::be_careful(Entry& entry, const char* what, double error, double limit,
+                            bool broken) noexcept {
+  {
+    const std::lock_guard lock(lists_.mutex);
+    EntryClass& of_kind = *entry.entry_class;
+    auto& caution = of_kind.members[entry.member].caution;
+    // One check may find fault with values and with gradients.
+    if (caution != entry.caution || caution == policy::most_caution) return;
+    caution = broken ? policy::most_caution : static_cast<std::uint8_t>(caution + 1);
+    note_caution(entry, what, error, limit, broken);
+  }
+  OpTotals& row = totals_of(entry);
+  row.moves.fetch_add(1, std::memory_order_relaxed);
+  tell(telemetry::EventKind::guard, "%s %s, number %u of its shape: %s: %s off by %.2g",
+       row.op.c_str(), row.operand.c_str(), entry.member + 1, row.codec.c_str(), what, error);
+  if (broken) {
+    std::fprintf(stderr,
+                 "cinch: guard: %s %s: %s made finite values infinite or NaN, which is a defect of "
+                 "Cinch; held losslessly from now on\n",
+                 row.op.c_str(), row.operand.c_str(), row.codec.c_str());
+  } else {
+    std::fprintf(
+        stderr,
+        "cinch: guard: %s %s, number %u of its shape: %s put the %s off by %.2g times their "
+        "size, above %.2g; held more precisely from now on\n",
+        row.op.c_str(), row.operand.c_str(), entry.member + 1, row.codec.c_str(), what, error,
+        limit);
+  }
+}
+
+// pre: the stash's lock is held, entry is encoded
+void GuardLooks::note_caution(const Entry& entry, const char* what, double error, double limit,
+                              bool broken) noexcept {
+  char detail[160];
+  std::snprintf(detail, sizeof detail,
+                broken ? "%s off beyond all bounds (%.2g, limit %.2g): held losslessly"
+                       : "%s off by %.2g, limit %.2g: held more precisely",
+                what, error, limit);
+  if_memory_allows([&] { lists_.timeline.decided("guard", entry.row->title(), detail); });
+}
+
+}  // namespace cinch::hooks

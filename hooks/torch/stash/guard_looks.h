@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <c10/core/Storage.h>
+
+#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/entry_lists.h"
+#include "hooks/torch/stash/guard.h"
+#include "hooks/torch/stash/plan.h"
+
+namespace cinch::hooks {
+
+/// What becomes of the guard's looks at entries: exact values are kept beside what was encoded of
+/// them, the errors are counted, and an entry's class is held more precisely where they are too
+/// large. Thread-safe.
+class GuardLooks {
+ public:
+  explicit GuardLooks(const policy::GuardSettings& settings, EntryLists& lists);
+  GuardLooks(const GuardLooks&) = delete;
+  GuardLooks& operator=(const GuardLooks&) = delete;
+
+  Guard& guard() noexcept { return guard_; }
+  const Guard& guard() const noexcept { return guard_; }
+
+  /// The entry leaves the window: says whether it is watched. @pre the stash's lock is held
+  void begin(Entry& entry);
+
+  /// Keeps the exact values of an entry that is watched or tried; else leaves them to the caller.
+  /// @pre entry.mutex() is held
+  void keep_sample(Entry& entry, c10::Storage& exact) noexcept;
+
+  /// The entry is watched no more. @return the exact values, to be freed without locks
+  /// @pre entry.mutex() and the stash's lock are held
+  std::unique_ptr<GuardSample> take_sample(Entry& entry);
+
+  /// Whether the guard waits for the error of the entry's decoded values, which is asked once.
+  /// @pre entry.mutex() is held
+  static bool wants_error(Entry& entry) noexcept;
+
+  /// That error. @pre entry.mutex() is held
+  void values_measured(Entry& entry, const ValueError& error);
+
+  /// The relative error of the gradients that a node computed from the decoded values.
+  void gradient_measured(Entry& entry, double error) noexcept;
+
+ private:
+  void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
+  void note_caution(const Entry& entry, const char* what, double error, double limit,
+                    bool broken) noexcept;
+
+  EntryLists& lists_;
+  Guard guard_;
+};
+
+}  // namespace cinch::hooks

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/host_holding.h"
+
+#include <cstring>
+#include <utility>
+
+#include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/round_trip.h"
+#include "policy/plane_ranges.h"
+
+namespace cinch::hooks {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+}  // namespace
+
+std::string_view HostHolding::encode(Entry& entry, c10::Storage& freed,
+                                     codecs::ParallelFor parallel_for) {
+  const Plan& plan = entry.plan();
+  if (plan.action == policy::Decision::Action::drop) return drop(entry, freed), "";
+  if (derivation_.let_go(entry, freed, parallel_for)) return {};
+  const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+    const Plan::Candidate& candidate = plan.candidates[i];
+    c10::DataPtr buffer = buffers_.encoded.take(candidate.bound);
+    if (candidate.bound != 0 && buffer.get() == nullptr) return no_memory;
+    const Stopwatch watch;
+    measure_planes(candidate, entry, /*always=*/true);
+    const codecs::Description what = described(candidate, entry);
+    const codecs::Encoded result = candidate.codec->encode(
+        what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound}, key,
+        parallel_for);
+    const bool serves = result.bytes < entry.raw_bytes || candidate.is_copy;
+    if (!result.representable || !serves) continue;
+    // Sizes that depend on the data are below their bound: what is held is no larger than they are.
+    if (result.bytes + page <= candidate.bound) {
+      c10::DataPtr exact = buffers_.encoded.take(result.bytes);
+      if (result.bytes != 0 && exact.get() == nullptr) return no_memory;
+      std::memcpy(exact.get(), buffer.get(), result.bytes);
+      buffer = std::move(exact);
+    }
+    const auto deleter = buffer.get_deleter();
+    void* const data = buffer.get();
+    entry.encoded = {data, buffer.release_context(), deleter};
+    entry.encoded_bytes = result.bytes;
+    entry.candidate = static_cast<std::uint8_t>(i);
+    entry.state = Entry::State::encoded;
+    freed = std::move(entry.raw);
+    if (candidate.approximates) looks_.keep_sample(entry, freed);
+    count(entry, *candidate.totals, result.bytes, watch.nanoseconds());
+    return {};
+  }
+  return reason_not_to_encode(plan);
+}
+
+c10::Storage HostHolding::decode(Entry& entry, codecs::Reads reads) {
+  return decode(entry, reads, torch_parallel_for);
+}
+
+c10::Storage HostHolding::decode_ahead(Entry& entry, codecs::Reads reads) {
+  return decode(entry, reads, codecs::serial_for);
+}
+
+c10::Storage HostHolding::decode(Entry& entry, codecs::Reads reads,
+                                 codecs::ParallelFor parallel_for) {
+  const bool nothing = entry.state == Entry::State::dropped || reads == codecs::Reads::nothing;
+  if (nothing) return without_values(entry);
+  c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
+  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
+              " bytes to decode a saved tensor");
+  const Plan::Candidate& candidate = held_by(entry);
+  const Stopwatch watch;
+  const codecs::Description what = described(candidate, entry);
+  const bool decoded = candidate.codec->decode(
+      what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes}, data.get(),
+      reads, parallel_for);
+  TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
+              "' can't be decoded: there is no memory for that, or this is a defect of Cinch");
+  const std::uint64_t nanoseconds = watch.nanoseconds();
+  candidate.totals->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  return storage_of(std::move(data), entry.raw_bytes);
+}
+
+c10::Storage HostHolding::without_values(const Entry& entry) {
+  c10::DataPtr zeros = zero_pages(entry.raw_bytes);
+  TORCH_CHECK(zeros.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
+              " bytes to decode a saved tensor");
+  return storage_of(std::move(zeros), entry.raw_bytes);
+}
+
+std::optional<ValueError> HostHolding::error_of(Entry& entry, const c10::Storage& decoded) {
+  const codecs::ElementType type = entry.plan().candidates[entry.candidate].what.type;
+  return value_error(entry.sample->exact.data(), decoded.data(), type, entry.raw_bytes);
+}
+
+std::vector<float> HostHolding::plane_ranges(const Plan::Candidate& candidate, const Entry& entry) {
+  return policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
+}
+
+std::optional<Holding::Trial> HostHolding::try_out(const Entry& entry, const c10::Storage& exact,
+                                                   const Plan::Candidate& candidate,
+                                                   codecs::RandomKey key) {
+  auto result = round_trip(candidate, exact.data(), entry.raw_bytes, codecs::Reads::values, key,
+                           buffers_.encoded, buffers_.decoded, torch_parallel_for);
+  if (!result) return std::nullopt;
+  const ValueError error =
+      value_error(exact.data(), result->decoded.get(), candidate.what.type, entry.raw_bytes);
+  const double mean_square = error.non_finite == 0 ? error.mean_square : -1;
+  return Trial{storage_of(std::move(result->decoded), entry.raw_bytes), mean_square,
+               result->encoded_bytes};
+}
+
+void HostHolding::note_size(Planner& planner, const Entry& entry) {
+  planner.note_size(entry, entry.encoded_bytes);
+}
+
+void HostHolding::settle_now(std::span<Entry* const> ready, int /*device*/, std::size_t /*bytes*/) {
+  for (Entry* entry : ready) {
+    keeper_.settle(*entry, torch_parallel_for, EntryKeeper::When::room);
+  }
+}
+
+}  // namespace cinch::hooks

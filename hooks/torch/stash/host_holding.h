@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "hooks/torch/stash/buffer_pool.h"
+#include "hooks/torch/stash/derivation.h"
+#include "hooks/torch/stash/guard_looks.h"
+#include "hooks/torch/stash/holding.h"
+#include "hooks/torch/stash/policy_in_force.h"
+
+namespace cinch::hooks {
+
+/// Entries in the host's memory: encoded there and then, on the thread that asks.
+class HostHolding final : public Holding {
+ public:
+  HostHolding(const PolicyInForce& policy, EntryKeeper& keeper, HostBuffers& buffers,
+              Derivation& derivation, GuardLooks& looks)
+      : policy_(policy),
+        keeper_(keeper),
+        buffers_(buffers),
+        derivation_(derivation),
+        looks_(looks) {}
+
+  std::string_view encode(Entry& entry, c10::Storage& freed,
+                          codecs::ParallelFor parallel_for) override;
+  c10::Storage decode(Entry& entry, codecs::Reads reads) override;
+  c10::Storage decode_ahead(Entry& entry, codecs::Reads reads) override;
+  c10::Storage without_values(const Entry& entry) override;
+  std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
+  std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) override;
+  std::optional<Trial> try_out(const Entry& entry, const c10::Storage& exact,
+                               const Plan::Candidate& candidate, codecs::RandomKey key) override;
+  void note_size(Planner& planner, const Entry& entry) override;
+  bool is_for_side_thread() const noexcept override { return true; }
+  void settle_now(std::span<Entry* const> ready, int device, std::size_t bytes) override;
+
+ private:
+  c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
+
+  const PolicyInForce& policy_;
+  EntryKeeper& keeper_;
+  HostBuffers& buffers_;
+  Derivation& derivation_;
+  GuardLooks& looks_;
+};
+
+}  // namespace cinch::hooks

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/intake.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "hooks/torch/process/no_throw.h"
+#include "hooks/torch/program/op_context.h"
+
+namespace cinch::hooks {
+
+Entry& Intake::find_or_add(const at::Tensor& tensor) {
+  const c10::Storage& storage = tensor.storage();
+  if (Entry* known = lists_.waiting.find(storage)) return *known;
+  read_ahead_.make_room();
+  auto entry = std::make_unique<Entry>();
+  entry->raw = storage;
+  entry->identity = StorageIdentity(storage);
+  entry->raw_bytes = storage.nbytes();
+  entry->step = static_cast<std::uint32_t>(optimizer_steps());
+  holdings_.of(storage.device()).saved(*entry, storage);
+  if (tensor.is_view()) entry->cover = std::make_unique<Geometry>(tensor._base());
+  lists_.waiting.add(*entry);
+  entry->id = lists_.next_id++;
+  read_ahead_.add(*entry);
+  ++lists_.alive;
+  return *entry.release();
+}
+
+void Intake::collect(std::size_t at_most, const Entry* but, Entries& ready) {
+  WaitingEntries& waiting = lists_.waiting;
+  for (std::size_t looked = std::min(at_most, waiting.owned().size());
+       looked > 0 && !waiting.owned().empty(); --looked) {
+    Entry& entry = waiting.next_owned();
+    // One for which there is no memory stays, and is looked at again.
+    const bool leaves = entry.raw.use_count() == 1 && &entry != but &&
+                        !derivation_.awaits_source(entry) && plan(entry, ready);
+    if (!leaves) waiting.skip_owned();
+  }
+  const std::size_t limit = policy_.window_limit();
+  while (lists_.held.window > limit) {
+    Entry& oldest = waiting.oldest();
+    if (&oldest == but || !if_memory_allows([&] { make_room_for_one(ready); })) return;
+    leave_window(oldest, ready);
+  }
+}
+
+void Intake::clear_window(int device, std::size_t bytes, Entries& ready) {
+  const auto& window = lists_.waiting.window();
+  Entries waiting;
+  if_memory_allows([&] { waiting.assign(window.begin(), window.end()); });
+  std::size_t leaving = 0;
+  for (Entry* entry : waiting) {
+    if (leaving >= bytes) break;
+    if (entry == nullptr || entry->device_index() != device) continue;
+    if (!if_memory_allows([&] { make_room_for_one(ready); })) break;
+    leaving += entry->raw_bytes;
+    leave_window(*entry, ready);
+    entry->watched = false;  // exact values would take the memory that is wanted
+  }
+}
+
+// Plans an owned entry, which then is one no more.
+// @return false when there is no memory for that: nothing has changed then
+bool Intake::plan(Entry& entry, Entries& ready) noexcept {
+  const bool prepared = if_memory_allows([&] {
+    make_room_for_one(ready);
+    lists_.waiting.make_place();
+  });
+  if (!prepared) return false;
+  const bool planned = if_memory_allows([&] { policy_.planner().plan(entry, growth_); });
+  const bool waits = planned && entry.plan().encodes() && !is_dry_run_;
+  if (!waits) lists_.waiting.give_up_place();
+  if (!planned) return false;
+  lists_.waiting.remove_owned(entry);
+  entry.cover.reset();
+  lists_.planned.add(entry.plan());
+  holdings_.of(entry).planned(entry);
+  adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().aside_bytes(),
+                  lists_.peak.raw_bytes);
+  if (!waits) {
+    start_settling(entry, ready);
+    return true;
+  }
+  entry.place = Entry::Place::window;
+  lists_.waiting.enter_window(entry);
+  lists_.planned.enter_window(entry.plan());
+  return true;
+}
+
+void Intake::forget_in_window(Entry& entry) {
+  lists_.waiting.leave_window(entry);
+  lists_.planned.leave_window(entry.plan());
+}
+
+// pre: `ready` has room for one
+void Intake::leave_window(Entry& entry, Entries& ready) {
+  forget_in_window(entry);
+  looks_.begin(entry);
+  start_settling(entry, ready);
+}
+
+void Intake::start_settling(Entry& entry, Entries& ready) {
+  entry.place = Entry::Place::settling;
+  lists_.held.settling += entry.raw_bytes;
+  ++entry.holders;
+  ready.push_back(&entry);
+}
+
+}  // namespace cinch::hooks
