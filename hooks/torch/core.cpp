@@ -19,6 +19,7 @@
 #include "hooks/preload/environment.h"
 #include "hooks/torch/autograd/engine.h"
 #include "hooks/torch/autograd/register_hooks.h"
+#include "hooks/torch/autograd/saved_inputs.h"
 #include "hooks/torch/gradients/guard_check.h"
 #include "hooks/torch/gradients/observer.h"
 #include "hooks/torch/outside/control.h"
@@ -186,6 +187,7 @@ const CoreTable* start(EngineStub engine_stub) {
     return nullptr;
   }
   if (settings.telemetry && !is_off("CINCH_TELEMETRY")) begin_telemetry(settings.name);
+  saved_inputs::register_lock();
   start_stash(std::move(settings), std::move(dry_run));
   register_site_locks();
   listen_to_the_stash();

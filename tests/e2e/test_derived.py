@@ -42,7 +42,10 @@ def derived(run) -> dict[str, dict]:
     return {row["codec"]: row for row in run.report["ops"] if row["codec"].startswith("derived from ")}
 
 
-@pytest.mark.parametrize("source", ["native_batch_norm", "native_group_norm", "native_layer_norm", "gelu", "silu"])
+@pytest.mark.parametrize(
+    "source",
+    ["native_batch_norm", "native_group_norm", "native_layer_norm", "gelu", "silu", "mul", "_softmax", "max_pool2d_with_indices", "div"],
+)
 def test_is_derived(pair, source):
     rows = [row for codec, row in derived(pair.cinch.run).items() if f"::{source} " in codec]
     assert sum(row["count"] for row in rows) >= 4

@@ -10,6 +10,7 @@
 
 #include "hooks/torch/autograd/recognise.h"
 #include "hooks/torch/gradients/callback_time.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/python_reader.h"
 #include "hooks/torch/stash/candidate.h"
 #include "hooks/torch/stash/stash.h"
@@ -60,6 +61,7 @@ HeldTensor::HeldTensor(Site& site, bool is_output, OperatorSays operator_says) {
 }
 
 HeldTensor::~HeldTensor() {
+  if (listed_ != 0) saved_inputs::remove(listed_, *this);
   if (entry_ != nullptr) stash().release(*entry_, use_);
 }
 
@@ -86,13 +88,21 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
                                              1);  // of the node that is being made
   try {
     use_.geometry = Geometry(tensor);
-    auto recipe = stash().derives() ? recognise(tensor, *use_.site) : nullptr;
-    entry_ = &stash().save(tensor, use_, std::move(recipe));
+    const bool derives = stash().derives();
+    entry_ = &stash().save(tensor, use_, derives ? recognise(tensor, *use_.site) : nullptr);
+    if (derives && !use_.is_output && !was_leaf_) list(tensor);
   } catch (const std::exception&) {
     // No memory for bookkeeping: hold the tensor as PyTorch would. Its own grad_fn is left behind,
     // or an output would keep itself alive.
     alias_ = tensor.tensor_data();
   }
+}
+
+// So that what is made of it may be derived; without memory it can't be.
+void HeldTensor::list(const at::Tensor& tensor) noexcept {
+  const auto output = static_cast<std::uint32_t>(tensor.output_nr());
+  const saved_inputs::Key key = saved_inputs::key_of(*tensor.grad_fn(), output);
+  if (key != 0 && if_memory_allows([&] { saved_inputs::add(key, *this); })) listed_ = key;
 }
 
 at::Tensor HeldTensor::call_unpack_hook() {

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include "hooks/torch/autograd/saved_inputs.h"
 #include "hooks/torch/program/autograd_node.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/stash.h"
@@ -49,10 +50,13 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   const c10::VariableVersion& version() const noexcept { return version_; }
   std::uint32_t saved_version() const noexcept { return saved_version_; }
   bool is_as_saved() const { return version_.current_version() == saved_version_; }
+  /// The node that made the tensor, while it lives; null for leaves and outputs.
+  NodePointer producer() const { return grad_fn_.lock(); }
 
  private:
   at::Tensor restore(Reader reader);
   at::Tensor changed_original() const;
+  void list(const at::Tensor& tensor) noexcept;
   std::string current_grad_fn_name() const;
   void refuse_detached() const;
   void check_version() const;
@@ -68,6 +72,7 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   bool was_leaf_ : 1 = true;
   bool was_view_ : 1 = false;  ///< an input that is a differentiable view
   WeakNodePointer grad_fn_{NodePointer()};
+  saved_inputs::Key listed_ = 0;  ///< what it is found by among saved inputs; 0: it is not
   /// The input that was saved, to notice that it was detached in place; null for outputs and
   /// leaves.
   c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};

@@ -11,7 +11,8 @@
 /// Members of autograd's classes that have no accessor.
 namespace cinch::hooks::members {
 
-std::unique_ptr<torch::autograd::SavedVariableHooks>& hooks_of(torch::autograd::SavedVariable& saved);
+std::unique_ptr<torch::autograd::SavedVariableHooks>& hooks_of(
+    torch::autograd::SavedVariable& saved);
 at::Tensor& data_of(torch::autograd::SavedVariable& saved);
 
 /// What a node holds while it computes gradients or lets go of what it saved.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/autograd/recognise.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <typeindex>
 #include <typeinfo>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +18,7 @@
 
 #include "hooks/torch/autograd/held_tensor.h"
 #include "hooks/torch/autograd/members.h"
+#include "hooks/torch/autograd/saved_inputs.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {
@@ -32,24 +35,69 @@ constexpr std::int64_t most_factors = 65536;
 // Recipes between a derived value and stored ones.
 constexpr std::uint8_t most_depth = 2;
 
-enum class Kind : std::uint8_t { other, layer_norm, batch_norm, group_norm, relu, gelu, silu, add };
+// Operators of one recipe.
+constexpr int most_steps = 8;
+
+/// What computes a value again from what the node saved, or what leads to it.
+enum class Kind : std::uint8_t {
+  other,
+  layer_norm,
+  batch_norm,
+  group_norm,
+  relu,
+  gelu,
+  silu,
+  add,
+  sub,
+  mul,
+  div,
+  max_pool,
+  sigmoid,  ///< found, as those below, where it saved its own result
+  tanh,
+  softmax,
+};
 
 Kind kind_of(const Node& node) {
-  const auto classify = [](const std::type_info& type) {
-    if (type == typeid(generated::NativeLayerNormBackward0)) return Kind::layer_norm;
-    if (type == typeid(generated::NativeBatchNormBackward0)) return Kind::batch_norm;
-    if (type == typeid(generated::NativeGroupNormBackward0)) return Kind::group_norm;
-    if (type == typeid(generated::ReluBackward0)) return Kind::relu;
-    if (type == typeid(generated::GeluBackward0)) return Kind::gelu;
-    if (type == typeid(generated::SiluBackward0)) return Kind::silu;
-    if (type == typeid(generated::AddBackward0)) return Kind::add;
-    return Kind::other;
+  static const std::unordered_map<std::type_index, Kind> kinds = {
+      {typeid(generated::NativeLayerNormBackward0), Kind::layer_norm},
+      {typeid(generated::NativeBatchNormBackward0), Kind::batch_norm},
+      {typeid(generated::NativeGroupNormBackward0), Kind::group_norm},
+      {typeid(generated::ReluBackward0), Kind::relu},
+      {typeid(generated::GeluBackward0), Kind::gelu},
+      {typeid(generated::SiluBackward0), Kind::silu},
+      {typeid(generated::AddBackward0), Kind::add},
+      {typeid(generated::SubBackward0), Kind::sub},
+      {typeid(generated::MulBackward0), Kind::mul},
+      {typeid(generated::DivBackward0), Kind::div},
+      {typeid(generated::MaxPool2DWithIndicesBackward0), Kind::max_pool},
+      {typeid(generated::SigmoidBackward0), Kind::sigmoid},
+      {typeid(generated::TanhBackward0), Kind::tanh},
+      {typeid(generated::SoftmaxBackward0), Kind::softmax},
   };
-  thread_local std::unordered_map<const std::type_info*, Kind> known;
+  thread_local std::unordered_map<const std::type_info*, Kind> known;  // without comparing names
   const std::type_info& type = typeid(node);
   const auto [it, is_new] = known.try_emplace(&type, Kind::other);
-  if (is_new) it->second = classify(type);
+  if (is_new) {
+    const auto found = kinds.find(type);
+    if (found != kinds.end()) it->second = found->second;
+  }
   return it->second;
+}
+
+/// What the node saved of its own result; null where it saved none.
+SavedVariable* result_of(Node& node) {
+  switch (kind_of(node)) {
+    case Kind::relu:
+      return &static_cast<generated::ReluBackward0&>(node).result_;
+    case Kind::sigmoid:
+      return &static_cast<generated::SigmoidBackward0&>(node).result_;
+    case Kind::tanh:
+      return &static_cast<generated::TanhBackward0&>(node).result_;
+    case Kind::softmax:
+      return &static_cast<generated::SoftmaxBackward0&>(node).result_;
+    default:
+      return nullptr;
+  }
 }
 
 /// A dense float32 tensor that fills its storage, from the first byte.
@@ -106,6 +154,8 @@ class Maker {
  public:
   explicit Maker(const Memory& memory) : memory_(memory), recipe_(std::make_unique<Recipe>()) {
     recipe_->elements = memory.elements;
+    recipe_->sizes = memory.sizes;
+    recipe_->strides = memory.strides;
     recipe_->threads = at::get_num_threads();
   }
   Maker(const Maker&) = delete;
@@ -116,17 +166,7 @@ class Maker {
 
   /// What `node` makes. @return whether that is known
   bool make(Node& node, std::uint32_t output) {
-    if (output != 0) return false;
-    const Kind kind = kind_of(node);
-    switch (kind) {
-      case Kind::relu:
-        return make_relu(node);
-      case Kind::gelu:
-      case Kind::silu:
-        return make_activation(node, kind);
-      default:
-        return make_norm(node, kind);
-    }
+    return output == 0 && compute(node, recipe_->value) && !recipe_->value.steps.empty();
   }
 
   /// The recipe, if it is known to give `actual`'s bits.
@@ -140,72 +180,136 @@ class Maker {
  private:
   using Step = Recipe::Step;
   using Operator = Recipe::Operator;
+  using Value = Recipe::Value;
 
-  bool make_relu(Node& node) {
-    const Edge& input = node.next_edge(0);
-    if (!input.is_valid() || input.input_nr != 0) return false;
-    Node& before = *input.function;
-    const bool made = kind_of(before) == Kind::add
-                          ? make_sum(static_cast<generated::AddBackward0&>(before))
-                          : make_norm(before, kind_of(before));
-    if (made) step(Operator::relu);
-    return made;
+  // Functions that make something return whether it is known. What they have held by then stays
+  // held until the recipe is given up.
+
+  /// The first output of `node`, computed from what it, and what leads to it, saved.
+  bool compute(Node& node, Value& to) {
+    if (++steps_ > most_steps) return false;
+    const Kind kind = kind_of(node);
+    switch (kind) {
+      case Kind::relu:
+        if (!find(node.next_edge(0), to) || !is_alike(to)) return false;
+        step(to, Operator::relu);
+        return true;
+      case Kind::gelu:
+      case Kind::silu:
+        return make_activation(node, kind, to);
+      case Kind::add:
+        return static_cast<generated::AddBackward0&>(node).alpha.equal(1) &&
+               make_pair(node, Operator::add, nullptr, nullptr, to);
+      case Kind::sub:
+        return static_cast<generated::SubBackward0&>(node).alpha.equal(1) &&
+               make_pair(node, Operator::sub, nullptr, nullptr, to);
+      case Kind::mul: {
+        auto& mul = static_cast<generated::MulBackward0&>(node);
+        return make_pair(node, Operator::mul, &mul.self_, &mul.other_, to);
+      }
+      case Kind::div: {
+        auto& div = static_cast<generated::DivBackward0&>(node);
+        return make_pair(node, Operator::div, &div.self_, &div.other_, to);
+      }
+      case Kind::max_pool:
+        return make_max_pool(static_cast<generated::MaxPool2DWithIndicesBackward0&>(node), to);
+      default:
+        return make_norm(node, kind, to);
+    }
   }
 
-  bool make_activation(Node& node, Kind kind) {
+  /// The value that an edge leads to: held by whoever saved it, or computed.
+  bool find(const Edge& edge, Value& to) {
+    if (!edge.is_valid()) return false;
+    Node& node = *edge.function;
+    if (edge.input_nr == 0) {
+      if (SavedVariable* result = result_of(node)) {
+        const Lock lock(node);
+        if (lock && hold_value(*result, to)) return true;
+      }
+    }
+    bool is_held = false;
+    saved_inputs::find(node, edge.input_nr,
+                       [&](const HeldTensor& held) { is_held = hold_value(held, to); });
+    return is_held || (edge.input_nr == 0 && compute(node, to));
+  }
+
+  bool make_activation(Node& node, Kind kind, Value& to) {
     const Lock lock(node);
     if (!lock) return false;
     auto* gelu = kind == Kind::gelu ? &static_cast<generated::GeluBackward0&>(node) : nullptr;
     SavedVariable& input =
         gelu != nullptr ? gelu->self_ : static_cast<generated::SiluBackward0&>(node).self_;
-    if (!hold_alike(input)) return false;
-    step(gelu != nullptr ? Operator::gelu : Operator::silu).tanh =
+    if (!hold_alike(input, to)) return false;
+    step(to, gelu != nullptr ? Operator::gelu : Operator::silu).tanh =
         gelu != nullptr && gelu->approximate == "tanh";
     return true;
   }
 
-  // A norm's result and a value that is held.
-  bool make_sum(generated::AddBackward0& node) {
-    if (!node.alpha.equal(1) || node.num_outputs() != 2) return false;
-    for (const auto& [first, second] : {std::pair{0U, 1U}, std::pair{1U, 0U}}) {
-      const Edge& norm = node.next_edge(first);
-      const Edge& other = node.next_edge(second);
-      if (!norm.is_valid() || !other.is_valid() || norm.input_nr != 0 || other.input_nr != 0) {
-        return false;
-      }
-      if (kind_of(*other.function) != Kind::relu) continue;
-      if (!make_norm(*norm.function, kind_of(*norm.function))) {
-        if (recipe_->source_count != 0) return false;
-        continue;
-      }
-      const Lock lock(*other.function);
-      if (!lock) return false;
-      auto& relu = static_cast<generated::ReluBackward0&>(*other.function);
-      const auto held = hold_alike(relu.result_);
-      if (!held) return false;
-      step(Operator::add).other = *held;
-      return true;
-    }
-    return false;
+  // Two values that broadcast: those that the node saved, null where it saves none, or those that
+  // its edges lead to.
+  bool make_pair(Node& node, Operator op, SavedVariable* left, SavedVariable* right, Value& to) {
+    Value first;
+    auto second = std::make_unique<Value>();
+    if (!make_operand(node, 0, left, first) || !make_operand(node, 1, right, *second)) return false;
+    if (!broadcast_to_result(sizes_of(first), sizes_of(*second))) return false;
+    const bool reversed = first.steps.empty() && !second->steps.empty();
+    if (reversed) std::swap(first, *second);
+    to = std::move(first);
+    Step& made = step(to, op);
+    made.other = std::move(second);
+    made.reversed = reversed;
+    return true;
   }
 
-  bool make_norm(Node& node, Kind kind) {
+  bool make_operand(Node& node, std::uint32_t edge, SavedVariable* saved, Value& to) {
+    if (saved != nullptr) {
+      const Lock lock(node);
+      if (!lock) return false;
+      if (has_data(*saved)) return hold_value(*saved, to) || copy_constant(*saved, to);
+    }
+    return edge < node.num_outputs() && find(node.next_edge(edge), to);
+  }
+
+  bool make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, Value& to) {
+    const Lock lock(node);
+    if (!lock || !hold_value(node.self_, to) || memory_.sizes.size() != 4) return false;
+    const auto out = channel_order(memory_, 1);
+    const Memory pooled = {to.sizes, to.strides, c10::multiply_integers(to.sizes)};
+    const auto in = to.sizes.size() == 4 ? channel_order(pooled, 1) : std::nullopt;
+    if (!in || !out) return false;
+    const bool last = !is_contiguous(memory_);
+    if (last == is_contiguous(pooled)) return false;
+    const HeldTensor* indices = held_by_stash(node.result1_);
+    if (indices == nullptr || indices->use().type != at::kLong || !lies_alike(*indices))
+      return false;
+    const auto held = hold(*indices);
+    if (!held) return false;
+    Step& made = step(to, Operator::max_pool);
+    made.indices = *held;
+    const std::int64_t planes = memory_.sizes[0] * (last ? 1 : memory_.sizes[1]);
+    made.pool = {planes, last ? memory_.sizes[1] : 1, to.sizes[2] * to.sizes[3],
+                 memory_.sizes[2] * memory_.sizes[3]};
+    return true;
+  }
+
+  bool make_norm(Node& node, Kind kind, Value& to) {
     const Lock lock(node);
     if (!lock) return false;
     switch (kind) {
       case Kind::layer_norm:
-        return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node));
+        return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), to);
       case Kind::batch_norm:
-        return make_batch_norm(static_cast<generated::NativeBatchNormBackward0&>(node));
+        return make_batch_norm(static_cast<generated::NativeBatchNormBackward0&>(node), to);
       case Kind::group_norm:
-        return make_group_norm(static_cast<generated::NativeGroupNormBackward0&>(node));
+        return make_group_norm(static_cast<generated::NativeGroupNormBackward0&>(node), to);
       default:
         return false;
     }
   }
 
   // fma((x - mean) * rstd, weight, bias), as aten/src/ATen/native/cpu/layer_norm_kernel.cpp has it.
-  bool make_layer_norm(generated::NativeLayerNormBackward0& node) {
+  bool make_layer_norm(generated::NativeLayerNormBackward0& node, Value& to) {
     std::int64_t row = 1;
     for (const c10::SymInt& size : node.normalized_shape) {
       const auto known = size.maybe_as_int();
@@ -213,7 +317,8 @@ class Maker {
       row *= *known;
     }
     if (row <= 0 || row > most_factors || !is_contiguous(memory_)) return false;
-    if (!hold_alike(node.input_)) return false;
+    // It makes an input contiguous first.
+    if (!hold_value(node.input_, to) || c10::IntArrayRef(to.sizes) != memory_.sizes) return false;
     Step made;
     made.op = Operator::row_norm;
     made.row = row;
@@ -222,23 +327,23 @@ class Maker {
     if (!copy_factors(node.bias_, row, 0, made.shift)) return false;
     if (!hold_statistic(node.result1_, made.rows, made.mean)) return false;
     if (!hold_statistic(node.result2_, made.rows, made.rstd)) return false;
-    recipe_->steps.push_back(std::move(made));
+    to.steps.push_back(std::move(made));
     return true;
   }
 
   // fma(x, scale, fma(-mean, scale, bias)) with scale = rstd * weight, as
   // aten/src/ATen/native/cpu/batch_norm_kernel.cpp has it.
-  bool make_batch_norm(generated::NativeBatchNormBackward0& node) {
+  bool make_batch_norm(generated::NativeBatchNormBackward0& node, Value& to) {
     if (!node.training) return false;
     const auto order = channel_order(memory_, 1);
     if (!order || order->channels > most_factors) return false;
     return make_channel_norm(node, node.input_, node.weight_, node.result1_, node.result2_, *order,
-                             order->channels);
+                             order->channels, to);
   }
 
   // The same with a mean and a deviation for each sample's group of channels
   // (aten/src/ATen/native/cpu/group_norm_kernel.cpp).
-  bool make_group_norm(generated::NativeGroupNormBackward0& node) {
+  bool make_group_norm(generated::NativeGroupNormBackward0& node, Value& to) {
     if (memory_.sizes.empty()) return false;
     const std::int64_t samples = memory_.sizes[0];
     const auto order = channel_order(memory_, samples);
@@ -247,12 +352,12 @@ class Maker {
     constexpr std::int64_t least_elements_a_factor = 64;
     if (memory_.elements < least_elements_a_factor * samples * order->channels) return false;
     return make_channel_norm(node, node.input_, node.weight_, node.result1_, node.result2_, *order,
-                             node.group * samples);
+                             node.group * samples, to);
   }
 
   bool make_channel_norm(Node& node, SavedVariable& input, SavedVariable& weight,
                          SavedVariable& mean, SavedVariable& rstd,
-                         const codecs::ChannelOrder& order, std::int64_t statistics) {
+                         const codecs::ChannelOrder& order, std::int64_t statistics, Value& to) {
     Step made;
     made.op = Operator::channel_norm;
     made.order = order;
@@ -275,8 +380,8 @@ class Maker {
       made.scale[i] = rstds[s] * weights[c];
       made.shift[i] = std::fma(-means[s], made.scale[i], biases[c]);
     }
-    if (!hold_alike(input)) return false;
-    recipe_->steps.push_back(std::move(made));
+    if (!hold_alike(input, to)) return false;
+    to.steps.push_back(std::move(made));
     return true;
   }
 
@@ -291,31 +396,87 @@ class Maker {
     std::unique_lock<std::mutex> lock_;
   };
 
-  Step& step(Operator op) {
-    Step& made = recipe_->steps.emplace_back();
+  static Step& step(Value& to, Operator op) {
+    Step& made = to.steps.emplace_back();
     made.op = op;
     return made;
   }
 
-  /// Holds what was saved as a source; its values lie in memory as the result's do.
-  std::optional<int> hold_alike(SavedVariable& saved) {
+  bool lies_alike(c10::IntArrayRef sizes, c10::IntArrayRef strides) const {
+    return sizes == memory_.sizes && strides == c10::IntArrayRef(memory_.strides);
+  }
+  bool lies_alike(const HeldTensor& held) const {
+    return lies_alike(held.use().geometry.sizes(), held.use().geometry.strides());
+  }
+
+  /// Whether the value's memory runs as the result's does.
+  bool is_alike(const Value& value) const {
+    if (!value.steps.empty()) return true;
+    return value.source >= 0 && lies_alike(value.sizes, value.strides);
+  }
+
+  /// What is computed has the result's.
+  c10::IntArrayRef sizes_of(const Value& value) const {
+    return value.steps.empty() ? c10::IntArrayRef(value.sizes) : memory_.sizes;
+  }
+
+  bool broadcast_to_result(c10::IntArrayRef a, c10::IntArrayRef b) const {
+    const std::size_t rank = memory_.sizes.size();
+    if (std::max(a.size(), b.size()) != rank) return false;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::int64_t size = memory_.sizes[rank - 1 - i];
+      const std::int64_t of_a = i < a.size() ? a[a.size() - 1 - i] : 1;
+      const std::int64_t of_b = i < b.size() ? b[b.size() - 1 - i] : 1;
+      const bool fits = (of_a == size || of_a == 1) && (of_b == size || of_b == 1);
+      if (!fits || std::max(of_a, of_b) != size) return false;
+    }
+    return true;
+  }
+
+  /// Holds what was saved as a source.
+  bool hold_value(SavedVariable& saved, Value& to) {
     const HeldTensor* held = held_by_stash(saved);
-    if (held == nullptr) return std::nullopt;
-    const Geometry& geometry = held->use().geometry;
-    const bool alike = geometry.offset() == 0 && geometry.sizes() == memory_.sizes &&
-                       c10::IntArrayRef(geometry.strides()) == c10::IntArrayRef(memory_.strides);
-    return alike ? hold(*held) : std::nullopt;
+    return held != nullptr && hold_value(*held, to);
+  }
+
+  bool hold_value(const HeldTensor& held, Value& to) {
+    if (held.use().type != at::kFloat) return false;
+    const auto source = hold(held);
+    if (!source) return false;
+    to.source = *source;
+    to.sizes = held.use().geometry.sizes();
+    to.strides = held.use().geometry.strides();
+    return true;
+  }
+
+  /// The same of what lies in memory as the result does.
+  bool hold_alike(SavedVariable& saved, Value& to) {
+    const HeldTensor* held = held_by_stash(saved);
+    return held != nullptr && lies_alike(*held) && hold_value(*held, to);
+  }
+
+  /// A small tensor that PyTorch keeps itself, as it is now: a parameter, a factor.
+  static bool copy_constant(SavedVariable& saved, Value& to) {
+    if (saved.has_hooks()) return false;
+    const at::Tensor& data = members::data_of(saved);
+    if (data.numel() > most_factors || !data.is_cpu()) return false;
+    if (data.dim() == 0 && data.scalar_type() == at::kDouble) {
+      to.constant = {static_cast<float>(*data.const_data_ptr<double>())};  // of a Python number
+    } else if (!copy(data, data.numel(), to.constant)) {
+      return false;
+    }
+    to.sizes = data.sizes();
+    return true;
   }
 
   std::optional<int> hold(const HeldTensor& held) {
-    const bool serves = held.use().type == at::kFloat && held.is_as_saved() &&
-                        recipe_->source_count < Recipe::most_sources;
-    if (!serves) return std::nullopt;
+    if (!held.is_as_saved() || recipe_->source_count == Recipe::most_sources) return std::nullopt;
     Recipe::Source& source = recipe_->all_sources[recipe_->source_count];
     source.version = held.version();
     source.saved_version = held.saved_version();
-    const std::uint8_t depth = stash().derivation().hold_source(source, *held.entry(), held.use());
-    recipe_->depth = std::max<std::uint8_t>(recipe_->depth, depth + 1);
+    const auto depth = stash().derivation().hold_source(source, *held.entry(), held.use());
+    if (!depth) return std::nullopt;
+    recipe_->depth = std::max<std::uint8_t>(recipe_->depth, *depth + 1);
     return static_cast<int>(recipe_->source_count++);
   }
 
@@ -363,9 +524,9 @@ class Maker {
     }
     const HeldTensor* held = held_by_stash(saved);
     if (held == nullptr || !held->is_as_saved()) return false;
-    const c10::Storage raw = Derivation::raw_of(*held->entry());
-    if (!raw || raw.nbytes() != static_cast<std::size_t>(n) * sizeof(float)) return false;
-    const auto* const values = static_cast<const float*>(raw.data());
+    const c10::Storage exact = stash().exact().of(*held->entry());
+    if (!exact || exact.nbytes() != static_cast<std::size_t>(n) * sizeof(float)) return false;
+    const auto* const values = static_cast<const float*>(exact.data());
     to.assign(values, values + n);
     return true;
   }
@@ -387,6 +548,7 @@ class Maker {
 
   const Memory& memory_;
   std::unique_ptr<Recipe> recipe_;
+  int steps_ = 0;
 };
 
 }  // namespace

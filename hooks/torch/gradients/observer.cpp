@@ -168,7 +168,7 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
     return;
   }
   look_at_output(look, gradient, facts->kind);
-  if (wants.ranges) look.plane_ranges = stash().exact_values().plane_ranges(*entry);
+  if (wants.ranges) look.plane_ranges = stash().exact().plane_ranges(*entry);
   const bool values = wants.values;
   switch (facts->kind) {
     case LayerKind::convolution: {
@@ -324,7 +324,7 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
   for (Entry* entry : entries) {
     note_passed(*node, *entry, reference);
     Look look;
-    for (const auto& trial : stash().exact_values().trials(*entry)) {
+    for (const auto& trial : stash().exact().trials(*entry)) {
       GradientProbe otherwise;
       otherwise.purpose = GradientProbe::Purpose::trial;
       otherwise.exact = true;

@@ -11,7 +11,7 @@ namespace cinch::hooks {
 namespace {
 
 /// The few functions of Python's that this needs, and the two classes. Objects are void*.
-struct Python {
+struct PythonObjects {
   void* (*type_of)(void*) = nullptr;
   void* (*dict_of)(void*, void*) = nullptr;
   int (*next)(void*, std::ptrdiff_t*, void**, void**) = nullptr;
@@ -22,7 +22,7 @@ struct Python {
   void (*drop)(void*) = nullptr;
   bool found = false;
 
-  Python() {
+  PythonObjects() {
     found = find_in_python(type_of, "PyObject_Type") &&
             find_in_python(dict_of, "PyObject_GenericGetDict") &&
             find_in_python(next, "PyDict_Next") &&
@@ -46,7 +46,7 @@ bool is_torchs_own(std::string_view attribute) {
   return attribute.starts_with("_dynamo_");
 }
 
-bool has_attributes(const Python& python, void* object) {
+bool has_attributes(const PythonObjects& python, void* object) {
   void* attributes = python.dict_of(object, nullptr);
   if (attributes == nullptr) {
     python.clear_error();
@@ -69,7 +69,7 @@ bool has_attributes(const Python& python, void* object) {
 }  // namespace
 
 bool is_bare_in_python(const c10::TensorImpl& tensor) noexcept {
-  static const Python python;
+  static const PythonObjects python;
   if (!python.found || !holds_interpreter()) return false;
   void* object = tensor.pyobj_slot()->load_pyobj();
   if (object == nullptr) return true;

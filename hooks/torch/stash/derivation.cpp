@@ -11,6 +11,7 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/entry_work.h"
+#include "policy/operand.h"
 
 namespace cinch::hooks {
 namespace {
@@ -18,6 +19,17 @@ namespace {
 // How many entries may come after one that waits until the program lets go of its source. Within a
 // block of a network that is when the block's residual sum is done.
 constexpr std::uint32_t most_awaited = 64;
+
+// Whether the entry's values are read, or computed in their turn. pre: the stash's lock is held
+bool holds_values(const Entry& entry) {
+  if (entry.recipe != nullptr) return true;
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    const SiteNames* names = use->site->names();
+    if (use->is_recipes || names == nullptr) return true;
+    if (policy::operand_fact(names->op, names->operand).reads == codecs::Reads::values) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -27,7 +39,8 @@ Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, HostBuffers& buff
   register_fork_lock(proofs_.mutex());
 }
 
-std::uint8_t Derivation::hold_source(Recipe::Source& source, Entry& entry, const Use& like) {
+std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entry& entry,
+                                                    const Use& like) {
   Use& use = source.use;
   use.site = like.site;
   use.geometry = like.geometry;
@@ -37,6 +50,7 @@ std::uint8_t Derivation::hold_source(Recipe::Source& source, Entry& entry, const
   use.sequence = like.sequence;
   use.is_recipes = true;
   const std::lock_guard lock(lists_.mutex);
+  if (!holds_values(entry)) return std::nullopt;
   source.entry = &entry;
   entry.append(use);
   ++entry.holders;
@@ -50,22 +64,15 @@ void Derivation::release_sources(Recipe& recipe) noexcept {
   }
 }
 
-c10::Storage Derivation::raw_of(Entry& entry) {
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
-  if (!entry.is_raw() || !entry.is_as_saved()) return {};
-  return entry.raw;
-}
-
 bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
   return proofs_.admits(recipe, site, [&] {
-    std::array<c10::Storage, Recipe::most_sources> raw;
-    std::array<const float*, Recipe::most_sources> values{};
+    std::array<c10::Storage, Recipe::most_sources> exact;
+    std::array<const void*, Recipe::most_sources> values{};
     for (std::size_t i = 0; i < recipe.source_count; ++i) {
       const Recipe::Source& source = recipe.sources()[i];
-      raw[i] = raw_of(*source.entry);
-      if (!raw[i]) return Proofs::Comparison::not_made;
-      values[i] = static_cast<const float*>(raw[i].data()) + source.use.geometry.offset();
+      exact[i] = keeper_.exact_values(*source.entry);
+      if (!exact[i]) return Proofs::Comparison::not_made;
+      values[i] = source.values_in(exact[i]);
     }
     const auto bytes = static_cast<std::size_t>(recipe.elements) * sizeof(float);
     const c10::DataPtr computed = buffers_.decoded.take(bytes);
@@ -157,11 +164,11 @@ c10::Storage Derivation::compute(Entry& entry,
                                  const std::function<c10::Storage(Entry&, const Use&)>& read) {
   const Recipe& recipe = *entry.recipe;
   std::array<c10::Storage, Recipe::most_sources> held;
-  std::array<const float*, Recipe::most_sources> values{};
+  std::array<const void*, Recipe::most_sources> values{};
   for (std::size_t i = 0; i < recipe.source_count; ++i) {
     const Recipe::Source& source = recipe.sources()[i];
     held[i] = read(*source.entry, source.use);
-    values[i] = static_cast<const float*>(held[i].data()) + source.use.geometry.offset();
+    values[i] = source.values_in(held[i]);
   }
   c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
@@ -27,13 +28,12 @@ class Derivation {
   Derivation& operator=(const Derivation&) = delete;
 
   /// Holds `entry` as one more use like `like`, for a recipe that is being made.
-  /// @return how many recipes lie between its values and stored ones
-  std::uint8_t hold_source(Recipe::Source& source, Entry& entry, const Use& like);
+  /// @return how many recipes lie between its values and stored ones; nothing where its values
+  /// would
+  ///   be held for the recipe's sake alone
+  std::optional<std::uint8_t> hold_source(Recipe::Source& source, Entry& entry, const Use& like);
   /// Gives up what a recipe holds.
   void release_sources(Recipe& recipe) noexcept;
-
-  /// The storage while it is raw and what it was when it was saved; else nothing.
-  static c10::Storage raw_of(Entry& entry);
 
   /// Whether `recipe` is known to give the bits that `actual` has: compared for the first ones of
   /// its kind, and now and then. @param site Where it is saved

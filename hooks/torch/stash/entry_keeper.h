@@ -27,6 +27,10 @@ class EntryKeeper {
   /// entry goes with its last holder.
   virtual void drop_holder(Entry& entry, Use* use = nullptr) noexcept = 0;
 
+  /// The entry's values, if the stash has them as they were saved: raw, exactly encoded or
+  /// computed from what is.
+  virtual c10::Storage exact_values(Entry& entry) = 0;
+
   /// Drops a storage that the stash gave up, on a thread that may wait for the interpreter.
   virtual void free_later(c10::Storage storage) noexcept = 0;
 

@@ -58,6 +58,12 @@ c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, Grad
   }
 }
 
+c10::Storage EntryReader::computed(Entry& entry) {
+  if (entry.recipe == nullptr) return {};
+  c10::Storage values = read_derived(entry, Reader::node, nullptr, Use());
+  return values && !entry.recipe->approximates ? values : c10::Storage();
+}
+
 // Notes that `entry` is read for `probe`'s sake. What is asked of it and of `use` belongs to the
 // stash's lock: another thread's forward may be planning the entry. pre: entry.mutex() is held
 // @return whether that was all

@@ -43,6 +43,9 @@ class EntryReader {
   /// @throws as Stash::restore
   c10::Storage read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
 
+  /// The values of a derived entry of exact sources; else nothing. @throws as Stash::restore
+  c10::Storage computed(Entry& entry);
+
   /// Has decoded and fetched ahead what backward read after `use` the last time.
   void foresee(Entry& entry, const Use& use) noexcept;
 

@@ -34,8 +34,15 @@ std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> ExactValues::
   return plans;
 }
 
-// pre: entry.mutex() is held
 c10::Storage ExactValues::of(Entry& entry) {
+  const AtWork here;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  return held(entry);
+}
+
+// pre: entry.mutex() is held
+c10::Storage ExactValues::held(Entry& entry) {
   if (entry.sample != nullptr) return entry.sample->exact;
   if (entry.keeps_source()) return entry.source();
   if (entry.is_raw() && entry.is_as_saved()) return entry.raw;
@@ -52,7 +59,7 @@ std::vector<ExactValues::Trial> ExactValues::trials(Entry& entry) {
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   std::vector<Trial> trials;
-  const c10::Storage exact = of(entry);
+  const c10::Storage exact = held(entry);
   if (!exact) return trials;
   const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
   for (const auto& [index, plan] : plans) {

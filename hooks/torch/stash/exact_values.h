@@ -29,6 +29,10 @@ class ExactValues {
   ExactValues(const ExactValues&) = delete;
   ExactValues& operator=(const ExactValues&) = delete;
 
+  /// The values; nothing where they are not exact any more, or are computed.
+  /// @throws c10::Error when there is no memory
+  c10::Storage of(Entry& entry);
+
   /// Sums of squared ranges of the entry's planes, or nothing where that isn't known.
   std::vector<float> plane_ranges(Entry& entry);
 
@@ -41,7 +45,7 @@ class ExactValues {
 
  private:
   std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> plans(const Entry& entry);
-  c10::Storage of(Entry& entry);
+  c10::Storage held(Entry& entry);
 
   EntryLists& lists_;
   PolicyInForce& policy_;

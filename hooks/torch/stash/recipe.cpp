@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/recipe.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/copy_native.h>
+#include <ATen/ops/div_cpu_dispatch.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gelu_cpu_dispatch.h>
+#include <ATen/ops/mul_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
+#include <ATen/ops/sub_cpu_dispatch.h>
+#include <c10/core/Allocator.h>
 
 #include "hooks/torch/process/parallel.h"
 
@@ -31,12 +36,13 @@ class Threads {
   const bool differ_;
 };
 
-const float* values_of(const Recipe::Statistic& statistic, std::span<const float* const> values) {
-  return statistic.source >= 0 ? values[static_cast<std::size_t>(statistic.source)]
-                               : statistic.held.const_data_ptr<float>();
+at::Tensor blob(const void* data, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  return at::from_blob(const_cast<void*>(data), sizes, strides, at::kFloat);
 }
 
-// PyTorch's own kernels, without its dispatcher: no autograd, no mode and no observer sees them.
+// What follows are PyTorch's own kernels, without its dispatcher: no autograd, no mode and no
+// observer sees them.
+
 void activate(const Recipe::Step& step, std::int64_t n, const float* from, float* to) {
   at::Tensor out = at::from_blob(to, {n}, at::kFloat);
   const at::Tensor in = at::from_blob(const_cast<float*>(from), {n}, at::kFloat);
@@ -47,22 +53,165 @@ void activate(const Recipe::Step& step, std::int64_t n, const float* from, float
   }
 }
 
-void add(std::int64_t n, const float* a, const float* b, float* to) {
-  codecs::for_range(torch_parallel_for, n, 32768, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t k = begin; k < end; ++k) to[k] = a[k] + b[k];
-  });
+void combine(Recipe::Operator op, const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
+  switch (op) {
+    case Recipe::Operator::add:
+      at::cpu::add_out(out, a, b, 1);
+      break;
+    case Recipe::Operator::sub:
+      at::cpu::sub_out(out, a, b, 1);
+      break;
+    case Recipe::Operator::mul:
+      at::cpu::mul_out(out, a, b);
+      break;
+    default:
+      at::cpu::div_out(out, a, b);
+      break;
+  }
+}
+
+/// One computing of a recipe.
+class Run {
+ public:
+  Run(const Recipe& recipe, std::span<const void* const> values, const std::byte* mask)
+      : recipe_(recipe), values_(values), mask_(mask) {}
+
+  /// Puts the value of at least one step to `out`.
+  void compute(const Recipe::Value& value, float* out) const {
+    at::Tensor from = start_of(value);
+    at::Tensor to = blob(out, recipe_.sizes, recipe_.strides);
+    for (const Recipe::Step& step : value.steps) {
+      apply(step, from, to);
+      from = to;
+    }
+  }
+
+ private:
+  at::Tensor start_of(const Recipe::Value& value) const {
+    if (value.source < 0)
+      return at::from_blob(const_cast<float*>(value.constant.data()), value.sizes);
+    return blob(values_[static_cast<std::size_t>(value.source)], value.sizes, value.strides);
+  }
+
+  void apply(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
+    using enum Recipe::Operator;
+    const auto* const x = static_cast<const float*>(from.const_data_ptr());
+    auto* const y = static_cast<float*>(to.data_ptr());
+    switch (step.op) {
+      case channel_norm:
+        codecs::scale_channels(step.order, x, step.scale.data(), step.shift.data(), y,
+                               torch_parallel_for);
+        break;
+      case row_norm:
+        normalize(step, from, to);
+        break;
+      case relu:
+        if (x != y) std::memcpy(y, x, static_cast<std::size_t>(recipe_.elements) * sizeof(float));
+        // Only the last one's signs are what was held.
+        if (mask_ != nullptr && &step == &recipe_.value.steps.back()) {
+          codecs::zero_where_clear(recipe_.elements, mask_, y, torch_parallel_for);
+        } else {
+          codecs::zero_where_not_positive(recipe_.elements, y, torch_parallel_for);
+        }
+        break;
+      case gelu:
+      case silu:
+        activate(step, recipe_.elements, x, y);
+        break;
+      case add:
+      case sub:
+      case mul:
+      case div:
+        combine_with(step, from, to);
+        break;
+      case max_pool:
+        codecs::gather_planes(
+            step.pool, x,
+            static_cast<const std::int64_t*>(values_[static_cast<std::size_t>(step.indices)]), y,
+            torch_parallel_for);
+        break;
+    }
+  }
+
+  // PyTorch's norm makes an input contiguous first.
+  void normalize(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
+    const float* x = static_cast<const float*>(from.const_data_ptr());
+    auto* const y = static_cast<float*>(to.data_ptr());
+    if (!from.is_contiguous()) {
+      at::native::copy_(to, from);
+      x = y;
+    }
+    codecs::normalize_rows(step.rows, step.row, x, statistic(step.mean), statistic(step.rstd),
+                           step.scale.data(), step.shift.data(), y, torch_parallel_for);
+  }
+
+  void combine_with(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
+    c10::DataPtr buffer;
+    at::Tensor other;
+    if (step.other->steps.empty()) {
+      other = start_of(*step.other);
+    } else {
+      buffer = c10::GetAllocator(c10::kCPU)->allocate(static_cast<std::size_t>(recipe_.elements) *
+                                                      sizeof(float));
+      compute(*step.other, static_cast<float*>(buffer.get()));
+      other = blob(buffer.get(), recipe_.sizes, recipe_.strides);
+    }
+    if (step.reversed) {
+      combine(step.op, other, from, to);
+    } else {
+      combine(step.op, from, other, to);
+    }
+  }
+
+  const float* statistic(const Recipe::Statistic& of) const {
+    return of.source >= 0 ? static_cast<const float*>(values_[static_cast<std::size_t>(of.source)])
+                          : of.held.const_data_ptr<float>();
+  }
+
+  const Recipe& recipe_;
+  const std::span<const void* const> values_;
+  const std::byte* const mask_;
+};
+
+void append(std::vector<std::int64_t>& key, const Recipe::Value& value) {
+  key.push_back(value.source);
+  key.push_back(static_cast<std::int64_t>(value.sizes.size()));
+  key.insert(key.end(), value.sizes.begin(), value.sizes.end());
+  key.insert(key.end(), value.strides.begin(), value.strides.end());
+  key.push_back(static_cast<std::int64_t>(value.steps.size()));
+  for (const Recipe::Step& step : value.steps) {
+    key.insert(key.end(), {static_cast<std::int64_t>(step.op) * 4 + (step.tanh ? 1 : 0) +
+                               (step.reversed ? 2 : 0),
+                           step.order.outer, step.order.channels, step.order.inner,
+                           step.order.tables, step.pool.outer, step.pool.channels,
+                           step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
+    if (step.other != nullptr) append(key, *step.other);
+  }
+}
+
+std::size_t constant_bytes_of(const Recipe::Value& value) {
+  std::size_t bytes = value.constant.size() * sizeof(float);
+  for (const Recipe::Step& step : value.steps) {
+    bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
+    for (const Recipe::Statistic* each : {&step.mean, &step.rstd}) {
+      if (each->held.defined()) bytes += static_cast<std::size_t>(each->held.nbytes());
+    }
+    if (step.other != nullptr) bytes += constant_bytes_of(*step.other);
+  }
+  return bytes;
 }
 
 }  // namespace
 
+const void* Recipe::Source::values_in(const c10::Storage& storage) const {
+  return static_cast<const std::byte*>(storage.data()) +
+         use.geometry.offset() * static_cast<std::int64_t>(c10::elementSize(use.type));
+}
+
 std::vector<std::int64_t> Recipe::key() const {
   std::vector<std::int64_t> key = {static_cast<std::int64_t>(source_count), elements, threads,
                                    static_cast<std::int64_t>(version)};
-  for (const Step& step : steps) {
-    key.insert(key.end(), {static_cast<std::int64_t>(step.op) * 2 + (step.tanh ? 1 : 0), step.other,
-                           step.order.outer, step.order.channels, step.order.inner,
-                           step.order.tables, step.rows, step.row});
-  }
+  append(key, value);
   return key;
 }
 
@@ -72,53 +221,16 @@ std::string Recipe::label() const {
 }
 
 std::size_t Recipe::constant_bytes() const noexcept {
-  std::size_t bytes = 0;
-  for (const Step& step : steps) {
-    bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
-    for (const Statistic* each : {&step.mean, &step.rstd}) {
-      if (each->held.defined()) bytes += static_cast<std::size_t>(each->held.nbytes());
-    }
-  }
-  return bytes;
+  return constant_bytes_of(value);
 }
 
 std::size_t Entry::constant_bytes() const noexcept {
   return recipe == nullptr ? 0 : recipe->constant_bytes();
 }
 
-void Recipe::compute(std::span<const float* const> values, const std::byte* mask,
-                     float* out) const {
+void Recipe::compute(std::span<const void* const> values, const std::byte* mask, float* out) const {
   const Threads as_then(threads);
-  const float* from = values.front();
-  for (const Step& step : steps) {
-    switch (step.op) {
-      case Operator::channel_norm:
-        codecs::scale_channels(step.order, from, step.scale.data(), step.shift.data(), out,
-                               torch_parallel_for);
-        break;
-      case Operator::row_norm:
-        codecs::normalize_rows(step.rows, step.row, from, values_of(step.mean, values),
-                               values_of(step.rstd, values), step.scale.data(), step.shift.data(),
-                               out, torch_parallel_for);
-        break;
-      case Operator::relu:
-        if (from != out) std::memcpy(out, from, static_cast<std::size_t>(elements) * sizeof(float));
-        if (mask != nullptr) {
-          codecs::zero_where_clear(elements, mask, out, torch_parallel_for);
-        } else {
-          codecs::zero_where_not_positive(elements, out, torch_parallel_for);
-        }
-        break;
-      case Operator::gelu:
-      case Operator::silu:
-        activate(step, elements, from, out);
-        break;
-      case Operator::add:
-        add(elements, from, values[static_cast<std::size_t>(step.other)], out);
-        break;
-    }
-    from = out;
-  }
+  Run(*this, values, mask).compute(value, out);
 }
 
 }  // namespace cinch::hooks

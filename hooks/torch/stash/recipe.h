@@ -4,21 +4,24 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/util/DimVector.h>
 
 #include "codecs/norms.h"
+#include "codecs/pooling.h"
 #include "hooks/torch/stash/entry.h"
 
 namespace cinch::hooks {
 
-/// How an entry's values follow from those of others (docs/derived.md): operators, each applied to
-/// what the one before it made, and the constants that they had in the forward. Float32 in the
-/// host's memory, dense and in the order of the first source's memory.
+/// How an entry's values follow from those of others (docs/derived.md): an expression of operators
+/// over sources and constants, as they were in the forward. Float32 in the host's memory, dense;
+/// results lie in memory as the derived tensor does.
 ///
 /// Nobody changes a recipe once it belongs to an entry. Its holds on sources are the stash's to
 /// give up.
@@ -32,6 +35,8 @@ struct Recipe {
     std::uint32_t saved_version = 0;
 
     bool is_as_saved() const { return version.current_version() == saved_version; }
+    /// First element in the entry's storage.
+    const void* values_in(const c10::Storage& storage) const;
   };
 
   enum class Operator : std::uint8_t {
@@ -40,7 +45,11 @@ struct Recipe {
     relu,
     gelu,
     silu,
-    add,  ///< the value of another source
+    add,  ///< of two values, as those below
+    sub,
+    mul,
+    div,
+    max_pool,  ///< elements of another source, by index: codecs::gather_planes
   };
 
   /// A layer norm's mean or reciprocal deviation: a source, or a small tensor that nobody changes.
@@ -49,11 +58,25 @@ struct Recipe {
     at::Tensor held;
   };
 
+  struct Step;
+
+  /// Where an operator takes a value: a source or a copied constant, and what is done to it first.
+  struct Value {
+    int source = -1;
+    std::vector<float> constant;  ///< contiguous; where there is no source
+    c10::DimVector sizes;         ///< of the source's tensor, or the constant's
+    c10::DimVector strides;       ///< of the source's tensor
+    std::vector<Step> steps;
+  };
+
   struct Step {
     Operator op = Operator::relu;
-    bool tanh = false;  ///< GELU's approximation
-    int other = -1;     ///< of `add`: which source
+    bool tanh = false;      ///< GELU's approximation
+    bool reversed = false;  ///< of two values: `other` is the left one
+    std::unique_ptr<Value> other;
     codecs::ChannelOrder order;
+    codecs::PoolOrder pool;
+    int indices = -1;  ///< of `max_pool`: which source
     std::int64_t rows = 0;
     std::int64_t row = 0;
     Statistic mean;
@@ -69,7 +92,9 @@ struct Recipe {
   static constexpr std::size_t most_sources = 4;
   std::array<Source, most_sources> all_sources;  // their uses are links of lists: they stay
   std::size_t source_count = 0;
-  std::vector<Step> steps;  ///< at least one
+  Value value;           ///< of at least one step
+  c10::DimVector sizes;  ///< of the derived tensor, as it fills its storage
+  c10::DimVector strides;
   std::int64_t elements = 0;
   int threads = 0;            ///< of ATen's, on which roundings of vectorized functions may depend
   std::uint32_t version = 0;  ///< in-place changes of the value before it was saved
@@ -92,12 +117,13 @@ struct Recipe {
   std::size_t constant_bytes() const noexcept;
 
   /// Whether the value is 0 where a mask's bit is clear: the last operator is ReLU.
-  bool ends_in_relu() const noexcept { return steps.back().op == Operator::relu; }
+  bool ends_in_relu() const noexcept { return value.steps.back().op == Operator::relu; }
 
   /// Computes the value. @param values First element of each source's values
   /// @param mask One bit an element where `ends_in_relu`; null: what is positive
   /// @param out `elements` floats, which overlap no source
-  void compute(std::span<const float* const> values, const std::byte* mask, float* out) const;
+  /// @throws c10::Error when there is no memory for what lies between
+  void compute(std::span<const void* const> values, const std::byte* mask, float* out) const;
 };
 
 }  // namespace cinch::hooks

@@ -98,7 +98,7 @@ class Stash final : private EntryKeeper {
   GuardLooks& looks() noexcept { return looks_; }
   Derivation& derivation() noexcept { return derivation_; }
   Rescue& rescue() noexcept { return rescue_; }
-  ExactValues& exact_values() noexcept { return exact_values_; }
+  ExactValues& exact() noexcept { return exact_values_; }
   const DeviceHolding& devices() const noexcept { return devices_; }
   SideWork& side() noexcept { return side_; }
   /// What an adaptive policy is told, and says.
@@ -118,6 +118,10 @@ class Stash final : private EntryKeeper {
     reader_.decode_ahead(entry, reads);
   }
   void drop_holder(Entry& entry, Use* use) noexcept override;
+  c10::Storage exact_values(Entry& entry) override {
+    c10::Storage held = exact_values_.of(entry);
+    return held ? held : reader_.computed(entry);
+  }
   void free_later(c10::Storage storage) noexcept override {
     settler_.free_later(std::move(storage));
   }

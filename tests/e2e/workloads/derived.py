@@ -343,3 +343,156 @@ def several_threads():
     for thread in threads:
         thread.join()
     return results
+
+
+class Downsampling(nn.Module):
+    """Of a residual network: the sum of two norms, and a sum with what a max-pool made."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.block = Residual(8, inplace=False)
+        self.conv = nn.Sequential(nn.Conv2d(8, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8))
+        self.beside = nn.Sequential(nn.Conv2d(8, 8, 1, stride=2), nn.BatchNorm2d(8))
+        self.last = nn.Conv2d(8, 2, 1)
+
+    def forward(self, x):
+        x = self.block(F.max_pool2d(self.stem(x), 3, 2, 1))
+        return self.last(F.relu(self.conv(x) + self.beside(x)))
+
+
+@workload
+def downsampling():
+    return train(Downsampling(), images)
+
+
+@workload
+def downsampling_channels_last():
+    return train(Downsampling().to(memory_format=torch.channels_last), channels_last_images)
+
+
+@workload
+def dropout():
+    """By a product with noise on the CPU; the second run draws other noise."""
+    layers = [nn.Linear(24, 64), nn.GELU(), nn.Dropout(0.3), nn.Linear(64, 24), nn.LayerNorm(24), nn.Dropout(0.1)]
+    return train(nn.Sequential(*layers, nn.Linear(24, 5)), sequences)
+
+
+class EagerAttention(nn.Module):
+    """Written by hand, as older programs have it."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
+        weights = F.dropout((q @ k.transpose(1, 2) / q.shape[-1] ** 0.5).softmax(-1), 0.2, self.training)
+        return x + self.out(weights @ v)
+
+
+@workload
+def eager_attention():
+    return train(nn.Sequential(EagerAttention(24), EagerAttention(24), nn.Linear(24, 5)), sequences)
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(width) + 0.5)
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class Gated(nn.Module):
+    """A block as LLaMA has it, without its attention."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.norm = RMSNorm(width)
+        self.gate, self.up = nn.Linear(width, 2 * width, bias=False), nn.Linear(width, 2 * width, bias=False)
+        self.down = nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+@workload
+def gated_blocks():
+    return train(nn.Sequential(*[Gated(24) for _ in range(3)], RMSNorm(24), nn.Linear(24, 5)), sequences)
+
+
+@workload
+def gelu_by_hand():
+    gelu = lambda x: 0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0))))
+    return train(nn.Sequential(*[Block(24, gelu) for _ in range(2)], nn.Linear(24, 5)), sequences)
+
+
+@workload
+def patches_in_another_order():
+    """Rows of a transposed map, which a norm makes contiguous."""
+
+    class Patches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches, self.places = nn.Conv2d(3, 24, 4, stride=4), nn.Parameter(torch.randn(16, 24))
+            self.blocks = nn.Sequential(Block(24), Block(24))
+
+        def forward(self, x):
+            return self.blocks(self.patches(x).flatten(2).transpose(1, 2) + self.places)
+
+    return train(Patches(), images)
+
+
+@workload
+def quotients_and_differences():
+    class Standardized(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(24, 32), nn.Linear(32, 5)
+
+        def forward(self, x):
+            x = self.first(x)
+            centered = x - x.mean(-1, keepdim=True).exp()
+            return self.last(centered / (centered.square().mean(-1, keepdim=True) + 1).sqrt())
+
+    return train(Standardized(), sequences)
+
+
+@workload
+def a_saved_value_outlives_its_producer():
+    """An autograd.Function may save what is no input of its own."""
+
+    class Keeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, kept):
+            ctx.save_for_backward(kept)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            (kept,) = ctx.saved_tensors
+            return 2 * g + kept.sum(), None
+
+    linear, values = nn.Linear(24, 24), {}
+    for step in range(STEPS):
+        x = torch.randn(64, 24, requires_grad=True)
+        kept = Keeps.apply(x, linear(x).exp().detach())
+        y = linear(F.gelu(kept)).mul(x).sum()
+        values[f"{step}"] = torch.autograd.grad(y, [x, linear.weight])[1]
+    return values
+
+
+@workload
+def a_factor_changes_after_the_product():
+    weight = nn.Parameter(torch.rand(32))
+    linear, values = nn.Linear(32, 32), {}
+    for step in range(STEPS):
+        x = torch.randn(64, 32, requires_grad=True).sin()
+        y = linear(x.mul(weight.detach()))
+        with torch.no_grad():
+            weight.detach().mul_(1.5)
+        values[f"{step}"] = torch.autograd.grad(y.exp().sum(), linear.weight)[0]
+    return values

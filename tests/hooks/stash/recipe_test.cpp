@@ -4,12 +4,12 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/native_layer_norm.h>
-#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
 #include "hooks/torch/stash/proofs.h"
@@ -27,46 +27,123 @@ Recipe::Step layer_norm(std::int64_t rows, std::int64_t row) {
   return step;
 }
 
-bool same_bits(const at::Tensor& a, const std::vector<float>& b) {
-  return std::memcmp(a.const_data_ptr(), b.data(), b.size() * sizeof(float)) == 0;
+/// A recipe of a tensor of `like`'s sizes and strides, whose first source is as `first` is.
+std::unique_ptr<Recipe> recipe_like(const at::Tensor& like, const at::Tensor& first) {
+  auto recipe = std::make_unique<Recipe>();
+  recipe->elements = like.numel();
+  recipe->sizes = like.sizes();
+  recipe->strides = like.strides();
+  recipe->threads = at::get_num_threads();
+  recipe->value.source = 0;
+  recipe->value.sizes = first.sizes();
+  recipe->value.strides = first.strides();
+  return recipe;
+}
+
+Recipe::Step& add_step(Recipe::Value& value, Recipe::Operator op) {
+  value.steps.emplace_back().op = op;
+  return value.steps.back();
+}
+
+/// The next operator's second value: source number `source`, as `tensor` is.
+std::unique_ptr<Recipe::Value> value_of(int source, const at::Tensor& tensor) {
+  auto value = std::make_unique<Recipe::Value>();
+  value->source = source;
+  value->sizes = tensor.sizes();
+  value->strides = tensor.strides();
+  return value;
+}
+
+at::Tensor computed(const Recipe& recipe, const std::vector<const void*>& values,
+                    const std::byte* mask = nullptr) {
+  at::Tensor out = at::empty_strided(recipe.sizes, recipe.strides);
+  recipe.compute(values, mask, out.mutable_data_ptr<float>());
+  return out;
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.contiguous();
+  const at::Tensor y = b.contiguous();
+  return a.sizes() == b.sizes() &&
+         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
 TEST(Recipe, LayerNormAndGeluGiveTorchsBits) {
-  const at::Tensor x = at::randn({6, 131});
-  const auto [y, mean, rstd] = at::native_layer_norm(x, {131}, {}, {}, 1e-5);
-  Recipe recipe;
-  recipe.elements = x.numel();
-  recipe.threads = at::get_num_threads();
-  recipe.steps.push_back(layer_norm(6, 131));
-  recipe.steps.back().mean.held = mean;
-  recipe.steps.back().rstd.held = rstd;
-  recipe.source_count = 1;
-  const std::array values = {x.const_data_ptr<float>()};
-  std::vector<float> out(static_cast<std::size_t>(x.numel()));
-  recipe.compute(values, nullptr, out.data());
-  EXPECT_TRUE(same_bits(y, out));
-  recipe.steps.emplace_back().op = Recipe::Operator::gelu;
-  recipe.compute(values, nullptr, out.data());
-  EXPECT_TRUE(same_bits(at::gelu(y), out));
+  for (const bool permuted : {false, true}) {
+    const at::Tensor x = permuted ? at::randn({131, 6}).t() : at::randn({6, 131});
+    const auto [y, mean, rstd] = at::native_layer_norm(x, {131}, {}, {}, 1e-5);
+    const auto recipe = recipe_like(y, x);
+    recipe->value.steps.push_back(layer_norm(6, 131));
+    recipe->value.steps.back().mean.held = mean;
+    recipe->value.steps.back().rstd.held = rstd;
+    EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr()}), y));
+    add_step(recipe->value, Recipe::Operator::gelu);
+    EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr()}), at::gelu(y)));
+  }
 }
 
 TEST(Recipe, SumsAndMasks) {
-  Recipe recipe;
-  recipe.elements = 4;
-  recipe.threads = at::get_num_threads();
-  recipe.source_count = 2;
-  recipe.steps.emplace_back().op = Recipe::Operator::add;
-  recipe.steps.back().other = 1;
-  recipe.steps.emplace_back().op = Recipe::Operator::relu;
-  const std::array<float, 4> a = {1, -2, 3, -4};
-  const std::array<float, 4> b = {1, 1, -4, 8};
-  const std::array<const float*, 2> values = {a.data(), b.data()};
-  std::vector<float> out(4);
-  recipe.compute(values, nullptr, out.data());
-  EXPECT_EQ(out, (std::vector<float>{2, 0, 0, 4}));
+  const at::Tensor a = at::tensor({1.0F, -2.0F, 3.0F, -4.0F});
+  const at::Tensor b = at::tensor({1.0F, 1.0F, -4.0F, 8.0F});
+  const auto recipe = recipe_like(a, a);
+  add_step(recipe->value, Recipe::Operator::add).other = value_of(1, b);
+  add_step(recipe->value, Recipe::Operator::relu);
+  const std::vector<const void*> values = {a.const_data_ptr(), b.const_data_ptr()};
+  EXPECT_TRUE(computed(*recipe, values).equal(at::tensor({2.0F, 0.0F, 0.0F, 4.0F})));
   const std::array mask = {std::byte{0b0101}};
-  recipe.compute(values, mask.data(), out.data());
-  EXPECT_EQ(out, (std::vector<float>{2, 0, -1, 0}));  // inexact sources may be on the other side
+  // Inexact sources may be on the other side.
+  EXPECT_TRUE(computed(*recipe, values, mask.data()).equal(at::tensor({2.0F, 0.0F, -1.0F, 0.0F})));
+}
+
+TEST(Recipe, TwoValuesBroadcastLieAnyhowAndKeepTheirSides) {
+  const at::Tensor x = at::randn({5, 3, 4}).transpose(0, 2);  // 4, 3, 5
+  const at::Tensor factor = at::rand({4, 3, 1}).add(1);
+  const std::vector<const void*> values = {x.const_data_ptr(), factor.const_data_ptr()};
+  using enum Recipe::Operator;
+  const std::array<std::pair<Recipe::Operator, at::Tensor>, 4> cases = {
+      {{add, x + factor}, {sub, x - factor}, {mul, x * factor}, {div, x / factor}}};
+  for (const auto& [op, expected] : cases) {
+    const auto recipe = recipe_like(expected, x);
+    add_step(recipe->value, op).other = value_of(1, factor);
+    EXPECT_TRUE(same_bits(computed(*recipe, values), expected));
+  }
+  const auto reversed = recipe_like(x, x);
+  Recipe::Step& step = add_step(reversed->value, div);
+  step.other = value_of(1, factor);
+  step.reversed = true;
+  EXPECT_TRUE(same_bits(computed(*reversed, values), factor / x));
+  const auto with_constant = recipe_like(x, x);
+  auto weight = std::make_unique<Recipe::Value>();
+  weight->constant = {1, 2, 3, 4, 5};
+  weight->sizes = {5};
+  add_step(with_constant->value, mul).other = std::move(weight);
+  EXPECT_TRUE(same_bits(computed(*with_constant, values), x * at::arange(1.0F, 6.0F)));
+  EXPECT_EQ(with_constant->constant_bytes(), 5 * sizeof(float));
+}
+
+TEST(Recipe, TheSecondValueMayBeComputedToo) {
+  const at::Tensor x = at::randn({7, 9});
+  const at::Tensor y = at::randn({7, 9});
+  const auto recipe = recipe_like(x, x);
+  add_step(recipe->value, Recipe::Operator::gelu);
+  Recipe::Step& sum = add_step(recipe->value, Recipe::Operator::add);
+  sum.other = value_of(1, y);
+  add_step(*sum.other, Recipe::Operator::silu);
+  EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr(), y.const_data_ptr()}),
+                        at::gelu(x) + at::silu(y)));
+}
+
+TEST(Recipe, MaxPoolsResultIsGathered) {
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const at::Tensor x = at::randn({2, 3, 7, 6}).contiguous(format);
+    const auto [y, indices] = at::max_pool2d_with_indices(x, {3, 2}, {2, 2}, {1, 0});
+    const auto recipe = recipe_like(y, x);
+    Recipe::Step& step = add_step(recipe->value, Recipe::Operator::max_pool);
+    step.indices = 1;
+    const bool last = format == at::MemoryFormat::ChannelsLast;
+    step.pool = {last ? 2 : 6, last ? 3 : 1, 42, y.size(2) * y.size(3)};
+    EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr(), indices.const_data_ptr()}), y));
+  }
 }
 
 class ProofsTest : public testing::Test {
@@ -74,7 +151,7 @@ class ProofsTest : public testing::Test {
   ProofsTest() {
     recipe.elements = 8;
     recipe.all_sources.front().use.site = &site;
-    recipe.steps.emplace_back().op = Recipe::Operator::silu;
+    recipe.value.steps.emplace_back().op = Recipe::Operator::silu;
   }
 
   bool admits(Proofs::Comparison found) {

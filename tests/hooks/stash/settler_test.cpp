@@ -81,6 +81,7 @@ struct Parts final : EntryKeeper {
     --entry.holders;
     dropped.push_back(&entry);
   }
+  c10::Storage exact_values(Entry&) override { return {}; }
   void free_later(c10::Storage) noexcept override {}
 
   /// An entry that left the window, with a use.
