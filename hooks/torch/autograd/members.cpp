@@ -22,12 +22,17 @@ struct Data {
   using Member = at::Tensor SavedVariable::*;
   friend Member member_of(Data);
 };
+struct SavedVersion {
+  using Member = std::uint32_t SavedVariable::*;
+  friend Member member_of(SavedVersion);
+};
 struct Mutex {
   using Member = std::mutex Node::*;
   friend Member member_of(Mutex);
 };
 template struct Expose<Hooks, &SavedVariable::hooks_>;
 template struct Expose<Data, &SavedVariable::data_>;
+template struct Expose<SavedVersion, &SavedVariable::saved_version_>;
 template struct Expose<Mutex, &Node::mutex_>;
 
 }  // namespace
@@ -38,6 +43,12 @@ std::unique_ptr<SavedVariableHooks>& hooks_of(SavedVariable& saved) {
 
 at::Tensor& data_of(SavedVariable& saved) {
   return saved.*member_of(Data{});
+}
+
+bool is_as_saved(SavedVariable& saved) {
+  // What PyTorch saves shares its counter with the tensor.
+  const auto& counter = data_of(saved).unsafeGetTensorImpl()->version_counter();
+  return counter.current_version() == saved.*member_of(SavedVersion{});
 }
 
 std::mutex& mutex_of(Node& node) {

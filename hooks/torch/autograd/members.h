@@ -15,6 +15,10 @@ std::unique_ptr<torch::autograd::SavedVariableHooks>& hooks_of(
     torch::autograd::SavedVariable& saved);
 at::Tensor& data_of(torch::autograd::SavedVariable& saved);
 
+/// Whether nobody has changed the tensor in place, as autograd counts it, since it was saved.
+/// @pre data_of(saved) is defined
+bool is_as_saved(torch::autograd::SavedVariable& saved);
+
 /// What a node holds while it computes gradients or lets go of what it saved.
 std::mutex& mutex_of(torch::autograd::Node& node);
 

@@ -229,8 +229,10 @@ class Maker {
       }
     }
     bool is_held = false;
-    saved_inputs::find(node, edge.input_nr,
-                       [&](const HeldTensor& held) { is_held = hold_value(held, to); });
+    // One that was changed before it was saved may have been another one when it was used here.
+    saved_inputs::find(node, edge.input_nr, [&](const HeldTensor& held) {
+      is_held = held.saved_version() == 0 && hold_value(held, to);
+    });
     return is_held || (edge.input_nr == 0 && compute(node, to));
   }
 
@@ -457,7 +459,7 @@ class Maker {
 
   /// A small tensor that PyTorch keeps itself, as it is now: a parameter, a factor.
   static bool copy_constant(SavedVariable& saved, Value& to) {
-    if (saved.has_hooks()) return false;
+    if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
     const at::Tensor& data = members::data_of(saved);
     if (data.numel() > most_factors || !data.is_cpu()) return false;
     if (data.dim() == 0 && data.scalar_type() == at::kDouble) {
@@ -504,7 +506,8 @@ class Maker {
       to.assign(static_cast<std::size_t>(n), instead);
       return true;
     }
-    return !saved.has_hooks() && copy(members::data_of(saved), n, to);
+    return !saved.has_hooks() && members::is_as_saved(saved) &&
+           copy(members::data_of(saved), n, to);
   }
 
   /// The bias that an edge leads to; a norm has none where it has no weight.

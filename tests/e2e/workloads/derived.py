@@ -496,3 +496,35 @@ def a_factor_changes_after_the_product():
             weight.detach().mul_(1.5)
         values[f"{step}"] = torch.autograd.grad(y.exp().sum(), linear.weight)[0]
     return values
+
+
+@workload
+def a_value_changes_before_somebody_saves_it():
+    """What is made of it before is not what follows from the saved one. Only in some steps: the first ones prove
+    nothing."""
+    up, linear, values = nn.Linear(32, 32), nn.Linear(32, 32), {}
+    for step in range(2 * STEPS):
+        x = up(torch.randn(64, 32))
+        with torch.no_grad():
+            factor = torch.rand(64, 32)
+        y = linear(x * factor)
+        if step % 3 == 2:
+            with torch.no_grad():
+                x.mul_(2)
+        y = y + x.sin()
+        values[f"{step}"] = torch.autograd.grad(y.sum(), linear.weight)[0]
+    return values
+
+
+@workload
+def a_parameter_changes_before_the_product_is_saved():
+    weight, linear, values = nn.Parameter(torch.rand(32)), nn.Linear(32, 32), {}
+    for step in range(2 * STEPS):
+        x = torch.randn(64, 32, requires_grad=True).sin()
+        product = x * weight
+        if step % 3 == 2:
+            with torch.no_grad():
+                weight.data.add_(0)  # not seen by autograd, and nothing changes
+                weight.add_(1)
+        values[f"{step}"] = torch.autograd.grad(linear(product).sum(), linear.weight)[0]
+    return values

@@ -26,15 +26,11 @@ c10::Device cuda(int device) {
 DeviceHolding::DeviceHolding(bool aside, EntryLists& lists, Statistics& statistics,
                              const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
                              ReadAhead& read_ahead)
-    : lists_(lists),
-      statistics_(statistics),
-      policy_(policy),
-      keeper_(keeper),
-      looks_(looks),
+    : parts_{lists, queues_, statistics, policy, keeper, looks, read_ahead},
       encoder_(aside, policy),
-      unsized_(lists, queues_, statistics, policy, keeper, looks, read_ahead),
-      offloader_(lists, queues_, statistics, policy, keeper, read_ahead),
-      rescue_(lists, queues_, statistics, policy, keeper, looks, read_ahead, encoder_, reserve_) {
+      unsized_(parts_),
+      offloader_(parts_),
+      rescue_(parts_, encoder_, reserve_) {
   register_fork_lock(reserve_.mutex());
 }
 
@@ -50,25 +46,25 @@ std::string_view DeviceHolding::encode(Entry& entry, c10::Storage& freed,
   const Stopwatch watch;
   // The host would have to wait for the ranges.
   measure_planes(candidate, entry, /*always=*/false);
-  if (!encoder_.encode(entry, candidate, policy_.settings().seed)) return no_memory;
+  if (!encoder_.encode(entry, candidate, parts_.policy.settings().seed)) return no_memory;
   const codecs::Description what = described(candidate, entry);
   entry.encoded_bytes =
       what.plane_bits.empty() ? candidate.bound : candidate.codec->encoded_bytes(what);
   entry.state = Entry::State::encoded;
   freed = std::move(entry.raw);
   if (entry.device->outcome != nullptr) entry.device->source = freed;
-  if (candidate.approximates) looks_.keep_sample(entry, freed);
+  if (candidate.approximates) parts_.looks.keep_sample(entry, freed);
   count(entry, *candidate.totals, entry.encoded_bytes, watch.nanoseconds());
   return {};
 }
 
 c10::Storage DeviceHolding::decode(Entry& entry, codecs::Reads reads) {
-  if (needs_fetch(entry, reads)) statistics_.fetched(/*ahead=*/false);
+  if (needs_fetch(entry, reads)) parts_.statistics.fetched(/*ahead=*/false);
   return decode_on_device(entry, reads, current_stream(entry.device->saved_on.device()));
 }
 
 c10::Storage DeviceHolding::decode_ahead(Entry& entry, codecs::Reads reads) {
-  if (needs_fetch(entry, reads)) statistics_.fetched(/*ahead=*/true);
+  if (needs_fetch(entry, reads)) parts_.statistics.fetched(/*ahead=*/true);
   return decode_on_device(entry, reads, side_stream(entry.device->saved_on.device()));
 }
 
@@ -88,7 +84,8 @@ c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   {
-    const std::lock_guard stash_lock(lists_.mutex);  // `state`, beside it, is read under this too
+    const std::lock_guard stash_lock(
+        parts_.lists.mutex);  // `state`, beside it, is read under this too
     entry.captured = true;
   }
   return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
@@ -139,7 +136,7 @@ void DeviceHolding::planned(const Entry& entry) {
 }
 
 void DeviceHolding::settled(Entry& entry) {
-  queues_.add(entry, policy_.settings().offload.min_bytes);
+  queues_.add(entry, parts_.policy.settings().offload.min_bytes);
 }
 
 bool DeviceHolding::leave_queue(Entry& entry) noexcept {
@@ -155,7 +152,7 @@ bool DeviceHolding::is_this_processes(const Entry& entry) const noexcept {
 void DeviceHolding::before_settling(const Entry& entry) {
   std::size_t aside = 0;
   {
-    const std::lock_guard lock(lists_.mutex);
+    const std::lock_guard lock(parts_.lists.mutex);
     aside = most_needed_[entry.device->index()];
   }
   if (aside != 0) reserve_.put_aside(cuda(entry.device_index()), aside);
@@ -183,12 +180,12 @@ bool DeviceHolding::await_room(const Entry& entry, const Room& room) {
 
 void DeviceHolding::settle_now(std::span<Entry* const> ready, int device, std::size_t bytes) {
   {
-    const std::lock_guard lock(lists_.mutex);
+    const std::lock_guard lock(parts_.lists.mutex);
     if (ready.empty() && queues_.put_off.oldest(device) == nullptr) return;
   }
   const std::size_t aside = reserve_.release(cuda(device));
   for (Entry* entry : ready) {
-    keeper_.settle(*entry, torch_parallel_for, EntryKeeper::When::room);
+    parts_.keeper.settle(*entry, torch_parallel_for, EntryKeeper::When::room);
   }
   std::size_t freed = unsized_.await_outcomes(device, bytes);
   while (freed < bytes && unsized_.settle_put_off(device)) {

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "hooks/torch/stash/device/device_queues.h"
+#include "hooks/torch/stash/device/device_parts.h"
 #include "hooks/torch/stash/device/device_rescue.h"
 #include "hooks/torch/stash/device/offloader.h"
 #include "hooks/torch/stash/device/reserve.h"
@@ -61,12 +61,8 @@ class DeviceHolding final : public Holding {
   const UnsizedEncodings& unsized() const noexcept { return unsized_; }
 
  private:
-  EntryLists& lists_;
-  Statistics& statistics_;
-  const PolicyInForce& policy_;
-  EntryKeeper& keeper_;
-  GuardLooks& looks_;
   DeviceQueues queues_;
+  const DeviceParts parts_;
   StreamEncoder encoder_;
   Reserve reserve_;
   UnsizedEncodings unsized_;

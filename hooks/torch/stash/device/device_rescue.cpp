@@ -51,12 +51,12 @@ std::size_t DeviceRescue::give_up_read_ahead(int device, std::size_t bytes) {
   std::size_t freed = 0;
   std::vector<Entry*> copies;
   {
-    const std::lock_guard lock(lists_.mutex);
-    copies = read_ahead_.take_all(device);
+    const std::lock_guard lock(stash_.lists.mutex);
+    copies = stash_.read_ahead.take_all(device);
   }
   for (Entry* entry : copies) {
     if (freed < bytes) freed += give_up_read_ahead(*entry);
-    keeper_.drop_holder(*entry);
+    stash_.keeper.drop_holder(*entry);
   }
   return freed;
 }
@@ -71,8 +71,8 @@ std::size_t DeviceRescue::give_up_read_ahead(Entry& entry) {
     const std::shared_lock gate(entry_work());
     const std::lock_guard lock(entry.mutex());
     {
-      const std::lock_guard stash_lock(lists_.mutex);
-      read_ahead_.forget(entry);
+      const std::lock_guard stash_lock(stash_.lists.mutex);
+      stash_.read_ahead.forget(entry);
     }
     if (entry.decoded != nullptr && entry.decoded->ahead) {
       storage = std::move(entry.decoded->ahead);
@@ -94,14 +94,14 @@ std::size_t DeviceRescue::give_up_samples(int device, std::size_t bytes) {
   while (freed < bytes) {
     Entry* oldest = nullptr;
     {
-      const std::lock_guard lock(lists_.mutex);
-      oldest = queues_.sampled.oldest(device);
+      const std::lock_guard lock(stash_.lists.mutex);
+      oldest = stash_.queues.sampled.oldest(device);
       if (oldest == nullptr) break;
-      queues_.sampled.remove(*oldest);
+      stash_.queues.sampled.remove(*oldest);
       ++oldest->holders;
     }
     freed += give_up_sample(*oldest);
-    keeper_.drop_holder(*oldest);
+    stash_.keeper.drop_holder(*oldest);
   }
   return freed;
 }
@@ -113,11 +113,12 @@ std::size_t DeviceRescue::give_up_sample(Entry& entry) {
     const AtWork here;
     const std::shared_lock gate(entry_work());
     const std::lock_guard lock(entry.mutex());
-    const std::lock_guard stash_lock(lists_.mutex);
-    sample = looks_.take_sample(entry);
-    lists_.held.shrink(entry, entry.raw_bytes);
-    lists_.note_change();
-    if (entry.first_use != nullptr) queues_.add(entry, policy_.settings().offload.min_bytes);
+    const std::lock_guard stash_lock(stash_.lists.mutex);
+    sample = stash_.looks.take_sample(entry);
+    stash_.lists.held.shrink(entry, entry.raw_bytes);
+    stash_.lists.note_change();
+    if (entry.first_use != nullptr)
+      stash_.queues.add(entry, stash_.policy.settings().offload.min_bytes);
   }
   return sample->exact.use_count() == 1 ? entry.raw_bytes : 0;
 }
@@ -131,8 +132,9 @@ std::size_t DeviceRescue::encode_harder(int device, std::size_t bytes) {
   std::vector<Held> found;
   std::vector<Held> order;
   {
-    const std::lock_guard lock(lists_.mutex);
-    for (EntryQueue* queue : {&queues_.leaving, &queues_.movable, &queues_.staying}) {
+    const std::lock_guard lock(stash_.lists.mutex);
+    for (EntryQueue* queue :
+         {&stash_.queues.leaving, &stash_.queues.movable, &stash_.queues.staying}) {
       queue->for_each([&](Entry& entry) {
         const bool serves =
             entry.device_index() == device && Planner::harder_plan(entry) != nullptr;
@@ -160,12 +162,12 @@ std::size_t DeviceRescue::encode_harder(int device, std::size_t bytes) {
     reserve_.put_aside(on, aside);
   }
   {
-    const std::lock_guard lock(lists_.mutex);
+    const std::lock_guard lock(stash_.lists.mutex);
     for (const Held& held : std::views::reverse(found)) {
       if (held.entry->first_use != nullptr) held.queue->push_front(*held.entry);
     }
   }
-  for (const Held& held : found) keeper_.drop_holder(*held.entry);
+  for (const Held& held : found) stash_.keeper.drop_holder(*held.entry);
   return freed;
 }
 
@@ -179,7 +181,7 @@ std::size_t DeviceRescue::encode_harder(Entry& entry) {
     const std::lock_guard lock(entry.mutex());
     std::shared_ptr<const Plan> harder;
     {
-      const std::lock_guard stash_lock(lists_.mutex);
+      const std::lock_guard stash_lock(stash_.lists.mutex);
       if (entry.first_use != nullptr && !entry.ahead) harder = Planner::harder_plan(entry);
     }
     if (harder == nullptr) return 0;
@@ -198,25 +200,25 @@ std::size_t DeviceRescue::encode_harder(Entry& entry) {
     }
     saved = bytes - held;
     if (was_raw && old->candidates.empty()) {
-      statistics_.compressed_after_all(reason_to_keep(*old), entry.raw_bytes);
+      stash_.statistics.compressed_after_all(reason_to_keep(*old), entry.raw_bytes);
     }
     before.take_back(entry.raw_bytes, bytes);
     entry.row->take_back(entry.raw_bytes, bytes);
     {
-      const std::lock_guard stash_lock(lists_.mutex);
-      lists_.planned.remove(*old);
-      lists_.planned.add(*harder);
+      const std::lock_guard stash_lock(stash_.lists.mutex);
+      stash_.lists.planned.remove(*old);
+      stash_.lists.planned.add(*harder);
       entry.own_plan = std::move(harder);
       entry.state = Entry::State::encoded;
       entry.candidate = 0;
       entry.encoded_bytes = held;
       entry.device->exact_bytes = 0;
-      lists_.held.shrink(entry, saved);
-      lists_.note_change();
+      stash_.lists.held.shrink(entry, saved);
+      stash_.lists.note_change();
     }
     count(entry, *candidate.totals, held, watch.nanoseconds());
   }
-  if (freed) keeper_.free_later(std::move(freed));
+  if (freed) stash_.keeper.free_later(std::move(freed));
   return saved;
 }
 
@@ -225,7 +227,7 @@ std::size_t DeviceRescue::encode_harder(Entry& entry) {
 bool DeviceRescue::encode_anew(Entry& entry, const Plan::Candidate& candidate,
                                c10::Storage& freed) {
   if (entry.is_raw()) {
-    if (!encoder_.encode(entry, candidate, policy_.settings().seed)) return false;
+    if (!encoder_.encode(entry, candidate, stash_.policy.settings().seed)) return false;
     freed = std::move(entry.raw);
     return true;
   }
@@ -234,7 +236,8 @@ bool DeviceRescue::encode_anew(Entry& entry, const Plan::Candidate& candidate,
   } catch (const std::exception&) {
     return false;  // no memory for them
   }
-  const bool encoded = encoder_.encode(entry, candidate, policy_.settings().seed ^ second_draw);
+  const bool encoded =
+      encoder_.encode(entry, candidate, stash_.policy.settings().seed ^ second_draw);
   freed = std::move(entry.raw);
   entry.raw = {};
   return encoded;

@@ -3,15 +3,9 @@
 
 #include <cstddef>
 
-#include "hooks/torch/stash/device/device_queues.h"
+#include "hooks/torch/stash/device/device_parts.h"
 #include "hooks/torch/stash/device/reserve.h"
 #include "hooks/torch/stash/device/stream_encoder.h"
-#include "hooks/torch/stash/entry_keeper.h"
-#include "hooks/torch/stash/entry_lists.h"
-#include "hooks/torch/stash/guard_looks.h"
-#include "hooks/torch/stash/policy_in_force.h"
-#include "hooks/torch/stash/read_ahead.h"
-#include "hooks/torch/stash/statistics.h"
 
 namespace cinch::hooks {
 
@@ -19,18 +13,8 @@ namespace cinch::hooks {
 /// Functions return bytes that are free then. Thread-safe; no lock is held.
 class DeviceRescue {
  public:
-  DeviceRescue(EntryLists& lists, DeviceQueues& queues, Statistics& statistics,
-               const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
-               ReadAhead& read_ahead, StreamEncoder& encoder, Reserve& reserve)
-      : lists_(lists),
-        queues_(queues),
-        statistics_(statistics),
-        policy_(policy),
-        keeper_(keeper),
-        looks_(looks),
-        read_ahead_(read_ahead),
-        encoder_(encoder),
-        reserve_(reserve) {}
+  DeviceRescue(const DeviceParts& parts, StreamEncoder& encoder, Reserve& reserve)
+      : stash_(parts), encoder_(encoder), reserve_(reserve) {}
   DeviceRescue(const DeviceRescue&) = delete;
   DeviceRescue& operator=(const DeviceRescue&) = delete;
 
@@ -52,13 +36,7 @@ class DeviceRescue {
   std::size_t encode_harder(Entry& entry);
   bool encode_anew(Entry& entry, const Plan::Candidate& candidate, c10::Storage& freed);
 
-  EntryLists& lists_;
-  DeviceQueues& queues_;
-  Statistics& statistics_;
-  const PolicyInForce& policy_;
-  EntryKeeper& keeper_;
-  GuardLooks& looks_;
-  ReadAhead& read_ahead_;
+  const DeviceParts stash_;
   StreamEncoder& encoder_;
   Reserve& reserve_;
 };

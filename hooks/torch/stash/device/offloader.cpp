@@ -14,15 +14,9 @@
 
 namespace cinch::hooks {
 
-Offloader::Offloader(EntryLists& lists, DeviceQueues& queues, Statistics& statistics,
-                     const PolicyInForce& policy, EntryKeeper& keeper, ReadAhead& read_ahead)
-    : lists_(lists),
-      queues_(queues),
-      statistics_(statistics),
-      policy_(policy),
-      keeper_(keeper),
-      read_ahead_(read_ahead),
-      pinned_(pinned_host(), policy.settings().offload.host_bytes, processes_here()) {
+Offloader::Offloader(const DeviceParts& parts)
+    : stash_(parts),
+      pinned_(pinned_host(), parts.policy.settings().offload.host_bytes, processes_here()) {
   register_fork_lock(pinned_.mutex());
 }
 
@@ -30,10 +24,10 @@ void Offloader::move_surplus() {
   for (;;) {
     Entry* oldest = nullptr;
     {
-      const std::lock_guard lock(lists_.mutex);
-      if (queues_.leaving.bytes() <= policy_.window_limit()) return;
-      oldest = queues_.leaving.oldest(-1);
-      queues_.leaving.remove(*oldest);
+      const std::lock_guard lock(stash_.lists.mutex);
+      if (stash_.queues.leaving.bytes() <= stash_.policy.window_limit()) return;
+      oldest = stash_.queues.leaving.oldest(-1);
+      stash_.queues.leaving.remove(*oldest);
       ++oldest->holders;
     }
     if (!move_to_host(*oldest)) return;
@@ -46,9 +40,9 @@ std::size_t Offloader::move_out(int device, std::size_t bytes) {
     Entry* oldest = nullptr;
     std::size_t freed = 0;
     {
-      const std::lock_guard lock(lists_.mutex);
-      oldest = queues_.leaving.oldest(device);
-      if (oldest == nullptr) oldest = queues_.movable.oldest(device);
+      const std::lock_guard lock(stash_.lists.mutex);
+      oldest = stash_.queues.leaving.oldest(device);
+      if (oldest == nullptr) oldest = stash_.queues.movable.oldest(device);
       if (oldest == nullptr) break;
       freed = oldest->stored_bytes();
       oldest->device->queue->remove(*oldest);
@@ -73,7 +67,7 @@ bool Offloader::move_to_host(Entry& entry, std::size_t* left) {
     const std::shared_lock gate(entry_work());
     const std::lock_guard lock(entry.mutex());
     const bool kept = entry.state == Entry::State::kept;
-    const bool wanted = lists_.has_uses(entry) && !entry.captured &&
+    const bool wanted = stash_.lists.has_uses(entry) && !entry.captured &&
                         (entry.state == Entry::State::encoded || kept) &&
                         (!kept || entry.is_solely_ours());
     if (wanted) {
@@ -85,19 +79,19 @@ bool Offloader::move_to_host(Entry& entry, std::size_t* left) {
     }
     if (moved && kept) freed = std::move(entry.raw);
     const std::size_t bytes = kept ? entry.raw_bytes : entry.encoded_bytes;
-    const std::lock_guard stash_lock(lists_.mutex);
+    const std::lock_guard stash_lock(stash_.lists.mutex);
     if (moved) {
-      lists_.held.offload(entry, bytes);
+      stash_.lists.held.offload(entry, bytes);
       entry.device->offloaded_bytes = bytes;
-      read_ahead_.note_offload();
-      statistics_.offloaded(bytes);
-      lists_.note_change();
+      stash_.read_ahead.note_offload();
+      stash_.statistics.offloaded(bytes);
+      stash_.lists.note_change();
     } else if (left != nullptr) {
       *left = bytes;
     }
   }
-  keeper_.drop_holder(entry);
-  if (freed) keeper_.free_later(std::move(freed));
+  stash_.keeper.drop_holder(entry);
+  if (freed) stash_.keeper.free_later(std::move(freed));
   if (!room) say_no_room();
   return room;
 }
@@ -125,16 +119,16 @@ void Offloader::fetch_ahead(Entry& entry) noexcept {
     }
   }
   if (!fits) {
-    const std::lock_guard lock(lists_.mutex);
-    read_ahead_.stop(entry);
+    const std::lock_guard lock(stash_.lists.mutex);
+    stash_.read_ahead.stop(entry);
   }
-  keeper_.drop_holder(entry);
+  stash_.keeper.drop_holder(entry);
 }
 
 // If it is still wanted. pre: entry.mutex() is held
 void Offloader::fetch(Entry& entry) {
   {
-    const std::lock_guard lock(lists_.mutex);
+    const std::lock_guard lock(stash_.lists.mutex);
     if (entry.first_use == nullptr || !entry.device->fetched) return;
   }
   if (entry.state == Entry::State::encoded) {
@@ -147,7 +141,7 @@ void Offloader::fetch(Entry& entry) {
     entry.decoded->ahead = fetch_raw(entry);
     alive = weak(entry.decoded->ahead);
   }
-  statistics_.fetched(/*ahead=*/true);
+  stash_.statistics.fetched(/*ahead=*/true);
 }
 
 }  // namespace cinch::hooks

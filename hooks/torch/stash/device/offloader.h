@@ -4,13 +4,8 @@
 #include <atomic>
 #include <cstddef>
 
-#include "hooks/torch/stash/device/device_queues.h"
+#include "hooks/torch/stash/device/device_parts.h"
 #include "hooks/torch/stash/device/pinned_pool.h"
-#include "hooks/torch/stash/entry_keeper.h"
-#include "hooks/torch/stash/entry_lists.h"
-#include "hooks/torch/stash/policy_in_force.h"
-#include "hooks/torch/stash/read_ahead.h"
-#include "hooks/torch/stash/statistics.h"
 
 namespace cinch::hooks {
 
@@ -18,8 +13,7 @@ namespace cinch::hooks {
 /// them. Thread-safe; no lock is held.
 class Offloader {
  public:
-  Offloader(EntryLists& lists, DeviceQueues& queues, Statistics& statistics,
-            const PolicyInForce& policy, EntryKeeper& keeper, ReadAhead& read_ahead);
+  explicit Offloader(const DeviceParts& parts);
   Offloader(const Offloader&) = delete;
   Offloader& operator=(const Offloader&) = delete;
 
@@ -40,12 +34,7 @@ class Offloader {
   void fetch(Entry& entry);
   void say_no_room() noexcept;
 
-  EntryLists& lists_;
-  DeviceQueues& queues_;
-  Statistics& statistics_;
-  const PolicyInForce& policy_;
-  EntryKeeper& keeper_;
-  ReadAhead& read_ahead_;
+  const DeviceParts stash_;
   PinnedPool pinned_;
   std::atomic<bool> said_no_room_{false};
 };

@@ -37,23 +37,15 @@ bool is_ours(const Entry* entry) {
 
 }  // namespace
 
-UnsizedEncodings::UnsizedEncodings(EntryLists& lists, DeviceQueues& queues, Statistics& statistics,
-                                   const PolicyInForce& policy, EntryKeeper& keeper,
-                                   GuardLooks& looks, ReadAhead& read_ahead)
-    : lists_(lists),
-      queues_(queues),
-      statistics_(statistics),
-      policy_(policy),
-      keeper_(keeper),
-      looks_(looks),
-      read_ahead_(read_ahead) {
+UnsizedEncodings::UnsizedEncodings(const DeviceParts& parts) : stash_(parts) {
   register_fork_lock(bytes_.mutex());
 }
 
 std::optional<Holding::Room> UnsizedEncodings::room_for(Entry& entry, EntryKeeper::When when) {
   const std::size_t bytes = bytes_until_sized(entry);
   if (bytes == 0) return Holding::Room{};
-  const bool taken = bytes_.begin(entry.device_index(), bytes, policy_.settings().in_flight_bytes);
+  const bool taken =
+      bytes_.begin(entry.device_index(), bytes, stash_.policy.settings().in_flight_bytes);
   if (taken || when == EntryKeeper::When::now) return Holding::Room{bytes, taken};
   put_off(entry);
   return std::nullopt;
@@ -66,41 +58,42 @@ void UnsizedEncodings::carried_out(Entry& entry, const Holding::Room& room) {
 // Gives up one hold on an entry that is settling, for which there is no room yet.
 void UnsizedEncodings::put_off(Entry& entry) {
   {
-    const std::lock_guard lock(lists_.mutex);
-    queues_.put_off.push_back(entry);
+    const std::lock_guard lock(stash_.lists.mutex);
+    stash_.queues.put_off.push_back(entry);
   }
-  keeper_.drop_holder(entry);
+  stash_.keeper.drop_holder(entry);
 }
 
 // @return whether it was put off, and isn't any more. pre: mutex_ is held
 bool UnsizedEncodings::take_back(Entry& entry) {
-  if (entry.device->queue != &queues_.put_off) return false;
-  queues_.put_off.remove(entry);
+  if (entry.device->queue != &stash_.queues.put_off) return false;
+  stash_.queues.put_off.remove(entry);
   return true;
 }
 
 void UnsizedEncodings::settle_put_off(Entry& entry) {
   {
-    const std::lock_guard lock(lists_.mutex);
+    const std::lock_guard lock(stash_.lists.mutex);
     if (entry.device->is_a_parents() || !take_back(entry)) return;
     ++entry.holders;
   }
-  keeper_.settle(entry, torch_parallel_for, EntryKeeper::When::now);
+  stash_.keeper.settle(entry, torch_parallel_for, EntryKeeper::When::now);
 }
 
 bool UnsizedEncodings::settle_put_off(int device) {
   Entry* oldest = nullptr;
   {
-    const std::lock_guard lock(lists_.mutex);
-    oldest = queues_.put_off.oldest(device);
+    const std::lock_guard lock(stash_.lists.mutex);
+    oldest = stash_.queues.put_off.oldest(device);
     if (!is_ours(oldest)) return false;
-    if (!bytes_.has_room(device, bytes_until_sized(*oldest), policy_.settings().in_flight_bytes)) {
+    if (!bytes_.has_room(device, bytes_until_sized(*oldest),
+                         stash_.policy.settings().in_flight_bytes)) {
       return false;
     }
     take_back(*oldest);
     ++oldest->holders;
   }
-  keeper_.settle(*oldest, torch_parallel_for, EntryKeeper::When::now);
+  stash_.keeper.settle(*oldest, torch_parallel_for, EntryKeeper::When::now);
   return true;
 }
 
@@ -116,17 +109,17 @@ std::size_t UnsizedEncodings::await_outcomes(int device, std::size_t bytes) {
     Entry* oldest = nullptr;
     std::shared_ptr<const EncodeOutcome> awaited;
     {
-      const std::lock_guard lock(lists_.mutex);
-      oldest = queues_.unsized.oldest(device);
+      const std::lock_guard lock(stash_.lists.mutex);
+      oldest = stash_.queues.unsized.oldest(device);
       if (!is_ours(oldest)) return freed;
       if (!oldest->device->outcome->happened()) awaited = oldest->device->outcome;
       if (awaited != nullptr && freed >= bytes) return freed;
-      queues_.unsized.remove(*oldest);
+      stash_.queues.unsized.remove(*oldest);
       ++oldest->holders;
     }
     if (awaited != nullptr) awaited->wait();
     freed += take_outcome(*oldest);
-    keeper_.drop_holder(*oldest);
+    stash_.keeper.drop_holder(*oldest);
     bytes_.look(device);
   }
 }
@@ -153,7 +146,7 @@ std::size_t UnsizedEncodings::give_up_source_or_encoding(Entry& entry) {
     OnDevice& held = *entry.device;
     const auto needed = held.outcome->bytes(entry.raw_bytes);
     if (!needed) held.encoded = {};
-    const std::lock_guard stash_lock(lists_.mutex);
+    const std::lock_guard stash_lock(stash_.lists.mutex);
     const std::size_t before = entry.stored_bytes();
     held.outcome = nullptr;
     result = std::move(held.result);
@@ -164,13 +157,13 @@ std::size_t UnsizedEncodings::give_up_source_or_encoding(Entry& entry) {
       entry.raw = std::exchange(source, {});
       entry.state = Entry::State::kept;
       entry.encoded_bytes = 0;
-      read_ahead_.forget(entry);
+      stash_.read_ahead.forget(entry);
       if (entry.decoded != nullptr) ahead = std::exchange(entry.decoded->ahead, {});
-      sample = looks_.take_sample(entry);
+      sample = stash_.looks.take_sample(entry);
     }
-    freed = lists_.note_less_held(entry, before);
+    freed = stash_.lists.note_less_held(entry, before);
   }
-  if (source) keeper_.free_later(std::move(source));
+  if (source) stash_.keeper.free_later(std::move(source));
   return freed;
 }
 
@@ -187,11 +180,12 @@ std::size_t UnsizedEncodings::shrink_to_size(Entry& entry) {
       encoded && is_worth_shrinking(whole, needed) && !entry.captured && shrink(entry, needed);
   std::size_t freed = 0;
   {
-    const std::lock_guard stash_lock(lists_.mutex);
+    const std::lock_guard stash_lock(stash_.lists.mutex);
     const std::size_t before = entry.stored_bytes();
     if (shrinks) entry.encoded_bytes = needed;
-    freed = lists_.note_less_held(entry, before);
-    if (entry.first_use != nullptr) queues_.add(entry, policy_.settings().offload.min_bytes);
+    freed = stash_.lists.note_less_held(entry, before);
+    if (entry.first_use != nullptr)
+      stash_.queues.add(entry, stash_.policy.settings().offload.min_bytes);
   }
   OpTotals& totals = *plan.candidates[entry.candidate].totals;
   totals.take_back(entry.raw_bytes, whole);
@@ -199,7 +193,7 @@ std::size_t UnsizedEncodings::shrink_to_size(Entry& entry) {
   if (encoded) {
     count(entry, totals, entry.encoded_bytes, 0);
   } else {
-    statistics_.passed_through(reason_not_to_encode(plan), entry.raw_bytes);
+    stash_.statistics.passed_through(reason_not_to_encode(plan), entry.raw_bytes);
     count(entry, *plan.kept, entry.raw_bytes, 0);
   }
   return freed;

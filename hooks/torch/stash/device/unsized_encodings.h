@@ -5,15 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "hooks/torch/stash/device/device_queues.h"
+#include "hooks/torch/stash/device/device_parts.h"
 #include "hooks/torch/stash/device/in_flight.h"
-#include "hooks/torch/stash/entry_keeper.h"
-#include "hooks/torch/stash/entry_lists.h"
-#include "hooks/torch/stash/guard_looks.h"
 #include "hooks/torch/stash/holding.h"
-#include "hooks/torch/stash/policy_in_force.h"
-#include "hooks/torch/stash/read_ahead.h"
-#include "hooks/torch/stash/statistics.h"
 
 namespace cinch::hooks {
 
@@ -26,9 +20,7 @@ namespace cinch::hooks {
 /// is said.
 class UnsizedEncodings {
  public:
-  UnsizedEncodings(EntryLists& lists, DeviceQueues& queues, Statistics& statistics,
-                   const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
-                   ReadAhead& read_ahead);
+  explicit UnsizedEncodings(const DeviceParts& parts);
   UnsizedEncodings(const UnsizedEncodings&) = delete;
   UnsizedEncodings& operator=(const UnsizedEncodings&) = delete;
 
@@ -58,13 +50,7 @@ class UnsizedEncodings {
   std::size_t give_up_source_or_encoding(Entry& entry);
   std::size_t shrink_to_size(Entry& entry);
 
-  EntryLists& lists_;
-  DeviceQueues& queues_;
-  Statistics& statistics_;
-  const PolicyInForce& policy_;
-  EntryKeeper& keeper_;
-  GuardLooks& looks_;
-  ReadAhead& read_ahead_;
+  const DeviceParts stash_;
   InFlight bytes_;
 };
 

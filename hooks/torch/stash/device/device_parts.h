@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "hooks/torch/stash/device/device_queues.h"
+#include "hooks/torch/stash/entry_keeper.h"
+#include "hooks/torch/stash/entry_lists.h"
+#include "hooks/torch/stash/guard_looks.h"
+#include "hooks/torch/stash/policy_in_force.h"
+#include "hooks/torch/stash/read_ahead.h"
+#include "hooks/torch/stash/statistics.h"
+
+namespace cinch::hooks {
+
+/// What the parts of DeviceHolding ask of the stash's other parts. All of these outlive them.
+struct DeviceParts {
+  EntryLists& lists;
+  DeviceQueues& queues;
+  Statistics& statistics;
+  const PolicyInForce& policy;
+  EntryKeeper& keeper;
+  GuardLooks& looks;
+  ReadAhead& read_ahead;
+};
+
+}  // namespace cinch::hooks
