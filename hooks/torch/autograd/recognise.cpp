@@ -166,7 +166,7 @@ class Maker {
 
   /// What `node` makes. @return whether that is known
   bool make(Node& node, std::uint32_t output) {
-    return output == 0 && compute(node, recipe_->value) && !recipe_->value.steps.empty();
+    return output == 0 && compute(node, recipe_->value) && recipe_->source_count != 0;
   }
 
   /// The recipe, if it is known to give `actual`'s bits.
@@ -283,8 +283,8 @@ class Maker {
     const bool last = !is_contiguous(memory_);
     if (last == is_contiguous(pooled)) return false;
     const HeldTensor* indices = held_by_stash(node.result1_);
-    if (indices == nullptr || indices->use().type != at::kLong || !lies_alike(*indices))
-      return false;
+    const bool fit = indices != nullptr && indices->use().type == at::kLong && lies_alike(*indices);
+    if (!fit) return false;
     const auto held = hold(*indices);
     if (!held) return false;
     Step& made = step(to, Operator::max_pool);

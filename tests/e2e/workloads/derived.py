@@ -528,3 +528,14 @@ def a_parameter_changes_before_the_product_is_saved():
                 weight.add_(1)
         values[f"{step}"] = torch.autograd.grad(linear(product).sum(), linear.weight)[0]
     return values
+
+
+@workload
+def a_product_of_parameters():
+    """There is no entry to compute it from."""
+    scale, direction, values = nn.Parameter(torch.rand(32, 1)), nn.Parameter(torch.randn(32, 32)), {}
+    for step in range(STEPS):
+        x = torch.randn(64, 32, requires_grad=True)
+        y = F.linear(x, scale * direction).exp().sum()
+        values[f"{step}"] = torch.cat([g.flatten() for g in torch.autograd.grad(y, [x, scale, direction])])
+    return values
