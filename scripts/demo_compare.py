@@ -51,7 +51,7 @@ EXAMPLES = {
     "cnn": Example(
         name="cnn",
         script="examples/digits_cnn.py",
-        arguments=("--epochs", "2", "--size", "28"),
+        arguments=("--epochs", "2", "--size", "24"),
         quick=("--epochs", "1", "--size", "16"),
         score_field="test_accuracy",
         score_label="test accuracy",
@@ -63,7 +63,7 @@ EXAMPLES = {
     "gpt": Example(
         name="gpt",
         script="examples/stdlib_gpt.py",
-        arguments=("--steps", "50"),
+        arguments=("--steps", "32"),
         quick=("--steps", "10", "--validation-batches", "2"),
         score_field="validation_bits_per_byte",
         score_label="validation bits per byte",
