@@ -16,6 +16,9 @@
 namespace cinch::hooks {
 namespace {
 
+/// By then recipes have been compared often enough (stash/proofs.h).
+constexpr std::uint64_t growths_until_proved = 4;
+
 /// Numbers in Look::trials: so many for each policy.
 constexpr std::uint32_t trials_of_each = 64;
 
@@ -121,6 +124,8 @@ void DryRun::begin_step() {
       phase_ = Phase::plain;
       return;
     case Phase::plain:
+      // A value that follows from derived ones is derived once both are proved.
+      if (derives_ && growth_ < growths_until_proved) return;
       // Unless the program needed more before it began to train, this is the step's peak.
       if (const auto peak = peak_resident_bytes(); peak > rss_at_start_) plain_rss_bytes_ = peak;
       phase_ = any_adapts ? Phase::learning : Phase::measuring;
@@ -286,7 +291,7 @@ bool DryRun::would_derive(std::size_t contender, Held& held, const Entry& entry)
     const auto known = entries_.find(each.entry);
     if (known == entries_.end()) return false;
     const Held& source = known->second[contender];
-    if (source.plan == nullptr || !source.plan->keeps_values()) return false;
+    if (source.plan == nullptr || !(source.derived || source.plan->keeps_values())) return false;
     held.approximates |= source.derived ? source.approximates : source.plan->approximates();
   }
   return !held.approximates || held.plan->candidates.front().approximates;
