@@ -14,8 +14,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# A step: "`path`:" or "`path`, before `line`:", then a fenced block.
-STEP = re.compile(r"`([\w./]+)`(?:, before\s+`([^`]+)`)?:\n\n( +)```\w+\n(.*?)\n\3```\n", re.DOTALL)
+# A step: "`path`:", "`path`, before `line`:" or "`path`, in place of `line`:", then a fenced block.
+STEP = re.compile(r"`([\w./]+)`(?:, (before|in place of)\s+`([^`]+)`)?:\n\n( +)```\w+\n(.*?)\n\4```\n", re.DOTALL)
 
 USES_IT = r"""
 #include <variant>
@@ -68,20 +68,20 @@ def main() -> None:
     page = (ROOT / "docs/codecs.md").read_text()
     section = page[page.index("## Adding a codec\n") : page.index("## Choices\n")]
     steps = STEP.findall(section)
-    assert len(steps) == section.count("```") // 2 == 4, f"found {len(steps)} steps"
+    assert len(steps) == section.count("```") // 2 == 5, f"found {len(steps)} steps"
     with tempfile.TemporaryDirectory() as folder:
         tree = pathlib.Path(folder)
-        for path, before, indent, block in steps:
+        for path, where, line, indent, block in steps:
             text = re.sub(f"^{indent}", "", block, flags=re.MULTILINE) + "\n"
             changed = tree / path
             changed.parent.mkdir(parents=True, exist_ok=True)
-            if not before:
+            if not line:
                 assert not (ROOT / path).exists(), f"{path} is there already"
                 changed.write_text(text)
                 continue
             whole = (changed if changed.exists() else ROOT / path).read_text()
-            assert whole.count(before) == 1, f"{path}: {before!r} is there {whole.count(before)} times"
-            changed.write_text(whole.replace(before, text + before))
+            assert whole.count(line) == 1, f"{path}: {line!r} is there {whole.count(line)} times"
+            changed.write_text(whole.replace(line, text + line if where == "before" else text.rstrip("\n")))
         (tree / "uses_it.cpp").write_text(USES_IT)
         policies = [*sorted(path for path in (ROOT / "configs").glob("*.json") if path.name != "policy.schema.json"),
                     tree / "configs/policy.schema.json"]
@@ -90,7 +90,7 @@ def main() -> None:
         # Headers that were not changed come from the source tree; what is compiled here replaces what the libraries have.
         reads_policies = [ROOT / "policy" / f"{name}.cpp" for name in
                           ("algorithms/settings", "json_source", "load", "schema_check", "schema_fault")]
-        tests = [ROOT / "tests/codecs" / f"{name}_test.cpp" for name in ("contract", "hostile")]
+        tests = [tree / "tests/codecs/contract_test.cpp", ROOT / "tests/codecs/hostile_test.cpp"]
         run(compiler, "-std=c++20", "-O0", f"-I{tree}", f"-I{ROOT}", tree / "codecs/registry.cpp", tree / "embedded.cpp",
             tree / "uses_it.cpp", *reads_policies, *tests, "-Wl,--allow-multiple-definition", build / "policy/libcinch_policy.a",
             build / "codecs/libcinch_codecs.a", build / "files/libcinch_files.a", "-lgtest", "-lgtest_main", "-lhwy",
