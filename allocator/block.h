@@ -40,7 +40,7 @@ struct alignas(64) Block
   Wait* waits = nullptr;
   Block* quick_next = nullptr;
   /// Position of the last use's end among the frees of its stream (Order).
-  std::uint64_t stamp = 0;
+  std::uint64_t free_number = 0;
   std::uint64_t tag = 0;     ///< the caller's, for breakdowns and snapshots
   std::uint32_t stream = 0;  ///< index in Order
   State state = State::hole;

@@ -79,7 +79,7 @@ bool Core::drain_fronts(std::uint32_t stream) noexcept {
     Block* next = std::exchange(block->quick_next, nullptr);
     uncount_used(block);
     table_.erase(block->address);
-    block->stamp = order_.stamp(stream);
+    block->free_number = order_.number_free(stream);
     block->state = State::claimed;
     block->in_front.store(false, std::memory_order_release);
     space_.give(block);
@@ -252,7 +252,7 @@ void Core::free_block(Block* block) noexcept {
   table_.erase(block->address);
   block->state = State::claimed;  // before the mark goes: a second free sees one of the two
   block->in_front.store(false, std::memory_order_release);
-  block->stamp = order_.stamp(block->stream);
+  block->free_number = order_.number_free(block->stream);
   if (block->waits == nullptr) {
     space_.give(block);
   } else {
@@ -290,7 +290,7 @@ bool Core::record_stream(Address address, Stream stream) {
   if (index == Order::no_stream) return false;
   if (driver_.synchronous || index == block->stream) return true;
   for (const Wait* wait = block->waits; wait != nullptr; wait = wait->next) {
-    if (wait->stream == index && wait->moment == nullptr) return true;
+    if (wait->stream == index && wait->recorded == nullptr) return true;
   }
   return order_.add(block->waits, index);
 }

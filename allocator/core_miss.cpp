@@ -16,7 +16,7 @@ bool Core::flush_quick(std::uint32_t stream) noexcept {
       Block* next = std::exchange(block->quick_next, nullptr);
       quick_bytes_ -= block->bytes;
       table_.erase(block->address);
-      block->stamp = order_.stamp(stream);
+      block->free_number = order_.number_free(stream);
       space_.give(block);
       block = next;
       any = true;
@@ -41,10 +41,10 @@ bool Core::settle_pending() noexcept {
     for (auto at = tree.begin(); at != tree.end();) {
       Block* block = &*at;
       ++at;
-      if (!order_.settle(block->waits)) continue;
+      if (!order_.query(block->waits)) continue;
       uncount_pending(block);
       complete(block, block->stream);
-      block->stamp = order_.stamp(block->stream);
+      block->free_number = order_.number_free(block->stream);
       space_.resume(block);
       any = true;
     }
@@ -63,7 +63,7 @@ Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_
   uncount_pending(block);
   complete(block, stream);
   // A fence from before this wait says nothing about the other streams.
-  block->stamp = order_.stamp(stream);
+  block->free_number = order_.number_free(stream);
   return space_.take(block, bytes);
 }
 
@@ -71,7 +71,8 @@ Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_
 Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
   if (!may_remap()) return nullptr;
   if (Block* block = space_.fit_foreign(pool, stream, bytes); block != nullptr) {
-    if (order_.idle(block->stream, block->stamp) || order_.wait_for_stream(stream, block->stream)) {
+    if (order_.idle(block->stream, block->free_number) ||
+        order_.wait_for_stream(stream, block->stream)) {
       block = space_.take(block, bytes);
       block->stream = stream;
       ++counts_.foreign;
@@ -110,11 +111,11 @@ bool Core::finish_everything() noexcept {
   ++counts_.host_waits;
   bool all = true;
   for (const std::size_t pool : {Space::small, Space::large}) {
-    for (Block& block : space_.pool(pool).pending) all = order_.finish(block.waits) && all;
+    for (Block& block : space_.pool(pool).pending) all = order_.synchronize(block.waits) && all;
   }
   settle_pending();
   for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) {
-    all = order_.finish(stream) && all;
+    all = order_.synchronize(stream) && all;
   }
   return all;
 }

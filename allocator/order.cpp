@@ -25,77 +25,78 @@ std::uint32_t Order::index_of(Stream stream) noexcept {
   return last_ = static_cast<std::uint32_t>(streams_.size() - 1);
 }
 
-// pre: the fence has happened
-void Order::passed(StreamState& state) noexcept {
+// pre: the fence is done
+void Order::complete_fence(StreamState& state) noexcept {
   state.done = state.fenced;
   drop(state.fence);
   state.fence = nullptr;
 }
 
-void Order::look(std::uint32_t index) noexcept {
+void Order::query(std::uint32_t index) noexcept {
   if (driver_.synchronous) return;
   StreamState& state = streams_[index];
-  if (state.fence != nullptr && happened(state.fence)) passed(state);
+  if (state.fence != nullptr && query(state.fence)) complete_fence(state);
   if (state.fence != nullptr || state.done == state.frees) return;
-  state.fence = moment(index);
+  state.fence = record(index);
   if (state.fence == nullptr) return;
   state.fenced = state.frees;
-  if (happened(state.fence)) passed(state);
+  if (query(state.fence)) complete_fence(state);
 }
 
-bool Order::finish(std::uint32_t index) noexcept {
-  look(index);
+bool Order::synchronize(std::uint32_t index) noexcept {
+  query(index);
   StreamState& state = streams_[index];
   // Twice: the fence that is waited for may be older than the last free.
   for (int i = 0; i < 2 && state.fence != nullptr; ++i) {
-    if (!finish(state.fence)) return false;
-    look(index);
+    if (!synchronize(state.fence)) return false;
+    query(index);
   }
   return driver_.synchronous || state.done == state.frees;
 }
 
-Moment* Order::moment(std::uint32_t stream) noexcept {
-  Moment* moment = moments_.take();
-  if (moment == nullptr) return nullptr;
+RecordedEvent* Order::record(std::uint32_t stream) noexcept {
+  RecordedEvent* recorded = events_.take();
+  if (recorded == nullptr) return nullptr;
   bool good = true;
   if (!spare_.empty()) {
-    moment->event = spare_.back();
+    recorded->event = spare_.back();
     spare_.pop_back();
   } else {
-    good = driver_.event_create(driver_.self, &moment->event) == Status::ok;
-    if (!good) moment->event = 0;
+    good = driver_.event_create(driver_.self, &recorded->event) == Status::ok;
+    if (!good) recorded->event = 0;
   }
   if (!good ||
-      driver_.event_record(driver_.self, moment->event, streams_[stream].stream) != Status::ok) {
+      driver_.event_record(driver_.self, recorded->event, streams_[stream].stream) != Status::ok) {
     if (good) {
-      drop(moment);
+      drop(recorded);
     } else {
-      moments_.give(moment);
+      events_.give(recorded);
     }
     return nullptr;
   }
-  return moment;
+  return recorded;
 }
 
-void Order::drop(Moment* moment) noexcept {
+void Order::drop(RecordedEvent* recorded) noexcept {
   try {
-    spare_.push_back(moment->event);
+    spare_.push_back(recorded->event);
   } catch (const std::bad_alloc&) {
-    driver_.event_destroy(driver_.self, moment->event);
+    driver_.event_destroy(driver_.self, recorded->event);
   }
-  moments_.give(moment);
+  events_.give(recorded);
 }
 
-bool Order::happened(Moment* moment) noexcept {
-  if (!moment->done) moment->done = driver_.event_query(driver_.self, moment->event) == Status::ok;
-  return moment->done;
+bool Order::query(RecordedEvent* recorded) noexcept {
+  if (!recorded->done)
+    recorded->done = driver_.event_query(driver_.self, recorded->event) == Status::ok;
+  return recorded->done;
 }
 
-bool Order::finish(Moment* moment) noexcept {
-  if (!moment->done) {
-    moment->done = driver_.event_synchronize(driver_.self, moment->event) == Status::ok;
+bool Order::synchronize(RecordedEvent* recorded) noexcept {
+  if (!recorded->done) {
+    recorded->done = driver_.event_synchronize(driver_.self, recorded->event) == Status::ok;
   }
-  return moment->done;
+  return recorded->done;
 }
 
 bool Order::add(Wait*& list, std::uint32_t stream) noexcept {
@@ -111,7 +112,7 @@ void Order::clear(Wait*& list) noexcept {
   while (list != nullptr) {
     Wait* wait = list;
     list = wait->next;
-    if (wait->moment != nullptr) drop(wait->moment);
+    if (wait->recorded != nullptr) drop(wait->recorded);
     waits_.give(wait);
   }
 }
@@ -119,20 +120,22 @@ void Order::clear(Wait*& list) noexcept {
 bool Order::record(Wait* list) noexcept {
   bool all = true;
   for (Wait* wait = list; wait != nullptr; wait = wait->next) {
-    if (wait->moment == nullptr) wait->moment = moment(wait->stream);
-    all = all && wait->moment != nullptr;
+    if (wait->recorded == nullptr) wait->recorded = record(wait->stream);
+    all = all && wait->recorded != nullptr;
   }
   return all;
 }
 
-bool Order::settle(Wait*& list) noexcept {
+// Drops what `is_done` says is done. @return whether that was all
+template <typename IsDone>
+bool Order::drop_done(Wait*& list, const IsDone& is_done) noexcept {
   record(list);
   Wait** link = &list;
   while (*link != nullptr) {
     Wait* wait = *link;
-    if (wait->moment != nullptr && happened(wait->moment)) {
+    if (wait->recorded != nullptr && is_done(wait->recorded)) {
       *link = wait->next;
-      drop(wait->moment);
+      drop(wait->recorded);
       waits_.give(wait);
     } else {
       link = &wait->next;
@@ -141,16 +144,24 @@ bool Order::settle(Wait*& list) noexcept {
   return list == nullptr;
 }
 
+bool Order::query(Wait*& list) noexcept {
+  return drop_done(list, [&](RecordedEvent* recorded) { return query(recorded); });
+}
+
+bool Order::synchronize(Wait*& list) noexcept {
+  return drop_done(list, [&](RecordedEvent* recorded) { return synchronize(recorded); });
+}
+
 bool Order::wait_for(std::uint32_t stream, Wait*& list) noexcept {
   if (!record(list)) return false;
   while (list != nullptr) {
     Wait* wait = list;
-    if (!wait->moment->done && driver_.stream_wait(driver_.self, streams_[stream].stream,
-                                                   wait->moment->event) != Status::ok) {
+    if (!wait->recorded->done && driver_.stream_wait(driver_.self, streams_[stream].stream,
+                                                     wait->recorded->event) != Status::ok) {
       return false;
     }
     list = wait->next;
-    drop(wait->moment);
+    drop(wait->recorded);
     waits_.give(wait);
   }
   return true;
@@ -158,27 +169,11 @@ bool Order::wait_for(std::uint32_t stream, Wait*& list) noexcept {
 
 bool Order::wait_for_stream(std::uint32_t stream, std::uint32_t other) noexcept {
   if (driver_.synchronous || stream == other) return true;
-  Moment* now = moment(other);
+  RecordedEvent* now = record(other);
   if (now == nullptr) return false;
   const Status status = driver_.stream_wait(driver_.self, streams_[stream].stream, now->event);
   drop(now);
   return status == Status::ok;
-}
-
-bool Order::finish(Wait*& list) noexcept {
-  record(list);
-  Wait** link = &list;
-  while (*link != nullptr) {
-    Wait* wait = *link;
-    if (wait->moment != nullptr && finish(wait->moment)) {
-      *link = wait->next;
-      drop(wait->moment);
-      waits_.give(wait);
-    } else {
-      link = &wait->next;
-    }
-  }
-  return list == nullptr;
 }
 
 }  // namespace cinch::allocator

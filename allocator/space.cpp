@@ -62,7 +62,7 @@ Block* Space::fit_foreign(std::size_t pool, std::uint32_t stream, std::size_t by
   for (std::uint32_t other = 0; other < order_.stream_count(); ++other) {
     Block* block = other == stream ? nullptr : fit(pool, other, bytes);
     if (block == nullptr) continue;
-    const bool idle = order_.idle(other, block->stamp);
+    const bool idle = order_.idle(other, block->free_number);
     if (best == nullptr || idle > best_idle || (idle == best_idle && block->bytes < best->bytes)) {
       best = block;
       best_idle = idle;
@@ -98,7 +98,7 @@ Block* Space::split(Block* block, std::size_t bytes) noexcept {
   rest->previous = block;
   rest->next = block->next;
   rest->region = block->region;
-  rest->stamp = block->stamp;
+  rest->free_number = block->free_number;
   rest->stream = block->stream;
   rest->state = block->state;
   if (rest->next != nullptr) rest->next->previous = rest;
@@ -111,7 +111,7 @@ Block* Space::split(Block* block, std::size_t bytes) noexcept {
 void Space::join(Block* block) noexcept {
   Block* gone = block->next;
   block->bytes += gone->bytes;
-  block->stamp = std::max(block->stamp, gone->stamp);
+  block->free_number = std::max(block->free_number, gone->free_number);
   block->next = gone->next;
   if (block->next != nullptr) block->next->previous = block;
   blocks_.give(gone);
@@ -140,7 +140,7 @@ void Space::insert_hole(Block* block) noexcept {
   BlockTree& tree = pools_[block->region->pool].holes;
   block->state = State::hole;
   block->stream = 0;
-  block->stamp = 0;
+  block->free_number = 0;
   if (Block* before = block->previous; before != nullptr && before->state == State::hole) {
     tree.erase(tree.iterator_to(*before));
     join(before);

@@ -169,7 +169,7 @@ Block* Space::claim_donors(std::size_t& remaining, std::uint32_t stream, Donors 
   if (whose == Donors::all) {
     look_for_idle();
   } else {
-    order_.look(stream);
+    order_.query(stream);
   }
   for (const std::size_t pool : {large, small}) {
     BlockTree& tree = pools_[pool].free;
@@ -178,7 +178,7 @@ Block* Space::claim_donors(std::size_t& remaining, std::uint32_t stream, Donors 
       const ByFit::Key key = ByFit::key(*block);
       const bool may = (whose == Donors::all || block->stream == stream) &&
                        block->bytes >= driver_.granularity &&
-                       order_.idle(block->stream, block->stamp);
+                       order_.idle(block->stream, block->free_number);
       Block* run = may ? claim_run(block, remaining) : nullptr;
       if (run != nullptr) {
         remaining -= run->bytes;
@@ -435,7 +435,7 @@ Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
 
   if (status == Status::ok) {
     target->stream = stream;
-    target->stamp = 0;  // nothing on the device uses it
+    target->free_number = 0;  // nothing on the device uses it
     insert_free(target);
   } else {
     undo(target, list);

@@ -60,10 +60,10 @@ void Space::retry_stuck() noexcept {
 // Asks what the device has done, and joins free neighbours of different streams of which it is
 // done: such memory is as good for either, and a handle under both could not be moved otherwise.
 void Space::look_for_idle() noexcept {
-  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) order_.look(stream);
+  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) order_.query(stream);
   if (order_.stream_count() < 2) return;
   const auto idle = [this](const Block* block) {
-    return block->state == State::free && order_.idle(block->stream, block->stamp);
+    return block->state == State::free && order_.idle(block->stream, block->free_number);
   };
   for (const auto& region : regions_) {
     BlockTree& tree = pools_[region->pool].free;
@@ -78,7 +78,7 @@ void Space::look_for_idle() noexcept {
       tree.erase(tree.iterator_to(*after));
       join(block);
       block->stream = stream;
-      block->stamp = 0;
+      block->free_number = 0;
       // The one behind may be of this stream too, and not idle: they belong together all the same.
       if (after = block->next; after != nullptr && after->state == State::free &&
                                after->stream == stream && !idle(after)) {
@@ -119,7 +119,7 @@ std::size_t Space::release(std::size_t bytes, bool may_unmap) noexcept {
       Block* block = &*at;
       const ByFit::Key key = ByFit::key(*block);
       while (block != nullptr && given < bytes && block->bytes >= driver_.granularity &&
-             order_.idle(block->stream, block->stamp)) {
+             order_.idle(block->stream, block->free_number)) {
         Block* run = claim_run(block, std::max(bytes - given, config_.large_page));
         if (run == nullptr) break;
         block = run == block ? nullptr : block;  // what is left before the run

@@ -18,19 +18,19 @@ TEST(Order, AFreeIsIdleOnceAFenceAfterItHasPassed) {
   FakeDriver fake(manual());
   Order order(fake.table());
   const std::uint32_t stream = order.index_of(7);
-  const std::uint64_t first = order.stamp(stream);
+  const std::uint64_t first = order.number_free(stream);
   fake.work(7);
-  order.look(stream);  // records the fence
-  const std::uint64_t second = order.stamp(stream);
+  order.query(stream);  // records the fence
+  const std::uint64_t second = order.number_free(stream);
   EXPECT_FALSE(order.idle(stream, first));
-  order.look(stream);
+  order.query(stream);
   EXPECT_FALSE(order.idle(stream, first));
   fake.complete(7);
   fake.work(7);
-  order.look(stream);
+  order.query(stream);
   EXPECT_TRUE(order.idle(stream, first));
   EXPECT_FALSE(order.idle(stream, second)) << "freed after the fence";
-  EXPECT_TRUE(order.finish(stream));
+  EXPECT_TRUE(order.synchronize(stream));
   EXPECT_TRUE(order.idle(stream, second));
 }
 
@@ -40,9 +40,9 @@ TEST(Order, ASynchronousDriverIsNeverAsked) {
   FakeDriver fake(options);
   Order order(fake.table());
   const std::uint32_t stream = order.index_of(0);
-  EXPECT_TRUE(order.idle(stream, order.stamp(stream)));
-  order.look(stream);
-  EXPECT_TRUE(order.finish(stream));
+  EXPECT_TRUE(order.idle(stream, order.number_free(stream)));
+  order.query(stream);
+  EXPECT_TRUE(order.synchronize(stream));
   EXPECT_TRUE(order.wait_for_stream(stream, order.index_of(1)));
   EXPECT_EQ(fake.calls(), 0u);
 }
@@ -52,9 +52,9 @@ TEST(Order, EventsAreUsedAgain) {
   {
     Order order(fake.table());
     const std::uint32_t stream = order.index_of(0);
-    for (int i = 0; i < 10; ++i) order.drop(order.moment(stream));
+    for (int i = 0; i < 10; ++i) order.drop(order.record(stream));
     EXPECT_EQ(fake.calls(Call::event_create), 1u);
-    EXPECT_EQ(order.moments(), 0u);
+    EXPECT_EQ(order.events(), 0u);
   }
   EXPECT_EQ(fake.events(), 0u);
 }
@@ -67,7 +67,7 @@ TEST(Order, WaitsHappenOnTheDevice) {
   const auto work = fake.work(1);
   Wait* list = nullptr;
   ASSERT_TRUE(order.add(list, user));
-  EXPECT_FALSE(order.settle(list));
+  EXPECT_FALSE(order.query(list));
   EXPECT_TRUE(order.wait_for(next, list));
   EXPECT_EQ(list, nullptr);
   EXPECT_TRUE(fake.ordered(work, 2));
@@ -85,8 +85,8 @@ TEST(Order, AWaitThatCannotBeRecordedStays) {
   EXPECT_FALSE(order.wait_for(stream, list));
   EXPECT_NE(list, nullptr);
   fake.complete_all();
-  EXPECT_TRUE(order.settle(list));
-  EXPECT_EQ(order.moments(), 0u);
+  EXPECT_TRUE(order.query(list));
+  EXPECT_EQ(order.events(), 0u);
 }
 
 }  // namespace
