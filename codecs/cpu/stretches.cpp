@@ -37,6 +37,7 @@ StretchReader::StretchReader(const PlaneLayout& layout, std::size_t element_size
       source_(static_cast<const std::byte*>(source)),
       end_(end),
       buffer_(buffer),
+      contiguous_(layout.is_contiguous()),
       dense_(has_dense_planes(layout)) {
   if (!dense_) window_ = planes_per_window(layout_, element_size);
 }
@@ -45,8 +46,10 @@ const std::byte* StretchReader::read(std::int64_t begin, std::int64_t count) noe
   const auto element = static_cast<std::int64_t>(element_size_);
   const std::int64_t size = layout_.plane_size();
   const std::int64_t plane = begin / size;
-  if (dense_) return source_ + (plane_offset(layout_, plane) + begin % size) * element;
   const std::int64_t stop = (begin + count - 1) / size + 1;
+  if (contiguous_ || (dense_ && stop - plane == 1)) {
+    return source_ + (plane_offset(layout_, plane) + begin % size) * element;
+  }
   if ((plane < first_ || stop > last_) && !gather(plane, stop)) return nullptr;
   return gathered_ + (begin - first_ * size) * element;
 }

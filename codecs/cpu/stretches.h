@@ -27,7 +27,7 @@ class StretchReader {
                 std::int64_t end, Buffer& buffer) noexcept;
 
   /// Elements [begin, begin + count), until the next call; null when memory has run out.
-  /// @pre count > 0; they are of one plane if planes are dense but the layout isn't contiguous
+  /// @pre count > 0
   const std::byte* read(std::int64_t begin, std::int64_t count) noexcept;
 
  private:
@@ -39,8 +39,9 @@ class StretchReader {
   const std::byte* source_;
   std::int64_t end_;
   Buffer& buffer_;
+  bool contiguous_;
   bool dense_;
-  std::int64_t window_ = 0;  ///< planes to gather
+  std::int64_t window_ = 1;  ///< planes to gather
   std::int64_t first_ = 0;   ///< gathered planes [first_, last_)
   std::int64_t last_ = 0;
   std::int64_t room_ = 0;  ///< planes that fit

@@ -18,8 +18,8 @@
 #include <span>
 
 #include "codecs/cpu/compaction.h"
-#include "codecs/cpu/error_bounded/logical_reader.h"
 #include "codecs/cpu/planes.h"
+#include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/layout.h"
 
@@ -46,15 +46,17 @@ class ErrorBoundedRatioCpu final : public ErrorBoundedRatioCodec {
     std::byte* const index = out.data() + header.index;
     std::byte* const payload = index + 8 * chunks.count();
 
-    const std::int64_t grain = cpu::LogicalReader(what, source).task_elements() / kChunkElements;
+    const std::int64_t grain = task_elements(what.layout, size) / kChunkElements;
     std::atomic<bool> good = true;
     for_range(parallel, chunks.count(), grain, [&](std::int64_t first, std::int64_t last) {
-      cpu::LogicalReader reader(what, source);
-      const cpu::RatioScratch scratch(cpu::workspace());
+      cpu::Workspace& work = cpu::workspace();
+      const RatioChunks::Chunk end = chunks[last - 1];
+      cpu::StretchReader reader(what.layout, size, source, end.begin + end.count, work.tile);
+      const cpu::RatioScratch scratch(work);
       std::byte* next = payload + chunks[first].begin * size;
       for (std::int64_t c = first; c < last && good.load(std::memory_order_relaxed); ++c) {
         const RatioChunks::Chunk chunk = chunks[c];
-        const std::byte* const x = reader.get(chunk.begin, chunk.count);
+        const std::byte* const x = reader.read(chunk.begin, chunk.count);
         if (x == nullptr || !scratch.good()) {
           good.store(false);
           break;
@@ -65,7 +67,7 @@ class ErrorBoundedRatioCpu final : public ErrorBoundedRatioCodec {
         std::memcpy(index + 8 * c, &entry, 8);
         next += bytes;
       }
-      cpu::workspace().trim();
+      work.trim();
     });
     if (!good.load()) return {};
     const std::int64_t bytes = cpu::close_gaps(
@@ -112,7 +114,8 @@ class ErrorBoundedRatioCpu final : public ErrorBoundedRatioCodec {
   RatioCodes sample(const Description& what, const void* source,
                     const RatioChunks::Chunk& chunk) const override {
     std::vector<std::byte> x(static_cast<std::size_t>(chunk.count) * element_size(what.type));
-    cpu::LogicalReader(what, source).copy_apart(chunk.begin, chunk.count, x.data());
+    cpu::gather_elements(what.layout, element_size(what.type), source, chunk.begin, chunk.count,
+                         x.data());
     RatioCodes result;
     result.codes.resize(static_cast<std::size_t>(chunk.count));
     result.escapes.resize(static_cast<std::size_t>(chunk.count));
@@ -125,6 +128,13 @@ class ErrorBoundedRatioCpu final : public ErrorBoundedRatioCodec {
 
  private:
   static constexpr std::int64_t kTaskChunks = 4;
+
+  // How many elements encoding's tasks take at least: few gather what others gather too.
+  static std::int64_t task_elements(const PlaneLayout& layout, std::int64_t element_size) {
+    constexpr std::int64_t kLeast = 1 << 15;
+    if (layout.is_contiguous()) return kLeast;
+    return std::max(kLeast, cpu::planes_per_tile(layout, element_size) * layout.plane_size());
+  }
 
   struct DecodeJob {
     const Description& what;
