@@ -12,7 +12,7 @@
 #include "hooks/torch/gradients/callback_time.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/python_reader.h"
-#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/verdict.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

@@ -14,9 +14,7 @@ namespace cinch::hooks {
 /// The recipe holds its sources: it must end in the stash, by Stash::save() or
 /// Derivation::release_sources(). Never throws.
 ///
-/// Known: batch norm in training, group and layer norm, GELU, SiLU of an input that is held; ReLU
-/// of a norm's result or of the sum of a norm's result and a value that is held; float32 on the
-/// CPU.
+/// docs/derived.md lists what is known, of float32 on the CPU.
 std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) noexcept;
 
 }  // namespace cinch::hooks

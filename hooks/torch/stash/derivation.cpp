@@ -7,11 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/entry_work.h"
-#include "policy/operand.h"
 
 namespace cinch::hooks {
 namespace {
@@ -24,12 +24,33 @@ constexpr std::uint32_t most_awaited = 64;
 bool holds_values(const Entry& entry) {
   if (entry.recipe != nullptr) return true;
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
-    const SiteNames* names = use->site->names();
-    if (use->is_recipes || names == nullptr) return true;
-    if (policy::operand_fact(names->op, names->operand).reads == codecs::Reads::values) return true;
+    if (use->is_recipes || reads_values(*use->site)) return true;
   }
   return false;
 }
+
+/// What a recipe is computed from, held meanwhile.
+class SourceValues {
+ public:
+  /// @param read Gives the storage of a source's values, or nothing
+  template <typename Read>
+  SourceValues(const Recipe& recipe, const Read& read) : count_(recipe.source_count) {
+    for (; known_ < count_; ++known_) {
+      const Recipe::Source& source = recipe.sources()[known_];
+      storages_[known_] = read(source);
+      if (!storages_[known_]) return;
+      values_[known_] = source.values_in(storages_[known_]);
+    }
+  }
+  bool are_known() const noexcept { return known_ == count_; }
+  std::span<const void* const> get() const noexcept { return {values_.data(), count_}; }
+
+ private:
+  std::size_t count_;
+  std::size_t known_ = 0;
+  std::array<c10::Storage, Recipe::most_sources> storages_;
+  std::array<const void*, Recipe::most_sources> values_{};
+};
 
 }  // namespace
 
@@ -59,27 +80,21 @@ std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entr
 
 void Derivation::release_sources(Recipe& recipe) noexcept {
   for (Recipe::Source& source : recipe.sources()) {
-    if (Entry* entry = std::exchange(source.entry, nullptr))
-      keeper_.drop_holder(*entry, &source.use);
+    Entry* const entry = std::exchange(source.entry, nullptr);
+    if (entry != nullptr) keeper_.drop_holder(*entry, &source.use);
   }
 }
 
 bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
   return proofs_.admits(recipe, site, [&] {
-    std::array<c10::Storage, Recipe::most_sources> exact;
-    std::array<const void*, Recipe::most_sources> values{};
-    for (std::size_t i = 0; i < recipe.source_count; ++i) {
-      const Recipe::Source& source = recipe.sources()[i];
-      exact[i] = keeper_.exact_values(*source.entry);
-      if (!exact[i]) return Proofs::Comparison::not_made;
-      values[i] = source.values_in(exact[i]);
-    }
+    const SourceValues exact(
+        recipe, [&](const Recipe::Source& source) { return keeper_.exact_values(*source.entry); });
+    if (!exact.are_known()) return Proofs::Comparison::not_made;
     const auto bytes = static_cast<std::size_t>(recipe.elements) * sizeof(float);
     const c10::DataPtr computed = buffers_.decoded.take(bytes);
     if (computed.get() == nullptr) return Proofs::Comparison::not_made;
     const Stopwatch watch;
-    recipe.compute({values.data(), recipe.source_count}, nullptr,
-                   static_cast<float*>(computed.get()));
+    recipe.compute(exact.get(), nullptr, static_cast<float*>(computed.get()));
     recipe.nanoseconds = watch.nanoseconds();
     return std::memcmp(computed.get(), actual.const_data_ptr(), bytes) == 0
                ? Proofs::Comparison::equal
@@ -138,8 +153,7 @@ void Derivation::look_at_sources(Entry& entry) {
 bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
   if (entry.recipe == nullptr || plan.derived == nullptr || !entry.recipe->is_ready) return false;
-  const bool tolerant = plan.candidates.front().approximates;
-  if (entry.recipe->approximates && !tolerant) return false;
+  if (entry.recipe->approximates && !plan.may_approximate_derived()) return false;
   const Stopwatch watch;
   if (plan.mask) {
     c10::DataPtr buffer = buffers_.encoded.take(plan.mask->bound);
@@ -148,14 +162,11 @@ bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor p
         plan.mask->what, entry.raw.data(),
         {static_cast<std::byte*>(buffer.get()), plan.mask->bound}, {}, parallel_for);
     if (!result.representable) return false;
-    const auto deleter = buffer.get_deleter();
-    void* const data = buffer.get();
-    entry.encoded = {data, buffer.release_context(), deleter};
-    entry.encoded_bytes = result.bytes;
+    hold_encoded(entry, std::move(buffer), result.bytes);
   }
   entry.state = Entry::State::derived;
   freed = std::move(entry.raw);
-  if (tolerant) looks_.keep_sample(entry, freed);
+  if (plan.may_approximate_derived()) looks_.keep_sample(entry, freed);
   count(entry, *plan.derived, entry.encoded_bytes + entry.constant_bytes(), watch.nanoseconds());
   return true;
 }
@@ -163,19 +174,13 @@ bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor p
 c10::Storage Derivation::compute(Entry& entry,
                                  const std::function<c10::Storage(Entry&, const Use&)>& read) {
   const Recipe& recipe = *entry.recipe;
-  std::array<c10::Storage, Recipe::most_sources> held;
-  std::array<const void*, Recipe::most_sources> values{};
-  for (std::size_t i = 0; i < recipe.source_count; ++i) {
-    const Recipe::Source& source = recipe.sources()[i];
-    held[i] = read(*source.entry, source.use);
-    values[i] = source.values_in(held[i]);
-  }
+  const SourceValues sources(
+      recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); });
   c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
   const Stopwatch watch;
-  recipe.compute({values.data(), recipe.source_count},
-                 static_cast<const std::byte*>(entry.encoded.get()),
+  recipe.compute(sources.get(), static_cast<const std::byte*>(entry.encoded.get()),
                  static_cast<float*>(data.get()));
   const std::uint64_t nanoseconds = watch.nanoseconds();
   entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);

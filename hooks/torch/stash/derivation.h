@@ -28,8 +28,7 @@ class Derivation {
   Derivation& operator=(const Derivation&) = delete;
 
   /// Holds `entry` as one more use like `like`, for a recipe that is being made.
-  /// @return how many recipes lie between its values and stored ones; nothing where its values
-  /// would
+  /// @return how many recipes lie between its values and stored ones; nothing where those would
   ///   be held for the recipe's sake alone
   std::optional<std::uint8_t> hold_source(Recipe::Source& source, Entry& entry, const Use& like);
   /// Gives up what a recipe holds.

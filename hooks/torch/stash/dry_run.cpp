@@ -294,7 +294,7 @@ bool DryRun::would_derive(std::size_t contender, Held& held, const Entry& entry)
     if (source.plan == nullptr || !(source.derived || source.plan->keeps_values())) return false;
     held.approximates |= source.derived ? source.approximates : source.plan->approximates();
   }
-  return !held.approximates || held.plan->candidates.front().approximates;
+  return !held.approximates || held.plan->may_approximate_derived();
 }
 
 // Nothing where the mask can't be made. pre: mutex_ is held

@@ -52,7 +52,7 @@ c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, Grad
   for (;;) {
     // Another thread may settle it between the two.
     if (may_compute) {
-      if (c10::Storage computed = read_derived(entry, reader, probe, use)) return computed;
+      if (c10::Storage computed = read_derived(entry, use, reader, probe)) return computed;
     }
     if (c10::Storage held = read_held(entry, use, reader, probe)) return held;
   }
@@ -60,7 +60,7 @@ c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, Grad
 
 c10::Storage EntryReader::computed(Entry& entry) {
   if (entry.recipe == nullptr) return {};
-  c10::Storage values = read_derived(entry, Reader::node, nullptr, Use());
+  c10::Storage values = read_derived(entry, Use(), Reader::node, nullptr);
   return values && !entry.recipe->approximates ? values : c10::Storage();
 }
 
@@ -125,8 +125,8 @@ c10::Storage EntryReader::read_held(Entry& entry, const Use& use, Reader reader,
 
 // The values of a derived entry; nothing where it is held otherwise. Sources are read without the
 // entry's own lock.
-c10::Storage EntryReader::read_derived(Entry& entry, Reader reader, GradientProbe* probe,
-                                       const Use& use) {
+c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader reader,
+                                       GradientProbe* probe) {
   using enum codecs::Reads;
   {
     const AtWork here;

@@ -54,7 +54,7 @@ class EntryReader {
 
  private:
   c10::Storage read_held(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
-  c10::Storage read_derived(Entry& entry, Reader reader, GradientProbe* probe, const Use& use);
+  c10::Storage read_derived(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
   c10::Storage decoded(Entry& entry, codecs::Reads reads, Reader reader);
   c10::Storage for_probe(GradientProbe& probe, Entry& entry, const Use& use);
   bool note_read(GradientProbe& probe, Entry& entry, const Use& use) const;

@@ -12,6 +12,7 @@
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_rows.h"
 #include "hooks/torch/stash/plan.h"
+#include "policy/operand.h"
 
 /// What the parts of the stash that work on one entry share.
 namespace cinch::hooks {
@@ -47,6 +48,13 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+/// Whether backward reads values of what is saved at `site`, as far as is known.
+inline bool reads_values(const Site& site) {
+  const SiteNames* names = site.names();
+  return names == nullptr ||
+         policy::operand_fact(names->op, names->operand).reads == codecs::Reads::values;
+}
+
 /// Why a storage of a CUDA device stays as it is for which `plan` has no codec.
 inline std::string_view reason_to_keep(const Plan& plan) noexcept {
   return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
@@ -74,6 +82,14 @@ inline codecs::Description described(const Plan::Candidate& candidate, const Ent
 inline c10::weak_intrusive_ptr<c10::StorageImpl> weak(const c10::Storage& storage) {
   return c10::weak_intrusive_ptr<c10::StorageImpl>(
       c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+}
+
+/// @param buffer What encoding wrote, `bytes` of it
+inline void hold_encoded(Entry& entry, c10::DataPtr buffer, std::size_t bytes) noexcept {
+  const auto deleter = buffer.get_deleter();
+  void* const data = buffer.get();
+  entry.encoded = {data, buffer.release_context(), deleter};
+  entry.encoded_bytes = bytes;
 }
 
 /// `data` as a storage. @param allocator Whose the memory is; null: none that PyTorch knows

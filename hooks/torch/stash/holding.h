@@ -81,7 +81,8 @@ class Holding {
 
   // An entry's way. The stash's lock is held.
 
-  /// A use was added, perhaps the first: `storage` is valid in the current stream's work.
+  /// A use is about to be added, perhaps the first: `storage` is valid in the current stream's
+  /// work.
   virtual void saved(Entry& /*entry*/, const c10::Storage& /*storage*/) {}
   virtual void planned(const Entry& /*entry*/) {}
   /// It was settled, and is wanted.
@@ -128,7 +129,7 @@ class Holding {
   virtual std::size_t give_up(int /*device*/, std::size_t /*bytes*/) { return 0; }
   virtual std::size_t encode_harder(int /*device*/, std::size_t /*bytes*/) { return 0; }
   virtual std::size_t move_out(int /*device*/, std::size_t /*bytes*/) { return 0; }
-  /// What was put aside for settling, of which nothing is left to do.
+  /// Gives back what was held back for encoding, when nothing is left to encode.
   virtual std::size_t release_reserve(int /*device*/) { return 0; }
 
  protected:

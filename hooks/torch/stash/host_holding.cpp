@@ -41,10 +41,7 @@ std::string_view HostHolding::encode(Entry& entry, c10::Storage& freed,
       std::memcpy(exact.get(), buffer.get(), result.bytes);
       buffer = std::move(exact);
     }
-    const auto deleter = buffer.get_deleter();
-    void* const data = buffer.get();
-    entry.encoded = {data, buffer.release_context(), deleter};
-    entry.encoded_bytes = result.bytes;
+    hold_encoded(entry, std::move(buffer), result.bytes);
     entry.candidate = static_cast<std::uint8_t>(i);
     entry.state = Entry::State::encoded;
     freed = std::move(entry.raw);

@@ -12,14 +12,18 @@ namespace cinch::hooks {
 
 Entry& Intake::find_or_add(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
-  if (Entry* known = lists_.waiting.find(storage)) return *known;
+  Holding& holding = holdings_.of(storage.device());
+  if (Entry* known = lists_.waiting.find(storage)) {
+    holding.saved(*known, storage);
+    return *known;
+  }
   read_ahead_.make_room();
   auto entry = std::make_unique<Entry>();
   entry->raw = storage;
   entry->identity = StorageIdentity(storage);
   entry->raw_bytes = storage.nbytes();
   entry->step = static_cast<std::uint32_t>(optimizer_steps());
-  holdings_.of(storage.device()).saved(*entry, storage);
+  holding.saved(*entry, storage);
   if (tensor.is_view()) entry->cover = std::make_unique<Geometry>(tensor._base());
   lists_.waiting.add(*entry);
   entry->id = lists_.next_id++;
@@ -77,7 +81,7 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   entry.cover.reset();
   lists_.planned.add(entry.plan());
   holdings_.of(entry).planned(entry);
-  adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().aside_bytes(),
+  adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().offloaded_bytes(),
                   lists_.peak.raw_bytes);
   if (!waits) {
     start_settling(entry, ready);

@@ -8,7 +8,7 @@
 
 #include <c10/core/DeviceGuard.h>
 
-#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/verdict.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"

@@ -56,8 +56,8 @@ struct Plan {
   std::size_t least_offloaded = 0;  ///< what is held in fewer bytes stays on its device
   bool sized = false;               ///< the latter, or what an adaptive policy's trial needed
 
-  /// Of stored_bytes, what leaves the entry's device.
-  std::size_t aside_bytes() const noexcept {
+  /// Of stored_bytes, what will be moved from the entry's device to the host.
+  std::size_t offloaded_bytes() const noexcept {
     const bool leaves = on_device && offload == policy::Decision::Offload::always &&
                         stored_bytes >= least_offloaded;
     return leaves ? stored_bytes : 0;
@@ -68,6 +68,10 @@ struct Plan {
 
   /// Whether it may make an approximation of one.
   bool approximates() const;
+
+  /// Whether what is derived may follow from approximations: only where what is stored of it would
+  /// be one. @pre derived is set
+  bool may_approximate_derived() const { return candidates.front().approximates; }
 
   /// Whether there is anything to try but to keep or to drop.
   bool encodes() const noexcept {
@@ -183,8 +187,8 @@ class Planner {
   Statistics& statistics_;
   const policy::Policy* harder_;
   const bool goes_by_sizes_;
-  const bool
-      derives_;  // else uses that recipes made, for another policy that is tried, don't count
+  // Else uses that recipes made, for another policy that is tried, don't count.
+  const bool derives_;
   std::vector<std::int64_t> key_;
   std::unordered_map<std::vector<std::int64_t>, std::shared_ptr<EntryClass>, KeyHash> classes_;
 };

@@ -13,32 +13,32 @@ class PlannedBytes {
  public:
   void add(const Plan& plan) noexcept {
     all_ += plan.stored_bytes;
-    aside_ += plan.aside_bytes();
+    offloaded_ += plan.offloaded_bytes();
   }
   void remove(const Plan& plan) noexcept {
     all_ -= plan.stored_bytes;
-    aside_ -= plan.aside_bytes();
+    offloaded_ -= plan.offloaded_bytes();
   }
 
   /// An entry that was added waits in the window, raw and where it is, or leaves it.
   void enter_window(const Plan& plan) noexcept {
     window_ += plan.stored_bytes;
-    aside_ -= plan.aside_bytes();
+    offloaded_ -= plan.offloaded_bytes();
   }
   void leave_window(const Plan& plan) noexcept {
     window_ -= plan.stored_bytes;
-    aside_ += plan.aside_bytes();
+    offloaded_ += plan.offloaded_bytes();
   }
 
   std::uint64_t all() const noexcept { return all_; }
 
   /// Of those that have left the window, where they lie.
-  std::uint64_t out_of_window() const noexcept { return all_ - aside_ - window_; }
+  std::uint64_t out_of_window() const noexcept { return all_ - offloaded_ - window_; }
 
  private:
   std::uint64_t all_ = 0;
-  std::uint64_t aside_ = 0;   // of that, what leaves its device: not what the window holds
-  std::uint64_t window_ = 0;  // of that, what the window holds
+  std::uint64_t offloaded_ = 0;  // of all_, what is moved to the host, without the window's
+  std::uint64_t window_ = 0;     // of all_, the window's
 };
 
 }  // namespace cinch::hooks

@@ -88,8 +88,9 @@ class Run {
 
  private:
   at::Tensor start_of(const Recipe::Value& value) const {
-    if (value.source < 0)
+    if (value.source < 0) {
       return at::from_blob(const_cast<float*>(value.constant.data()), value.sizes);
+    }
     return blob(values_[static_cast<std::size_t>(value.source)], value.sizes, value.strides);
   }
 

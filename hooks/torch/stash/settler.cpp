@@ -27,9 +27,9 @@ void Settler::settle_all(const Entries& ready) noexcept {
     most_waiting = std::max(policy_.window_limit(), least_waiting);
   }
   for (Entry* entry : ready) {
-    const bool aside =
+    const bool on_side_thread =
         side_.is_on() && entry->plan().encodes() && holdings_.of(*entry).is_for_side_thread();
-    if (aside && side_.settle(*entry, most_waiting)) continue;
+    if (on_side_thread && side_.settle(*entry, most_waiting)) continue;
     settle(*entry, torch_parallel_for, EntryKeeper::When::room);
   }
 }

@@ -9,8 +9,8 @@
 
 namespace cinch::hooks {
 
-SideWork::SideWork(bool aside, EntryLists& lists, EntryKeeper& keeper)
-    : aside_(aside), lists_(lists), keeper_(keeper), thread_(work, this) {
+SideWork::SideWork(bool uses_side_stream, EntryLists& lists, EntryKeeper& keeper)
+    : uses_side_stream_(uses_side_stream), lists_(lists), keeper_(keeper), thread_(work, this) {
   register_fork_lock(thread_.mutex());
 }
 
@@ -43,7 +43,7 @@ bool SideWork::decode(Entry& entry, codecs::Reads reads) noexcept {
 }
 
 void SideWork::await_settled(Entry& entry) {
-  if (!aside_) return;
+  if (!uses_side_stream_) return;
   bool settling = false;
   {
     const std::lock_guard lock(lists_.mutex);

@@ -15,12 +15,12 @@ namespace cinch::hooks {
 /// in a forked child, or after the end. Thread-safe; no lock of the stash's is held.
 class SideWork {
  public:
-  /// @param aside The policy's stream is "side"
-  SideWork(bool aside, EntryLists& lists, EntryKeeper& keeper);
+  /// @param uses_side_stream The policy's stream is "side"
+  SideWork(bool uses_side_stream, EntryLists& lists, EntryKeeper& keeper);
   SideWork(const SideWork&) = delete;
   SideWork& operator=(const SideWork&) = delete;
 
-  bool is_on() const noexcept { return aside_; }
+  bool is_on() const noexcept { return uses_side_stream_; }
 
   /// Has `entry` settled, first waiting until no more than so many bytes wait for that.
   /// @return false when the caller has to do it
@@ -45,7 +45,7 @@ class SideWork {
   static void work(void* self, const SideThread::Job& job) noexcept;
   bool submit(const SideThread::Job& job, std::size_t most_waiting) noexcept;
 
-  const bool aside_;
+  const bool uses_side_stream_;
   EntryLists& lists_;
   EntryKeeper& keeper_;
   SideThread thread_;

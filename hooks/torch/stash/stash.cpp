@@ -16,7 +16,6 @@
 #include "hooks/torch/stash/entry_rows.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/listeners.h"
-#include "policy/operand.h"
 
 namespace cinch::hooks {
 namespace {
@@ -28,14 +27,7 @@ constexpr std::size_t poll_per_backward = 4096;
 
 Stash* instance = nullptr;
 
-/// Whether backward reads less than values of what is saved there.
-bool reads_less_than_values(const Site& site) {
-  const SiteNames* names = site.names();
-  return names != nullptr &&
-         policy::operand_fact(names->op, names->operand).reads != codecs::Reads::values;
-}
-
-bool is_aside(const policy::Settings& settings) {
+bool uses_side_stream(const policy::Settings& settings) {
   return settings.stream == policy::Stream::side;
 }
 
@@ -49,9 +41,9 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
               looks_.guard()),
       derivation_(lists_, *this, buffers_, looks_),
       host_(policy_, *this, buffers_, derivation_, looks_),
-      devices_(is_aside(this->settings()), lists_, statistics_, policy_, *this, looks_,
+      devices_(uses_side_stream(this->settings()), lists_, statistics_, policy_, *this, looks_,
                read_ahead_),
-      side_(is_aside(this->settings()), lists_, *this),
+      side_(uses_side_stream(this->settings()), lists_, *this),
       intake_(dry_run_ != nullptr, lists_, policy_, adaptation_, derivation_, looks_, read_ahead_,
               holdings_),
       settler_(lists_, policy_, statistics_, dry_run_.get(), *this, derivation_, holdings_, intake_,
@@ -96,7 +88,6 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     entry->append(use);
     ++entry->holders;
     if (offered != nullptr && entry->first_use == &use) entry->recipe.reset(offered.release());
-    holding.saved(*entry, tensor.storage());
     intake_.collect(poll_per_save, nullptr, ready);
     freed = settler_.take_freed();
     message = adaptation_.take_message();
@@ -121,7 +112,7 @@ void Stash::begin_growth() {
 }
 
 c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
-  if (reader == Reader::program && reads_less_than_values(*use.site)) use.site->note_shown();
+  if (reader == Reader::program && !reads_values(*use.site)) use.site->note_shown();
   Holding& holding = holdings_.of(entry);
   if (c10::Storage captured = holding.restore_in_capture(entry, use)) return captured;
   holding.before_reading(entry);

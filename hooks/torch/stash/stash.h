@@ -11,7 +11,7 @@
 
 #include "hooks/torch/stash/adaptation.h"
 #include "hooks/torch/stash/buffer_pool.h"
-#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/verdict.h"
 #include "hooks/torch/stash/derivation.h"
 #include "hooks/torch/stash/device/device_holding.h"
 #include "hooks/torch/stash/dry_run.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "agent/telemetry/report.h"
-#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/verdict.h"
 
 namespace cinch::hooks {
 

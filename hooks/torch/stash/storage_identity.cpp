@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/storage_identity.h"
 
-#include "hooks/torch/stash/candidate.h"
+#include "hooks/torch/stash/verdict.h"
 
 namespace cinch::hooks {
 

@@ -15,19 +15,11 @@
 #include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
-namespace {
-
-c10::Device cuda(int device) {
-  return {c10::kCUDA, static_cast<c10::DeviceIndex>(device)};
-}
-
-}  // namespace
-
-DeviceHolding::DeviceHolding(bool aside, EntryLists& lists, Statistics& statistics,
+DeviceHolding::DeviceHolding(bool uses_side_stream, EntryLists& lists, Statistics& statistics,
                              const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
                              ReadAhead& read_ahead)
     : parts_{lists, queues_, statistics, policy, keeper, looks, read_ahead},
-      encoder_(aside, policy),
+      encoder_(uses_side_stream, policy),
       unsized_(parts_),
       offloader_(parts_),
       rescue_(parts_, encoder_, reserve_) {
@@ -84,8 +76,8 @@ c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   {
-    const std::lock_guard stash_lock(
-        parts_.lists.mutex);  // `state`, beside it, is read under this too
+    // `state`, which shares its byte, is read under the stash's lock too.
+    const std::lock_guard stash_lock(parts_.lists.mutex);
     entry.captured = true;
   }
   return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
@@ -136,7 +128,7 @@ void DeviceHolding::planned(const Entry& entry) {
 }
 
 void DeviceHolding::settled(Entry& entry) {
-  queues_.add(entry, parts_.policy.settings().offload.min_bytes);
+  parts_.enqueue(entry);
 }
 
 bool DeviceHolding::leave_queue(Entry& entry) noexcept {
@@ -150,12 +142,12 @@ bool DeviceHolding::is_this_processes(const Entry& entry) const noexcept {
 }
 
 void DeviceHolding::before_settling(const Entry& entry) {
-  std::size_t aside = 0;
+  std::size_t needed = 0;
   {
     const std::lock_guard lock(parts_.lists.mutex);
-    aside = most_needed_[entry.device->index()];
+    needed = most_needed_[entry.device->index()];
   }
-  if (aside != 0) reserve_.put_aside(cuda(entry.device_index()), aside);
+  if (needed != 0) reserve_.ensure(entry.device_index(), needed);
   unsized_.take_outcomes(entry.device_index());
 }
 
@@ -183,7 +175,7 @@ void DeviceHolding::settle_now(std::span<Entry* const> ready, int device, std::s
     const std::lock_guard lock(parts_.lists.mutex);
     if (ready.empty() && queues_.put_off.oldest(device) == nullptr) return;
   }
-  const std::size_t aside = reserve_.release(cuda(device));
+  const std::size_t reserved = reserve_.release(device);
   for (Entry* entry : ready) {
     parts_.keeper.settle(*entry, torch_parallel_for, EntryKeeper::When::room);
   }
@@ -192,7 +184,7 @@ void DeviceHolding::settle_now(std::span<Entry* const> ready, int device, std::s
     freed += unsized_.await_outcomes(device, bytes - freed);
   }
   const AtWork here;  // the memory that was freed is for who asked
-  reserve_.put_aside(cuda(device), aside);
+  reserve_.ensure(device, reserved);
 }
 
 std::size_t DeviceHolding::give_up(int device, std::size_t bytes) {
@@ -211,7 +203,7 @@ std::size_t DeviceHolding::move_out(int device, std::size_t bytes) {
 }
 
 std::size_t DeviceHolding::release_reserve(int device) {
-  return reserve_.release(cuda(device));
+  return reserve_.release(device);
 }
 
 }  // namespace cinch::hooks

@@ -17,9 +17,10 @@ namespace cinch::hooks {
 /// as it can.
 class DeviceHolding final : public Holding {
  public:
-  /// @param aside The policy's stream is "side"
-  DeviceHolding(bool aside, EntryLists& lists, Statistics& statistics, const PolicyInForce& policy,
-                EntryKeeper& keeper, GuardLooks& looks, ReadAhead& read_ahead);
+  /// @param uses_side_stream The policy's stream is "side"
+  DeviceHolding(bool uses_side_stream, EntryLists& lists, Statistics& statistics,
+                const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
+                ReadAhead& read_ahead);
 
   std::string_view encode(Entry& entry, c10::Storage& freed,
                           codecs::ParallelFor parallel_for) override;

@@ -20,6 +20,9 @@ struct DeviceParts {
   EntryKeeper& keeper;
   GuardLooks& looks;
   ReadAhead& read_ahead;
+
+  /// See DeviceQueues::add.
+  void enqueue(Entry& entry) const { queues.add(entry, policy.settings().offload.min_bytes); }
 };
 
 }  // namespace cinch::hooks

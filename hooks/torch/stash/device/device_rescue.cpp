@@ -117,8 +117,7 @@ std::size_t DeviceRescue::give_up_sample(Entry& entry) {
     sample = stash_.looks.take_sample(entry);
     stash_.lists.held.shrink(entry, entry.raw_bytes);
     stash_.lists.note_change();
-    if (entry.first_use != nullptr)
-      stash_.queues.add(entry, stash_.policy.settings().offload.min_bytes);
+    if (entry.first_use != nullptr) stash_.enqueue(entry);
   }
   return sample->exact.use_count() == 1 ? entry.raw_bytes : 0;
 }
@@ -150,16 +149,15 @@ std::size_t DeviceRescue::encode_harder(int device, std::size_t bytes) {
   }
   if (found.empty()) return 0;
   std::ranges::stable_sort(order, {}, &Held::to_decode);
-  const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
-  const std::size_t aside = reserve_.release(on);
+  const std::size_t reserved = reserve_.release(device);
   std::size_t freed = 0;
   for (const Held& held : order) {
-    if (freed >= bytes + aside) break;
+    if (freed >= bytes + reserved) break;
     freed += encode_harder(*held.entry);
   }
   {
     const AtWork here;  // the memory that was freed is for who asked
-    reserve_.put_aside(on, aside);
+    reserve_.ensure(device, reserved);
   }
   {
     const std::lock_guard lock(stash_.lists.mutex);

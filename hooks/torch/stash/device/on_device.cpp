@@ -41,10 +41,10 @@ void enqueue_decoding(const Entry& entry, const void* encoded, void* target, cod
   const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
   const codecs::Description what = described(candidate, entry);
   const std::size_t scratch = candidate.on_device->scratch_bytes(what);
-  const c10::DataPtr aside = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
+  const c10::DataPtr memory = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
   const bool enqueued = candidate.on_device->decode(
       what, {static_cast<const std::byte*>(encoded), entry.encoded_bytes}, target, reads,
-      aside.get(), native(stream));
+      memory.get(), native(stream));
   TORCH_CHECK(enqueued, "cinch: a saved tensor encoded by '", candidate.codec->name(),
               "' can't be decoded: a kernel could not be launched");
 }
@@ -67,7 +67,7 @@ std::size_t bound_bytes(const codecs::Description& what) {
 
 /// What encoding needs besides its source and its target, for as long as it is under way; `result`
 /// is made for longer where it is read.
-struct Aside {
+struct EncodeMemory {
   c10::DataPtr memory;
   c10::DataPtr result;
   codecs::Description what;  ///< the channels' numbers in device memory
@@ -80,8 +80,8 @@ struct Aside {
   /// Enqueues what has to be there first: a result of zeros where it is read, and the channels'
   /// numbers.
   /// @throws c10::Error when there is no memory or nothing could be enqueued
-  Aside(const Plan::Candidate& candidate, const codecs::Description& described,
-        const c10::Stream& stream)
+  EncodeMemory(const Plan::Candidate& candidate, const codecs::Description& described,
+               const c10::Stream& stream)
       : what(described) {
     const codecs::cuda::Result nothing = {};
     const std::size_t bounds = bound_bytes(what);
@@ -191,23 +191,23 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
   OnDevice& held = *entry.device;
   const c10::OptionalStreamGuard guard(stream);
   StreamWork{held.saved_on, nullptr}.block(stream);
-  Aside aside(candidate, described(candidate, entry), stream);
+  EncodeMemory memory(candidate, described(candidate, entry), stream);
   c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
-  if (!candidate.on_device->encode(aside.what, entry.raw.data(),
-                                   static_cast<std::byte*>(encoded.get()), aside.outcome(),
-                                   aside.scratch, key, native(stream))) {
+  if (!candidate.on_device->encode(memory.what, entry.raw.data(),
+                                   static_cast<std::byte*>(encoded.get()), memory.outcome(),
+                                   memory.scratch, key, native(stream))) {
     return false;
   }
   guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
   std::shared_ptr<const EncodeOutcome> outcome;
   if (candidate.sized_by_data) {
-    outcome = EncodeOutcome::follow(aside.outcome(), stream, outcomes);
+    outcome = EncodeOutcome::follow(memory.outcome(), stream, outcomes);
     if (outcome == nullptr) return false;
   }
   const bool leaves = entry.plan().offload == policy::Decision::Offload::always;
   held.encoding = leaves ? work_of(stream) : work_beside(stream, held.saved_on);
   held.encoded = std::move(encoded);
-  held.result = std::move(aside.result);
+  held.result = std::move(memory.result);
   held.outcome = std::move(outcome);
   return true;
 } catch (const std::exception&) {
@@ -295,17 +295,17 @@ c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candi
   const c10::Stream stream = current_stream(values.device());
   StreamWork{valid_in, nullptr}.block(stream);
   const codecs::cuda::DeviceCodec& codec = *candidate.on_device;
-  const Aside aside(candidate, candidate.what, stream);
+  const EncodeMemory memory(candidate, candidate.what, stream);
   const c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
   c10::DataPtr decoded = allocate(stream.device(), values.nbytes());
   auto* const bytes = static_cast<std::byte*>(encoded.get());
-  if (!codec.encode(aside.what, values.data(), bytes, aside.outcome(), aside.scratch, key,
+  if (!codec.encode(memory.what, values.data(), bytes, memory.outcome(), memory.scratch, key,
                     native(stream)) ||
       !codec.decode(candidate.what, {bytes, candidate.bound}, decoded.get(), codecs::Reads::values,
-                    aside.scratch, native(stream))) {
+                    memory.scratch, native(stream))) {
     return {};
   }
-  if (candidate.sized_by_data) enqueue_choice(aside.outcome(), values, decoded.get(), stream);
+  if (candidate.sized_by_data) enqueue_choice(memory.outcome(), values, decoded.get(), stream);
   return storage_of(std::move(decoded), values.nbytes(), c10::GetAllocator(stream.device_type()));
 } catch (const std::exception&) {
   return {};

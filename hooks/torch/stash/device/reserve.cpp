@@ -8,26 +8,26 @@
 
 namespace cinch::hooks {
 
-void Reserve::put_aside(c10::Device device, std::size_t bytes) noexcept try {
-  const auto index = static_cast<std::size_t>(device.index());
+void Reserve::ensure(int device, std::size_t bytes) noexcept try {
+  const auto index = static_cast<std::size_t>(device);
   {
     const std::lock_guard lock(mutex_);
     if (devices_[index].bytes >= bytes) return;
   }
   // Not under the lock: the allocator may ask the stash, and so this.
-  const c10::OptionalDeviceGuard guard(device);
-  Aside fresh{c10::GetAllocator(device.type())->allocate(bytes), bytes};
+  const c10::DeviceGuard guard(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
+  Reserved fresh{c10::GetAllocator(c10::kCUDA)->allocate(bytes), bytes};
   const std::lock_guard lock(mutex_);
   if (devices_[index].bytes < bytes) std::swap(devices_[index], fresh);
 } catch (const std::exception&) {
-  // No memory, so none aside: encoding then has to find what it needs.
+  // Without a reserve, encoding has to find what it needs.
 }
 
-std::size_t Reserve::release(c10::Device device) noexcept {
-  Aside released;
+std::size_t Reserve::release(int device) noexcept {
+  Reserved released;
   {
     const std::lock_guard lock(mutex_);
-    std::swap(devices_[static_cast<std::size_t>(device.index())], released);
+    std::swap(devices_[static_cast<std::size_t>(device)], released);
   }
   return released.bytes;
 }

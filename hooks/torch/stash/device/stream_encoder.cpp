@@ -15,8 +15,8 @@ constexpr std::size_t outcome_segment_bytes = std::size_t{1} << 20;
 
 }  // namespace
 
-StreamEncoder::StreamEncoder(bool aside, const PolicyInForce& policy)
-    : aside_(aside),
+StreamEncoder::StreamEncoder(bool uses_side_stream, const PolicyInForce& policy)
+    : uses_side_stream_(uses_side_stream),
       policy_(policy),
       outcomes_(pinned_host(), most_outcome_bytes, 1, outcome_segment_bytes) {
   register_fork_lock(outcomes_.mutex());
@@ -26,12 +26,14 @@ StreamEncoder::StreamEncoder(bool aside, const PolicyInForce& policy)
 bool StreamEncoder::encode(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed) {
   const codecs::RandomKey key = {seed, entry.id, entry.step};
   const int device = entry.device_index();
-  const bool aside =
-      aside_ && in_flight_.begin(device, entry.raw_bytes, policy_.settings().in_flight_bytes);
-  const c10::Stream stream = aside ? side_stream(entry.raw.device()) : entry.device->saved_on;
+  const bool on_side_stream =
+      uses_side_stream_ &&
+      in_flight_.begin(device, entry.raw_bytes, policy_.settings().in_flight_bytes);
+  const c10::Stream stream =
+      on_side_stream ? side_stream(entry.raw.device()) : entry.device->saved_on;
   bool enqueued = false;
   if_memory_allows([&] { enqueued = encode_on_device(entry, candidate, key, stream, outcomes_); });
-  if (aside) {
+  if (on_side_stream) {
     in_flight_.enqueued(device, entry.raw_bytes, enqueued ? when_encoded(entry) : nullptr);
   }
   return enqueued;

@@ -14,8 +14,8 @@ namespace cinch::hooks {
 /// Chooses the stream in which an entry of a device is encoded. Thread-safe.
 class StreamEncoder {
  public:
-  /// @param aside The policy's stream is "side"
-  StreamEncoder(bool aside, const PolicyInForce& policy);
+  /// @param uses_side_stream The policy's stream is "side"
+  StreamEncoder(bool uses_side_stream, const PolicyInForce& policy);
   StreamEncoder(const StreamEncoder&) = delete;
   StreamEncoder& operator=(const StreamEncoder&) = delete;
 
@@ -28,7 +28,7 @@ class StreamEncoder {
   InFlight::Figures figures(int device) const { return in_flight_.figures(device); }
 
  private:
-  const bool aside_;
+  const bool uses_side_stream_;
   const PolicyInForce& policy_;
   InFlight in_flight_;
   PinnedPool outcomes_;

@@ -184,8 +184,7 @@ std::size_t UnsizedEncodings::shrink_to_size(Entry& entry) {
     const std::size_t before = entry.stored_bytes();
     if (shrinks) entry.encoded_bytes = needed;
     freed = stash_.lists.note_less_held(entry, before);
-    if (entry.first_use != nullptr)
-      stash_.queues.add(entry, stash_.policy.settings().offload.min_bytes);
+    if (entry.first_use != nullptr) stash_.enqueue(entry);
   }
   OpTotals& totals = *plan.candidates[entry.candidate].totals;
   totals.take_back(entry.raw_bytes, whole);
