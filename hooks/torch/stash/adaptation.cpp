@@ -79,8 +79,8 @@ void Adaptation::begin_growth() {
   begin_step();
 }
 
-// Steps are the optimizer's; programs that never run one through torch.optim have a step each
-// growth.
+// Begins a step if the optimizer has stepped. In programs that step none of torch.optim's, each
+// growth is a step.
 void Adaptation::begin_step() {
   const std::uint64_t now = optimizer_steps();
   const bool same_step = step_ != 0 && now != 0 && now == steps_seen_;
@@ -90,7 +90,7 @@ void Adaptation::begin_step() {
   const std::uint64_t before = director_->changes();
   const Stopwatch watch;
   director_->begin_step(step_++, footprint_.raw_bytes == 0 ? nullptr : &footprint_);
-  statistics_.adapted(watch.nanoseconds());  // time in Cinch anyway, as part of a save
+  statistics_.adapted(watch.nanoseconds());  // a save already counts it as time in Cinch
   if (const std::uint64_t changed = director_->changes() - before; changed != 0) {
     tell(telemetry::EventKind::decision, "%llu of %zu layers are held otherwise",
          static_cast<unsigned long long>(changed), director_->layers());
@@ -104,7 +104,7 @@ void Adaptation::begin_step() {
   listeners().wants(dry_run_ == nullptr ? director_->wants() : dry_run_->wants());
 }
 
-// Ranks of one job learn the same, more or less; one of them writes.
+// Only rank 0 writes: all ranks of a job learn about the same.
 std::string Adaptation::save_learned() {
   if (director_ == nullptr) return "";
   const char* rank = std::getenv("RANK");
@@ -144,7 +144,7 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
   });
 }
 
-// What a layer is held as first is no news.
+// Records a changed choice in the timeline; a layer's first choice is not recorded.
 void Adaptation::note_choice(const Entry& entry) {
   const Plan& plan = entry.plan();
   const OpTotals* chosen = plan.candidates.empty() ? plan.kept : plan.candidates.front().totals;

@@ -21,56 +21,55 @@
 
 namespace cinch::hooks {
 
-/// The loop between training and an adaptive policy: which step it is, what the stash held in it,
-/// what backward was seen to do, and what the policy's director makes of that. A dry run takes the
-/// director's place.
+/// The loop between training and an adaptive policy: tells the policy's director of steps, of what
+/// the stash held in them, and of looks at backward. A dry run takes the director's place.
 ///
 /// All of it is under the stash's lock. The first group of functions takes that lock; for the
-/// others it is held.
+/// others the caller holds it.
 class Adaptation {
  public:
-  /// @param stash_lock, statistics, timeline The stash's @param dry_run Its; null in ordinary runs
+  /// @param stash_lock, statistics, timeline The stash's @param dry_run Null in ordinary runs
   Adaptation(std::mutex& stash_lock, Statistics& statistics, Timeline& timeline, DryRun* dry_run)
       : mutex_(stash_lock), statistics_(statistics), timeline_(timeline), dry_run_(dry_run) {}
 
-  /// What the step under way shall find out; nothing unless the policy adapts.
+  /// What the current step's looks shall measure; nothing unless the policy adapts.
   policy::Wants wants() const;
 
-  /// Shows the policy what a node did with `entry`.
+  /// Shows the policy a look at a node that reads `entry`.
   void observe(const Entry& entry, policy::Look look);
 
-  /// The policy's number for what `entry` is; policy::no_layer where it has no say.
+  /// The policy's number for `entry`'s layer; policy::no_layer where the policy doesn't choose.
   std::uint32_t layer_of(const Entry& entry) const;
 
   /// Whether a node of this sequence number may read an entry that is tried.
   bool is_tried(std::uint32_t sequence) const;
 
-  /// Keeps what the policy learned for a later run (the policy's "state_file"), in the process of
-  /// rank 0. Says on stderr what goes wrong with that.
+  /// In the process of rank 0, writes what the policy learned to its "state_file", for a later run.
+  /// Reports errors on stderr.
   void keep_learned() noexcept;
 
-  /// `settings` are in force from now on; nothing is held. @return what there is to say of the old
-  /// policy's state file, and the new one's
+  /// `settings` are in force from now on. @return messages on the old policy's state file and the
+  /// new one's, each maybe empty @pre no entry is held
   std::vector<std::string> begin(const policy::Settings& settings);
 
   /// Null where nothing adapts.
   policy::Director* director() const noexcept { return director_.get(); }
 
-  /// The stash begins to grow: what it held before is part of the step, and perhaps a new step
-  /// begins.
+  /// A growth begins: takes the last growth's footprint if it is the step's largest, and perhaps
+  /// begins a new step.
   void begin_growth();
 
-  /// The stash stopped growing and holds that much; its layers are known already.
+  /// A growth has ended, and the stash holds these bytes.
   void measure(std::size_t raw_bytes, std::size_t stored_bytes);
 
-  /// A new entry, which has been planned. @param planned_bytes What its plan needs where it lies
+  /// A new entry was planned. @param planned_bytes Expected size of what stays where it lies
   /// @param peak Bytes of the activations at their peak, uncompressed
   void add(Entry& entry, std::size_t planned_bytes, std::size_t peak);
 
-  /// A use of an entry that is tried goes.
+  /// A use of an entry that is tried was removed.
   void forget(const Use& use) noexcept { tried_.remove(use); }
 
-  /// What is to be printed when the lock is not held any more.
+  /// Takes the message to print once the lock is released; maybe empty.
   std::string take_message() noexcept { return std::exchange(message_, {}); }
 
  private:
@@ -85,11 +84,11 @@ class Adaptation {
   std::atomic<bool> adapts_{false};  // whether there is a director
   std::unique_ptr<policy::Director> director_;
   policy::StateFile state_file_{""};
-  policy::Footprint growing_footprint_;  // of the growth under way
+  policy::Footprint growing_footprint_;  // of the current growth
   policy::Footprint footprint_;          // the step's largest
   std::uint64_t step_ = 0;
   std::uint64_t steps_seen_ = 0;  // optimizer steps when step_ began
-  NodesThatRead tried_;           // what of entries that are tried
+  NodesThatRead tried_;           // of entries that are tried
   std::string message_;
 };
 

@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t page = 4096;
-// Below this the C library's allocator does well, and a mapping each would exhaust their number.
+// Smaller buffers come from the C library, which does well there; a mapping for each would exhaust
+// the number of mappings.
 constexpr std::size_t smallest_pooled = std::size_t{128} << 10;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-// What a pool may hold beyond the most that was used at once, so that buffers of different sizes
-// that take turns don't push each other out: mapping and clearing them anew cost a GPT 5 % of its
-// time.
+// What a pool may hold beyond the peak use, so that buffers of different sizes that take turns
+// don't evict each other: mapping and clearing them anew cost a GPT 5 % of its time.
 constexpr std::size_t slack_share = 8;
 constexpr std::size_t least_slack = std::size_t{8} << 20;
 
@@ -32,8 +32,8 @@ void* map(std::size_t bytes) {
   return data == MAP_FAILED ? nullptr : data;
 }
 
-// Large buffers start on a huge page's boundary, so that the kernel can back them with huge pages:
-// 512 times fewer faults.
+// Maps large buffers at a huge page's boundary, so that the kernel can use huge pages: 512 times
+// fewer faults.
 void* map_aligned(std::size_t bytes) {
   if (bytes < huge_page) return map(bytes);
   auto* start = static_cast<std::byte*>(map(bytes + huge_page));
@@ -46,8 +46,8 @@ void* map_aligned(std::size_t bytes) {
   return start + head;
 }
 
-// Sizes in steps of an eighth of their power of two: buffers of nearly equal size serve each other
-// and at most an eighth is lost.
+// Rounds up to a multiple of an eighth of the size's power of two, so that buffers serve sizes that
+// are nearly equal. At most an eighth is lost.
 std::size_t rounded(std::size_t bytes) {
   std::size_t step = page;
   while (step * 16 <= bytes) step *= 2;

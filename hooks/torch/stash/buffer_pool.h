@@ -10,13 +10,12 @@
 
 namespace cinch::hooks {
 
-/// Large page-aligned buffers that are used again and again: a fresh 32 MB buffer costs 11 ms in
-/// page faults, a reused one 1 ms.
+/// Reuses large page-aligned buffers: a fresh 32 MB buffer costs 11 ms in page faults, a reused one
+/// 1 ms.
 ///
-/// A pool holds little more than it recently needed at once: idle buffers go back to the operating
-/// system, least recently used first, as soon as idle plus used bytes exceed the most that was in
-/// use during this period or the last (`new_period`) by more than an eighth and 8 MiB.
-/// Thread-safe.
+/// Idle buffers go back to the operating system, least recently used first, as soon as idle plus
+/// used bytes exceed the peak use of this and the last period (`new_period`) by more than an eighth
+/// of it and more than 8 MiB. Thread-safe.
 class BufferPool {
  public:
   BufferPool() = default;
@@ -26,11 +25,11 @@ class BufferPool {
   ~BufferPool() { unmap(idle_); }
 
   /// A buffer of at least `bytes`, contents undefined; its deleter gives it back. Small ones come
-  /// from the C library and are neither kept nor counted. Null data when
-  /// the system has no memory, or when bytes is 0.
+  /// from the C library and are neither kept nor counted. Null data when there is no memory, or
+  /// `bytes` is 0.
   c10::DataPtr take(std::size_t bytes);
 
-  /// Starts a period of use, as a step of training is one.
+  /// Starts a new period of use. The stash does so when a growth ends.
   void new_period();
 
   std::size_t used_bytes() const;
@@ -44,7 +43,7 @@ class BufferPool {
     void* data;
     std::size_t bytes;
     std::list<Buffer*>
-        link;  ///< its place in idle_ while it is in use: giving back allocates nothing
+        link;  ///< its node of idle_ while in use, so that giving back allocates nothing
   };
 
   Buffer* make_buffer(std::size_t bytes);
@@ -67,7 +66,7 @@ struct HostBuffers {
   BufferPool decoded;
 };
 
-/// Zeros that cost no memory until written to: fresh pages, given back when dropped.
+/// Fresh pages of zeros, which cost no memory until written to; null data when there are none.
 c10::DataPtr zero_pages(std::size_t bytes);
 
 }  // namespace cinch::hooks

@@ -16,11 +16,11 @@
 namespace cinch::hooks {
 namespace {
 
-// How many entries may come after one that waits until the program lets go of its source. Within a
-// block of a network that is when the block's residual sum is done.
+// An entry waits for the program to let go of its source until so many entries came after it. In a
+// block of a network the program lets go when the block's residual sum is done.
 constexpr std::uint32_t most_awaited = 64;
 
-// Whether the entry's values are read, or computed in their turn. pre: the stash's lock is held
+// Whether a use reads the entry's values, or it has a recipe. pre: the stash's lock is held
 bool holds_values(const Entry& entry) {
   if (entry.recipe != nullptr) return true;
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
@@ -29,10 +29,10 @@ bool holds_values(const Entry& entry) {
   return false;
 }
 
-/// What a recipe is computed from, held meanwhile.
+/// The values of a recipe's sources, held for its scope.
 class SourceValues {
  public:
-  /// @param read Gives the storage of a source's values, or nothing
+  /// @param read Gives the storage of a source's values, or null
   template <typename Read>
   SourceValues(const Recipe& recipe, const Read& read) : count_(recipe.source_count) {
     for (; known_ < count_; ++known_) {
@@ -110,7 +110,7 @@ bool Derivation::awaits_source(const Entry& entry) const {
   });
 }
 
-// The entry's own lock is not held meanwhile: nobody holds two.
+// Takes the sources' locks, so the entry's own must not be held: no thread may hold two.
 void Derivation::look_at_sources(Entry& entry) {
   Recipe& recipe = *entry.recipe;
   recipe.is_ready = true;

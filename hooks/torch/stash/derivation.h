@@ -19,40 +19,40 @@
 
 namespace cinch::hooks {
 
-/// Entries that hold no values of their own: which may be computed from others, and the computing
-/// (docs/derived.md). Thread-safe.
+/// Derived entries, which hold no values of their own: decides which entries may be computed from
+/// others, and computes them (docs/derived.md). Thread-safe.
 class Derivation {
  public:
   Derivation(EntryLists& lists, EntryKeeper& keeper, HostBuffers& buffers, GuardLooks& looks);
   Derivation(const Derivation&) = delete;
   Derivation& operator=(const Derivation&) = delete;
 
-  /// Holds `entry` as one more use like `like`, for a recipe that is being made.
-  /// @return how many recipes lie between its values and stored ones; nothing where those would
-  ///   be held for the recipe's sake alone
+  /// Makes `entry` the source of a recipe that is being made: adds a copy of `like` to its uses.
+  /// @return how many recipes lie between its values and stored ones; nothing, and no use is added,
+  ///   where its values would be held only for the recipe
   std::optional<std::uint8_t> hold_source(Recipe::Source& source, Entry& entry, const Use& like);
-  /// Gives up what a recipe holds.
+  /// Gives up the recipe's holds on its sources.
   void release_sources(Recipe& recipe) noexcept;
 
-  /// Whether `recipe` is known to give the bits that `actual` has: compared for the first ones of
-  /// its kind, and now and then. @param site Where it is saved
+  /// Whether recipes of this kind are proved to give PyTorch's bits (Proofs). Compares the recipe's
+  /// values with `actual` if that is due. @param site Where `actual` is saved
   bool proves(Recipe& recipe, const Site& site, const at::Tensor& actual);
 
-  /// Whether an owned entry had better wait: a source is the program's, too, and might change.
+  /// Whether an owned entry should wait: the program owns a source, too, and might change it.
   /// @pre the stash's lock is held
   bool awaits_source(const Entry& entry) const;
 
-  /// Finds out whether the sources of an entry that is about to be settled have values for good.
-  /// No lock is held.
+  /// Sets `is_ready` and `approximates` of the recipe of an entry that is about to be settled. No
+  /// lock is held.
   void look_at_sources(Entry& entry);
 
-  /// Lets go of values that can be computed, but for a mask. What may not be approximated is only
-  /// computed from exact values. @return whether it did
+  /// Makes the entry derived, if its values can be computed: keeps at most a mask. An entry that
+  /// may not be approximated is only derived from exact values. @return whether it was derived
   /// @pre entry.mutex() is held and entry.is_solely_ours()
   bool let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
 
   /// The values of a derived entry. No lock is held.
-  /// @param read Gives a source's @throws c10::Error when there is no memory
+  /// @param read Gives the values of a source @throws c10::Error when there is no memory
   c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read);
 
  private:

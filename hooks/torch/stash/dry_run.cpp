@@ -16,26 +16,26 @@
 namespace cinch::hooks {
 namespace {
 
-/// By then recipes have been compared often enough (stash/proofs.h).
+/// After so many growths recipes have been compared often enough (stash/proofs.h).
 constexpr std::uint64_t growths_until_proved = 4;
 
-/// Numbers in Look::trials: so many for each policy.
+/// Each policy has so many indices in Look::trials.
 constexpr std::uint32_t trials_of_each = 64;
 
-/// What one growth of the stash would have held, as the stash itself counts it.
+/// The bytes that one growth of the stash would have held, counted as the stash does.
 struct Growth {
   policy::Footprint footprint;
-  std::uint64_t stored_bytes = 0;  ///< as encoded; the footprint's is what was planned
-  std::uint64_t device_bytes = 0;  ///< of the raw ones, on a device
+  std::uint64_t stored_bytes = 0;  ///< as encoded; the footprint's is as planned
+  std::uint64_t device_bytes = 0;  ///< raw bytes of entries on devices
 
-  // Entries that wait uncompressed, oldest first.
+  // Entries in the window, oldest first.
   struct Waiting {
     std::size_t raw, planned, stored;
   };
   std::deque<Waiting> window;
   std::size_t window_raw = 0;
 
-  /// @param waits Whether it would be encoded, so that it may wait
+  /// @param waits Whether the entry would be encoded, and so enters the window
   void add(std::size_t raw, std::size_t planned, std::size_t stored, bool waits,
            double window_share) {
     footprint.raw_bytes += raw;
@@ -56,7 +56,7 @@ struct Growth {
     }
   }
 
-  /// All of it.
+  /// The sums with the entries that are still in the window.
   Growth closed() && {
     footprint.stored_bytes += window_raw;
     stored_bytes += window_raw;
@@ -64,7 +64,7 @@ struct Growth {
   }
 };
 
-/// What nodes of backward read of an entry whose values are wanted by one of them at least.
+/// The read that needs most: values if any use reads them, else that of the first use.
 codecs::Reads most_read(const Plan& plan) {
   const auto values = std::ranges::find(plan.reads, codecs::Reads::values);
   return values != plan.reads.end() ? codecs::Reads::values : plan.reads.front();
@@ -83,9 +83,9 @@ struct DryRun::Contender {
   Statistics statistics;
   Planner planner;
   std::vector<std::uint32_t> layers;  ///< the director's numbers, by the stash's
-  Growth growing;
-  Growth largest;       ///< of the step
-  std::string message;  ///< the director's
+  Growth growing;                     ///< the current growth
+  Growth largest;                     ///< of the step
+  std::string message;                ///< the director's
 
   std::uint32_t layer_of(std::uint32_t of_stash) const {
     return of_stash < layers.size() ? layers[of_stash] : policy::no_layer;
@@ -124,7 +124,7 @@ void DryRun::begin_step() {
       phase_ = Phase::plain;
       return;
     case Phase::plain:
-      // A value that follows from derived ones is derived once both are proved.
+      // A value computed from derived values is only derived when both recipes are proved.
       if (derives_ && growth_ < growths_until_proved) return;
       // Unless the program needed more before it began to train, this is the step's peak.
       if (const auto peak = peak_resident_bytes(); peak > rss_at_start_) plain_rss_bytes_ = peak;
@@ -154,7 +154,8 @@ void DryRun::begin_step() {
 void DryRun::end_growth(std::size_t not_settled) {
   const std::lock_guard lock(mutex_);
   if (phase_ == Phase::plain) plain_rss_bytes_ = std::max(plain_rss_bytes_, resident_bytes());
-  // What is read before it was encoded; the budget's overhead knows it, its plan does not.
+  // Backward reads these entries before they are encoded. The budget policy takes them for
+  // overhead, since they are not in the planned bytes.
   for (const auto& contender : contenders_) {
     Growth& growing = contender->growing;
     growing.footprint.raw_bytes += not_settled;
@@ -197,7 +198,7 @@ DryRun::Held DryRun::plan(Contender& contender, const Entry& entry, std::uint32_
   policy::Footprint& footprint = contender.growing.footprint;
   const bool declined =
       entry.raw_bytes < contender.policy.settings().min_bytes || !contender.policy.enabled() ||
-      (entry.device != nullptr && contender.director != nullptr);  // whose trials read values here
+      (entry.device != nullptr && contender.director != nullptr);  // its trials read host memory
   if (declined) {
     footprint.other_bytes += entry.raw_bytes;
     return {};
@@ -209,7 +210,7 @@ DryRun::Held DryRun::plan(Contender& contender, const Entry& entry, std::uint32_
   same.first_use = entry.first_use;
   same.last_use = entry.last_use;
   if (entry.cover != nullptr) same.cover = std::make_unique<Geometry>(*entry.cover);
-  // Lent for planning.
+  // `same` borrows the recipe for planning.
   const auto take_back = [](Entry* borrower) { static_cast<void>(borrower->recipe.release()); };
   const std::unique_ptr<Entry, decltype(take_back)> lent(&same);
   if (contender.policy.settings().derive.enabled) same.recipe.reset(entry.recipe.get());
@@ -239,7 +240,7 @@ bool DryRun::add(const Entry& entry, std::uint32_t layer) {
       tried = tried || (plan != nullptr && plan->encodes() && plan->candidates[0].approximates);
     } else if (contender->director != nullptr && contender->director->wants().trials) {
       const std::uint32_t own = contender->layer_of(layer);
-      // What a trial would hold besides is there anyway: all layers may be tried at once.
+      // A dry run keeps all exact values anyway, so all layers may be tried at once.
       constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
       if (own != policy::no_layer && contender->director->tries(own, no_limit)) tried = true;
     }
@@ -248,7 +249,7 @@ bool DryRun::add(const Entry& entry, std::uint32_t layer) {
   return tried && entry.device == nullptr;
 }
 
-// What the entry takes. pre: mutex_ is held
+// Encodes, decodes and counts the entry. Returns the bytes that it takes. pre: mutex_ is held
 std::size_t DryRun::encode(Held& held, const Entry& entry, codecs::ParallelFor parallel_for) {
   const Plan& plan = *held.plan;
   if (plan.action == policy::Decision::Action::drop) {
@@ -282,7 +283,7 @@ std::size_t DryRun::encode(Held& held, const Entry& entry, codecs::ParallelFor p
   return entry.raw_bytes;
 }
 
-// As the stash decides it; there the sources are settled before. pre: mutex_ is held
+// Decides as the stash does, where sources are settled before. pre: mutex_ is held
 bool DryRun::would_derive(std::size_t contender, Held& held, const Entry& entry) const {
   if (held.plan == nullptr || held.plan->derived == nullptr || !entry.recipe->is_ready) {
     return false;
@@ -297,7 +298,8 @@ bool DryRun::would_derive(std::size_t contender, Held& held, const Entry& entry)
   return !held.approximates || held.plan->may_approximate_derived();
 }
 
-// Nothing where the mask can't be made. pre: mutex_ is held
+// Counts the entry as derived. Returns its bytes; nothing where the mask can't be made.
+// pre: mutex_ is held
 std::optional<std::size_t> DryRun::derive(Held& held, const Entry& entry,
                                           codecs::ParallelFor parallel_for) {
   const Plan& plan = *held.plan;
@@ -336,7 +338,7 @@ void DryRun::measure(const Entry& entry, codecs::ParallelFor parallel_for) {
       continue;
     }
     held.derived = would_derive(i, held, entry);
-    // In a training, what entries took the last time is what is planned with.
+    // In training, plans expect the size that such an entry took last: so planned equals stored.
     std::size_t stored = held.plan->stored_bytes;
     if (phase_ == Phase::measuring) {
       const auto derived = held.derived ? derive(held, entry, parallel_for) : std::nullopt;

@@ -21,14 +21,14 @@
 
 namespace cinch::hooks {
 
-/// Finds out what each of several policies would hold of a program's activations, while the program
-/// trains uncompressed. The first step shows what the program needs by itself; where policies
-/// adapt, the next one shows them what training does; in the last one every entry is encoded and
-/// decoded as each policy would have it, and each node of backward is run on what it would be
-/// given. Nothing of that reaches the program.
+/// Measures what each of several policies would hold of a program's activations, while the program
+/// trains uncompressed. A first step measures what the program needs by itself. If any policy
+/// adapts, a second step shows training to it. In the last step every entry is encoded and decoded
+/// as each policy would, and backward's nodes are run on the decoded values for measurement. The
+/// program's own results don't change.
 ///
 /// Thread-safe; its lock is taken after the stash's and after entries' locks. Entries on a device
-/// are not encoded: their sizes are the plans', and their errors are not known.
+/// are not encoded: their sizes are the plans', their errors are unknown.
 class DryRun {
  public:
   explicit DryRun(std::vector<policy::Settings> policies);
@@ -36,64 +36,64 @@ class DryRun {
   DryRun& operator=(const DryRun&) = delete;
   ~DryRun();
 
-  /// The stash begins to grow; `new_step`: in another step than before.
+  /// A growth begins. @param new_step Whether it is in another step than the last growth
   void begin_growth(bool new_step);
 
-  /// Whether all steps are over; true once.
+  /// Whether all steps are over. Returns true only once.
   bool take_done();
 
-  /// Backward begins: the first step's memory is at its peak.
-  /// @param not_settled Bytes that the stash holds of entries that were not added
+  /// A backward begins: in the first step, memory is at its peak.
+  /// @param not_settled Bytes of the stash's entries that were not added
   void end_growth(std::size_t not_settled);
 
-  /// A leaf that takes a gradient of so many bytes.
+  /// Notes a leaf that takes a gradient of `bytes`.
   void saw_parameter(const void* identity, std::size_t bytes);
 
-  /// Whether a policy computes values instead of storing them.
+  /// Whether any policy derives values by recipes.
   bool derives() const noexcept { return derives_; }
 
-  /// Whether one of them would hold no values of `entry`, which it was asked to measure.
+  /// Whether any policy would derive `entry`, as measure() found.
   bool has_derived(const Entry& entry) const;
 
-  /// What the step under way shall find out.
+  /// What the current step's looks shall measure.
   policy::Wants wants() const;
 
-  /// A new entry; its exact values stay where they are. @param layer The stash's number for it
-  /// @return whether nodes that read it shall be tried
+  /// Plans a new entry under each policy. @param layer The stash's number for its layer
+  /// @return whether to run trials of nodes that read it
   bool add(const Entry& entry, std::uint32_t layer);
 
-  /// Encodes it as each policy would, or counts it as derived. @pre entry.mutex() is held, the
-  /// entry was added and is raw
+  /// Encodes the entry as each policy would, or counts it as derived. @pre entry.mutex() is held,
+  /// the entry was added and is raw
   void measure(const Entry& entry, codecs::ParallelFor parallel_for);
 
-  /// The entry goes.
+  /// The entry is deleted.
   void forget(const Entry& entry);
 
-  /// A node of backward, as the policies that adapt see it; or, of trials, its results' errors.
+  /// Shows a look at a node to the policies that adapt; in the last step counts errors of trials.
   void observe(const Entry& entry, std::uint32_t layer, const policy::Look& look);
 
-  /// How nodes that read `entry` shall be tried, and the numbers that Look::trials has them under.
+  /// The plans to try on nodes that read `entry`, with their indices in Look::trials.
   std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> trials(const Entry& entry,
                                                                             std::uint32_t layer);
 
-  /// See policy::Look; nothing where no policy wants to know it. @pre as for measure()
+  /// See policy::Look; empty where no policy wants them. @pre entry.mutex() is held
   std::vector<float> plane_ranges(const Entry& entry) const;
 
   /// Fills `dry_run`.
   void fill(telemetry::Report& report) const;
 
-  /// For forks.
+  /// For holding the lock over a fork.
   std::mutex& mutex() noexcept { return mutex_; }
 
  private:
   enum class Phase : std::uint8_t { before, plain, learning, measuring, done };
   struct Contender;
-  /// What a policy plans for an entry, and the row of the report that counts it.
+  /// A policy's plan for an entry, and the row of the report that counts it.
   struct Held {
     std::shared_ptr<const Plan> plan;  ///< null: left to PyTorch
     OpTotals* row = nullptr;           ///< null until measured
-    bool derived = false;              ///< not stored
-    bool approximates = false;         ///< what its values would be computed from
+    bool derived = false;              ///< it would be derived
+    bool approximates = false;         ///< from approximated sources
   };
 
   bool is_over() const { return phase_ == Phase::done; }
@@ -112,8 +112,8 @@ class DryRun {
   std::unordered_map<const Entry*, std::vector<Held>> entries_;
   std::unordered_map<const void*, std::size_t> parameters_;
   std::uint64_t growth_ = 0;
-  std::uint64_t plain_rss_bytes_ = 0;  // the most of the first step
-  std::uint64_t rss_at_start_ = 0;     // the most before it
+  std::uint64_t plain_rss_bytes_ = 0;  // peak of the first step
+  std::uint64_t rss_at_start_ = 0;     // peak before it
   Phase phase_ = Phase::before;
   bool done_taken_ = false;
   bool derives_ = false;

@@ -28,12 +28,12 @@ struct Recipe;
 /// Extents of a plane.
 using Extent = std::array<std::int32_t, 3>;
 
-/// What the operator that saves tells besides the tensor: of max-pool's indices the extents of the
-/// pooled input's plane, of hardtanh's input its bounds.
+/// An operator's parameters that belong to a saved tensor: for max-pool's indices the extents of
+/// the pooled input's plane, for hardtanh's input the bounds.
 using OperatorSays = std::variant<std::monostate, Extent, codecs::IntervalBounds>;
 
-/// One saving of a storage: who saved it, and as what. Owned by the hook that autograd holds; a
-/// link of its entry's list.
+/// One saving of a storage: by which site, and as what. Owned by the hook that autograd holds, or
+/// by a recipe. Linked into its entry's list of uses.
 struct Use {
   Site* site = nullptr;
   Use* previous = nullptr;
@@ -42,63 +42,63 @@ struct Use {
   OperatorSays operator_says;
   c10::ScalarType type = c10::ScalarType::Undefined;
   bool is_output = false;
-  /// A recipe's, which reads values whatever the operator's backward does.
+  /// Whether a recipe made it: recipes read values, whatever the operator's backward reads.
   bool is_recipes = false;
-  /// What backward reads of it; settled together with the entry's plan.
+  /// What backward reads of it; set when the entry is planned.
   codecs::Reads reads = codecs::Reads::values;
-  /// The lower half of the autograd node's sequence number (per forward thread), for the guard.
+  /// The lower half of the autograd node's sequence number, which counts per forward thread.
   std::uint32_t sequence = 0;
 };
 
-/// What was decoded of an entry and is still held by somebody, by what is read of it.
+/// The decoded storages of an entry that somebody still holds, one per kind of read.
 struct DecodedStorages {
   std::array<c10::weak_intrusive_ptr<c10::StorageImpl>, codecs::kReadsCount> alive = {
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>())};
-  /// Decoded ahead of being read, so held here until it is.
+  /// Decoded before backward asked for it; held here until backward reads it.
   c10::Storage ahead;
-  /// Values that the program's own code was given. It may write to them, so it gets the same ones
-  /// again.
+  /// Values that the program's own code was given. It may write to them, so every later read by
+  /// the program gets the same storage.
   c10::Storage lent;
 };
 
-/// What the guard keeps of an entry that it watches.
+/// Exact values of an entry, kept while the guard watches it or a policy tries it.
 struct GuardSample {
   c10::Storage exact;
   bool values_measured = false;
 };
 
-/// What encoding found out about group_quant's planes.
+/// group_quant's figures of an entry's planes, found when it was encoded.
 struct PlaneNumbers {
-  std::vector<float> ranges;       ///< see policy::plane_ranges; where they are wanted
-  std::vector<std::uint8_t> bits;  ///< of mixed bits, which decoding has to be told again
+  std::vector<float> ranges;       ///< see policy::plane_ranges; empty unless Entry::ranged
+  std::vector<std::uint8_t> bits;  ///< of mixed bits: decoding needs them
 };
 
 /// One storage in the stash (docs/design.md, "The sole-owner rule").
 ///
-/// `state`, `candidate`, `raw`, `encoded…`, `decoded`, `captured` and `sample` belong to the
-/// entry's `mutex`, which is taken before the stash's lock. Of these only `decoded` changes once
-/// the entry is settled, and under both locks what learning its size, encoding it anew or moving it
-/// to the host changes; the rest belongs to the stash's lock.
+/// The entry's `mutex` guards `state`, `candidate`, `raw`, `encoded…`, `decoded`, `captured` and
+/// `sample`; it is taken before the stash's lock, which guards the rest. Of a settled entry only
+/// `decoded` changes under `mutex` alone. Learning its size, encoding it anew and moving it to the
+/// host change other members, under both locks.
 struct Entry {
   Entry();
   ~Entry();
 
   enum class State : std::uint8_t {
-    pending,  ///< raw, until nobody else owns the storage and it is its turn to be encoded
+    pending,  ///< raw, not settled yet
     kept,     ///< raw for good
     encoded,
-    dropped,  ///< backward reads no value of it
+    dropped,  ///< nothing is held: backward reads no value of it
     moved,    ///< raw, in the host's memory instead of its device's
-    derived,  ///< computed from other entries' values; `encoded` is a mask, where one is read
+    derived,  ///< computed from other entries' values; `encoded` is a mask if backward reads signs
   };
-  /// Where the stash lists it.
+  /// How far the entry is on its way (EntryLists).
   enum class Place : std::uint8_t {
-    owned,     ///< among those that somebody else owns too
-    window,    ///< solely the stash's, and may stay raw for a while
-    settling,  ///< on its way to be encoded
+    owned,     ///< somebody else owns the storage too, as far as is known
+    window,    ///< only the stash owns the storage; may stay raw for a while
+    settling,  ///< left the window, is about to be settled
     settled,
   };
 
@@ -110,36 +110,36 @@ struct Entry {
   std::unique_ptr<GuardSample> sample;       ///< set while the guard watches it, or it is tried
   std::unique_ptr<PlaneNumbers> planes;      ///< set when encoded in mixed bits, or `ranged`
   std::unique_ptr<OnDevice> device;          ///< set when the storage lies on a CUDA device
-  /// How its values follow from others'; set when it is saved or never. Without sources once it is
-  /// settled otherwise than derived.
+  /// How to compute its values from other entries; set when it is saved, or never. Has no sources
+  /// any more once the entry is settled otherwise than derived.
   std::unique_ptr<Recipe> recipe;
-  // What shares a byte belongs to the same lock; neighbouring bit-fields would be one memory
-  // location.
+  // Neighbouring bit-fields are one memory location, so those that share a byte must belong to the
+  // same lock.
   State state : 3 = State::pending;
-  bool captured : 1 = false;       ///< a CUDA graph reads what is held, which so stays as it is
+  bool captured : 1 = false;       ///< a CUDA graph reads the held bytes: they must not change
   std::uint8_t candidate : 4 = 0;  ///< which of the plan's candidates encoded it
   std::uint8_t : 0;
   Place place : 4 = Place::owned;
-  std::uint8_t caution : 4 = 0;  ///< which of the class's plans is its own
-  bool watched = false;          ///< by the guard; settled when it leaves the window
+  std::uint8_t caution : 4 = 0;  ///< the guard's level of caution that it was planned with
+  bool watched = false;          ///< by the guard; decided when it leaves the window
   bool tried = false;            ///< its exact values are kept for an adaptive policy's trials
   bool ranged = false;           ///< its planes' ranges are wanted
-  bool ahead : 1 = false;        ///< counted among what is decoded ahead
-  bool sized : 1 = false;        ///< its class knows what it took
-  std::uint16_t member = 0;      ///< which of its class
-  std::uint32_t holders = 0;     ///< uses, and whoever works on it
+  bool ahead : 1 = false;        ///< counted by ReadAhead as decoded ahead
+  bool sized : 1 = false;        ///< its class was told its encoded size
+  std::uint16_t member = 0;      ///< index in the class's members
+  std::uint32_t holders = 0;     ///< uses, plus threads that work on it
   std::uint32_t id = 0;
   std::uint32_t step = 0;         ///< optimizer steps before it was saved
-  std::uint32_t place_index = 0;  ///< where in that list; meaningless when settling or settled
+  std::uint32_t place_index = 0;  ///< position in the list of `place`, or in its EntryQueue
   std::size_t raw_bytes = 0;
-  std::unique_ptr<Geometry> cover;  ///< of the base of views; null when the first use is no view
+  std::unique_ptr<Geometry> cover;  ///< of the first use's base if it is a view; null once planned
   Use* first_use = nullptr;
   Use* last_use = nullptr;
   std::shared_ptr<EntryClass> entry_class;
   EntryRow* row = nullptr;  ///< of the report; set when planned
   std::shared_ptr<const Plan> own_plan;
 
-  /// Shared with other entries, of which there are too many for one each. Nobody holds two.
+  /// Shared with other entries: there are too many for a mutex each. No thread may hold two.
   std::mutex& mutex() const noexcept {
     static std::array<std::mutex, 64> mutexes;
     return mutexes[id % mutexes.size()];
@@ -151,27 +151,27 @@ struct Entry {
   /// Whether `raw` is set.
   bool is_raw() const noexcept { return state == State::pending || state == State::kept; }
 
-  /// Whether the program left `raw` the memory that it was when it was saved. @pre is_raw()
+  /// Whether `raw` still is the memory that was saved: the program may replace it. @pre is_raw()
   bool is_as_saved() const { return identity.is(raw, raw_bytes); }
 
-  /// Whether besides nobody else owns it. @pre is_raw()
+  /// Whether only the stash owns `raw`, and it is as saved. @pre is_raw()
   bool is_solely_ours() const { return raw.use_count() == 1 && is_as_saved(); }
 
-  /// Index of the CUDA device that it is on; -1: host memory.
+  /// Index of its CUDA device; -1: host memory.
   int device_index() const noexcept;
 
-  /// Bytes of what is held that are in the host's memory instead of its device's.
+  /// Bytes of it that were moved from its device to the host's memory.
   std::size_t offloaded_bytes() const noexcept;
 
-  /// Whether what was encoded is held besides, until it is known what the encoding came to.
+  /// Whether the source is held besides the encoding, until the host knows the encoded size.
   bool keeps_source() const noexcept;
   /// @pre keeps_source()
   const c10::Storage& source() const noexcept;
 
-  /// Bytes of the recipe's constants where it is derived.
+  /// Bytes of the recipe's constants; 0 without a recipe.
   std::size_t constant_bytes() const noexcept;
 
-  /// What is held of a settled one where its storage was: not what was moved to the host.
+  /// Bytes that a settled entry takes where its storage was, without what was moved to the host.
   std::size_t stored_bytes() const noexcept {
     if (device != nullptr && offloaded_bytes() != 0) return 0;
     if (is_raw()) return raw_bytes;

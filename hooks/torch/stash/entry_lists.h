@@ -17,21 +17,21 @@
 
 namespace cinch::hooks {
 
-/// The entries that the stash holds, by how far they are on their way, what they take, and the lock
-/// of all that: the stash's lock, which is taken after an entry's own.
+/// The entries of the stash by Entry::Place, their bytes, and the mutex that guards both: the
+/// stash's lock, which is taken after an entry's own.
 ///
-/// An entry goes through the lists in one direction (Entry::Place). `owned`: the program owns the
-/// storage too. `window`: it is solely the stash's and planned, and stays raw while the window has
-/// room, so that what backward reads first was never encoded. `settling`: it left the window and is
-/// encoded. Which entries leave the window depends on what was saved, never on how fast anything is
-/// encoded.
+/// An entry passes through the places in order. `owned`: the program owns the storage too.
+/// `window`: only the stash owns it; the entry is planned, and stays raw while the window has room.
+/// So what backward reads first was never encoded. `settling`: it left the window and is about to
+/// be encoded. Which entries leave the window depends on what was saved, never on the speed of
+/// encoding.
 struct EntryLists {
-  /// What was held when that was most (docs/design.md, "Raw and stored bytes").
+  /// The bytes held at the moment of most raw bytes (docs/design.md, "Raw and stored bytes").
   struct Peak {
     std::uint64_t raw_bytes = 0;
     std::uint64_t stored_bytes = 0;
     std::uint64_t held_elsewhere_bytes = 0;
-    std::uint64_t offloaded_bytes = 0;  ///< besides, in the host's memory instead of a device's
+    std::uint64_t offloaded_bytes = 0;  ///< moved from devices to the host; not in stored_bytes
   };
 
   EntryLists();
@@ -39,10 +39,10 @@ struct EntryLists {
   EntryLists& operator=(const EntryLists&) = delete;
 
   mutable std::mutex mutex;
-  /// Whether the program saves; else backward reads. Changes without the lock, too.
+  /// True from a save to the next read or release. Also changes without the lock.
   std::atomic<bool> growing{false};
 
-  // All that follows is under the lock.
+  // The members below are under the lock.
   HeldBytes held;
   PlannedBytes planned;
   WaitingEntries waiting{held};
@@ -50,27 +50,27 @@ struct EntryLists {
   std::size_t alive = 0;  ///< entries
   std::uint32_t next_id = 0;
   Peak peak;
-  Peak at_boundary;  ///< when the growth last ended; without what the program owns too
+  Peak at_boundary;  ///< when the last growth ended; without `owned` entries
 
-  /// To be called after changes. @pre mutex is held
+  /// Call after every change. @pre mutex is held
   void note_change() noexcept { timeline.note(held.raw(), held.stored(), held.owned); }
 
-  /// A settled entry takes less than `before`. @return by how much @pre mutex is held
+  /// A settled entry shrank from `before` bytes. @return by how much @pre mutex is held
   std::size_t note_less_held(const Entry& entry, std::size_t before);
 
-  // What follows takes the lock.
+  // The functions below take the lock.
 
-  /// Whether `storage` is an entry's that waits raw: saving it adds a use.
+  /// Whether `storage` belongs to an `owned` entry: saving it again adds a use.
   bool is_waiting(const c10::Storage& storage) const;
-  /// Whether anybody reads the entry still.
+  /// Whether anybody may still read the entry.
   bool has_uses(const Entry& entry) const;
   Peak peak_so_far() const;
-  /// Bytes held now, raw and encoded, moved to the host or not.
+  /// Bytes held now, raw, encoded and offloaded.
   std::uint64_t bytes() const;
-  /// Of these, the settled ones on a CUDA device, and the most that these were.
+  /// Bytes of settled entries on a CUDA device: now, and at most so far.
   std::uint64_t settled_bytes(int device) const;
   std::uint64_t most_settled_bytes(int device) const;
-  /// Fills what `report` says of times.
+  /// Fills the fields of Timeline::fill.
   void fill_timeline(telemetry::Report& report) const;
 };
 

@@ -10,8 +10,8 @@
 
 namespace cinch::hooks {
 
-/// Settled entries of devices in the order in which they settled, and the bytes that they are held
-/// in. An entry is in one queue at most and knows its place in it; belongs to the stash's lock.
+/// Entries on devices, in the order in which they came, and the sum of their stored bytes. An entry
+/// is in one queue at most and knows its place in it. The stash's lock guards it.
 class EntryQueue {
  public:
   std::uint64_t bytes() const noexcept { return bytes_; }
@@ -24,7 +24,7 @@ class EntryQueue {
     bytes_ += entry.stored_bytes();
   }
 
-  /// Gives one that was removed the first place. @pre as above
+  /// Puts an entry that was removed in front. @pre entry.device is set
   void push_front(Entry& entry) {
     entries_.push_front(&entry);
     entry.place_index = --first_;
@@ -40,20 +40,20 @@ class EntryQueue {
     }
   }
 
-  /// @pre entry.device->queue is this, and entry.stored_bytes() what it was when it came here
+  /// @pre entry.device->queue is this; entry.stored_bytes() has not changed since it was added
   void remove(Entry& entry) noexcept {
     entries_[entry.place_index - first_] = nullptr;
     entry.device->queue = nullptr;
     bytes_ -= entry.stored_bytes();
     for (; !entries_.empty() && entries_.front() == nullptr; entries_.pop_front()) ++first_;
-    // Behind one that stays for ever those that come and go leave no trace either.
+    // Else empty places would pile up behind an entry that never leaves.
     while (!entries_.empty() && entries_.back() == nullptr) entries_.pop_back();
   }
 
-  /// Places taken, those of entries that left between others included.
+  /// Length of the list, including empty places between entries.
   std::size_t places() const noexcept { return entries_.size(); }
 
-  /// The oldest, of one device or (-1) any; null when there is none.
+  /// The oldest entry of one device, or (-1) of any; null when there is none.
   Entry* oldest(int device) const noexcept {
     for (Entry* entry : entries_) {
       if (entry != nullptr && (device < 0 || entry->device_index() == device)) return entry;

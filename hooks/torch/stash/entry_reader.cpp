@@ -24,7 +24,7 @@ bool is_derived(const Entry& entry) {
   return entry.state == Entry::State::derived;
 }
 
-// Of an entry of which only signs, or nothing, is held there are no values to show.
+// What to decode for this reader. Throws when the program wants values of an entry that holds none.
 // pre: entry.mutex() is held, the entry is settled
 codecs::Reads reads_of(const Entry& entry, const Use& use, Reader reader) {
   using enum codecs::Reads;
@@ -50,7 +50,7 @@ c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, Grad
   side_.await_settled(entry);
   const bool may_compute = entry.recipe != nullptr && reader_gets_values(use, reader);
   for (;;) {
-    // Another thread may settle it between the two.
+    // Repeats if another thread settles the entry between the two calls.
     if (may_compute) {
       if (c10::Storage computed = read_derived(entry, use, reader, probe)) return computed;
     }
@@ -64,9 +64,9 @@ c10::Storage EntryReader::computed(Entry& entry) {
   return values && !entry.recipe->approximates ? values : c10::Storage();
 }
 
-// Notes that `entry` is read for `probe`'s sake. What is asked of it and of `use` belongs to the
-// stash's lock: another thread's forward may be planning the entry. pre: entry.mutex() is held
-// @return whether that was all
+// Notes in `probe` that `entry` is read. Takes the stash's lock, which guards the fields that it
+// reads: another thread's forward may be planning the entry. pre: entry.mutex() is held
+// @return whether the probe needs no values
 bool EntryReader::note_read(GradientProbe& probe, Entry& entry, const Use& use) const {
   const std::lock_guard lock(lists_.mutex);
   switch (probe.purpose) {
@@ -83,7 +83,7 @@ bool EntryReader::note_read(GradientProbe& probe, Entry& entry, const Use& use) 
   return false;
 }
 
-// What a probe is given in the values' place; nothing where it is given those.
+// The storage that a probe gets instead of the entry's ordinary one; null where it gets that.
 // pre: entry.mutex() is held
 c10::Storage EntryReader::for_probe(GradientProbe& probe, Entry& entry, const Use& use) {
   if (note_read(probe, entry, use)) return holdings_.of(entry).without_values(entry);
@@ -92,7 +92,7 @@ c10::Storage EntryReader::for_probe(GradientProbe& probe, Entry& entry, const Us
   return {};
 }
 
-// Nothing where the values have to be computed.
+// Reads an entry that is raw or decoded from its own bytes; null where values have to be computed.
 c10::Storage EntryReader::read_held(Entry& entry, const Use& use, Reader reader,
                                     GradientProbe* probe) {
   const AtWork here;
@@ -123,8 +123,8 @@ c10::Storage EntryReader::read_held(Entry& entry, const Use& use, Reader reader,
   return storage;
 }
 
-// The values of a derived entry; nothing where it is held otherwise. Sources are read without the
-// entry's own lock.
+// The values of a derived entry; null where it is held otherwise. Reads sources without the entry's
+// own lock.
 c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader reader,
                                        GradientProbe* probe) {
   using enum codecs::Reads;
@@ -141,7 +141,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   }
   c10::Storage storage = derivation_.compute(
       entry, [&](Entry& source, const Use& as) { return read(source, as, Reader::node, probe); });
-  if (probe != nullptr) return storage;  // of probed sources: nobody else's
+  if (probe != nullptr) return storage;  // computed from probed sources: not shared
   const AtWork here;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
@@ -150,7 +150,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   return storage;
 }
 
-// What was decoded before and is still held by somebody; else nothing. pre: entry.mutex() is held
+// The storage decoded before, if somebody still holds it; else null. pre: entry.mutex() is held
 c10::Storage EntryReader::decoded(Entry& entry, codecs::Reads reads, Reader reader) {
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
   auto alive = entry.decoded->alive[static_cast<std::size_t>(reads)].lock();
@@ -160,7 +160,8 @@ c10::Storage EntryReader::decoded(Entry& entry, codecs::Reads reads, Reader read
   return storage;
 }
 
-// For those who ask next. pre: entry.mutex() is held, decoded() was called
+// Shares `storage` with later readers, and measures its error for the guard.
+// pre: entry.mutex() is held, decoded() was called
 void EntryReader::keep_decoded(Entry& entry, codecs::Reads reads, Reader reader,
                                const c10::Storage& storage) {
   entry.decoded->alive[static_cast<std::size_t>(reads)] = weak(storage);
@@ -171,8 +172,8 @@ void EntryReader::keep_decoded(Entry& entry, codecs::Reads reads, Reader reader,
   }
 }
 
-// Tells the entry's class what it took, when backward reads it first: by then it is encoded on
-// either stream, and the next forward's entries have not been planned. pre: entry.mutex() is held
+// Tells the entry's class its encoded size, at the first read. By then the entry is encoded,
+// whatever the stream, and the next forward's entries aren't planned. pre: entry.mutex() is held
 void EntryReader::note_size(Entry& entry) {
   if (entry.state != Entry::State::encoded) return;
   const std::lock_guard lock(lists_.mutex);
@@ -191,7 +192,7 @@ void EntryReader::foresee(Entry& entry, const Use& use) noexcept {
   });
   for (const auto& [next, reads] : choice.decodes) {
     if (!holdings_.of(*next).is_for_side_thread()) {
-      decode_ahead(*next, reads);  // which only enqueues it
+      decode_ahead(*next, reads);  // only enqueues the decoding
     } else if (!side_.decode(*next, reads)) {
       keeper_.drop_holder(*next);
     }
@@ -215,14 +216,14 @@ void EntryReader::decode_if_wanted(Entry& entry, codecs::Reads reads) {
   bool wanted = false;
   {
     const std::lock_guard stash_lock(lists_.mutex);
-    // In another order than the last step's, what was foreseen may be nobody's.
+    // If backward reads in another order than in the last step, no use may be left for this read.
     for (const Use* use = entry.first_use; use != nullptr && entry.ahead; use = use->next) {
       wanted = wanted || use->reads == reads;
     }
   }
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
   auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
-  // A watched entry is decoded where it is measured, a derived one where its sources are read.
+  // Watched entries are decoded where their error is measured, derived ones when sources are read.
   const bool computes = is_derived(entry) && reads == codecs::Reads::values;
   if (!wanted || computes || entry.sample != nullptr || !alive.expired()) return;
   entry.decoded->ahead = holdings_.of(entry).decode_ahead(entry, reads);

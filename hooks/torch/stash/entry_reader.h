@@ -17,13 +17,13 @@
 
 namespace cinch::hooks {
 
-/// Who reads what was saved: the node that saved it, or code of the program's own (through
-/// grad_fn._saved_…, in an autograd.Function's backward, in hooks of its own).
+/// Who reads a saved tensor: the node that saved it, or the program's own code (through
+/// grad_fn._saved_…, in an autograd.Function's backward, in its hooks).
 enum class Reader : std::uint8_t { node, program };
 
-/// Gives backward what it reads: the storage while it is raw, else one that was decoded, or
-/// computed from others that were, and is shared with whoever asked before and still holds it.
-/// Thread-safe; no lock is held.
+/// Gives backward the storages that it reads: the original while the entry is raw, else a decoded
+/// or computed one. Readers share a decoded storage while one of them holds it. Thread-safe; no
+/// lock is held.
 class EntryReader {
  public:
   EntryReader(EntryLists& lists, PolicyInForce& policy, EntryKeeper& keeper, Derivation& derivation,
@@ -43,10 +43,10 @@ class EntryReader {
   /// @throws as Stash::restore
   c10::Storage read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
 
-  /// The values of a derived entry of exact sources; else nothing. @throws as Stash::restore
+  /// The values of an entry derived from exact sources; else null. @throws as Stash::restore
   c10::Storage computed(Entry& entry);
 
-  /// Has decoded and fetched ahead what backward read after `use` the last time.
+  /// Starts decoding and fetching the entries that backward read after `use` in the last step.
   void foresee(Entry& entry, const Use& use) noexcept;
 
   /// See EntryKeeper.

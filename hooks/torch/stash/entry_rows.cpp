@@ -19,7 +19,7 @@ std::string shape_of(const Geometry& geometry) {
   return text.empty() ? "scalar" : text;
 }
 
-/// The use that the row speaks of: who reads values, or else the first.
+/// The use that names the row: the first that reads values, else the first.
 const Use& telling_use(const Entry& entry) {
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     if (use->reads == codecs::Reads::values) return *use;

@@ -17,36 +17,36 @@ namespace cinch::hooks {
 
 struct Entry;
 
-/// Totals over the run for what training saves again in every step: one storage of a forward, told
-/// from others by its operator, operand, type, shape and place among its likes. A row of the
-/// report's `entries`. Counters are relaxed atomics; `where` is module_names.cpp's.
+/// A row of the report's `entries`: totals over the run for one storage of a forward, which
+/// training saves again in every step. Identified by operator, operand, type, shape and place among
+/// equals. Counters are relaxed atomics; module_names.cpp fills `where`.
 struct EntryRow : Totals {
   std::string op;
   std::string operand;
   std::string type;             ///< "float32"
   std::string shape;            ///< "8x64x56x56"
-  std::uint32_t place = 0;      ///< number among its likes, from 1; 0 for the row of all the rest
+  std::uint32_t place = 0;      ///< number among equals, from 1; 0 for the row of all others
   std::size_t element_bytes{};  ///< 0 where rows are merged
   std::atomic<const OpTotals*> codec{nullptr};  ///< whose codec held it last
 
-  /// Set by whoever looks for the module first; never unset.
+  /// Set by the first thread that looks for the module; never unset.
   std::atomic<bool> looked_for{false};
   struct Where {
     std::string module;    ///< "layer1.0.conv1"; "" where it isn't known
-    std::string relation;  ///< "own": the module's parameter is the operator's; else "after"
+    std::string relation;  ///< "own": the operator works with the module's parameter; else "after"
   };
   Where where;  ///< under EntryRows' lock
 
-  // Under the stash's lock: the last choice of an adaptive policy's.
+  // Under the stash's lock: the adaptive policy's last choice.
   const OpTotals* chosen = nullptr;
   std::size_t chosen_bytes = 0;
 
-  /// What people can find again among the report's entries.
+  /// Names the row for people, in the report's terms.
   std::string title() const {
     return op + ' ' + operand + ' ' + shape + " #" + std::to_string(place);
   }
 
-  /// One more storage, held as `by` says.
+  /// Adds one storage that is held by the codec of `by`.
   void add(const OpTotals& by, std::uint64_t raw, std::uint64_t stored,
            std::uint64_t nanoseconds) noexcept {
     codec.store(&by, std::memory_order_relaxed);
@@ -54,7 +54,7 @@ struct EntryRow : Totals {
   }
 };
 
-/// All rows of the process. Thread-safe. Shapes that never repeat end up in one row together.
+/// All rows of the process. Thread-safe. After `most_rows`, new entries share one row.
 class EntryRows {
  public:
   static constexpr std::size_t most_rows = 10000;
@@ -62,13 +62,13 @@ class EntryRows {
   /// The row of `entry`, created when new; valid forever. @pre entry is planned
   EntryRow& row(const Entry& entry);
 
-  /// Says where a row belongs, once.
+  /// Sets `row.where`.
   void place(EntryRow& row, EntryRow::Where where);
 
   /// Fills `entries`, most raw bytes first.
   void fill(telemetry::Report& report) const;
 
-  /// For forks.
+  /// For holding the lock over a fork.
   std::mutex& mutex() noexcept { return mutex_; }
 
  private:

@@ -14,11 +14,11 @@
 #include "hooks/torch/stash/plan.h"
 #include "policy/operand.h"
 
-/// What the parts of the stash that work on one entry share.
+/// Helpers for the parts of the stash that work on one entry.
 namespace cinch::hooks {
 
-/// For its scope, this thread encodes or decodes and may hold an entry's lock: an allocator that it
-/// asks for memory can't have any from the stash.
+/// Marks, for its scope, that this thread encodes or decodes and may hold an entry's lock. An
+/// allocator that runs out of memory in this thread can then get none from the stash.
 class AtWork {
  public:
   AtWork() = default;
@@ -33,7 +33,7 @@ class AtWork {
   bool before_ = std::exchange(at_work_, true);
 };
 
-/// Why an entry is kept for which there was no memory.
+/// Why an entry is kept when there was no memory to encode it.
 constexpr std::string_view no_memory = "no memory to encode it";
 
 class Stopwatch {
@@ -48,31 +48,31 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// Whether backward reads values of what is saved at `site`, as far as is known.
+/// Whether backward reads values of tensors saved at `site`; true if that is unknown.
 inline bool reads_values(const Site& site) {
   const SiteNames* names = site.names();
   return names == nullptr ||
          policy::operand_fact(names->op, names->operand).reads == codecs::Reads::values;
 }
 
-/// Why a storage of a CUDA device stays as it is for which `plan` has no codec.
+/// Why a storage on a CUDA device is kept: `plan` has no candidate.
 inline std::string_view reason_to_keep(const Plan& plan) noexcept {
   return plan.reason.empty() ? "no codec for CUDA" : plan.reason;
 }
 
-/// Why a storage stays as it is that no codec of `plan` served.
+/// Why a storage is kept: no candidate of `plan` served.
 inline std::string_view reason_not_to_encode(const Plan& plan) noexcept {
   return plan.reason.empty() ? "no codec can represent it" : plan.reason;
 }
 
-/// One more storage that is held as `by` says.
+/// Adds one storage of `stored` bytes to the totals in `by` and to the entry's report row.
 inline void count(Entry& entry, OpTotals& by, std::size_t stored,
                   std::uint64_t nanoseconds) noexcept {
   by.add(entry.raw_bytes, stored, nanoseconds);
   entry.row->add(by, entry.raw_bytes, stored, nanoseconds);
 }
 
-/// What `candidate` is told, with the bits of the entry's planes.
+/// The candidate's description for its codec, with the bits of the entry's planes.
 inline codecs::Description described(const Plan::Candidate& candidate, const Entry& entry) {
   codecs::Description what = candidate.what;
   if (candidate.mixed_bits > 0 && entry.planes != nullptr) what.plane_bits = entry.planes->bits;
@@ -84,7 +84,7 @@ inline c10::weak_intrusive_ptr<c10::StorageImpl> weak(const c10::Storage& storag
       c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
 }
 
-/// @param buffer What encoding wrote, `bytes` of it
+/// Makes `buffer`, of which encoding wrote `bytes`, the entry's encoded data.
 inline void hold_encoded(Entry& entry, c10::DataPtr buffer, std::size_t bytes) noexcept {
   const auto deleter = buffer.get_deleter();
   void* const data = buffer.get();
@@ -92,7 +92,7 @@ inline void hold_encoded(Entry& entry, c10::DataPtr buffer, std::size_t bytes) n
   entry.encoded_bytes = bytes;
 }
 
-/// `data` as a storage. @param allocator Whose the memory is; null: none that PyTorch knows
+/// Makes a storage of `data`. @param allocator Its allocator; null: none that PyTorch knows
 inline c10::Storage storage_of(c10::DataPtr data, std::size_t bytes,
                                c10::Allocator* allocator = nullptr) {
   return {c10::Storage::use_byte_size_t(), bytes, std::move(data), allocator, /*resizable=*/false};

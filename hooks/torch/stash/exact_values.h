@@ -14,8 +14,8 @@
 
 namespace cinch::hooks {
 
-/// What an adaptive policy learns from the exact values of an entry, where the stash has them: raw,
-/// in its sample, or losslessly. Thread-safe; no lock is held.
+/// Measurements for adaptive policies on the exact values of an entry, where the stash has them:
+/// raw, in its sample, or encoded losslessly. Thread-safe; no lock is held.
 class ExactValues {
  public:
   /// @param dry_run Null in ordinary runs
@@ -29,18 +29,18 @@ class ExactValues {
   ExactValues(const ExactValues&) = delete;
   ExactValues& operator=(const ExactValues&) = delete;
 
-  /// The values; nothing where they are not exact any more, or are computed.
+  /// The exact values; null where only approximations are left, or the entry is derived.
   /// @throws c10::Error when there is no memory
   c10::Storage of(Entry& entry);
 
-  /// Sums of squared ranges of the entry's planes, or nothing where that isn't known.
+  /// Sums of squared ranges of the entry's planes; empty where they aren't known.
   std::vector<float> plane_ranges(Entry& entry);
 
-  /// The values as a choice of the entry's menu would restore them.
+  /// The values as one choice of the entry's menu would restore them.
   struct Trial : Holding::Trial {
-    std::uint32_t index = 0;
+    std::uint32_t index = 0;  ///< of the choice
   };
-  /// What the policy wants to know about holding `entry` otherwise. Reads and allocates much.
+  /// Encodes and decodes `entry` by each choice that the policy wants tried. Costs time and memory.
   std::vector<Trial> trials(Entry& entry);
 
  private:

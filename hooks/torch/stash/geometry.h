@@ -10,8 +10,8 @@
 
 namespace cinch::hooks {
 
-/// Sizes and strides (in elements) of a tensor over its storage. There are as many of these as
-/// saved tensors, so the strides of a contiguous one are left out.
+/// Sizes, strides and offset (in elements) of a tensor in its storage. Every saved tensor has one,
+/// so it is kept small: the strides of a contiguous tensor are left out.
 class Geometry {
  public:
   Geometry() = default;
@@ -21,8 +21,8 @@ class Geometry {
   c10::DimVector strides() const;
   std::int64_t offset() const noexcept { return offset_; }
 
-  /// Sizes and, unless they are a contiguous tensor's, strides: equal for equal geometries but for
-  /// the offset, of tensors of the same rank.
+  /// Sizes and, unless contiguous, strides. For tensors of one rank, equal words mean equal
+  /// geometries but for the offset.
   c10::IntArrayRef words() const { return words_; }
   std::size_t rank() const noexcept { return contiguous_ ? words_.size() : words_.size() / 2; }
 

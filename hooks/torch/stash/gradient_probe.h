@@ -10,13 +10,13 @@ namespace cinch::hooks {
 
 struct Entry;
 
-/// A run of a node for measurement (gradients/node_runs.h), as the stash sees it: which values to
-/// give, and who asked for them.
+/// A run of an autograd node for a measurement (gradients/node_runs.h): tells the stash which
+/// values to give, and collects the entries that the node reads.
 struct GradientProbe {
   enum class Purpose : std::uint8_t {
-    guard,  ///< read: entries that the guard watches
-    trial,  ///< read: entries that are tried; `replaced` is given another value
-    peek,   ///< read: whatever is read; nothing is decoded, and zeros are given
+    guard,  ///< `read` collects entries that the guard watches
+    trial,  ///< `read` collects entries that are tried; `replaced` reads as `replacement`
+    peek,   ///< `read` collects all entries; nothing is decoded, storages have no values
   };
   bool exact = false;
   std::vector<Entry*> read;
@@ -25,7 +25,7 @@ struct GradientProbe {
   c10::Storage replacement = {};
 };
 
-/// Makes `probe` the one that is under way on this thread.
+/// Makes `probe` this thread's current_probe() for its scope.
 class ProbeScope {
  public:
   explicit ProbeScope(GradientProbe& probe) noexcept;
@@ -34,7 +34,7 @@ class ProbeScope {
   ~ProbeScope();
 };
 
-/// The run that is under way on this thread; null in ordinary backwards.
+/// The measurement under way on this thread; null in ordinary backwards.
 GradientProbe* current_probe() noexcept;
 
 }  // namespace cinch::hooks

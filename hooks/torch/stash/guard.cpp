@@ -59,7 +59,7 @@ bool Guard::wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64
   if (settings_.every_steps == 0) return false;
   if (step != step_) {
     step_ = step;
-    // The first look is at the second step: by then it is known how large a step is.
+    // The first look is in the second step: by then the bytes of a step are known.
     due_ = step % settings_.every_steps == 1 % settings_.every_steps;
     bytes_ = 0;
     if (due_) {

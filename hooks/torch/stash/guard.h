@@ -13,28 +13,28 @@
 
 namespace cinch::hooks {
 
-/// How far decoded values are off.
+/// The error of decoded values x' against exact values x.
 struct ValueError {
   double relative = 0;     ///< ||x' - x|| / ||x|| over the elements with a finite x; 0 for x = 0
   double mean_square = 0;  ///< the mean of (x' - x)^2 over the same
   std::size_t non_finite = 0;  ///< elements that are finite in x but not in x'
 };
 
-/// Compares `bytes` bytes of float elements. Types that are no quantizable floats compare as equal.
+/// Compares `bytes` bytes of float elements. Other types count as equal.
 ValueError value_error(const void* exact, const void* decoded, codecs::ElementType type,
                        std::size_t bytes) noexcept;
 
-/// Chooses the entries whose exact values are kept until backward, and knows which autograd nodes
-/// read them. One look each `every_steps` optimizer steps; a look takes as many entries as fit into
-/// a sixteenth of the activations' bytes, at least one, and goes on where the last one stopped,
-/// until every class of entries was seen and the next round begins.
+/// Chooses the entries to watch, whose exact values are kept until backward, and knows which
+/// autograd nodes read them. It looks once in `every_steps` optimizer steps. A look takes as many
+/// entries as fit into a sixteenth of the activations' bytes, at least one. Looks take turns among
+/// the members of classes; when all were seen, a new round begins.
 class Guard {
  public:
   explicit Guard(const policy::GuardSettings& settings) : settings_(settings) {}
 
   const policy::GuardSettings& settings() const noexcept { return settings_; }
 
-  /// Other settings. @pre the stash's lock is held, nothing is watched
+  /// Changes the settings. @pre the stash's lock is held, nothing is watched
   void change(const policy::GuardSettings& settings) noexcept {
     settings_ = settings;
     step_ = 0;
@@ -45,14 +45,14 @@ class Guard {
   bool wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64_t step,
              std::uint64_t raw_bytes_at_peak);
 
-  /// `entry`, watched from now on, is read by the nodes that saved its uses. Thread-safe.
+  /// Adds the nodes that read `entry`, which is watched from now on. Thread-safe.
   void watch(const Entry& entry);
   void forget(const Use& use) noexcept;
 
   /// Whether a node of this sequence number may read a watched entry. Thread-safe.
   bool is_watched(std::uint32_t sequence) const;
 
-  /// Whether errors of this size are too much.
+  /// Whether an error is above its limit.
   bool too_far(const ValueError& error) const noexcept {
     return error.non_finite != 0 || error.relative > settings_.max_relative_error;
   }
@@ -69,8 +69,8 @@ class Guard {
   std::uint32_t round_ = 1;
   std::uint64_t step_ = 0;
   std::size_t bytes_ = 0;  ///< watched in this step
-  bool due_ = false;
-  bool looked_ = false;  ///< since the round began
+  bool due_ = false;       ///< a look is due in this step
+  bool looked_ = false;    ///< the last look that was due found an entry to watch
 
   mutable std::mutex mutex_;
   NodesThatRead nodes_;  // of watched entries

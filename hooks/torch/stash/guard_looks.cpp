@@ -51,7 +51,7 @@ bool GuardLooks::wants_error(Entry& entry) noexcept {
 void GuardLooks::values_measured(Entry& entry, const ValueError& error) {
   totals_of(entry).checked(error.relative);
   entry.row->checked(error.relative);
-  // Noise of any size in an activation is small where gradients sum over many of its elements.
+  // After trials: even large errors of values are small in gradients that sum over many of them.
   const bool tried = entry.plan().candidates[entry.candidate].tried;
   const bool too_far = tried ? error.non_finite != 0 : guard_.too_far(error);
   if (too_far) {
@@ -68,14 +68,14 @@ void GuardLooks::gradient_measured(Entry& entry, double error) noexcept {
   }
 }
 
-// Entries of this class are held more precisely from now on.
+// Has later entries of this class member held more precisely.
 void GuardLooks::be_careful(Entry& entry, const char* what, double error, double limit,
                             bool broken) noexcept {
   {
     const std::lock_guard lock(lists_.mutex);
     EntryClass& of_kind = *entry.entry_class;
     auto& caution = of_kind.members[entry.member].caution;
-    // One check may find fault with values and with gradients.
+    // One check may find both values and gradients too far off: raise the caution once only.
     if (caution != entry.caution || caution == policy::most_caution) return;
     caution = broken ? policy::most_caution : static_cast<std::uint8_t>(caution + 1);
     note_caution(entry, what, error, limit, broken);

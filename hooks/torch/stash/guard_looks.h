@@ -13,9 +13,8 @@
 
 namespace cinch::hooks {
 
-/// What becomes of the guard's looks at entries: exact values are kept beside what was encoded of
-/// them, the errors are counted, and an entry's class is held more precisely where they are too
-/// large. Thread-safe.
+/// Carries out the guard's looks at entries: keeps exact values beside the encoding, counts the
+/// errors, and has an entry's class held more precisely where they are too large. Thread-safe.
 class GuardLooks {
  public:
   explicit GuardLooks(const policy::GuardSettings& settings, EntryLists& lists);
@@ -25,25 +24,25 @@ class GuardLooks {
   Guard& guard() noexcept { return guard_; }
   const Guard& guard() const noexcept { return guard_; }
 
-  /// The entry leaves the window: says whether it is watched. @pre the stash's lock is held
+  /// The entry leaves the window: decides whether it is watched. @pre the stash's lock is held
   void begin(Entry& entry);
 
-  /// Keeps the exact values of an entry that is watched or tried; else leaves them to the caller.
+  /// Takes the exact values of an entry that is watched or tried; else leaves them to the caller.
   /// @pre entry.mutex() is held
   void keep_sample(Entry& entry, c10::Storage& exact) noexcept;
 
-  /// The entry is watched no more. @return the exact values, to be freed without locks
+  /// Stops watching the entry. @return the exact values, to be freed without locks
   /// @pre entry.mutex() and the stash's lock are held
   std::unique_ptr<GuardSample> take_sample(Entry& entry);
 
-  /// Whether the guard waits for the error of the entry's decoded values, which is asked once.
+  /// Whether to measure the error of the entry's decoded values: true once per sample.
   /// @pre entry.mutex() is held
   static bool wants_error(Entry& entry) noexcept;
 
-  /// That error. @pre entry.mutex() is held
+  /// The error of the entry's decoded values was measured. @pre entry.mutex() is held
   void values_measured(Entry& entry, const ValueError& error);
 
-  /// The relative error of the gradients that a node computed from the decoded values.
+  /// The relative error of a node's gradients, computed from the decoded values, was measured.
   void gradient_measured(Entry& entry, double error) noexcept;
 
  private:

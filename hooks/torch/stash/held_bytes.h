@@ -11,12 +11,11 @@
 
 namespace cinch::hooks {
 
-/// The bytes that the stash holds, by how far entries are on their way (Entry::Place). Not
-/// thread-safe: the stash's lock guards it.
+/// The bytes that the stash holds, by Entry::Place. Not thread-safe: the stash's lock guards it.
 class HeldBytes {
  public:
-  // All raw.
-  std::uint64_t owned = 0;  ///< of entries that the program holds too
+  // Raw bytes.
+  std::uint64_t owned = 0;  ///< of entries that the program owns too
   std::uint64_t window = 0;
   std::uint64_t settling = 0;
 
@@ -30,33 +29,33 @@ class HeldBytes {
     most = std::max(most, now);
   }
 
-  /// A settled entry goes.
+  /// A settled entry is deleted.
   void remove(const Entry& entry) {
     settled_raw_ -= entry.raw_bytes;
     shrink(entry, entry.stored_bytes());
     offloaded_ -= entry.offloaded_bytes();
   }
 
-  /// A settled entry takes so much less where its storage was.
+  /// A settled entry takes `bytes` less where its storage was.
   void shrink(const Entry& entry, std::size_t bytes) {
     settled_ -= bytes;
     if (entry.device != nullptr) on_device_[entry.device->index()] -= bytes;
   }
 
-  /// So much of a settled entry went from its device to the host.
+  /// `bytes` of a settled entry were moved from its device to the host.
   void offload(const Entry& entry, std::size_t bytes) {
     shrink(entry, bytes);
     offloaded_ += bytes;
   }
 
-  /// Without what the program owns too, which costs nothing extra for being saved.
+  /// Raw size of all entries but the `owned`, which cost nothing extra for being saved.
   std::uint64_t raw() const noexcept { return settled_raw_ + window + settling; }
-  /// What is held of that where its storage was.
+  /// The bytes that these take where their storages were.
   std::uint64_t stored() const noexcept { return settled_ + window + settling; }
-  /// What is held of it in the host's memory instead of a device's.
+  /// The bytes of these that were moved from devices to the host.
   std::uint64_t offloaded() const noexcept { return offloaded_; }
   std::uint64_t all() const noexcept { return stored() + offloaded_ + owned; }
-  /// Settled ones of a CUDA device, and the most that these were.
+  /// Bytes of settled entries on a CUDA device: now, and at most so far.
   std::uint64_t on_device(int index) const noexcept { return on_device_[at(index)]; }
   std::uint64_t most_on_device(int index) const noexcept { return most_on_device_[at(index)]; }
 

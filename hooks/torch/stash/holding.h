@@ -18,9 +18,8 @@
 
 namespace cinch::hooks {
 
-/// How entries of one kind of memory are held and given back. The stash says when; nothing outside
-/// of an implementation asks where a storage lies. Thread-safe; an entry belongs to its own lock
-/// where nothing else is said.
+/// Encodes, holds and decodes entries of one kind of memory: the host's, or CUDA devices'. The
+/// stash decides when. Thread-safe.
 class Holding {
  public:
   Holding() = default;
@@ -28,117 +27,117 @@ class Holding {
   Holding& operator=(const Holding&) = delete;
   virtual ~Holding() = default;
 
-  // To encode and to decode. entry.mutex() is held.
+  // Encoding and decoding. entry.mutex() is held, unless the comment says otherwise.
 
-  /// Carries out the plan of a pending entry: encoded, dropped or derived, its storage is moved to
-  /// `freed`, unless the guard keeps it. @return why it has to be kept, or nothing. What throws has
-  /// changed nothing. @pre entry.is_solely_ours()
+  /// Carries out the plan of a pending entry: encodes, drops or derives it. Moves its storage to
+  /// `freed`, unless the guard keeps it. If it throws, the entry is unchanged.
+  /// @return why the entry has to be kept, or nothing @pre entry.is_solely_ours()
   virtual std::string_view encode(Entry& entry, c10::Storage& freed,
                                   codecs::ParallelFor parallel_for) = 0;
 
-  /// What `reads` needs of an encoded, dropped or moved entry.
+  /// Decodes what `reads` needs of an encoded, dropped or moved entry.
   /// @throws c10::Error when there is no memory
   virtual c10::Storage decode(Entry& entry, codecs::Reads reads) = 0;
 
-  /// The same before backward asks for it, and not on the program's thread, or stream.
+  /// Like decode(), before backward asks: off the program's thread (host) or stream (device).
   virtual c10::Storage decode_ahead(Entry& entry, codecs::Reads reads) = 0;
 
-  /// Has copied back what left the entry's memory, which backward is about to read; gives up one
-  /// hold. No lock is held.
+  /// Starts copying an offloaded entry back, since backward reads it soon. Gives up one hold. No
+  /// lock is held.
   virtual void fetch_ahead(Entry& /*entry*/) noexcept {}
 
-  /// Makes what was decoded usable in the current stream's work.
+  /// Makes a decoded storage usable in the current stream's further work.
   virtual void hand_over(Entry& /*entry*/, const c10::Storage& /*decoded*/,
                          codecs::Reads /*reads*/) {}
 
-  /// A storage of the entry's size for who looks at its shape only.
+  /// A storage of the entry's size for readers that look at its shape only.
   virtual c10::Storage without_values(const Entry& entry) = 0;
 
-  /// What a graph that is being captured reads; nothing where none is. Takes the entry's lock.
+  /// The storage for a backward that is being captured in a CUDA graph; null outside of a capture.
+  /// Takes the entry's lock.
   virtual c10::Storage restore_in_capture(Entry& /*entry*/, const Use& /*use*/) { return {}; }
 
-  // To measure. entry.mutex() is held.
+  // Measuring. entry.mutex() is held.
 
-  /// How far decoded values of a watched entry are off; nothing where that can't be found out.
+  /// The error of a watched entry's decoded values; nothing where it can't be measured.
   virtual std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) = 0;
 
-  /// policy::plane_ranges of what `candidate` would be given; may be empty. @pre entry.is_raw()
+  /// policy::plane_ranges of the values in `candidate`'s layout; may be empty. @pre entry.is_raw()
   virtual std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) = 0;
 
-  /// What exact values become when they are encoded and decoded.
+  /// The result of encoding and decoding exact values.
   struct Trial {
     c10::Storage values;
-    // Of host tensors, see policy::Look::Trial.
+    // Only of host tensors; see policy::Look::Trial.
     double mean_square = -1;
     std::size_t bytes = 0;
   };
-  /// @return nothing when there is no memory, or the codec can't hold them
+  /// @return nothing when there is no memory, or the codec can't represent the values
   virtual std::optional<Trial> try_out(const Entry& entry, const c10::Storage& exact,
                                        const Plan::Candidate& candidate, codecs::RandomKey key) = 0;
 
-  /// Tells the entry's class what it took. The stash's lock is held besides.
+  /// Tells the entry's class its encoded size. The stash's lock is held as well.
   virtual void note_size(Planner& planner, const Entry& entry) = 0;
 
-  // An entry's way. The stash's lock is held.
+  // Events in an entry's life. The stash's lock is held.
 
-  /// A use is about to be added, perhaps the first: `storage` is valid in the current stream's
-  /// work.
+  /// A use is about to be added, perhaps the first. `storage` is valid in the current stream.
   virtual void saved(Entry& /*entry*/, const c10::Storage& /*storage*/) {}
   virtual void planned(const Entry& /*entry*/) {}
-  /// It was settled, and is wanted.
+  /// The entry was settled and still has uses.
   virtual void settled(Entry& /*entry*/) {}
-  /// It is in no queue of the holding's from now on. @return whether it was
+  /// Removes the entry from its queue. @return whether it was in one
   virtual bool leave_queue(Entry& /*entry*/) noexcept { return false; }
-  /// Whether it may be freed in this process.
+  /// Whether this process may free the entry; a forked child must not free a parent's.
   virtual bool is_this_processes(const Entry& /*entry*/) const noexcept { return true; }
 
-  // The same, without locks.
+  // More events. No lock is held, unless the comment says otherwise.
 
-  /// Whether the side thread may encode and decode it.
+  /// Whether the side thread may encode and decode entries.
   virtual bool is_for_side_thread() const noexcept = 0;
-  /// The program saved it; what is ready will be settled next, and was then.
+  /// `entry` was saved, and ready entries are about to be settled; after_settling(): they were.
   virtual void before_settling(const Entry& /*entry*/) {}
   virtual void after_settling() {}
-  /// Backward reads it: what became known meanwhile is taken note of.
+  /// Backward is about to read the entry: applies encoded sizes that became known meanwhile.
   virtual void before_reading(const Entry& /*entry*/) {}
-  /// It is encoded now if it waits for room.
+  /// Settles the entry now if it was put off for lack of room.
   virtual void settle_if_put_off(Entry& /*entry*/) {}
 
-  /// Room for a result whose size is not known beforehand.
+  /// In-flight bytes reserved for an encoding whose size is not known beforehand.
   struct Room {
-    std::size_t bytes = 0;  ///< that it takes until then; 0: none is needed
-    bool taken = false;     ///< else there was none
+    std::size_t bytes = 0;  ///< needed until the size is known; 0: it is known beforehand
+    bool taken = false;     ///< whether the bytes were reserved
   };
-  /// Room to encode an entry that is settling.
-  /// @return nothing when there is none: it is encoded later, and the hold on it was given up
+  /// Reserves room to encode an entry that is settling.
+  /// @return nothing when there is none: the entry was put off, and one hold on it given up
   virtual std::optional<Room> room_for(Entry& /*entry*/, EntryKeeper::When /*when*/) {
     return Room{};
   }
-  /// The plan was carried out, or it is kept. entry.mutex() is held
+  /// The plan was carried out, or the entry is kept. entry.mutex() is held.
   virtual void carried_out(Entry& /*entry*/, const Room& /*room*/, bool /*kept*/) {}
-  /// There was no memory: waits until others take less. @return whether they do
+  /// There was no memory to encode: waits for other entries to shrink. @return whether any did
   virtual bool await_room(const Entry& /*entry*/, const Room& /*room*/) { return false; }
 
-  // Memory has run out: of a device, or (Holding::host) of the host. No lock is held. Each returns
-  // the bytes that it freed, and ends when they are about `bytes`.
+  // Rescues: a device, or (Holding::host) the host, has run out of memory. No lock is held. Each
+  // function stops when about `bytes` are free, and returns the bytes that it freed.
 
   static constexpr int host = -1;
   /// Settles `ready` on this thread.
   virtual void settle_now(std::span<Entry* const> ready, int device, std::size_t bytes) = 0;
-  /// What costs time only.
+  /// Frees memory whose loss costs time only, and the guard's samples.
   virtual std::size_t give_up(int /*device*/, std::size_t /*bytes*/) { return 0; }
   virtual std::size_t encode_harder(int /*device*/, std::size_t /*bytes*/) { return 0; }
   virtual std::size_t move_out(int /*device*/, std::size_t /*bytes*/) { return 0; }
-  /// Gives back what was held back for encoding, when nothing is left to encode.
+  /// Frees the reserve for encoding, when nothing is left to encode.
   virtual std::size_t release_reserve(int /*device*/) { return 0; }
 
  protected:
-  /// Finds the bits of each plane where they are mixed, and the ranges that say so where they are
-  /// wanted, for `entry.planes`. @param always Whether to look at the ranges where only the bits
-  /// are wanted; else all planes share alike
+  /// Sets `entry.planes`: the planes' ranges if `entry.ranged`, and their bits if bits are mixed.
+  /// @param always Whether to measure ranges for the bits alone; else all planes then get equal
+  /// bits
   void measure_planes(const Plan::Candidate& candidate, Entry& entry, bool always);
 
-  /// A plan's "drop".
+  /// Carries out a plan's action "drop".
   static void drop(Entry& entry, c10::Storage& freed);
 };
 

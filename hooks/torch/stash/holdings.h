@@ -8,7 +8,7 @@
 
 namespace cinch::hooks {
 
-/// The one place that asks in which memory an entry lies.
+/// Chooses the Holding for an entry. No other code asks in which memory an entry lies.
 struct Holdings {
   Holding& host;
   Holding& device;  ///< CUDA

@@ -34,7 +34,7 @@ std::string_view HostHolding::encode(Entry& entry, c10::Storage& freed,
         parallel_for);
     const bool serves = result.bytes < entry.raw_bytes || candidate.is_copy;
     if (!result.representable || !serves) continue;
-    // Sizes that depend on the data are below their bound: what is held is no larger than they are.
+    // Where the encoded size is below its upper bound, hold a buffer of just that size.
     if (result.bytes + page <= candidate.bound) {
       c10::DataPtr exact = buffers_.encoded.take(result.bytes);
       if (result.bytes != 0 && exact.get() == nullptr) return no_memory;

@@ -9,7 +9,7 @@
 
 namespace cinch::hooks {
 
-/// Entries in the host's memory: encoded there and then, on the thread that asks.
+/// Entries in the host's memory: encoded and decoded synchronously, on the calling thread.
 class HostHolding final : public Holding {
  public:
   HostHolding(const PolicyInForce& policy, EntryKeeper& keeper, HostBuffers& buffers,

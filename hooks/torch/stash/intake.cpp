@@ -37,7 +37,7 @@ void Intake::collect(std::size_t at_most, const Entry* but, Entries& ready) {
   for (std::size_t looked = std::min(at_most, waiting.owned().size());
        looked > 0 && !waiting.owned().empty(); --looked) {
     Entry& entry = waiting.next_owned();
-    // One for which there is no memory stays, and is looked at again.
+    // If there is no memory to plan it, the entry stays owned and is looked at again.
     const bool leaves = entry.raw.use_count() == 1 && &entry != but &&
                         !derivation_.awaits_source(entry) && plan(entry, ready);
     if (!leaves) waiting.skip_owned();
@@ -61,12 +61,12 @@ void Intake::clear_window(int device, std::size_t bytes, Entries& ready) {
     if (!if_memory_allows([&] { make_room_for_one(ready); })) break;
     leaving += entry->raw_bytes;
     leave_window(*entry, ready);
-    entry->watched = false;  // exact values would take the memory that is wanted
+    entry->watched = false;  // its exact values would take memory
   }
 }
 
-// Plans an owned entry, which then is one no more.
-// @return false when there is no memory for that: nothing has changed then
+// Plans an owned entry, which then enters the window or starts settling.
+// @return false when there is no memory for that; nothing has then changed
 bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   const bool prepared = if_memory_allows([&] {
     make_room_for_one(ready);

@@ -17,13 +17,13 @@
 
 namespace cinch::hooks {
 
-/// From saving to settling: which entries are solely the stash's, what is planned for them, and
-/// which of them leave the window. The stash's lock is held.
+/// Entries from their save to settling: finds those that only the stash owns, plans them, and
+/// decides which leave the window. The stash's lock is held.
 class Intake {
  public:
   using Entries = std::vector<Entry*>;
 
-  /// @param is_dry_run Nothing waits in the window
+  /// @param is_dry_run Whether entries skip the window
   Intake(bool is_dry_run, EntryLists& lists, PolicyInForce& policy, Adaptation& adaptation,
          Derivation& derivation, GuardLooks& looks, ReadAhead& read_ahead, const Holdings& holdings)
       : is_dry_run_(is_dry_run),
@@ -37,25 +37,25 @@ class Intake {
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
 
-  /// The stash begins to grow: entries are told apart by their place in a growth.
+  /// A growth begins: the places of entries are counted from 0 again.
   void begin_growth() noexcept { ++growth_; }
 
-  /// The entry of `tensor`'s storage. One that the program has resized, or given other memory,
-  /// since it was saved begins a new entry; with two entries as its owners it is encoded for
-  /// neither.
-  /// @throws std::exception when there is no memory: nothing has changed
+  /// The entry of `tensor`'s storage. A storage that the program has resized or given other memory
+  /// since its save gets a second entry. Both entries then own it, so neither is encoded.
+  /// @throws std::exception when there is no memory; nothing has then changed
   Entry& find_or_add(const at::Tensor& tensor);
 
-  /// Plans entries whose storage nobody else owns any more, and makes room for them in the window.
-  /// @param at_most Owned entries that are looked at @param but One that stays as it is, or null
-  /// @param ready What is to be settled is added; each is held once for that
+  /// Plans entries whose storage nobody else owns any more. Those to encode enter the window; the
+  /// oldest leave it while it is over its limit.
+  /// @param at_most How many owned entries to look at @param but An entry to leave alone, or null
+  /// @param ready Receives the entries to settle, each held once for that
   void collect(std::size_t at_most, const Entry* but, Entries& ready);
 
-  /// So many bytes of a device's (Holding::host: of the host's) leave the window, the oldest first:
-  /// memory has run out.
+  /// Memory has run out: `bytes` of a device's entries (Holding::host: of the host's) leave the
+  /// window, the oldest first.
   void clear_window(int device, std::size_t bytes, Entries& ready);
 
-  /// An entry of the window goes.
+  /// Removes an entry from the window.
   void forget_in_window(Entry& entry);
 
  private:

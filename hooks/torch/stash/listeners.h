@@ -10,7 +10,7 @@
 
 namespace cinch::hooks {
 
-/// What the stash tells when it stops growing: a backward begins. Bytes.
+/// Figures of the stash when a growth ends, that is, when a backward begins. In bytes.
 struct Boundary {
   std::uint64_t raw = 0;
   std::uint64_t stored = 0;
@@ -23,28 +23,28 @@ struct Boundary {
   std::uint64_t decisions = 0;  ///< see LiveFigures
 };
 
-/// Whom the stash tells what it does and what it wants to know: rooms that look into the stash
-/// themselves, so that it can't name them. Nobody listens at first.
+/// Callbacks from the stash to code that includes it (telemetry, backward's node callbacks).
+/// `boundary` is null, and the others do nothing, until set.
 struct Listeners {
-  /// A backward begins. No lock is held. Null where nobody wants to know.
+  /// A backward begins. No lock is held.
   void (*boundary)(const Boundary&, const Statistics&) noexcept = nullptr;
-  /// A dry run knows all that it was to find out. No lock is held.
+  /// A dry run has finished. No lock is held.
   void (*dry_run_done)() = [] {};
-  /// Something that people shall see. This and what follows may come under locks of the stash's.
+  /// A message for the user. This and the callbacks below may be called under locks of the stash.
   void (*event)(telemetry::EventKind, const char* text) noexcept = [](telemetry::EventKind,
                                                                       const char*) noexcept {};
   /// Another policy is in force.
   void (*policy)(const std::string& name) = [](const std::string&) {};
-  /// What the step that begins shall find out for an adaptive policy.
+  /// A step begins, and an adaptive policy wants these measurements in it.
   void (*wants)(const policy::Wants&) noexcept = [](const policy::Wants&) noexcept {};
   /// Whether the guard watches any entry.
   void (*watches)(bool any) noexcept = [](bool) noexcept {};
 };
 
-/// The process's. Set before the stash saves.
+/// The process's callbacks. Set them before the stash saves anything.
 Listeners& listeners() noexcept;
 
-/// listeners().event of what printf makes of `format`.
+/// Formats as printf does and calls listeners().event.
 void tell(telemetry::EventKind kind, const char* format, ...) noexcept
     __attribute__((format(printf, 2, 3)));
 

@@ -30,12 +30,12 @@ namespace {
 
 using torch::autograd::Node;
 
-/// Looks around the graph no further than this: what is far away tells nothing.
+/// How many nodes a search looks at: a parameter far away says nothing about the entry.
 constexpr std::size_t most_nodes = 64;
-/// A node with more parameters than this is a whole region that was compiled, not a layer.
+/// A node with more parameters than this is a compiled region, not a layer.
 constexpr std::size_t most_parameters = 4;
-/// Parameters may be unknown for ever (made by functions, without a module): looking for them again
-/// and again would cost. Looks are at steps further and further apart, so many at most.
+/// How often names are looked up at most, at steps further and further apart: parameters without a
+/// module would be looked for in vain for ever.
 constexpr int most_looks = 8;
 
 struct Waiting {
@@ -50,7 +50,7 @@ std::atomic<bool> any_waiting{false};
 int looks = 0;                   // under mutex
 std::uint64_t next_look_at = 0;  // under mutex
 
-/// The parameters that `node` itself works with.
+/// The parameters that are direct inputs of `node`.
 std::vector<const c10::TensorImpl*> own_parameters(const Node& node) {
   std::vector<const c10::TensorImpl*> parameters;
   for (const auto& edge : node.next_edges()) {
@@ -62,7 +62,7 @@ std::vector<const c10::TensorImpl*> own_parameters(const Node& node) {
   return parameters;
 }
 
-/// Fills in what `found` needs to be named. Breadth first, so that the nearest wins.
+/// Sets `parameter` and `own` of `found`. Searches breadth first, for the nearest parameter.
 bool find_parameter(const Node& reader, Waiting& found) {
   std::vector<const Node*> nodes = {&reader};
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -134,7 +134,7 @@ void name_modules() noexcept {
       next_look_at = step * 4;
       if (++looks == most_looks) any_waiting = false;
     }
-    // Without the lock, as it may wait for other threads.
+    // Without the lock, since Python may wait for other threads.
     const Names names = names_of_parameters();
     std::vector<Waiting> found;
     {

@@ -8,10 +8,10 @@
 
 namespace cinch::hooks {
 
-/// The autograd nodes that read some entries, by sequence number. Not thread-safe.
+/// A set of autograd nodes (by sequence number) that read certain entries. Not thread-safe.
 class NodesThatRead {
  public:
-  /// Adds those of all uses of `entry`. @throws std::bad_alloc: then it added none
+  /// Adds the nodes of all uses of `entry`. @throws std::bad_alloc; none was then added
   void add(const Entry& entry) {
     const Use* use = entry.first_use;
     try {
@@ -22,7 +22,7 @@ class NodesThatRead {
     }
   }
 
-  /// A use goes, if it was added. @return whether it was the last of all
+  /// Removes a use, if it was added. @return whether the set became empty
   bool remove(const Use& use) noexcept {
     const auto known = uses_.find(use.sequence);
     if (known == uses_.end() || --known->second != 0) return false;
@@ -30,7 +30,7 @@ class NodesThatRead {
     return uses_.empty();
   }
 
-  /// Whether a node of this number may be one of them.
+  /// Whether a node with this number may be in the set (numbers repeat among forward threads).
   bool contains(std::uint32_t sequence) const { return uses_.contains(sequence); }
 
   void clear() noexcept { uses_.clear(); }

@@ -21,11 +21,11 @@
 namespace cinch::hooks {
 namespace {
 
-// A program whose shapes never repeat must not fill memory with plans.
+// Bounds the memory for plans in programs whose shapes never repeat.
 constexpr std::size_t most_classes = 4096;
 constexpr std::uint32_t most_places = 1024;
 
-// What an allocator may add to a block.
+// The most that an allocator may add to a block's size.
 constexpr std::size_t alignment = 4096;
 
 const SiteNames& names_of(const Use& use) {
@@ -34,7 +34,8 @@ const SiteNames& names_of(const Use& use) {
   return names == nullptr ? unknown : *names;
 }
 
-// What policies are told: of a tensor that the program reads itself nothing but its values will do.
+// The names that policies are told. None if the program itself reads what this site saves, which
+// takes values.
 const SiteNames& known_names_of(const Use& use) {
   static const SiteNames unknown;
   return use.site->shown() && !use.site->python() ? unknown : names_of(use);
@@ -42,7 +43,7 @@ const SiteNames& known_names_of(const Use& use) {
 
 policy::Origin origin_of(const Use& use) {
   if (!use.site->python()) return policy::Origin::op;
-  // What AOTAutograd calls the autograd.Function of every region that torch.compile compiled.
+  // AOTAutograd's name of the autograd.Function of every region that torch.compile compiled.
   const bool compiled = names_of(use).op == "CompiledFunction";
   return compiled ? policy::Origin::compiled : policy::Origin::function;
 }
@@ -93,8 +94,7 @@ struct Described {
   policy::EntryDescription entry;
 };
 
-/// Whether no use wants anything but values, which is all that decoded approximations tell: no
-/// signs.
+/// Whether all uses read values or nothing: decoded approximations serve these, but not sign reads.
 bool reads_values_only(const Entry& entry) {
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     if (use->reads != codecs::Reads::values && use->reads != codecs::Reads::nothing) return false;
@@ -102,7 +102,7 @@ bool reads_values_only(const Entry& entry) {
   return true;
 }
 
-/// An upper bound of what encoding needs; exact for mixed bits.
+/// An upper bound of the encoded size; exact for mixed bits.
 std::size_t encoded_bytes(const codecs::Codec& codec, codecs::Description what, double mixed_bits) {
   if (!(mixed_bits > 0)) return codec.encoded_bytes(what);
   const auto planes = static_cast<std::size_t>(what.layout.planes());
@@ -120,8 +120,8 @@ void append(std::vector<std::int64_t>& key, const Geometry* geometry) {
   key.push_back(geometry == nullptr ? 0 : geometry->offset());
 }
 
-/// @param chosen The parameters are an adaptive policy's: bounds differ from layer to layer and
-/// change, and have no rows of their own.
+/// The codec's name in the report. @param chosen Whether an adaptive policy chose the parameters:
+/// its error bounds differ by layer and change, so they are left out.
 std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool chosen) {
   std::string label = spec.name;
   const auto traits = codecs::codec_traits(spec.name);
@@ -139,9 +139,9 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
   return label;
 }
 
-// The device's codec for a candidate that it can be trusted with. Where the size is known
-// beforehand the source is gone before anybody knows whether it was representable, so data must be
-// known to be: floats that are not finite decode to NaN, and flags have two values.
+// The device's codec for a candidate; null where data may not be representable: with a size known
+// beforehand, the source is freed before the host could learn that. Floats always are (those that
+// are not finite decode to NaN), flags only as booleans.
 std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
     const policy::Decision::Candidate& candidate, c10::Device device) {
   const codecs::cuda::Library* library = cuda_codecs();
@@ -153,9 +153,9 @@ std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
   return codec != nullptr && codec->accepts(candidate.what) ? codec : nullptr;
 }
 
-/// An entry of the member, held by `plan`, took so many bytes.
+/// Gives the member a sized plan, unless the measured `bytes` are close to what `plan` expected.
 void note(EntryClass::Member& member, const std::shared_ptr<const Plan>& plan, std::size_t bytes) {
-  constexpr std::size_t small = 16;  // a share that is not worth a new plan
+  constexpr std::size_t small = 16;  // a difference of 1/16 is not worth a new plan
   const std::size_t expected = plan->stored_bytes;
   const std::size_t off = std::max(expected, bytes) - std::min(expected, bytes);
   if (off <= expected / small) return;
@@ -294,7 +294,7 @@ std::shared_ptr<const Plan> Planner::harder_plan(const Entry& entry) {
   const std::size_t now = entry.stored_bytes();
   if (harder->candidates.front().bound > now - now / 4) return nullptr;
   if (entry.is_raw()) return harder;
-  // What is encoded anew can't be taken back where its codec turns out not to hold it.
+  // Encoding anew can't be undone if the data turn out not to be representable.
   return !harder->candidates.front().sized_by_data && reads_values_only(entry) ? harder : nullptr;
 }
 
@@ -303,7 +303,7 @@ std::size_t Planner::harder_bytes(const Entry& entry) {
   const bool serves = harder != nullptr && harder->encodes() &&
                       harder->candidates.front().bound < entry.plan().stored_bytes;
   if (!serves) return 0;
-  // What was encoded has to be decoded before.
+  // An encoded entry has to be decoded first.
   const bool anew = entry.plan().encodes() && reads_values_only(entry);
   return harder->device_bytes + (anew ? entry.raw_bytes + alignment : 0);
 }
@@ -340,7 +340,7 @@ const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
 std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& entry, int caution,
                                     const policy::Choice* choice) {
   auto plan = std::make_shared<Plan>();
-  const SiteNames* row = nullptr;  // who the report counts this entry under: who reads its values
+  const SiteNames* row = nullptr;  // names for the report: of a use that reads values, if any
   Described described(entry, derives_);
   auto seen = described.uses.begin();
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
@@ -377,8 +377,8 @@ std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& e
   return plan;
 }
 
-// An entry with a recipe needs no values of its own, but its signs where they are read. One that
-// the guard found too far off, or whose bits an adaptive policy chooses, is stored.
+// Plans an entry with a recipe as derived, with a mask where signs are read. Entries that the guard
+// found too far off, or whose bits an adaptive policy chooses, are stored instead (see make()).
 void Planner::derive(Plan& plan, const Entry& entry, const SiteNames& row) {
   using enum codecs::Reads;
   const bool masks_serve = std::ranges::all_of(plan.reads, [](codecs::Reads reads) {
@@ -419,7 +419,7 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
   if (entry.device != nullptr) {
     on_device = device_codec(candidate, entry.device->saved_on.device());
-    // What a device's codec makes of the data is known when it is too late to choose another.
+    // The host learns how a device's codec did when it is too late to choose another.
     const bool never_smaller = bound >= entry.raw_bytes && !is_copy;
     if (on_device == nullptr || (never_smaller && !sized_by_data)) return;
   }

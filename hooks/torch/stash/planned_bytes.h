@@ -7,8 +7,8 @@
 
 namespace cinch::hooks {
 
-/// What the plans of all planned entries say that they need: what limits and policies go by, since
-/// it doesn't depend on how fast anything is encoded. Not thread-safe: the stash's lock guards it.
+/// Sums of the stored bytes that entries' plans expect. Limits and policies go by these, since they
+/// don't depend on the speed of encoding. Not thread-safe: the stash's lock guards it.
 class PlannedBytes {
  public:
   void add(const Plan& plan) noexcept {
@@ -20,7 +20,7 @@ class PlannedBytes {
     offloaded_ -= plan.offloaded_bytes();
   }
 
-  /// An entry that was added waits in the window, raw and where it is, or leaves it.
+  /// An entry that was added enters the window, where it stays raw and in place, or leaves it.
   void enter_window(const Plan& plan) noexcept {
     window_ += plan.stored_bytes;
     offloaded_ -= plan.offloaded_bytes();
@@ -32,13 +32,13 @@ class PlannedBytes {
 
   std::uint64_t all() const noexcept { return all_; }
 
-  /// Of those that have left the window, where they lie.
+  /// Bytes of entries that are not in the window, without what is moved to the host.
   std::uint64_t out_of_window() const noexcept { return all_ - offloaded_ - window_; }
 
  private:
   std::uint64_t all_ = 0;
-  std::uint64_t offloaded_ = 0;  // of all_, what is moved to the host, without the window's
-  std::uint64_t window_ = 0;     // of all_, the window's
+  std::uint64_t offloaded_ = 0;  // part of all_ that is moved to the host, without the window's
+  std::uint64_t window_ = 0;     // part of all_ in the window
 };
 
 }  // namespace cinch::hooks

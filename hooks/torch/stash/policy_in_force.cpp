@@ -24,7 +24,7 @@ const policy::Policy* PolicyInForce::keep(policy::Settings settings) {
   return policies_.emplace_back(std::make_unique<policy::Policy>(std::move(settings))).get();
 }
 
-// What follows from the policy in force. @return what there is to say
+// Sets up the director and the planner for the policy in force. @return messages for the user
 std::vector<std::string> PolicyInForce::begin() {
   std::vector<std::string> told = adaptation_.begin(settings());
   const policy::Policy* harder = nullptr;

@@ -17,32 +17,32 @@
 
 namespace cinch::hooks {
 
-/// The policy that entries are planned by, and the one that takes its place as soon as nothing is
-/// held: no entry then knows of the old one's plans and layers. The stash's lock is held but where
-/// nothing of the kind is said.
+/// The policy that entries are planned by, and at most one requested change of it. The change is
+/// made when no entry is held, so that no entry refers to the old policy's plans and layers. The
+/// stash's lock is held, unless a comment says otherwise.
 class PolicyInForce {
  public:
-  /// @param is_dry_run Nothing is encoded, not in a rescue either
+  /// @param is_dry_run Whether nothing may be encoded, not even in a rescue
   PolicyInForce(policy::Settings settings, bool is_dry_run, EntryLists& lists,
                 Statistics& statistics, Adaptation& adaptation, Guard& guard);
 
-  /// Needs no lock. What was returned stays valid.
+  /// Needs no lock. The reference stays valid.
   const policy::Settings& settings() const noexcept {
     return policy_.load(std::memory_order_acquire)->settings();
   }
 
   Planner& planner() noexcept { return *planner_; }
 
-  /// What may wait raw.
+  /// Most raw bytes that the window may hold.
   std::size_t window_limit() const;
 
-  /// Asks for another policy; see Stash::change_policy. Takes the lock.
+  /// Requests another policy; see Stash::change_policy. Takes the lock.
   void change(policy::Settings settings, void (*done)(const std::string& words));
 
-  /// A change that was asked for is made if nothing is held.
+  /// Makes a requested change if no entry is held.
   void take_up_change();
 
-  /// It was asked of a process that this one was forked from.
+  /// Drops a requested change: in a forked child, since it was asked of the parent.
   void forget_change() noexcept { change_.reset(); }
 
  private:
@@ -59,7 +59,7 @@ class PolicyInForce {
   Adaptation& adaptation_;
   Guard& guard_;
   const bool is_dry_run_;
-  // All that were in force, since other threads may still read one.
+  // All policies that were ever in force: other threads may still read one.
   std::vector<std::unique_ptr<const policy::Policy>> policies_;
   std::atomic<const policy::Policy*> policy_;  // the last one
   std::optional<Planner> planner_;

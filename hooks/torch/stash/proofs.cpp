@@ -9,10 +9,10 @@
 namespace cinch::hooks {
 namespace {
 
-constexpr std::uint32_t enough = 2;
-constexpr std::uint64_t sampled = 64;
+constexpr std::uint32_t enough = 2;    // equal comparisons before a kind is used
+constexpr std::uint64_t sampled = 64;  // later, one recipe in so many is compared
 
-// A program whose shapes never repeat must not fill memory.
+// Bounds memory for programs whose shapes never repeat.
 constexpr std::size_t most_kinds = 4096;
 
 }  // namespace

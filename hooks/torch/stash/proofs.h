@@ -12,22 +12,21 @@ namespace cinch::hooks {
 struct Recipe;
 class Site;
 
-/// Which kinds of recipes are known to give a tensor's own bits. A kind is what Recipe::key() tells
-/// apart, and where the tensor is saved. Its first recipes are compared before any is used, one of
-/// every 64 later on; after one difference none is used again. Thread-safe.
+/// Remembers which kinds of recipes give exactly PyTorch's bits. A kind is a Recipe::key() together
+/// with the site of the save. The first recipes of a kind are compared before any is used, later
+/// one of every 64. After one difference the kind is never used again. Thread-safe.
 class Proofs {
  public:
   enum class Comparison : std::uint8_t { equal, different, not_made };
 
-  /// Sets the recipe's nanoseconds where it admits it.
-  /// @param compare Computes the value and compares it; called without the lock, where it is
-  /// needed.
+  /// Whether `recipe` may be used. Sets its nanoseconds if so.
+  /// @param compare Computes and compares the value; called, if needed, without the lock
   bool admits(Recipe& recipe, const Site& site, const std::function<Comparison()>& compare);
 
-  /// Kinds that are not used.
+  /// How many kinds were refused after a difference.
   std::size_t refused() const;
 
-  /// For forks.
+  /// For holding the lock over a fork.
   std::mutex& mutex() noexcept { return mutex_; }
 
  private:

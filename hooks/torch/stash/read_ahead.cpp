@@ -9,11 +9,11 @@
 namespace cinch::hooks {
 namespace {
 
-// How far decoding looks ahead.
+// How many entries one read may have decoded ahead.
 constexpr std::size_t most_decodes = 4;
 
-// How far what was moved to the host is fetched ahead: a copy takes longer than a decoding, and the
-// host is asked as often as backward reads.
+// How many reads ahead one read looks for entries to fetch, and the least limit of fetched bytes.
+// Fetching looks further ahead than decoding, since a copy takes longer.
 constexpr std::size_t most_looked_at = 256;
 constexpr std::uint64_t least_fetched = std::uint64_t{64} << 20;
 
@@ -23,7 +23,7 @@ void ReadAhead::begin_growth(bool decodes, std::uint32_t first_id, std::uint64_t
   const bool on = decodes || offloads_;
   on_.store(on, std::memory_order_relaxed);
   if (!on) return;
-  // Room that there was not may be there again.
+  // Devices may have room again.
   has_room_ = true;
   most_fetched_ = std::min(unlimited, most_fetched_ + most_fetched_ / 16 + 1);
   first_id_ = first_id;

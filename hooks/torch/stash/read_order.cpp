@@ -7,8 +7,8 @@
 namespace cinch::hooks {
 namespace {
 
-// A program that never steps an optimizer has growths without end in its one step, and one that
-// reads the same graph again and again reads without end.
+// Bounds memory: without an optimizer, all growths are in one step; and a program may read the same
+// graph any number of times.
 constexpr std::size_t most_growths = 16;
 constexpr std::size_t most_reads = std::size_t{1} << 16;
 

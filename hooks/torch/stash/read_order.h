@@ -11,12 +11,12 @@
 
 namespace cinch::hooks {
 
-/// Foretells what backward reads next from the order in which the last step's backward read.
+/// Predicts what backward reads next from the order of reads in the last step.
 ///
-/// Entries are known by position: how many the stash's growth (the saves between two backwards) had
-/// before them. A step may have several growths, as a GAN's has two; each is foretold from the
-/// growth of the same number in the step before. Programs whose graph changes are foretold wrongly
-/// now and then, which costs time only. Not thread-safe.
+/// An entry's position is its number in its growth (the saves between two backwards). A step may
+/// have several growths (a GAN's has two); each is predicted from the growth of the same number in
+/// the last step. If the program's graph changes, predictions may be wrong, which costs time only.
+/// Not thread-safe.
 class ReadOrder {
  public:
   struct Read {
@@ -28,10 +28,10 @@ class ReadOrder {
   /// A growth begins. @param step The optimizer step that it belongs to.
   void begin_growth(std::uint64_t step);
 
-  /// Notes that backward reads `read` of the current growth.
+  /// Records a read in the current growth.
   void add(Read read);
 
-  /// What was read after `read` the last time, nearest first; empty when that is not known.
+  /// The reads that followed `read` in the last step, in order; empty where they aren't known.
   std::span<const Read> after(Read read) const;
 
  private:
@@ -41,7 +41,7 @@ class ReadOrder {
   }
 
   std::vector<std::vector<Read>> steps_;                   // by the growth's number in its step
-  std::unordered_map<std::uint64_t, std::size_t> places_;  // of the foretold growth's reads
+  std::unordered_map<std::uint64_t, std::size_t> places_;  // of reads in steps_[number_]
   std::vector<Read> now_;
   std::size_t number_ = 0;
   std::uint64_t step_ = 0;

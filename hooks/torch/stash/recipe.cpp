@@ -19,7 +19,7 @@
 namespace cinch::hooks {
 namespace {
 
-/// For its scope, ATen splits work among as many threads as it did in the forward.
+/// For its scope, ATen uses as many threads as in the forward.
 class Threads {
  public:
   explicit Threads(int wanted) : before_(at::get_num_threads()), differ_(wanted != before_) {
@@ -40,7 +40,7 @@ at::Tensor blob(const void* data, c10::IntArrayRef sizes, c10::IntArrayRef strid
   return at::from_blob(const_cast<void*>(data), sizes, strides, at::kFloat);
 }
 
-// What follows are PyTorch's own kernels, without its dispatcher: no autograd, no mode and no
+// The functions below call PyTorch's kernels without its dispatcher: no autograd, no mode and no
 // observer sees them.
 
 void activate(const Recipe::Step& step, std::int64_t n, const float* from, float* to) {
@@ -70,13 +70,13 @@ void combine(Recipe::Operator op, const at::Tensor& a, const at::Tensor& b, at::
   }
 }
 
-/// One computing of a recipe.
+/// One evaluation of a recipe.
 class Run {
  public:
   Run(const Recipe& recipe, std::span<const void* const> values, const std::byte* mask)
       : recipe_(recipe), values_(values), mask_(mask) {}
 
-  /// Puts the value of at least one step to `out`.
+  /// Writes `value` to `out`. @pre it has steps
   void compute(const Recipe::Value& value, float* out) const {
     at::Tensor from = start_of(value);
     at::Tensor to = blob(out, recipe_.sizes, recipe_.strides);
@@ -108,7 +108,7 @@ class Run {
         break;
       case relu:
         if (x != y) std::memcpy(y, x, static_cast<std::size_t>(recipe_.elements) * sizeof(float));
-        // Only the last one's signs are what was held.
+        // The mask holds the signs of the recipe's last step only.
         if (mask_ != nullptr && &step == &recipe_.value.steps.back()) {
           codecs::zero_where_clear(recipe_.elements, mask_, y, torch_parallel_for);
         } else {
@@ -134,7 +134,7 @@ class Run {
     }
   }
 
-  // PyTorch's norm makes an input contiguous first.
+  // Makes the input contiguous first, as PyTorch's norm does.
   void normalize(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     const float* x = static_cast<const float*>(from.const_data_ptr());
     auto* const y = static_cast<float*>(to.data_ptr());

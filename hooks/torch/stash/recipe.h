@@ -19,23 +19,23 @@
 
 namespace cinch::hooks {
 
-/// How an entry's values follow from those of others (docs/derived.md): an expression of operators
-/// over sources and constants, as they were in the forward. Float32 in the host's memory, dense;
-/// results lie in memory as the derived tensor does.
+/// How to compute an entry's values from those of other entries (docs/derived.md): an expression of
+/// operators over sources and constants, as they were in the forward. Float32, dense, in the host's
+/// memory; results have the memory layout of the derived tensor.
 ///
-/// Nobody changes a recipe once it belongs to an entry. Its holds on sources are the stash's to
-/// give up.
+/// The expression does not change once the recipe belongs to an entry. The stash gives up the holds
+/// on sources.
 struct Recipe {
-  /// An entry that values are taken from. The stash lists the use among the entry's own.
+  /// An entry whose values are read. `use` is in the entry's list of uses.
   struct Source {
     Entry* entry = nullptr;
     Use use;
-    /// In-place changes of the tensor that was saved, and how many there were by then.
+    /// The version counter of the saved tensor, and its value at the save.
     c10::VariableVersion version{c10::VariableVersion::DISABLED};
     std::uint32_t saved_version = 0;
 
     bool is_as_saved() const { return version.current_version() == saved_version; }
-    /// First element in the entry's storage.
+    /// The first element of the use, in the entry's `storage`.
     const void* values_in(const c10::Storage& storage) const;
   };
 
@@ -45,11 +45,11 @@ struct Recipe {
     relu,
     gelu,
     silu,
-    add,  ///< of two values, as those below
+    add,  ///< of two values, as are sub, mul and div
     sub,
     mul,
     div,
-    max_pool,  ///< elements of another source, by index: codecs::gather_planes
+    max_pool,  ///< picks elements by the indices in another source: codecs::gather_planes
   };
 
   /// A layer norm's mean or reciprocal deviation: a source, or a small tensor that nobody changes.
@@ -60,10 +60,10 @@ struct Recipe {
 
   struct Step;
 
-  /// Where an operator takes a value: a source or a copied constant, and what is done to it first.
+  /// A value in the expression: a source or a copied constant, to which steps are applied in order.
   struct Value {
-    int source = -1;
-    std::vector<float> constant;  ///< contiguous; where there is no source
+    int source = -1;              ///< index; -1: a constant
+    std::vector<float> constant;  ///< contiguous
     c10::DimVector sizes;         ///< of the source's tensor, or the constant's
     c10::DimVector strides;       ///< of the source's tensor
     std::vector<Step> steps;
@@ -76,7 +76,7 @@ struct Recipe {
     std::unique_ptr<Value> other;
     codecs::ChannelOrder order;
     codecs::PoolOrder pool;
-    int indices = -1;  ///< of `max_pool`: which source
+    int indices = -1;  ///< of `max_pool`: the source of the indices
     std::int64_t rows = 0;
     std::int64_t row = 0;
     Statistic mean;
@@ -90,39 +90,39 @@ struct Recipe {
   Recipe& operator=(const Recipe&) = delete;
 
   static constexpr std::size_t most_sources = 4;
-  std::array<Source, most_sources> all_sources;  // their uses are links of lists: they stay
+  std::array<Source, most_sources> all_sources;  // never moved: entries' lists link to the uses
   std::size_t source_count = 0;
   Value value;           ///< of at least one step
   c10::DimVector sizes;  ///< of the derived tensor, as it fills its storage
   c10::DimVector strides;
   std::int64_t elements = 0;
-  int threads = 0;            ///< of ATen's, on which roundings of vectorized functions may depend
-  std::uint32_t version = 0;  ///< in-place changes of the value before it was saved
-  std::uint64_t nanoseconds = 0;  ///< that computing one of its kind took
-  std::uint8_t depth = 1;         ///< recipes on the way to values that are stored; 0: not used
-  // Found out when the entry is settled.
-  bool is_ready = false;      ///< the sources have values for good
-  bool approximates = false;  ///< some have not their own
+  int threads = 0;                ///< of ATen; roundings of vectorized kernels may depend on it
+  std::uint32_t version = 0;      ///< in-place changes of the value before it was saved
+  std::uint64_t nanoseconds = 0;  ///< time to compute one recipe of this kind
+  std::uint8_t depth = 1;         ///< recipes between its values and stored ones; 0: not used
+  // Set when the entry is settled.
+  bool is_ready = false;      ///< all sources have values that will not change
+  bool approximates = false;  ///< some sources have approximated values
 
   std::span<Source> sources() noexcept { return {all_sources.data(), source_count}; }
   std::span<const Source> sources() const noexcept { return {all_sources.data(), source_count}; }
 
-  /// Equal for recipes that compute alike: which operators, over which extents.
+  /// Describes the computation (operators and extents); equal for recipes of one kind.
   std::vector<std::int64_t> key() const;
 
-  /// The report's word for it: "derived from aten::native_layer_norm input".
+  /// The report's name for it: "derived from aten::native_layer_norm input".
   std::string label() const;
 
-  /// Bytes of its own constants.
+  /// Bytes of its constants.
   std::size_t constant_bytes() const noexcept;
 
   /// Whether the value is 0 where a mask's bit is clear: the last operator is ReLU.
   bool ends_in_relu() const noexcept { return value.steps.back().op == Operator::relu; }
 
   /// Computes the value. @param values First element of each source's values
-  /// @param mask One bit an element where `ends_in_relu`; null: what is positive
+  /// @param mask One bit an element for the last ReLU; null: compute it, as the other ReLUs
   /// @param out `elements` floats, which overlap no source
-  /// @throws c10::Error when there is no memory for what lies between
+  /// @throws c10::Error when there is no memory for intermediate values
   void compute(std::span<const void* const> values, const std::byte* mask, float* out) const;
 };
 

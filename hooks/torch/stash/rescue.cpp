@@ -14,7 +14,7 @@ namespace cinch::hooks {
 std::size_t Rescue::make_room(int device, std::size_t bytes) {
   if (AtWork::here()) return 0;
   Holding& holding = holdings_.of_device(device);
-  // What costs time only, and the guard a look, is no rescue that is counted.
+  // Giving up read-ahead and samples costs time and a guard's look only: not counted as a rescue.
   const std::size_t given_up = holding.give_up(device, bytes);
   if (given_up >= bytes || !policy_.settings().rescue.enabled) return given_up;
   Statistics::Rescue by;

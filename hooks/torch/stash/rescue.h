@@ -11,8 +11,8 @@
 
 namespace cinch::hooks {
 
-/// What the stash does when an allocator has no more memory. Thread-safe; locks of the stash's may
-/// be held by the thread that asks.
+/// Frees memory of the stash when an allocator has run out. Thread-safe; the calling thread may
+/// hold locks of the stash.
 class Rescue {
  public:
   Rescue(EntryLists& lists, const PolicyInForce& policy, Statistics& statistics,
@@ -25,15 +25,14 @@ class Rescue {
   Rescue(const Rescue&) = delete;
   Rescue& operator=(const Rescue&) = delete;
 
-  /// Memory of a CUDA device (Holding::host: of the host) has run out: gives up what was read ahead
-  /// of backward and the guard's samples, encodes, in this thread, what is solely the stash's, the
-  /// window's oldest first, holds what is then settled in fewer bits, and moves it to the host,
-  /// each only until about `bytes` are free. Returns the bytes that the stash holds less there; 0
-  /// too when it is the stash's own work that asks. For lossy codecs the results are those of a
-  /// smaller window once something had to be encoded.
+  /// A CUDA device (Holding::host: the host) has run out of memory. Takes these steps in this
+  /// thread until about `bytes` are free: gives up what was read ahead, and the guard's samples;
+  /// encodes entries that only the stash owns, the window's oldest first; encodes settled ones in
+  /// fewer bits; moves them to the host. Encoding early changes lossy results as a smaller window
+  /// would. @return the bytes freed there; 0 when the stash's own work asks
   std::size_t make_room(int device, std::size_t bytes);
 
-  /// Other processes gave so much of a device back when this one had run out.
+  /// Notes that other processes gave back `bytes` of a device when this one had run out.
   void note_given(int device, std::size_t bytes);
 
  private:

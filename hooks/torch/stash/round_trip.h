@@ -13,7 +13,7 @@
 
 namespace cinch::hooks {
 
-/// What encoding and decoding make of exact values.
+/// The result of encoding and decoding exact values.
 struct RoundTrip {
   c10::DataPtr decoded;
   std::size_t encoded_bytes = 0;
@@ -21,8 +21,9 @@ struct RoundTrip {
   std::uint64_t decode_nanoseconds = 0;
 };
 
-/// Encodes `bytes` bytes of `exact` as `candidate` says and decodes what `reads` needs of them into
-/// a buffer of `decoded_pool`. Nothing when the codec can't represent them, or there is no memory.
+/// Encodes `bytes` bytes of `exact` by `candidate` and decodes what `reads` needs of them into a
+/// buffer of `decoded_pool`.
+/// @return nothing when the codec can't represent the values, or there is no memory
 std::optional<RoundTrip> round_trip(const Plan::Candidate& candidate, const void* exact,
                                     std::size_t bytes, codecs::Reads reads, codecs::RandomKey key,
                                     BufferPool& encoded_pool, BufferPool& decoded_pool,

@@ -14,7 +14,7 @@
 namespace cinch::hooks {
 namespace {
 
-// What may wait for the side thread besides what the window's share allows: enough to keep it busy.
+// Bytes that may wait for the side thread even if the window's limit is lower: keeps it busy.
 constexpr std::size_t least_waiting = std::size_t{16} << 20;
 
 }  // namespace
@@ -77,7 +77,7 @@ void Settler::settle(Entry& entry, codecs::ParallelFor parallel_for,
     if (again) entry.state = Entry::State::pending;
   }
   if (again) {
-    // Others take more than they will as soon as the host knows what they came to.
+    // Entries of unknown size hold their upper bound; shrinking them may free enough for this one.
     if (holding.await_room(entry, room)) {
       return settle(entry, parallel_for, EntryKeeper::When::now);
     }
@@ -93,7 +93,7 @@ void Settler::settle(Entry& entry, codecs::ParallelFor parallel_for,
   if (freed) free_later(std::move(freed));
 }
 
-// The entry is settled; gives up one hold on it.
+// Accounts for an entry whose plan was carried out, and gives up one hold on it.
 void Settler::finish(Entry& entry, bool wanted) {
   const bool is_derived =
       entry.state == Entry::State::derived || (dry_run_ != nullptr && dry_run_->has_derived(entry));
@@ -112,7 +112,7 @@ void Settler::finish(Entry& entry, bool wanted) {
   keeper_.drop_holder(entry);
 }
 
-// Returns why the entry has to be kept, or nothing. What throws has changed nothing.
+// Returns why the entry has to be kept, or nothing. If it throws, the entry is unchanged.
 // pre: entry.mutex() is held, the entry is pending
 std::string_view Settler::carry_out(Entry& entry, c10::Storage& freed,
                                     codecs::ParallelFor parallel_for) {
@@ -127,8 +127,8 @@ std::string_view Settler::carry_out(Entry& entry, c10::Storage& freed,
   return holdings_.of(entry).encode(entry, freed, parallel_for);
 }
 
-// One that a Python object still refers to takes the interpreter's lock when it goes, for which the
-// side thread must never wait.
+// Freeing a storage that a Python object refers to takes the interpreter's lock, for which the side
+// thread must never wait.
 void Settler::free_later(c10::Storage storage) noexcept {
   if (!side_.is_on() || storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() == nullptr) {
     return;
@@ -138,7 +138,7 @@ void Settler::free_later(c10::Storage storage) noexcept {
     freed_later_.push_back(std::move(storage));
     return;
   }
-  static_cast<void>(storage.unsafeReleaseStorageImpl());  // no memory to remember it by: it stays
+  static_cast<void>(storage.unsafeReleaseStorageImpl());  // no memory to queue it: never freed
 }
 
 }  // namespace cinch::hooks

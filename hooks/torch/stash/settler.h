@@ -20,7 +20,7 @@
 namespace cinch::hooks {
 
 /// Carries out the plans of entries that left the window: each is encoded, dropped or derived, or
-/// kept where that can't be done. Thread-safe; no lock is held where nothing else is said.
+/// kept where that fails. Thread-safe; no lock is held, unless a comment says otherwise.
 class Settler {
  public:
   using Entries = Intake::Entries;
@@ -48,11 +48,11 @@ class Settler {
   void settle(Entry& entry, codecs::ParallelFor parallel_for, EntryKeeper::When when) noexcept;
   void free_later(c10::Storage storage) noexcept;
 
-  /// What is to be freed now. @pre the stash's lock is held
+  /// Takes the storages of free_later(), for the caller to free. @pre the stash's lock is held
   std::vector<c10::Storage> take_freed() noexcept { return std::exchange(freed_later_, {}); }
 
-  /// Memory has run out: settles what waits, until about so many bytes are free.
-  /// @return bytes that the stash holds less
+  /// Memory has run out: settles waiting entries until about `bytes` are free.
+  /// @return the bytes freed
   std::size_t encode_early(int device, std::size_t bytes);
 
  private:

@@ -53,7 +53,7 @@ void SideThread::stop() noexcept {
 }
 
 void SideThread::begin_in_child() {
-  // Their waiters are the parent's threads.
+  // Constructed anew: their waiters are threads of the parent.
   new (&arrived_) std::condition_variable;
   new (&done_) std::condition_variable;
   at_work_ = nullptr;

@@ -15,17 +15,17 @@ namespace cinch::hooks {
 
 struct Entry;
 
-/// The thread of Cinch's that encodes and decodes when the policy's stream is "side". It works
-/// through its jobs in order, blocks all signals, needs neither the interpreter nor PyTorch's
-/// thread pool, and starts with the first job. Never destroyed while it runs. Thread-safe.
+/// Cinch's thread that encodes and decodes when the policy's stream is "side". Starts with the
+/// first job and does jobs in order. Blocks all signals; needs neither the interpreter nor
+/// PyTorch's thread pool. The destructor ends it. Thread-safe.
 class SideThread {
  public:
   struct Job {
     enum class Kind : std::uint8_t { settle, decode };
     Entry* entry = nullptr;
     Kind kind = Kind::settle;
-    codecs::Reads reads = codecs::Reads::values;  ///< of a decoding
-    std::size_t bytes = 0;                        ///< that wait for the job
+    codecs::Reads reads = codecs::Reads::values;  ///< what to decode
+    std::size_t bytes = 0;                        ///< held until the job is done
   };
   using Work = void (*)(void* context, const Job& job) noexcept;
 
@@ -34,22 +34,22 @@ class SideThread {
   SideThread& operator=(const SideThread&) = delete;
   ~SideThread() { stop(); }
 
-  /// Takes `job`, first waiting until no more than `most_waiting` bytes wait besides it.
-  /// @return false when there is no thread: the caller does the work itself
+  /// Queues `job`, after waiting until the other jobs' bytes are at most `most_waiting`.
+  /// @return false when there is no thread: the caller must do the job itself
   bool submit(const Job& job, std::size_t most_waiting);
 
   /// Waits until the settling of `entry` is done.
-  /// @return false when no thread will do it: the caller does the work itself
+  /// @return false when no thread will do it: the caller must take_orphans()
   bool wait_for(const Entry& entry);
 
-  /// Jobs that no thread will do any more: those that were waiting when this process was forked, or
-  /// when the thread was stopped. They are the caller's to do.
+  /// Takes the jobs that no thread will do any more: those in the queue when this process was
+  /// forked or the thread was stopped. The caller must do them.
   std::deque<Job> take_orphans();
 
-  /// Ends the thread after the job that it is at. No job is taken afterwards.
+  /// Ends the thread after its current job. submit() then refuses all jobs.
   void stop() noexcept;
 
-  /// In a forked child, which has no such thread. @pre mutex() is not held
+  /// Call in a forked child, where the thread does not exist. @pre mutex() is not held
   void begin_in_child();
 
   std::mutex& mutex() noexcept { return mutex_; }
@@ -67,7 +67,7 @@ class SideThread {
   std::condition_variable arrived_;
   std::condition_variable done_;
   std::deque<Job> jobs_;
-  const Entry* at_work_ = nullptr;  ///< whose settling runs
+  const Entry* at_work_ = nullptr;  ///< the entry being settled
   std::size_t waiting_bytes_ = 0;
   State state_ = State::not_started;
   bool stopping_ = false;

@@ -11,32 +11,32 @@
 
 namespace cinch::hooks {
 
-/// What the stash leaves to its side thread, and what becomes of it where there is none any more:
-/// in a forked child, or after the end. Thread-safe; no lock of the stash's is held.
+/// Hands work to the stash's side thread, and does that work itself where the thread is gone: in a
+/// forked child, or after stop(). Thread-safe; no lock of the stash is held.
 class SideWork {
  public:
-  /// @param uses_side_stream The policy's stream is "side"
+  /// @param uses_side_stream Whether the policy's stream is "side"
   SideWork(bool uses_side_stream, EntryLists& lists, EntryKeeper& keeper);
   SideWork(const SideWork&) = delete;
   SideWork& operator=(const SideWork&) = delete;
 
   bool is_on() const noexcept { return uses_side_stream_; }
 
-  /// Has `entry` settled, first waiting until no more than so many bytes wait for that.
-  /// @return false when the caller has to do it
+  /// Queues the settling of `entry`, after waiting until at most `most_waiting` bytes are queued.
+  /// @return false when the caller has to settle it
   bool settle(Entry& entry, std::size_t most_waiting) noexcept;
 
-  /// Has it decoded ahead of backward. @return false when nobody will
+  /// Queues the decoding of `entry` ahead of backward. @return false when it was not queued
   bool decode(Entry& entry, codecs::Reads reads) noexcept;
 
-  /// An entry that waits for the thread is waited for: what backward reads must not depend on how
-  /// far that got.
+  /// Waits until `entry` is settled if it is queued: what backward reads must not depend on how far
+  /// the thread got.
   void await_settled(Entry& entry);
 
-  /// Does what no thread will do any more.
+  /// Does the jobs that no thread will do any more.
   void do_orphans() noexcept;
 
-  /// Ends the thread and does what was left to it.
+  /// Ends the thread and does its remaining jobs.
   void stop() noexcept;
 
   void begin_in_child() { thread_.begin_in_child(); }

@@ -20,8 +20,8 @@
 namespace cinch::hooks {
 namespace {
 
-// Owned entries looked at per save, and when backward begins: bounds their cost however many the
-// program holds on to.
+// How many owned entries a save, and the begin of a backward, look at. Bounds the cost when the
+// program holds on to many.
 constexpr std::size_t poll_per_save = 16;
 constexpr std::size_t poll_per_backward = 4096;
 
@@ -67,7 +67,7 @@ Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe) {
   if (side_.is_on() && is_forked_child()) side_.do_orphans();
-  // What is not taken, whatever is thrown, is given up after the lock.
+  // If the recipe is not taken, or something throws, it is given up after the lock.
   const auto give_up = [this](Recipe* unused) {
     derivation_.release_sources(*unused);
     delete unused;
@@ -84,7 +84,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
       if_memory_allows([&] { begin_growth(); });
     }
     entry = &intake_.find_or_add(tensor);
-    // The tensor is saved; nothing of what follows may fail the save.
+    // The tensor is saved now; nothing below may fail the save.
     entry->append(use);
     ++entry->holders;
     if (offered != nullptr && entry->first_use == &use) entry->recipe.reset(offered.release());
@@ -124,7 +124,7 @@ c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
     try {
       return reader_.read(entry, use, reader, probe);
     } catch (const c10::OutOfMemoryError&) {
-      // Asked from inside this entry's work the stash had nothing to give.
+      // While this thread worked on the entry, the allocator got no memory from the stash (AtWork).
       if (rescue_.make_room(entry.device_index(), entry.raw_bytes + entry.encoded_bytes) == 0) {
         throw;
       }
@@ -169,7 +169,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         intake_.forget_in_window(entry);
         break;
       case Entry::Place::settling:
-        // One that waits for room; otherwise whoever settles it holds it.
+        // Only an entry that was put off has no holder here: a thread that settles one holds it.
         if (holding.leave_queue(entry)) lists_.held.settling -= entry.raw_bytes;
         break;
       case Entry::Place::settled:
@@ -188,7 +188,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
   delete &entry;
 }
 
-// The stash stops growing: a backward begins, by reading `reading`.
+// If the stash was growing, the growth ends: a backward begins, by reading `reading`.
 void Stash::end_growth(const Entry& reading) {
   if (!lists_.growing.exchange(false, std::memory_order_relaxed)) return;
   backward_began();
@@ -201,7 +201,7 @@ void Stash::end_growth(const Entry& reading) {
   if_memory_allows([&] { end_of_growth(reading); });
 }
 
-// What else is done then; all of it may be left out.
+// The rest of end_growth(), all of which may be left out when there is no memory.
 void Stash::end_of_growth(const Entry& reading) {
   if (dry_run_ != nullptr) {
     const std::lock_guard lock(lists_.mutex);
@@ -215,14 +215,14 @@ void Stash::end_of_growth(const Entry& reading) {
   if (allocator::Core* core = allocator::host_core(); core != nullptr) core->decay();
 }
 
-// Takes the peak's measure. What the program itself owns at this moment costs nothing extra for
-// being saved, and counts neither as raw nor as stored.
+// Measures what is held, and updates the peak. What the program itself owns at this moment costs
+// nothing extra for being saved, and counts neither as raw nor as stored.
 void Stash::sample() {
   const std::lock_guard lock(lists_.mutex);
   const HeldBytes& held = lists_.held;
   lists_.at_boundary = {held.raw(), held.stored(), 0, held.offloaded()};
   const bool adapts = adaptation_.director() != nullptr;
-  // Of equal peaks the last one tells what an adaptive policy, and the window, came to.
+  // On a tie keep the later peak: adaptive policies and the window have converged by then.
   const bool may_be_peak = held.raw() + held.owned >= lists_.peak.raw_bytes;
   if (!adapts && !may_be_peak) return;
   const std::uint64_t sole = lists_.waiting.sole_bytes();
@@ -230,15 +230,15 @@ void Stash::sample() {
   now.raw_bytes += sole;
   now.stored_bytes += sole;
   now.held_elsewhere_bytes = held.owned - sole;
-  // As if all that left the window were encoded: how far the side thread got, and what is watched,
-  // must not decide anything.
+  // Counts all entries that left the window as encoded: decisions must not depend on how far the
+  // side thread got, nor on what the guard watches.
   if (adapts) {
     adaptation_.measure(now.raw_bytes, lists_.planned.out_of_window() + held.window + sole);
   }
   if (now.raw_bytes >= lists_.peak.raw_bytes) lists_.peak = now;
 }
 
-// Tells the telemetry segment how things are.
+// Gives the current figures to the telemetry segment.
 void Stash::publish() noexcept {
   if (listeners().boundary == nullptr) return;
   Boundary boundary;
@@ -263,7 +263,7 @@ void Stash::begin_in_child() {
   side_.begin_in_child();
   const std::lock_guard lock(lists_.mutex);
   policy_.forget_change();  // asked of the parent
-  // What lies on a device is the parent's: it must not be freed here.
+  // Storages on devices are the parent's: they must not be freed here.
   static auto& of_parents = *new std::deque<std::vector<c10::Storage>>;
   of_parents.push_back(settler_.take_freed());
   lists_.peak = {};

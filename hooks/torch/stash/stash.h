@@ -35,64 +35,64 @@
 namespace cinch::hooks {
 
 /// All that Cinch holds for backward: one entry per storage. Thread-safe. Never destroyed in a
-/// training process: graphs may outlive everything.
+/// training process: autograd graphs may outlive everything else.
 ///
-/// An entry's way: `save` finds or makes it, Intake plans it when nobody else owns the storage,
-/// Settler has a Holding encode it, EntryReader gives backward what it reads (docs/design.md).
+/// The life of an entry: `save` finds or makes it, Intake plans it when nobody else owns the
+/// storage, Settler has a Holding encode it, EntryReader decodes it for backward (docs/design.md).
 class Stash final : private EntryKeeper {
  public:
-  /// @param dry_run Policies that shall only be tried; not empty: all is kept as it is.
+  /// @param dry_run Policies to try out. If there are any, all entries are kept uncompressed.
   explicit Stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
   Stash(const Stash&) = delete;
   Stash& operator=(const Stash&) = delete;
 
-  /// The policy in force. What was returned stays valid.
+  /// The policy in force. The reference stays valid when the policy changes.
   const policy::Settings& settings() const noexcept { return policy_.settings(); }
 
   /// judge() under the policy in force.
   Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view) const noexcept;
 
-  /// Whether recipes are wanted: the policy in force, or one that a dry run tries, uses them.
+  /// Whether the policy in force, or one that a dry run tries, derives values by recipes.
   bool derives() const noexcept {
     return settings().derive.enabled || (dry_run_ != nullptr && dry_run_->derives());
   }
 
-  /// Adds one use of `tensor`'s storage; encodes what has become solely the stash's and found no
-  /// room in the window. `use` stays where it is until `release`.
-  /// @throws std::exception when there is no memory: the stash knows nothing of `use` then
-  /// @param recipe How its values follow from others'; taken where the storage is new. Its holds on
-  ///   sources are given up otherwise.
+  /// Adds one use of `tensor`'s storage. Then settles entries that only the stash owns by now and
+  /// for which the window has no room. `use` must stay at its address until `release`.
+  /// @param recipe How to compute the values from other entries. Taken if the storage is new, else
+  ///   deleted, and its holds on sources given up.
+  /// @throws std::exception when there is no memory; `use` was then not added
   Entry& save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe = nullptr);
 
-  /// The storage as `use` needs it: the original one while it is held raw, else one decoded into a
-  /// pooled buffer, shared with whoever asked before and still holds it. The program gets values
-  /// whatever the node reads, and always the same storage, which it may write to.
+  /// The storage as `use` needs it: the original one while it is raw, else one decoded into a
+  /// pooled buffer. Readers share a decoded storage while one of them holds it. Reader::program
+  /// gets values, whatever the node reads, and always the same storage, since it may write to it.
   /// @throws std::exception when there is no memory; c10::Error when the program asks for values
   ///   that are not held
   c10::Storage restore(Entry& entry, const Use& use, Reader reader = Reader::node);
 
-  /// Whether `storage` is what the stash holds as it was saved.
+  /// Whether `entry` still holds `storage` itself, raw.
   static bool is_storage_of(Entry& entry, const c10::StorageImpl* storage);
 
-  /// Removes `use`; the entry goes with its last one.
+  /// Removes `use`. The last holder deletes the entry.
   void release(Entry& entry, Use& use) noexcept;
 
-  /// Puts `settings` in force as soon as nothing is held, when the stash next begins to grow at the
-  /// latest: a step begins then. Where encoding runs stays as it is. Peaks count from then on.
-  /// `done` is called once, then, under the stash's lock, with what there is to say; a change that
-  /// still waits is given up without a word.
+  /// Puts `settings` in force when no entry is held: now, or at the begin of the first growth that
+  /// finds none. A step begins then, and peaks start anew; the stream stays as it is. `done` is
+  /// called once, at that time, under the stash's lock, with a message for the user. This call
+  /// replaces a change that still waits, whose `done` is never called.
   void change_policy(policy::Settings settings, void (*done)(const std::string& words)) {
     policy_.change(std::move(settings), done);
   }
 
-  /// While paused nothing is taken; what is held stays held.
+  /// While paused, the stash takes no new tensors. Entries stay held.
   void pause(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
   bool is_paused() const noexcept { return paused_.load(std::memory_order_relaxed); }
 
-  /// Starts this process's own figures in a forked child, where no side thread is.
+  /// Call in a forked child: restarts the figures, and marks the side thread as ended.
   void begin_in_child();
 
-  // The parts that others ask. Each is thread-safe.
+  // Parts for code outside of the stash. Each is thread-safe.
   const EntryLists& lists() const noexcept { return lists_; }
   Statistics& statistics() noexcept { return statistics_; }
   GuardLooks& looks() noexcept { return looks_; }
@@ -101,9 +101,8 @@ class Stash final : private EntryKeeper {
   ExactValues& exact() noexcept { return exact_values_; }
   const DeviceHolding& devices() const noexcept { return devices_; }
   SideWork& side() noexcept { return side_; }
-  /// What an adaptive policy is told, and says.
   Adaptation& adaptation() noexcept { return adaptation_; }
-  /// Null in ordinary runs; else policies are only tried here.
+  /// Null in ordinary runs.
   DryRun* dry_run() noexcept { return dry_run_.get(); }
 
   /// Resident memory of the process when it saved its first tensor; 0 before.
@@ -135,7 +134,7 @@ class Stash final : private EntryKeeper {
   std::atomic<bool> paused_{false};
   std::atomic<std::uint64_t> rss_at_start_{0};
   const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
-  // Each may ask those before it; what they ask of the whole goes by EntryKeeper.
+  // Each part may call those above it. For the rest of the stash it has the interface EntryKeeper.
   EntryLists lists_;
   Statistics statistics_;
   HostBuffers buffers_;
@@ -161,7 +160,7 @@ bool has_stash() noexcept;
 /// The process's stash. @pre has_stash()
 Stash& stash() noexcept;
 
-/// Creates it. The one before, if any, lives on for those who still hold entries of it.
+/// Creates the process's stash. An earlier one is never destroyed: its entries may still be held.
 Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
 
 }  // namespace cinch::hooks

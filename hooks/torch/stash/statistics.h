@@ -18,26 +18,26 @@
 
 namespace cinch::hooks {
 
-/// Sums over the run. Relaxed atomics.
+/// Totals over the run. Relaxed atomics.
 struct Totals {
   std::atomic<std::uint64_t> count{0};
   std::atomic<std::uint64_t> raw_bytes{0};
   std::atomic<std::uint64_t> stored_bytes{0};
   std::atomic<std::uint64_t> encode_nanoseconds{0};
   std::atomic<std::uint64_t> decode_nanoseconds{0};
-  // What the guard found.
+  // The guard's findings.
   std::atomic<std::uint64_t> checks{0};
   std::atomic<double> worst_relative_error{0};
   std::atomic<double> worst_gradient_error{0};
 
-  /// One storage less that is held so: it is held otherwise now.
+  /// Removes a storage that is now held in another way.
   void take_back(std::uint64_t raw, std::uint64_t stored) noexcept {
     count.fetch_sub(1, std::memory_order_relaxed);
     raw_bytes.fetch_sub(raw, std::memory_order_relaxed);
     stored_bytes.fetch_sub(stored, std::memory_order_relaxed);
   }
 
-  /// One more storage.
+  /// Adds a storage.
   void add(std::uint64_t raw, std::uint64_t stored, std::uint64_t nanoseconds) noexcept {
     count.fetch_add(1, std::memory_order_relaxed);
     raw_bytes.fetch_add(raw, std::memory_order_relaxed);
@@ -45,19 +45,19 @@ struct Totals {
     encode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
 
-  /// The guard looked at values.
+  /// The guard measured values.
   void checked(double relative_error) noexcept;
 
-  /// It looked at gradients.
+  /// The guard measured gradients.
   void gradient_checked(double relative_error) noexcept;
 };
 
-/// Those of one (op, operand, codec); a row of the report.
+/// Totals of one (op, operand, codec); a row of the report.
 struct OpTotals : Totals {
   std::string op;
   std::string operand;
   std::string codec;
-  std::atomic<std::uint64_t> moves{0};         ///< classes that are held more precisely since
+  std::atomic<std::uint64_t> moves{0};         ///< times the guard had entries held more precisely
   std::atomic<const OpTotals*> next{nullptr};  ///< the row that was created after this one
 };
 
@@ -67,7 +67,7 @@ constexpr double to_seconds(std::uint64_t nanoseconds) {
 
 class EntryRows;
 
-/// What the report is made of. Thread-safe; counters on the hot path are relaxed atomics.
+/// Counters for the report. Thread-safe; those on the hot path are relaxed atomics.
 class Statistics {
  public:
   Statistics();
@@ -82,21 +82,21 @@ class Statistics {
   std::uint64_t nanoseconds_spent() const noexcept {
     return nanoseconds_.load(std::memory_order_relaxed);
   }
-  /// What a rescue did, or all of them together: bytes freed.
+  /// Bytes freed by one rescue, or by all rescues.
   struct Rescue {
     std::uint64_t encoded = 0;  ///< by encoding early
-    std::uint64_t harder = 0;   ///< by encoding what was held already in fewer bits
+    std::uint64_t harder = 0;   ///< by encoding settled entries in fewer bits
     std::uint64_t moved = 0;    ///< by moving to the host's memory
     std::uint64_t all() const noexcept { return encoded + harder + moved; }
   };
-  /// How often memory had run out.
+  /// How often a rescue freed memory.
   std::uint64_t rescues() const noexcept { return rescues_.load(std::memory_order_relaxed); }
   Rescue rescued() const noexcept {
     const auto bytes = [](const Amount& of) { return of.bytes.load(std::memory_order_relaxed); };
     return {bytes(rescued_.encoded), bytes(rescued_.harder), bytes(rescued_.moved)};
   }
 
-  /// Bytes that other processes gave back when this one had run out.
+  /// Bytes that other processes gave back when this one had run out of memory.
   std::uint64_t given_by_others() const noexcept {
     return given_by_others_.load(std::memory_order_relaxed);
   }
@@ -104,36 +104,36 @@ class Statistics {
     given_by_others_.fetch_add(bytes, std::memory_order_relaxed);
   }
 
-  /// A tensor that was left to PyTorch.
+  /// A tensor was left to PyTorch.
   void declined(Verdict verdict, std::size_t bytes) noexcept;
 
-  /// Memory had run out, and the stash freed so much.
+  /// A rescue freed memory.
   void rescued(const Rescue& by) noexcept;
 
-  /// So much was moved from a device to the host's memory.
+  /// `bytes` were moved from a device to the host's memory.
   void offloaded(std::uint64_t bytes) noexcept { offloaded_.add(bytes); }
 
-  /// A copy back was enqueued, ahead of backward or when it asked.
+  /// A copy back was enqueued. @param ahead Whether before backward asked
   void fetched(bool ahead) noexcept {
     fetches_.fetch_add(1, std::memory_order_relaxed);
     if (ahead) fetches_ahead_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  /// The host waited for a size that a device had not told yet.
+  /// The host waited for an encoded size that only the device knew.
   void waited_for_size() noexcept { size_waits_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// A storage that was taken, but not compressed. @param why Text that lives forever.
+  /// A storage was taken, but not compressed.
   void passed_through(std::string_view why, std::size_t bytes) noexcept;
 
-  /// One of those was, later.
+  /// Takes one passed_through() back: the storage was compressed later.
   void compressed_after_all(std::string_view why, std::size_t bytes);
 
-  /// Wall time that the program spent in Cinch.
+  /// Adds wall time that the program spent in Cinch.
   void spent(std::uint64_t nanoseconds) noexcept {
     nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
 
-  /// Of it: an adaptive policy's looks, trials and decisions.
+  /// Adds the part of it for an adaptive policy's looks, trials and decisions.
   void adapted(std::uint64_t nanoseconds) noexcept {
     adapting_nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
@@ -168,7 +168,7 @@ class Statistics {
     Amount encoded;
     Amount harder;
     Amount moved;
-  } rescued_;  // counts: the rescues of which it was a part
+  } rescued_;  // each counts the rescues that used it
   Amount offloaded_;
   std::atomic<std::uint64_t> fetches_{0};
   std::atomic<std::uint64_t> fetches_ahead_{0};

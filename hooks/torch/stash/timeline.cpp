@@ -12,7 +12,7 @@
 namespace cinch::hooks {
 namespace {
 
-// Reading it costs some 20 us.
+// Reading the resident size costs some 20 us.
 constexpr double rss_every_seconds = 0.1;
 
 }  // namespace

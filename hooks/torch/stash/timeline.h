@@ -11,12 +11,12 @@
 
 namespace cinch::hooks {
 
-/// What the stash held over time, and what was decided when, in bounded memory. Not thread-safe:
-/// the stash's lock guards it.
+/// Records in bounded memory what the stash held over time, and what was decided when. Not
+/// thread-safe: the stash's lock guards it.
 ///
-/// Changes are gathered into intervals of equally many; when there are `most_points` of these, two
-/// neighbours each become one. An interval remembers its highest moment and its lowest figures, so
-/// that no peak is ever lost.
+/// An interval covers a fixed number of changes. When there are `most_points` intervals, each two
+/// neighbours are merged, and the number doubles. An interval keeps the figures at its moment of
+/// most raw bytes, and its least figures, so no peak is lost.
 class Timeline {
  public:
   static constexpr std::size_t most_points = 2048;
@@ -24,7 +24,7 @@ class Timeline {
 
   Timeline();
 
-  /// The stash changed. All in bytes; `owned` is what the program still holds too.
+  /// The stash changed. In bytes; `owned` is what the program owns too.
   void note(std::uint64_t raw, std::uint64_t stored, std::uint64_t owned) {
     if (raw >= now_.raw_bytes) {
       now_.raw_bytes = raw;
@@ -36,16 +36,16 @@ class Timeline {
     if (++changes_ == stride_) close_interval();
   }
 
-  /// Something was decided. @param kind "guard", "choice", "rescue" or "policy"
+  /// Records a decision. @param kind "guard", "choice", "rescue" or "policy"
   void decided(const char* kind, std::string subject, std::string detail) noexcept;
 
-  /// Seconds since this began.
+  /// Seconds since construction or restart().
   double seconds() const;
 
   /// Fills `memory`, `events`, `events_dropped` and `seconds`.
   void fill(telemetry::Report& report) const;
 
-  /// Begins anew, in a forked child.
+  /// Clears the record and restarts the clock, in a forked child.
   void restart();
 
  private:
@@ -59,8 +59,8 @@ class Timeline {
   Clock::time_point start_;
   std::vector<Point> points_;
   Point now_;                  // the interval under way
-  std::uint64_t changes_ = 0;  // in it
-  std::uint64_t stride_ = 1;   // changes that make one
+  std::uint64_t changes_ = 0;  // in it so far
+  std::uint64_t stride_ = 1;   // changes in an interval
   double rss_read_at_ = -1;
   std::uint64_t rss_bytes_ = 0;
   std::deque<telemetry::Report::Event> events_;

@@ -16,8 +16,8 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-// Every key that an ordinary dense CPU tensor may carry. A closed list: what torch invents later is
-// declined until somebody has looked at it.
+// Every key that an ordinary dense CPU tensor may carry. A closed list: tensors with keys that
+// later versions of torch add are declined.
 const std::uint64_t plain_cpu_keys =
     DispatchKeySet({DispatchKey::CPU, DispatchKey::ADInplaceOrView, DispatchKey::AutogradCPU,
                     DispatchKey::AutocastCPU})
@@ -28,7 +28,7 @@ const std::uint64_t plain_cuda_keys =
                     DispatchKey::AutocastCUDA})
         .raw_repr();
 
-// Whether the tensor lies in its storage, which a program may have shrunk.
+// Whether the tensor lies within its storage: the program may have shrunk the storage.
 bool fits(const c10::TensorImpl& tensor, std::size_t storage_bytes) {
   std::uint64_t last = static_cast<std::uint64_t>(tensor.storage_offset());
   const c10::IntArrayRef sizes = tensor.sizes();
@@ -39,7 +39,7 @@ bool fits(const c10::TensorImpl& tensor, std::size_t storage_bytes) {
   return last < storage_bytes / tensor.itemsize();
 }
 
-// Modes under which tensors are not what they seem.
+// Modes under which a tensor stands for something else.
 const DispatchKeySet transforming_modes = DispatchKeySet(
     {DispatchKey::Python, DispatchKey::PythonDispatcher, DispatchKey::PreDispatch,
      DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::FuncTorchDynamicLayerBackMode,
@@ -57,8 +57,8 @@ bool user_hooks_in_force() {
 
 }  // namespace
 
-// Memory of NumPy's, shared memory's and copy-on-write storages' is freed by other deleters;
-// freeing those early gains nothing or breaks something.
+// Other deleters free the memory of NumPy, of shared memory and of copy-on-write storages. To free
+// such memory early gains nothing or breaks something.
 bool from_ordinary_allocator(const c10::StorageImpl& storage) {
   if (storage.device_type() == c10::kCUDA) return from_device_allocator(storage);
   return allocator::is_host_deleter(storage.data_ptr().get_deleter());

@@ -21,20 +21,19 @@ enum class Verdict : std::uint8_t {
   transform,        ///< torch.func, tracing, functionalization at work
   inplace_view,     ///< output of an in-place op on a view: PyTorch's own bookkeeping is needed
   small,            ///< storage below the policy's min_bytes
-  type,             ///< element type that nothing is known to do with
+  type,             ///< element type without a codec
   integers,         ///< integers that aren't an operator's output: user-held indices, targets
   parameter,        ///< a parameter, or a view or cast of one
   foreign_storage,  ///< memory that didn't come from the device's ordinary allocator (NumPy,
                     ///< shared)
-  during_backward,  ///< saved while a backward runs: read back at once
+  during_backward,  ///< saved while a backward runs: it is read back at once
   user_hooks,       ///< the program's own saved-tensor hooks are in force
   paused,           ///< `cinch ctl --pause`
-  capture,          ///< a CUDA graph is being captured, which would record Cinch's work with it
+  capture,          ///< a CUDA graph is being captured, which would record Cinch's work, too
   python_object,    ///< saved for Python code that would miss its class or its attributes
 };
 
-/// Text for people, for the report's list of what was passed through; empty where nothing is
-/// missed.
+/// Text for the report's list of uncompressed tensors; empty where nothing is missed.
 std::string_view reason(Verdict verdict) noexcept;
 inline constexpr std::size_t verdict_count = 16;
 
@@ -46,10 +45,10 @@ Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
 /// Whether the device's ordinary allocator frees the storage's memory.
 bool from_ordinary_allocator(const c10::StorageImpl& storage);
 
-/// Bytes of `tensor`'s storage; 0 where it has none or its size is symbolic.
+/// Bytes of `tensor`'s storage; 0 without one, or if the tensor has symbolic sizes.
 std::size_t storage_bytes(const at::Tensor& tensor) noexcept;
 
-/// The codecs' name for a dtype; `other` for those they do not know.
+/// The codecs' type for a dtype; `other` for dtypes that they don't know.
 codecs::ElementType element_type(c10::ScalarType type) noexcept;
 
 }  // namespace cinch::hooks

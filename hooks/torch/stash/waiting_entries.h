@@ -14,44 +14,43 @@
 
 namespace cinch::hooks {
 
-/// Entries that are raw and may stay so: owned, those whose storage somebody else owns too, and the
-/// window, those that are solely the stash's, in the order in which they came to be that. Not
-/// thread-safe: the stash's lock guards it.
+/// Raw entries that are not settling yet. `owned`: somebody else owns the storage too. `window`:
+/// only the stash owns it; in the order in which they entered. Not thread-safe: the stash's lock
+/// guards it.
 class WaitingEntries {
  public:
-  /// @param bytes What counts the two lists' bytes
+  /// @param bytes Counts the bytes of both lists
   explicit WaitingEntries(HeldBytes& bytes) : bytes_(bytes) {}
 
-  /// The owned entry of a storage that is what it was when it was saved; else null.
+  /// The owned entry of `storage`; null when there is none, or its memory has changed since.
   Entry* find(const c10::Storage& storage) const;
 
-  /// Takes a new entry in among the owned. @throws std::bad_alloc: then it did not
+  /// Adds a new entry to `owned`. @throws std::bad_alloc; nothing was then added
   void add(Entry& entry);
 
-  /// All that are owned, in no order.
+  /// The owned entries, in no order.
   std::span<Entry* const> owned() const noexcept { return owned_; }
 
-  /// Bytes of those owned that nobody else owns any more. Looks at all.
+  /// Bytes of owned entries whose storage nobody else owns any more. Looks at all of them.
   std::uint64_t sole_bytes() const;
 
-  /// The next of the owned in turn, which skip() passes by. @pre owned() is not empty
+  /// The next owned entry in turn; skip_owned() goes on to another. @pre owned() is not empty
   Entry& next_owned() noexcept;
   void skip_owned() noexcept { ++cursor_; }
 
-  /// An owned entry leaves.
   void remove_owned(Entry& entry) noexcept;
 
-  /// Makes the place of the next enter_window(), or gives it up. @throws std::bad_alloc
+  /// Reserves a place for the next enter_window(), or gives it up. @throws std::bad_alloc
   void make_place() { window_.push_back(nullptr); }
   void give_up_place() noexcept { window_.pop_back(); }
 
   /// @pre make_place()
   void enter_window(Entry& entry) noexcept;
 
-  /// Entries of the window, the oldest first; null where one has left.
+  /// The window's entries, the oldest first; null where one has left.
   const std::deque<Entry*>& window() const noexcept { return window_; }
 
-  /// The oldest of the window. @pre the window holds bytes
+  /// The oldest entry in the window. @pre the window is not empty
   Entry& oldest() const noexcept { return *window_.front(); }
 
   void leave_window(Entry& entry) noexcept;

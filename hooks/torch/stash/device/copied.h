@@ -8,7 +8,7 @@
 
 namespace cinch::hooks {
 
-/// A copy between a device and page-locked memory: the last work of `on` so far.
+/// A copy between a device and page-locked memory. @pre the copy is the last work of `on` so far
 struct Copied final : CopyMoment {
   explicit Copied(const c10::Stream& on) : work(work_of(on)) {
     static std::atomic<std::uint64_t> copies{0};
@@ -18,7 +18,7 @@ struct Copied final : CopyMoment {
   StreamWork work;
 };
 
-/// Makes `reader`'s further work wait for a moment of a piece's.
+/// Makes `reader`'s further work wait for a copy that uses a piece.
 inline void block(const std::shared_ptr<const CopyMoment>& moment, const c10::Stream& reader) {
   static_cast<const Copied&>(*moment).work.block(reader);
 }

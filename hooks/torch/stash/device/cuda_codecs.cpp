@@ -16,7 +16,7 @@ namespace {
 const codecs::cuda::Library* load() {
   const std::filesystem::path path = path_beside("libcinch_cuda.so");
   if (path.empty() || access(path.c_str(), F_OK) != 0) return nullptr;
-  // Never unloaded: codecs of it live in plans.
+  // Never unloaded: plans hold its codecs.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     std::fprintf(stderr, "cinch: CUDA tensors are left to PyTorch: %s\n", dlerror());

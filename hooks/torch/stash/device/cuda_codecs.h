@@ -7,12 +7,12 @@
 
 namespace cinch::hooks {
 
-/// The CUDA engine of the codecs, loaded at the first call from libcinch_cuda.so beside this
-/// library. Null, after one line on stderr, when it can't be loaded, and silently when this build
-/// has none. Thread-safe.
+/// The CUDA codecs, loaded at the first call from libcinch_cuda.so in this library's folder. Null,
+/// after one line on stderr, when it can't be loaded; null, silently, when the file is missing.
+/// Thread-safe.
 const codecs::cuda::Library* cuda_codecs() noexcept;
 
-/// What CUDA calls `stream`, or null for the default stream.
+/// CUDA's handle of `stream`; null for the default stream.
 codecs::cuda::Stream native(const c10::Stream& stream);
 
 }  // namespace cinch::hooks

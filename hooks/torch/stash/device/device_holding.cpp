@@ -26,17 +26,17 @@ DeviceHolding::DeviceHolding(bool uses_side_stream, EntryLists& lists, Statistic
   register_fork_lock(reserve_.mutex());
 }
 
-// What its codec makes of the data is known when it is too late for another.
+// Tries the first candidate only: the host learns how it did when it is too late for another.
 std::string_view DeviceHolding::encode(Entry& entry, c10::Storage& freed,
                                        codecs::ParallelFor /*parallel_for*/) {
-  // Another thread's graph would hold the encoding, and nobody would run it.
+  // The encoding would only be recorded in another thread's graph, and not run.
   if (is_capturing(entry.device->saved_on)) return "while a CUDA graph is captured";
   const Plan& plan = entry.plan();
   if (plan.action == policy::Decision::Action::drop) return drop(entry, freed), "";
   if (plan.candidates.empty()) return reason_to_keep(plan);
   const Plan::Candidate& candidate = plan.candidates.front();
   const Stopwatch watch;
-  // The host would have to wait for the ranges.
+  // Not always, since the host has to wait for the ranges.
   measure_planes(candidate, entry, /*always=*/false);
   if (!encoder_.encode(entry, candidate, parts_.policy.settings().seed)) return no_memory;
   const codecs::Description what = described(candidate, entry);
@@ -68,22 +68,22 @@ c10::Storage DeviceHolding::without_values(const Entry& entry) {
   return storage_of(c10::DataPtr(nullptr, entry.device->saved_on.device()), entry.raw_bytes);
 }
 
-// A graph may be replayed for as long as the entry lives: nothing is shared with work outside of
-// it, and what it reads stays where it is.
+// A graph may be replayed for as long as the entry lives. So it shares no decoded storage with work
+// outside of it, and the bytes that it reads stay where they are.
 c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
   if (!is_capturing(entry.device->saved_on.device())) return {};
   const AtWork here;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(entry.mutex());
   {
-    // `state`, which shares its byte, is read under the stash's lock too.
+    // `captured` shares a byte with `state`, which is also read under the stash's lock.
     const std::lock_guard stash_lock(parts_.lists.mutex);
     entry.captured = true;
   }
   return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
 }
 
-// The current stream waits for `decoded`, and the host for both.
+// The host waits for both copies. pre: the current stream waits for `decoded`
 std::optional<ValueError> DeviceHolding::error_of(Entry& entry, const c10::Storage& decoded) {
   const auto exact = host_copy(entry.sample->exact, entry.raw_bytes, entry.device->saved_on);
   const auto restored = host_copy(decoded, entry.raw_bytes, current_stream(decoded.device()));
@@ -183,7 +183,7 @@ void DeviceHolding::settle_now(std::span<Entry* const> ready, int device, std::s
   while (freed < bytes && unsized_.settle_put_off(device)) {
     freed += unsized_.await_outcomes(device, bytes - freed);
   }
-  const AtWork here;  // the memory that was freed is for who asked
+  const AtWork here;  // ensure() must not start another rescue
   reserve_.ensure(device, reserved);
 }
 

@@ -13,11 +13,11 @@
 
 namespace cinch::hooks {
 
-/// Entries on CUDA devices: all work is enqueued in streams, and the host waits for as little of it
-/// as it can.
+/// Entries on CUDA devices. Work is enqueued on streams; the host waits for it only where it must
+/// (docs/cuda.md).
 class DeviceHolding final : public Holding {
  public:
-  /// @param uses_side_stream The policy's stream is "side"
+  /// @param uses_side_stream Whether the policy's stream is "side"
   DeviceHolding(bool uses_side_stream, EntryLists& lists, Statistics& statistics,
                 const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
                 ReadAhead& read_ahead);
@@ -69,7 +69,7 @@ class DeviceHolding final : public Holding {
   UnsizedEncodings unsized_;
   Offloader offloader_;
   DeviceRescue rescue_;
-  // What encoding an entry may need at most, by device; under the stash's lock.
+  // The most memory that encoding one entry may need, by device; under the stash's lock.
   std::array<std::size_t, 128> most_needed_{};
 };
 

@@ -11,7 +11,7 @@
 
 namespace cinch::hooks {
 
-/// What the parts of DeviceHolding ask of the stash's other parts. All of these outlive them.
+/// The parts of the stash that DeviceHolding's parts use. All must outlive them.
 struct DeviceParts {
   EntryLists& lists;
   DeviceQueues& queues;

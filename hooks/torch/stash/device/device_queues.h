@@ -8,19 +8,19 @@
 
 namespace cinch::hooks {
 
-/// Entries of devices by what may become of them. All is under the stash's lock.
+/// Queues of entries on devices, by what may happen to them next. Under the stash's lock.
 struct DeviceQueues {
-  // Of sizes that only the data decide.
-  EntryQueue put_off;  ///< until there is room to wait for more of them: settling, held by nobody
-  EntryQueue unsized;  ///< encoded
-  // Settled ones.
-  EntryQueue leaving;  ///< for the host: the policy's choice
-  EntryQueue movable;  ///< there when a device is out of memory
+  // Entries whose encoded size is not known beforehand.
+  EntryQueue put_off;  ///< settling; waits for room in flight; no thread holds it
+  EntryQueue unsized;  ///< encoded; the host does not know the size yet
+  // Settled entries.
+  EntryQueue leaving;  ///< to be moved to the host: the policy's choice
+  EntryQueue movable;  ///< moved to the host if the device runs out of memory
   EntryQueue staying;  ///< never moved
-  EntryQueue sampled;  ///< the guard's, which stay until it is done with them
+  EntryQueue sampled;  ///< watched by the guard; stays until the guard is done
 
-  /// `entry` has been settled, or its size become known.
-  /// @param least_moved What is held in fewer bytes stays on its device
+  /// Queues an entry that was settled, or whose size became known.
+  /// @param least_moved Entries held in fewer bytes stay on their device
   void add(Entry& entry, std::uint64_t least_moved) {
     using enum policy::Decision::Offload;
     if (entry.device->outcome != nullptr) return unsized.push_back(entry);

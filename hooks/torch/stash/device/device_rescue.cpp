@@ -18,8 +18,8 @@
 namespace cinch::hooks {
 namespace {
 
-// Another draw for values that stochastic rounding has been at before, or the second error would
-// depend on the first.
+// Changes the random draw for values that were rounded stochastically before. Else the second error
+// would depend on the first.
 constexpr std::uint32_t second_draw = 0x9E3779B9U;
 
 bool is_being_read(const Entry& entry) {
@@ -29,9 +29,9 @@ bool is_being_read(const Entry& entry) {
                              [](const auto& alive) { return !alive.expired(); });
 }
 
-/// The bytes that an entry is held in which was encoded a moment ago. Where only the data decide
-/// that, the host waits for it: there is no memory to hold more for a while.
-/// @return 0 when encoding was of no use: what it came to is given up
+/// The bytes that a just encoded entry takes. If the encoded size is not known beforehand, the host
+/// waits for it, since there is no memory to hold more for a while.
+/// @return 0 when the encoding did not serve and was given up
 std::size_t take_outcome_now(Entry& entry, const Plan::Candidate& candidate) {
   OnDevice& held = *entry.device;
   if (held.outcome == nullptr) return candidate.bound;
@@ -61,9 +61,9 @@ std::size_t DeviceRescue::give_up_read_ahead(int device, std::size_t bytes) {
   return freed;
 }
 
-// The entry is read as if nothing had been read ahead of it. @return bytes freed
+// Frees what was read ahead of the entry; backward will read it itself. @return bytes freed
 std::size_t DeviceRescue::give_up_read_ahead(Entry& entry) {
-  c10::Storage storage;  // freed after the locks, as is what follows
+  c10::Storage storage;  // this and `fetched` are freed after the locks
   c10::DataPtr fetched;
   std::size_t freed = 0;
   {
@@ -126,7 +126,7 @@ std::size_t DeviceRescue::encode_harder(int device, std::size_t bytes) {
   struct Held {
     Entry* entry;
     EntryQueue* queue;
-    std::size_t to_decode;  // bytes; 0 of what is raw
+    std::size_t to_decode;  // bytes of its values; 0 for a raw entry
   };
   std::vector<Held> found;
   std::vector<Held> order;
@@ -141,7 +141,7 @@ std::size_t DeviceRescue::encode_harder(int device, std::size_t bytes) {
       });
     }
     order = found;
-    // Nobody moves them meanwhile.
+    // Out of their queues, no other thread moves them meanwhile.
     for (const Held& held : found) {
       held.queue->remove(*held.entry);
       ++held.entry->holders;
@@ -156,7 +156,7 @@ std::size_t DeviceRescue::encode_harder(int device, std::size_t bytes) {
     freed += encode_harder(*held.entry);
   }
   {
-    const AtWork here;  // the memory that was freed is for who asked
+    const AtWork here;  // ensure() must not start another rescue
     reserve_.ensure(device, reserved);
   }
   {
@@ -169,7 +169,7 @@ std::size_t DeviceRescue::encode_harder(int device, std::size_t bytes) {
   return freed;
 }
 
-// Returns the bytes that are free now. pre: the entry was taken out of its queue
+// Returns the bytes freed. pre: the entry was taken out of its queue
 std::size_t DeviceRescue::encode_harder(Entry& entry) {
   c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
   std::size_t saved = 0;
@@ -220,7 +220,7 @@ std::size_t DeviceRescue::encode_harder(Entry& entry) {
   return saved;
 }
 
-// Of what is not raw, the values that decoding gives are encoded.
+// Encodes a raw entry's storage, or the decoded values of an encoded one. Moves them to `freed`.
 // pre: entry.mutex() is held, the entry is raw or encoded, and nobody reads it
 bool DeviceRescue::encode_anew(Entry& entry, const Plan::Candidate& candidate,
                                c10::Storage& freed) {
@@ -232,7 +232,7 @@ bool DeviceRescue::encode_anew(Entry& entry, const Plan::Candidate& candidate,
   try {
     entry.raw = decode_on_device(entry, codecs::Reads::values, entry.device->saved_on);
   } catch (const std::exception&) {
-    return false;  // no memory for them
+    return false;  // no memory for the decoded values
   }
   const bool encoded =
       encoder_.encode(entry, candidate, stash_.policy.settings().seed ^ second_draw);

@@ -9,8 +9,8 @@
 
 namespace cinch::hooks {
 
-/// What the stash gives up of a device's memory that has run out, without moving it elsewhere.
-/// Functions return bytes that are free then. Thread-safe; no lock is held.
+/// Frees memory of a device that has run out, without moving entries to the host. The functions
+/// stop after about `bytes`, and return the bytes freed. Thread-safe; no lock is held.
 class DeviceRescue {
  public:
   DeviceRescue(const DeviceParts& parts, StreamEncoder& encoder, Reserve& reserve)
@@ -18,16 +18,16 @@ class DeviceRescue {
   DeviceRescue(const DeviceRescue&) = delete;
   DeviceRescue& operator=(const DeviceRescue&) = delete;
 
-  /// Gives up copies that were made ahead of backward, those that it reads last first, and makes no
-  /// more of them in this growth and fewer of what is on the host in the next ones.
+  /// Frees what was decoded or fetched ahead of backward, the entry that backward reads last first.
+  /// See ReadAhead::take_all.
   std::size_t give_up_read_ahead(int device, std::size_t bytes);
 
-  /// Gives up exact values that were kept for the guard, the oldest first.
+  /// Frees exact values that are kept for the guard, the oldest first.
   std::size_t give_up_samples(int device, std::size_t bytes);
 
-  /// Encodes what is held in fewer bits: what is raw first, the oldest first, since its exact
-  /// values are there; then what was encoded, the smallest first, since it has to be decoded into
-  /// memory of which there is little.
+  /// Encodes settled entries in fewer bits. First raw ones, the oldest first, since their exact
+  /// values are there. Then encoded ones, the smallest first, since decoding them takes memory, of
+  /// which there is little.
   std::size_t encode_harder(int device, std::size_t bytes);
 
  private:

@@ -8,8 +8,8 @@
 namespace cinch::hooks {
 namespace {
 
-// Works beyond it are looked at although there is room, or a limit that is never met would keep
-// their events for ever.
+// From so many works on, finished ones are forgotten even if there is room. Else a limit that is
+// never reached would keep their events for ever.
 constexpr std::size_t few_works = 64;
 
 }  // namespace
@@ -63,7 +63,7 @@ void InFlight::enqueued(int index, std::size_t bytes,
       return;
     }
   } catch (const std::exception&) {
-    // No memory to remember it: it isn't counted.
+    // No memory to remember the moment: the bytes are released at once.
   }
   device.bytes -= bytes;
 }

@@ -10,39 +10,38 @@
 
 namespace cinch::hooks {
 
-/// Back-pressure: how many bytes of each CUDA device wait for a moment of its work before they are
-/// free, however far the host runs ahead of the device. The host never waits: it asks.
+/// Back-pressure: bounds the bytes of each CUDA device that can't be freed before an event of its
+/// work, since the host may run far ahead of the device. The host never waits; it asks.
 /// Thread-safe.
 ///
-/// Sources wait for the side stream to encode them: what finds no room is left to the stream that
-/// they were computed in, where they are free for the program's next tensor at once. And what was
-/// encoded to a size that only its data decide waits for that size: what finds no room is encoded
-/// later.
+/// One instance bounds sources that wait for the side stream: without room, an entry is encoded on
+/// the stream of its values, whose next tensor can reuse the memory at once. Another bounds sources
+/// and encodings whose encoded size is not known yet: without room, an entry is encoded later.
 class InFlight {
  public:
-  /// A moment in a stream of a device.
+  /// An event in a stream of a device.
   struct Moment {
     virtual ~Moment() = default;
-    /// Whether it has come. Doesn't wait.
+    /// Whether the device has reached it. Doesn't wait.
     virtual bool happened() const noexcept = 0;
   };
 
-  /// Whether `bytes` more may be under way on a device when `most` may in all; whatever is alone
-  /// may. If so the caller then tells `enqueued`, whatever became of it.
+  /// Reserves `bytes`, if at most `most` are then reserved on the device, or none were before.
+  /// @return whether they are reserved; if so, the caller must then call enqueued() in any case
   bool begin(int device, std::size_t bytes, std::uint64_t most);
 
-  /// Whether begin() would say so.
+  /// Whether begin() would succeed.
   bool has_room(int device, std::size_t bytes, std::uint64_t most);
 
-  /// What begin() allowed is free once the moment has come, and those told before; null: nothing
-  /// was enqueued.
+  /// Bytes of begin() are released when the device has reached `moment` and all moments of earlier
+  /// calls. Null, since nothing was enqueued: they are released at once.
   void enqueued(int device, std::size_t bytes, std::shared_ptr<const Moment> moment) noexcept;
 
-  /// Counts what has happened meanwhile, which the others do when they have no room only.
+  /// Releases the bytes of moments that were reached. begin() does so only if it lacks room.
   void look(int device);
 
   struct Figures {
-    std::uint64_t most_bytes = 0;  ///< that were under way at once
+    std::uint64_t most_bytes = 0;  ///< peak of the reserved bytes
     std::uint64_t refused = 0;     ///< how often there was no room
   };
   Figures figures(int device) const;
@@ -57,7 +56,7 @@ class InFlight {
   };
   struct Device {
     std::deque<Work> works;   // oldest first
-    std::uint64_t bytes = 0;  // of works, and what was begun
+    std::uint64_t bytes = 0;  // reserved: of works, and of begin() without enqueued() yet
     Figures figures;
   };
   static void forget_done(Device& device) noexcept;

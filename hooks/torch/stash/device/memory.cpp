@@ -29,7 +29,7 @@ std::vector<telemetry::Report::Device> device_memory() {
                          static_cast<std::uint64_t>(stats.allocated_bytes[all].peak), reserved, 0});
     }
   } catch (const std::exception&) {
-    // An allocator without figures.
+    // The allocator has no figures.
   }
   return devices;
 }

@@ -7,9 +7,9 @@
 
 namespace cinch::hooks {
 
-/// What this process's CUDA devices gave at most, by the figures of whichever allocator PyTorch has
-/// for them; devices that gave nothing are left out, and a forked child has none. Starts nothing of
-/// CUDA. What the stash knows is the caller's to fill.
+/// Peak memory that this process took from each CUDA device, as PyTorch's current allocator counts.
+/// Leaves out unused devices; empty in a forked child. Does not initialize CUDA. The caller fills
+/// the stash's own figures.
 std::vector<telemetry::Report::Device> device_memory();
 
 }  // namespace cinch::hooks

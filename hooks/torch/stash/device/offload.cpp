@@ -46,7 +46,7 @@ std::shared_ptr<const CopyMoment> note_copy(OnDevice& held, const c10::Stream& s
   return moment;
 }
 
-/// Enqueues the copy of an entry's piece to `target`.
+/// Enqueues the copy of an entry's piece to `target`, in device memory.
 void copy_back(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& in) {
   block(held.written, in);
   const bool enqueued = cuda_codecs()->copy(target, held.on_host->data(), bytes, native(in));

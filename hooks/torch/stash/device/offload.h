@@ -14,29 +14,29 @@
 /// the two directions and the program's work overlap. The host waits for none of them.
 namespace cinch::hooks {
 
-/// Page-locked memory by way of libcinch_cuda.so, and what the host has available.
+/// Allocates page-locked memory through libcinch_cuda.so, and says what the host has available.
 PinnedPool::Host pinned_host() noexcept;
 
-/// The processes among which torchrun shared this host; 1 when it did not start this one.
+/// How many processes torchrun started on this host; 1 if it did not start this one.
 unsigned processes_here() noexcept;
 
-/// Enqueues the copy of what `entry` holds on its device, encoded or raw, to the host, and gives
-/// the device's memory up as of that copy. A raw storage is left for the caller to drop.
-/// @return whether that was done; the reason why not is a lack of host memory
+/// Enqueues the copy of the entry's bytes, encoded or raw, to the host, and gives up the device's
+/// memory as of that copy. The caller must drop a raw storage.
+/// @return false when the host has no memory for it, or the copy could not be enqueued
 /// @pre entry.device is set, the entry's mutex is held, state is encoded or kept, nothing of it is
-/// on the host, and of a kept one the stash is the only owner
+/// on the host, and only the stash owns the storage of a kept entry
 bool move_to_host(Entry& entry, PinnedPool& pool);
 
-/// Enqueues the copy back of encoded bytes. They are given up again once decoded.
+/// Enqueues copying encoded bytes back. The copy is given up once decoded.
 /// @throws c10::Error when there is no memory
 /// @pre the entry's mutex is held, state is encoded, it is on the host and not fetched
 void fetch_encoded(Entry& entry);
 
-/// Has the graph that `stream` is captured into copy an entry's piece to `target`. The piece is
-/// then never given to another entry while this one lives. The host waits for the copy to the host.
+/// Adds a copy of an entry's piece to `target` to the graph that `stream` is captured into. The
+/// piece must stay the entry's while the entry lives. The host waits until the piece is written.
 void copy_in_capture(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& stream);
 
-/// Enqueues the copy back of a raw storage. @throws c10::Error when there is no memory
+/// Enqueues copying a raw storage back. @throws c10::Error when there is no memory
 /// @pre the entry's mutex is held, state is moved
 c10::Storage fetch_raw(Entry& entry);
 

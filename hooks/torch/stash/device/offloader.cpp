@@ -55,9 +55,9 @@ std::size_t Offloader::move_out(int device, std::size_t bytes) {
   return moved;
 }
 
-// Gives up one hold on `entry`, which was taken out of its queue. One that backward is reading
-// stays where it is, which counts as done; `left` says how much of it that was.
-// @return false when the host has no room for it, after a line that says so once
+// Moves an entry that was taken out of its queue, and gives up one hold on it. An entry that
+// backward is reading stays on the device, which counts as done; `left` gets its bytes.
+// @return false when the host has no room for it; a line on stderr says so once
 bool Offloader::move_to_host(Entry& entry, std::size_t* left) {
   c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
   bool room = true;
@@ -125,7 +125,7 @@ void Offloader::fetch_ahead(Entry& entry) noexcept {
   stash_.keeper.drop_holder(entry);
 }
 
-// If it is still wanted. pre: entry.mutex() is held
+// Fetches the entry if it is still wanted. pre: entry.mutex() is held
 void Offloader::fetch(Entry& entry) {
   {
     const std::lock_guard lock(stash_.lists.mutex);

@@ -9,24 +9,24 @@
 
 namespace cinch::hooks {
 
-/// Moves settled entries from devices to the host's memory, and has them back before backward reads
-/// them. Thread-safe; no lock is held.
+/// Moves settled entries from devices to the host's memory, and copies them back before backward
+/// reads them. Thread-safe; no lock is held.
 class Offloader {
  public:
   explicit Offloader(const DeviceParts& parts);
   Offloader(const Offloader&) = delete;
   Offloader& operator=(const Offloader&) = delete;
 
-  /// What shall leave the devices does, but for the youngest, which backward reads first.
+  /// Moves `leaving` entries, the oldest first, until the rest fits into the window's limit.
   void move_surplus();
 
-  /// Moves entries of a device, the oldest first, until so many bytes are free. @return bytes freed
+  /// Moves entries of a device, the oldest first, until `bytes` are free. @return bytes freed
   std::size_t move_out(int device, std::size_t bytes);
 
-  /// Has copied back ahead what backward is about to read; gives up one hold on `entry`.
+  /// Enqueues copying `entry` back, if backward still needs it. Gives up one hold on it.
   void fetch_ahead(Entry& entry) noexcept;
 
-  /// The page-locked memory for what was moved to the host.
+  /// Figures of the page-locked memory for offloaded entries.
   PinnedPool::Figures pinned() const { return pinned_.figures(); }
 
  private:

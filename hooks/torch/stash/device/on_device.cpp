@@ -35,7 +35,7 @@ struct Encoded final : InFlight::Moment {
   const std::shared_ptr<c10::Event> event;
 };
 
-// Enqueues the decoding of `encoded`, an entry's bytes that are valid in the stream, to `target`.
+// Enqueues decoding `encoded`, the entry's encoded bytes, to `target`. They are valid in `stream`.
 void enqueue_decoding(const Entry& entry, const void* encoded, void* target, codecs::Reads reads,
                       const c10::Stream& stream) {
   const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
@@ -49,7 +49,8 @@ void enqueue_decoding(const Entry& entry, const void* encoded, void* target, cod
               "' can't be decoded: a kernel could not be launched");
 }
 
-// Has the device put `source` in place of what was decoded where `result` says so.
+// Has the device overwrite the decoded values in `target` by `source` if, by `result`, encoding did
+// not serve.
 void enqueue_choice(const codecs::cuda::Result* result, const c10::Storage& source, void* target,
                     const c10::Stream& stream) {
   const bool enqueued = cuda_codecs()->keep_source(result, source.nbytes(), source.data(), target,
@@ -57,7 +58,7 @@ void enqueue_choice(const codecs::cuda::Result* result, const c10::Storage& sour
   TORCH_CHECK(enqueued, "cinch: a saved tensor can't be restored: a kernel could not be launched");
 }
 
-// Channels' bounds, aligned as scratch has to be.
+// Bytes of the channels' bounds, rounded up so that the scratch behind them is aligned.
 std::size_t bound_bytes(const codecs::Description& what) {
   if (what.channel_bound == nullptr) return 0;
   constexpr std::size_t alignment = 16;
@@ -65,21 +66,20 @@ std::size_t bound_bytes(const codecs::Description& what) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// What encoding needs besides its source and its target, for as long as it is under way; `result`
-/// is made for longer where it is read.
+/// The device memory of an encoding besides its source and target: result, channels' bounds and
+/// scratch. A result that is read later has an allocation of its own, `result`.
 struct EncodeMemory {
   c10::DataPtr memory;
   c10::DataPtr result;
-  codecs::Description what;  ///< the channels' numbers in device memory
+  codecs::Description what;  ///< with the channels' bounds in device memory
   void* scratch = nullptr;
 
   codecs::cuda::Result* outcome() const noexcept {
     return static_cast<codecs::cuda::Result*>(result ? result.get() : memory.get());
   }
 
-  /// Enqueues what has to be there first: a result of zeros where it is read, and the channels'
-  /// numbers.
-  /// @throws c10::Error when there is no memory or nothing could be enqueued
+  /// Allocates, and enqueues writing the channels' bounds and, where it is read, a result of zeros.
+  /// @throws c10::Error when there is no memory or a write could not be enqueued
   EncodeMemory(const Plan::Candidate& candidate, const codecs::Description& described,
                const c10::Stream& stream)
       : what(described) {
@@ -103,7 +103,7 @@ struct EncodeMemory {
   }
 };
 
-// The same where others than `reader` wait for it: that stream needs no event of its own.
+// The work of `stream` so far, without an event if `reader` is `stream`: its order suffices there.
 StreamWork work_beside(const c10::Stream& stream, const c10::Stream& reader) {
   return stream == reader ? StreamWork{stream, nullptr} : work_of(stream);
 }

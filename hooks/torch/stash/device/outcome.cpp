@@ -11,7 +11,7 @@ namespace cinch::hooks {
 EncodeOutcome::EncodeOutcome(OnHost there)
     : there_(std::make_unique<OnHost>(std::move(there))), made_after_(forks_before()) {}
 
-// A parent's event must not be destroyed in a forked child.
+// In a forked child, the parent's event must not be destroyed.
 EncodeOutcome::~EncodeOutcome() {
   if (made_after_ != forks_before()) static_cast<void>(there_.release());
 }

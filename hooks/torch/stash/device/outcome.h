@@ -11,23 +11,24 @@
 
 namespace cinch::hooks {
 
-/// What an encoding on a device came to, which only its data decide: on its way to the host, which
-/// looks whether it is there. Immutable, thread-safe.
+/// The outcome of an encoding on a device whose size is not known beforehand: its encoded size, or
+/// that the data were not representable. The device copies it to the host, which asks whether it
+/// has arrived. Immutable, thread-safe.
 class EncodeOutcome final : public InFlight::Moment {
  public:
-  /// Enqueues the copy of what `stream`'s work so far left at `result`, device memory, to
-  /// page-locked memory of `pool`, which outlives this.
+  /// Enqueues, behind `stream`'s work so far, the copy of `*result` (device memory) to page-locked
+  /// memory of `pool`, which must outlive this.
   /// @return null when there is no such memory, or the copy could not be enqueued
   static std::shared_ptr<const EncodeOutcome> follow(const codecs::cuda::Result* result,
                                                      const c10::Stream& stream, PinnedPool& pool);
   ~EncodeOutcome() override;
 
-  /// Whether the host has it. Doesn't wait.
+  /// Whether the outcome has arrived. Doesn't wait.
   bool happened() const noexcept override;
-  /// The host waits for it.
+  /// The host waits until it has arrived.
   void wait() const;
-  /// Bytes that the encoding took; nothing where the data were not representable, or not in fewer
-  /// than `below`. @pre happened(), or wait() has returned
+  /// The encoded size; nothing where the data were not representable in fewer than `below` bytes.
+  /// @pre happened(), or wait() has returned
   std::optional<std::size_t> bytes(std::size_t below) const noexcept;
 
  private:
@@ -38,7 +39,7 @@ class EncodeOutcome final : public InFlight::Moment {
   explicit EncodeOutcome(OnHost there);
 
   std::unique_ptr<OnHost> there_;
-  const unsigned made_after_;  // forks
+  const unsigned made_after_;  // so many forks
 };
 
 }  // namespace cinch::hooks

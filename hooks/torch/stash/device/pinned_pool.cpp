@@ -30,7 +30,7 @@ std::unique_ptr<PinnedPool::Piece> PinnedPool::take(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   auto best = by_size_.lower_bound({bytes, nullptr});
   if (best == by_size_.end()) {
-    // Once refused, the host isn't asked again before something was given back.
+    // After a refusal the host isn't asked for as much again until a piece was given back.
     if (bytes >= refused_) return nullptr;
     if (!add_segment(bytes)) {
       refused_ = bytes;
@@ -48,7 +48,7 @@ std::unique_ptr<PinnedPool::Piece> PinnedPool::take(std::size_t bytes) {
   return std::unique_ptr<Piece>(new Piece(*this, data, std::move(range.before)));
 }
 
-// pre: mutex_ is held, as in all that follows but for give_back()
+// pre: mutex_ is held; likewise in add_free() and take_free()
 bool PinnedPool::add_segment(std::size_t bytes) {
   const std::size_t available = host_.available();
   if (most_ == 0) most_ = available / 2 / sharers_;

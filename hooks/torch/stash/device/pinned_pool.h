@@ -12,8 +12,8 @@
 
 namespace cinch::hooks {
 
-/// A copy of one of the devices' copy streams: when it is done. Of copies in one `queue` the one of
-/// the larger number is done later.
+/// The end of a copy on a device's stream. Of copies on one stream (`queue`), the one with the
+/// larger number ends later.
 struct CopyMoment {
   virtual ~CopyMoment() = default;
   std::intptr_t queue = 0;
@@ -21,36 +21,36 @@ struct CopyMoment {
 };
 using CopyMoments = std::vector<std::shared_ptr<const CopyMoment>>;
 
-/// Page-locked memory of the host for what leaves a device: segments of at most so many bytes in
-/// all, cut into pieces that join their free neighbours again. A piece is given back with the
-/// copies that still use it, and whoever gets its bytes next is told them and has its own copy wait
-/// for them, on the device. The host never waits, and segments stay until the process ends:
-/// unlocking them would wait for the devices. Thread-safe.
+/// A bounded pool of page-locked host memory for bytes that leave a device. Segments are cut into
+/// pieces, which join free neighbours when they are given back. A piece may be given back while
+/// copies still use it: its next user gets the list of these copies, and its own copy must wait for
+/// them on the device. The host never waits. Segments stay until the process ends, since unlocking
+/// them would wait for the devices. Thread-safe.
 class PinnedPool {
  public:
   /// Where segments come from.
   struct Host {
     /// Page-locked memory, or null.
     void* (*allocate)(std::size_t bytes) noexcept;
-    /// Bytes that the host can spare; page-locked memory can't be swapped out.
+    /// Bytes that the host has available; page-locked memory can't be swapped out.
     std::size_t (*available)() noexcept;
   };
 
-  /// Pieces' sizes and addresses are multiples of it.
+  /// Sizes and addresses of pieces are multiples of it.
   static constexpr std::size_t quantum = 4096;
   static constexpr std::size_t segment_bytes = std::size_t{64} << 20;
-  /// What is left to the host in any case.
+  /// Available bytes that are always left to the host.
   static constexpr std::size_t least_left = std::size_t{512} << 20;
 
-  /// @param most Bytes in all; 0: half of what the host has available at the first take, divided by
-  /// `sharers`, the number of processes like this one
+  /// @param most Limit of bytes in all; 0: half of what the host has available when the first
+  /// segment is made, divided by `sharers`, the number of such processes
   /// @param segment Bytes of a segment, a multiple of the quantum
   PinnedPool(Host host, std::uint64_t most, unsigned sharers, std::size_t segment = segment_bytes)
       : host_(host), most_(most), sharers_(sharers == 0 ? 1 : sharers), segment_(segment) {}
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  /// A piece; gives itself back. The pool outlives it.
+  /// A piece; its destructor gives it back. The pool must outlive it.
   class Piece {
    public:
     Piece(Piece&& other) noexcept
@@ -62,9 +62,9 @@ class PinnedPool {
     ~Piece();
 
     std::byte* data() const noexcept { return data_; }
-    /// What a copy into the piece has to wait for.
+    /// The earlier copies that a copy into the piece must wait for.
     const CopyMoments& before() const noexcept { return before_; }
-    /// A copy to or from the piece was enqueued.
+    /// Notes that the copy `by`, to or from the piece, was enqueued.
     void used(std::shared_ptr<const CopyMoment> by);
 
    private:
@@ -77,13 +77,13 @@ class PinnedPool {
     CopyMoments users_;
   };
 
-  /// At least `bytes`, more than 0, contents undefined; null when the host has no more for it.
+  /// A piece of `bytes` or more, contents undefined; null when there is no memory. @pre bytes > 0
   std::unique_ptr<Piece> take(std::size_t bytes);
 
   struct Figures {
     std::size_t used = 0;
     std::size_t peak_used = 0;
-    std::size_t reserved = 0;  ///< in segments, which is its own peak
+    std::size_t reserved = 0;  ///< in segments; never shrinks
     std::uint64_t most = 0;    ///< 0 before it is known
   };
   Figures figures() const;
@@ -116,11 +116,11 @@ class PinnedPool {
   std::set<std::pair<std::size_t, std::byte*>> by_size_;
   std::map<std::byte*, Used> used_;
   std::size_t segments_ = 0;
-  std::size_t refused_ = static_cast<std::size_t>(-1);  // the fewest bytes that were
+  std::size_t refused_ = static_cast<std::size_t>(-1);  // smallest request refused lately
   Figures figures_;
 };
 
-/// Adds `moment`, in place of an earlier one of the same queue.
+/// Adds `moment` to `into`, replacing an earlier one of the same queue.
 void merge(CopyMoments& into, const std::shared_ptr<const CopyMoment>& moment);
 
 }  // namespace cinch::hooks

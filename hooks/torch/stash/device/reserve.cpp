@@ -14,7 +14,7 @@ void Reserve::ensure(int device, std::size_t bytes) noexcept try {
     const std::lock_guard lock(mutex_);
     if (devices_[index].bytes >= bytes) return;
   }
-  // Not under the lock: the allocator may ask the stash, and so this.
+  // Without the lock: the allocator may ask the stash for memory, which calls release().
   const c10::DeviceGuard guard(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
   Reserved fresh{c10::GetAllocator(c10::kCUDA)->allocate(bytes), bytes};
   const std::lock_guard lock(mutex_);

@@ -9,11 +9,11 @@
 
 namespace cinch::hooks {
 
-/// Memory of each CUDA device that is held back for when the device has run out of memory: encoding
-/// frees memory, but needs some first. Thread-safe; no call waits for a device.
+/// Reserved memory on each CUDA device, for encoding when the device has run out of memory:
+/// encoding frees memory, but needs some first. Thread-safe; no call waits for a device.
 class Reserve {
  public:
-  /// Holds back at least `bytes` of `device`. Without memory for that the reserve stays as it is.
+  /// Reserves at least `bytes` of `device`. If there is no memory, the reserve stays as it is.
   void ensure(int device, std::size_t bytes) noexcept;
 
   /// Gives the device's reserve back to its allocator. @return its bytes, for ensure() afterwards

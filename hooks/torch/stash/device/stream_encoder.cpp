@@ -9,7 +9,7 @@
 namespace cinch::hooks {
 namespace {
 
-// Page-locked memory for what encodings came to: a page each, for as long as it isn't known.
+// Page-locked memory for outcomes: a page each, until the host has applied the outcome.
 constexpr std::uint64_t most_outcome_bytes = std::uint64_t{16} << 20;
 constexpr std::size_t outcome_segment_bytes = std::size_t{1} << 20;
 

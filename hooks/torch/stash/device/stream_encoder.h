@@ -11,20 +11,20 @@
 
 namespace cinch::hooks {
 
-/// Chooses the stream in which an entry of a device is encoded. Thread-safe.
+/// Encodes entries on devices, and chooses the stream for it. Thread-safe.
 class StreamEncoder {
  public:
-  /// @param uses_side_stream The policy's stream is "side"
+  /// @param uses_side_stream Whether the policy's stream is "side"
   StreamEncoder(bool uses_side_stream, const PolicyInForce& policy);
   StreamEncoder(const StreamEncoder&) = delete;
   StreamEncoder& operator=(const StreamEncoder&) = delete;
 
-  /// Enqueues the encoding of entry.raw: on the side stream while what waits for that one is within
-  /// its bound, else in the stream of the values, whose next tensors then get the memory whatever
-  /// the device is doing. @return as encode_on_device @pre as there
+  /// Enqueues the encoding of entry.raw: on the side stream while the sources that wait for it are
+  /// within `in_flight_bytes`, else on the stream of the values, whose next tensors can reuse the
+  /// source's memory at once. @return as encode_on_device @pre as there
   bool encode(Entry& entry, const Plan::Candidate& candidate, std::uint32_t seed);
 
-  /// What waited for the side stream of a device.
+  /// Figures of the sources that waited for a device's side stream.
   InFlight::Figures figures(int device) const { return in_flight_.figures(device); }
 
  private:

@@ -15,14 +15,14 @@
 namespace cinch::hooks {
 namespace {
 
-// A copy for the sake of less than an eighth is not worth its time.
+// Whether copying saves an eighth or more; less is not worth the time.
 bool is_worth_shrinking(std::size_t held, std::size_t needed) {
   constexpr std::size_t share = 8;
   return held - needed >= held / share;
 }
 
-// What is held at once of an entry whose encoded size only the data decide, until that is known; 0:
-// it is not such a one.
+// The bytes of source and encoding that an entry holds until its encoded size is known; 0 if the
+// size is known beforehand.
 std::size_t bytes_until_sized(const Entry& entry) {
   const Plan& plan = entry.plan();
   if (!plan.encodes()) return 0;
@@ -30,7 +30,7 @@ std::size_t bytes_until_sized(const Entry& entry) {
   return candidate.sized_by_data ? entry.raw_bytes + candidate.bound : 0;
 }
 
-// In a forked child there is no device to ask.
+// False for entries of a parent process: a forked child can't ask their device.
 bool is_ours(const Entry* entry) {
   return entry != nullptr && !entry->device->is_a_parents();
 }
@@ -55,7 +55,7 @@ void UnsizedEncodings::carried_out(Entry& entry, const Holding::Room& room) {
   if (room.taken) bytes_.enqueued(entry.device_index(), room.bytes, entry.device->outcome);
 }
 
-// Gives up one hold on an entry that is settling, for which there is no room yet.
+// Queues a settling entry for which there is no room yet, and gives up one hold on it.
 void UnsizedEncodings::put_off(Entry& entry) {
   {
     const std::lock_guard lock(stash_.lists.mutex);
@@ -64,7 +64,7 @@ void UnsizedEncodings::put_off(Entry& entry) {
   stash_.keeper.drop_holder(entry);
 }
 
-// @return whether it was put off, and isn't any more. pre: mutex_ is held
+// Unqueues an entry that was put off. @return whether it was. pre: the stash's lock is held
 bool UnsizedEncodings::take_back(Entry& entry) {
   if (entry.device->queue != &stash_.queues.put_off) return false;
   stash_.queues.put_off.remove(entry);
@@ -124,16 +124,16 @@ std::size_t UnsizedEncodings::await_outcomes(int device, std::size_t bytes) {
   }
 }
 
-// Goes by the outcome of the entry. @return bytes freed
-// pre: the entry was taken out of its queue, and its outcome is known
+// Applies the outcome of the entry. @return bytes freed
+// pre: the entry was taken out of its queue, and its outcome has arrived
 std::size_t UnsizedEncodings::take_outcome(Entry& entry) {
-  // What is free after the first is what the smaller copy of the second needs.
+  // In this order: the first step frees memory that the second needs for the smaller copy.
   const std::size_t freed = give_up_source_or_encoding(entry);
   return freed + shrink_to_size(entry);
 }
 
 std::size_t UnsizedEncodings::give_up_source_or_encoding(Entry& entry) {
-  // Freed after the locks: that may wait for the interpreter.
+  // Freed after the locks, since freeing may wait for the interpreter.
   c10::Storage source;
   c10::Storage ahead;
   c10::DataPtr result;
@@ -167,7 +167,7 @@ std::size_t UnsizedEncodings::give_up_source_or_encoding(Entry& entry) {
   return freed;
 }
 
-// From here on the entry is one like others, in the report and for whoever wants memory.
+// Shrinks the encoding, corrects the report, and queues the entry for rescues and offload.
 std::size_t UnsizedEncodings::shrink_to_size(Entry& entry) {
   const Plan& plan = entry.plan();
   const std::size_t whole = plan.candidates[entry.candidate].bound;

@@ -11,13 +11,13 @@
 
 namespace cinch::hooks {
 
-/// Entries of devices whose encoded sizes only the data decide. They are encoded into memory for
-/// the most that it may take, and their sources stay until the host sees what it took; then one of
-/// the two goes, and what was encoded shrinks. The host looks whenever the stash is at work anyway,
-/// and waits only where memory has run out. What is held so is bounded; what finds no room is
-/// encoded later, when there is some or when backward reads it, and not left out: what backward
-/// reads must not depend on how fast a device is. Thread-safe; no lock is held where nothing else
-/// is said.
+/// Entries on devices whose encoded size is not known beforehand (docs/cuda.md). They are encoded
+/// into memory of the upper bound. Their sources stay until the host knows the encoded size; then
+/// either the source is freed and the encoding shrinks, or the encoding is freed. The host asks
+/// whenever the stash is at work anyway, and waits only if memory has run out. The bytes of sources
+/// and encodings are bounded. An entry without room is put off until there is room or backward
+/// reads it. It is always encoded: what backward reads must not depend on a device's speed.
+/// Thread-safe; no lock is held, unless a comment says otherwise.
 class UnsizedEncodings {
  public:
   explicit UnsizedEncodings(const DeviceParts& parts);
@@ -28,19 +28,20 @@ class UnsizedEncodings {
   std::optional<Holding::Room> room_for(Entry& entry, EntryKeeper::When when);
   void carried_out(Entry& entry, const Holding::Room& room);
 
-  /// What backward reads is encoded first, room or not.
+  /// Backward reads `entry`: encodes it if it was put off, with or without room.
   void settle_put_off(Entry& entry);
-  /// Encodes the oldest that was put off, if there is room for it. @return whether that was done
+  /// Encodes the oldest entry that was put off, if there is room. @return whether it did
   bool settle_put_off(int device);
 
-  /// Goes by what the host knows by now, and encodes what there is room for then. Doesn't wait.
+  /// Applies outcomes that have arrived, then encodes put-off entries that now have room. Doesn't
+  /// wait.
   void take_outcomes(int device);
 
-  /// Goes by what the host knows, in the order in which it was encoded, and waits for more until so
-  /// many bytes are free. @return bytes freed
+  /// Applies arrived outcomes in the order of the encodings, and waits for further ones until
+  /// `bytes` have been freed. @return bytes freed
   std::size_t await_outcomes(int device, std::size_t bytes);
 
-  /// What waited for the size that its encoding came to.
+  /// Figures of the sources and encodings that waited for their size.
   InFlight::Figures figures(int device) const { return bytes_.figures(device); }
 
  private:
