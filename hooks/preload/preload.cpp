@@ -37,7 +37,7 @@ namespace {
 
 using SavedVariable = void (*)(void*, const void*, bool, bool);
 
-// Written once each, with the same value whoever writes; read on every save.
+// Any thread may write these, always with the same value; every save reads them.
 SavedVariable real_saved_variable;
 SavedVariable real_saved_variable_optional;
 cinch::RegisterHooks real_register_hooks;
@@ -59,7 +59,7 @@ void say(const char* what, const char* detail) {
   fprintf(stderr, "cinch: inactive: %s%s\n", what, detail);
 }
 
-// Loaded objects are counted down to zero: that one's path is wanted.
+// The argument of match(), which copies the path of the loaded object number `left`, from 0.
 struct Search {
   size_t left;
   char path[PATH_MAX];
@@ -82,8 +82,8 @@ bool is_ours(const void* address) {
          there.dli_fbase == here.dli_fbase;
 }
 
-// In one loaded library, whose handle is put into `library`; null where it has no such symbol. The
-// program itself, which has no path, is left out: its scope begins with this library.
+// Looks up `symbol` in the loaded library at `path` and opens its handle `library`; null if it has
+// no such symbol. Skips the program, which has no path: its scope begins with this library.
 void* original_in(const char* path, const char* symbol, void*& library) {
   library = strchr(path, '/') == nullptr ? nullptr : dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
   if (library == nullptr) return nullptr;
@@ -93,8 +93,8 @@ void* original_in(const char* path, const char* symbol, void*& library) {
   return nullptr;
 }
 
-// torch is loaded RTLD_LOCAL, where RTLD_NEXT does not look, and its library may have any name: ask
-// every loaded one, but first the one that had the last symbol.
+// torch is loaded RTLD_LOCAL, where RTLD_NEXT does not look, and its library may have any name. So
+// this searches every loaded library, beginning with the one that had the previous symbol.
 void* original(const char* symbol) {
   void* address = dlsym(RTLD_NEXT, symbol);
   if (address != nullptr) return address;
@@ -112,9 +112,8 @@ void* original(const char* symbol) {
   }
 }
 
-// A torch whose symbol vanished while its caller still calls it can't happen: the call that brought
-// us here was bound to that symbol's name, and Cinch is inactive where the originals are not found
-// when torch starts. Nothing sensible could follow.
+// Returns the original function, looked up at the first call. Callers that interpose `symbol` don't
+// check for null: torch's call to it was bound to that name, so torch has the symbol.
 template <typename F>
 F must(F& cached, const char* symbol) {
   F function = load(cached);
@@ -125,14 +124,14 @@ F must(F& cached, const char* symbol) {
   return function;
 }
 
-// The version of the torch in this process as major * 256 + minor; 0 when it does not tell.
+// The version of the torch in this process as major * 256 + minor; 0 if torch can't be asked.
 unsigned torch_version() {
   auto abi_version = reinterpret_cast<uint64_t (*)()>(original("aoti_torch_abi_version"));
   return abi_version == nullptr ? 0 : static_cast<unsigned>(abi_version() >> 48);
 }
 
-// Puts the folder of this library, with the slash behind it, into `path`, and returns its length; 0
-// when the folder is not known.
+// Writes the folder of this library, with a trailing slash, to `path`. Returns its length; 0 if the
+// folder is unknown.
 size_t own_folder(char (&path)[PATH_MAX]) {
   static const char anchor = 0;
   Dl_info info;
@@ -162,7 +161,7 @@ bool find_core(char (&path)[PATH_MAX], unsigned version) {
          is_there(path, folder, "libcinch_torch.so");
 }
 
-// "torch 2.13 found, built for torch 2.11, 2.12": the cores that there are, in the folder's order.
+// Prints "torch 2.13 found, built for torch 2.11, 2.12": the existing cores, in directory order.
 void say_which_cores(unsigned version) {
   char text[256];
   int length = snprintf(text, sizeof text, "torch %u.%u found, ", version / 256, version % 256);
@@ -184,7 +183,7 @@ void say_which_cores(unsigned version) {
   say(text, *before == ',' ? "" : "and no core (libcinch_torch-*.so) beside libcinch.so");
 }
 
-// Whether the functions that Cinch interposes are found, which are then called without a look.
+// Looks up the originals of the interposed functions in advance. @return whether all were found
 bool find_originals() {
   return must(real_saved_variable, STRING_OF(SAVED_VARIABLE)) != nullptr &&
          must(real_saved_variable_optional, STRING_OF(SAVED_VARIABLE_OPTIONAL)) != nullptr &&

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tests and tools may ask libcinch_torch.so about its host allocator.
+// A query for tests and tools: the figures of the host allocator.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "allocator/torch/host_allocator.h"
 
-// The host allocator's figures as JSON, into `buffer` of `capacity` bytes, zero-terminated and cut
-// short if need be; "null" when it is not installed. Returns the bytes that all of it needs,
-// without the zero.
+// Writes the host allocator's figures as JSON ("null" if it is not installed) to `buffer` of
+// `capacity` bytes, zero-terminated and truncated if they do not fit. Returns the length of the
+// whole text without the zero.
 extern "C" __attribute__((visibility("default"))) std::size_t cinch_host_allocator_json(
     char* buffer, std::size_t capacity) {
   using cinch::allocator::Stats;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcinch_torch.so's entry points: what libcinch.so calls when torch is there, what it forwards of
-// the functions it interposes, and the query that tests and `cinch doctor` use.
+// Entry points of libcinch_torch.so: cinch_core_open, which libcinch.so calls when torch is there;
+// the callbacks for the functions that libcinch.so interposes; and a report query for tests.
 
 #include <algorithm>
 #include <cstdio>
@@ -41,7 +41,8 @@
 namespace cinch::hooks {
 namespace {
 
-// The plane that a max-pool's indices, saved next on this thread, point into.
+// The plane of the last max-pool input saved on this thread. The indices that the same operator
+// saves next point into this plane.
 thread_local Extent pooled_plane = {0, 0, 0};
 
 Extent trailing_extent(c10::IntArrayRef sizes, int dimensions) {
@@ -69,7 +70,7 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
   }
   try {
     Site& site = site_at(site_address);
-    // PyTorch gives an output back as a new tensor itself.
+    // Outputs are exempt: PyTorch itself unpacks an output as a new tensor.
     if (site.python() && !is_output && !is_bare_in_python(*tensor.unsafeGetTensorImpl())) {
       stash().statistics().declined(Verdict::python_object, storage_bytes(tensor));
       return;
@@ -105,7 +106,7 @@ void at_exit() {
   stash().side().stop();
   stash().adaptation().keep_learned();
   end_telemetry();
-  // A process that saved nothing must not replace what another one of the same run left.
+  // A process that saved nothing must not replace the report of another process of the same run.
   const char* where = std::getenv("CINCH_REPORT");
   const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
   const bool saved = stash().rss_at_start() != 0;
@@ -117,7 +118,7 @@ void at_exit() {
 
 const CoreTable table = {core_abi_version, before_save, before_register_hooks};
 
-/// The policies of CINCH_DRY_RUN, parted by commas; or what is wrong with one of them.
+/// Loads the policies listed in CINCH_DRY_RUN, separated by commas. Returns the first error if any.
 std::variant<std::vector<policy::Settings>, policy::PolicyError> dry_run_policies() {
   const char* wanted = std::getenv("CINCH_DRY_RUN");
   std::vector<policy::Settings> policies;
@@ -132,7 +133,7 @@ std::variant<std::vector<policy::Settings>, policy::PolicyError> dry_run_policie
   return policies;
 }
 
-/// Nothing runs under it but what a dry run asks for.
+/// The policy in force during a dry run of `policies`: no guard, no allocators.
 policy::Settings dry_run_settings(const std::vector<policy::Settings>& policies) {
   policy::Settings settings;
   settings.name = "dry run";
@@ -206,7 +207,7 @@ const CoreTable* start(EngineStub engine_stub) {
     begin_telemetry_in_child();
   });
   std::atexit(at_exit);
-  // EngineStub returns a reference, which the preload library, without torch's types, calls void*.
+  // EngineStub returns a reference. The preload library has no torch types and declares it void*.
   take_over_engine(
       reinterpret_cast<torch::autograd::EngineStub>(reinterpret_cast<void (*)()>(engine_stub)));
   return &table;
@@ -226,8 +227,8 @@ CINCH_EXPORT const cinch::CoreTable* cinch_core_open(cinch::EngineStub engine_st
   }
 }
 
-// The report as of now as JSON, into `buffer` of `capacity` bytes, zero-terminated and cut short if
-// need be. Returns the bytes that all of it needs, without the zero.
+// Writes the current report as JSON to `buffer` of `capacity` bytes, zero-terminated and truncated
+// if it does not fit. Returns the length of the whole text without the zero; 0 on errors.
 CINCH_EXPORT std::size_t cinch_report_json(char* buffer, std::size_t capacity) {
   try {
     const std::string json = cinch::telemetry::to_json(

@@ -33,8 +33,8 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
   if (!user.stack.empty() || user.is_tracing || user.disabled_error_message) {
     return real_get_hooks(engine);
   }
-  // A torch whose constructor can't be interposed never decides: then every tensor gets our hooks,
-  // and those that are not wanted are held as they are.
+  // If torch's constructor can't be interposed, nothing is ever decided. Then every tensor gets our
+  // hooks, and tensors that are not wanted are held as they are.
   if (now.decided && !now.wanted) return nullptr;
   try {
     if (!now.decided) return std::make_unique<HeldTensor>();
@@ -44,8 +44,8 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
   }
 }
 
-// A copy of the engine's vtable, with the two words in front of it (offset to top, type) and more
-// words behind the slot than any engine has functions.
+// Copies the engine's vtable, with the two words in front of it (offset to top, type) and at least
+// as many functions as any engine has, and puts get_hooks into the slot of the copy.
 void** copy_vtable(void** vtable) {
   constexpr std::size_t in_front = 2;
   constexpr std::size_t words = in_front + engine_functions;
@@ -65,7 +65,7 @@ Engine& our_stub() {
   void** ours = our_vtable.load(std::memory_order_acquire);
   if (__builtin_expect(__atomic_load_n(&vtable, __ATOMIC_RELAXED) != ours, 0)) {
     if (ours == nullptr) {
-      // Threads that come here together make equal copies; the first one counts.
+      // Concurrent threads make equal copies; the first one stored is used.
       void** copy = copy_vtable(vtable);
       if (our_vtable.compare_exchange_strong(ours, copy)) ours = copy;
     }

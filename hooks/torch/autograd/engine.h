@@ -14,18 +14,18 @@ namespace cinch::hooks {
 /// Makes autograd ask us for saved-tensor hooks: replaces torch's engine stub by one that gives the
 /// same engine, with one slot of its vtable ours.
 ///
-/// No Python and no GIL; all threads are covered, and a forked child too, whose engine PyTorch
-/// builds anew: the stub looks each time. @pre called once
+/// Needs neither Python nor the GIL. Covers all threads, and forked children, for which PyTorch
+/// builds a new engine: the stub checks the engine's vtable at each call. @pre called once
 void take_over_engine(torch::autograd::EngineStub real);
 
-/// The place of Engine::get_default_saved_variable_hooks() among the engine's virtual functions.
+/// The index of Engine::get_default_saved_variable_hooks() in the engine's vtable.
 std::size_t slot_of_get_hooks() noexcept;
 
-/// No engine has more virtual functions than that.
+/// Upper bound of the number of an engine's virtual functions.
 inline constexpr std::size_t engine_functions = 12;  // also in tests/hooks/preload_test.py
 
-/// What the interposed SavedVariable constructor decided, for the question that follows on the same
-/// thread. Cleared by that question.
+/// What the interposed SavedVariable constructor decided about its tensor. The constructor then
+/// asks the engine for hooks on the same thread, which clears this.
 struct Intent {
   bool decided = false;
   bool wanted = false;

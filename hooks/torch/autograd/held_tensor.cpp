@@ -92,13 +92,13 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
     entry_ = &stash().save(tensor, use_, derives ? recognise(tensor, *use_.site) : nullptr);
     if (derives && !use_.is_output && !was_leaf_) list(tensor);
   } catch (const std::exception&) {
-    // No memory for bookkeeping: hold the tensor as PyTorch would. Its own grad_fn is left behind,
-    // or an output would keep itself alive.
+    // No memory for bookkeeping: hold the tensor as PyTorch would, but without its grad_fn, by
+    // which an output would keep itself alive.
     alias_ = tensor.tensor_data();
   }
 }
 
-// So that what is made of it may be derived; without memory it can't be.
+// Lists this input so that values computed from it may be derived; does not if memory is short.
 void HeldTensor::list(const at::Tensor& tensor) noexcept {
   const auto output = static_cast<std::uint32_t>(tensor.output_nr());
   const saved_inputs::Key key = saved_inputs::key_of(*tensor.grad_fn(), output);
@@ -117,13 +117,13 @@ at::Tensor HeldTensor::restore(Reader reader) {
   if (at::Tensor changed = changed_original(); changed.defined()) return changed;
   at::Tensor tensor = make_tensor(stash().restore(*entry_, use_, reader), device_type(*entry_),
                                   use_.type, use_.geometry);
-  // As PyTorch does: what is unpacked and the original count their in-place changes together.
+  // As in PyTorch, the unpacked tensor and the original share one version counter.
   tensor.unsafeGetTensorImpl()->set_version_counter(version_);
   return tensor;
 }
 
-// PyTorch holds an input itself, not its memory: it reads what the program has made of it since by
-// `x.data = ...`. Undefined where the input is gone, or what it was.
+// PyTorch holds an input as an object, not its memory: after `x.data = ...` backward reads the new
+// data. Returns the input with its new data; undefined if the input is gone or unchanged.
 at::Tensor HeldTensor::changed_original() const {
   const auto original = original_.lock();
   if (original == nullptr) return {};
@@ -136,7 +136,7 @@ at::Tensor HeldTensor::changed_original() const {
   return same ? at::Tensor() : tensor.tensor_data();
 }
 
-// The name of what PyTorch would call the modified tensor's grad_fn: an input's own, as it is now.
+// The grad_fn that PyTorch's error would name for the modified tensor: an input's current one.
 std::string HeldTensor::current_grad_fn_name() const {
   NodePointer grad_fn;
   if (const auto original = original_.lock()) {
@@ -151,7 +151,7 @@ std::string HeldTensor::current_grad_fn_name() const {
 
 // As torch/csrc/autograd/saved_variable.cpp does for a saved original without a grad_fn.
 void HeldTensor::refuse_detached() const {
-  // A program that looks at grad_fn._saved_self itself is not refused, only a backward.
+  // Only a backward is refused, not a program that reads grad_fn._saved_self itself.
   if (was_leaf_ || use_.is_output || torch::autograd::get_current_node() == nullptr) return;
   const auto original = original_.lock();
   if (original == nullptr) return;

@@ -18,15 +18,14 @@
 
 namespace cinch::hooks {
 
-/// The saved-tensor hooks of one saved variable that the stash holds: what autograd calls to pack
-/// and unpack it. Takes over what PyTorch leaves out when hooks are set: its version check, with
-/// its text, and the refusal of a tensor that was detached in place.
+/// The saved-tensor hooks of one saved variable that the stash holds: autograd calls them to pack
+/// and unpack it. When hooks are set, PyTorch skips its version check and the refusal of a tensor
+/// that was detached in place; this class does both, with PyTorch's texts.
 class HeldTensor final : public torch::autograd::SavedVariableHooks {
  public:
-  /// For a tensor that nobody has judged yet: packing does, and holds it as it is if it isn't
-  /// wanted.
+  /// For a tensor that has not been judged: packing judges it, and holds an unwanted one as it is.
   HeldTensor();
-  /// For one that is wanted. @param site Where it is saved.
+  /// For a tensor that was judged to be wanted. @param site Where it is saved.
   HeldTensor(Site& site, bool is_output, OperatorSays operator_says = {});
   HeldTensor(const HeldTensor&) = delete;
   HeldTensor& operator=(const HeldTensor&) = delete;
@@ -39,14 +38,14 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
     return std::nullopt;
   }
 
-  /// The tensor's values, whatever happened to it since: for a user's hooks that take its place.
-  /// @throws c10::Error when only less than values is held
+  /// The tensor's values, without the version check, for a user's hooks that replace these.
+  /// @throws c10::Error if the values are not held (only signs, or the shape)
   at::Tensor restore_for_program() { return restore(Reader::program); }
 
-  /// The entry that holds it; null where the stash did not take it.
+  /// The tensor's entry; null if the stash did not take the tensor.
   Entry* entry() const noexcept { return entry_; }
   const Use& use() const noexcept { return use_; }
-  /// In-place changes of the tensor, and how many there were when it was saved.
+  /// The tensor's version counter, and its count when the tensor was saved.
   const c10::VariableVersion& version() const noexcept { return version_; }
   std::uint32_t saved_version() const noexcept { return saved_version_; }
   bool is_as_saved() const { return version_.current_version() == saved_version_; }
@@ -64,7 +63,7 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
 
   Use use_;
   Entry* entry_ = nullptr;
-  at::Tensor alias_;  ///< the tensor itself where the stash did not take it
+  at::Tensor alias_;  ///< the tensor itself if the stash did not take it
   c10::VariableVersion version_{c10::VariableVersion::DISABLED};
   std::uint32_t saved_version_ = 0;
   std::uint32_t output_nr_ : 29 = 0;  ///< of outputs; PyTorch leaves it 0 for inputs
@@ -72,9 +71,9 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   bool was_leaf_ : 1 = true;
   bool was_view_ : 1 = false;  ///< an input that is a differentiable view
   WeakNodePointer grad_fn_{NodePointer()};
-  saved_inputs::Key listed_ = 0;  ///< what it is found by among saved inputs; 0: it is not
-  /// The input that was saved, to notice that it was detached in place; null for outputs and
-  /// leaves.
+  saved_inputs::Key listed_ = 0;  ///< its key among the saved inputs; 0: it is not listed
+  /// The input that was saved, to notice that it was detached in place or given other data by
+  /// `x.data = ...`; null for outputs, and for tensors that packing judged.
   c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};
 };
 

@@ -46,7 +46,7 @@ at::Tensor& data_of(SavedVariable& saved) {
 }
 
 bool is_as_saved(SavedVariable& saved) {
-  // What PyTorch saves shares its counter with the tensor.
+  // The saved data and the original tensor share one version counter.
   const auto& counter = data_of(saved).unsafeGetTensorImpl()->version_counter();
   return counter.current_version() == saved.*member_of(SavedVersion{});
 }

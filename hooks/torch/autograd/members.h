@@ -15,11 +15,11 @@ std::unique_ptr<torch::autograd::SavedVariableHooks>& hooks_of(
     torch::autograd::SavedVariable& saved);
 at::Tensor& data_of(torch::autograd::SavedVariable& saved);
 
-/// Whether nobody has changed the tensor in place, as autograd counts it, since it was saved.
+/// Whether the tensor's version counter still has the value that it had when the tensor was saved.
 /// @pre data_of(saved) is defined
 bool is_as_saved(torch::autograd::SavedVariable& saved);
 
-/// What a node holds while it computes gradients or lets go of what it saved.
+/// The mutex that a node holds while it computes gradients or releases its saved variables.
 std::mutex& mutex_of(torch::autograd::Node& node);
 
 }  // namespace cinch::hooks::members

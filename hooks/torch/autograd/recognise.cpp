@@ -29,16 +29,16 @@ using torch::autograd::Edge;
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 
-// Factors that a recipe copies. Larger ones are not small beside the tensor.
+// Most factors that a recipe copies; more would not be small beside the tensor.
 constexpr std::int64_t most_factors = 65536;
 
-// Recipes between a derived value and stored ones.
+// Most recipes between a derived value and stored ones.
 constexpr std::uint8_t most_depth = 2;
 
-// Operators of one recipe.
+// Most operators of one recipe.
 constexpr int most_steps = 8;
 
-/// What computes a value again from what the node saved, or what leads to it.
+/// Nodes whose result can be computed again, or can be found among what they saved.
 enum class Kind : std::uint8_t {
   other,
   layer_norm,
@@ -52,7 +52,7 @@ enum class Kind : std::uint8_t {
   mul,
   div,
   max_pool,
-  sigmoid,  ///< found, as those below, where it saved its own result
+  sigmoid,  ///< like those below not computed, only found: it saved its own result
   tanh,
   softmax,
 };
@@ -74,7 +74,7 @@ Kind kind_of(const Node& node) {
       {typeid(generated::TanhBackward0), Kind::tanh},
       {typeid(generated::SoftmaxBackward0), Kind::softmax},
   };
-  thread_local std::unordered_map<const std::type_info*, Kind> known;  // without comparing names
+  thread_local std::unordered_map<const std::type_info*, Kind> known;  // by address, not by name
   const std::type_info& type = typeid(node);
   const auto [it, is_new] = known.try_emplace(&type, Kind::other);
   if (is_new) {
@@ -84,7 +84,7 @@ Kind kind_of(const Node& node) {
   return it->second;
 }
 
-/// What the node saved of its own result; null where it saved none.
+/// The saved variable of the node's own result; null if the node does not save its result.
 SavedVariable* result_of(Node& node) {
   switch (kind_of(node)) {
     case Kind::relu:
@@ -125,7 +125,7 @@ bool is_contiguous(const Memory& memory) {
   return true;
 }
 
-/// How the memory runs over dimension 1; nothing where it is neither contiguous nor channels last.
+/// How dimension 1 lies in the memory; nullopt if that is neither contiguous nor channels last.
 std::optional<codecs::ChannelOrder> channel_order(const Memory& memory, std::int64_t tables) {
   if (memory.sizes.size() < 2) return std::nullopt;
   const std::int64_t samples = memory.sizes[0];
@@ -149,7 +149,7 @@ HeldTensor* held_by_stash(SavedVariable& saved) {
   return held == nullptr || held->entry() == nullptr ? nullptr : held;
 }
 
-/// A recipe in the making; gives up what it holds unless it is taken.
+/// Builds a recipe. Releases the sources that the recipe holds, unless take() hands it out.
 class Maker {
  public:
   explicit Maker(const Memory& memory) : memory_(memory), recipe_(std::make_unique<Recipe>()) {
@@ -164,12 +164,12 @@ class Maker {
     if (recipe_ != nullptr) stash().derivation().release_sources(*recipe_);
   }
 
-  /// What `node` makes. @return whether that is known
+  /// Builds the recipe of the output `output` of `node`. @return whether it could
   bool make(Node& node, std::uint32_t output) {
     return output == 0 && compute(node, recipe_->value) && recipe_->source_count != 0;
   }
 
-  /// The recipe, if it is known to give `actual`'s bits.
+  /// Hands out the recipe if it is proved to give `actual`'s bits; else returns null.
   std::unique_ptr<Recipe> take(std::uint32_t version, const Site& site, const at::Tensor& actual) {
     recipe_->version = version;
     const bool serves =
@@ -182,10 +182,10 @@ class Maker {
   using Operator = Recipe::Operator;
   using Value = Recipe::Value;
 
-  // Functions that make something return whether it is known. What they have held by then stays
-  // held until the recipe is given up.
+  // The functions that build a value into `to` return whether they could. If not, the sources that
+  // they have held by then stay held until the destructor releases them.
 
-  /// The first output of `node`, computed from what it, and what leads to it, saved.
+  /// Builds the first output of `node` from what `node`, and the nodes before it, saved.
   bool compute(Node& node, Value& to) {
     if (++steps_ > most_steps) return false;
     const Kind kind = kind_of(node);
@@ -218,7 +218,7 @@ class Maker {
     }
   }
 
-  /// The value that an edge leads to: held by whoever saved it, or computed.
+  /// Builds the value that `edge` leads to: a source if some node saved the value, else computed.
   bool find(const Edge& edge, Value& to) {
     if (!edge.is_valid()) return false;
     Node& node = *edge.function;
@@ -229,7 +229,7 @@ class Maker {
       }
     }
     bool is_held = false;
-    // One that was changed before it was saved may have been another one when it was used here.
+    // A tensor that was changed before it was saved may have had other values when used here.
     saved_inputs::find(node, edge.input_nr, [&](const HeldTensor& held) {
       is_held = held.saved_version() == 0 && hold_value(held, to);
     });
@@ -248,8 +248,8 @@ class Maker {
     return true;
   }
 
-  // Two values that broadcast: those that the node saved, null where it saves none, or those that
-  // its edges lead to.
+  // Builds an operator of two operands that broadcast. Each is what the node saved in `left` or
+  // `right` (null if it saves no such operand), or else the value that the node's edge leads to.
   bool make_pair(Node& node, Operator op, SavedVariable* left, SavedVariable* right, Value& to) {
     Value first;
     auto second = std::make_unique<Value>();
@@ -319,7 +319,7 @@ class Maker {
       row *= *known;
     }
     if (row <= 0 || row > most_factors || !is_contiguous(memory_)) return false;
-    // It makes an input contiguous first.
+    // The operator makes its input contiguous first.
     if (!hold_value(node.input_, to) || c10::IntArrayRef(to.sizes) != memory_.sizes) return false;
     Step made;
     made.op = Operator::row_norm;
@@ -350,7 +350,7 @@ class Maker {
     const std::int64_t samples = memory_.sizes[0];
     const auto order = channel_order(memory_, samples);
     if (!order || node.group <= 0) return false;
-    // The factors are one pair for each sample and channel.
+    // There is one pair of factors for each sample and channel.
     constexpr std::int64_t least_elements_a_factor = 64;
     if (memory_.elements < least_elements_a_factor * samples * order->channels) return false;
     return make_channel_norm(node, node.input_, node.weight_, node.result1_, node.result2_, *order,
@@ -387,8 +387,8 @@ class Maker {
     return true;
   }
 
-  /// Whoever computes with the node or lets go of its tensors is not waited for: it may wait for
-  /// the interpreter, whose lock we may hold.
+  /// Tries to lock the node. Never waits: a thread that runs the node or releases its saved
+  /// variables may wait for the interpreter, whose lock this thread may hold.
   class Lock {
    public:
     explicit Lock(Node& node) : lock_(members::mutex_of(node), std::try_to_lock) {}
@@ -411,13 +411,13 @@ class Maker {
     return lies_alike(held.use().geometry.sizes(), held.use().geometry.strides());
   }
 
-  /// Whether the value's memory runs as the result's does.
+  /// Whether the value has the result's sizes and strides.
   bool is_alike(const Value& value) const {
     if (!value.steps.empty()) return true;
     return value.source >= 0 && lies_alike(value.sizes, value.strides);
   }
 
-  /// What is computed has the result's.
+  /// The value's sizes; a computed value has the result's.
   c10::IntArrayRef sizes_of(const Value& value) const {
     return value.steps.empty() ? c10::IntArrayRef(value.sizes) : memory_.sizes;
   }
@@ -435,7 +435,7 @@ class Maker {
     return true;
   }
 
-  /// Holds what was saved as a source.
+  /// Makes the saved value a source. @return whether it could: the stash must hold it, as float32
   bool hold_value(SavedVariable& saved, Value& to) {
     const HeldTensor* held = held_by_stash(saved);
     return held != nullptr && hold_value(*held, to);
@@ -451,13 +451,13 @@ class Maker {
     return true;
   }
 
-  /// The same of what lies in memory as the result does.
+  /// The same, but only for a tensor with the result's sizes and strides.
   bool hold_alike(SavedVariable& saved, Value& to) {
     const HeldTensor* held = held_by_stash(saved);
     return held != nullptr && lies_alike(*held) && hold_value(*held, to);
   }
 
-  /// A small tensor that PyTorch keeps itself, as it is now: a parameter, a factor.
+  /// Copies a small tensor that PyTorch keeps itself: a parameter, a factor.
   static bool copy_constant(SavedVariable& saved, Value& to) {
     if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
     const at::Tensor& data = members::data_of(saved);
@@ -486,7 +486,7 @@ class Maker {
     return saved.has_hooks() || members::data_of(saved).defined();
   }
 
-  /// What PyTorch keeps itself of a small tensor.
+  /// Whether the tensor is `n` contiguous float32 elements on the CPU.
   static bool is_plain(const at::Tensor& tensor, std::int64_t n) {
     return tensor.scalar_type() == at::kFloat && tensor.is_cpu() && tensor.numel() == n &&
            tensor.is_contiguous();
@@ -499,7 +499,7 @@ class Maker {
     return true;
   }
 
-  /// A weight or bias, which the program may change before backward; `instead` where there is none.
+  /// Copies a weight or bias, which the program may change before backward; `instead` for none.
   static bool copy_factors(SavedVariable& saved, std::int64_t n, float instead,
                            std::vector<float>& to) {
     if (!has_data(saved)) {
@@ -510,7 +510,7 @@ class Maker {
            copy(members::data_of(saved), n, to);
   }
 
-  /// The bias that an edge leads to; a norm has none where it has no weight.
+  /// Copies the bias that `edge` leads to. No edge: zeros, if the norm has no weight either.
   static bool copy_bias(const Edge& edge, bool has_weight, std::int64_t n, std::vector<float>& to) {
     if (!edge.is_valid()) {
       to.assign(static_cast<std::size_t>(n), 0);
@@ -520,7 +520,7 @@ class Maker {
     return leaf != nullptr && leaf->variable.defined() && copy(leaf->variable, n, to);
   }
 
-  /// A statistic as it is now, wherever it is held.
+  /// Copies a statistic as it is now, whether PyTorch or the stash holds it.
   static bool copy_statistic(SavedVariable& saved, std::int64_t n, std::vector<float>& to) {
     if (!saved.has_hooks()) {
       return members::data_of(saved).defined() && copy(members::data_of(saved), n, to);

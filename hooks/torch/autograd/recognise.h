@@ -9,12 +9,12 @@
 
 namespace cinch::hooks {
 
-/// How the values of `tensor`'s storage follow from what its producers saved, told by autograd's
-/// nodes alone; null where that isn't known, not proved yet, or where the storage is held already.
-/// The recipe holds its sources: it must end in the stash, by Stash::save() or
-/// Derivation::release_sources(). Never throws.
+/// Builds a recipe that computes the values of `tensor`'s storage from what its producers saved.
+/// Goes by autograd's nodes alone. Null if there is no recipe, if it is not proved yet, or if the
+/// stash holds the storage already. The recipe holds its sources: the caller must pass it to
+/// Stash::save() or Derivation::release_sources(). Never throws.
 ///
-/// docs/derived.md lists what is known, of float32 on the CPU.
+/// docs/derived.md lists the operators that have recipes, for float32 on the CPU.
 std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) noexcept;
 
 }  // namespace cinch::hooks

@@ -3,8 +3,8 @@
 
 namespace cinch::hooks {
 
-/// Makes a SavedVariable that the stash holds an ordinary one again, its tensor uncompressed, so
-/// that PyTorch's register_hooks finds what it expects. Leaves every other one alone.
+/// Turns a SavedVariable that the stash holds into an ordinary one with an uncompressed tensor, as
+/// PyTorch's register_hooks expects. Leaves every other SavedVariable alone.
 /// @throws std::exception when there is no memory; c10::Error when its values are not held
 void give_back_to_autograd(void* saved_variable);
 

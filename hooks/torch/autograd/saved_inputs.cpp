@@ -48,8 +48,8 @@ void remove(Key key, const HeldTensor& held) noexcept {
   }
 }
 
-// What was saved without being an input (by an autograd.Function) may outlive its producer, at
-// whose address there may be another node.
+// A tensor that is saved but is no input of the node (of an autograd.Function) may outlive its
+// producer, and another node may then lie at the producer's address.
 void find(const Node& producer, std::uint32_t output,
           const std::function<void(const HeldTensor&)>& look) {
   const Key key = key_of(producer, output);

@@ -10,25 +10,25 @@ namespace cinch::hooks {
 
 class HeldTensor;
 
-/// Which values of the graph the stash has because some node saved them as its input: found by the
-/// node that made them and the number of its output. Thread-safe.
+/// The held tensors that some node saved as its input, by the node that made the tensor and the
+/// number of its output. Thread-safe.
 namespace saved_inputs {
 
-/// A node and the number of its output; 0: none.
+/// A node and the number of its output; 0: none, also for large output numbers.
 using Key = std::uintptr_t;
 Key key_of(const torch::autograd::Node& producer, std::uint32_t output) noexcept;
 
-/// Holds the table's lock across forks. @pre called once, before the stash starts: its lock is
-/// taken under this one
+/// Registers the table's lock with fork.h. @pre called once, before the stash starts: the stash's
+/// lock is taken while this lock is held
 void register_lock();
 
-/// `held` has an entry. The last one counts. @throws std::bad_alloc
+/// Adds or replaces the tensor for `key`. @pre `held` has an entry @throws std::bad_alloc
 void add(Key key, const HeldTensor& held);
 
-/// `held`, which was added, goes.
+/// Removes `held`, which was added with this key, unless another tensor has taken its place.
 void remove(Key key, const HeldTensor& held) noexcept;
 
-/// Calls `look` with who holds the value, if anybody does; it stays meanwhile.
+/// Calls `look` with the tensor that holds the value, if there is one; it is not removed meanwhile.
 void find(const torch::autograd::Node& producer, std::uint32_t output,
           const std::function<void(const HeldTensor&)>& look);
 

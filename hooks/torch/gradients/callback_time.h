@@ -8,8 +8,8 @@
 
 namespace cinch::hooks {
 
-/// For its scope, this thread works for Cinch in one of autograd's callbacks: its time counts as
-/// spent in Cinch, and what is unpacked meanwhile is not counted again.
+/// Marks a scope in which this thread works for Cinch in one of autograd's callbacks. The scope's
+/// time counts as spent in Cinch; unpacking inside the scope is not counted again.
 class CallbackTime {
  public:
   enum class Purpose : std::uint8_t {

@@ -3,15 +3,15 @@
 
 namespace cinch::hooks {
 
-/// What compression does to an operator's gradients: before backward runs a node that reads a
-/// watched entry, the node is run twice for measurement, once with the decoded values and once with
-/// the exact ones. Only nodes of PyTorch's generated formulas; a step in which nothing is watched
-/// costs nothing.
+/// Measures what compression does to an operator's gradients. Before backward runs a node that
+/// reads a watched entry, the node runs twice more: once with the decoded and once with the exact
+/// values. Applies to nodes of PyTorch's generated formulas only. Costs nothing in a step in which
+/// nothing is watched.
 
-/// Registers the observer of backward's nodes, switched off. @pre called once
+/// Registers the callback on backward's nodes, switched off. @pre called once
 void observe_backward();
 
-/// Switches it on or off; nothing when observe_backward was not called.
+/// Switches that callback on or off. Does nothing if observe_backward was not called.
 void probe_gradients(bool on) noexcept;
 
 }  // namespace cinch::hooks

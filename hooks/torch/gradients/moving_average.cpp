@@ -40,7 +40,7 @@ double MovingAverage::relative_noise() const {
   if (seen_ <= enough) return 0;
   const double size = size_.item().toDouble();
   if (!(size > 0)) return 0;
-  // The average scatters too: its variance is this share of a gradient's.
+  // The average is noisy too: its variance is `share` times a gradient's.
   const double old = std::pow(decay, seen_ - 1);
   const double share = (1 - decay) / (1 + decay) * (1 - old * old) / ((1 - old) * (1 - old));
   return std::min(difference_.item().toDouble() / (1 + share) / size, 1.0);

@@ -7,22 +7,21 @@
 
 namespace cinch::hooks {
 
-/// What COMET needs of a weight's momentum. The optimizer's own buffers are Python's, and another
-/// name and scale with each optimizer; so this is a moving average of the gradients themselves,
-/// m = 0.9 m + 0.1 g, without bias, over at most 4096 elements spread over the weight. It takes the
-/// place of M in COMET's Eqs. 1 and 2. It lies where the gradients do: the host waits for a device
-/// only to read a number of it.
+/// A moving average of a weight's gradients, m = 0.9 m + 0.1 g, corrected for bias, over at most
+/// 4096 elements spread over the weight. It replaces the momentum M in COMET's Eqs. 1 and 2: the
+/// optimizer's own buffers are Python objects whose name and scale depend on the optimizer. It lies
+/// on the gradients' device; the host waits for the device only to read a number.
 class MovingAverage {
  public:
-  /// @param gradient Of a floating-point type; starts anew where its size or device differs from
-  /// before.
+  /// Adds a gradient. Starts anew if its size or device differs from the last one's.
+  /// @pre `gradient` is of a floating-point type
   void add(const at::Tensor& gradient);
 
   /// Mean of |m|; 0 before the first gradient. Waits for the device.
   double mean_magnitude() const;
 
-  /// How noisy a gradient is: |g - m|^2 / |g|^2 of the last one and the average before it, less
-  /// what the average itself scatters; at most 1, and 0 until five were seen. Waits for the device.
+  /// The noise of the last gradient g: |g - m|^2 / |g|^2 with the average m before g, less the part
+  /// that is m's own noise. At most 1; 0 for the first five gradients. Waits for the device.
   double relative_noise() const;
 
  private:

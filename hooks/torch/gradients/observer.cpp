@@ -34,14 +34,14 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-/// A look that waits for its weight's gradient. The entry's class outlives it.
+/// A look that waits for its weight's gradient. Keeps the entry's class alive, not the entry.
 struct Waiting {
   std::shared_ptr<EntryClass> entry_class;
   std::uint32_t member = 0;
   Look look;
 };
 
-/// A gradient on its way to a node where others may be added to it.
+/// A gradient that was passed to a node, where others may be added to it.
 struct Passed {
   std::shared_ptr<EntryClass> entry_class;
   std::uint32_t member = 0;
@@ -50,14 +50,14 @@ struct Passed {
 
 NodeCallback& look_callback = *new NodeCallback;
 std::mutex& mutex = *new std::mutex;
-// By the parameter, as the averages are; under mutex.
+// By parameter, as the averages are; under mutex.
 auto& waiting = *new std::unordered_map<const c10::TensorImpl*, std::vector<Waiting>>;
-// By the node that it is passed to, which the graph keeps alive until then; under mutex.
+// By receiving node, which the graph keeps alive until it runs; under mutex.
 auto& passed_on = *new std::unordered_map<const Node*, std::vector<Passed>>;
 auto& averages = *new std::unordered_map<const c10::TensorImpl*, MovingAverage>;
 
-/// The entry that `saved` holds, if the stash does.
-/// @param sizes Set to the saved tensor's.
+/// The entry of the tensor in `saved`; null if the stash does not hold it.
+/// @param sizes Set to the saved tensor's sizes.
 Entry* entry_behind(const SavedVariable& saved, std::vector<std::int64_t>* sizes = nullptr) {
   GradientProbe probe;
   probe.purpose = GradientProbe::Purpose::peek;
@@ -87,7 +87,7 @@ void look_at_output(Look& look, const at::Tensor& gradient, LayerKind kind) {
 
 void look_at_batch_norm(Look& look, const NodeFacts& facts, const NodePointer& node,
                         const at::Tensor& gradient) {
-  // Without training, or without gamma's gradient, the formula's terms are not at hand.
+  // The formula's terms are only known in training and if gamma has a gradient.
   if (!facts.training || parameter_behind(node->next_edge(1)) == nullptr) return;
   const at::Tensor weight = facts.weight->unpack();
   const at::Tensor inverse = facts.inverse_sigma->unpack(node);
@@ -103,7 +103,7 @@ void look_at_batch_norm(Look& look, const NodeFacts& facts, const NodePointer& n
   }
 }
 
-// See acgc_layer_norm_bound: sums over the rows of C features that are normalized.
+// Computes the sums for acgc_layer_norm_bound, over the normalized rows of C features.
 void look_at_layer_norm(Look& look, const NodeFacts& facts, const NodePointer& node,
                         const at::Tensor& gradient) {
   const at::Tensor x = facts.input->unpack().to(at::kFloat);
@@ -139,8 +139,8 @@ std::uint32_t producer_of(const Node& node) {
   return entry == nullptr ? policy::no_layer : stash().adaptation().layer_of(*entry);
 }
 
-/// Completes `look` when the gradient of the node's weight is accumulated. @return whether it has
-/// one
+/// Stores `look` until the gradient of the node's weight is accumulated, which completes it.
+/// @return whether the node has such a weight; false for layer norms
 bool wait_for_weight(const Entry& entry, const NodeFacts& facts, const Node& node,
                      const Look& look) {
   if (static_cast<std::size_t>(facts.weight_edge) >= node.num_outputs()) return false;
@@ -202,7 +202,7 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
     stash().adaptation().observe(*entry, std::move(look));
 }
 
-// A weight's gradient is accumulated: what waited for it is complete.
+// A weight's gradient is accumulated: completes the looks that wait for it.
 void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
                      const policy::Wants& wants) {
   if (!gradient.defined() || gradient.layout() != at::kStrided) return;
@@ -220,7 +220,7 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
     if (wants.momentum) {
       MovingAverage& average = averages[parameter];
       average.add(gradient);
-      // Read where somebody asks only: it may lie on a device.
+      // Read only if needed: reading may wait for a device.
       if (!looks.empty()) {
         momentum = average.mean_magnitude();
         noise = average.relative_noise();
@@ -248,9 +248,9 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
 }
 
 /// The weight's gradient that the convolution or linear layer before a batch norm computes from
-/// what the norm passes on; undefined where there is no such layer. An error of the norm's input is
-/// an error along its output, hence along what that layer computes from its own input: it hits the
-/// weight far harder than its share of the passed gradient tells.
+/// `passed`, the gradient that the norm passes on; undefined if there is no such layer. An error of
+/// the norm's input is an error along the norm's output, hence along what that layer computes from
+/// its own input. It changes the weight's gradient far more than its share of `passed` suggests.
 at::Tensor weight_gradient_before(const Node& norm, const at::Tensor& passed) {
   const auto facts = node_facts(norm);
   if (!facts || facts->kind != LayerKind::batch_norm || !passed.defined()) return {};
@@ -270,13 +270,13 @@ at::Tensor weight_gradient_before(const Node& norm, const at::Tensor& passed) {
   return results[static_cast<std::size_t>(layer->weight_edge)];
 }
 
-/// Notes what `node` passes on to a node before it, when it reads `entry`: the first of its
-/// gradients that is no parameter's.
+/// Notes the gradient that `node`, which reads `entry`, passes to a node before it: the first of
+/// its results that is no parameter's gradient.
 void note_passed(const Node& node, const Entry& entry, const variable_list& results) {
   for (std::size_t i = 0; i < std::min<std::size_t>(results.size(), node.num_outputs()); ++i) {
     const auto& edge = node.next_edge(i);
     if (!results[i].defined() || !edge.is_valid() || parameter_behind(edge) != nullptr) continue;
-    // A node with several inputs adds up each of them by itself.
+    // A node with several inputs sums up the gradients of each separately.
     if (edge.function->num_inputs() != 1) return;
     const double squared = sum_of_squares(results[i]);
     const std::lock_guard lock(mutex);
@@ -285,7 +285,7 @@ void note_passed(const Node& node, const Entry& entry, const variable_list& resu
   }
 }
 
-// All gradients that are passed to `node` are there: what each one's share was.
+// `gradient` is the sum of all that were passed to `node`: reports the share of each noted one.
 void look_at_sum(const Node& node, const at::Tensor& gradient) {
   std::vector<Passed> parts;
   {
@@ -307,7 +307,7 @@ void look_at_sum(const Node& node, const at::Tensor& gradient) {
   }
 }
 
-// What the node's results become when one of its activations is held otherwise.
+// Reruns the node with each choice that is tried for its activations, and reports the errors.
 void try_choices(const at::RecordFunction& function, const NodePointer& node) {
   if (!stash().adaptation().is_tried(static_cast<std::uint32_t>(node->sequence_nr()))) return;
   GradientProbe exact;

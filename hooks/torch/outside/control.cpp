@@ -33,9 +33,9 @@ namespace {
 using telemetry::Command;
 using telemetry::Control;
 
-std::atomic<Control*> control{nullptr};  // never destroyed: other threads may be at it
+std::atomic<Control*> control{nullptr};  // never destroyed: other threads may be using it
 
-// What a request came to; `waits`: it is answered later.
+// The outcome of a request; `waits`: it is answered later.
 struct Outcome {
   bool done = false;
   std::string words;
@@ -90,7 +90,7 @@ Outcome empty_cache() {
   auto* cuda = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::kCUDA));
   if (cuda != nullptr && !cuda->initialized()) cuda = nullptr;
   const int devices = cuda == nullptr ? 0 : at::detail::getCUDAHooks().deviceCount();
-  // Bytes that PyTorch's allocator has from CUDA devices.
+  // Bytes that PyTorch's allocator has reserved on all CUDA devices.
   const auto reserved = [&] {
     std::int64_t bytes = 0;
     for (int i = 0; i < devices; ++i) {

@@ -25,15 +25,15 @@ std::atomic<State> state{State::not_started};
 std::atomic<bool> stopping{false};
 pthread_t thread;
 
-// Bytes.
+// Gives back the idle memory of a CUDA device. Returns the bytes.
 std::size_t give(std::uint64_t device) noexcept {
-  // Another process wrote the number.
+  // Another process wrote the number: it may be out of range.
   if (!std::in_range<int>(device)) return 0;
   allocator::Core* core = cuda_plugin()->used_core(static_cast<int>(device));
   if (core == nullptr) return 0;
   try {
-    // A new thread's device is the first one, on which the program may have no context: going back
-    // and forth between them would make one.
+    // Not restored afterwards: a new thread's device is the first one, and switching back to it
+    // would create a context there, which the program may not have.
     c10::impl::getDeviceGuardImpl(c10::kCUDA)
         ->uncheckedSetDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
   } catch (const std::exception&) {
@@ -50,7 +50,7 @@ std::size_t give(std::uint64_t device) noexcept {
 
 void* listen(void*) {
   telemetry::Control& own = *own_control();
-  std::uint64_t seen = 0;  // as a fresh segment has it
+  std::uint64_t seen = 0;  // the number in a fresh segment
   while (!stopping.load(std::memory_order_acquire)) {
     const std::uint64_t asked = own.asked_to_give();
     if (asked == seen) {

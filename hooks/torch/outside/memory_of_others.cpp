@@ -24,15 +24,15 @@ using telemetry::monotonic_now;
 
 // Nanoseconds.
 constexpr std::uint64_t look_period = 100'000'000;  // between two looks at whether the agent lives
-/// An agent that did not answer is not asked again for so long: a program that catches running out
-/// of memory, and tries on, would wait each time.
+/// How long an agent that did not answer is not asked again: a program that catches out-of-memory
+/// errors and tries again would wait each time.
 constexpr std::uint64_t rest = 10'000'000'000;
 
 std::atomic<bool> asking{false};
 std::atomic<std::uint64_t> resting_until{0};
-std::uint64_t wants = 0;  // the turn's
+std::uint64_t wants = 0;  // written by the thread that has the Turn
 
-// The right to ask: one thread's at a time.
+// The right to ask, which one thread has at a time. Waits for it until `end`.
 class Turn {
  public:
   explicit Turn(std::uint64_t end) noexcept {
@@ -53,7 +53,7 @@ class Turn {
   bool mine_ = false;
 };
 
-// Whether other processes are what keeps the device from having so much.
+// Whether `bytes` fit the device and this process's limit, so that memory of others could help.
 bool could_help(const allocator::CudaPlugin& plugin, const allocator::CudaDevice& device, int index,
                 std::size_t bytes) {
   allocator::Core* core = plugin.core(index);

@@ -19,7 +19,7 @@ class StashReclaimer final : public allocator::Reclaimer {
     try {
       freed = stash().rescue().make_room(device, bytes);
     } catch (const std::exception&) {
-      // The host's memory is short, too.
+      // The host's memory is short too.
     }
     if (device == Holding::host || freed >= bytes) return freed;
     return freed + ask_others_for(device, bytes - freed);

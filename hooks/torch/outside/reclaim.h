@@ -3,8 +3,8 @@
 
 namespace cinch::hooks {
 
-/// Lets the allocators that are installed ask the stash for memory before the program is told that
-/// there is none: it encodes early.
+/// Registers the stash with the installed allocators. An allocator that runs out of memory asks the
+/// stash to free some, as by encoding early, before the program gets an error.
 /// @pre the stash was started; called once
 void let_allocators_ask_the_stash();
 

@@ -15,7 +15,7 @@
 namespace cinch::hooks {
 namespace {
 
-// What every report tells of its process.
+// A report with the facts of this process that every report has.
 telemetry::Report of_this_process() {
   telemetry::Report report;
   const telemetry::ProcessKey self = telemetry::own_process();

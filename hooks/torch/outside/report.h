@@ -13,8 +13,8 @@ telemetry::Report current_report();
 /// A report that only says why Cinch is not active.
 telemetry::Report inactive_report(std::string reason, std::string policy);
 
-/// Writes `report` where CINCH_REPORT says ("%p" stands for the process's number); says so on
-/// stderr if that fails. Nothing when CINCH_REPORT is not set.
+/// Writes `report` to the path in CINCH_REPORT ("%p" stands for the process's number). Prints
+/// failures to stderr. Does nothing if CINCH_REPORT is not set.
 void leave_report(const telemetry::Report& report);
 
 }  // namespace cinch::hooks

@@ -17,7 +17,7 @@
 namespace cinch::hooks {
 namespace {
 
-/// Scopes of the optimizer's after which a program that has not used CUDA is not asked again.
+/// After so many optimizer scopes without CUDA in use, the program is not asked again.
 constexpr int most_tries = 256;
 
 std::unique_ptr<at::ObserverContext> arrange_when_cuda_is_used(const at::RecordFunction& function) {

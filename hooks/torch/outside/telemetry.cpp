@@ -24,23 +24,23 @@ constexpr int most_cuda_devices = static_cast<int>(telemetry::most_devices) - 1;
 
 std::atomic<bool> wanted{false};
 std::atomic<bool> making{false};
-std::atomic<Writer*> writer{nullptr};  // never destroyed: other threads may be at it
+std::atomic<Writer*> writer{nullptr};  // never destroyed: other threads may be using it
 std::string& policy_name = *new std::string;
 
-// What the turn protects.
+// Figures of steps; used by the thread that has the Writer::Turn.
 struct Steps {
-  std::uint64_t last = 0;   // steps that had ended at the last look
-  std::uint64_t began = 0;  // when that was seen
+  std::uint64_t last = 0;   // steps that had ended at the first boundary of the current step
+  std::uint64_t began = 0;  // time of that boundary
   std::uint64_t nanoseconds = 0;
   std::uint64_t boundaries = 0;
-  std::uint64_t raw = 0;  // the most at a boundary since then
+  std::uint64_t raw = 0;  // the most at any boundary since then
   std::uint64_t stored = 0;
   std::uint64_t allocated = 0;
   std::uint64_t reserved = 0;
 };
 Steps steps;
 
-// The rows' numbers follow the order in which statistics have them.
+// Makes the telemetry and control segments. Null if that fails, or if it was begun before.
 Writer* make_segment() noexcept {
   if (making.exchange(true, std::memory_order_acq_rel)) return nullptr;
   try {
@@ -86,7 +86,7 @@ void publish_devices(Writer& to) {
   publish_device(to, -1, allocator::host_core(), any ? host : steps);
 }
 
-// Returns the sums of the rows' guard checks and moves.
+// Numbers rows in the order of `statistics`. Returns the sums of their guard checks and moves.
 std::pair<std::uint64_t, std::uint64_t> publish_rows(Writer& to, const Statistics& statistics) {
   std::size_t number = 0;
   std::uint64_t checks = 0;
@@ -137,7 +137,7 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
   const Writer::Turn turn(*to);
   if (!turn) return;
   const std::uint64_t now = telemetry::monotonic_now();
-  // The optimizer's steps; of a program that has run none, the backwards that came before this one.
+  // The optimizer's steps; if there were none, the backwards that came before this one.
   const std::uint64_t of_optimizer = optimizer_steps();
   const std::uint64_t step = of_optimizer != 0 ? of_optimizer : steps.boundaries;
   const bool ended = steps.boundaries != 0 && step > steps.last;

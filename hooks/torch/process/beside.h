@@ -6,10 +6,10 @@
 
 namespace cinch::hooks {
 
-/// The path of the library that this code is in, as it was loaded; empty when that can't be told.
+/// The path from which the library that contains this code was loaded; empty if unknown.
 std::filesystem::path own_path();
 
-/// The path of `file` in that library's folder; empty when that can't be told.
+/// The path of `file` in that library's folder; empty if unknown.
 std::filesystem::path path_beside(std::string_view file);
 
 }  // namespace cinch::hooks

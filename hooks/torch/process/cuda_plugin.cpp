@@ -24,8 +24,8 @@ int is_c10_cuda(dl_phdr_info* info, std::size_t, void*) {
   return slash != nullptr && std::strcmp(slash + 1, "libc10_cuda.so") == 0 ? 1 : 0;
 }
 
-// "…/libcinch_torch-2.11.so" to "…/libcinch_torch_cuda-2.11.so"; empty when this library's file is
-// not named so.
+// The plug-in's path: for this library's "…/libcinch_torch-2.11.so" it is
+// "…/libcinch_torch_cuda-2.11.so". Empty if this library's file has another name.
 std::filesystem::path plugin_path() {
   constexpr std::string_view name = "libcinch_torch";
   std::error_code fault;
@@ -56,7 +56,7 @@ void install_cuda_allocator() {
     if (*why != '\0') say("", why);
     return;
   }
-  // The libraries ship together; a mixture must not talk to each other.
+  // The libraries ship together; a plug-in with another ABI must not be called.
   if (opened->abi == allocator::cuda_plugin_abi) plugin = opened;
 }
 

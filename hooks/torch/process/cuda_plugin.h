@@ -5,10 +5,10 @@
 
 namespace cinch::hooks {
 
-/// Loads the library of the CUDA allocator from beside this one and puts that allocator in
-/// PyTorch's place, when the torch in this process has CUDA; otherwise, and when the library is not
-/// there because this build has no CUDA, nothing happens. When it can't be installed though it
-/// should, one line on stderr says why, and PyTorch's own stays. Throws nothing.
+/// Loads the library of the CUDA allocator from beside this one and installs that allocator in
+/// place of PyTorch's. Does nothing if the torch in this process has no CUDA, or if the library is
+/// missing because this build has no CUDA. If the installation fails, one line on stderr says why,
+/// and PyTorch's allocator stays. Throws nothing.
 /// @pre called once, before the fork handlers are installed and before CUDA is used
 void install_cuda_allocator();
 

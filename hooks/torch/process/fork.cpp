@@ -35,8 +35,8 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   generation.fetch_add(1, std::memory_order_relaxed);
   unlock_mutexes();
-  // glibc's rwlock knows its writer by thread number, and this thread has got a new one: it could
-  // not unlock what it locked as the parent. Nobody else is here to hold it.
+  // glibc's rwlock identifies its writer by thread id, and the forking thread's id is new in the
+  // child: it can't unlock the lock it took in the parent. No other thread exists to hold the lock.
   new (&entry_work()) std::shared_mutex;
   child_handler();
 }

@@ -13,7 +13,7 @@
 namespace cinch::hooks {
 namespace {
 
-/// The few functions of Python's that this needs. Objects are void*.
+/// The Python functions that this file calls. Objects are void*.
 struct Python {
   int (*is_initialized)() = nullptr;
   int (*ensure)() = nullptr;
@@ -51,7 +51,7 @@ struct Python {
   }
 };
 
-/// What the thread of ours shall run, and what comes of it.
+/// The program that our thread runs, the variable that it leaves its result in, and the result.
 struct Task {
   const Python& python;
   const char* program;
@@ -62,7 +62,8 @@ struct Task {
 void* run_task(void* argument) {
   auto& [python, program, result, answer] = *static_cast<Task*>(argument);
   const int state = python.ensure();
-  // The program's finalizers belong to its own threads, and might wait for the one that waits here.
+  // No garbage collection here: a finalizer of the program belongs to the program's threads, and
+  // might wait for the thread that waits for this one.
   const int collected = python.disable_gc();
   if (python.error_occurred() == nullptr) {
     constexpr int file_input = 257;  // Py_file_input
@@ -78,7 +79,7 @@ void* run_task(void* argument) {
         try {
           if (text != nullptr) answer.assign(text, static_cast<std::size_t>(size));
         } catch (const std::exception&) {
-          // No memory: as if it had failed.
+          // No memory: the answer stays empty, as after a failure.
         }
       }
     }
@@ -102,7 +103,7 @@ bool holds_interpreter() noexcept {
   }();
   static const State running = [] {
     State function = nullptr;
-    // Since 3.13, and before.
+    // The first name exists since Python 3.13, the second before.
     if (!find_in_python(function, "PyThreadState_GetUnchecked")) {
       find_in_python(function, "_PyThreadState_UncheckedGet");
     }
@@ -113,8 +114,8 @@ bool holds_interpreter() noexcept {
   return state != nullptr && running() == state;
 }
 
-// In a thread of its own: Python runs the program's signal handlers in the main thread, between any
-// two steps of what it runs there. What they raise belongs to the program.
+// Runs in a thread of its own: on the main thread, Python may run the program's signal handlers
+// between any two instructions, and exceptions of those handlers must reach the program.
 std::string run_python(const char* program, const char* result) {
   Python python;
   if (!python.find() || python.is_initialized() == 0) return {};

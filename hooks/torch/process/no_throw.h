@@ -7,14 +7,14 @@
 
 namespace cinch::hooks {
 
-/// Makes the next push_back on `vector` one that cannot throw. @throws std::bad_alloc
+/// Reserves memory so that the next push_back on `vector` cannot throw. @throws std::bad_alloc
 template <typename Vector>
 void make_room_for_one(Vector& vector) {
   constexpr std::size_t least = 16;
   if (vector.size() == vector.capacity()) vector.reserve(std::max(least, 2 * vector.size()));
 }
 
-/// Does what is left out where there is no memory for it. @return whether it was done
+/// Runs `work`, which may fail for lack of memory; drops its exception. @return whether it was done
 template <typename Work>
 bool if_memory_allows(const Work& work) noexcept {
   try {

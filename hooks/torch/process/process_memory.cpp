@@ -8,8 +8,8 @@
 namespace cinch::hooks {
 namespace {
 
-// A line of /proc/self/status such as "VmHWM:   123456 kB". Not getrusage's ru_maxrss: that one is
-// inherited through exec, so it may speak of the launcher's parent.
+// The bytes in a line of /proc/self/status such as "VmHWM:   123456 kB"; 0 if there is none.
+// getrusage's ru_maxrss would not do: it survives exec, so it may be that of the launcher's parent.
 std::uint64_t status_bytes(const char* field) {
   std::FILE* status = std::fopen("/proc/self/status", "re");
   if (status == nullptr) return 0;
@@ -26,7 +26,7 @@ std::uint64_t status_bytes(const char* field) {
   return kilobytes * 1024;
 }
 
-// The number that a file begins with, or that follows `field` in it; 0 where there is none.
+// The number after `field` at the beginning of a line of the file; 0 if there is none.
 std::uint64_t number_in(const char* path, const char* field) {
   std::FILE* file = std::fopen(path, "re");
   if (file == nullptr) return 0;

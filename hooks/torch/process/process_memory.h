@@ -5,14 +5,14 @@
 
 namespace cinch::hooks {
 
-/// What the host can still give, to this process's control group too. Bytes; 0 when that can't be
-/// told.
+/// Bytes of host memory that this process can still get, within its control group's limit; 0 if
+/// unknown.
 std::size_t available_host_bytes() noexcept;
 
 /// Resident memory of this process now, in bytes; 0 when /proc can't be read.
 std::uint64_t resident_bytes() noexcept;
 
-/// The most it has been, in bytes (VmHWM); 0 when /proc can't be read.
+/// Peak resident memory of this process, in bytes (VmHWM); 0 when /proc can't be read.
 std::uint64_t peak_resident_bytes() noexcept;
 
 }  // namespace cinch::hooks

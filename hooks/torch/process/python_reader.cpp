@@ -39,7 +39,8 @@ struct Libraries {
   }
 };
 
-// The frames outward: the core's own, SavedVariable::unpack, and who called that.
+// Walks the stack outward: the core's own frames, then SavedVariable::unpack, then its caller.
+// `found`: that caller is in libtorch_python.
 struct Walk {
   const Libraries& libraries;
   bool is_outside = false;

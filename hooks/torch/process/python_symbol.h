@@ -5,8 +5,8 @@
 
 namespace cinch::hooks {
 
-/// Looks a function of Python's up in the process: its headers and libraries are no dependency of
-/// Cinch. @return whether there is one; `function` is null where there is none
+/// Looks up a Python function in the process, since Cinch does not depend on Python's headers and
+/// libraries. Sets `function`, to null if there is none. @return whether it was found
 template <typename Function>
 bool find_in_python(Function& function, const char* name) noexcept {
   function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs in autograd's nodes between the minors of torch, taken from what torch declares.
+// Adapts to the differences of autograd's nodes between torch minors, by torch's declarations.
 #pragma once
 
 #include <memory>
@@ -44,15 +44,15 @@ std::string name_in_errors(const Node& node) {
 /// How autograd owns its nodes: std::shared_ptr until torch 2.13, c10::intrusive_ptr since 2.14.
 using NodePointer = decltype(torch::autograd::Edge::function);
 
-/// The weak pointer to that: made from a NodePointer, assigned one, and locked.
+/// The weak counterpart: constructed and assigned from a NodePointer; lock() gives one back.
 using WeakNodePointer = detail::WeakOf<NodePointer>::type;
 
-/// What PyTorch's errors call a node: "ExpBackward0" until torch 2.13, "Exp" since 2.14.
+/// The name of `node` in PyTorch's errors: "ExpBackward0" until torch 2.13, "Exp" since 2.14.
 inline std::string name_in_errors(const torch::autograd::Node& node) {
   return detail::name_in_errors(node);
 }
 
-/// What they call the node of a view whose base was modified.
+/// The name in PyTorch's errors of the node of a view whose base was modified.
 inline constexpr const char* rebased_view_in_errors =
     detail::TellsForwardName<torch::autograd::Node> ? "AsStrided" : "AsStridedBackward0";
 

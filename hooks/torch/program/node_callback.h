@@ -9,12 +9,12 @@
 
 namespace cinch::hooks {
 
-/// Something that is called when backward starts a node, on the thread that runs it; while it is
-/// switched off it costs nothing. Lives as long as the process. Thread-safe but for install().
+/// A callback that runs when backward starts a node, on the thread that runs the node. Costs
+/// nothing while switched off. Lives as long as the process. Thread-safe except for install().
 class NodeCallback {
  public:
-  /// Registers `at_start`, switched off. What it throws is dropped: whatever is wrong with the
-  /// node, backward itself will say it. @pre called once, before threads fork
+  /// Registers `at_start`, switched off. Drops its exceptions: if something is wrong with the node,
+  /// backward itself throws. @pre called once, before install_fork_handlers
   template <void (*at_start)(const at::RecordFunction&)>
   void install() {
     add([](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
@@ -26,7 +26,7 @@ class NodeCallback {
     });
   }
 
-  /// Nothing when install() was not called.
+  /// Does nothing if install() was not called.
   void switch_to(bool on) noexcept;
 
  private:

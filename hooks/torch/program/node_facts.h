@@ -11,7 +11,7 @@
 
 namespace cinch::hooks {
 
-/// What the papers' formulas need of a backward node, read off PyTorch's generated classes.
+/// Facts of a backward node that the papers' formulas need, from PyTorch's generated classes.
 struct NodeFacts {
   policy::LayerKind kind = policy::LayerKind::other;
   const torch::autograd::SavedVariable* input = nullptr;  ///< the activation that it reads
@@ -20,11 +20,11 @@ struct NodeFacts {
   const torch::autograd::SavedVariable* inverse_sigma = nullptr;  ///< norms: an output
   int weight_edge = -1;  ///< which of the node's results is the weight's gradient
   bool training = true;  ///< batch norm
-  double stride = 1;     ///< convolution: product
+  double stride = 1;     ///< convolution: product of the strides
   double groups = 1;     ///< convolution
 };
 
-/// Nothing for nodes of no formula.
+/// The facts of `node`; nullopt if no formula applies to it.
 std::optional<NodeFacts> node_facts(const torch::autograd::Node& node);
 
 }  // namespace cinch::hooks

@@ -31,7 +31,7 @@ struct OperatorFrame {
 
 namespace {
 
-// Deeper operators are not told apart from the one at the limit's name; none is that deep.
+// Operators nested deeper take the name of the one at the limit; none is nested that deep.
 constexpr int max_depth = 32;
 struct Stack {
   std::array<OperatorFrame, max_depth> frames;
@@ -66,7 +66,7 @@ std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& f
   return nullptr;
 }
 
-// Of an in-place operator's schema, else the number of its arguments.
+// Index of the argument that an in-place operator modifies; for others the number of arguments.
 std::size_t modified_argument(const c10::FunctionSchema& schema) {
   const auto& arguments = schema.arguments();
   const std::string& name = schema.name();
@@ -118,7 +118,7 @@ std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& func
   return nullptr;
 }
 
-// Ends recording when this is the `enough`-th look in a row that finds no new site.
+// Stops recording at the `enough`-th call in a row that finds no new or newly named site.
 void stop_if_quiet(int enough) {
   const std::lock_guard lock(switch_mutex);
   const std::uint64_t changes = site_changes();
@@ -171,8 +171,8 @@ void backward_began() {
 }
 
 OperatorFrame* current_frame() noexcept {
-  // With recording disabled on this thread (torch does so here and there), operators run without a
-  // frame of their own, and the one on top would be blamed.
+  // Torch disables recording on a thread here and there. Operators then run without a frame of
+  // their own, and their saves would be attributed to the frame on top.
   if (!recording_names() || stack.depth == 0 || !at::isRecordFunctionEnabled()) return nullptr;
   return &stack.frames[static_cast<std::size_t>(std::min(stack.depth, max_depth) - 1)];
 }

@@ -9,12 +9,12 @@
 
 namespace cinch::hooks {
 
-/// Observes operators through at::RecordFunction: a stack of running operators per thread, switched
-/// on only while there are sites to be named (about 0.5 µs an operator), and optimizer steps.
+/// Observes operators and optimizer steps through at::RecordFunction. Keeps a stack of running
+/// operators per thread, but only while there are sites to be named (about 0.5 µs an operator).
 
 /// Registers the callbacks. @pre called once
-/// @param at_optimizer_step Called when an optimizer's step begins, in its thread, which may run
-///   Python. Throws nothing
+/// @param at_optimizer_step Called when an optimizer's step begins, on its thread, where Python may
+///   run. Must not throw
 void observe_operators(void (*at_optimizer_step)());
 
 /// Whether operator names are being recorded.
@@ -23,37 +23,37 @@ bool recording_names() noexcept;
 /// Starts recording (again).
 void record_names();
 
-/// Starts recording for good: a program's own autograd.Functions are named at each save, and so are
-/// the bounds of operators that have some.
+/// Starts recording for good: at each save of a program's own autograd.Function its name is needed,
+/// and at each save of an operator with bounds its arguments.
 void keep_recording_names();
 
-/// Called at each start of a backward: recording stops after two in a row without a new site.
+/// Called at each start of a backward. Stops recording after two in a row without a new site.
 void backward_began();
 
-/// Called at each save while names are recorded: stops recording after some thousands without a new
-/// site, for programs that never run a backward.
+/// Called at each save while names are recorded. Stops recording after some thousand saves without
+/// a new site, for programs that never run a backward.
 void saved_while_recording();
 
-/// What runs on this thread, innermost; null while names are not recorded or nothing runs.
+/// The innermost operator that runs on this thread; null while names are not recorded or none runs.
 struct OperatorFrame;
 OperatorFrame* current_frame() noexcept;
 
 /// The operator's name, valid while it runs.
 const char* frame_name(const OperatorFrame& frame) noexcept;
 
-/// The schema's name of the argument that is the tensor `tensor_impl`; empty when two are. When
-/// none is, that of the argument that an in-place operator modifies, of which it saves a copy; else
-/// empty.
+/// The schema's name of the argument that is the tensor `tensor_impl`; empty if several are. If no
+/// argument is: for an in-place operator the name of the argument that it modifies, because it
+/// saves a copy of that one; else empty.
 std::string argument_name(const OperatorFrame& frame, const void* tensor_impl);
 
-/// The operator's second and third argument as bounds, rounded as its kernels round them; not lower
-/// < upper where they are no such thing.
+/// The operator's second and third argument as bounds, rounded as its kernels round them. If they
+/// are no bounds, the result does not have lower < upper.
 codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
 
-/// Names `site` when the operator returns and its outputs can be compared with `tensor_impl`.
+/// Names `site` when the operator returns: by the output that is the tensor `tensor_impl`.
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl);
 
-/// The class of torch.optim's, or of a subclass, that stepped first; "" before that.
+/// The class of the first optimizer that stepped (torch.optim's or a subclass); "" before that.
 std::string optimizer_class();
 
 /// Optimizer steps seen so far.

@@ -48,14 +48,14 @@ constexpr std::string_view same_data_nodes[] = {
 
 enum class Kind : std::uint8_t { other, same_data, accumulate };
 
-// The class of a node as Itanium mangles it: "N5torch8autograd9generated9TBackward0E".
+// Goes by the class name as Itanium mangles it: "N5torch8autograd9generated9TBackward0E".
 Kind classify(const std::type_info& type) {
   if (type == typeid(AccumulateGrad)) return Kind::accumulate;
   const std::string_view mangled = type.name();
   for (const std::string_view name : same_data_nodes) {
     const auto at = mangled.find(name);
     if (at == std::string_view::npos || at == 0) continue;
-    // A digit before (the mangled length) and one behind (the overload): the whole class name.
+    // The whole class name has a digit before (its mangled length) and behind (the overload).
     const auto is_digit = [&](std::size_t i) { return mangled[i] >= '0' && mangled[i] <= '9'; };
     if (is_digit(at - 1) && at + name.size() < mangled.size() && is_digit(at + name.size())) {
       return Kind::same_data;
@@ -76,7 +76,7 @@ Kind kind_of(const Node& node) {
   return line.kind;
 }
 
-// Follows views and casts of one parameter back to it; null when there is anything else between.
+// Follows views and casts back to their parameter; null if there is any other node on the way.
 const c10::TensorImpl* parameter_behind(const Node* node) {
   constexpr int longest_chain = 16;
   for (int i = 0; node != nullptr && i < longest_chain; ++i) {
@@ -99,7 +99,7 @@ bool derives_from_parameter(const at::Tensor& tensor) noexcept {
   if (meta == nullptr) return false;
   const Node* node = meta->grad_fn_.get();
   if (node == nullptr) {
-    // A leaf; or a view whose node is made only when asked for, of a base that tells.
+    // A leaf, or a view whose node PyTorch makes only on demand: then the base decides.
     if (meta->is_view_) {
       const auto* view = static_cast<const torch::autograd::DifferentiableViewMeta*>(meta);
       if (view->has_bw_view()) return derives_from_parameter(view->get_backward_view().base_);

@@ -10,7 +10,7 @@
 namespace cinch::hooks {
 namespace {
 
-/// The few functions of Python's that this needs, and the two classes. Objects are void*.
+/// The Python functions that this file calls. Objects are void*.
 struct PythonObjects {
   void* (*type_of)(void*) = nullptr;
   void* (*dict_of)(void*, void*) = nullptr;
@@ -32,7 +32,7 @@ struct PythonObjects {
             find_in_python(clear_error, "PyErr_Clear") && find_in_python(drop, "Py_DecRef");
   }
 
-  /// A class, which lives as long as the process; null where there is none.
+  /// A class, to be kept for as long as the process lives; null if there is none.
   void* class_named(const char* of_module, const char* name) const {
     void* from = module(of_module);
     void* found_class = from == nullptr ? nullptr : attribute(from, name);
@@ -41,7 +41,7 @@ struct PythonObjects {
   }
 };
 
-// torch.compile marks tensors for itself.
+// torch.compile sets attributes of its own on tensors.
 bool is_torchs_own(std::string_view attribute) {
   return attribute.starts_with("_dynamo_");
 }
@@ -73,7 +73,7 @@ bool is_bare_in_python(const c10::TensorImpl& tensor) noexcept {
   if (!python.found || !holds_interpreter()) return false;
   void* object = tensor.pyobj_slot()->load_pyobj();
   if (object == nullptr) return true;
-  // Looked up with the lock held, so by one thread at a time.
+  // The interpreter's lock is held, so one thread at a time looks these up.
   static void* tensor_class = nullptr;
   static void* parameter_class = nullptr;
   if (tensor_class == nullptr) tensor_class = python.class_named("torch", "Tensor");

@@ -5,9 +5,9 @@
 
 namespace cinch::hooks {
 
-/// Whether Python code sees nothing of `tensor` but what a new torch.Tensor of the same memory has:
-/// it is of no other class (but torch.nn.Parameter), and has no attributes of the program's own.
-/// False where that can't be told. @pre the interpreter's lock is held, or else the answer is false
+/// Whether Python code could not tell `tensor` from a new torch.Tensor of the same memory: its
+/// class is torch.Tensor or torch.nn.Parameter, and it has no attributes of the program's own.
+/// False if unknown, as on a thread that does not hold the interpreter's lock.
 bool is_bare_in_python(const c10::TensorImpl& tensor) noexcept;
 
 }  // namespace cinch::hooks

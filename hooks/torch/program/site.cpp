@@ -45,7 +45,7 @@ int pooled_dimensions(const char* op) {
   return digit >= '1' && digit <= '3' ? digit - '0' : 0;
 }
 
-// Helpers of torch that save on behalf of many: Python's autograd.Function, C++'s
+// Recognises torch's helpers that save for many operators: Python's autograd.Function, C++'s
 // torch::autograd::Function, and std::vector<SavedVariable> for lists of tensors.
 Site::Kind kind_of(void* address) {
   Dl_info info;
@@ -104,7 +104,7 @@ void learn_site(Site& site, const void* tensor_impl, bool is_output) {
       record_names();
     }
   } else if (is_output) {
-    // Of an in-place operator too, whose output is an argument as well.
+    // For in-place operators too, although their output is also an argument.
     name_output_later(*frame, site, tensor_impl);
   } else {
     site.name(frame_name(*frame), argument_name(*frame, tensor_impl));

@@ -7,12 +7,12 @@
 
 namespace cinch::hooks {
 
-/// The operator and operand that a place in torch's code saves.
+/// The operator that saves at a site, and the operand that it saves there.
 struct SiteNames {
   std::string op;       ///< "aten::convolution"
   std::string operand;  ///< the schema's argument name, "result", "result1"; "" if it can't be told
-  /// Of a max-pool's input, how many trailing dimensions it pools; 0 for everything else. Such an
-  /// input's geometry explains the indices that the same operator saves next.
+  /// For a max-pool's input, how many trailing dimensions are pooled; else 0. The indices that the
+  /// same operator saves next point into the plane of these dimensions.
   int pooled_dimensions = 0;
   /// Whether backward compares the input with the operator's bounds, its second and third argument.
   bool bounded = false;
@@ -25,9 +25,8 @@ class Site {
  public:
   enum class Kind : std::uint8_t {
     one,     ///< serves one operator
-    many,    ///< serves many (a helper for lists of tensors): a name learned once would be wrong
-             ///< later
-    python,  ///< Python's autograd.Function; each class that is known has a site of its own
+    many,    ///< serves many (a helper for lists of tensors): a learned name would be wrong later
+    python,  ///< serves Python's autograd.Function; each known class has a site of its own
   };
   explicit Site(Kind kind) : shared_(kind != Kind::one), python_(kind == Kind::python) {}
   /// The site of a Python class.
@@ -36,20 +35,20 @@ class Site {
   bool python() const noexcept { return python_; }
   bool shared() const noexcept { return shared_.load(std::memory_order_relaxed); }
 
-  /// The names, valid forever; null while unknown, and for shared places.
+  /// The names, valid forever; null while unknown, and for shared sites.
   const SiteNames* names() const noexcept {
     return shared() ? nullptr : names_.load(std::memory_order_acquire);
   }
 
-  /// The program reads what was saved here itself, and is shown values from then on: what is saved
-  /// later is held as that of an unknown operator.
+  /// Notes that the program itself reads tensors saved here. Tensors saved here later are held as
+  /// those of an unknown operator, so with their values (except at a site of Python's).
   void note_shown() noexcept { shown_.store(true, std::memory_order_relaxed); }
   bool shown() const noexcept { return shown_.load(std::memory_order_relaxed); }
 
-  /// Says which operator saved here; a second, different one makes the place shared.
+  /// Names the operator and operand saved here; a second, different one makes the site shared.
   void name(const char* op, std::string operand);
 
-  /// Counts a save that could not be named; after a few the place is given up as shared.
+  /// Counts a save that could not be named; after a few, the site is marked shared for good.
   void could_not_name() noexcept;
 
  private:
@@ -60,22 +59,22 @@ class Site {
   std::atomic<const SiteNames*> names_{nullptr};  // replaced at most twice, never freed
 };
 
-/// Holds the tables' locks across forks. @pre called once
+/// Registers the locks of this file's tables with fork.h. @pre called once
 void register_site_locks();
 
-/// The site of `address`, created when new. Sites are never destroyed. A few nanoseconds for an
-/// address that this thread asked for lately.
+/// The site of `address`, created if new. Sites are never destroyed. Takes a few nanoseconds for an
+/// address that this thread asked for recently.
 Site& site_at(void* address);
 
-/// Called at each save of an interesting tensor: names `site` if operator names are recorded, and
-/// has them recorded if the site is new.
+/// Called at each save of a wanted tensor while names are recorded or `site` has none: names `site`
+/// if operator names are being recorded, else starts recording if the site has no name.
 void learn_site(Site& site, const void* tensor_impl, bool is_output);
 
-/// For a site of Python's: that of the autograd.Function that saves on this thread; `site` itself
-/// while it is not known, which the first one is not. Has operator names recorded from then on.
+/// The site of the autograd.Function that saves on this thread; `site` itself if that class is not
+/// known, as at the first save. Has operator names recorded from then on. @pre site.python()
 Site& function_site(Site& site);
 
-/// Grows with every site seen for the first time or named: while it does, recording goes on.
+/// Grows with every site that is seen for the first time or named; recording goes on meanwhile.
 std::uint64_t site_changes() noexcept;
 
 }  // namespace cinch::hooks
