@@ -11,17 +11,17 @@ namespace cinch::allocator {
 /// Where an allocator's memory is. Bytes.
 struct Breakdown {
   std::size_t limit = 0;
-  std::size_t device_free = 0;  ///< what the driver says
+  std::size_t device_free = 0;  ///< as the driver reports it
   std::size_t device_total = 0;
   std::size_t reserved = 0;
   std::size_t allocated = 0;
   std::size_t requested = 0;
-  std::size_t stash = 0;    ///< of what is allocated, what the stash holds; the caller's to fill in
+  std::size_t stash = 0;    ///< part of `allocated` that the stash holds; set by the caller
   std::size_t free = 0;     ///< in free blocks
   std::size_t largest = 0;  ///< the largest free block
   std::size_t pending = 0;
   std::size_t stitched = 0;  ///< in handles that were moved
-  std::size_t pinned = 0;    ///< in handles that may not be
+  std::size_t pinned = 0;    ///< in pinned granules, which must not be moved
   std::size_t unmapped = 0;
   std::size_t stuck = 0;
 
@@ -31,7 +31,7 @@ struct Breakdown {
     std::size_t count = 0;
     std::uint64_t tag = 0;
   };
-  std::vector<Holder> holders;  ///< the largest, by bytes in all
+  std::vector<Holder> holders;  ///< the largest, by total bytes
 
   /// 1 - allocated / reserved.
   double fragmentation() const noexcept {

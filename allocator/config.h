@@ -12,46 +12,46 @@ inline constexpr std::size_t gibibyte = std::size_t{1} << 30;
 
 /// How an allocator divides memory. Sizes in bytes; all but `limit` are multiples of `quantum`.
 struct Config {
-  /// Sizes and addresses of blocks are multiples of it; a power of two. 512 is what PyTorch
-  /// promises on CUDA.
+  /// Block sizes and addresses are multiples of this; a power of two. PyTorch promises 512 on CUDA.
   std::size_t quantum = 512;
-  /// Requests up to this come from small pages, so that they do not pin large ones. 0: there are
-  /// none.
+  /// Requests up to this come from small handles, so that they do not keep large ones in use. 0: no
+  /// small handles.
   std::size_t small_limit = 1 * mebibyte;
-  /// Blocks up to this are kept by exact size when freed, uncoalesced: the fast path. At most
-  /// `small_limit`; 0: none.
+  /// Freed blocks up to this are kept in lists by exact size and not coalesced: the fast path. At
+  /// most `small_limit`; 0: no such lists.
   std::size_t quick_limit = 64 * kibibyte;
-  /// Blocks up to this may be kept in a front of their stream while threads keep each other waiting
-  /// (Fronts): larger ones are not asked for so often. 0: there are no fronts.
+  /// Freed blocks up to this may go to a front of their stream while threads contend for the lock
+  /// (Fronts); larger blocks are requested too rarely. 0: no fronts.
   std::size_t front_limit = 4 * mebibyte;
-  /// What a front keeps at most.
+  /// Most bytes that one front keeps.
   std::size_t front_bytes = 16 * mebibyte;
-  /// Whether they are kept also while nobody waits; for tests.
+  /// Whether fronts are open without contention too; for tests.
   bool front_always = false;
-  /// Physical handles for small blocks.
+  /// Size of physical handles for small blocks.
   std::size_t small_page = 2 * mebibyte;
-  /// Physical handles for large blocks grow with what is reserved, from `least_large_page` to
-  /// `large_page`: a driver call costs per handle, and what the last handle has too much is idle.
+  /// Size of physical handles for large blocks. It grows with the reserved memory, from
+  /// `least_large_page` to `large_page`: each handle costs driver calls, but the unused part of the
+  /// last handle is idle.
   std::size_t large_page = 20 * mebibyte;
   std::size_t least_large_page = 2 * mebibyte;
-  /// A new large handle is about this share of what is reserved.
+  /// A new large handle is about 1/`large_page_share` of the reserved memory.
   std::size_t large_page_share = 64;
   /// Addresses reserved at a time; 0: twice the driver's memory.
   std::size_t region_bytes = 0;
-  /// Physical memory never exceeds it.
+  /// Upper bound of the reserved physical memory.
   std::size_t limit = SIZE_MAX;
-  /// Idle memory beyond what was in use at once during this time, or the same time before, is given
-  /// back. Nanoseconds; 0: never by itself.
+  /// Memory beyond the peak use of this period and of the period before is given back. Nanoseconds;
+  /// 0: only on request.
   std::uint64_t idle_period = 0;
-  /// Idle memory is given back before new memory is created when the driver has less than this
-  /// left. 0: never asked.
+  /// When the driver has less free memory than this, idle memory is given back before new memory is
+  /// created. 0: the driver is not asked.
   std::size_t pressure = 0;
 
   /// For CUDA devices.
   static Config device() { return {}; }
 
-  /// For the host: blocks are pages, handles are huge pages, and nothing is small, since the C
-  /// library serves what is. So few requests come that threads do not meet.
+  /// For the host: blocks are whole pages, handles are huge pages. No small blocks, since the C
+  /// library serves those; no fronts, since requests are too rare for threads to contend.
   static Config host() {
     Config config;
     config.quantum = 4 * kibibyte;

@@ -9,11 +9,11 @@
 namespace cinch::allocator {
 namespace {
 
-// How often the stash is asked for one allocation.
+// Most calls of the reclaim callback for one allocation.
 constexpr int most_reclaims = 4;
-// An idle period is looked at so many times.
+// How often idle memory is checked in an idle period.
 constexpr std::uint64_t looks_per_period = 8;
-// What may stay idle beyond the most that was used at once.
+// 1/idle_share of the peak use may stay idle beyond it.
 constexpr std::size_t idle_share = 32;
 
 }  // namespace
@@ -34,16 +34,16 @@ Block* Core::used_block(Address address) const noexcept {
   return block != nullptr && block->state == State::used && !block->in_front ? block : nullptr;
 }
 
-// As used_block, and nobody else can free it from now on; free_block ends that.
+// As used_block, and no other thread can free the block until free_block clears Block::in_front.
 Block* Core::claim(Address address) noexcept {
   Block* block = used_block(address);
   if (block == nullptr || !fronts_.ever_open()) return block;
   return block->in_front.exchange(true, std::memory_order_acq_rel) ? nullptr : block;
 }
 
-// Opens the fronts when threads keep each other waiting, and closes them when they no longer do.
+// Opens the fronts while threads contend for the lock, and closes them when they no longer do.
 void Core::heed_contention(std::uint32_t stream) noexcept {
-  // Who wants to be told of frees is told under the lock.
+  // Free callbacks run under the lock, so fronts stay closed while one is installed.
   const bool wanted =
       (lock_.busy() || config_.front_always) && config_.front_limit != 0 && !completed_;
   if (wanted != fronts_.open()) {
@@ -57,7 +57,7 @@ void Core::heed_contention(std::uint32_t stream) noexcept {
   if (wanted) fronts_.add_stream(stream, order_.stream(stream));
 }
 
-// What waits in the stream's fronts becomes free. Whether there was anything.
+// Frees all blocks in the stream's fronts. Returns whether there were any.
 bool Core::drain_fronts(std::uint32_t stream) noexcept {
   if (!fronts_.ever_open()) return false;
   Fronts::Account account;
@@ -156,7 +156,7 @@ void Core::uncount_pending(const Block* block) noexcept {
   pending_bytes_ -= block->bytes;
 }
 
-// Peaks of what is used or pending; while nothing is pending they are those of what is used.
+// Updates peaks of used plus pending memory; while nothing is pending, stats() takes the used ones.
 void Core::note_active() noexcept {
   std::size_t bytes = 0;
   std::size_t blocks = 0;
@@ -203,13 +203,13 @@ Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
         lock.unlock();
         reclaimed = reclaim(rounded);
       } catch (...) {
-        reclaimed = 0;  // the stash is in trouble itself: then there is no memory
+        reclaimed = 0;  // the stash itself lacks memory
       }
       if (!lock.owns_lock()) lock.lock();
     }
     if (reclaimed == 0) {
       ++counts_.failures;
-      // Handles that were to be part of it: of more use to others.
+      // Unmapped handles that failed attempts have left: give them to others.
       space_.release(SIZE_MAX, false);
       return 0;
     }
@@ -240,7 +240,7 @@ void Core::uncount_used(const Block* block) noexcept {
   pool.requested.remove(block->requested);
 }
 
-// pre: claimed
+// pre: the block comes from claim()
 void Core::free_block(Block* block) noexcept {
   ++counts_.frees;
   uncount_used(block);
@@ -250,7 +250,7 @@ void Core::free_block(Block* block) noexcept {
     return;
   }
   table_.erase(block->address);
-  block->state = State::claimed;  // before the mark goes: a second free sees one of the two
+  block->state = State::claimed;  // before in_front is cleared: a second free sees one
   block->in_front.store(false, std::memory_order_release);
   block->free_number = order_.number_free(block->stream);
   if (block->waits == nullptr) {
@@ -276,7 +276,7 @@ bool Core::free(Address address) {
   if (block == nullptr) return false;
   if (contended()) heed_contention(block->stream);
   if (stale) drain_fronts(block->stream);
-  // Events that cannot be recorded now are recorded when they are first asked for: later, so safe.
+  // Events that cannot be recorded now are recorded when first queried: later, so still safe.
   if (block->waits != nullptr && may_remap()) order_.record(block->waits);
   free_block(block);
   return true;

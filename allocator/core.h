@@ -25,56 +25,57 @@ namespace cinch::allocator {
 /// The caching allocator of one device.
 ///
 /// A freed block serves the next request of the same stream at once, since a stream's work runs in
-/// order. Another stream that gets it is made to wait on the device; the host waits only when
-/// memory would run out otherwise. On a miss, free memory from anywhere is moved to where it is
-/// contiguous, and only what is still missing is created.
+/// order. Another stream that gets the block is made to wait on the device; the host waits only
+/// when memory would run out otherwise. On a miss, free handles are moved to one contiguous range,
+/// and only what is still missing is created.
 ///
 /// Thread-safe. Throws nothing; a failed call leaves everything as it was.
 class Core {
  public:
-  /// Asked, without locks, for memory when there is none left: to free at least so many bytes in
-  /// this allocator. Returns about how many it freed; 0 when it can't.
+  /// Called without locks when no memory is left: should free at least `bytes` in this allocator.
+  /// Returns about how many it freed; 0 when it can't free any.
   using Reclaim = std::function<std::size_t(std::size_t bytes)>;
 
-  /// The driver's state outlives the core.
+  /// @pre the driver's state outlives the core
   explicit Core(const Driver& driver, const Config& config = Config::device());
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
-  /// Gives all memory back. @pre nothing of it is used, by the device neither
+  /// Gives all memory back. @pre no block is in use, on the host or by pending device work
   ~Core();
 
-  /// At least `bytes` for use in `stream`, contents undefined; 0 bytes give a block too. 0 when
-  /// there is no memory. `tag` is the caller's, for breakdowns and snapshots.
+  /// Allocates at least `bytes` for use in `stream`; contents undefined; 0 bytes give a block too.
+  /// Returns 0 when there is no memory. `tag` is the caller's, for breakdowns and snapshots.
   Address allocate(std::size_t bytes, Stream stream = 0, std::uint64_t tag = 0);
 
-  /// Gives a block back. Its stream, and those that record_stream named, may still have work with
-  /// it. False, and nothing happens, when the address is not a used block's; 0 never is.
+  /// Frees a block. Its stream, and those that record_stream named, may still have work with it.
+  /// False, and nothing happens, when no used block begins at `address`, as at 0.
   bool free(Address address);
 
-  /// The block is used by `stream` too, up to its free. False when it is not a used block.
+  /// Notes that `stream` uses the block too, until its free. False when it is not a used block, or
+  /// the heap has no memory.
   bool record_stream(Address address, Stream stream);
 
-  /// Bytes of a used block, rounding included; 0 when it is none.
+  /// Bytes of a used block, rounding included; 0 when it is not a used block.
   std::size_t size_of(Address address) const;
 
-  /// Gives all memory that nobody uses back to the driver (PyTorch's empty_cache): what the device
-  /// still works on is waited for. Returns bytes given back.
+  /// Gives all free memory to the driver (PyTorch's empty_cache), after waiting for device work
+  /// that still uses it; while paused, only unmapped handles. Returns the bytes given.
   std::size_t release_idle();
-  /// The same though paused: for a thread that knows that the pause is no obstacle to it.
+  /// The same, but ignores the pause. @pre the reason for the pause allows it on this thread
   std::size_t release_idle_now();
 
-  /// While paused no memory is moved or unmapped and no event is asked for: what a graph capture
-  /// needs. Calls nest.
+  /// While paused no memory is moved or unmapped and no event is recorded or queried, as a graph
+  /// capture needs. Calls nest.
   void pause();
   void resume();
 
-  /// What lies behind a used block stays there until unpin, also after its free: memory that
-  /// another process or a communicator knows by its address. False when it is no used block.
+  /// Keeps the handles behind a used block in place until unpin, also after its free: for memory
+  /// that another process or communicator knows by address. False when it is no used block.
   bool pin(Address address);
   void unpin(Address address, std::size_t bytes);
 
-  /// What lies behind a used block, by address: whole handles, so the first may begin before it and
-  /// the last end behind it. They stay the core's. Empty when it is no used block.
+  /// The handles behind a used block, by address. They are whole, so the first may begin before the
+  /// block and the last end after it. The core still owns them. Empty when it is no used block.
   struct Piece {
     Handle handle;
     Address address;
@@ -87,13 +88,13 @@ class Core {
   std::size_t limit() const;
   void set_reclaim(Reclaim reclaim);
 
-  /// Other devices may use the memory from now on, or no longer, as the driver knows: all that is
-  /// mapped is made accessible once more. False when the driver failed.
+  /// Calls the driver's set_access again for all mapped memory, after the set of devices that may
+  /// use it has changed. False when the driver failed.
   bool renew_access();
 
   Stats stats() const;
   void reset_peaks();
-  /// Where memory is, for people who have run out of it.
+  /// Where the memory is, for out-of-memory messages.
   Breakdown breakdown() const;
 
   /// One block, as a snapshot shows it.
@@ -111,15 +112,15 @@ class Core {
   /// The used block that begins at the address; nothing when there is none.
   std::optional<BlockInfo> find(Address address) const;
 
-  /// Called under the lock; throws nothing: a block's free is complete, as soon as nothing but its
-  /// own stream can still use it, and before anybody else gets it. Where another stream, that
-  /// waits for all others on the device, gets it, the block's stream is that one.
+  /// Called when a block's free is complete: only its own stream may still use it, and nobody has
+  /// got it yet. If another stream gets the block and waits for all others on the device, the
+  /// block's stream is that one. Called under the lock; must not throw.
   using Completed = std::function<void(const BlockInfo& block)>;
-  /// Null: nobody is told.
+  /// Null: no calls. Fronts stay closed while a callback is set.
   void set_completed(Completed completed);
 
-  /// Gives back what has been idle too long (Config::idle_period). The allocator does so itself
-  /// whenever it is used; for those who know that it isn't.
+  /// Gives back what has been idle too long (Config::idle_period). Frees do so as well; this is for
+  /// programs that may not free for a while.
   void decay();
 
   /// Checks all invariants. Slow; for tests. @pre no other thread allocates or frees
@@ -183,7 +184,7 @@ class Core {
   int paused_ = 0;
   Reclaim reclaim_;
   Completed completed_;
-  Stats counts_;  // what the core itself counts
+  Stats counts_;  // the fields that the core counts; not those of space_ and fronts_
   std::uint64_t period_began_ = 0;
   std::uint64_t looked_at_ = 0;
   std::size_t most_used_now_ = 0;     // in this idle period

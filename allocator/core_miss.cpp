@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What serves a request that no free block of its stream does, one thing after the other.
+// Misses: what is tried, in turn, when no free block of the stream serves a request.
 #include <utility>
 
 #include "allocator/core.h"
 
 namespace cinch::allocator {
 
-// Whether there was anything.
+// Makes the stream's quick blocks and those in fronts free. Returns whether there were any.
 bool Core::flush_quick(std::uint32_t stream) noexcept {
   bool any = drain_fronts(stream);
   if (stream >= quick_.size()) return any;
@@ -33,7 +33,7 @@ bool Core::flush_all_quick() noexcept {
   return any;
 }
 
-// Whether anything became free.
+// Makes pending blocks free whose waits are over. Returns whether there were any.
 bool Core::settle_pending() noexcept {
   bool any = false;
   for (const std::size_t pool : {Space::small, Space::large}) {
@@ -52,7 +52,7 @@ bool Core::settle_pending() noexcept {
   return any;
 }
 
-// Of the stream's own blocks that others may still use: those are waited for on the device.
+// Takes a pending block of the stream, which then waits on the device for the block's other users.
 Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
   if (pending_bytes_ == 0 || !may_remap()) return nullptr;
   if (settle_pending()) {
@@ -62,12 +62,12 @@ Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_
   if (block == nullptr || !order_.wait_for(stream, block->waits)) return nullptr;
   uncount_pending(block);
   complete(block, stream);
-  // A fence from before this wait says nothing about the other streams.
+  // An older fence does not cover the other streams.
   block->free_number = order_.number_free(stream);
   return space_.take(block, bytes);
 }
 
-// Other streams' blocks: what this stream is given next comes after what those have been given.
+// Takes a block of another stream. This stream waits on the device for that stream's work so far.
 Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
   if (!may_remap()) return nullptr;
   if (Block* block = space_.fit_foreign(pool, stream, bytes); block != nullptr) {
@@ -86,7 +86,7 @@ Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_
   }
   uncount_pending(block);
   complete(block, stream);
-  // Its other streams may still use the rest: only this one waits for them, so it gets all of it.
+  // Its other streams may still use all of it; only this stream waits for them: do not split it.
   block = space_.take(block, block->bytes);
   block->stream = stream;
   ++counts_.foreign;
@@ -95,8 +95,8 @@ Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_
 
 Block* Core::allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
   using Donors = Space::Donors;
-  // Other streams' memory only when the driver has no more: streams that take turns would take it
-  // from each other for ever.
+  // Take other streams' memory only when the driver has no more: streams that take turns would take
+  // it from each other for ever.
   if (space_.grow(pool, stream, bytes, may_remap() ? Donors::own_stream : Donors::none) !=
           Status::ok &&
       (!may_remap() || space_.grow(pool, stream, bytes, Donors::all) != Status::ok)) {
@@ -105,7 +105,7 @@ Block* Core::allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t 
   return allocate_cached(pool, stream, bytes);
 }
 
-// The host waits until the device has done all that frees and events depend on.
+// Blocks the host until the device has done all that frees and events depend on.
 bool Core::finish_everything() noexcept {
   if (driver_.synchronous) return false;
   ++counts_.host_waits;
@@ -130,13 +130,13 @@ Block* Core::allocate_at_any_price(std::size_t pool, std::uint32_t stream,
   if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
   if (Block* block = allocate_grown(pool, stream, bytes); block != nullptr) return block;
   if (Block* block = allocate_foreign(pool, stream, bytes); block != nullptr) return block;
-  // Handles of other sizes, and addresses, may be what is missing.
+  // Last try: what is missing may be handles of other sizes, or addresses.
   space_.release(SIZE_MAX, true);
   space_.release_regions();
   return allocate_grown(pool, stream, bytes);
 }
 
-// Before memory is created: what is idle goes first when the driver has little left.
+// Called before memory is created: gives idle memory back when the driver has little left.
 void Core::heed_pressure() noexcept {
   if (config_.pressure == 0 || !may_remap()) return;
   std::size_t free = 0;

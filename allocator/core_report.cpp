@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the core says of itself: figures, blocks, and whether all of it adds up.
+// The core's figures, breakdown, snapshot and invariants.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -13,7 +13,7 @@ constexpr std::size_t most_holders = 8;
 
 }  // namespace
 
-// What the core counts as used, less what waits in fronts.
+// The core's figures, corrected for the blocks in fronts.
 Stats Core::counts() const noexcept {
   Stats stats = counts_;
   stats.quick = quick_bytes_;
@@ -70,7 +70,7 @@ Stats Core::stats() const {
 
 void Core::reset_peaks() {
   const std::lock_guard lock(lock_);
-  // Peaks begin anew with what is used; what waits in fronts would be counted too.
+  // Peaks begin anew with used memory. Blocks in fronts would count as used: drain them.
   for (std::uint32_t i = 0; i < order_.stream_count(); ++i) drain_fronts(i);
   counts_.peak_allocated = counts_.allocated;
   counts_.peak_requested = counts_.requested;

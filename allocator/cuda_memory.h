@@ -7,8 +7,8 @@
 
 #include "allocator/driver.h"
 
-/// What the CUDA backends share: virtual memory is the driver's, however its functions were found.
-/// For files that are compiled where CUDA's headers are.
+/// Shared by the CUDA backends: the CUDA driver's virtual memory functions, however a backend finds
+/// them. Needs CUDA's headers.
 namespace cinch::allocator {
 
 struct CudaMemory {
@@ -23,7 +23,7 @@ struct CudaMemory {
   decltype(&::cuMemUnmap) unmap;
   decltype(&::cuMemSetAccess) set_access;
 
-  /// `find_one(name, function)` sets a function or returns false, which ends the search.
+  /// Sets all functions by `find_one(name, function)`, whose false result ends the search.
   template <class FindOne>
   bool find(const FindOne& find_one) {
     return find_one("cuDeviceGet", device_get) &&
@@ -36,7 +36,7 @@ struct CudaMemory {
   }
 };
 
-/// A backend's functions (a CudaMemory and what else it needs), or why they can't be had.
+/// A backend's functions (a CudaMemory and whatever else it needs), or why they are missing.
 template <class Functions>
 struct FoundFunctions {
   Functions table{};
@@ -70,9 +70,9 @@ inline Status status_of(CUresult result) {
   }
 }
 
-/// The calls of a backend's table that are the same in all. `Calls`, which derives from it, has
-/// `Current`, made from `self`, which makes the device current for a scope and tells whether it is;
-/// and `functions()`, a CudaMemory.
+/// The driver calls that all CUDA backends share. `Calls`, which derives from it, must have
+/// `Current`, constructed from `self`, which makes the device current for a scope and converts to
+/// whether it is; and `functions()`, which returns a CudaMemory.
 template <class Calls>
 struct CudaMemoryCalls {
   static Status reserve(void* self, std::size_t bytes, Address* address) {

@@ -6,7 +6,7 @@
 
 namespace cinch::allocator {
 
-/// What a driver call came to.
+/// Result of a driver call.
 enum class Status : std::uint8_t {
   ok,
   not_ready,         ///< event_query: the event has not happened yet
@@ -17,13 +17,13 @@ enum class Status : std::uint8_t {
 
 const char* status_name(Status status) noexcept;
 
-/// Virtual addresses, in the driver's space: device pointers need not be readable by the host.
+/// A virtual address of the driver. The host may be unable to read it.
 using Address = std::uintptr_t;
-/// Physical memory: as many bytes as it was created with, mapped as a whole or not at all.
+/// A piece of physical memory of fixed size, mapped as a whole or not at all.
 using Handle = std::uint64_t;
 /// A queue of work that uses memory in order. 0 is the default stream.
 using Stream = std::uintptr_t;
-/// A point in a stream, recorded again and again.
+/// Marks a point in a stream; can be recorded again.
 using Event = std::uintptr_t;
 
 /// Every call that the allocator makes of a driver: the one door to CUDA, to the operating system,
@@ -36,8 +36,8 @@ struct Driver {
   const char* name = "";
   /// Addresses, handle sizes and mapped ranges are multiples of it; a power of two. Bytes.
   std::size_t granularity = 0;
-  /// All use ends before the free that follows it, as on a host: no streams, no events, memory can
-  /// be unmapped as soon as it is free.
+  /// Memory is idle as soon as it is freed, as on a host: streams and events are not needed, and
+  /// free memory can be unmapped at once.
   bool synchronous = false;
 
   /// Reserves `bytes` of addresses with nothing behind them.
@@ -45,20 +45,20 @@ struct Driver {
   /// Gives back a whole reservation. @pre nothing is mapped in it
   Status (*unreserve)(void* self, Address address, std::size_t bytes) = nullptr;
 
-  /// Physical memory, contents undefined.
+  /// Creates physical memory; contents undefined.
   Status (*create)(void* self, std::size_t bytes, Handle* handle) = nullptr;
   /// @pre the handle is not mapped
   Status (*release)(void* self, Handle handle) = nullptr;
 
-  /// Puts a handle of `bytes` behind the addresses; not accessible before set_access.
+  /// Maps a handle of `bytes` at the addresses; not accessible before set_access.
   Status (*map)(void* self, Address address, std::size_t bytes, Handle handle) = nullptr;
-  /// Takes away what one call of map put there. Contents stay with the handle.
+  /// Undoes one call of map. Contents stay with the handle.
   /// @pre nobody uses the memory any more
   Status (*unmap)(void* self, Address address, std::size_t bytes, Handle handle) = nullptr;
   /// Makes mapped addresses readable and writable; one call may cover several mappings.
   Status (*set_access)(void* self, Address address, std::size_t bytes) = nullptr;
 
-  /// Physical memory that could be created, and that there is in all. Bytes.
+  /// Physical memory that can still be created, and all that the device has. Bytes.
   Status (*memory_info)(void* self, std::size_t* free, std::size_t* total) = nullptr;
 
   Status (*event_create)(void* self, Event* event) = nullptr;
@@ -67,9 +67,9 @@ struct Driver {
   Status (*event_record)(void* self, Event event, Stream stream) = nullptr;
   /// ok, not_ready, or failed. Never waits.
   Status (*event_query)(void* self, Event event) = nullptr;
-  /// The host waits; the allocator's last resort before it is out of memory.
+  /// Blocks the host until the event happens; the allocator's last resort before out of memory.
   Status (*event_synchronize)(void* self, Event event) = nullptr;
-  /// What `stream` is given from now on waits for the event; the host does not.
+  /// Later work in `stream` waits for the event; the host does not.
   Status (*stream_wait)(void* self, Stream stream, Event event) = nullptr;
 
   /// A clock that never goes back. Nanoseconds.

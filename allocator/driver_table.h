@@ -8,7 +8,7 @@
 
 namespace cinch::allocator {
 
-/// The clock of backends whose time is the host's. Nanoseconds.
+/// The host's monotonic clock. Nanoseconds.
 inline std::uint64_t monotonic_nanoseconds() noexcept {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -16,13 +16,13 @@ inline std::uint64_t monotonic_nanoseconds() noexcept {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-/// An address of a backend whose memory is the host's.
+/// Converts an address to a pointer, for backends in host memory.
 inline void* to_pointer(Address address) noexcept {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-/// Sets every function of `table` to the static member of `Calls` that has its name: what each
-/// backend's table() ends with. A call that a backend lacks does not compile.
+/// Sets every function of `table` to the static member of `Calls` with the same name. A missing
+/// member is a compile error.
 template <class Calls>
 void set_calls(Driver& table) noexcept {
   table.reserve = Calls::reserve;

@@ -10,14 +10,14 @@
 namespace cinch::allocator {
 namespace {
 
-// The lowest number that no other thread has, so that threads alive at the same time differ in it
-// as far as there are numbers.
+// A thread's number, up to 63: the lowest that no other living thread has, so that threads differ
+// in it. When all are taken, 0.
 class ThreadNumber {
  public:
   ThreadNumber() noexcept {
     std::uint64_t taken = taken_.load(std::memory_order_relaxed);
     do {
-      if (taken == UINT64_MAX) return;  // 0, as another thread
+      if (taken == UINT64_MAX) return;  // 0, which another thread has too
       bit_ = ~taken & (taken + 1);
     } while (!taken_.compare_exchange_weak(taken, taken | bit_, std::memory_order_relaxed));
     value_ = static_cast<std::uint32_t>(__builtin_ctzll(bit_));
@@ -87,7 +87,7 @@ Fronts::Slot* Fronts::Front::find(std::size_t bytes) noexcept {
   return nullptr;
 }
 
-// That, or an empty one for it, or null.
+// The slot of this size; else an empty one, which becomes that; else null.
 Fronts::Slot* Fronts::Front::place_for(std::size_t bytes) noexcept {
   const std::size_t set = set_of(bytes);
   Slot* empty = nullptr;
@@ -126,8 +126,8 @@ Block* Fronts::take(Stream stream, std::size_t bytes, std::size_t requested,
 }
 
 Fronts::Given Fronts::give(Block* block, Address address) noexcept {
-  // Marked first: of two that free the same block one sees the other's mark. What is read of the
-  // block is then its only user's.
+  // Mark first: of two threads that free the same block, one sees the other's mark. The one that
+  // goes on is the block's only user, so it may read the block.
   if (block->in_front.exchange(true, std::memory_order_acq_rel)) return Given::refused;
   Given result = Given::refused;
   if (block->state == State::used && block->address == address && block->waits == nullptr &&
@@ -137,7 +137,7 @@ Fronts::Given Fronts::give(Block* block, Address address) noexcept {
       Front& front = fronts->fronts[shard()];
       const std::lock_guard lock(front.lock);
       Slot* slot = nullptr;
-      // Whoever closes the fronts drains them afterwards, so a front still open is seen to.
+      // close() is followed by a drain, so a block that enters while fronts are open is not lost.
       if (open() && front.blocks() < most_blocks && front.bytes() + block->bytes <= most_) {
         slot = front.place_for(block->bytes);
       }

@@ -14,30 +14,29 @@
 
 namespace cinch::allocator {
 
-/// Blocks freed a moment ago, in front of a core's lock: they serve requests of exactly their size
-/// and stream under a lock that hardly any other thread wants.
+/// Caches of just freed blocks in front of a core's lock. They serve requests of exactly the same
+/// size and stream, under locks with hardly any contention.
 ///
-/// A front belongs to a stream and to every eighth thread. It keeps a few sizes, and no more
-/// bytes than Config::front_bytes. To the core its blocks are used blocks, but for
-/// Block::in_front; `account` says what that makes wrong in the core's figures. Where two locks are
-/// held, the core's is taken first. Throws nothing.
+/// A front belongs to one stream and serves every eighth thread. It keeps a few sizes, and at most
+/// Config::front_bytes. The core counts its blocks as used, apart from Block::in_front; `account`
+/// returns the corrections of the core's figures. Where two locks are held, the core's is taken
+/// first. Throws nothing.
 class Fronts {
  public:
-  /// What a core that counts the fronts' blocks as used has to correct. Bytes unless named
-  /// otherwise.
+  /// Corrections for a core that counts the blocks in fronts as used. Bytes unless named otherwise.
   struct Account {
     struct Pool {
       std::size_t blocks = 0;     ///< kept now, a count
       std::size_t bytes = 0;      ///< in these
-      std::size_t requested = 0;  ///< in these, by their last users
-      /// What blocks' next users asked for beyond what their last ones did, modulo 2^64.
+      std::size_t requested = 0;  ///< of these, what their last users requested
+      /// New minus previous requested bytes, summed over the blocks taken, modulo 2^64.
       std::size_t change = 0;
-      std::uint64_t taken = 0;            ///< a count
+      std::uint64_t taken = 0;            ///< blocks taken, a count
       std::uint64_t taken_bytes = 0;      ///< in blocks taken
-      std::uint64_t taken_requested = 0;  ///< for blocks taken
+      std::uint64_t taken_requested = 0;  ///< requested for blocks taken
     };
     std::array<Pool, 2> pools;  ///< by the space's pool
-    std::uint64_t given = 0;    ///< a count
+    std::uint64_t given = 0;    ///< blocks given, a count
 
     void add(const Account& other) noexcept;
   };
@@ -47,38 +46,39 @@ class Fronts {
   Fronts& operator=(const Fronts&) = delete;
   ~Fronts();
 
-  /// Whether blocks are kept. Any thread.
+  /// Whether fronts accept blocks. Any thread.
   bool open() const noexcept { return open_.load(std::memory_order_acquire); }
 
-  /// A block of exactly so many bytes for use in the stream, or null. Any thread, without the
-  /// core's lock.
+  /// Takes a block of exactly `bytes` for use in the stream; null when there is none. Any thread,
+  /// without the core's lock.
   Block* take(Stream stream, std::size_t bytes, std::size_t requested, std::uint64_t tag) noexcept;
 
   enum class Given : std::uint8_t {
     kept,
-    refused,  ///< nothing has happened: the core's free decides
-    stale,    ///< the same, and the front is full of what nobody asks for: drain it
+    refused,  ///< nothing has changed: use the core's free
+    stale,    ///< the same, and the front is full of unwanted sizes: drain it
   };
-  /// Keeps a block. Any thread, without the core's lock. `address` is the block's unless somebody
-  /// else frees it at the same time.
+  /// Frees a block into a front. Any thread, without the core's lock. `address` is the address
+  /// being freed: the block's, unless another thread frees the block at the same time.
   Given give(Block* block, Address address) noexcept;
 
-  // The rest: with the core's lock held.
+  // All below: with the core's lock held.
 
-  /// Whether they were ever open: if not, no free can come past the core's lock.
+  /// Whether fronts were ever open. If not, every free has taken the core's lock.
   bool ever_open() const noexcept { return ever_open_; }
   void open_all() noexcept;
-  /// Nothing is kept from now on; what is stays until it is drained.
+  /// Fronts accept no more blocks; those in fronts stay until they are drained.
   void close() noexcept { open_.store(false, std::memory_order_release); }
-  /// Makes the stream's fronts if there are none. Without memory for them, and beyond some number
-  /// of streams, it has none.
+  /// Makes the stream's fronts if it has none. Does nothing without heap memory for them, and for
+  /// streams beyond `most_streams`.
   void add_stream(std::uint32_t index, Stream stream) noexcept;
 
-  /// Takes out everything that is kept for the stream: a list by quick_next, its blocks still
-  /// marked, and what the core has to correct if it counts these as freed; account is added to.
+  /// Takes all blocks out of the stream's fronts. Returns them as a list by quick_next, with
+  /// Block::in_front still set. Adds to `account` what the core must correct if it counts them as
+  /// freed.
   Block* drain(std::uint32_t index, Account& account) noexcept;
 
-  /// While one of these is there no block comes or goes.
+  /// While one exists, no block enters or leaves a front.
   class Stopped {
    public:
     explicit Stopped(const Fronts& fronts) noexcept : fronts_(fronts) { fronts_.lock(); }
@@ -89,23 +89,23 @@ class Fronts {
    private:
     const Fronts& fronts_;
   };
-  /// For holding them over a fork; else Stopped.
+  /// Only for holding the locks over a fork; otherwise use Stopped.
   void lock() const noexcept;
   void unlock() const noexcept;
 
-  /// Of all streams. @pre stopped
+  /// The sum over all streams. @pre stopped
   Account account() const noexcept;
-  /// Whether each block kept is marked, used, and where it belongs, and the account is right.
+  /// Whether each block in a front is marked, used and in the right list, and the account is right.
   /// @pre stopped
   bool verify() const noexcept;
 
  private:
-  // A size and what is kept of it.
+  // A size and its blocks.
   struct Slot {
     std::size_t bytes = 0;
     Block* head = nullptr;
   };
-  static constexpr std::size_t ways = 4;  // slots that a size may be in
+  static constexpr std::size_t ways = 4;  // slots in which a size may be
   static constexpr std::size_t slots = 64;
   static constexpr std::size_t most_blocks = 256;          // in a front
   static constexpr std::uint32_t patience = 64;            // refusals until a front counts as stale
@@ -142,7 +142,7 @@ class Fronts {
   const std::size_t most_;
   alignas(64) std::atomic<bool> open_{false};
   bool ever_open_ = false;
-  // Both hold the same; what was added stays. Open addressing, and by the core's index.
+  // Both have the same entries, which are never removed: a hash table, and by the core's index.
   std::array<std::atomic<StreamFronts*>, places> by_stream_{};
   std::array<std::atomic<StreamFronts*>, most_streams> by_index_{};
 };

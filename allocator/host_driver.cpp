@@ -16,7 +16,7 @@
 namespace cinch::allocator {
 namespace {
 
-// Addresses as a new reservation has them: no access, no pages, huge pages wanted.
+// Resets addresses to a new reservation's state: no access, no pages, huge pages wanted.
 bool make_bare(Address address, std::size_t bytes) noexcept {
   void* where = to_pointer(address);
   if (mmap(where, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
@@ -27,7 +27,7 @@ bool make_bare(Address address, std::size_t bytes) noexcept {
   return true;
 }
 
-// A number out of a file of the kernel, 0 when there is none ("max"). Makes no heap calls.
+// Reads the number after `label` in a kernel file; 0 when there is none ("max"). No heap calls.
 std::size_t number_in(const char* path, const char* label) noexcept {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
@@ -123,9 +123,9 @@ struct HostDriver::Calls {
     return Status::ok;
   }
 
-  // DONTUNMAP, since the old place would be anybody's between its unmapping and its reservation.
-  // Where the kernel does not move pages they are dropped, and faulted in anew when written to; the
-  // place for them is claimed again, which the call may have unmapped before it failed.
+  // Moves pages. DONTUNMAP, else another thread could map something at the old place before it is
+  // reserved again. If mremap fails the pages are dropped, and faulted in anew at the next write.
+  // The target is reserved again, since the failed call may have unmapped it.
   static bool move(HostDriver& d, Pages& pages, Address address) {
     const Address from = pages.home;
     if (mremap(to_pointer(from), pages.bytes, pages.bytes,
@@ -157,7 +157,7 @@ struct HostDriver::Calls {
                : Status::out_of_memory;
   }
 
-  // The least of what the kernel says is available and what the control group leaves.
+  // The smaller of what the kernel reports and what the control group allows.
   static Status memory_info(void*, std::size_t* free, std::size_t* total) {
     struct sysinfo info;
     if (sysinfo(&info) != 0) return Status::failed;
@@ -175,7 +175,7 @@ struct HostDriver::Calls {
 
   static std::uint64_t now(void*) { return monotonic_nanoseconds(); }
 
-  // The host has one order of events: the program's.
+  // Host work runs in program order, so every event is done at once.
   static Status event_create(void*, Event* event) {
     *event = 1;
     return Status::ok;
@@ -192,13 +192,13 @@ void HostDriver::drop_pages(Pages& pages) noexcept {
   if (pages.home == 0) return;
   parked_.erase(pages.home);
   if (!make_bare(pages.home, pages.bytes)) {
-    // Too many mappings to make another: the pages go all the same.
+    // Too many mappings for another one: drop the pages all the same.
     madvise(to_pointer(pages.home), pages.bytes, MADV_DONTNEED);
   }
   pages.home = 0;
 }
 
-// Drops pages that unmapped handles left there. pre: mutex_ is held
+// Drops pages that unmapped handles left in the range. pre: mutex_ is held
 void HostDriver::vacate(Address address, std::size_t bytes) noexcept {
   auto at = parked_.lower_bound(address);
   if (at != parked_.begin()) {

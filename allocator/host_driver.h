@@ -11,13 +11,13 @@
 
 namespace cinch::allocator {
 
-/// The host's memory: addresses without access are reserved by mmap, pages come from the kernel
-/// when they are first written to, huge ones where it has them (madvise).
+/// The driver for host memory. Addresses are reserved by mmap without access. The kernel supplies
+/// pages when they are first written to, huge ones where it can (madvise).
 ///
-/// Pages stay where they are when a handle is unmapped, and move only when the handle is mapped
-/// elsewhere: by mremap, which copies nothing. Mapping a handle where another one left its pages
-/// swaps the two, since contents of a handle are promised to nobody. Releasing a handle gives its
-/// pages to the kernel. Linux only. Thread-safe.
+/// unmap leaves a handle's pages where they are. They move only when the handle is mapped
+/// elsewhere, by mremap without a copy. Mapping a handle where another one left its pages swaps the
+/// two, since nobody relies on the contents of a handle. release gives the pages to the kernel.
+/// Linux only. Thread-safe.
 class HostDriver {
  public:
   HostDriver() = default;
@@ -26,7 +26,7 @@ class HostDriver {
 
   Driver table() noexcept;
 
-  /// Huge pages' size on the machines that we know; handles are multiples of it.
+  /// Size of huge pages on the machines that we know; handles are multiples of it.
   static constexpr std::size_t granularity = std::size_t{2} << 20;
 
   /// For holding it over a fork.
@@ -35,7 +35,7 @@ class HostDriver {
  private:
   struct Pages {
     std::size_t bytes = 0;
-    Address home = 0;  // where its pages are; 0: it has none
+    Address home = 0;  // address of its pages; 0: it has none
     bool mapped = false;
   };
   struct Calls;
@@ -46,7 +46,7 @@ class HostDriver {
   std::mutex mutex_;
   std::vector<Pages> handles_;  // handle h is handles_[h - 1]
   std::vector<Handle> unused_;
-  std::map<Address, Handle> parked_;  // pages of handles that are not mapped, by home
+  std::map<Address, Handle> parked_;  // unmapped handles that have pages, by home
 };
 
 }  // namespace cinch::allocator

@@ -10,7 +10,7 @@
 
 namespace cinch::allocator {
 
-/// Lets the other thread of a core run for a moment.
+/// CPU hint in spin loops: lets the other hardware thread of the CPU core run for a moment.
 inline void pause_core() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -19,9 +19,9 @@ inline void pause_core() noexcept {
 #endif
 }
 
-/// A mutex whose waiters spin a little before they sleep: what it guards takes tens of nanoseconds,
-/// and a sleep costs thousands. Waiters look rarely, about once a microsecond and then less often,
-/// which lets the holder's cache lines stay where they are for many turns
+/// A mutex whose waiters spin before they sleep: critical sections take tens of nanoseconds, a
+/// sleep costs thousands. Waiters poll rarely, first about once a microsecond and then less often,
+/// so that the guarded cache lines stay with the holder for many turns
 /// (docs/benchmarks-allocator.md, "The allocator's core").
 class Lock {
  public:
@@ -37,9 +37,9 @@ class Lock {
   bool try_lock() noexcept { return mutex_.try_lock(); }
   void unlock() noexcept { mutex_.unlock(); }
 
-  /// Whether threads keep each other waiting: from when more than one in 2048 calls of lock() had
-  /// to (a wait takes as long as a hundred turns of whoever is not waiting) until fewer have had to
-  /// for a long time. @pre the lock is held
+  /// Whether threads contend for the lock: true once more than one in 2048 calls of lock() had to
+  /// wait, until hardly any has for some 65,000 calls. One wait lasts as long as about a hundred
+  /// calls that do not wait. @pre the lock is held
   bool busy() const noexcept { return busy_; }
 
   /// For holding it over a fork.
@@ -48,7 +48,7 @@ class Lock {
  private:
   static constexpr int least_pauses = 128;
   static constexpr int most_pauses = 4096;
-  static constexpr std::uint32_t one_wait = 2048;  // calls without a wait that make up for one
+  static constexpr std::uint32_t one_wait = 2048;  // calls without a wait that offset one wait
   static constexpr std::uint32_t busy_waits = 16 * one_wait;
   static constexpr std::uint32_t most_waits = 32 * one_wait;
 
@@ -61,12 +61,12 @@ class Lock {
   }
 
   std::mutex mutex_;
-  std::uint32_t waits_ = 0;  // guarded by mutex_, as is the next
+  std::uint32_t waits_ = 0;  // up with a wait, down without; mutex_ guards both
   bool busy_ = false;
 };
 
-/// For what takes a few nanoseconds and is hardly ever wanted twice. Who waits long sleeps between
-/// two looks: the holder is not running then. Many may be held at a time.
+/// A spin lock for a few nanoseconds' work with hardly any contention. Long waiters sleep between
+/// polls, since the holder is not running then. A thread may hold many at a time.
 class BriefLock {
  public:
   void lock() noexcept {

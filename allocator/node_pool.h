@@ -9,8 +9,8 @@
 
 namespace cinch::allocator {
 
-/// Nodes of one type, kept for good and used again: after warm-up there is no call of the heap.
-/// Nodes that were not given back are not destroyed. Not thread-safe; throws nothing.
+/// A pool of nodes of one type. It keeps all memory for reuse: no heap calls after warm-up. Nodes
+/// that were not given back are not destroyed. Not thread-safe; throws nothing.
 template <class T>
 class NodePool {
   static_assert(std::is_nothrow_destructible_v<T>);

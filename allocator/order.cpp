@@ -46,7 +46,7 @@ void Order::query(std::uint32_t index) noexcept {
 bool Order::synchronize(std::uint32_t index) noexcept {
   query(index);
   StreamState& state = streams_[index];
-  // Twice: the fence that is waited for may be older than the last free.
+  // Twice: the recorded fence may be older than the last free.
   for (int i = 0; i < 2 && state.fence != nullptr; ++i) {
     if (!synchronize(state.fence)) return false;
     query(index);
@@ -126,7 +126,7 @@ bool Order::record(Wait* list) noexcept {
   return all;
 }
 
-// Drops what `is_done` says is done. @return whether that was all
+// Removes the waits whose event is done, as `is_done` tells. @return whether none is left
 template <typename IsDone>
 bool Order::drop_done(Wait*& list, const IsDone& is_done) noexcept {
   record(list);

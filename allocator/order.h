@@ -9,14 +9,13 @@
 
 namespace cinch::allocator {
 
-/// An event that was recorded in a stream: it is done when all work is that the stream was given
-/// before.
+/// An event recorded in a stream. It is done when all earlier work in the stream is done.
 struct RecordedEvent {
   Event event = 0;
   bool done = false;
 };
 
-/// One thing that a block's next use has to come after.
+/// One stream whose work must finish before a block is used again.
 struct Wait {
   Wait* next = nullptr;
   std::uint32_t stream = 0;
@@ -24,12 +23,12 @@ struct Wait {
   RecordedEvent* recorded = nullptr;
 };
 
-/// Streams and events: what is done, what is not, and how the next user waits. query() asks and
-/// never waits; synchronize() has the host wait.
+/// Tracks by events which work of the streams is done, and makes later work wait for it. query()
+/// polls the driver and never waits; synchronize() blocks the host.
 ///
-/// Frees are numbered in each stream. A fence is an event recorded after some of them; when it is
-/// done, their memory is idle on the device and may be unmapped. With a synchronous driver
-/// everything is done at once and no driver call is made. Not thread-safe; throws nothing.
+/// Frees are numbered in each stream. A fence is an event recorded after some frees. When it is
+/// done, the memory of those frees is idle on the device and may be unmapped. With a synchronous
+/// driver everything is done at once and no driver call is made. Not thread-safe; throws nothing.
 class Order {
  public:
   explicit Order(const Driver& driver) : driver_(driver) {}
@@ -46,23 +45,23 @@ class Order {
     return static_cast<std::uint32_t>(streams_.size());
   }
 
-  /// The number of a free in the stream that happens now.
+  /// Counts one more free in the stream and returns its number.
   std::uint64_t number_free(std::uint32_t stream) noexcept { return ++streams_[stream].frees; }
-  /// Whether all use before that free is known to be done.
+  /// Whether the device is known to be done with all work before that free.
   bool idle(std::uint32_t stream, std::uint64_t free_number) const noexcept {
     return driver_.synchronous || free_number <= streams_[stream].done;
   }
-  /// Learns which of the stream's frees are done by now; records a fence where that helps.
+  /// Updates which frees of the stream are done. If some are not, a fence is or gets recorded.
   void query(std::uint32_t stream) noexcept;
-  /// Waits until all of them are. False when the driver failed.
+  /// Blocks the host until all of them are done. False when the driver failed.
   bool synchronize(std::uint32_t stream) noexcept;
 
-  /// An event behind the stream's work so far; the caller drops it. Null when the driver failed.
+  /// Records an event after the stream's work so far. The caller must drop() it. Null on failure.
   RecordedEvent* record(std::uint32_t stream) noexcept;
   void drop(RecordedEvent* recorded) noexcept;
-  /// Whether it is done. Asks the driver unless that is known.
+  /// Whether the event is done. Asks the driver unless it is known to be.
   bool query(RecordedEvent* recorded) noexcept;
-  /// False when the driver failed.
+  /// Blocks the host until the event is done. False when the driver failed.
   bool synchronize(RecordedEvent* recorded) noexcept;
 
   /// Adds a wait for the stream to a list. False when the heap has no memory.
@@ -70,15 +69,15 @@ class Order {
   void clear(Wait*& list) noexcept;
   /// Records events for waits that have none. False while some still have none.
   bool record(Wait* list) noexcept;
-  /// Whether everything in the list is done; drops what is.
+  /// Removes what is done from the list. Returns whether nothing is left.
   bool query(Wait*& list) noexcept;
-  /// What `stream` is given next comes after everything in the list; empties it.
-  /// False, and the rest of the list stays, when the driver failed.
+  /// Makes later work of `stream` wait on the device for everything in the list, and empties it.
+  /// False when the driver failed; the rest of the list then stays.
   bool wait_for(std::uint32_t stream, Wait*& list) noexcept;
-  /// What `stream` is given next comes after all that `other` has been given so far.
+  /// Makes later work of `stream` wait on the device for all work of `other` so far.
   bool wait_for_stream(std::uint32_t stream, std::uint32_t other) noexcept;
-  /// Waits for everything in the list, and empties it. False, and the rest of the list stays, when
-  /// the driver failed.
+  /// Blocks the host until everything in the list is done, and empties it. False when the driver
+  /// failed; what is not done then stays in the list.
   bool synchronize(Wait*& list) noexcept;
 
   std::size_t events() const noexcept { return events_.used(); }
@@ -102,7 +101,7 @@ class Order {
   std::uint32_t last_ = 0;
   NodePool<RecordedEvent> events_;
   NodePool<Wait> waits_;
-  std::vector<Event> spare_;  // events that nobody waits for
+  std::vector<Event> spare_;  // events to use again
 };
 
 }  // namespace cinch::allocator

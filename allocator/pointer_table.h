@@ -12,9 +12,9 @@
 
 namespace cinch::allocator {
 
-/// From addresses to blocks: linear probing, deletion by shifting back, so there are no tombstones
-/// and no heap calls but to grow. Throws nothing. One thread at a time, but for `find_unlocked`;
-/// for its sake, tables outgrown are kept: together they are smaller than the present one.
+/// A hash map from addresses to blocks: linear probing, deletion by shifting back, so no tombstones
+/// and no heap calls except to grow. Throws nothing. Not thread-safe but for `find_unlocked`, for
+/// whose sake outgrown tables are kept: together they are smaller than the present one.
 template <class Value>
 class PointerTable {
  public:
@@ -30,8 +30,8 @@ class PointerTable {
     }
   }
 
-  /// The same for any thread at any time, while others change the table; but it may miss what is
-  /// there. @pre nobody inserts or erases this address meanwhile, else the answer may be outdated
+  /// As find, but for any thread while others change the table. It may miss what is there.
+  /// @pre nobody inserts or erases this address meanwhile, else the answer may be outdated
   Value* find_unlocked(Address address) const noexcept {
     const Slots* slots = slots_.load(std::memory_order_acquire);
     if (slots == nullptr) return nullptr;
@@ -42,7 +42,7 @@ class PointerTable {
       if (found == 0) return nullptr;
       if (found != address) continue;
       Value* value = slot.value.load(std::memory_order_acquire);
-      // Whoever changes a slot empties it first: still the same address, so the value is its own.
+      // A writer first clears a slot's address. It is unchanged, so the value belongs to it.
       return slot.address.load(std::memory_order_relaxed) == address ? value : nullptr;
     }
     return nullptr;
@@ -68,7 +68,7 @@ class PointerTable {
     while (slots.address(hole) != address) hole = (hole + 1) & mask;
     for (std::size_t i = (hole + 1) & mask; slots.address(i) != 0; i = (i + 1) & mask) {
       const std::size_t home = slots.home(slots.address(i));
-      if (((i - home) & mask) >= ((i - hole) & mask)) {  // its home is not behind the hole
+      if (((i - home) & mask) >= ((i - hole) & mask)) {  // its home is not after the hole
         slots.set(hole, slots.address(i), slots.slots[i].value.load(std::memory_order_relaxed));
         hole = i;
       }
@@ -92,8 +92,8 @@ class PointerTable {
     std::unique_ptr<Slots> outgrown;
 
     std::size_t home(Address address) const noexcept {
-      // Addresses are multiples of some power of two: the product's high bits depend on all of
-      // them.
+      // Addresses are multiples of some power of two: take the product's high bits, which depend on
+      // all bits of the address.
       return static_cast<std::size_t>((std::uint64_t{address} * 0x9E3779B97F4A7C15u) >> shift);
     }
     Address address(std::size_t i) const noexcept {
@@ -105,7 +105,7 @@ class PointerTable {
       slot.value.store(value, std::memory_order_release);
       slot.address.store(address, std::memory_order_release);
     }
-    // Its value goes too: a search for null matches an empty slot, and must find nothing there.
+    // Clears the value too: a search for address 0 matches an empty slot and must return null.
     void clear(std::size_t i) noexcept {
       slots[i].address.store(0, std::memory_order_relaxed);
       slots[i].value.store(nullptr, std::memory_order_release);

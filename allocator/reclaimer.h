@@ -5,22 +5,22 @@
 
 namespace cinch::allocator {
 
-/// Who holds memory that could be had back: the stash. Registered with an allocator, which asks
-/// when it has none left and before the program is told so.
+/// Frees memory on request; the stash implements it. An allocator calls it when no memory is left,
+/// before the program gets an error.
 ///
-/// Called without the allocator's locks, in whatever thread asked for memory: also from inside the
-/// reclaimer's own allocations, where it has to answer 0 rather than wait for itself. Never while a
-/// graph is captured on the device. Throws nothing.
+/// Called without the allocator's locks, on the thread that requested memory. That thread may be
+/// inside one of the reclaimer's own allocations: then it must return 0 rather than wait for
+/// itself. Never called while a graph is captured on the device. Throws nothing.
 class Reclaimer {
  public:
   virtual ~Reclaimer() = default;
 
-  /// Frees about `bytes` of the device's memory (-1: the host's), by encoding, evicting or
-  /// offloading; in time for the next user of any stream, as Core::free does. Returns the bytes
-  /// that it freed, 0 when it can't: then the program is out of memory.
+  /// Frees about `bytes` on the device (-1: on the host) by encoding, evicting or offloading. As
+  /// after Core::free, any stream may use the memory next. Returns the bytes freed; 0 when nothing
+  /// can be freed: then the program is out of memory.
   virtual std::size_t reclaim(int device, std::size_t bytes) noexcept = 0;
 
-  /// Bytes that it holds on the device, for the breakdown.
+  /// Bytes that the stash holds on the device, for Breakdown::stash.
   virtual std::size_t held_bytes(int device) const noexcept = 0;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks: fitting, splitting, joining. Where their memory comes from: space_grow.cpp; where it
-// goes: space_release.cpp.
+// Blocks: fitting, splitting, joining. Mapping: space_grow.cpp; giving back: space_release.cpp.
 #include "allocator/space.h"
 
 #include <algorithm>
@@ -88,7 +87,7 @@ BlockTree& Space::tree_of(const Block* block) noexcept {
                                           : pool.holes;
 }
 
-// The rest of a block beyond `bytes`, as a block of the same kind; null when the heap has no
+// Cuts a block after `bytes` and returns the rest, in the same state; null when the heap has no
 // memory. pre: block is in no tree, 0 < bytes < block->bytes
 Block* Space::split(Block* block, std::size_t bytes) noexcept {
   Block* rest = blocks_.take();
@@ -107,7 +106,7 @@ Block* Space::split(Block* block, std::size_t bytes) noexcept {
   return rest;
 }
 
-// Joins a block with the one behind it. pre: both are in no tree
+// Joins a block with the next one. pre: both are in no tree
 void Space::join(Block* block) noexcept {
   Block* gone = block->next;
   block->bytes += gone->bytes;
@@ -158,8 +157,7 @@ Block* Space::take(Block* block, std::size_t bytes) noexcept {
   tree.erase(tree.iterator_to(*block));
   block->state = State::free;
   if (block->bytes > bytes) {
-    // Without memory for the rest's node the whole block is given: larger than asked for, and
-    // right.
+    // Without heap memory for the rest the whole block is given: too large, but correct.
     if (Block* rest = split(block, bytes); rest != nullptr) {
       block->state = State::used;
       insert_free(rest);

@@ -18,19 +18,19 @@
 
 namespace cinch::allocator {
 
-/// What lies behind one granule of a region's addresses.
+/// One granule of a region's addresses.
 struct Unit {
   Physical* physical = nullptr;
-  std::uint32_t pins = 0;  ///< while above 0, what is mapped here stays
+  std::uint32_t pins = 0;  ///< while above 0, the handle mapped here must stay
 };
 
 struct FreeUnits {
   void operator()(Unit* units) const noexcept { std::free(units); }
 };
-/// Zeroed by calloc, so that what lies behind addresses never used costs no memory.
+/// Zeroed by calloc, so that units of addresses never used cost no memory.
 using Units = std::unique_ptr<Unit[], FreeUnits>;
 
-/// Addresses reserved at once. Its blocks tile it.
+/// One reservation of addresses. Its blocks tile it.
 struct Region {
   Address address = 0;
   std::size_t bytes = 0;
@@ -39,15 +39,14 @@ struct Region {
   Units units;
 };
 
-/// Addresses and physical memory, and which lies where.
+/// Manages addresses and physical handles, and which handle is mapped where.
 ///
-/// Physical handles that are wholly free can be moved: from wherever they are into one contiguous
-/// stretch, on a miss ("stitching"), or back to the driver. Each operation either happens or leaves
-/// everything as it was, except that handles may end in the list of those that are mapped nowhere.
-/// Not thread-safe; throws nothing.
+/// Handles that are wholly free can be moved: into one contiguous range on a miss ("stitching"), or
+/// back to the driver. An operation that fails leaves everything as it was, except that handles may
+/// end up in the list of unmapped handles. Not thread-safe; throws nothing.
 class Space {
  public:
-  /// The pools.
+  /// Indices of the pools.
   static constexpr std::size_t small = 0;
   static constexpr std::size_t large = 1;
 
@@ -60,7 +59,7 @@ class Space {
   struct Counters {
     std::size_t reserved = 0;  ///< physical bytes owned
     std::size_t peak_reserved = 0;
-    std::size_t unmapped = 0;    ///< of these, mapped nowhere
+    std::size_t unmapped = 0;    ///< of these, in unmapped handles
     std::size_t stuck = 0;       ///< bytes of blocks in State::stuck
     std::uint64_t created = 0;   ///< handles, ever
     std::uint64_t released = 0;  ///< handles, ever
@@ -76,45 +75,45 @@ class Space {
   Space(const Driver& driver, const Config& config, Order& order);
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
-  /// Gives everything back, whatever is still used.
+  /// Gives all memory back, used or not.
   ~Space();
 
   /// The smallest free block of the stream with at least `bytes`, or null.
   Block* fit(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
   Block* fit_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
-  /// The same of any other stream; prefers what is idle on the device.
+  /// The same for any other stream; prefers blocks that are idle on the device.
   Block* fit_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
   Block* fit_foreign_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
 
-  /// Takes a free block, or a pending one without waits, out of its tree; what it has beyond
-  /// `bytes` stays free for the block's stream. The result is used.
+  /// Takes a free block, or a pending one without waits, out of its tree and makes it used. The
+  /// part beyond `bytes` stays free for the block's stream.
   Block* take(Block* block, std::size_t bytes) noexcept;
-  /// A used or quick block becomes free for its stream, together with its free neighbours.
+  /// Makes a used or quick block free for its stream, joined with its free neighbours.
   void give(Block* block) noexcept;
-  /// A used block becomes pending.
+  /// Makes a used block pending.
   void suspend(Block* block) noexcept;
-  /// A pending block whose waits are over becomes free.
+  /// Makes a pending block free. @pre its waits are over
   void resume(Block* block) noexcept;
 
   /// Whose free handles may be moved to make room.
   enum class Donors : std::uint8_t { none, own_stream, all };
 
-  /// Makes room for `bytes`: afterwards `fit` finds them. Extends what is free, moves free handles
-  /// there, and creates the rest.
+  /// Makes a free block of at least `bytes`, which `fit` then finds: extends a free block, moves
+  /// free handles there, and creates what is still missing.
   Status grow(std::size_t pool, std::uint32_t stream, std::size_t bytes, Donors donors) noexcept;
 
-  /// Unmaps free memory and gives it to the driver until `bytes` are given, or nothing is left that
-  /// could be. Returns the bytes given.
+  /// Gives free handles to the driver until `bytes` are given or none is left: unmapped handles,
+  /// then, if `may_unmap`, mapped ones that are idle. Returns the bytes given.
   std::size_t release(std::size_t bytes, bool may_unmap) noexcept;
-  /// Gives back the addresses of regions with nothing in them.
+  /// Gives back the addresses of empty regions.
   void release_regions() noexcept;
 
-  /// What is mapped behind these bytes stays where it is until unpinned. @pre they are in one
-  /// region
+  /// Keeps the handles mapped at these bytes where they are until unpin. False when no region has
+  /// the address. @pre the bytes are in one region
   bool pin(Address address, std::size_t bytes) noexcept;
   void unpin(Address address, std::size_t bytes) noexcept;
 
-  /// The handle that is mapped at the address. @pre one is
+  /// The handle mapped at the address. @pre there is one
   const Physical& behind(const Region& region, Address address) const noexcept {
     return *physical_at(region, address);
   }
@@ -124,14 +123,14 @@ class Space {
 
   const Counters& counters() const noexcept { return counters_; }
   void reset_peaks() noexcept;
-  /// Asks the driver once more for access to all that is mapped: who may use it has changed.
-  /// The first failure ends it.
+  /// Calls the driver's set_access again for all mapped handles, after the set of devices that may
+  /// use them has changed. Stops at the first failure.
   Status renew_access() noexcept;
   Pool& pool(std::size_t index) noexcept { return pools_[index]; }
   const std::vector<std::unique_ptr<Region>>& regions() const noexcept { return regions_; }
   std::size_t granularity() const noexcept { return driver_.granularity; }
 
-  /// Checks everything against everything. False, with what is wrong, if anything is.
+  /// Checks all invariants. If one is broken, returns false and sets `fault` to a description.
   bool verify(std::string& fault) const;
 
  private:
@@ -141,11 +140,11 @@ class Space {
   bool verify_counts(Found& found) const;
 
   struct Place {
-    Block* left = nullptr;  // free, before the hole
+    Block* left = nullptr;  // free block before the hole
     Block* hole = nullptr;
-    Block* right = nullptr;  // free, behind the hole
-    std::size_t need = 0;    // bytes to be mapped
-    bool at_end = false;     // they are the hole's end, not its beginning
+    Block* right = nullptr;  // free block after the hole
+    std::size_t need = 0;    // bytes to map
+    bool at_end = false;     // map the hole's end, not its beginning
   };
   struct List {
     Physical* first = nullptr;
@@ -195,7 +194,7 @@ class Space {
   std::vector<std::unique_ptr<Region>> regions_;
   NodePool<Block> blocks_;
   NodePool<Physical> physicals_;
-  Physical* unmapped_ = nullptr;  // those mapped nowhere
+  Physical* unmapped_ = nullptr;  // the list of unmapped handles
   std::size_t limit_;
   Counters counters_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making room: where a miss is placed, which handles go there, and how all of it is undone.
+// Growing: choosing addresses for a miss, collecting and mapping handles, and undoing all of it.
 #include <algorithm>
 #include <new>
 
@@ -25,7 +25,7 @@ void Space::List::append(Physical* physical) noexcept {
   bytes += physical->bytes;
 }
 
-// The hole that needs the least new memory, counting free blocks beside it; of these the smallest.
+// Chooses the hole where least must be mapped beside free blocks; on a tie the smallest hole.
 Space::Place Space::choose(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
   Place best;
   for (Block& hole : pools_[pool].holes) {
@@ -94,8 +94,8 @@ Status Space::reserve(std::size_t pool, std::size_t bytes) noexcept {
   return Status::out_of_memory;
 }
 
-// Handles that are mapped nowhere: the largest that are not too large; then, if one handle would do
-// and the hole has the room for it, the smallest such.
+// Takes unmapped handles: the largest that are not larger than what remains; when there is none,
+// the smallest larger one for whose excess the hole has room.
 void Space::take_unmapped(List& list, std::size_t& remaining, std::size_t room) noexcept {
   while (remaining > 0) {
     Physical** best = nullptr;
@@ -122,8 +122,8 @@ void Space::take_unmapped(List& list, std::size_t& remaining, std::size_t room) 
   }
 }
 
-// Carves the last run of whole, unpinned handles, of at most `most` bytes, out of a free block.
-// The run is claimed, in no tree; the rest is free again. Null when there is none.
+// Cuts the last run of whole, unpinned handles, at most `most` bytes, out of a free block. The run
+// is claimed, in no tree; the rest stays free. Null when there is no such run.
 Block* Space::claim_run(Block* block, std::size_t most) noexcept {
   const Region& region = *block->region;
   Address end = 0;
@@ -162,8 +162,8 @@ Block* Space::claim_run(Block* block, std::size_t most) noexcept {
   return run;
 }
 
-// Runs of free memory, idle on the device, up to `remaining` bytes; small blocks first, since large
-// ones serve more. Linked by quick_next.
+// Claims runs of free memory that is idle on the device, up to `remaining` bytes, which it reduces.
+// Small blocks go first, since large ones serve more requests. Returns a list by quick_next.
 Block* Space::claim_donors(std::size_t& remaining, std::uint32_t stream, Donors whose) noexcept {
   Block* donors = nullptr;
   if (whose == Donors::all) {
@@ -185,7 +185,7 @@ Block* Space::claim_donors(std::size_t& remaining, std::uint32_t stream, Donors 
         run->quick_next = donors;
         donors = run;
       }
-      // What is left of the block is smaller, hence behind us.
+      // The rest of the block is smaller, so it sorts before `key`.
       at = tree.upper_bound(key, ByFit());
     }
   }
@@ -210,8 +210,8 @@ void Space::count_out(Physical* physical) noexcept {
   counters_.reserved_in[physical->pool].remove(physical->bytes);
 }
 
-// Whether so much can be had, as far as that is known before it is tried: a hopeless request should
-// not take all that there is first. One handle is simply tried.
+// Whether the limit and the driver's free memory allow `bytes` more. Without this check a hopeless
+// request would create all there is before it fails. A single handle is simply tried.
 bool Space::could_create(std::size_t bytes) noexcept {
   if (bytes > limit_ || counters_.reserved > limit_ - bytes) return false;
   std::size_t free = 0;
@@ -233,7 +233,7 @@ Status Space::create(List& list, std::size_t& remaining, std::size_t room,
         status = count(driver_.create(driver_.self, bytes, &handle));
       }
       if (status == Status::ok || bytes <= remaining) break;
-      bytes = remaining;  // the page was more than is needed
+      bytes = remaining;  // less than a whole page may be enough
     }
     if (status != Status::ok) return status;
     Physical* physical = physicals_.take();
@@ -257,8 +257,8 @@ Status Space::create(List& list, std::size_t& remaining, std::size_t room,
   return Status::ok;
 }
 
-// Unmaps all handles of a claimed block, which becomes a hole; those that were unmapped are
-// appended. On failure the part that is still mapped is free again.
+// Unmaps all handles of a claimed block and appends them to `list`; the block becomes a hole. On
+// failure the part that is still mapped becomes free.
 bool Space::unmap_run(Block* block, List& list) noexcept {
   Region& region = *block->region;
   for (Address at = block->address; at < block->end();) {
@@ -267,7 +267,7 @@ bool Space::unmap_run(Block* block, List& list) noexcept {
         Status::ok) {
       Block* rest = at == block->address ? block : split(block, at - block->address);
       if (rest == nullptr) {
-        // No node to tell the two parts apart: the whole is of no use until it can be unmapped.
+        // No heap memory for a second block: the whole is unusable until the rest can be unmapped.
         block->state = State::stuck;
         counters_.stuck += block->bytes;
         return false;
@@ -286,7 +286,7 @@ bool Space::unmap_run(Block* block, List& list) noexcept {
   return true;
 }
 
-// What the driver has unmapped is entered as such.
+// Notes that the driver has unmapped the handle.
 void Space::set_unmapped(Physical* physical) noexcept {
   const Region& region = *physical->region;
   const std::size_t first = unit_index(region, physical->address);
@@ -312,8 +312,8 @@ Status Space::unmap_donors(Block* donors, List& list) noexcept {
   return good ? Status::ok : Status::failed;
 }
 
-// Maps the list's handles over a claimed block of just their size. On failure nothing of it is
-// mapped, or the parts that could not be unmapped are stuck; the block is in no tree either way.
+// Maps the list's handles over a claimed block of exactly their size. On failure unmaps them again,
+// where the driver does; `undo` handles the rest. The block is in no tree either way.
 Status Space::map_all(Block* target, const List& list) noexcept {
   Region& region = *target->region;
   Address at = target->address;
@@ -351,8 +351,8 @@ Status Space::map_all(Block* target, const List& list) noexcept {
   return status;
 }
 
-// After a failed grow: handles that are mapped nowhere are kept for the next miss, the target is a
-// hole again, or stuck while one of its handles could not be unmapped.
+// Cleans up after a failed grow. Unmapped handles are kept for the next miss. The target becomes a
+// hole, or stuck while one of its handles could not be unmapped.
 void Space::undo(Block* target, const List& list) noexcept {
   bool clean = true;
   for (Physical* p = list.first; p != nullptr;) {
@@ -375,7 +375,7 @@ void Space::undo(Block* target, const List& list) noexcept {
 
 Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
                    Donors whose) noexcept {
-  // Joining what is idle may have made room already.
+  // Joining idle blocks may have made room already.
   if (fit(pool, stream, bytes) != nullptr) return Status::ok;
   Place place = choose(pool, stream, bytes);
   if (place.hole == nullptr) {
@@ -393,7 +393,7 @@ Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
   for (Block* side : {place.left, place.right}) {
     if (side == nullptr) continue;
     own.free.erase(own.free.iterator_to(*side));
-    side->state = State::claimed;  // what it has stays where it is
+    side->state = State::claimed;  // its handles stay mapped
   }
 
   List list;
@@ -405,7 +405,7 @@ Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
       whose != Donors::none && remaining > 0 ? claim_donors(remaining, stream, whose) : nullptr;
   Status status = create(list, remaining, room, pool);
 
-  // Everything that is needed is at hand: now the target can be cut out of the hole.
+  // All memory is at hand: cut the target out of the hole.
   std::size_t total = list.bytes;
   for (const Block* d = donors; d != nullptr; d = d->quick_next) total += d->bytes;
   Block* target = place.hole;

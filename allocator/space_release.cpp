@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Giving memory and addresses back, and checking that all of it adds up.
+// Giving memory and addresses back, and checking invariants.
 #include <algorithm>
 #include <cstdio>
 
@@ -13,7 +13,7 @@ void Space::keep_unmapped(Physical* physical) noexcept {
   counters_.unmapped += physical->bytes;
 }
 
-// Bytes given; 0, and the handle is kept, when the driver failed. pre: it is mapped nowhere
+// Releases an unmapped handle. Returns its bytes, or 0 if the driver failed; it is then kept.
 std::size_t Space::give_to_driver(Physical* physical) noexcept {
   const std::size_t bytes = physical->bytes;
   if (count(driver_.release(driver_.self, physical->handle)) != Status::ok) {
@@ -57,8 +57,8 @@ void Space::retry_stuck() noexcept {
   }
 }
 
-// Asks what the device has done, and joins free neighbours of different streams of which it is
-// done: such memory is as good for either, and a handle under both could not be moved otherwise.
+// Queries all streams, and joins neighbouring free blocks of different streams that are idle:
+// either stream can use idle memory, and a handle under both blocks could not be moved otherwise.
 void Space::look_for_idle() noexcept {
   for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) order_.query(stream);
   if (order_.stream_count() < 2) return;
@@ -79,7 +79,7 @@ void Space::look_for_idle() noexcept {
       join(block);
       block->stream = stream;
       block->free_number = 0;
-      // The one behind may be of this stream too, and not idle: they belong together all the same.
+      // The next block may be of this stream, but not idle: free neighbours of a stream are joined.
       if (after = block->next; after != nullptr && after->state == State::free &&
                                after->stream == stream && !idle(after)) {
         tree.erase(tree.iterator_to(*after));
@@ -122,7 +122,7 @@ std::size_t Space::release(std::size_t bytes, bool may_unmap) noexcept {
              order_.idle(block->stream, block->free_number)) {
         Block* run = claim_run(block, std::max(bytes - given, config_.large_page));
         if (run == nullptr) break;
-        block = run == block ? nullptr : block;  // what is left before the run
+        block = run == block ? nullptr : block;  // the rest before the run
         List list;
         unmap_run(run, list);
         for (Physical* p = list.first; p != nullptr;) {
@@ -181,7 +181,7 @@ Status Space::renew_access() noexcept {
   return Status::ok;
 }
 
-/// What is found of blocks and handles, to be compared with what is counted.
+/// Sums over blocks and handles, to be compared with the counters.
 struct Space::Found {
   bool wrong(const char* what, Address where) {
     char text[160];
@@ -198,7 +198,7 @@ struct Space::Found {
   std::string& fault;
   std::size_t blocks = 0;
   std::size_t physicals = 0;
-  std::size_t mapped = 0;  // bytes, as are those below
+  std::size_t mapped = 0;  // bytes, as are the next two
   std::size_t unmapped = 0;
   std::size_t stuck = 0;
   std::array<std::array<std::size_t, 3>, 2> in_tree{};  // by pool: free, pending, holes

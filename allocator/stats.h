@@ -8,11 +8,11 @@
 
 namespace cinch::allocator {
 
-/// A quantity that comes and goes.
+/// A quantity that rises and falls.
 struct Gauge {
   std::size_t current = 0;
   std::size_t peak = 0;     ///< the largest `current` since the last reset
-  std::uint64_t added = 0;  ///< all that ever came
+  std::uint64_t added = 0;  ///< sum of all additions
 
   void add(std::size_t amount) noexcept {
     current += amount;
@@ -23,18 +23,17 @@ struct Gauge {
   void reset_peak() noexcept { peak = current; }
 };
 
-/// Figures of one pool: of small blocks, or of large ones. Bytes unless named otherwise.
+/// Figures of one pool: small blocks, or large ones. Bytes unless named otherwise.
 ///
-/// Peaks are exact as long as there are no fronts (Fronts), so while threads do not keep each other
-/// waiting. What is in fronts counts towards them, at most Config::front_bytes for each of a
-/// stream's fronts; what is asked for of blocks that fronts serve may be missing, less than a
-/// quantum a block. Everything else is exact.
+/// All are exact, except peaks reached while fronts are open (Fronts), that is while threads
+/// contend. Blocks in fronts then count towards peaks, at most Config::front_bytes for each front;
+/// and the peak of `requested` may miss less than a quantum for each block that a front served.
 struct PoolStats {
   Gauge blocks;     ///< used blocks, a count
   Gauge allocated;  ///< in used blocks, rounding included
-  Gauge requested;  ///< of these, what was asked for
+  Gauge requested;  ///< of these, what the program requested
   Gauge handles;    ///< physical handles, a count
-  Gauge reserved;   ///< in these
+  Gauge reserved;   ///< in these handles
 
   std::size_t pending_blocks = 0;  ///< freed, but waiting for other streams; a count
   std::size_t pending = 0;
@@ -46,7 +45,7 @@ struct PoolStats {
 struct Stats {
   std::size_t allocated = 0;  ///< in used blocks, rounding included
   std::size_t peak_allocated = 0;
-  std::size_t requested = 0;  ///< of these, what was asked for
+  std::size_t requested = 0;  ///< of these, what the program requested
   std::size_t reserved = 0;   ///< physical memory
   std::size_t peak_reserved = 0;
   std::size_t used_blocks = 0;
@@ -56,15 +55,15 @@ struct Stats {
   std::size_t peak_active_blocks = 0;
   std::size_t peak_handles = 0;
   std::size_t pending = 0;   ///< freed, but waiting for other streams
-  std::size_t quick = 0;     ///< freed, kept by size, also in fronts
-  std::size_t unmapped = 0;  ///< physical memory that is mapped nowhere
+  std::size_t quick = 0;     ///< freed, and kept by size in lists or fronts
+  std::size_t unmapped = 0;  ///< physical memory in unmapped handles
 
   std::uint64_t allocations = 0;  ///< ever
   std::uint64_t frees = 0;
   std::uint64_t fronted = 0;      ///< allocations that a front served
   std::uint64_t misses = 0;       ///< allocations that no cached block served
   std::uint64_t stitches = 0;     ///< misses that moved memory
-  std::uint64_t moved_bytes = 0;  ///< by these
+  std::uint64_t moved_bytes = 0;  ///< by stitches
   std::uint64_t foreign = 0;      ///< blocks taken over from another stream
   std::uint64_t retries = 0;      ///< allocations that the driver had no new memory for
   std::uint64_t host_waits = 0;   ///< times the host waited for the device

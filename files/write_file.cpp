@@ -15,7 +15,7 @@
 namespace cinch::files {
 namespace {
 
-constexpr int most_links = 40;  // as the kernel
+constexpr int most_links = 40;  // as in the kernel
 constexpr int most_names = 100;
 
 /// While it lives, this thread gets EPIPE and EFBIG without the signals that come with them.
@@ -27,7 +27,7 @@ class NoWriteSignals {
     sigaddset(&set_, SIGXFSZ);
     sigset_t pending;
     sigpending(&pending);
-    // What waits already is not ours to take away.
+    // A signal that is pending already is not ours to take away.
     for (const int number : {SIGPIPE, SIGXFSZ}) {
       if (sigismember(&pending, number) == 1) sigdelset(&set_, number);
     }
@@ -60,15 +60,15 @@ int write_and_close(int file, std::string_view text) {
       error = errno;
     }
   }
-  // Some file systems only now say that there is no room.
+  // Some file systems report only here that there is no room.
   if (close(file) != 0 && error == 0 && errno != EINTR) error = errno;
   return error;
 }
 
 /// @return 0, or errno
 int write_through(std::string_view text, const std::string& path) {
-  // A FIFO that nobody reads is an error, not a reason to wait. Appending spares what a redirected
-  // /dev/stdout holds already.
+  // O_NONBLOCK: a FIFO without a reader is an error, not a reason to wait. O_APPEND: what a
+  // redirected /dev/stdout holds already is not overwritten.
   const int file = open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (file < 0) return errno;
   fcntl(file, F_SETFL, O_APPEND);
@@ -83,11 +83,12 @@ std::string folder_of(const std::string& path) {
 /// @param before What lies at `path`; null when nothing does. @return 0, or errno
 int replace(std::string_view text, const std::string& path, const struct stat* before) {
   static std::atomic<unsigned> next_number{0};
-  // Short, as `path` may be as long as a name can be, and in the same folder, hence file system.
+  // A short name, since `path` may have the longest possible; the same folder, since rename() works
+  // within one file system.
   const std::string start = folder_of(path) + ".cinch-" + std::to_string(getpid()) + '-';
   std::string temporary;
   int file = -1;
-  // The number of a process is another one's too in another namespace, or on another machine.
+  // In another namespace or on another machine another process may have the same PID.
   for (int i = 0; i < most_names && file < 0; ++i) {
     temporary = start + std::to_string(next_number.fetch_add(1)) + ".tmp";
     file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -111,7 +112,7 @@ int replace(std::string_view text, const std::string& path, const struct stat* b
 /// @return 0, or errno
 int write_to(std::string_view text, std::string path) {
   for (int i = 0; i < most_links; ++i) {
-    // Links there are not to be followed by their text: what they stand for may have no name.
+    // Links there must not be resolved by readlink: their target may have no name.
     if (path.starts_with("/proc/") || path.starts_with("/dev/fd/")) {
       return write_through(text, path);
     }
@@ -138,7 +139,7 @@ std::string write_file(std::string_view text, const std::string& path) noexcept 
   const int error = write_to(text, path);
   return error == 0 ? "" : "cannot write " + path + ": " + std::strerror(error);
 } catch (const std::exception&) {
-  return "no memory left";  // short enough to need none
+  return "no memory left";  // short enough for no heap memory
 }
 
 }  // namespace cinch::files

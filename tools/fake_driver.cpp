@@ -12,7 +12,7 @@
 namespace cinch::allocator {
 namespace {
 
-// Where addresses that are only numbers begin.
+// First address where addresses are mere numbers.
 constexpr Address first_unbacked_address = Address{1} << 40;
 
 bool reserve_only(void* where, std::size_t bytes) {
@@ -52,8 +52,7 @@ struct FakeDriver::Calls {
         munmap(to_pointer(start + bytes), begin + slack - start);
       }
     } else {
-      d.next_address_ +=
-          bytes + d.options_.granularity;  // a gap, so that nothing runs on by chance
+      d.next_address_ += bytes + d.options_.granularity;  // a gap, so that none adjoin
     }
     d.reservations_.emplace(start, bytes);
     d.address_used_ += bytes;
@@ -324,7 +323,7 @@ std::size_t FakeDriver::take_offset(std::size_t bytes) {
   }
   const std::size_t offset = next_offset_;
   next_offset_ += bytes;
-  // A file that could not grow makes map fail or the test's write fault: nothing is hidden.
+  // If the file can't grow, map fails or the test's write faults: nothing is hidden.
   if (ftruncate(memory_, static_cast<off_t>(next_offset_)) != 0) ++misuses_;
   return offset;
 }

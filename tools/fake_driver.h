@@ -14,12 +14,12 @@
 
 namespace cinch::allocator {
 
-/// A device that is not there: limits, failures on demand, streams whose work is done when a test
-/// says so, a clock that a test turns. Thread-safe.
+/// A simulated device: limits, failures on demand, streams whose work is done when a test says so,
+/// a clock that a test advances. Thread-safe.
 ///
-/// It knows what ordering streams and events promise, so a test can ask whether memory is used
-/// again too early (`work`, `ordered`), and it counts as misuse every call that breaks the driver's
-/// preconditions.
+/// It tracks the order that streams and events guarantee, so a test can ask whether memory is used
+/// again too early (`work`, `ordered`). It counts calls that break the driver's preconditions
+/// (`misuses`).
 class FakeDriver {
  public:
   struct Options {
@@ -27,11 +27,11 @@ class FakeDriver {
     std::size_t memory_bytes = std::size_t{1} << 40;
     std::size_t address_bytes = std::size_t{1} << 46;
     std::size_t max_handles = SIZE_MAX;
-    /// Whether mapped addresses can be read and written (one memfd behind them); else they are
+    /// Whether mapped addresses can be read and written (one memfd backs them); else they are mere
     /// numbers.
     bool backed = false;
     bool synchronous = false;
-    /// Whether work is done as soon as an event after it is asked for.
+    /// Whether work is done as soon as a later event is queried.
     bool instant = true;
   };
 
@@ -49,32 +49,32 @@ class FakeDriver {
   void fail(Call call, std::uint64_t nth, Status status = Status::failed);
   /// The `nth` call of any kind from now on fails, event_query with Status::failed too.
   void fail_any(std::uint64_t nth);
-  /// Every call fails with this probability, drawn from a sequence of its own that `seed` starts.
+  /// Every call fails with this probability, drawn from a sequence of its own seeded by `seed`.
   void fail_randomly(double probability, std::uint64_t seed);
   void stop_failing();
 
   // Streams.
 
-  /// Some work that a stream was given.
+  /// One piece of work in a stream.
   struct Work {
     Stream stream = 0;
     std::uint64_t number = 0;
   };
   /// Gives `stream` work to do.
   Work work(Stream stream);
-  /// Whether what `stream` is given next runs after `work`, or `work` is done.
+  /// Whether `work` is done, or runs before all later work of `stream`.
   bool ordered(const Work& work, Stream stream) const;
   bool done(const Work& work) const;
-  /// All work that `stream` has, and all that it waits for, is done.
+  /// Finishes all work of `stream`, and all that it waits for.
   void complete(Stream stream);
   void complete_all();
 
   void advance(std::uint64_t nanoseconds);
 
-  /// Called for every unmap that is not failed on purpose, before it is done.
+  /// Sets a callback for every unmap that is not failed on purpose; it is called before the unmap.
   void on_unmap(std::function<void(Address, std::size_t)> callback);
 
-  // What has been going on.
+  // Figures.
 
   std::uint64_t calls(Call call) const;
   std::uint64_t calls() const;
@@ -86,7 +86,7 @@ class FakeDriver {
   std::size_t events() const;
   /// Calls that broke a precondition (they failed).
   std::uint64_t misuses() const;
-  /// Whether all of it is mapped and accessible.
+  /// Whether the whole range is mapped and accessible.
   bool accessible(Address address, std::size_t bytes) const;
 
  private:
@@ -94,7 +94,7 @@ class FakeDriver {
   struct StreamState {
     std::uint64_t issued = 0;
     std::uint64_t done = 0;
-    Clock after;  // what the stream's next work runs after, of other streams
+    Clock after;  // work of other streams that the stream's next work runs after
   };
   struct Physical {
     std::size_t bytes;

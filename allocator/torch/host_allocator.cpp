@@ -38,13 +38,13 @@ HostAllocator* installed = nullptr;  // never destroyed: tensors may outlive eve
 c10::DataPtr HostAllocator::allocate(std::size_t bytes) {
   if (bytes < smallest_host_block) return before_.allocate(bytes);
   const Address address = core_.allocate(bytes);
-  if (address == 0) return before_.allocate(bytes);  // it knows the words for "no memory"
+  if (address == 0) return before_.allocate(bytes);  // it throws PyTorch's own error
   auto* block = reinterpret_cast<void*>(address);    // NOLINT(performance-no-int-to-ptr)
   c10::profiledCPUMemoryReporter().New(block, bytes);
   return {block, block, free_block, c10::Device(c10::DeviceType::CPU)};
 }
 
-// Also for blocks of the allocator before: PyTorch may hand any CPU block to raw_deleter().
+// Also frees blocks of the replaced allocator: PyTorch may hand any CPU block to raw_deleter().
 void HostAllocator::free_block(void* block) {
   const auto address = reinterpret_cast<Address>(block);
   if (address % Config::host().quantum == 0 && installed->core_.free(address)) {
@@ -58,7 +58,7 @@ void HostAllocator::free_block(void* block) {
 
 void install_host_allocator(void (*hold_over_forks)(std::mutex&)) {
   c10::Allocator* before = c10::GetAllocator(c10::DeviceType::CPU);
-  // One that doesn't free by a plain function is a program's own and not ours to wrap.
+  // An allocator without a plain deleter is the program's own: do not wrap it.
   if (before == nullptr || before->raw_deleter() == nullptr) return;
   installed = new HostAllocator(*before, hold_over_forks);
   c10::SetAllocator(c10::DeviceType::CPU, installed, /*priority=*/255);

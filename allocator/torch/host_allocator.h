@@ -9,26 +9,25 @@
 
 namespace cinch::allocator {
 
-/// Blocks of PyTorch's CPU allocator from this size on are ours; smaller ones go where they went
-/// before, since the C library serves them well. Bytes.
+/// CPU blocks of at least this size come from our allocator. Smaller ones stay with the replaced
+/// allocator, since the C library serves them well. Bytes.
 inline constexpr std::size_t smallest_host_block = 1 * mebibyte;
 
-/// Puts the caching allocator, over the host's memory, behind PyTorch's CPU allocator.
+/// Replaces PyTorch's CPU allocator by the caching allocator over host memory.
 ///
 /// The C library suits activations badly: freed blocks of some 16 MB stay in a heap that fragments,
 /// larger ones are mapped and faulted in anew each time. Pinned and shared memory have allocators
 /// of their own in PyTorch and are not touched. Data pointers are their own context and start on a
 /// page. `hold_over_forks` is called for each lock that a forking thread has to hold, in the order
-/// in which they are taken. Nothing happens when the program brought an allocator without a plain
+/// in which they are taken. Does nothing when the program has brought an allocator without a plain
 /// deleter.
 /// @pre called once, from the thread that imports torch
 void install_host_allocator(void (*hold_over_forks)(std::mutex&));
 
-/// The allocator behind PyTorch's; null when not installed.
+/// The core behind PyTorch's CPU allocator; null when not installed.
 Core* host_core() noexcept;
 
-/// Whether memory with this deleter came from PyTorch's ordinary CPU allocator, ours or the one
-/// before.
+/// Whether `deleter` is that of PyTorch's ordinary CPU allocator: ours, or the one it replaced.
 bool is_host_deleter(c10::DeleterFnPtr deleter) noexcept;
 
 }  // namespace cinch::allocator

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's allocators as far as they decide where memory lies: c10/cuda/CUDACachingAllocator.cpp
-// of torch 2.11 (get_free_block, should_split, alloc_block, try_merge_blocks,
-// find_expandable_block, map_block). Events are taken to have happened: a recorded stream delays
-// nothing.
+// Models of where PyTorch's allocators place memory: c10/cuda/CUDACachingAllocator.cpp of torch
+// 2.11 (get_free_block, should_split, alloc_block, try_merge_blocks, find_expandable_block,
+// map_block). Events count as done at once: a recorded stream delays nothing.
 #include <algorithm>
 #include <list>
 #include <map>
@@ -52,7 +51,7 @@ struct ByAddress {
   }
 };
 
-/// What the two have in common: blocks in rows, free ones by size.
+/// What both models share: blocks linked in the order of addresses, free ones by size.
 class Model : public Subject {
  public:
   explicit Model(FakeDriver& device) : driver_(device.table()) {}
@@ -82,11 +81,11 @@ class Model : public Subject {
   void record_stream(std::uint64_t, std::uint32_t) override {}
 
  protected:
-  /// A free block of at least so many bytes, taken out of the free ones; null when there is none
-  /// and none can be made.
+  /// Makes a free block of at least `bytes` that is in no set of free blocks; null when there is no
+  /// memory.
   virtual ModelBlock* make(std::size_t bytes, std::uint32_t stream, bool small) = 0;
   virtual bool splits(const ModelBlock& block, std::size_t bytes) const = 0;
-  /// Of the free blocks from the smallest that fits on, the one that is taken.
+  /// Chooses among the free blocks from `fit`, the smallest that fits, on.
   virtual FreeBlocks::iterator prefer(const FreeBlocks&, FreeBlocks::iterator fit) const {
     return fit;
   }
@@ -124,10 +123,10 @@ class Model : public Subject {
     return a != nullptr && b != nullptr && !a->used && !b->used && a->mapped == b->mapped;
   }
 
-  /// Whether a free block holds memory that the driver could have back.
+  /// Whether a free block holds memory that can be given back to the driver.
   virtual bool can_return(const ModelBlock& block) const = 0;
 
-  // Free blocks are added and removed by these alone. pre: the block is as it was when it was added
+  // All free blocks are added and removed here. pre: the block is as it was when it was added
   void add_free(ModelBlock* block) {
     free_[block->small].insert(block);
     if (can_return(*block)) returnable_.insert(block);
@@ -155,8 +154,8 @@ class Model : public Subject {
 
   const Driver driver_;
   FreeBlocks free_[2];  // large, small
-  /// Those that can_return. Looked through whenever memory runs out, which may be at each
-  /// allocation: what is returned leaves it, so that all looks together take no longer than all
+  /// Free blocks for which can_return is true. Looked through whenever memory runs out, which may
+  /// be at each allocation. What is returned leaves the set, so all looks take no longer than all
   /// frees.
   std::set<ModelBlock*, ByAddress> returnable_;
   std::list<ModelBlock> blocks_;  // all that ever were
@@ -219,7 +218,7 @@ class ExpandableModel final : public Model {
 
   static constexpr std::size_t segment_bytes = std::size_t{1} << 40;
 
-  // A block that can grow counts as large as it can become: it is left for what needs that.
+  // A block that can grow counts with its possible size: it is left for requests that need that.
   FreeBlocks::iterator prefer(const FreeBlocks& among, FreeBlocks::iterator fit) const override {
     const auto could_be = [](const ModelBlock* block) {
       const bool grows = block->next != nullptr && !block->next->mapped;
@@ -276,7 +275,7 @@ class ExpandableModel final : public Model {
           put_back(candidate);
           return nullptr;
         }
-        // map() may have joined it with the free block behind, which is then in the set.
+        // map() has added it to the set, perhaps joined with the free block after it.
       }
       remove_free(next);
       join(candidate);
@@ -284,8 +283,8 @@ class ExpandableModel final : public Model {
     return candidate;
   }
 
-  // Maps the beginning of an unmapped block, in whole pages; the mapped block is in the free set
-  // unless it stands alone. Null when there is no memory.
+  // Maps the beginning of an unmapped block, in whole pages. The mapped block is in the free set,
+  // joined with a free one after it. Null when there is no memory.
   ModelBlock* map(Segment& segment, ModelBlock* block, std::size_t bytes) {
     const std::size_t page = page_of(block->small);
     const std::size_t want = std::min(round_up(bytes, page), block->bytes);
@@ -304,7 +303,7 @@ class ExpandableModel final : public Model {
     segment.unmapped.erase(block);
     if (want < block->bytes) segment.unmapped.insert(cut(block, want));
     block->mapped = true;
-    // Not with the one before: the caller grows that one.
+    // Not joined with the block before: the caller grows that one.
     if (joins(block, block->next)) {
       remove_free(block->next);
       join(block);
@@ -329,7 +328,7 @@ class ExpandableModel final : public Model {
     return segment;
   }
 
-  /// The pages that lie wholly in a block, from one address to another; an empty range for none.
+  /// The pages that lie wholly in a block, as a range of addresses; empty when there are none.
   std::pair<std::uint64_t, std::uint64_t> whole_pages(const ModelBlock& block,
                                                       const Segment& segment) const {
     const std::size_t page = page_of(block.small);

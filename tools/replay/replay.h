@@ -16,30 +16,30 @@ namespace cinch::allocator {
 class Subject {
  public:
   virtual ~Subject() = default;
-  /// Names a block, or 0 when there is no memory.
+  /// Returns a name for the block, or 0 when there is no memory.
   virtual std::uint64_t allocate(std::size_t bytes, std::uint32_t stream) = 0;
   virtual void free(std::uint64_t block) = 0;
   virtual void record_stream(std::uint64_t block, std::uint32_t stream) = 0;
 };
 
-/// Cinch's.
+/// Cinch's allocator.
 std::unique_ptr<Subject> cinch_subject(FakeDriver& device);
-/// PyTorch's native caching allocator as modelled: best fit in segments of cudaMalloc (2 MiB for
+/// A model of PyTorch's native caching allocator: best fit in segments of cudaMalloc (2 MiB for
 /// requests up to 1 MiB, 20 MiB below 10 MiB, else the request's own size), split when more than 1
 /// MiB is left, cached segments freed when cudaMalloc fails.
 std::unique_ptr<Subject> native_subject(FakeDriver& device);
-/// PyTorch's expandable segments as modelled: one growing range of addresses for each stream and
+/// A model of PyTorch's expandable segments: one growing range of addresses for each stream and
 /// size class, mapped in pages of 2 or 20 MiB, which are unmapped when memory runs out.
 std::unique_ptr<Subject> expandable_subject(FakeDriver& device);
 
-/// What a replay came to.
+/// Result of a replay.
 struct Outcome {
   std::string allocator;
   std::size_t peak_allocated = 0;  ///< by the trace, the same for all
   std::size_t peak_reserved = 0;
   std::uint64_t driver_calls = 0;
-  /// Of these, behind the last but one step's end, and without those for events: a block that
-  /// another stream uses costs some at its free.
+  /// Of these, the calls in the last step, without those for events: a block that another stream
+  /// uses costs some at its free.
   std::uint64_t calls_in_last_step = 0;
   std::uint64_t refused = 0;  ///< allocations that found no memory
   double seconds = 0;         ///< in the allocator, the fake driver included
@@ -52,7 +52,7 @@ struct Outcome {
   }
 };
 
-/// The three allocators in turn, each on a device of `memory` bytes of its own.
+/// Runs the three allocators in turn, each on its own device of `memory` bytes.
 std::vector<Outcome> replay(const Trace& trace, std::size_t memory);
 
 }  // namespace cinch::allocator

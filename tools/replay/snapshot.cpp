@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's memory snapshots are pickles of plain containers. This reads just those: nothing is
-// called or imported, so a hostile file can do no more than be refused.
+// PyTorch's memory snapshots are pickles of plain containers. This reads only those and refuses
+// others. Nothing is called or imported, so a hostile file does no harm.
 #include <cstring>
 #include <deque>
 #include <map>
@@ -12,7 +12,7 @@ namespace cinch::allocator {
 namespace {
 
 struct Value;
-/// Into the unpickler, which owns all values: a pickle may put a list into itself.
+/// Points into the unpickler, which owns all values: a pickle may put a list into itself.
 using Pointer = Value*;
 
 /// None, booleans and floats are all "nothing" here: no field that is read has such a value.
@@ -34,8 +34,8 @@ class Unpickler {
  public:
   explicit Unpickler(std::string_view data) : data_(data) {}
 
-  /// The pickled value, valid as long as this; null when it is not one, or has what snapshots do
-  /// not.
+  /// The pickled value, valid as long as the unpickler; null when there is none, or when the pickle
+  /// has what snapshots do not have.
   Pointer run() {
     while (!failed_ && !data_.empty()) {
       const auto opcode = static_cast<unsigned char>(data_[0]);
@@ -84,7 +84,7 @@ class Unpickler {
     push({.kind = kind, .integer = 0, .text = {}, .items = std::move(items)});
   }
 
-  /// Takes the topmost values off, those above the last mark or a given number.
+  /// Takes values off the top of the stack: `count`, or all above the last mark.
   std::vector<Pointer> pop(std::optional<std::size_t> count = std::nullopt) {
     std::size_t from = 0;
     if (count) {

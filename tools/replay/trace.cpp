@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view first_line = "cinch-trace 1";
 constexpr std::string_view zstd_magic = "\x28\xB5\x2F\xFD";
 constexpr char pickle_magic = '\x80';
-// A trace of more than this was not made by us.
+// Traces of ours are smaller than this.
 constexpr std::size_t largest_text = std::size_t{1} << 30;
 constexpr std::uint32_t most_streams = 1024;
 
@@ -34,7 +34,7 @@ std::variant<std::string, const char*> decompressed(std::string_view content) {
     text.append(chunk, 0, out.pos);
     if (text.size() > largest_text) return "too large";
   }
-  // What a full output buffer held back.
+  // Takes what a full output buffer held back.
   while (left != 0) {
     ZSTD_outBuffer out = {chunk.data(), chunk.size(), 0};
     left = ZSTD_decompressStream(context.get(), &out, &in);
@@ -44,7 +44,7 @@ std::variant<std::string, const char*> decompressed(std::string_view content) {
   return text;
 }
 
-/// Reads " 12 3" into numbers; false if that is not what the words are.
+/// Reads " 12 3" into numbers; false if the words are something else.
 template <class... Number>
 bool numbers(std::string_view words, Number&... number) {
   const auto one = [&words](auto& value) {

@@ -10,11 +10,11 @@
 
 namespace cinch::allocator {
 
-/// What a program asked of its allocator, in order.
+/// The requests of a program to its allocator, in order.
 ///
 /// As a file: lines of text, zstd-compressed or not. The first is "cinch-trace 1"; then
 ///
-///     # anything for people; the first such line is the trace's title
+///     # a comment; the first one is the trace's title
 ///     a BYTES STREAM      allocation number 0, 1, 2, … in order of appearance
 ///     f NUMBER            that allocation is freed
 ///     r NUMBER STREAM     it is used in another stream, too
@@ -32,21 +32,21 @@ struct Trace {
   std::vector<Operation> operations;
   std::uint32_t allocations = 0;
 
-  /// The most that was in use at once, each block rounded up to 512 bytes as every allocator of
-  /// CUDA memory has to.
+  /// Peak of the bytes in use, each block rounded up to 512 bytes, as every allocator of CUDA
+  /// memory has to.
   std::size_t peak_bytes() const;
 };
 
 inline constexpr std::size_t trace_quantum = 512;
 
-/// A trace, or what is wrong with the text (compressed or not).
+/// Parses a trace (compressed or not). Returns the trace, or what is wrong with the text.
 std::variant<Trace, std::string> parse_trace(std::string_view content);
 
-/// A memory snapshot that torch.cuda.memory._dump_snapshot() pickled: the recorded history of one
-/// device. Blocks whose allocation is not in the history are left out.
+/// Reads a memory snapshot that torch.cuda.memory._dump_snapshot() pickled: the recorded history of
+/// one device. Blocks whose allocation is not in the history are left out.
 std::variant<Trace, std::string> import_snapshot(std::string_view pickle, std::size_t device = 0);
 
-/// The file's content, of either kind, or why it can't be read.
+/// Reads a file of either kind. Returns the trace, or why it can't be read.
 std::variant<Trace, std::string> load_trace(const std::string& path);
 
 /// The trace's text, compressed. @throws std::bad_alloc

@@ -10,9 +10,9 @@
 
 namespace cinch::allocator {
 
-/// Which device's allocator reserved an address: what a free, which is told nothing but a pointer,
-/// has to know first. Reading takes no lock. A hint: while another range is replaced, and for
-/// ranges that found no room, it may be wrong, and the caller asks everybody. Thread-safe.
+/// Tells which device's allocator reserved an address, since a free is given nothing but a pointer.
+/// Reads take no lock. The answer is a hint: it may be wrong while another range is replaced, and
+/// for ranges that found no room; the caller then asks all devices. Thread-safe.
 class AddressRanges {
  public:
   static constexpr int none = -1;
@@ -30,7 +30,7 @@ class AddressRanges {
     return none;
   }
 
-  /// Does nothing when there is no room.
+  /// Does nothing when the table is full.
   void add(Address address, std::size_t bytes, int owner) noexcept {
     const std::lock_guard lock(writers_);
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
@@ -46,7 +46,7 @@ class AddressRanges {
     }
   }
 
-  /// @pre no block of the range is used: nobody asks for its owner
+  /// @pre no block of the range is used, so nobody asks for its owner
   void remove(Address address) noexcept {
     const std::lock_guard lock(writers_);
     for (Range& range : ranges_) {

@@ -7,12 +7,12 @@
 
 namespace cinch::allocator {
 
-/// A device pointer of PyTorch's as the core names it.
+/// PyTorch's device pointer as the core's type.
 inline Address to_address(const void* pointer) noexcept {
   return reinterpret_cast<Address>(pointer);
 }
 
-/// A CUDA stream as the core names it.
+/// A CUDA stream as the core's type.
 inline Stream to_stream(cudaStream_t stream) noexcept {
   return reinterpret_cast<Stream>(stream);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory: who serves a request, who takes a block back. What is told about it: cuda_figures.cpp.
+// Allocation and frees. Figures, snapshots and errors: cuda_figures.cpp.
 #include "allocator/torch/cuda/cuda_allocator.h"
 
 #include <cstdio>
@@ -14,7 +14,7 @@
 namespace cinch::allocator {
 namespace {
 
-CudaAllocator* instance = nullptr;  // deleters are plain functions
+CudaAllocator* instance = nullptr;  // for deleters, which are plain functions
 
 c10::DeviceIndex current_device() {
   c10::DeviceIndex device = 0;
@@ -40,7 +40,7 @@ Device& CudaAllocator::device(int index) {
   auto* made = new Device(index, ranges_, history_);
   if (made->usable()) {
     made->core().set_reclaim([this, index](std::size_t bytes) { return reclaim(index, bytes); });
-    // PYTORCH_CUDA_ALLOC_CONF may have set it before anybody asked us.
+    // PYTORCH_CUDA_ALLOC_CONF may have set it before the device was set up.
     const double fraction =
         native_.initialized() ? native_.getMemoryFraction(static_cast<DeviceIndex>(index)) : 1;
     if (fraction < 1) made->set_fraction(fraction);
@@ -105,10 +105,10 @@ Device* CudaAllocator::owner_of(const void* pointer) {
   return owner;
 }
 
-// The stash and PyTorch's idle private memory, asked when a core has nothing left.
+// Called when a core has no memory left: takes PyTorch's idle private memory, else asks the stash.
 std::size_t CudaAllocator::reclaim(int index, std::size_t bytes) {
   Device& asked = device(index);
-  if (asked.pools().any()) return 0;  // perhaps captured: neither may be touched
+  if (asked.pools().any()) return 0;  // perhaps during a capture, which allows neither
   if (native_.initialized()) {
     const auto idle = [&] {
       const DeviceStats stats = native_.getDeviceStats(static_cast<DeviceIndex>(index));
@@ -213,7 +213,7 @@ void CudaAllocator::free(void* pointer) {
 }
 
 void CudaAllocator::recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStream stream) {
-  // Memory of another process or allocator is not ours to look after; the native one says so too.
+  // Memory of another process or allocator needs no record; the native allocator agrees.
   if (pointer.get() == nullptr || pointer.get_deleter() != free_block) {
     native_.recordStream(pointer, stream);
     return;
@@ -223,7 +223,7 @@ void CudaAllocator::recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStr
                 "no memory to record the use of a block in another stream");
     return;
   }
-  // The native allocator knows its blocks by its own deleter.
+  // The native allocator recognises its blocks by its own deleter.
   c10::DataPtr native(pointer.get(), pointer.get_context(), native_.raw_deleter(),
                       pointer.device());
   try {
@@ -270,7 +270,7 @@ void CudaAllocator::endAllocateToPool(DeviceIndex index, MempoolId pool) {
 
 void CudaAllocator::setUseOnOOM(DeviceIndex index, MempoolId pool, bool use) {
   native_.setUseOnOOM(index, pool, use);
-  // PyTorch may also say "no" of pools that never were such.
+  // PyTorch may also pass false for pools that were never set.
   const std::lock_guard lock(use_on_oom_mutex_);
   if (use) {
     pools_for_oom_.emplace(index, pool);
@@ -283,7 +283,7 @@ void CudaAllocator::setUseOnOOM(DeviceIndex index, MempoolId pool, bool use) {
 c10::cuda::CUDACachingAllocator::CheckpointDelta CudaAllocator::setCheckpointPoolState(
     DeviceIndex index, std::shared_ptr<c10::cuda::CUDACachingAllocator::AllocatorState> state) {
   auto delta = native_.setCheckpointPoolState(index, std::move(state));
-  // PyTorch exchanges deleters by comparing them with raw_deleter().
+  // PyTorch exchanges a deleter only if it equals raw_deleter().
   for (c10::DataPtr& pointer : delta.dataptrs_allocd) {
     const bool exchanged = pointer.compare_exchange_deleter(native_.raw_deleter(), free_block);
     TORCH_INTERNAL_ASSERT(exchanged);
@@ -304,7 +304,7 @@ cudaError_t CudaAllocator::memcpyAsync(void* to, int to_device, const void* from
   if (peer_enabled || to_device == from_device) {
     return native_.memcpyAsync(to, to_device, from, from_device, bytes, stream, peer_enabled);
   }
-  // Mapped memory, as ours is, can't be copied across devices by the plain call.
+  // Mapped memory, such as ours, can't be copied across devices by the plain call.
   return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
 }
 

@@ -18,13 +18,13 @@
 
 namespace cinch::allocator {
 
-/// PyTorch's CUDA allocator over our cores, one a device.
+/// PyTorch's CUDA allocator, over one core for each device and PyTorch's native allocator.
 ///
-/// Ordinary memory is ours. What is bound to PyTorch's own bookkeeping, private pools (graph
-/// capture, torch.cuda.MemPool, graph trees) with their checkpoints, is the native allocator's,
-/// which this one wraps; so is a device on which our core can't run. Every data pointer that is
-/// handed out has our deleter, whoever's the memory is. Devices are set up when first used.
-/// Never destroyed: tensors outlive everything. Thread-safe.
+/// The cores serve ordinary requests. Private pools (graph capture, torch.cuda.MemPool, graph
+/// trees) and their checkpoints are bound to PyTorch's own bookkeeping, so the native allocator
+/// serves them; it also serves devices on which a core can't run. Every data pointer has our
+/// deleter, native memory's too. Devices are set up when first used. Never destroyed: tensors
+/// outlive everything. Thread-safe.
 class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
  public:
   using DeviceIndex = c10::DeviceIndex;
@@ -36,15 +36,15 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   /// The device's core; null when the device is the native allocator's.
   Core* core(int device);
-  /// The same, but null while nobody has used the device, and in a process that was forked from one
-  /// that had: CUDA works there no more, and the memory is the parent's.
+  /// The same, but sets nothing up: null until the device is used, and in children of a process
+  /// that used CUDA before the fork: CUDA does not work there, and the memory is the parent's.
   Core* used_core(int device) noexcept;
-  /// Who is asked when a device has no memory left; null: nobody. Lives until replaced.
+  /// Sets the reclaimer to ask when a device has no memory left, or null. Lives until replaced.
   void set_reclaimer(Reclaimer* reclaimer) noexcept { reclaimer_.store(reclaimer); }
   /// For holding all locks over a fork.
   void lock_for_fork();
   void unlock_after_fork();
-  /// The same in the child.
+  /// The same in the child, where the devices are no longer used.
   void begin_in_child();
 
   // c10::Allocator
@@ -82,7 +82,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   void setMemoryFraction(double fraction, DeviceIndex device) override;
   void enable(bool value) override { native_.enable(value); }
   bool isEnabled() const override { return native_.isEnabled(); }
-  /// The native allocator's: code that asks for it means the one that is not cudaMallocAsync.
+  /// The native allocator's name: code that asks for it means "not cudaMallocAsync".
   std::string name() override { return native_.name(); }
 
   // Private pools and their checkpoints
@@ -120,7 +120,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   c10::cuda::CUDACachingAllocator::ShareableHandle shareIpcHandle(void* pointer) override;
   std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
 
-  // What is told
+  // Figures, snapshots and histories
   c10::cuda::CUDACachingAllocator::SnapshotInfo snapshot(MempoolId pool,
                                                          bool include_traces) override;
   bool isHistoryEnabled() override { return native_.isHistoryEnabled(); }
@@ -164,12 +164,12 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
  private:
   static void free_block(void* pointer);
-  /// Whether other processes may have the descriptor: it stands for memory that they were told of.
+  /// Whether other processes may have the descriptor: it stands for a shared handle.
   static bool is_shared(std::int32_t descriptor);
 
   Device& device(int index);
   Device* owner_of(const void* pointer);
-  /// Those that are set up and ours.
+  /// Calls `function` for each device that is set up and has a core.
   template <class Function>
   void for_each_device(const Function& function) {
     for (auto& slot : devices_) {
@@ -196,7 +196,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   std::mutex making_device_;
   bool devices_are_parents_ = false;
   std::atomic<Reclaimer*> reclaimer_{nullptr};
-  // Pools that may serve ordinary requests when all else failed, and whether there are any.
+  // Pools that may serve ordinary requests when all else has failed, and whether there are any.
   std::mutex use_on_oom_mutex_;
   std::set<std::pair<DeviceIndex, MempoolId>> pools_for_oom_;
   std::atomic<bool> use_on_oom_{false};

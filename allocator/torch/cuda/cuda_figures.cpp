@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the allocator tells: figures, snapshots, histories, and that memory ran out.
+// Figures, snapshots, histories and out-of-memory errors.
 #include <algorithm>
 
 #include <c10/core/impl/GPUTrace.h>
@@ -13,7 +13,7 @@
 namespace cinch::allocator {
 CudaAllocator::DeviceStats CudaAllocator::getDeviceStats(DeviceIndex index) {
   const DeviceStats native = native_.getDeviceStats(index);
-  // Asking does not set a device up: that would make its context.
+  // Do not set the device up, which would make its context.
   TORCH_CHECK(index >= 0 && index < RuntimeDriver::most_devices, "Invalid device argument");
   Device* made = devices_[index].load(std::memory_order_acquire);
   if (made == nullptr || !made->usable()) return native;
@@ -35,7 +35,7 @@ void CudaAllocator::cacheInfo(DeviceIndex index, std::size_t* largest) {
   if (Device& asked = device(index); asked.usable()) {
     const Breakdown where = asked.core().breakdown();
     const std::size_t allowed = where.limit > where.reserved ? where.limit - where.reserved : 0;
-    // What the driver has, too: it can be mapped behind what is free.
+    // The driver's memory counts, too: it can be mapped contiguously.
     *largest = std::max({*largest, where.largest, std::min(where.device_free, allowed)});
   }
 }
@@ -66,7 +66,7 @@ void CudaAllocator::tell_allocated(Device& device, void* pointer, std::size_t by
   }
 }
 
-// Before the free, since the address may be somebody else's right after it.
+// Called before the free: after it the address may be another block's.
 void CudaAllocator::tell_freed(Device& device, void* pointer) {
   const Address address = to_address(pointer);
   if (history_.watched()) {
@@ -93,7 +93,7 @@ void CudaAllocator::tell_observers(Device& device, std::size_t bytes) {
   std::vector<c10::cuda::CUDACachingAllocator::OutOfMemoryObserver> observers;
   {
     const std::lock_guard lock(observers_mutex_);
-    observers = observers_;  // they may take Python's lock, which those who wait for ours hold
+    observers = observers_;  // called unlocked: they may take the GIL, whose holder may want ours
   }
   if (observers.empty()) return;
   const auto [free, total] = native_.getMemoryInfo(static_cast<DeviceIndex>(device.index()));

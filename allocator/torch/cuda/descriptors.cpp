@@ -59,7 +59,7 @@ bool peer_is(int socket, std::int32_t process) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
-  // Anybody may bind a name; only the process itself has its number.
+  // Anybody may bind the name; only the process itself has its PID.
   return peer.uid == geteuid() && (process == 0 || peer.pid == process);
 }
 
@@ -73,7 +73,7 @@ union Control {
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-// One byte, with the descriptor if there is one.
+// Sends one byte, 1 with a descriptor or 0 without.
 bool answer(int socket, int descriptor) {
   char good = descriptor >= 0 ? 1 : 0;
   iovec data{.iov_base = &good, .iov_len = 1};
@@ -147,7 +147,7 @@ bool begin_serving() {
   auto* const socket_number = reinterpret_cast<void*>(std::intptr_t{listening.get()});
   if (!telemetry::start_quiet_thread(thread, serve, socket_number, "cinch-ipc")) return false;
   pthread_detach(thread);
-  listening.release();  // the thread's
+  listening.release();  // now the thread's
   return true;
 }
 
@@ -162,7 +162,7 @@ void note(std::string& fault, const char* what) {
 
 bool serve_descriptors(bool (*may)(std::int32_t descriptor)) {
   static std::mutex mutex;
-  static pid_t serving = 0;  // a child of a fork has no thread
+  static pid_t serving = 0;  // a PID: a forked child has no thread
   static bool good = false;
   const std::lock_guard lock(mutex);
   if (serving == getpid()) return good;

@@ -41,7 +41,7 @@ void Device::add_to_history(History::TraceEntry::Action action, Address address,
   try {
     history_.add(action, static_cast<c10::DeviceIndex>(index_), address, bytes, stream, nullptr);
   } catch (const std::exception& error) {
-    // A tracker that throws can't undo what the driver has done.
+    // The driver's change can't be undone when a tracker throws.
     std::fprintf(stderr, "cinch: an allocator trace tracker failed: %s\n", error.what());
   }
 }
@@ -73,8 +73,8 @@ void Device::set_fraction(double fraction) {
 
 std::size_t Device::give_way() {
   if (!pools_.any()) return core_.release_idle();
-  // A private pool is in use, mostly for a capture. This thread's capture must see no event
-  // queried; in the relaxed mode other threads' captures do not mind.
+  // A private pool is in use, mostly for a capture. A capture of this thread forbids event queries;
+  // captures of other threads allow them in relaxed mode.
   if (c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None) {
     return core_.release_idle();
   }

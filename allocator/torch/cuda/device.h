@@ -13,11 +13,11 @@
 
 namespace cinch::allocator {
 
-/// One GPU: its core, over the runtime's driver, and what PyTorch has set for it. Where the core
-/// can't run (`usable` is false) the device is PyTorch's own allocator's.
+/// One GPU: its core, over the runtime's driver, and PyTorch's settings for it. Where the core
+/// can't run (`usable` is false) PyTorch's own allocator serves the device.
 class Device {
  public:
-  /// Makes the device's context. Both others outlive it.
+  /// Makes the device's context. @pre both others outlive the device
   Device(int index, AddressRanges& ranges, History& history);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -28,29 +28,29 @@ class Device {
   /// @pre usable(), as for all that follows
   Core& core() noexcept { return core_; }
   RuntimeDriver& runtime() noexcept { return runtime_; }
-  /// Its blocks that other processes were told of.
+  /// Its blocks that are shared with other processes.
   Exports& exports() noexcept { return exports_; }
 
-  /// Whether memory for this stream is to come from a private pool of PyTorch's.
+  /// The streams whose memory comes from private pools of PyTorch's.
   const PrivatePools& pools() const noexcept { return pools_; }
   void begin_pool(c10::MempoolId_t pool, PrivatePools::Filter filter);
   void end_pool(c10::MempoolId_t pool);
 
-  /// The memory may be used by `peer` too.
+  /// Gives `peer` access to the memory. False when that failed.
   bool add_peer(int peer);
 
-  /// At most this share of the device's memory; 1: no limit.
+  /// Limits the core to this share of the device's memory; 1: no limit.
   void set_fraction(double fraction);
   double fraction() const noexcept { return fraction_; }
 
-  /// All that is idle goes to the driver: for PyTorch's own allocator, whose request failed. Also
-  /// while paused, when the calling thread is not the one that captures. Returns bytes.
+  /// Gives idle memory to the driver, after a request of PyTorch's own allocator failed; while
+  /// paused too, unless the calling thread captures. Returns the bytes given.
   std::size_t give_way();
 
-  /// Whether completed frees go to the history: only while somebody wants to know.
+  /// Whether completed frees go to the history: only while it is watched.
   void tell_history(bool whether);
 
-  /// What counts as 0 in accumulated figures.
+  /// The figures from which accumulated ones count.
   Stats baseline() const;
   void reset_accumulated();
 

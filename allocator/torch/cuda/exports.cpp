@@ -66,7 +66,7 @@ void Exports::forget(Address address) noexcept {
   let_go(node.mapped().pieces, node.mapped().pieces.size());
 }
 
-// pre: locked
+// Takes one block off the first `count` handles; closes unused descriptors. pre: mutex_ is held
 void Exports::let_go(const std::vector<Core::Piece>& pieces, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const auto at = open_.find(pieces[i].handle);

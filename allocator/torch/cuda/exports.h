@@ -14,27 +14,28 @@
 
 namespace cinch::allocator {
 
-/// Which blocks of a device other processes were told of, and the file descriptors that stand for
-/// what lies behind them.
+/// The blocks of a device that are shared with other processes, and the file descriptors of the
+/// handles behind them.
 ///
-/// A block is shared from the first time that PyTorch asks until its free: PyTorch keeps it used
-/// until every receiver has let go of it. So long it is pinned, and the descriptors are open; they
-/// are closed before their memory is given back, which they would keep alive. Thread-safe.
+/// A block is shared from the first time that PyTorch asks until its free, which PyTorch defers
+/// until every receiver has let go of it. While it is shared it is pinned and its descriptors are
+/// open. They are closed before the memory is given back, since an open descriptor keeps memory
+/// alive. Thread-safe.
 class Exports {
  public:
-  /// Both outlive it.
+  /// @pre both outlive this object
   Exports(Core& core, RuntimeDriver& driver) : core_(core), driver_(driver) {}
 
-  /// What tells another process of the used block, and where it begins in it. Throws c10::Error
-  /// when the driver does not share such memory.
+  /// Shares a used block. Returns what another process needs to map it, and sets `offset` to where
+  /// the block begins there. Throws c10::Error when the driver does not share such memory.
   SharedHandles share(Address block, std::size_t& offset);
 
-  /// The block is being freed. Costs one relaxed load while nothing is shared.
+  /// Ends the sharing of a block that is being freed. One relaxed load while nothing is shared.
   void end(Address block) noexcept {
     if (blocks_shared_.load(std::memory_order_relaxed) != 0) forget(block);
   }
 
-  /// Whether the descriptor is one of them.
+  /// Whether the descriptor is that of a shared handle.
   bool has(std::int32_t descriptor) const;
 
   /// For holding it over a fork.
@@ -44,7 +45,7 @@ class Exports {
   struct Open {
     std::int32_t descriptor = -1;
     std::uint32_t serial = 0;
-    std::size_t blocks = 0;  // that lie on it
+    std::size_t blocks = 0;  // shared blocks on the handle
   };
   struct Block {
     std::size_t bytes = 0;

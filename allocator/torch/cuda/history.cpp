@@ -19,7 +19,7 @@ void History::record(bool enabled, c10::CachingDeviceAllocator::CreateContextFn 
                      std::size_t most_entries, RecordContext when, bool clear,
                      const std::vector<std::string>& skipped) {
   TORCH_CHECK(when == RecordContext::NEVER || recorder != nullptr);
-  // Stacks are dropped without the lock: that may call into Python.
+  // Stacks are destroyed after the lock is released: that may call into Python.
   std::deque<TraceEntry> dropped;
   std::unordered_map<Address, Context> forgotten;
   const std::lock_guard lock(mutex_);

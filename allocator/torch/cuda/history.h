@@ -15,17 +15,17 @@
 
 namespace cinch::allocator {
 
-/// What PyTorch records of allocations when asked to (torch.cuda.memory._record_memory_history):
-/// a trace of the last events, stacks of what is live; and who is called at each event (trace
-/// trackers, such as NCCL's registration). Covers our blocks; those of private pools are in
-/// PyTorch's own. Thread-safe; costs one relaxed load when nobody asked.
+/// The history of our blocks, as PyTorch records it (torch.cuda.memory._record_memory_history): a
+/// trace of the last events, and the stacks of live blocks. Calls trace trackers (such as NCCL's
+/// registration) at each event. Blocks of private pools are in PyTorch's own history. Thread-safe;
+/// costs one relaxed load when nobody asked.
 class History {
  public:
   using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
   using RecordContext = c10::CachingDeviceAllocator::RecordContext;
   using Context = std::shared_ptr<c10::GatheredContext>;
 
-  /// Whether anybody wants to know.
+  /// Whether history is recorded or a tracker attached.
   bool watched() const noexcept { return watched_.load(std::memory_order_relaxed); }
 
   /// torch.cuda.memory._record_memory_history, with the meaning that PyTorch's allocator gives it.
@@ -34,17 +34,18 @@ class History {
               const std::vector<std::string>& skipped);
   void attach(c10::CachingDeviceAllocator::AllocatorTraceTracker tracker);
 
-  /// The stack, if stacks of this level are wanted. Calls into Python: without any lock.
+  /// The current stack, or null when stacks of this level are not recorded. Calls into Python: hold
+  /// no lock.
   Context gather(RecordContext level) const;
 
-  /// One event. Trackers are called under this object's lock.
+  /// Adds an event. Trackers are called under this object's lock.
   void add(TraceEntry::Action action, c10::DeviceIndex device, Address address, std::size_t bytes,
            Stream stream, Context context);
 #if CINCH_TORCH_MINOR >= 14
   /// Text that the program attaches to a live block (torch.cuda.memory._annotate_memory).
   void annotate(c10::DeviceIndex device, Address address, std::size_t bytes, std::string text);
 #endif
-  /// The stack under which a live block was allocated; null when not known.
+  /// Stores, removes or returns the stack under which a live block was allocated; null: unknown.
   void keep(Address address, Context context);
   Context forget(Address address);
   Context context_of(Address address) const;
@@ -52,7 +53,7 @@ class History {
   /// The trace of one device, oldest first, times in microseconds since the epoch.
   std::vector<TraceEntry> trace(c10::DeviceIndex device);
 
-  // What annotates events of this thread.
+  // Annotations of this thread's events.
   static void push_compile_context(std::string text);
   static void pop_compile_context();
   static void set_user_metadata(std::string text);

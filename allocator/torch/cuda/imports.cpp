@@ -25,8 +25,8 @@ class Imports::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() {
-    // PyTorch has waited for the tensor's stream; others may have used the memory too. During a
-    // capture the wait is refused: then the addresses stay, which is better than work without them.
+    // PyTorch has waited for the tensor's stream only; others may use the memory too. A capture
+    // allows no wait: then it stays mapped, so that pending work can still use it.
     if (runtime_.synchronize()) undo();
   }
 
@@ -50,7 +50,7 @@ class Imports::Mapping {
     close(descriptor);
     check(imported, "can't import");
     const Status status = driver_.map(driver_.self, address_ + mapped_, piece.bytes, handle);
-    // While it is mapped it is kept.
+    // The mapping keeps the memory.
     driver_.release(driver_.self, handle);
     check(status, "can't map");
     pieces_.push_back(piece.bytes);

@@ -13,13 +13,13 @@
 
 namespace cinch::allocator {
 
-/// Other processes' memory, mapped here. What is asked for again while somebody still has it is
-/// mapped once. Thread-safe.
+/// Memory of other processes, mapped in this one. Memory that is opened again while somebody still
+/// has it is mapped once. Thread-safe.
 class Imports {
  public:
-  /// The memory that `text` names, for use on the driver's device; unmapped when the last pointer
-  /// to it goes, after all that the device was given so far. `shared` is what the text says. Throws
-  /// c10::Error. The driver outlives all of it.
+  /// Maps the memory that `text` names for use on the driver's device. It is unmapped when the last
+  /// pointer to it goes, after all work that the device had by then. `shared` is `text`, parsed.
+  /// Throws c10::Error. @pre the driver outlives the memory
   std::shared_ptr<void> open(const std::string& text, const SharedHandles& shared, int device,
                              RuntimeDriver& driver);
 

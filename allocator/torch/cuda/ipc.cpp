@@ -12,7 +12,7 @@ c10::cuda::CUDACachingAllocator::ShareableHandle CudaAllocator::shareIpcHandle(v
   if (owner == nullptr) return native_.shareIpcHandle(pointer);
   std::size_t offset = 0;
   const SharedHandles shared = owner->exports().share(reinterpret_cast<Address>(pointer), offset);
-  // Receivers that can't do without it say so; nobody else minds.
+  // A failure is ignored: only receivers that need the socket notice it, and they report it.
   serve_descriptors(is_shared);
   return {static_cast<std::ptrdiff_t>(offset), shared.text()};
 }

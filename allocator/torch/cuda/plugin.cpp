@@ -46,7 +46,7 @@ const CudaDevice* describe(int device) {
   if (known != nullptr) return known;
   cudaDeviceProp properties;
   if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
-    cudaGetLastError();  // the program's next check would take it for its own
+    cudaGetLastError();  // else the program's next check would report it
     return nullptr;
   }
   auto made = std::unique_ptr<CudaDevice>(new (std::nothrow) CudaDevice{});
@@ -67,8 +67,8 @@ const CudaDevice* describe(int device) {
 
 const CudaPlugin plugin = {cuda_plugin_abi, core, used_core, set_reclaimer, describe};
 
-// Settings that the program's user gave PyTorch's allocator and that have no meaning here: one
-// line, since they may have been the answer to a problem.
+// Prints one line with the user's settings for PyTorch's allocator that have no effect here, since
+// they may have been the answer to a problem.
 void name_settings_without_effect() {
   for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
     const char* value = std::getenv(variable);
@@ -83,23 +83,24 @@ void name_settings_without_effect() {
                    "to splitting\n",
                    variable, names.c_str());
     }
-    return;  // PyTorch, too, reads the first that is set
+    return;  // PyTorch also reads only the first that is set
   }
 }
 
 const char* install() {
   auto* native = c10::cuda::CUDACachingAllocator::allocator.load();
   if (native == nullptr) return "PyTorch has not set its own";
-  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) return "";  // as the user says
-  // Another backend, by PYTORCH_CUDA_ALLOC_CONF, or a program's own allocator.
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) return "";  // as the user wants
+  // Another backend, set in PYTORCH_CUDA_ALLOC_CONF, or a program's own allocator.
   if (native->name() != "native") return "the program uses another one than PyTorch's native";
   name_settings_without_effect();
   installed = new CudaAllocator(*native);
-  // Before those that are registered later, hence taken before theirs are released.
+  // Registered before libcinch_torch's handlers. The last registered runs first before a fork, so
+  // the stash's locks are taken before these and released after them.
   pthread_atfork([] { installed->lock_for_fork(); }, [] { installed->unlock_after_fork(); },
                  [] { installed->begin_in_child(); });
   c10::cuda::CUDACachingAllocator::allocator.store(installed);
-  // torch.accelerator.memory_* asks here. With PyTorch's own priority, so that a program's
+  // torch.accelerator.memory_* uses this one. With PyTorch's own priority, so that a program's
   // change_current_allocator still wins.
   c10::SetAllocator(c10::DeviceType::CUDA, installed, /*priority=*/0);
   return nullptr;
@@ -120,9 +121,9 @@ CINCH_EXPORT const cinch::allocator::CudaPlugin* cinch_cuda_open(char* why, std:
   return nullptr;
 }
 
-// A device's figures as JSON, for tests and tools, into `buffer` of `capacity` bytes,
-// zero-terminated and cut short if need be; "null" when the device is not ours. Returns the bytes
-// that all of it needs, without the zero.
+// Writes a device's figures as JSON, for tests and tools, into `buffer` of `capacity` bytes:
+// zero-terminated, cut short if need be; "null" when the device is not ours. Returns the bytes that
+// the whole text needs, without the zero.
 CINCH_EXPORT std::size_t cinch_cuda_allocator_json(int device, char* buffer, std::size_t capacity) {
   using namespace cinch::allocator;
   Core* asked = installed == nullptr ? nullptr : core(device);

@@ -12,9 +12,9 @@
 
 namespace cinch::allocator {
 
-/// Which of one device's streams (or threads: the filter knows) PyTorch has directed to a private
-/// pool, for graph capture, torch.cuda.MemPool, or graph trees. Those pools are PyTorch's own
-/// allocator's. Thread-safe; costs one relaxed load while there are none.
+/// The streams of one device (or threads: the filter decides) that PyTorch has directed to a
+/// private pool: graph capture, torch.cuda.MemPool, graph trees. PyTorch's own allocator serves
+/// those pools. Thread-safe; costs one atomic load while there are none.
 class PrivatePools {
  public:
   using Filter = std::function<bool(cudaStream_t)>;
@@ -37,10 +37,10 @@ class PrivatePools {
     return false;
   }
 
-  /// Whether any stream is directed somewhere: then a graph may be being captured.
+  /// Whether any stream is directed to a pool: then a graph may be being captured.
   bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
 
-  /// Whether memory for this stream, asked for by this thread, comes from a private pool.
+  /// Whether a request of this thread for the stream goes to a private pool.
   bool take(cudaStream_t stream) const {
     if (!any()) return false;
     const std::shared_lock lock(mutex_);

@@ -16,7 +16,7 @@ template <class Function>
 bool find(const char* name, Function& function) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
-  // Virtual memory came with CUDA 10.2; every later function of these names is the same.
+  // These functions came with CUDA 10.2 and have not changed since.
 #if CUDART_VERSION >= 12050
   const cudaError_t error =
       cudaGetDriverEntryPointByVersion(name, &found, 11000, cudaEnableDefault, &result);
@@ -42,7 +42,7 @@ const CudaMemory* functions(std::string& fault) {
   return found.get(fault);
 }
 
-// Of which a driver may have none.
+// Functions that a driver may lack.
 struct Sharing {
   decltype(&::cuMemExportToShareableHandle) export_handle = nullptr;
   decltype(&::cuMemImportFromShareableHandle) import_handle = nullptr;
@@ -66,14 +66,14 @@ const CudaMemory& driver() {
 
 CUmemAllocationProp properties_of(int device) {
   CUmemAllocationProp properties = device_memory(device);
-  // So that a block can be shared with another process later: that can't be asked for afterwards.
+  // Lets a block be shared with another process later: this can't be asked for afterwards.
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return properties;
 }
 
 Status status_of(cudaError_t error) {
   if (error == cudaSuccess) return Status::ok;
-  cudaGetLastError();  // the program's next check would take it for its own
+  cudaGetLastError();  // else the program's next check would report it
   if (error == cudaErrorNotReady) return Status::not_ready;
   return error == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::failed;
 }
@@ -85,7 +85,7 @@ cudaStream_t to_stream(Stream stream) {
   return reinterpret_cast<cudaStream_t>(stream);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// The device, current for a scope.
+// Makes the device current for a scope.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
@@ -232,7 +232,7 @@ int RuntimeDriver::export_handle(Handle handle) {
           CUDA_SUCCESS) {
     return -1;
   }
-  fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // a program that is executed would keep the memory
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // an executed program would keep the memory alive
   return descriptor;
 }
 

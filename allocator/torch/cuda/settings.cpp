@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, 8> without_effect = {
     "max_split_size_mb",          // a split block's rest is never lost: pages move
     "max_non_split_rounding_mb",  // the same
-    "roundup_power2_divisions",   // sizes need not be alike to be used again
+    "roundup_power2_divisions",   // free memory serves any size
     "roundup_bypass_threshold_mb",
     "garbage_collection_threshold",  // idle memory goes to whoever needs it
     "large_segment_size_mb",

@@ -9,7 +9,7 @@ std::vector<c10::CachingDeviceAllocator::SegmentInfo> segments(const Core& core,
   std::vector<c10::CachingDeviceAllocator::SegmentInfo> result;
   bool open = false;
   for (const Core::BlockInfo& block : core.snapshot()) {
-    if (block.state == State::stuck) {  // of no use to anybody, and no memory is known behind it
+    if (block.state == State::stuck) {  // unusable, and mapped in part only
       open = false;
       continue;
     }

@@ -10,8 +10,8 @@
 
 namespace cinch::allocator {
 
-/// A core's blocks as PyTorch's memory snapshots show them: mapped stretches of one stream's blocks
-/// are the segments, all of them expandable.
+/// A core's blocks in the form of PyTorch's memory snapshots. A mapped range of one stream's blocks
+/// is a segment; all are expandable.
 std::vector<c10::CachingDeviceAllocator::SegmentInfo> segments(const Core& core,
                                                                c10::DeviceIndex device,
                                                                const History& history);

@@ -14,7 +14,7 @@ std::int64_t number(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
 }
 
-// One figure; `added` and `current` at the last reset of accumulated figures are the baseline.
+// One figure. `added_before` and `current_before`: at the last reset of accumulated figures.
 Stat stat(std::size_t current, std::size_t peak, std::uint64_t added, std::uint64_t added_before,
           std::size_t current_before) {
   Stat result;
@@ -33,7 +33,7 @@ Stat& of(StatArray& array, StatType type) {
   return array[static_cast<std::size_t>(type)];
 }
 
-// Small, large, and both together, whose peak is known apart.
+// The small pool, the large one, and both together, whose peak is `peak`.
 StatArray array(const Stats& now, const Stats& before, Gauge PoolStats::*gauge, std::size_t peak) {
   StatArray result;
   Stat& all = of(result, StatType::AGGREGATE);
@@ -48,7 +48,7 @@ StatArray array(const Stats& now, const Stats& before, Gauge PoolStats::*gauge, 
   return result;
 }
 
-// Used and pending: what is freed counts as such when other streams are done with it.
+// Used plus pending blocks: a freed block counts as freed when other streams are done with it.
 StatArray active(StatArray used, const Stats& now, const Stats& before,
                  std::size_t PoolStats::*pending, std::size_t PoolStats::*peak,
                  std::size_t peak_of_all) {

@@ -9,9 +9,9 @@
 
 namespace cinch::allocator {
 
-/// Passes every call on, and tells an observer of addresses reserved and given back, and of memory
-/// made accessible and unmapped, handle by handle: after it happened, or before, where something is
-/// taken away. For one allocator, under whose lock all calls, and the observer's, are made.
+/// Passes every call on, and reports to an observer addresses reserved and given back and, for each
+/// handle, memory made accessible and unmapped. What is added is reported after it happened, what
+/// is removed before. For one allocator, under whose lock all calls, and the observer's, are made.
 class WatchedDriver {
  public:
   enum class Change { reserved, unreserving, mapped, unmapping };
