@@ -17,7 +17,7 @@ MemoryNeed memory_need(const StepMemory& step) noexcept {
 
 std::uint64_t advised_batch(const MemoryNeed& need, double limit, std::uint64_t most,
                             double reserve) noexcept {
-  constexpr std::uint64_t largest = std::uint64_t{1} << 40;  // nothing was measured that grows
+  constexpr std::uint64_t largest = std::uint64_t{1} << 40;  // for needs that do not grow
   const std::uint64_t bound = most == 0 ? largest : std::min(most, largest);
   const double usable = limit * (1 - reserve);
   std::uint64_t batch = 0;

@@ -7,10 +7,10 @@
 
 namespace cinch::policy {
 
-/// "6GiB" in bytes, or nothing where that is no number of bytes that fits 53 bits.
+/// Parses a size ("6GiB") into bytes. @return nothing when `text` is no size from 1 to 2^53 - 1
 std::optional<std::uint64_t> bytes_of(const std::string& text);
 
-/// What people are told then.
+/// The error message for a text that bytes_of refuses.
 inline constexpr const char* no_size =
     "found a size that is no whole number of bytes from 1 to 2^53 - 1";
 

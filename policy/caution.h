@@ -7,11 +7,11 @@
 
 namespace cinch::policy {
 
-/// From this caution on nothing is approximated: 1 bit has been doubled three times.
+/// At this caution nothing is approximated: 1 bit was already doubled three times.
 inline constexpr int most_caution = 4;
 
-/// `spec` with more precision, for entries of which the guard found `caution` times that it had too
-/// little: bits doubled up to 8, or a quarter of the error bound, each time.
+/// Makes `spec` more precise for entries that the guard found too far off `caution` times. Each
+/// time doubles the bits, up to 8, or divides the error bound by 4.
 /// @return nothing when only an exact codec is left
 std::optional<codecs::CodecSpec> with_caution(codecs::CodecSpec spec, int caution);
 

@@ -9,24 +9,24 @@
 
 namespace cinch::policy {
 
-/// What an adaptive policy says about the activations of one layer, in place of a static
-/// algorithm's parameters. What reads signs, indices and statistics is not its business: need.h
-/// decides about those.
+/// How an adaptive policy holds the activations of one layer; takes the place of a static
+/// algorithm's parameters. Does not apply to operands that backward reads as signs, indices or
+/// statistics: need.h decides about those.
 struct Choice {
   enum class Action : std::uint8_t {
     keep,      ///< hold it as it is
-    lossless,  ///< by codecs::kLosslessFloats, or keep where that is no smaller
+    lossless,  ///< encode by codecs::kLosslessFloats, or keep where that is no smaller
     encode,    ///< by `spec`
   };
   Action action = Action::keep;
   codecs::CodecSpec spec = {};  ///< meaningful for `encode`
-  /// Above 0: `spec` is group_quant, and its planes share this many bits an element on average, in
-  /// 1 to 8 bits each, by their ranges at the time of encoding (ActNN's stage 1).
+  /// Above 0: `spec` is group_quant, and its planes have this many bits an element on average. Each
+  /// plane gets 1 to 8 bits by its ranges at the time of encoding (ActNN's stage 1).
   double mixed_bits = 0;
   /// Error bounds by channel for fixed_point; null: spec.error_bound for all.
   std::shared_ptr<const std::vector<float>> channel_bounds = nullptr;
-  /// What is held of a CUDA tensor moves to the host's memory, unless a rule or another reader's
-  /// says otherwise.
+  /// Move the held bytes of a CUDA tensor to the host's memory, unless a rule for one of its uses
+  /// forbids that.
   bool offload = false;
 };
 

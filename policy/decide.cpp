@@ -41,7 +41,7 @@ Decision keep(std::string_view reason) {
   return {Decision::Action::keep, reason, {}};
 }
 
-/// One entry on its way to a decision.
+/// Makes the decision for one entry.
 class Entry {
  public:
   Entry(const Settings& settings, const EntryDescription& description, int caution)
@@ -92,7 +92,7 @@ class Entry {
     return encode({candidate("sign")}, reason);
   }
 
-  /// One mask, so one interval and no signs besides.
+  /// One mask serves all uses only if they read the same interval.
   Decision decide_interval(const KnownUse& most) const {
     if (elements_ == 0) return keep(unusable_reason());
     const bool same = std::ranges::all_of(uses_, [&most](const KnownUse& u) {
@@ -141,7 +141,7 @@ class Entry {
     const codecs::CodecTraits traits = *codecs::codec_traits(spec.name);
     if (traits.fidelity != codecs::Fidelity::exact_signs) {
       spec.with_sign = !signs.empty();
-      // Zeros restored where x > 0 did not hold are right only where nothing is negative.
+      // `with_sign` restores zeros where x > 0 is false: right only for data without negatives.
       const bool are_relus = std::ranges::all_of(signs, [this](const KnownUse* u) {
         return functional_name(u->use->op) == "aten::relu" && covers(u->use->geometry, elements_);
       });
@@ -158,7 +158,7 @@ class Entry {
     return encode({std::move(candidate)}, best->need.reason);
   }
 
-  /// Bits by plane, twice as many on average with each caution.
+  /// Encodes with bits by plane. Each caution doubles their average.
   Decision mixed(CodecSpec spec, const PlaneLayout& layout, const KnownUse& best) const {
     constexpr int most_bits = 8;
     const double bits = std::ldexp(description_.choice->mixed_bits, caution_);
@@ -169,7 +169,8 @@ class Entry {
     return encode({std::move(candidate)}, best.need.reason);
   }
 
-  /// The choice's bounds where they are this layout's channels', a quarter with each caution.
+  /// The choice's bounds by channel, divided by 4 for each caution; null where `layout` has another
+  /// number of channels.
   std::shared_ptr<const std::vector<float>> careful_bounds(const PlaneLayout& layout) const {
     const auto& bounds = description_.choice->channel_bounds;
     if (!bounds || static_cast<std::int64_t>(bounds->size()) != layout.channels()) return nullptr;
@@ -179,8 +180,8 @@ class Entry {
     return std::make_shared<const std::vector<float>>(std::move(smaller));
   }
 
-  /// DIVISION's layout. Planes whose means and parameters would cost too much become flat rows, of
-  /// which `spec` then makes at least 4 bits.
+  /// DIVISION's layout. Planes whose means and parameters would cost too much become flat rows, for
+  /// which `spec` gets at least 4 bits.
   PlaneLayout layout_with_means(CodecSpec& spec, const KnownUse& best) const {
     PlaneLayout layout = approximate_layout(best);
     const int most_bits = std::max(8, spec.bits + 2 + (spec.with_sign ? 1 : 0));
@@ -191,13 +192,13 @@ class Entry {
     return PlaneLayout::rows(elements_, row);
   }
 
-  /// For floats that no approximation served well.
+  /// For floats whose caution allows no approximation any more.
   Decision lossless() const {
     return encode({candidate(codecs::kLosslessFloats)}, "no smaller when held losslessly");
   }
 
-  /// What decides between uses that ask for different codecs: a bound on the error before a number
-  /// of bits, then the tighter bound, or the more bits and the smaller block.
+  /// Orders the codecs that several uses ask for; the greatest wins. An error bound is greater than
+  /// any bits; then a tighter bound, or more bits and a smaller block, is greater.
   static std::array<double, 3> precision(const CodecSpec& spec) {
     const bool bounded =
         codecs::codec_traits(spec.name)->precision == codecs::Precision::error_bound;
@@ -235,7 +236,7 @@ class Entry {
         if (const auto planes = plane_layout(*geometry, best.fact.plane_rank)) return *planes;
       }
     }
-    // Rows that every use has whole: heads, where a fused projection holds several.
+    // Rows that no use cuts: heads, where a fused projection holds several.
     std::int64_t row = 0;
     for (const KnownUse& u : uses_) {
       if (u.need.level == Level::approximate) row = std::gcd(row, row_length(u.use->geometry));
@@ -246,15 +247,15 @@ class Entry {
     return PlaneLayout::rows(elements_, row);
   }
 
-  /// Whether rows are as short as attention's heads: (sample, head, token, feature).
+  /// Whether a use has attention's shape (sample, head, token, feature), whose rows are short.
   bool holds_heads() const {
     return std::ranges::any_of(uses_, [](const KnownUse& u) {
       return u.need.level == Level::approximate && u.use->geometry.sizes.size() == 4;
     });
   }
 
-  /// Neighbouring rows made one while they hold no more than ActNN's group, 256 elements: a row a
-  /// head would spend half a bit an element on its zero point and step, and most of the time too.
+  /// Joins neighbouring rows up to 256 elements, ActNN's group. One row for each head would spend
+  /// half a bit an element on zero points and steps, and most of the time.
   std::int64_t joined(std::int64_t row) const {
     while (2 * row <= flat_row_length && elements_ % (2 * row) == 0) row *= 2;
     return row;

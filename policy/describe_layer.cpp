@@ -14,8 +14,8 @@ Choice with_codec(std::string_view name) {
   return choice;
 }
 
-/// What the policy makes of the entry under `choice`: the candidate, or nothing when it is held
-/// otherwise.
+/// The candidate by which the policy carries out `choice` for the entry; nothing when it holds the
+/// entry by another codec or none.
 std::optional<Decision::Candidate> candidate(const Policy& policy, EntryDescription entry,
                                              const Choice& choice) {
   entry.choice = &choice;

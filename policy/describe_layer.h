@@ -9,10 +9,10 @@
 
 namespace cinch::policy {
 
-/// The layer that `entry` is, for `director`: its kind is that of the most sensitive operator that
-/// reads its values, and its menu is filled in.
-/// @return nothing when no adaptive policy has a say about it: nobody reads its values, they have
-/// to be exact, rules decide, or the director has as many layers as it takes
+/// Describes `entry` as a layer for `director`. The layer's kind is that of the most sensitive
+/// operator that reads the entry's values; the layer's menu is filled in.
+/// @return nothing when no adaptive policy decides about the entry: no operator reads its values,
+/// they must be exact, rules decide, or the director is full
 std::optional<Layer> describe_layer(const Policy& policy, const Director& director,
                                     const EntryDescription& entry);
 

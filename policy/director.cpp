@@ -83,7 +83,7 @@ LearnedState Director::learned() const {
   for (std::uint32_t i = 0; i < states_.size(); ++i) {
     state.layers[names_[i]] = {states_[i].choice, numbers(i)};
   }
-  // Layers not seen again stay known, as far as there is room.
+  // Layers that this run did not see are kept, as far as there is room.
   for (const auto& [name, layer] : before_.layers) {
     if (state.layers.size() >= most_layers) break;
     state.layers.try_emplace(name, layer);

@@ -16,11 +16,11 @@
 
 namespace cinch::policy {
 
-/// Figures that a policy goes by, by names of its own.
+/// Numbers that a policy keeps, under names that it chooses.
 using Numbers = std::map<std::string, double>;
 
-/// Numbers of two steps with which a policy comes to its choices soonest: it looks in the first,
-/// and has chosen when the second begins.
+/// Two step numbers with which a policy makes its choices soonest: it looks in step `learning`, and
+/// has chosen when step `use` begins.
 struct Rehearsal {
   std::uint64_t learning = 0;
   std::uint64_t use = 1;
@@ -31,57 +31,57 @@ struct LearnedLayer {
   Numbers numbers;
 };
 
-/// What a policy learned in a run. Layers are named by what they are: operator, operand, size, and
-/// which of that kind they are in the order in which they were added.
+/// What a policy learned in a run. A layer's name is its operator, operand and size, and its place
+/// among the layers that share these, in the order in which they were added.
 struct LearnedState {
   std::string policy;
   std::map<std::string, LearnedLayer> layers;
   Numbers numbers;
 };
 
-/// An adaptive policy at work: it learns of layers, is shown what training does to them, and says
-/// how each shall be held. Deterministic: the same calls give the same choices. Not thread-safe.
+/// Makes the choices of an adaptive policy. The stash adds layers and shows it looks at backward;
+/// the director chooses how each layer is held. Deterministic: the same calls give the same
+/// choices. Not thread-safe.
 ///
-/// Steps are the program's optimizer steps as the stash counts them. Choices change in `begin_step`
-/// and `add` only, so never within a step for a layer that is known.
+/// Steps are the program's optimizer steps as the stash counts them. Choices change only in
+/// `begin_step` and `add`, so the choice of a known layer never changes within a step.
 class Director {
  public:
   virtual ~Director() = default;
   Director(const Director&) = delete;
   Director& operator=(const Director&) = delete;
 
-  /// The layer of a number that `add` gave.
+  /// The layer to which `add` gave this number.
   const Layer& layer(std::uint32_t number) const { return states_[number].layer; }
   std::size_t layers() const noexcept { return states_.size(); }
 
-  /// What layers of this kind may be held as; the stash tells each one's bytes by
-  /// `Layer::menu_bytes`.
+  /// The choices for a layer like this; describe_layer then sets `Layer::menu` and `menu_bytes`.
   virtual std::vector<Choice> menu(const Layer& layer) const;
 
-  /// Layers that are told apart. Each costs memory and time in every step, and a program whose
-  /// shapes never repeat has new ones for ever.
+  /// The most layers that a director takes. Each costs memory and time in every step, and a program
+  /// whose shapes never repeat has new layers forever.
   static constexpr std::size_t most_layers = 8192;
   bool is_full() const noexcept { return states_.size() >= most_layers; }
 
-  /// A layer that was not seen before. @return its number, from 0 in order @pre !is_full()
-  /// @throws std::bad_alloc: the layer was not added then
+  /// Adds a layer that was not seen before. @return its number; numbers count from 0
+  /// @pre !is_full() @throws std::bad_alloc; the layer is not added then
   std::uint32_t add(Layer layer);
 
   const Choice& choice(std::uint32_t layer) const { return states_[layer].choice; }
   /// Changes whenever the layer's choice does.
   std::uint32_t version(std::uint32_t layer) const { return states_[layer].version; }
 
-  /// A step begins: choices are made anew where it is time.
+  /// Begins a step; changes choices where it is time.
   /// @param last The largest growth of the step before; null when there was none.
   virtual void begin_step(std::uint64_t step, const Footprint* last) = 0;
 
-  /// What the step that began last shall find out.
+  /// What the looks of the current step shall measure.
   virtual Wants wants() const = 0;
-  /// Whether exact values of `layer` shall be kept until backward reads them, for trials.
+  /// Whether the stash shall keep exact values of `layer` until backward reads them, for trials.
   /// @param peak Bytes of the activations at their peak, uncompressed
   virtual bool tries(std::uint32_t layer, std::size_t peak);
 
-  /// Whether choices follow from trials, so that their errors count by what they do to gradients.
+  /// Whether choices follow from trials; the guard then limits errors of gradients, not of values.
   virtual bool tries_choices() const noexcept { return false; }
 
   /// Indices into the layer's menu that trials shall cover.
@@ -89,37 +89,37 @@ class Director {
 
   virtual void observe(std::uint32_t layer, Look look) = 0;
 
-  /// What the layer's choice is expected to take where the data decide; 0: not known.
+  /// The expected encoded size under the layer's choice, where the data decide; 0: not known.
   virtual std::size_t expected_bytes(std::uint32_t layer) const;
 
-  /// An activation of the layer took so many bytes, held by its choice.
+  /// Tells the director the encoded size of one activation of the layer, held by its choice.
   virtual void note_size(std::uint32_t layer, std::size_t bytes);
 
-  /// Whether what begin_step() is told of sizes decides anything.
+  /// Whether the sizes that begin_step() gets affect any choice.
   virtual bool goes_by_sizes() const noexcept { return true; }
 
-  /// For dry runs, which last two steps: what they shall be given for step numbers.
+  /// The step numbers for the two steps of a dry run.
   virtual Rehearsal rehearsal() const { return {}; }
 
   /// What was learned so far, for a later run's resume().
   LearnedState learned() const;
 
-  /// Layers added from now on begin where those of the same name ended. What does not fit a layer
-  /// is left out. @return why nothing of `state` can be used, or ""
+  /// Takes up the state of an earlier run: a layer that is added later begins with what is saved
+  /// under its name, except what does not fit it. @return why `state` can't be used at all, or ""
   /// @pre no layer was added yet
   std::string resume(LearnedState state);
 
-  /// Whether a choice was changed, or a layer was added, since this was last asked.
+  /// Whether a choice was changed, or a layer was added, since the last call.
   bool take_news() noexcept {
     const std::uint64_t now = changes_ + states_.size();
     return std::exchange(news_taken_, now) != now;
   }
 
-  /// How often the choice of a layer that was known changed.
+  /// How often the choice of a known layer changed.
   std::uint64_t changes() const noexcept { return changes_; }
 
-  /// A line for people about something that went differently than asked; "" when there is none.
-  /// Each is returned once.
+  /// A line for the user about something that could not be done as asked; "" when there is none.
+  /// Each line is returned once.
   std::string take_message();
 
  protected:
@@ -131,15 +131,15 @@ class Director {
   /// @param policy The policy's name
   explicit Director(std::string policy) : policy_(std::move(policy)) {}
 
-  /// The first choice for a new layer. May be asked again for a number when there was no memory.
+  /// The first choice for a new layer. May be called again for its number after add() threw.
   virtual Choice first_choice(std::uint32_t layer) = 0;
   void choose(std::uint32_t layer, Choice choice);
 
-  /// What a layer's choice came from, beside the choice; and of the policy as a whole.
+  /// The numbers that learned() saves for a layer, beside its choice, and for the whole policy.
   virtual Numbers numbers(std::uint32_t layer) const;
   virtual Numbers numbers() const;
-  /// Takes them up again; `layer` was given its first choice before, and gets the one it ended with
-  /// afterwards if that is in its menu then. What is missing stays as it was.
+  /// Restores these numbers; missing ones change nothing. For a layer, first_choice() was called
+  /// before; afterwards the layer gets its saved choice if that is in its menu as it is then.
   virtual void recall(std::uint32_t layer, const Numbers& numbers);
   virtual void recall(const Numbers& numbers);
 
@@ -152,7 +152,7 @@ class Director {
 
   std::string policy_;
   std::vector<std::string> names_;             // by number
-  std::map<std::string, std::uint32_t> seen_;  // layers added so far, by name without number
+  std::map<std::string, std::uint32_t> seen_;  // count of layers by name without place
   LearnedState before_;
   std::uint64_t changes_ = 0;
   std::uint64_t news_taken_ = 0;  // changes and layers when take_news was last asked
@@ -162,7 +162,7 @@ class Director {
 /// The director of `settings.policy`; null for policies that never adapt.
 std::unique_ptr<Director> make_director(const Settings& settings);
 
-/// One that only counts layers: all are kept as they are.
+/// A director that only numbers layers; all are kept raw.
 std::unique_ptr<Director> make_keeping_director();
 
 }  // namespace cinch::policy

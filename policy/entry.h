@@ -21,7 +21,7 @@ struct Geometry {
   std::int64_t offset = 0;
 };
 
-/// Who saved a storage.
+/// What saved a storage.
 enum class Origin : std::uint8_t {
   op,        ///< an operator of PyTorch's or an extension's
   compiled,  ///< a region that torch.compile compiled: one node, whatever operators are inside
@@ -39,18 +39,18 @@ struct Use {
   /// For max-pool indices: {D, H, W} of the pooled input's plane; zeros where unknown.
   std::array<std::int64_t, 3> index_extent = {0, 0, 0};
   Origin origin = Origin::op;
-  /// Of hardtanh and its like: the operator's arguments. Unknown unless lower < upper.
+  /// For hardtanh and its like: bounds from its arguments. Unknown unless lower < upper.
   codecs::IntervalBounds bounds = {0, 0};
 };
 
-/// One storage in the stash with all its uses, at the moment when it became solely the stash's.
+/// One storage in the stash with all its uses, when the stash has become its only owner.
 struct EntryDescription {
   std::size_t storage_bytes = 0;
   std::span<const Use> uses;
   /// Geometry of the tensor that covers the storage when no use does (the base of views); empty
   /// sizes where unknown.
   Geometry cover;
-  /// What an adaptive policy says about its activations; null where none has a say.
+  /// The adaptive policy's choice for the entry's activations; null where there is none.
   const Choice* choice = nullptr;
   bool on_device = false;  ///< lies on a CUDA device
 };
@@ -69,16 +69,15 @@ struct Decision {
     std::shared_ptr<const std::vector<float>> channel_bounds =
         nullptr;  ///< see Choice::channel_bounds
   };
-  /// Whether what is held leaves a CUDA device for the host's memory; without a meaning for host
-  /// tensors.
+  /// When the held bytes of a CUDA tensor move to the host's memory; meaningless for host tensors.
   enum class Offload : std::uint8_t {
     never,
     under_pressure,  ///< when the device is out of memory
-    always,          ///< as soon as it is settled
+    always,          ///< as soon as the entry is settled
   };
   Action action = Action::keep;
-  /// Static text, for the report's list of what was passed through: why the entry is kept, or, for
-  /// `encode`, why it is when no candidate can represent the data. Empty for `drop`.
+  /// Static text, for the report's list of kept entries: why the entry is kept; for `encode`, why
+  /// it is kept when no candidate can represent the data. Empty for `drop`.
   std::string_view reason;
   std::vector<Candidate> candidates;
   Offload offload = Offload::never;

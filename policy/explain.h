@@ -7,7 +7,7 @@
 
 namespace cinch::policy {
 
-/// What a policy does, in sentences for people, one a line: what is approximated and how closely,
+/// Describes a policy to the user, one sentence a line: what is approximated and how closely,
 /// what stays exact, what is measured and when, and what it costs.
 std::string explain(const Settings& settings);
 

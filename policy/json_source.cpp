@@ -72,14 +72,14 @@ class Recorder {
     return true;
   }
 
-  /// Where what follows the last token that was understood begins.
+  /// Offset of the first token that the parser did not understand.
   std::size_t next_token() const {
     const std::size_t at = text_.find_first_not_of(" \t\r\n,:[{", token_end_);
     return at == text_.npos ? token_end_ : at;
   }
 
   std::map<std::string, Location> locations;
-  std::optional<JsonError> fault;  ///< the first that JSON itself allows
+  std::optional<JsonError> fault;  ///< the first error that JSON's grammar allows
 
  private:
   static constexpr std::int64_t no_index = -1;
@@ -101,7 +101,7 @@ class Recorder {
   }
 
   std::string begin_value(std::size_t start) {
-    // Pointers of n levels take n^2 bytes: nobody's policy is that deep.
+    // Pointers of n levels take n^2 bytes, and no policy is that deep.
     constexpr std::size_t deepest = 64;
     if (open_.size() >= deepest) {
       if (!fault) {

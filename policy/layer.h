@@ -11,8 +11,8 @@
 
 namespace cinch::policy {
 
-/// What kind of operator reads a saved activation, as the papers' formulas tell them apart; from
-/// the least sensitive to errors to the most.
+/// Kind of the operator that reads a saved activation, as the papers' formulas distinguish them.
+/// Ordered from the least to the most sensitive to errors.
 enum class LayerKind : std::uint8_t {
   linear,
   convolution,
@@ -27,29 +27,29 @@ enum class LayerKind : std::uint8_t {
 /// The kind of `op` ("aten::convolution"), in-place variants included.
 LayerKind layer_kind(std::string_view op) noexcept;
 
-/// Whether the operand is a feature map (N, C, plane…), of which DIVISION makes planes.
+/// Whether the operand is a feature map (N, C, plane…), which DIVISION splits into planes.
 bool is_feature_map(LayerKind kind) noexcept;
 
-/// The fewest bits that group quantization may use for such an operand, whatever a solver finds
-/// worthwhile (docs/adaptive-policies.md, "Least bits"): errors in attention's q and k enter an
-/// exponent, and smooth functions' derivatives of approximated values are biased.
+/// The fewest bits that group quantization may use for such an operand, whatever a solver would
+/// choose (docs/adaptive-policies.md, "Least bits"). Errors in attention's q and k enter an
+/// exponent; derivatives of smooth functions at approximated values are biased.
 int least_bits(LayerKind kind) noexcept;
 
-/// The same for policies that measure what their choices do: the derivatives' bias, which no
-/// average over steps removes, is a fortieth of the noise at 3 bits and an eighth at 2.
+/// The same for policies that measure the effect of their choices. No average over steps removes
+/// the derivatives' bias: it is a fortieth of the noise at 3 bits and an eighth at 2.
 int least_measured_bits(LayerKind kind) noexcept;
 
-/// One saved activation at one place of a model's forward: what an adaptive policy decides about.
+/// One saved activation at one place of a model's forward. An adaptive policy decides about each.
 struct Layer {
   LayerKind kind = LayerKind::other;
   std::string op;
   std::string operand;
   std::size_t raw_bytes = 0;
   std::int64_t elements = 0;
-  std::int64_t channels = 1;  ///< of a codec by channel
-  std::int64_t planes = 1;    ///< of group_quant: ActNN's samples
+  std::int64_t channels = 1;  ///< for codecs by channel
+  std::int64_t planes = 1;    ///< for group_quant: ActNN's samples
   bool on_device = false;     ///< lies on a CUDA device
-  /// What it may be held as, and the bytes that each takes (upper bounds where the data decide).
+  /// The possible choices, and the encoded size of each (an upper bound where the data decide).
   std::vector<Choice> menu;
   std::vector<std::size_t> menu_bytes;
 };

@@ -8,7 +8,7 @@ namespace {
 
 using codecs::PlaneLayout;
 
-/// Smallest stride >= `above` among dimensions longer than 1; their index, or -1.
+/// Index of the dimension with the smallest stride >= `above` among those longer than 1, or -1.
 int next_dimension(const Geometry& g, std::int64_t above) noexcept {
   int best = -1;
   for (int i = 0; i < static_cast<int>(g.sizes.size()); ++i) {
@@ -18,7 +18,7 @@ int next_dimension(const Geometry& g, std::int64_t above) noexcept {
   return best;
 }
 
-/// Length of the contiguous run that starts at the first element, up to the first length of at
+/// Length of the contiguous run that starts at the first element. Stops at the first length of at
 /// least `enough`.
 std::int64_t contiguous_run(const Geometry& g, std::int64_t enough) noexcept {
   std::int64_t run = 1;
@@ -52,7 +52,7 @@ std::optional<PlaneLayout> plane_layout(const Geometry& geometry, int plane_rank
   PlaneLayout layout;
   const auto set = [&geometry](int dimension, std::int64_t& extent, std::int64_t& stride) {
     extent = geometry.sizes[dimension];
-    // The stride of a dimension of one element is arbitrary in PyTorch; layouts have one form.
+    // PyTorch's stride of a dimension of one element is arbitrary; 0 gives layouts one form.
     stride = extent == 1 ? 0 : geometry.strides[dimension];
   };
   layout.stride = {0, 0, 0};

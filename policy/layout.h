@@ -18,8 +18,8 @@ bool covers(const Geometry& geometry, std::int64_t elements) noexcept;
 /// @return nothing when no plane can be made: fewer dimensions than that, or more than 3 in a plane
 std::optional<codecs::PlaneLayout> plane_layout(const Geometry& geometry, int plane_rank) noexcept;
 
-/// The length of the rows that `geometry` has in memory: of its contiguous dimension, joined with
-/// what lies contiguously outside it while that makes rows shorter than `shortest_row`.
+/// Length of `geometry`'s rows in memory: of its contiguous dimension. While a row is shorter than
+/// `shortest_row`, the next outer dimension joins it if it continues the row contiguously.
 /// 0 when no dimension is contiguous.
 std::int64_t row_length(const Geometry& geometry) noexcept;
 inline constexpr std::int64_t shortest_row = 32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a policy's text to Settings, or to one error for people.
+// Parses a policy's text into Settings, or into one error for the user.
 
 #include <cerrno>
 #include <cstdio>
@@ -56,7 +56,7 @@ Treatment read_treatment(const Json& json, const CodecSpec& defaults) {
   return treatment;
 }
 
-/// What holds for float tensors of known origin and unknown meaning unless the file says otherwise.
+/// How float tensors of which only the origin is known are held unless the file says otherwise.
 void set_default_treatments(Settings& settings) {
   settings.functions.codec.name = codecs::kLosslessFloats;
   settings.compiled.codec.name = codecs::kLosslessFloats;
@@ -97,8 +97,8 @@ Settings read_settings(const Json& json, std::string_view file) {
   const Algorithm& algorithm = algorithm_of(settings);
   const bool is_off = algorithm.idle;
   settings.rescue = read_rescue(json.value("rescue", Json::object()), !is_off);
-  // "off" leaves the program as it is unless it says otherwise: by name, or "enabled": true, or
-  // since a rescue is wanted, which PyTorch's own allocators ask nobody for.
+  // Under "off" PyTorch's own allocators stay, unless the file asks for Cinch's by name or by
+  // "enabled": true, or wants a rescue, for which PyTorch's allocators never ask.
   const Json allocator = json.value("allocator", Json::object());
   const bool enabled = allocator.value("enabled", true);
   const bool wanted = settings.rescue.enabled || !is_off || allocator.contains("enabled");
@@ -142,7 +142,7 @@ PolicyError to_policy_error(const JsonError& error, std::string_view file) {
           error.message};
 }
 
-/// What is wrong with a rule's codec that the schema can't say, or nothing.
+/// What is wrong with a codec's parameters that the schema can't express, or "".
 std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
   const auto traits = codecs::codec_traits(codec.name);
   const bool exact = !traits || traits->fidelity == codecs::Fidelity::exact;

@@ -9,8 +9,8 @@
 
 namespace cinch::policy {
 
-/// What one backward node told about an activation that it reads. Gradients carry the program's
-/// loss scale: policies use ratios of numbers of one look, or of one step, only.
+/// Measurements at one backward node, for an activation that it reads. Gradients carry the
+/// program's loss scale, so policies use only ratios within one look or one step.
 struct Look {
   /// A batch norm's channel.
   struct Channel {
@@ -25,12 +25,12 @@ struct Look {
   double output_gradient = 0;         ///< |gY|^2
   double peak_gradient = 0;           ///< mean over samples of max |gY_n|
   double samples = 1;                 ///< first extent of gY
-  double weight_gradient = 0;         ///< |gW|^2; 0 where the weight takes none
+  double weight_gradient = 0;         ///< |gW|^2; 0 if the weight takes no gradient
   double momentum = 0;                ///< mean magnitude of gW's moving average; 0 unknown
   double gradient_noise = 0;          ///< |gW - its moving average|^2 / |gW|^2; 0 unknown
   double kernel = 1;                  ///< convolution: positions of the kernel
   double stride = 1;                  ///< convolution: product of the strides
-  double locations = 1;               ///< convolution: places of the input's plane
+  double locations = 1;               ///< convolution: positions of the input's plane
   double groups = 1;                  ///< convolution
   double outputs = 1;                 ///< output channels or features
   double nonzero = 1;                 ///< share of the activation that is not 0
@@ -41,59 +41,58 @@ struct Look {
   double row_input_gradient = 0;
   double row_sensitivity = 0;
   double least_variance = 0;
-  /// Number of the layer whose output this one normalizes (batch norm behind convolution);
-  /// no_layer where that is not known.
+  /// Number of the layer whose output this one normalizes (batch norm after convolution);
+  /// no_layer if not known.
   std::uint32_t producer = 0xffffffff;
   /// Sum of the squared ranges of group_quant's groups in each plane of the activation.
   std::vector<float> plane_ranges;
-  /// What becomes of the gradients that the node computes when the activation is held otherwise:
-  /// squared errors, relative to the exact gradients; below 0 where that was not tried.
+  /// Squared errors of the node's gradients when the activation is held by one choice of the menu,
+  /// relative to the exact gradients; below 0 if not tried.
   struct Trial {
     double own = -1;  ///< of the parameters' gradients, taken together; 0 where it has none
-    /// Of those that it passes on, taken together; 0 where they don't depend on it.
+    /// Of the gradients passed on, taken together; 0 if they don't depend on the activation.
     double passed = -1;
-    double passed_worst = -1;  ///< the largest of them
-    /// Of the values, not relative: the mean of (x' - x)^2; below 0 if not known.
+    double passed_worst = -1;  ///< the largest among those passed on
+    /// Mean of (x' - x)^2 of the values, not relative; below 0 if not known.
     double values = -1;
-    std::size_t bytes = 0;  ///< that it took to hold them; 0 if not known
+    std::size_t bytes = 0;  ///< encoded size; 0 if not known
 
     bool was_tried() const noexcept { return own >= 0 || passed >= 0; }
   };
-  std::vector<Trial> trials;  ///< by the layer's menu
-  /// Of a look with trials: the squared size of the parameters' exact gradients.
+  std::vector<Trial> trials;  ///< by index into the layer's menu
+  /// In a look with trials: the squared size of the parameters' exact gradients.
   double own_gradient = 0;
-  /// The squared size of the gradient that the node passes on, as a share of what arrives at the
-  /// node that it is passed to: below 1 where others, such as a skip connection's, are added. 0:
-  /// not looked at.
+  /// Squared size of the gradient that the node passes on, as a share of the sum that the receiving
+  /// node gets: below 1 where others, such as a skip connection's, are added. 0: not measured.
   double share_of_sum = 0;
 };
 
 inline constexpr std::uint32_t no_layer = 0xffffffff;
 
-/// What a step's looks shall find out. Everything costs time or memory, so policies ask for it in
-/// few steps only.
+/// What the looks of a step shall measure. Each item costs time or memory, so policies ask in few
+/// steps only.
 struct Wants {
-  bool gradients = false;   ///< Look's gradients and what goes with them
+  bool gradients = false;   ///< Look's gradients and the figures beside them
   bool momentum = false;    ///< follow the weights' gradients, for Look::momentum
-  bool values = false;      ///< Look::nonzero, and what layer norms need of x
+  bool values = false;      ///< Look::nonzero, and the figures of layer norms
   bool ranges = false;      ///< Look::plane_ranges
   bool trials = false;      ///< Look::trials, of the layers that Director::tries names
-  bool weights = false;     ///< Look::weight_gradient, and no more of it
-  bool parameters = false;  ///< no look: which leaves take gradients, and their bytes
+  bool weights = false;     ///< Look::weight_gradient, no other gradients
+  bool parameters = false;  ///< no look, but the leaves that take gradients, and their bytes
 
   bool anything() const noexcept {
     return gradients || momentum || values || ranges || trials || weights || parameters;
   }
 };
 
-/// What the stash held of one growth (from the first save after a backward to the next backward),
-/// when it held most of it.
+/// What the stash held of one growth (from the first save after a backward to the next backward)
+/// at the growth's peak.
 struct Footprint {
-  std::vector<std::uint32_t> layers;  ///< of its entries, one each
-  std::size_t other_bytes = 0;        ///< what its other entries are planned to take
-  std::size_t planned_bytes = 0;      ///< all of it, by plan
-  std::size_t raw_bytes = 0;          ///< of all that is held
-  std::size_t stored_bytes = 0;       ///< the same, what waits uncompressed included
+  std::vector<std::uint32_t> layers;  ///< of the entries that have one
+  std::size_t other_bytes = 0;        ///< planned bytes of the other entries
+  std::size_t planned_bytes = 0;      ///< planned bytes of all entries
+  std::size_t raw_bytes = 0;          ///< of all entries, uncompressed
+  std::size_t stored_bytes = 0;       ///< of all entries: raw in the window, as planned outside it
 };
 
 }  // namespace cinch::policy

@@ -8,7 +8,7 @@ namespace cinch::policy {
 bool glob_match(std::string_view pattern, std::string_view text) noexcept {
   std::size_t p = 0;
   std::size_t t = 0;
-  // Where to resume after a mismatch: behind the last star, which then swallows one more.
+  // Where to resume after a mismatch: behind the last star, which then matches one more character.
   std::size_t star = pattern.npos;
   std::size_t swallowed = 0;
   while (t < text.size()) {

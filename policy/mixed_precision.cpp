@@ -12,14 +12,14 @@ double inverse_square(int bits) noexcept {
   return 1 / levels_squared(bits);
 }
 
-/// What the step from b to b - 1 bits costs, for w = 1: m_b.
+/// m_b: the cost of the step from b to b - 1 bits at w = 1.
 double step_cost(int bits) noexcept {
   return inverse_square(bits - 1) - inverse_square(bits);
 }
 
 struct Step {
   double cost;
-  int bits;  // before it: among equal costs the item with more bits loses one first
+  int bits;  // before the step; of equal costs the item with more bits loses one first
   std::size_t item;
 
   /// Later in the queue than `other`.
@@ -28,7 +28,7 @@ struct Step {
   }
 };
 
-/// Leftover bits, where they gain most an element. One pass over the candidates that fit.
+/// Gives `left` bits back to the items that gain most, as far as they fit.
 void give_back(std::span<const PrecisionItem> items, double left, std::vector<std::uint8_t>& bits) {
   const auto gain = [&](std::size_t i) { return items[i].weight * step_cost(bits[i] + 1); };
   std::priority_queue<Step> queue;  // the greatest gain has the least -gain

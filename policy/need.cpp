@@ -21,8 +21,8 @@ CodecSpec named(std::string_view codec) {
   return spec;
 }
 
-/// An exact need. Masks are often stored a byte or a float an element: worth a look at the data,
-/// which stops at the third value.
+/// An exact need. Masks are often stored as a byte or float per element, so `two_valued` is worth
+/// trying: it stops at the third distinct value.
 Need exactly(std::string_view reason, bool try_two_valued) {
   return {Level::exact, named(try_two_valued ? "two_valued" : ""), reason};
 }
@@ -107,7 +107,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     case OperandKind::activation:
       break;
   }
-  // Under "off" the stash is only there for a rescue, which begins with what changes no result.
+  // Under "off" the stash exists only for rescues, whose first steps change no result.
   const Algorithm& algorithm = algorithm_of(settings);
   if (algorithm.exact && is_float_type(use.type)) {
     return {Level::exact, named(codecs::kLosslessFloats), "no smaller when held losslessly"};
@@ -134,14 +134,14 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
   const CodecSpec& codec = *rule->codec;
   const auto traits = codecs::codec_traits(codec.name);
   if (traits && traits->fidelity != codecs::Fidelity::exact) {
-    // A rule's wildcards reach operands it does not mean: the facts still protect those.
+    // A rule's wildcards may match operands that it does not mean: the facts still protect those.
     const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
     if (!may_lose || reads_of(fact, use) != Reads::values || !codecs::is_quantizable(use.type)) {
       return default_need(settings, use, fact, choice);
     }
     return {Level::approximate, codec, not_finite};
   }
-  // What backward reads is PyTorch's to say: where it is a mask, this is the default already.
+  // A rule can't change what backward reads; where that is a mask, a mask is the default already.
   if (traits && traits->restores != Reads::values) {
     return default_need(settings, use, fact, choice);
   }

@@ -9,21 +9,21 @@
 
 namespace cinch::policy {
 
-/// What one use asks of the way its storage is held.
+/// What one use requires of the way its storage is held.
 struct Need {
-  /// In growing order: an entry gets the highest level among its uses.
+  /// In increasing order. The highest level among the uses of an entry decides.
   enum class Level : std::uint8_t { nothing, sign, interval, approximate, exact, keep };
   Level level = Level::exact;
   /// `interval`, `approximate`: the codec asked for. `exact`: a codec worth trying, or an empty
   /// name.
   codecs::CodecSpec spec;
-  /// Why the use's storage stays as it is, should it stay.
+  /// Why the storage is kept raw, if it is.
   std::string_view reason;
   bool chosen = false;  ///< `spec` is the adaptive policy's choice
 };
 
-/// What `use` needs under `settings`: the first matching rule's word, else the algorithm's.
-/// @param choice What an adaptive policy says of activations; null where it has no say
+/// The need of `use` under `settings`: by the first matching rule, else by the algorithm.
+/// @param choice The adaptive policy's choice for activations; null where there is none
 Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
              const Choice* choice = nullptr);
 

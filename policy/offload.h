@@ -7,9 +7,9 @@
 
 namespace cinch::policy {
 
-/// Whether a storage of these uses leaves a CUDA device. Of each use the first rule that matches
-/// decides when it speaks of offloading, else the settings do, or `chosen`: that an adaptive policy
-/// wants it. A use that must stay wins.
+/// When a storage with these uses moves from a CUDA device to the host. For each use the first
+/// matching rule decides if it sets `offload`; else the settings and `chosen` (an adaptive policy
+/// wants the move) do. `never` for one use decides for the storage.
 Decision::Offload offload_of(const Settings& settings, std::span<const Use> uses,
                              bool chosen = false) noexcept;
 

@@ -18,7 +18,7 @@ constexpr OperandFact spatial{Reads::values, OperandKind::activation, true, 0};
 constexpr OperandFact exact{Reads::values, OperandKind::exact, false, 0};
 constexpr OperandFact sign{Reads::sign, OperandKind::activation, false, 0};
 constexpr OperandFact unread{Reads::nothing, OperandKind::activation, false, 0};
-// Kind: without the bounds nothing is known that could be made use of.
+// Kind `unknown`: without the bounds nothing is known that a policy could use.
 constexpr OperandFact interval{Reads::interval, OperandKind::unknown, false, 0};
 constexpr OperandFact interval_3{Reads::interval, OperandKind::unknown, false, 0, {-3, 3}};
 constexpr OperandFact window_2d{Reads::values, OperandKind::window_index, true, 2};
@@ -30,8 +30,7 @@ struct Row {
   OperandFact fact;
 };
 
-// Sorted by op. Outputs carry the names that the op's schema gives them where it does, besides
-// their positions.
+// Sorted by op. An output is listed by its position, and by its name where the op's schema has one.
 constexpr Row facts[] = {
     {"aten::_adaptive_avg_pool2d", "self", unread},
     {"aten::_adaptive_avg_pool3d", "self", unread},

@@ -11,7 +11,7 @@
 
 namespace cinch::policy {
 
-/// What kind of thing an operand is, by PyTorch's derivative formulas.
+/// Kind of an operand, by PyTorch's derivative formulas.
 enum class OperandKind : std::uint8_t {
   unknown,     ///< nothing is known: exact or kept, never lossy by guess
   activation,  ///< values that a lossy codec may approximate, if the policy says so
@@ -19,7 +19,7 @@ enum class OperandKind : std::uint8_t {
   window_index  ///< max-pool's indices into the input plane
 };
 
-/// A fact about one saved operand of one operator; facts are PyTorch's, not a policy's.
+/// What PyTorch's backward does with one saved operand of one operator; no policy changes it.
 struct OperandFact {
   codecs::Reads reads = codecs::Reads::values;
   OperandKind kind = OperandKind::unknown;
@@ -27,7 +27,7 @@ struct OperandFact {
   bool spatial = false;
   /// Number of trailing dimensions that form a plane when `spatial`; 0 stands for rank - 2.
   std::uint8_t plane_rank = 0;
-  /// Of `Reads::interval`: the operator's bounds where they are always the same.
+  /// For `Reads::interval`: the operator's bounds where they are fixed.
   codecs::IntervalBounds bounds = {0, 0};
 };
 
@@ -37,11 +37,11 @@ struct OperandFact {
 /// default fact: values, unknown.
 OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept;
 
-/// Between which bounds backward wants to know `use`'s elements to lie; nothing where it wants to
-/// know something else, or where the bounds are not known.
+/// The bounds between which backward tests whether each element of `use` lies; nothing where it
+/// reads something else, or where the bounds are not known.
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;
 
-/// What the backward of `use`'s operator reads, as far as it can be told.
+/// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds.
 codecs::Reads reads_of(const OperandFact& fact, const Use& use) noexcept;
 
 }  // namespace cinch::policy

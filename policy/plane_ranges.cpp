@@ -25,7 +25,7 @@ float squared_range(float low, float high) noexcept {
   return std::isfinite(range) ? range * range : 0.0F;
 }
 
-/// Of `n` neighbouring floats. Eight lanes, so that compilers vectorize it.
+/// Squared range of `n` neighbouring floats. Eight lanes, so that compilers vectorize the loop.
 float group_of_floats(const float* x, std::int64_t n) noexcept {
   constexpr std::int64_t lanes = 8;
   float low[lanes];
@@ -92,7 +92,7 @@ std::vector<std::uint8_t> plane_bits(std::span<const float> ranges, double avera
   std::vector<PrecisionItem> items;
   items.reserve(ranges.size());
   for (const float range : ranges) items.push_back({double{range}, 1});
-  // The average is a quotient of whole numbers: what rounding took from it must not cost a bit.
+  // The average is a quotient of whole numbers; its rounding error must not cost a bit.
   return allocate_bits(items, std::floor(average * static_cast<double>(ranges.size()) + 1e-6));
 }
 

@@ -24,10 +24,10 @@ struct Rule {
   std::vector<std::string> shape;  ///< per dimension "*", "64" or ">=64"; empty matches every shape
   bool keep = false;               ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
-  std::optional<bool> offload;             ///< instead of what OffloadSettings say
+  std::optional<bool> offload;             ///< in place of OffloadSettings
 };
 
-/// What becomes of float tensors of which only the origin is known (a compiled region, a custom
+/// How float tensors are held of which only the origin is known (a compiled region, a custom
 /// autograd.Function).
 struct Treatment {
   bool keep = false;        ///< hold the storage as it is
@@ -81,12 +81,12 @@ struct CometSettings {
   double evacuate_below = 2;
 };
 
-/// What the engine may use, and for what.
+/// Parameters of "budget" and "auto" (docs/adaptive-policies.md).
 struct BudgetSettings {
-  std::uint64_t peak_bytes = 0;  ///< most bytes that the stash shall hold; 0: `ratio` says
+  std::uint64_t peak_bytes = 0;  ///< most bytes that the stash may hold; 0: `ratio` decides
   double ratio = 0;              ///< raw bytes at peak / stored bytes
-  double noise = 0;  ///< policy "auto": bound of the gradient error instead of a bound on bytes
-  /// Relative gradient variance that a second of encoding and decoding a step is worth.
+  double noise = 0;  ///< policy "auto": bound on gradient variance in place of a bound on bytes
+  /// Relative gradient variance that counts as much as a second of encoding and decoding a step.
   double variance_per_second = 0.01;
   bool offload = false;             ///< whether CUDA tensors may move to the host's memory
   std::uint64_t every_steps = 100;  ///< between two rounds of trials
@@ -94,19 +94,19 @@ struct BudgetSettings {
 
 /// What moves from CUDA devices to the host's memory, and when (ActNN's L4, COMET's evacuation).
 struct OffloadSettings {
-  bool enabled = false;           ///< as soon as it is settled
+  bool enabled = false;           ///< as soon as an entry is settled
   bool rescue = true;             ///< when a device is out of memory
   std::uint64_t host_bytes = 0;   ///< most page-locked memory; 0: a share of what is available
-  std::size_t min_bytes = 65536;  ///< what is held in fewer bytes stays
+  std::size_t min_bytes = 65536;  ///< entries held in fewer bytes stay on the device
 };
 
 /// What is done when an allocator of Cinch's has no memory left.
 struct RescueSettings {
-  bool enabled = true;  ///< false, under "off" the default: nothing
+  bool enabled = true;  ///< false (the default under "off"): nothing
   bool harder = true;   ///< see policy/rescue.h
 };
 
-/// What is computed from other saved tensors instead of stored (docs/derived.md).
+/// Whether values are computed from other saved tensors instead of stored (docs/derived.md).
 struct DeriveSettings {
   bool enabled = false;
 };
@@ -121,13 +121,14 @@ struct Settings {
   bool allocator_host = true;  ///< whether PyTorch's large CPU blocks come from Cinch's allocator
   bool allocator_cuda = true;  ///< whether PyTorch's CUDA memory comes from Cinch's allocator
   /// How long an allocation that finds no memory on a CUDA device waits for other processes to give
-  /// some back, if `cinch agent` runs; 0: it asks nobody
+  /// some back, if `cinch agent` runs; 0: no process is asked
   double ask_others_seconds = 2;
-  bool telemetry = true;  ///< whether the process shows how it does in a shared segment
+  bool telemetry = true;  ///< whether the process publishes its figures in a shared segment
   Stream stream = Stream::current;
-  /// Of each CUDA device: most bytes whose freeing may wait for the side stream.
+  /// For each CUDA device: most source bytes that may wait for the side stream, and most bytes
+  /// whose encoded size the host may not know yet.
   std::uint64_t in_flight_bytes = std::uint64_t{256} << 20;
-  /// Entries that backward will read first stay raw up to this share of all that is stored.
+  /// The window: entries that backward reads first stay raw, up to this share of the planned bytes.
   double raw_window = 0.125;
   OffloadSettings offload;
   RescueSettings rescue;
@@ -145,7 +146,7 @@ struct Settings {
   std::vector<Rule> rules;
 };
 
-/// Why a policy can't be used: one message for people.
+/// Why a policy can't be used: one message for the user.
 struct PolicyError {
   std::string file;     ///< path, or the preset's name
   int line = 0;         ///< 1-based; 0 when the file could not be read
@@ -161,7 +162,7 @@ struct PolicyError {
 /// ".json"). Never throws on bad input.
 std::variant<std::string, PolicyError> policy_text(std::string_view preset_or_path);
 
-/// Reads a policy: policy_text, parsed.
+/// Reads and parses a policy: policy_text, then parse_settings.
 std::variant<Settings, PolicyError> load_settings(std::string_view preset_or_path);
 
 /// The same from text; `file` is used in messages only.
@@ -175,14 +176,14 @@ struct Preset {
 };
 std::span<const Preset> presets() noexcept;
 
-/// Decides what becomes of stash entries. Pure: the same description gives the same decision;
+/// Decides how stash entries are held. Pure: the same description gives the same decision;
 /// thread-safe.
 class Policy {
  public:
   explicit Policy(Settings settings);
 
   const Settings& settings() const noexcept { return settings_; }
-  /// False when nothing would ever be taken ("off" without a rescue).
+  /// False when no entry would ever be taken: "off" without a rescue, ActNN's level L0.
   bool enabled() const noexcept;
   /// @param caution How often the guard found entries like this one too far off; see with_caution.
   Decision decide(const EntryDescription& entry, int caution = 0) const;

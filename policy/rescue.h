@@ -7,10 +7,10 @@
 
 namespace cinch::policy {
 
-/// How entries may be held when a device has no memory left and encoding them early, as `settings`
-/// say, was not enough: the rules of `settings`, then what the preset "division" does to each
-/// operator, its table of what is safe. Nothing where `settings` don't allow that: switched off, or
-/// under "lossless", which never approximates.
+/// Settings for a rescue, when a device has no memory left although entries were encoded early as
+/// `settings` say: the rules of `settings`, then the preset "division" with its rules, which are
+/// safe for each operator.
+/// @return nothing where `settings` forbid it: switched off, or "lossless", which is always exact
 std::optional<Settings> harder(const Settings& settings);
 
 }  // namespace cinch::policy

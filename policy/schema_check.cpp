@@ -36,7 +36,7 @@ std::string pointer_of(const std::vector<std::string>& context) {
   return pointer;
 }
 
-/// Errors at a value repeat as errors of everything around it: only the innermost say something.
+/// valijson repeats an error at a value for every value around it: only the innermost is useful.
 bool is_innermost(const std::string& pointer, const std::vector<std::string>& all) {
   return std::none_of(all.begin(), all.end(), [&pointer](const std::string& other) {
     return other.size() > pointer.size() && other.starts_with(pointer) &&

@@ -78,13 +78,13 @@ bool value_fits(const Json& schema, const Json& value) {
   if (schema.contains("minItems") && value.size() < schema.at("minItems")) return false;
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
-    // A string that gets here was refused: where there is a pattern, for its sake.
+    // The schema refused this value: if there is a pattern, the string does not match it.
     return text.size() >= schema.value("minLength", std::size_t{0}) && !schema.contains("pattern");
   }
   return true;
 }
 
-/// Names of the fields of which each alternative of a `oneOf` requires one.
+/// The fields that the alternatives of a `oneOf` require, one each.
 std::vector<std::string> alternatives(const Json& schema) {
   std::vector<std::string> names;
   if (!schema.contains("oneOf")) return names;

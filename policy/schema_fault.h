@@ -23,7 +23,7 @@ const nlohmann::json* subschema_at(const nlohmann::json& schema, const std::stri
 /// The message is empty when it does.
 ///
 /// Knows the keywords that our schema uses.
-/// @pre valijson refused the document for the sake of `value`
+/// @pre valijson refused the document because of `value`
 SchemaFault schema_fault(const nlohmann::json& subschema, const nlohmann::json& value,
                          const std::string& pointer);
 

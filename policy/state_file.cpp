@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 using Action = Choice::Action;
 
 constexpr int version = 1;
-// Beyond that no model's state goes.
+// No model's state is larger.
 constexpr std::uintmax_t largest_file = std::uintmax_t{64} << 20;
 
 constexpr std::pair<std::string_view, Action> actions[] = {

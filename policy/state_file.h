@@ -11,25 +11,24 @@
 
 namespace cinch::policy {
 
-/// What a run of an adaptive policy leaves to the next one (the policy's "state_file"). The text is
-/// JSON with a version; numbers that a policy keeps for itself have names of its own.
-
+/// The text of a "state_file", by which a run of an adaptive policy passes `state` to the next run:
+/// JSON with a version. Numbers have names that the policy chooses.
 std::string state_text(const LearnedState& state);
 
-/// @return the state, or one line for people about what is wrong with the text
+/// @return the state, or one line for the user about what is wrong with the text
 std::variant<LearnedState, std::string> parse_state(std::string_view text);
 
-/// The file. Not thread-safe. Functions never throw; what they return is a line for people about
-/// what went wrong, or "".
+/// The policy's "state_file". Not thread-safe. Functions never throw; they return a line for the
+/// user about what went wrong, or "".
 class StateFile {
  public:
-  /// @param path "" for none. A relative one is taken from the working directory of now.
+  /// @param path "" for none. A relative path is resolved now, from the working directory.
   explicit StateFile(const std::string& path);
 
-  /// Hands `director` what the file holds; nothing where there is no file yet.
+  /// Hands the state in the file to `director`; does nothing where there is no file yet.
   std::string load(Director& director) const noexcept;
 
-  /// Replaces the file, in one step, where the director learned something since it last was asked.
+  /// Replaces the file, in one step, if the director has news (Director::take_news).
   std::string save(Director& director) const noexcept;
 
  private:

@@ -12,8 +12,8 @@
 namespace cinch::policy {
 namespace {
 
-/// Whether Table 1 knows every kind of node that reads such a layer: a layer's kind is that of its
-/// most sensitive reader.
+/// Whether Table 1 has bounds for all readers of a layer of this kind, which is the kind of the
+/// layer's most sensitive reader.
 bool has_bound(LayerKind kind) noexcept {
   return kind == LayerKind::convolution || kind == LayerKind::linear ||
          kind == LayerKind::batch_norm || kind == LayerKind::layer_norm;
@@ -60,10 +60,10 @@ class Acgc final : public Director {
   }
 
  private:
-  /// What one look found of a layer, from all nodes that read it.
+  /// What one look found about a layer, over all nodes that read it.
   struct Round {
     std::vector<AcgcTerm> terms;
-    double least = 0;  // smallest bound (squared) of norms that have one for all channels; 0 none
+    double least = 0;  // smallest squared bound that holds for all channels; 0: none
     std::vector<double> by_channel;
     bool unknown_reader = false;
 
@@ -105,7 +105,7 @@ class Acgc final : public Director {
       round.by_channel = std::move(bounds);
       return;
     }
-    // One bound for all: the channels' errors together spend what they would by themselves.
+    // One bound for all channels: their errors add up to as much as with a bound for each.
     double inverse = 0;
     for (const double bound : bounds) inverse += bound > 0 ? 1 / bound : 0;
     if (inverse > 0) round.take_least(channels / inverse);
@@ -115,7 +115,7 @@ class Acgc final : public Director {
     Known& known = known_[number];
     Round round = std::exchange(known.round, {});
     if (round.unknown_reader || !has_bound(states_[number].layer.kind)) {
-      choose(number, {});  // no bound is known for what else reads it
+      choose(number, {});  // a reader of the layer has no bound
       known.bounds.clear();
       return;
     }
@@ -140,7 +140,7 @@ class Acgc final : public Director {
     choose(number, bounded(known.bounds));
   }
 
-  /// The mean of the last looks' squared bounds.
+  /// The choice that applies the mean of the last looks' squared bounds.
   Choice bounded(const std::deque<std::vector<double>>& looks) const {
     std::vector<float> bounds(looks.front().size());
     for (std::size_t c = 0; c < bounds.size(); ++c) {

@@ -37,7 +37,7 @@ double acgc_batch_norm_bound(const AcgcChannel& c, double input_gradient, double
   const double variance = c.sigma * c.sigma;
   const double g2 = c.gamma_gradient * c.gamma_gradient + 2 * c.output_gradient;
   const double divisor = channels * c.gamma * c.gamma * g2;
-  // A channel without gradient: any error is as good as another; at most a standard deviation.
+  // A channel without gradient tolerates any error; the bound is one standard deviation.
   if (!(divisor > 0)) return variance;
   return std::min(variance, e2 * input_gradient * count * variance * variance / divisor);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ActNN (Chen et al., ICML 2021, sections 4.1 to 4.3), levels L1 to L3 of its Table 2; what L4 and
-// L5 add is offload's and the allocator's.
+// ActNN (Chen et al., ICML 2021, sections 4.1 to 4.3), levels L1 to L3 of its Table 2. What L4 and
+// L5 add is done by offload and by the allocator.
 #include <algorithm>
 #include <numeric>
 
@@ -10,7 +10,7 @@
 namespace cinch::policy {
 namespace {
 
-/// Where a layer's bits come from at L3.
+/// Whether L3 allocates bits to layers of this kind.
 bool is_allocated(LayerKind kind) noexcept {
   return kind == LayerKind::convolution || kind == LayerKind::linear;
 }
@@ -24,7 +24,7 @@ class Actnn final : public Director {
   void begin_step(std::uint64_t step, const Footprint*) override {
     if (settings_.level < 3) return;
     if (looking_) allocate();
-    // The first step tells about gradients what all later ones build on.
+    // The first step looks too: the first allocation needs its gradients.
     looking_ = step % settings_.every_steps == 0;
   }
 
@@ -60,7 +60,7 @@ class Actnn final : public Director {
       return by_bits(std::max(settings_.fixed_bits, least_bits(kind)));
     }
     if (least_bits(kind) > 1) return by_bits(least_bits(kind));
-    // Until gradients were seen.
+    // Used until gradients were seen.
     constexpr int safe_bits = 8;
     return by_bits(safe_bits);
   }
@@ -80,7 +80,7 @@ class Actnn final : public Director {
     return choice;
   }
 
-  /// Stage 2: bits for all samples of all allocated layers; each layer's average is its choice.
+  /// Stage 2: allocates bits to all samples of these layers; a layer's average becomes its choice.
   void allocate() {
     std::vector<PrecisionItem> items;
     std::vector<std::uint32_t> owners;
@@ -113,7 +113,7 @@ class Actnn final : public Director {
       // A batch norm has the bits of the convolution before it, as in the authors' own code.
       const std::uint32_t producer = known_[i].producer;
       const bool has = producer < states_.size() && states_[producer].choice.mixed_bits > 0;
-      // But no fewer than the average: what is lost here reaches all layers before it.
+      // But no fewer than the average: an error here reaches all layers before it.
       const double bits = has ? states_[producer].choice.mixed_bits : settings_.bits;
       choose(i, mixed(std::max(bits, settings_.bits)));
     }

@@ -15,27 +15,27 @@
 
 namespace cinch::policy {
 
-/// What is wrong with a policy file that its schema can't say.
+/// An error in a policy file that the schema can't express.
 struct Fault {
-  std::string pointer;  ///< JSON pointer to something that the file has
+  std::string pointer;  ///< JSON pointer to a member that the file has
   std::string message;
 };
 
-/// What a policy file's "policy" names. A new one takes a line in algorithms.cpp, what that line
-/// points to, and its part of configs/policy.schema.json.
+/// What a policy file's "policy" names. A new algorithm needs a line in algorithms.cpp, the
+/// functions that this line points to, and its part of configs/policy.schema.json.
 struct Algorithm {
   std::string_view name;
-  /// What it does to activations, in sentences for people.
+  /// Describes to the user what the algorithm does to activations.
   std::string (*words)(const Settings& settings);
-  /// Takes up its own fields of the file, after all others. @pre the file keeps to the schema
+  /// Reads its own fields of the file, after all others. @pre the file satisfies the schema
   void (*read)(const nlohmann::json& file, Settings& settings) = nullptr;
   std::optional<Fault> (*fault)(const nlohmann::json& file, const Settings& settings) = nullptr;
-  /// What decides anew as training goes; null where nothing does.
+  /// Makes the director, which changes choices during training; null if the algorithm never adapts.
   std::unique_ptr<Director> (*director)(const Settings& settings) = nullptr;
-  /// What holds the inputs of convolutions, linear layers and normalizations; null where a director
-  /// says that, or nothing is to.
+  /// The codec for inputs of convolutions, linear layers and norms of feature maps; null where a
+  /// director chooses, or these stay as they are.
   codecs::CodecSpec (*codec)(const Settings& settings) = nullptr;
-  /// Whether these settings of it leave all as it is.
+  /// Whether the algorithm does nothing under these settings.
   bool (*does_nothing)(const Settings& settings) = nullptr;
   /// Approximates nothing by itself: all floats are held losslessly.
   bool exact = false;
@@ -43,16 +43,16 @@ struct Algorithm {
   bool idle = false;
 };
 
-/// All, in the order in which they are shown.
+/// All algorithms, in the order in which they are shown.
 std::span<const Algorithm> algorithms() noexcept;
 
-/// The one that `settings.policy` names; "off" where none is called so.
+/// The algorithm that `settings.policy` names; "off" for an unknown name.
 const Algorithm& algorithm_of(const Settings& settings) noexcept;
 
-/// Whether no codec of these settings may approximate, whoever asks: "lossless".
+/// Whether no codec may approximate under these settings, not even by a rule: "lossless".
 bool keeps_all_exact(const Settings& settings) noexcept;
 
-/// A number as words and messages have it: "0.01", "4".
+/// A number as descriptions and messages show it: "0.01", "4".
 std::string number_in_words(double value);
 
 }  // namespace cinch::policy

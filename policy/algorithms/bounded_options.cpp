@@ -11,13 +11,13 @@
 namespace cinch::policy {
 namespace {
 
-// Coarser than 3 bits, most values lie within the bound of 0, and round to it all together.
+// Bounds coarser than 3 bits would round most values to 0 together.
 constexpr int as_bits[] = {3, 4};
 
-// Bounds stay until the values' own say is so many times as large, or as small.
+// Bounds stay until the values ask for ones that are larger or smaller by this factor.
 const double stale = std::sqrt(2.0);
 
-// Of what an activation takes less than the most so far, this share is believed.
+// The expected size falls by this share of the difference to a smaller one.
 constexpr double downwards = 0.002;
 constexpr double clearly = 1.05;
 
@@ -71,8 +71,8 @@ void BoundedOptions::follow(const Look& look, Layer& layer) {
   }
 }
 
-// Errors within a bound are uniform: a third of its square. Those of groups fall with the square of
-// the levels.
+// Errors within a bound are uniform, so their mean square is a third of the bound's square. The
+// mean square of groups' errors falls with the square of the levels.
 void BoundedOptions::set_bounds(double values_at_one_level, Layer& layer) {
   const auto bound_of = [values_at_one_level](int bits) {
     return std::sqrt(3 * values_at_one_level / levels_squared(bits));
@@ -109,7 +109,7 @@ bool BoundedOptions::is_worth_trial(std::uint32_t index, const GuardSettings& gu
   const Option* option = find(index);
   if (option == nullptr) return false;
   if (!option->noise.was_tried()) return true;
-  // Entropy coders are slow, and what layers tolerate changes slowly.
+  // Choices take turns: entropy coders are slow, and what layers tolerate changes slowly.
   const bool in_turn = &options_[trials_ % options_.size()] == option;
   return in_turn && option->noise.is_option(guard);
 }

@@ -12,51 +12,52 @@
 
 namespace cinch::policy {
 
-/// The choices with an error bound that "budget" offers for a layer of this kind: values are to be
-/// as far off, by their mean square, as so many bits in groups put them (CodecSpec::bits). Which
-/// bound that is, its values tell: until then it is 1 and stands for nothing.
+/// The choices with an error bound that "budget" offers for a layer of this kind. The mean square
+/// error of values shall be that of group quantization at CodecSpec::bits. Trials find the bound
+/// for that; until then `error_bound` is 1, a placeholder.
 std::vector<Choice> bounded_menu(LayerKind kind);
 
-/// What is known of one layer's choices with an error bound: the bounds, and what each takes and
-/// does, which trials alone tell. Pure arithmetic.
+/// One layer's choices with an error bound: their bounds, encoded sizes and noise. Only trials can
+/// measure size and noise. Pure arithmetic.
 class BoundedOptions {
  public:
-  /// Those of its menu, which may have been changed by nobody else since `bounded_menu` made them.
+  /// Takes these choices from the layer's menu. @pre they are as `bounded_menu` made them
   explicit BoundedOptions(const Layer& layer);
 
-  /// What trials found: bounds, which are written into `layer`'s menu, follow the values of groups'
-  /// trials where they are off by more than a factor; noises and sizes follow their own trials.
+  /// Takes the results of trials. Noise and size of a choice follow its own trials. Bounds follow
+  /// the values' errors in trials of groups once they differ by more than a factor, and are written
+  /// into `layer`'s menu.
   void follow(const Look& look, Layer& layer);
 
-  /// An activation held by the choice of this index took so many bytes. @return whether that is
-  /// clearly more than was expected
+  /// Notes the encoded size of an activation held by the choice of this index. @return whether it
+  /// is clearly more than expected
   bool note_size(std::uint32_t index, std::size_t bytes);
 
-  /// Whether bounds are known and nobody saw yet what they do.
+  /// Whether bounds are known and no look with trials came after the first bounds.
   bool wants_trial() const noexcept { return has_bounds_ && trials_ == 0; }
 
-  /// Whether the choice of this index is worth a trial: its bound is known, and it was not tried,
-  /// or it is its turn again and the guard would not object to what was found.
+  /// Whether to try the choice of this index: its bound is known, and either it was never tried, or
+  /// it is its turn again and its errors are within the guard's limit, with a margin.
   bool is_worth_trial(std::uint32_t index, const GuardSettings& guard) const;
 
-  /// Whether it was tried, takes less than the raw bytes, and the guard would not object to it.
+  /// Whether it was tried, takes less than the raw bytes, and keeps to that limit.
   bool is_option(std::uint32_t index, const GuardSettings& guard) const;
 
-  /// Bytes that it is expected to take: the most of late, so that what is chosen for its size keeps
-  /// to it. 0: not known, or no choice with a bound.
+  /// Its expected encoded size: the largest of late, so that a choice made for its size keeps to
+  /// it. 0: not known, or no choice with a bound.
   double bytes(std::uint32_t index) const;
 
-  /// `hit` of its noise counting. @pre is_option
+  /// Its noise, weighted by `hit`. @pre is_option
   double noise(std::uint32_t index, const Noise& hit) const;
 
-  /// By names, for the state file; none where no bound is known.
+  /// Adds its figures for the state file; none where no bound is known.
   void add_numbers(Numbers& numbers) const;
   void recall(const Numbers& numbers, Layer& layer);
 
  private:
   struct Option {
     std::uint32_t index = 0;  // in the menu
-    int bits = 0;             // whose errors it matches
+    int bits = 0;             // of groups, whose error the bound matches
     float bound = 0;          // 0: not known
     double bytes = 0;         // 0: not known
     MeasuredNoise noise = {};

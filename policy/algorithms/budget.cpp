@@ -18,24 +18,24 @@ namespace cinch::policy {
 namespace {
 
 // A new plan is taken when it is better by this share, so that noise in measurements changes
-// nothing, and not sooner than that many steps after the last one unless the budget is exceeded.
+// nothing, and at least this many steps after the last plan unless the budget is exceeded.
 constexpr double worthwhile = 0.05;
 constexpr std::uint64_t steps_of_rest = 10;
 
-// Steps in a row that may be used for trials of layers that were never tried.
+// Number of first steps in each of which layers that were never tried may be tried.
 constexpr std::uint64_t settling_steps = 40;
-// Exact values kept for trials in one step, as a share of the activations' bytes.
+// Exact values kept for trials in one step: the activations' bytes divided by this.
 constexpr std::size_t trial_share = 16;
-// What is tried again in one interval, likewise: what layers tolerate changes slowly, and trials
-// cost several times the backward of the nodes that are tried.
+// The same for layers tried again in one interval: what layers tolerate changes slowly, and a trial
+// costs several times the backward of its node.
 constexpr std::size_t again_share = 10;
-// What is stored at most, as a multiple of what is planned, where that is believed.
+// The largest ratio of stored to planned bytes that is believed.
 constexpr double most_overhead = 4;
-// Steps in each round in which the weights' gradients are followed, half of them until the moving
-// averages are worth something.
+// Steps of each interval in which the weights' gradients are followed. Half of them pass before the
+// moving averages mean something.
 constexpr std::uint64_t following_steps = 10;
 
-/// Larger and worse than anything: indices stay those of the menu.
+/// Larger and worse than any option; takes an option's place so that indices stay the menu's.
 constexpr KnapsackOption not_an_option = {1e18, 1e18};
 
 std::string size_text(double bytes) {
@@ -104,7 +104,7 @@ class Budget final : public Director {
         continue;
       }
       if (is_single(choice)) {
-        // What the guard would object to is not worth trying again.
+        // Not tried again if its errors are above the guard's limit.
         const LayerNoise& noise = known_[number].noise;
         if (noise.tries() == 0 || noise.takes_single(guard())) indices.push_back(i);
         continue;
@@ -117,7 +117,8 @@ class Budget final : public Director {
     return indices;
   }
 
-  // Trials begin in the second step, and the plan that the first footprint asks for rests a while.
+  // Trials begin in step 1. It also plans for the footprint of step 0, so that the next plan waits
+  // `steps_of_rest` steps.
   Rehearsal rehearsal() const override { return {1, 1 + steps_of_rest}; }
 
   void observe(std::uint32_t number, Look look) override {
@@ -134,7 +135,7 @@ class Budget final : public Director {
     }
     const Layer& layer = states_[number].layer;
     if (look.trials.empty() && std::isfinite(look.weight_gradient)) {
-      known.looked += look.weight_gradient;  // several weights may read it
+      known.looked += look.weight_gradient;  // several weights may read the layer
     }
     known.bounded.follow(look, states_[number].layer);
     if (!known.noise.follow(look, layer)) return;
@@ -157,9 +158,9 @@ class Budget final : public Director {
     BoundedOptions bounded;
     double share = 0;         // see HitLayer
     double share_of_sum = 1;  // likewise
-    bool summed = false;      // whether that was looked at
-    double looked = 0;        // what the step under way found of it: by looks,
-    double tried = 0;         // and by trials
+    bool summed = false;      // whether `share_of_sum` was measured
+    double looked = 0;        // squared size of its weights' gradients in this step, by looks
+    double tried = 0;         // the same, by trials
     std::uint32_t round = 0;
 
     bool is_untried() const { return noise.tries() == 0 || bounded.wants_trial(); }
@@ -167,14 +168,14 @@ class Budget final : public Director {
 
   const GuardSettings& guard() const noexcept { return all_settings_.guard; }
 
-  /// Of what the layer is held as, in its menu; the menu's size where it is not there.
+  /// Index of the layer's choice in its menu; the menu's size if the choice is not in it.
   std::uint32_t chosen_index(std::uint32_t number) const {
     const State& state = states_[number];
     return static_cast<std::uint32_t>(std::ranges::find(state.layer.menu, state.choice) -
                                       state.layer.menu.begin());
   }
 
-  /// Layers held within an error bound go over to the bound that trials of the last step found.
+  /// Gives layers held within an error bound the bound that the last step's trials found.
   void follow_bounds() {
     for (std::uint32_t i = 0; i < states_.size(); ++i) {
       if (!is_bounded(states_[i].choice)) continue;
@@ -210,7 +211,7 @@ class Budget final : public Director {
     take_number(numbers, "own_noise", own_noise_);
     take_number(numbers, "overhead", overhead_);
     overhead_ = std::clamp(overhead_, 1.0, most_overhead);
-    planned_at_ = 1;  // what layers begin with is a plan
+    planned_at_ = 1;  // the restored choices count as a plan
   }
 
   Choice first_choice(std::uint32_t number) override {
@@ -226,7 +227,7 @@ class Budget final : public Director {
     return static_cast<double>(footprint.raw_bytes) / settings_.ratio;
   }
 
-  /// The largest growth of the last step. Small movements change nothing.
+  /// Takes the footprint of the last step. Small changes of its raw bytes are ignored.
   void take(const Footprint& last) {
     constexpr double small = 0.05;
     const auto before = static_cast<double>(footprint_.raw_bytes);
@@ -237,8 +238,8 @@ class Budget final : public Director {
                                 : std::clamp(static_cast<double>(last.stored_bytes) /
                                                  static_cast<double>(last.planned_bytes),
                                              1.0, most_overhead);
-    // What is stored besides what is planned (the raw window, mostly). Followed upwards at once,
-    // downwards when it is clearly less.
+    // What is stored besides what is planned is the raw window, mostly. `overhead_` rises at once,
+    // and falls when `overhead` is clearly less.
     if (overhead > overhead_ || overhead < 0.9 * overhead_) {
       if (overhead > overhead_) news_ = news_ || overhead > 1.02 * overhead_;
       overhead_ = overhead;
@@ -249,13 +250,13 @@ class Budget final : public Director {
     }
   }
 
-  /// Whether the first steps are still under way in which layers are tried for the first time.
+  /// Whether the first steps are still under way and some layer was never tried.
   bool trying_anew(std::uint64_t step) const {
     return step < settling_steps && std::ranges::any_of(known_, &Known::is_untried);
   }
 
-  /// An interval begins. Its trials go on where the last one's stopped, until every layer was
-  /// tried, or nothing was.
+  /// Begins an interval. Its trials go on where those of the last interval stopped. A new round
+  /// begins when every layer was tried, or the last interval tried none again.
   void begin_round() {
     const bool done =
         std::ranges::all_of(known_, [this](const Known& k) { return k.round >= round_; });
@@ -263,7 +264,7 @@ class Budget final : public Director {
     tried_again_ = 0;
   }
 
-  /// Shares of gradients are those of one step, so that no loss scale matters.
+  /// Updates the layers' shares of gradients, each from one step, so that no loss scale matters.
   void take_shares() {
     double total = 0;
     for (const Known& known : known_) total += known.looked;
@@ -275,7 +276,7 @@ class Budget final : public Director {
     }
   }
 
-  /// What holding a layer by an item of its menu takes and costs: relative variance of the
+  /// Size and cost of holding a layer by an item of its menu. The cost is relative variance of the
   /// parameters' gradients, and time.
   KnapsackOption option(std::uint32_t number, std::uint32_t index, const Noise& hit) const {
     const Layer& layer = states_[number].layer;
@@ -320,8 +321,8 @@ class Budget final : public Director {
     const bool limits_noise = settings_.noise > 0;
     const double now = limits_noise ? current.size : current.cost;
     const double then = limits_noise ? best.size : best.cost;
-    // Sizes that the data decide are the most of late: that they came to more than the budget all
-    // together is not said.
+    // Sizes that depend on the data count as their largest of late. Their sum may exceed the budget
+    // although the stored bytes did not, so `over` decides.
     const bool fits = limits_noise ? current.cost <= noise_limit() * 1.001 : !over;
     const bool current_fits = planned_at_ != 0 && fits;
     if (current_fits && !(then < (1 - worthwhile) * now)) return;
@@ -331,7 +332,7 @@ class Budget final : public Director {
       choose(number, states_[number].layer.menu[best.chosen[i]]);
     }
     const double overall = (best.size + static_cast<double>(footprint_.other_bytes)) * overhead_;
-    // The least is known when layers were tried.
+    // The least possible size is not known until layers were tried.
     if (best.fits || settings_.noise > 0 || said_ || trying_anew(step)) return;
     said_ = true;
     say("budget: " + size_text(capacity(footprint_)) + " can't be met: " + size_text(overall) +
@@ -355,12 +356,12 @@ class Budget final : public Director {
   }
 
   double noise_limit() const {
-    // Not measured yet: a mini-batch's gradient is mostly noise, except in the very beginning.
+    // Used until measured: a mini-batch's gradient is mostly noise, except in the very beginning.
     constexpr double assumed = 0.5;
     return settings_.noise * (own_noise_ > 0 ? own_noise_ : assumed);
   }
 
-  /// Bytes and cost change places.
+  /// Solves the knapsack with size and cost exchanged.
   Selection least_bytes(const std::vector<std::vector<KnapsackOption>>& entries) const {
     std::vector<std::vector<KnapsackOption>> turned;
     for (const auto& options : entries) {

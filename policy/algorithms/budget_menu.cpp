@@ -33,7 +33,7 @@ Choice offloaded(Choice choice) {
   return choice;
 }
 
-/// Encoding and decoding a byte on one core: figures of docs/benchmarks-codecs.md, not measured
+/// Seconds to encode and decode a byte on one core, from docs/benchmarks-codecs.md. Not measured
 /// here, because decisions that depend on a clock would not be repeatable.
 double seconds_per_byte(const Choice& choice) noexcept {
   if (choice.action == Choice::Action::keep) return 0;
@@ -42,8 +42,8 @@ double seconds_per_byte(const Choice& choice) noexcept {
   return keeps_means(choice) ? 0.14e-9 : 0.10e-9;
 }
 
-/// Copying a byte to the host's memory and back, by a PCIe 3 bus's 12 GB/s each way. As if nothing
-/// else ran meanwhile: what the program computes beside it is not known.
+/// Seconds to copy a byte to the host's memory and back, by a PCIe 3 bus's 12 GB/s each way.
+/// Assumes that nothing is computed meanwhile, since the program's other work is not known.
 constexpr double seconds_per_offloaded_byte = 2 / 12e9;
 
 }  // namespace
@@ -56,10 +56,10 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
   if (is_feature_map(layer.kind)) {
     for (const int bits : {2, 4}) menu.push_back(divided(settings.division, bits));
   }
-  // What the data decide of sizes is known too late on a device to be weighed.
+  // On a device, sizes that depend on the data are known too late to be weighed.
   if (!layer.on_device) {
     menu.push_back({Choice::Action::lossless, {}, 0, {}});
-    // Rounding to nearest is biased: nothing for "auto", which is asked for quality.
+    // Rounding to nearest is biased, so "auto", which is asked for quality, does without.
     if (settings.budget.noise == 0)
       std::ranges::move(bounded_menu(layer.kind), std::back_inserter(menu));
   }

@@ -9,14 +9,14 @@
 
 namespace cinch::policy {
 
-/// What "budget" and "auto" choose among for a layer of this kind, size and place.
+/// The choices of "budget" and "auto" for a layer, by its kind, size and device.
 std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings);
 
-/// What they begin with, before anything is measured.
+/// Their first choice for a layer, before anything is measured.
 Choice budget_start(const Layer& layer, const Settings& settings);
 
-/// Seconds that encoding and decoding `raw_bytes`, and moving what is offloaded there and back,
-/// take. @param held_bytes What the choice makes of them
+/// Seconds to encode and decode `raw_bytes` by `choice` and, if it offloads, to copy what is held
+/// to the host and back. @param held_bytes Bytes as held by `choice`
 double seconds_of(const Choice& choice, double raw_bytes, double held_bytes) noexcept;
 
 }  // namespace cinch::policy

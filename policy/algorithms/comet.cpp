@@ -21,7 +21,7 @@ class Comet final : public Director {
   void begin_step(std::uint64_t step, const Footprint*) override {
     evacuate();
     if (looking_) refresh(step);
-    // Bounds are there when the step `next` begins: the step before it looks.
+    // The step before `next` looks, so that bounds are known when `next` begins.
     const std::uint64_t next = schedule_.next();
     following_ = step < next && step + settings_.momentum_steps >= next;
     looking_ = step + 1 == next;
@@ -35,7 +35,7 @@ class Comet final : public Director {
   }
 
   void observe(std::uint32_t number, Look look) override {
-    // What a norm or another operator reads too is no convolution's input alone.
+    // A layer that a more sensitive operator also reads has that operator's kind.
     if (states_[number].layer.kind != LayerKind::convolution) return;
     if (look.kind != LayerKind::convolution) return;
     const CometLayer layer = {look.momentum, look.output_gradient, look.peak_gradient,
@@ -44,7 +44,7 @@ class Comet final : public Director {
                              ? comet_bound_paper(layer, settings_.fraction, settings_.a)
                              : comet_bound_exact(layer, settings_.fraction);
     double& found = found_[number];
-    // Of several convolutions that read it, or several micro-batches, the most sensitive.
+    // The smallest bound of several convolutions that read the layer, or of several micro-batches.
     if (bound > 0) found = found > 0 ? std::min(found, bound) : bound;
   }
 
@@ -64,7 +64,7 @@ class Comet final : public Director {
     return {};
   }
 
-  /// What compresses badly moves to the host's memory, until a refresh has it tried again.
+  /// Moves layers that compress badly to the host's memory, until a refresh tries them again.
   void evacuate() {
     for (std::uint32_t i = 0; i < states_.size(); ++i) {
       if (!std::exchange(poor_[i], false)) continue;
@@ -97,7 +97,7 @@ class Comet final : public Director {
   bool looking_ = false;
   std::vector<double> found_;
   std::vector<double> bounds_;
-  std::vector<char> poor_;  // by layer: whether what it took last was too much
+  std::vector<char> poor_;  // by layer: whether an activation took too many bytes
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace cinch::policy {
 
 /// COMET's error bound (Jin et al., VLDB 2022, Eqs. 3, 10 and 11).
 
-/// What is known of one convolution and its input.
+/// Measurements of one convolution and its input.
 struct CometLayer {
   double momentum = 0;         ///< M_avg: mean magnitude of the momentum of its weight
   double output_gradient = 0;  ///< |gY|^2

@@ -52,7 +52,7 @@ void total(std::span<const Options> entries, double capacity, Selection& selecti
   selection.fits = selection.size <= capacity;
 }
 
-/// Exchanges single options for better ones that fit, most saved first, until none does.
+/// Exchanges single options for cheaper ones that fit, the most saved first, until none fits.
 void improve(std::span<const Options> entries, double capacity, Selection& selection) {
   for (bool better = true; better;) {
     better = false;
@@ -96,8 +96,8 @@ Selection greedy(std::span<const Options> entries, double capacity, double& boun
   if (!selection.fits) return selection;
   std::ranges::sort(upgrades, {},
                     [](const Upgrade& u) { return std::tuple(-u.gain, u.entry, u.to); });
-  // The relaxation may take a part of the first upgrade that does not fit; the selection goes on
-  // to smaller ones, but never skips within an entry.
+  // The relaxation takes a part of the first upgrade that does not fit. The selection goes on to
+  // smaller upgrades, but takes no further one of the same entry.
   std::vector<bool> stopped(entries.size(), false);
   bool relaxed_done = false;
   for (const Upgrade& u : upgrades) {
@@ -126,12 +126,12 @@ Selection greedy(std::span<const Options> entries, double capacity, double& boun
 struct Partial {
   double size;
   double cost;
-  std::uint32_t parent;  // index among the partial selections of one entry less
+  std::uint32_t parent;  // index into the partial selections without the last entry
   std::uint32_t option;
 };
 
-/// Leaves out what is beaten, and, where more than `most_partials` are left, all but the cheapest
-/// of each share of the capacity.
+/// Removes partial selections that others beat. If more than `most_partials` remain, keeps only the
+/// cheapest in each of `most_partials` equal ranges of size.
 void thin(std::vector<Partial>& partials, double capacity) {
   std::ranges::sort(partials, {}, [](const Partial& p) {
     return std::tuple(p.size, p.cost, p.parent, p.option);

@@ -21,14 +21,14 @@ struct Selection {
   bool fits = false;  ///< size <= capacity; when nothing fits, `chosen` has the least size
 };
 
-/// The multiple-choice knapsack: one option for each entry, the sizes' sum at most `capacity`, of
-/// least cost.
+/// The multiple-choice knapsack: picks one option for each entry so that the sizes sum to at most
+/// `capacity` and the cost is least.
 ///
-/// Greedy along the lower convex hulls of the options, whose relaxation also bounds the optimum
-/// from below. Where that is more than 0.2 % away and entries are few (48): a dynamic program over
-/// selections that none beats in both size and cost, exact while no more than 4096 are. The better
-/// of both, with leftover capacity spent. Deterministic. Time n log n; at most 48 x 4096 x options
-/// for the second part.
+/// First greedy along the lower convex hulls of the options; their relaxation gives a lower bound
+/// of the optimum. If that is more than 0.2 % away and there are at most 48 entries, then a dynamic
+/// program over partial selections that no other beats in both size and cost, exact while they are
+/// at most 4096. Returns the better result, with leftover capacity spent. Deterministic. Time
+/// n log n for the first part, at most 48 x 4096 x options for the second.
 /// @pre every entry has an option
 Selection choose_options(std::span<const std::vector<KnapsackOption>> entries, double capacity);
 

@@ -9,8 +9,8 @@
 namespace cinch::policy {
 namespace {
 
-/// Of a layer held in groups of 2 bits, until it is measured (assumed, not measured:
-/// docs/adaptive-policies.md).
+/// The noise of a layer in groups of 2 bits, assumed until it is measured
+/// (docs/adaptive-policies.md).
 Noise prior_noise(LayerKind kind) noexcept {
   switch (kind) {
     case LayerKind::convolution:

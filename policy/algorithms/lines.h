@@ -7,8 +7,8 @@
 
 #include "policy/algorithms/algorithm.h"
 
-/// What the lines of the table of algorithms point to (Algorithm says what each function does):
-/// fixed.cpp and a file for each that adapts; what they read of a policy file is in settings.cpp.
+/// The functions that the table in algorithms.cpp points to; Algorithm says what each does. They
+/// are in fixed.cpp, a file for each adaptive algorithm, and settings.cpp (reading policy files).
 namespace cinch::policy {
 
 std::string division_words(const Settings& settings);
@@ -38,7 +38,7 @@ void read_budget(const nlohmann::json& file, Settings& settings);
 std::optional<Fault> budget_fault(const nlohmann::json& file, const Settings& settings);
 std::string auto_words(const Settings& settings);
 void read_auto(const nlohmann::json& file, Settings& settings);
-std::unique_ptr<Director> make_budget_director(const Settings& settings);  // of both
+std::unique_ptr<Director> make_budget_director(const Settings& settings);  // "budget" and "auto"
 
 std::string lossless_words(const Settings& settings);
 

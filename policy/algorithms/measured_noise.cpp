@@ -33,7 +33,7 @@ void MeasuredNoise::follow(const Look::Trial& trial) noexcept {
 }
 
 bool MeasuredNoise::is_option(const GuardSettings& guard) const noexcept {
-  // How far below the guard's limit: a look that finds it above would hold the layer otherwise.
+  // Share of the guard's limit that is safe: above the limit the guard would change the choice.
   constexpr double margin = 0.8;
   if (!was_tried()) return false;
   return guard.every_steps == 0 || std::sqrt(worst_) <= margin * guard.max_gradient_error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each algorithm reads of a policy file, and refuses in it that the schema lets pass.
+// What each algorithm reads from a policy file, and what it refuses that the schema accepts.
 #include <algorithm>
 #include <string>
 #include <utility>

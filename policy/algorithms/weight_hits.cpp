@@ -6,7 +6,7 @@
 namespace cinch::policy {
 namespace {
 
-// Share of a sum of gradients below which a gradient is a branch's.
+// A gradient that is a smaller share of a sum than this is the gradient of a branch.
 constexpr double most_of_branch = 0.9;
 
 bool has_weight(LayerKind kind) noexcept {
@@ -26,8 +26,8 @@ std::vector<Noise> weight_hits(std::span<const HitLayer> layers) {
   weights = std::max(weights, 1.0);
   std::vector<Noise> hits;
   double before = 0;
-  // Weights before the branch that is under way, and what of its gradient arrives there: a residual
-  // network adds it to that of the skip connection.
+  // Weights before the current branch, and the share of the branch's gradient in the sum that they
+  // get: a residual network adds the skip connection's gradient to it.
   double before_branch = 0;
   double share_of_branch = 1;
   for (const HitLayer& layer : layers) {

@@ -9,20 +9,20 @@
 
 namespace cinch::policy {
 
-/// What is known of a layer's place in the model.
+/// Measurements of a layer's place in the model.
 struct HitLayer {
   LayerKind kind = LayerKind::other;
-  /// The squared size of the parameters' gradients that are computed from it, as a share of all
-  /// weights'; 0 where that was not seen.
+  /// Squared size of the parameters' gradients that are computed from the layer, as a share of all
+  /// weights'; 0 if not measured.
   double share = 0;
-  /// Of the gradient that it passes on among all that arrive where it goes.
+  /// See Look::share_of_sum; 1 if not measured.
   double share_of_sum = 1;
 };
 
-/// How much of the relative variance of the parameters' gradients an error in a layer makes: `own`
-/// by what it does to its own parameter's gradient, `passed` to the gradient that it passes on,
-/// which counts for all weights before it. In a residual network that reaches those before its own
-/// branch thinned. Layers in the order of the forward; one result each.
+/// How much each layer's errors count in the relative variance of all parameters' gradients: `own`
+/// for the error of its own parameter's gradient, `passed` for that of the gradient that it passes
+/// on, which reaches all weights before it. In a residual network the weights before the layer's
+/// branch get only a share. @param layers In the order of the forward @return one each
 std::vector<Noise> weight_hits(std::span<const HitLayer> layers);
 
 }  // namespace cinch::policy
