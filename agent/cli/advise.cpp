@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cinch advise: what a short dry run tells about the program's own settings.
+// cinch advise: advice about the program's own settings, from a short dry run.
 
 #include <algorithm>
 #include <charconv>
@@ -56,7 +56,7 @@ struct Advice {
   std::uint64_t batch = 0;
 };
 
-/// What is known of the run besides the policies.
+/// The facts about the run that do not depend on a policy.
 struct Situation {
   std::uint64_t batch = 0;
   bool batch_guessed = false;

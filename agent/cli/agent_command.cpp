@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cinch agent: keeps the history of this user's runs, and serves it and what runs now over HTTP.
+// cinch agent: keeps the history of this user's runs, and serves it and the current runs over HTTP.
 
 #include <algorithm>
 #include <atomic>
@@ -35,7 +35,7 @@ double realtime_now() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// What was found at the last look. Thread-safe.
+/// The runs as last read, and what is wrong with the agent. Thread-safe.
 class Latest {
  public:
   void set(std::vector<telemetry::Run> runs) {
@@ -79,7 +79,7 @@ class Latest {
   std::string sharing_fault_;
 };
 
-/// The history, or none: what runs now is shown all the same.
+/// The history, or none: the agent shows the current runs all the same.
 struct Kept {
   std::string file;
   std::unique_ptr<daemon::History> history;
@@ -102,12 +102,12 @@ struct Kept {
 }  // namespace
 
 int agent(const AgentOptions& options) try {
-  // Taken one by one below; the server's threads inherit that they are blocked.
+  // Blocked here and in the threads started below; sigtimedwait takes them.
   sigset_t ending;
   sigemptyset(&ending);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ending, number);
   sigprocmask(SIG_BLOCK, &ending, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away
+  std::signal(SIGPIPE, SIG_IGN);  // a client may disconnect
 
   const Kept kept(options.history);
   Latest latest;
@@ -129,8 +129,8 @@ int agent(const AgentOptions& options) try {
       {[&] { return latest.metrics(); }, [&] { return latest.health(); },
        [&] { return runs_json(*latest.runs()); }, [&] { return kept.get().runs_json(); },
        [&](std::int64_t id) { return kept.get().run_json(id).value_or(""); }});
-  // Before the line below: whoever reads it may count on memory being shared.
-  std::string untold;  // the broker tries again, and tells
+  // Taken before the line below is printed: its readers may count on memory being shared.
+  std::string untold;  // not shown: the broker tries again and tells
   auto post = telemetry::AgentPost::take(directory, untold);
   const std::string history =
       kept.history == nullptr ? "no history: " + kept.fault : "history in " + kept.file;

@@ -13,7 +13,7 @@
 namespace cinch::cli {
 namespace {
 
-/// All but SIGPIPE, which is nobody's message: it says that we wrote where nobody reads.
+/// All signals but SIGPIPE, which nobody sends: it says that we wrote to a closed pipe.
 sigset_t forwarded_signals() {
   sigset_t set;
   sigfillset(&set);
@@ -21,7 +21,7 @@ sigset_t forwarded_signals() {
   return set;
 }
 
-/// Has this process ignore SIGPIPE. @return what it did about it before the first call
+/// Makes this process ignore SIGPIPE. @return the action before the first call
 const struct sigaction& ignore_pipe() {
   static const struct sigaction before = [] {
     struct sigaction ignored = {};
@@ -54,7 +54,7 @@ bool asks_to_stop(int number) {
   return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
 }
 
-/// Runs in the child: never returns. Tells `error_pipe` what went wrong.
+/// Runs in the child: becomes the program, or writes errno to `error_pipe` and exits.
 [[noreturn]] void become(const Command& command, const sigset_t& mask,
                          const struct sigaction& on_pipe, int error_pipe) {
   sigaction(SIGPIPE, &on_pipe, nullptr);
@@ -88,25 +88,25 @@ bool asks_to_stop(int number) {
 constexpr long looks_per_second = 5;
 constexpr long seconds_to_end = 10;
 
-/// Waits for a child and passes on what this process is sent.
+/// Follows a child's state and forwards to it the signals that this process gets.
 class Attendant {
  public:
   explicit Attendant(pid_t child) : child_(child) {}
 
-  /// @param number A signal taken from the queue
+  /// Handles a signal that was taken from the queue.
   void take(int number, const siginfo_t& info) {
     if (number == SIGCHLD) {
       look_at_child();
     } else {
       pass_on(number, info);
     }
-    // Only when both were meant to stop: who stops the program alone will let it go on alone.
+    // Only when both were told to stop: whoever stops the program alone will resume it alone.
     if (!stop_wanted_ || !stopped_ || ended()) return;
     stop_wanted_ = false;
-    raise(SIGSTOP);  // SIGCONT, which ends this, is then in the queue for the child
+    raise(SIGSTOP);  // until SIGCONT, which is then in the queue and is forwarded to the child
   }
   bool ended() const { return status_ >= 0; }
-  /// As a shell has it. @pre ended()
+  /// See ChildResult::status. @pre ended()
   int status() const { return status_; }
 
  private:
@@ -139,7 +139,7 @@ class Attendant {
 
 int wait_and_forward(pid_t child, const sigset_t& signals, const std::function<bool()>& look) {
   Attendant attendant(child);
-  long looks_since_end = -1;  // since it was asked to end
+  long looks_since_end = -1;  // since SIGTERM was sent; -1: not sent yet
   while (!attendant.ended()) {
     siginfo_t info = {};
     int number = 0;
@@ -157,7 +157,7 @@ int wait_and_forward(pid_t child, const sigset_t& signals, const std::function<b
     }
     if (number > 0) attendant.take(number, info);
   }
-  // What came too late to be passed on must not end us before the report is shown.
+  // Drop signals that came too late to forward: they must not end us before the report is shown.
   const timespec at_once = {};
   while (sigtimedwait(&signals, nullptr, &at_once) > 0) {
   }
@@ -172,7 +172,7 @@ ChildResult run_child(const Command& command) {
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
     return {0, 126, false, std::string("cannot make a pipe: ") + strerror(errno)};
   }
-  // Blocked before the fork and taken one by one: no handler, and none is lost in between.
+  // Signals are blocked before the fork and taken one by one: no handler is needed, none is lost.
   const struct sigaction& on_pipe = ignore_pipe();
   const sigset_t signals = forwarded_signals();
   sigset_t mask;

@@ -14,9 +14,9 @@ namespace cinch::cli {
 struct Command {
   std::vector<std::string> arguments;  ///< the program's name first, looked up in PATH
   std::vector<std::pair<std::string, std::string>> environment;  ///< set over our own
-  std::string output = {};        ///< file that takes stdout and stderr; "" leaves them ours
+  std::string output = {};        ///< file for stdout and stderr; "": the program inherits ours
   bool output_to_stderr = false;  ///< its stdout is our stderr
-  int output_file = -1;           ///< a file of ours that takes both; -1: none
+  int output_file = -1;           ///< our descriptor for its stdout and stderr; -1: none
   /// Called a few times a second while the program runs; once it returns true, the program is sent
   /// SIGTERM, and SIGKILL if it is still there ten seconds later. Null: never.
   std::function<bool()> look = nullptr;
@@ -25,17 +25,17 @@ struct Command {
 /// How a child ended.
 struct ChildResult {
   pid_t pid = 0;
-  /// As a shell has it: the exit status, 128 + the signal that killed it, 127 when the program was
-  /// not found, 126 when it could not be run.
+  /// As in a shell: the exit status, 128 + the signal that killed it, 127 when the program was not
+  /// found, 126 when it could not be run.
   int status = 0;
   bool started = false;
   std::string error;  ///< why it could not be started, one line
 };
 
-/// Runs `command` to its end. While it runs, every signal that somebody sends us is passed on to
-/// it; those of the terminal reach it anyway. Asked to stop (SIGTSTP, SIGTTIN, SIGTTOU) we stop
-/// once it has stopped, and it goes on when we do. From the first call on this process ignores
-/// SIGPIPE; its children do not.
+/// Runs `command` and waits for its end. Meanwhile forwards every signal that this process gets to
+/// the child, but for those that a terminal sends to both. After SIGTSTP, SIGTTIN or SIGTTOU this
+/// process stops once the child has stopped, and both continue together. From the first call on,
+/// this process ignores SIGPIPE; its children do not.
 ChildResult run_child(const Command& command);
 
 }  // namespace cinch::cli

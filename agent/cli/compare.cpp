@@ -17,7 +17,7 @@ bool has(const Report& report, std::string_view field) {
   return std::ranges::find(report.missing, field) == report.missing.end();
 }
 
-/// B as a multiple of A, "0.50x"; "-" where that says nothing.
+/// B as a multiple of A: "0.50x", or "same", "new", "gone"; "-" when both are 0.
 std::string relative(double a, double b) {
   if (a == b && a != 0) return "same";
   if (!(a > 0) || !(b > 0)) return a == b ? "-" : b > a ? "new" : "gone";
@@ -26,7 +26,7 @@ std::string relative(double a, double b) {
   return text;
 }
 
-/// A figure that both runs have.
+/// A row of the comparison of totals.
 struct Figure {
   const char* name;
   const char* field;

@@ -8,8 +8,8 @@
 
 namespace cinch::cli {
 
-/// What `cinch report A.json B.json` prints: the two runs beside each other, B relative to A, whole
-/// and by operator. Figures that a file does not have are shown as "?", and named at the end.
+/// The text of `cinch report A.json B.json`: the two runs beside each other, B relative to A, in
+/// total and by operator. Figures that a file lacks are shown as "?" and named at the end.
 /// @param a_name, b_name What to call them, such as the files' names
 std::string render_comparison(const telemetry::Report& a, const std::string& a_name,
                               const telemetry::Report& b, const std::string& b_name,

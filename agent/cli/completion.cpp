@@ -8,12 +8,12 @@
 namespace cinch::cli {
 namespace {
 
-/// The commands below; groups of options, which CLI11 has as commands without a name, are none.
+/// The subcommands, without option groups, which CLI11 has as subcommands without a name.
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
 }
 
-/// The options that `wanted` is true of, those of groups too.
+/// The options for which `wanted` is true, also those in groups.
 template <typename Wanted>
 std::vector<const CLI::Option*> all_options(const CLI::App& app, const Wanted& wanted) {
   std::vector<const CLI::Option*> found = app.get_options(wanted);
@@ -26,8 +26,7 @@ std::vector<const CLI::Option*> all_options(const CLI::App& app, const Wanted& w
   return found;
 }
 
-/// Calls `visit(path, app)` for the whole tree of commands; `path` is "" for the top, "policy
-/// show".
+/// Calls `visit(path, app)` for each command of the tree; `path` is "" at the top, "policy show".
 void walk(const CLI::App& app, const std::string& path,
           const std::function<void(const std::string&, const CLI::App&)>& visit) {
   visit(path, app);
@@ -60,8 +59,8 @@ std::string words_of(const CLI::App& app) {
   return words;
 }
 
-/// A script of bash's, which zsh understands too after `bashcompinit`. Behind "--", and where
-/// nothing of ours fits, files and commands are completed.
+/// A script for bash, and for zsh after `bashcompinit`. After "--" it completes files and commands,
+/// elsewhere our words and files.
 std::string for_bash(const CLI::App& app) {
   std::ostringstream out;
   out << "# cinch completion for bash: eval \"$(cinch completion bash)\"\n"
@@ -98,7 +97,7 @@ std::string for_bash(const CLI::App& app) {
   return out.str();
 }
 
-/// One word of fish's or of a POSIX shell's, where neither has a backslash.
+/// `text` as one word for fish. @pre it has no backslash
 std::string quoted(std::string text) {
   for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 2) {
     text.insert(at, "\\");
@@ -136,7 +135,7 @@ std::string for_fish(const CLI::App& app) {
   return out.str();
 }
 
-/// Text for man: what would be a request or an escape is neither.
+/// Escapes `text` for man, so that nothing in it is a request or an escape of roff.
 std::string roff(const std::string& text) {
   std::string safe;
   bool line_begins = true;

@@ -5,11 +5,11 @@
 
 #include <CLI/CLI.hpp>
 
-/// What can be told of a command line from its own description, so that it is never out of date.
+/// Texts made from the description of the command line, so that they are never out of date.
 namespace cinch::cli {
 
-/// A completion script for `shell`: "bash", "zsh" or "fish". Words only: commands, options, the
-/// values of options that have a fixed set, and files elsewhere.
+/// A completion script for `shell`: "bash", "zsh" or "fish". Completes words: commands, options,
+/// the values of options that have a fixed set, and files elsewhere.
 std::string completion(const CLI::App& app, const std::string& shell);
 
 /// A manual page, section 1, in man's own format.

@@ -33,7 +33,7 @@ std::vector<Run> runs_of(const std::string& target) {
   return runs;
 }
 
-// What Command::policy takes, or nothing: then stderr says why.
+// The argument of Command::policy; nothing for a wrong policy, and then stderr says why.
 std::optional<std::string> policy_argument(const std::string& name) {
   const auto refused = [](const policy::PolicyError& error) {
     say(error.to_string());
@@ -62,7 +62,7 @@ std::optional<Asked> asked_by(const CtlOptions& options) {
   if (options.empty_cache) return Asked{telemetry::Command::empty_cache, ""};
   if (options.pause) return Asked{telemetry::Command::pause, ""};
   if (options.resume) return Asked{telemetry::Command::resume, ""};
-  // The program's working directory is another one.
+  // Absolute, since the program may have another working directory.
   return Asked{telemetry::Command::snapshot, std::filesystem::absolute(options.snapshot).string()};
 }
 

@@ -22,12 +22,12 @@ bool is_descendant(std::uint64_t pid) {
 }  // namespace
 
 bool signal_descendant(const telemetry::ProcessKey& process, int number) {
-  // By their numbers: glibc has had these functions since 2.36 only.
+  // syscall(), since glibc has these functions only from 2.36 on.
   const auto pid = static_cast<pid_t>(process.pid);
   if (pid <= 1) return false;
   const telemetry::Descriptor held(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (held.number() < 0) return false;
-  // Not earlier: as long as the process is there, its number is its own.
+  // Checked only after the pidfd is open: before, the number could still become another process's.
   if (telemetry::life_of(process) != telemetry::Life::alive || !is_descendant(process.pid)) {
     return false;
   }

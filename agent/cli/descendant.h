@@ -5,9 +5,9 @@
 
 namespace cinch::cli {
 
-/// Sends a signal to `process`, wherever its number was read, if it is a descendant of this
-/// process: of this namespace of processes, started when the key says, with parents that lead here.
-/// The process is held (a pidfd) while that is found out, so that a number used again hits nobody.
+/// Sends a signal to `process` if it is a descendant of this process: in the same PID namespace,
+/// with the key's start time, and with parents that lead here. So the key need not be trusted. A
+/// pidfd is held during the check, so that a reused process number hits nobody.
 /// @return whether it was sent
 bool signal_descendant(const telemetry::ProcessKey& process, int number);
 

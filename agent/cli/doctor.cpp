@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cinch doctor: does Cinch work with this Python, and if not, why.
+// cinch doctor: checks whether Cinch works with a Python, and if not, says why.
 
 #include <algorithm>
 #include <cstdio>
@@ -137,10 +137,10 @@ void check_outcome(Checklist& list, const Trial& plain, const Trial& under,
                  : "they differ: please do not train with this version, and report it");
 }
 
-/// Enough for the segments of many processes, and there in a container with Docker's own 64 MiB.
+/// Enough for many processes' segments, and available in a container with Docker's default, 64 MiB.
 constexpr std::size_t shared_memory_wanted = std::size_t{16} << 20;
 
-/// "", where there is none.
+/// The file's text; "" when there is no file.
 std::string text_of(const char* file) {
   std::error_code error;
   return fs::exists(file, error) ? read_file(file) : "";

@@ -107,7 +107,7 @@ void check_shared_memory(Checklist& list, const std::string& folder, std::size_t
   const std::string what = "shared memory can be had in " + folder;
   std::string pattern = folder + "/cinch-doctor-XXXXXX";
   const int file = mkostemp(pattern.data(), O_CLOEXEC);
-  // Training works without: no failure.
+  // Only notes, not failures: training works without shared memory.
   if (file < 0) {
     list.note("shared_memory", "no " + what + ": " + strerror(errno),
               "mount a tmpfs there that this user may write to; without it training goes on, but "
@@ -177,7 +177,7 @@ bool check_core(Checklist& list, const Libraries& libraries, const std::string& 
   const std::string minor = torch_version.substr(0, second_dot);
   std::string there;
   for (const std::string& core : libraries.cores) there += (there.empty() ? "" : ", ") + core;
-  // A core without a version in its name is one of a build that had only one.
+  // A core without a version in its name comes from a build that made only that one.
   const bool found =
       libraries.cores.empty() || std::ranges::find(libraries.cores, minor) != libraries.cores.end();
   return list.check("core", found, "there is a core for torch " + minor,

@@ -79,7 +79,7 @@ std::string stage_of(const fs::path& segments, bool is_known) {
   return "cinch: dry run: backward " + std::to_string(backwards) + ", with trials";
 }
 
-/// An error, or that none was measured.
+/// The error; "-" when none was measured.
 std::string error_text(double error, bool measured) {
   return measured ? human_error(error) : "-";
 }
@@ -148,7 +148,7 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
   std::unique_ptr<Relay> relay = Relay::open(progress);
   if (relay != nullptr) {
     command.output_file = relay->file();
-    // How far it is, nobody else needs to know.
+    // A private folder: only the progress line reads these segments.
     command.environment.emplace_back("CINCH_TELEMETRY_DIR", directory.path().string());
   }
   std::optional<Report> report;
@@ -156,7 +156,7 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
     if (!report) report = complete_report(directory.path());
     if (progress.active()) progress.show_with_time(stage_of(directory.path(), report.has_value()));
     if (!report || request.keep_running) return false;
-    // Behind a shell or torchrun the program is not our child.
+    // Under a shell or torchrun the training process is not our child: signal it as well.
     for (const FoundReport& found : find_reports(directory.path())) {
       signal_descendant({geteuid(), static_cast<std::uint64_t>(found.report.pid),
                          found.report.start_ticks, found.report.pid_namespace},

@@ -13,28 +13,28 @@ namespace cinch::cli {
 struct DryRunRequest {
   std::vector<std::string> policies;  ///< presets' names, or paths; empty: all presets but "off"
   std::vector<std::string> command;
-  bool keep_running = false;  ///< let the program go on when all is known
+  bool keep_running = false;  ///< let the program go on after the dry run
 };
 
 /// How a dry run ended.
 struct DryRunOutcome {
-  int status = 0;  ///< for cinch: 0 when the report is there
+  int status = 0;  ///< cinch's; with a report 0, or the program's if it kept running
   std::optional<telemetry::Report> report;
-  std::string error;  ///< one line when it isn't
+  std::string error;  ///< one line when there is no report
 };
 
-/// Trains two steps uncompressed and finds out what each policy would hold; then the program is
-/// ended by SIGTERM, unless it shall go on. What it prints on stdout goes to stderr, so that
-/// stdout is for the result.
+/// Has the program train two steps uncompressed and measures what each policy would hold; then ends
+/// the program by SIGTERM, unless `keep_running`. The program's stdout goes to stderr: stdout is
+/// for the result.
 DryRunOutcome run_dry(const DryRunRequest& request);
 
-/// The batch size, as the first extent of most of the activations' bytes; 0 when it can't be told.
+/// Guesses the batch size: the first extent that most bytes of activations have; 0 when unknown.
 std::uint64_t batch_of(const telemetry::Report& report);
 
 /// The policies beside each other, then each one's operators.
 std::string render_dry_run(const telemetry::Report& report, const Style& style);
 
-/// {"command": …, "steps": …, "policies": […]}: as the report has them.
+/// {"command": …, "torch_version": …, …, "policies": […]}: values from the report.
 std::string dry_run_json(const telemetry::Report& report);
 
 }  // namespace cinch::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cinch env: what a process needs in its environment, for those who can't start it by cinch run.
+// cinch env: prints the environment that Cinch needs, for programs that cinch run can't start.
 
 #include <cstdio>
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace cinch::cli {
 namespace {
 
-/// `text` as one word of a POSIX shell.
+/// `text` as one word for a POSIX shell.
 std::string quoted(const std::string& text) {
   std::string word = "'";
   for (const char c : text) {
@@ -28,7 +28,7 @@ std::string quoted(const std::string& text) {
   return word + '\'';
 }
 
-/// The same for fish, where a backslash means something inside of quotes.
+/// `text` as one word for fish, where a backslash is special inside quotes.
 std::string quoted_for_fish(const std::string& text) {
   std::string word = "'";
   for (const char c : text) {

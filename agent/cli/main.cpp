@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `cinch`; what the subcommands do is in a file each.
+// The command line of `cinch`. Each subcommand is implemented in a file of its own.
 
 #include <algorithm>
 #include <cerrno>
@@ -352,7 +352,7 @@ int main(std::vector<std::string> arguments) {
   int status = 0;
   RunOptions options;
   AdviseOptions advise_options;
-  // What follows -- is the program's, whatever it looks like.
+  // Everything after -- is the program's command line.
   if (const auto split = std::ranges::find(arguments, "--"); split != arguments.end()) {
     options.command.assign(split + 1, arguments.end());
     advise_options.command = options.command;
@@ -405,7 +405,7 @@ int main(int count, char** arguments) {
   } catch (const std::exception& error) {
     cinch::cli::say(error.what());
   }
-  // What was printed counts only once it is written.
+  // Output may still be buffered: a failure to write it must be reported.
   const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (is_written) return status;
   cinch::cli::say("cannot write to stdout: " + std::string(std::strerror(errno)));

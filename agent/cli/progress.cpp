@@ -39,7 +39,7 @@ Progress::~Progress() {
 void Progress::show(std::string_view text) {
   if (!active_) return;
   const std::lock_guard lock(mutex_);
-  // In the last column some terminals would begin another line.
+  // The last column stays free: some terminals wrap when it is written to.
   const std::string whole = printable(text);
   std::string line(first_characters(whole, columns(file_) - 1));
   if (!at_line_start_ || line == drawn_) return;

@@ -9,13 +9,13 @@
 
 namespace cinch::cli {
 
-/// One line on a terminal that says what takes so long: the last line, drawn over and over, and
-/// gone when the work is done. Writes nothing where the file is no terminal, or one that can't do
-/// that (TERM unset or "dumb"). Thread-safe.
+/// A progress line: the last line on a terminal, redrawn in place, and erased when the work is
+/// done. Writes nothing when the file is no terminal, or one that can't redraw a line (TERM unset
+/// or "dumb"). Thread-safe.
 class Progress {
  public:
   explicit Progress(int file = STDERR_FILENO);
-  /// Takes the line away.
+  /// Erases the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -23,14 +23,14 @@ class Progress {
   /// Whether there is a terminal to draw on.
   bool active() const noexcept { return active_; }
 
-  /// Draws the line, cut to the terminal's width. Not while what was passed on last is no whole
-  /// line: a program's own progress stays what it is.
+  /// Draws the line, cut to the terminal's width. Does nothing while the output passed on last is
+  /// an unfinished line, which may be the program's own progress.
   void show(std::string_view text);
-  /// As show, followed by the time since this was made: "text (12 s)".
+  /// As show, followed by the time since construction: "text (12 s)".
   void show_with_time(std::string_view text);
-  /// Takes the line away.
+  /// Erases the line.
   void clear();
-  /// Passes a program's output on, above the line.
+  /// Erases the line and prints a program's output; the next show() draws the line below.
   void pass(std::string_view output);
 
  private:

@@ -23,14 +23,14 @@ std::unique_ptr<Relay> Relay::open(Progress& progress) {
   if (openpty(&master, &slave, nullptr, nullptr, sized ? &size : nullptr) != 0) return nullptr;
   fcntl(master, F_SETFD, FD_CLOEXEC);
   fcntl(slave, F_SETFD, FD_CLOEXEC);
-  // Our own terminal turns line ends into what it needs.
+  // No output processing: our own terminal converts line ends.
   termios modes{};
   if (tcgetattr(slave, &modes) == 0) {
     modes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
     tcsetattr(slave, TCSANOW, &modes);
   }
   std::unique_ptr<Relay> relay(new Relay(progress, master, slave));
-  // Signals are the waiting thread's.
+  // Blocks all signals: the thread that waits for the program takes them.
   if (telemetry::start_quiet_thread(relay->thread_, run, relay.get(), "cinch-relay")) return relay;
   return nullptr;
 }

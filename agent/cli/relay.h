@@ -10,18 +10,19 @@
 
 namespace cinch::cli {
 
-/// A terminal for a program's output, which reaches ours above the progress line. The program's
-/// input, and the terminal that its signals come from, stay what they are.
+/// A pseudo-terminal for a program's output, which is printed on our terminal above the progress
+/// line. The program keeps its input and its controlling terminal.
 class Relay {
  public:
-  /// Null where `progress` has no terminal, or none more is to be had: the program writes to ours.
+  /// Null when `progress` has no terminal, or a pseudo-terminal or thread can't be made: then the
+  /// program has to write to our terminal. `progress` must outlive the relay.
   static std::unique_ptr<Relay> open(Progress& progress);
-  /// Passes on what is there. The program has ended.
+  /// Prints the remaining output. @pre the program has ended
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  /// What the program shall write to.
+  /// The descriptor that the program has to write to.
   int file() const noexcept { return slave_; }
 
  private:

@@ -12,7 +12,7 @@ using telemetry::Report;
 constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t summary_ops = 6;
 constexpr std::size_t summary_reasons = 4;
-/// Below this ratio, what was not compressed is the news.
+/// Below this ratio, what was not compressed is printed first, and marked as bad.
 constexpr double low_ratio = 2;
 
 std::string headline(const Report& r) {
@@ -43,7 +43,7 @@ std::string passed_through(const Report& r, std::size_t most) {
   return text;
 }
 
-/// An operator's name that leaves room for numbers in a terminal; the full report has it whole.
+/// Shortens an operator's name to leave room for numbers; the full report has the whole name.
 std::string short_name(std::string name) {
   constexpr std::size_t longest = 32;
   if (name.starts_with("aten::")) name.erase(0, 6);
@@ -86,7 +86,7 @@ std::string ops(const Report& r, bool full) {
   return text;
 }
 
-/// The body that summary and full report share, without the lines' prefix.
+/// The text that summary and full report share, without the lines' prefix.
 std::string body(const Report& r, const Style& style, bool full) {
   if (!r.active) return style.bad("NOT ACTIVE: " + r.inactive_reason) + '\n';
   std::string text = style.bold(headline(r)) + '\n' + cost_line(r) + '\n';

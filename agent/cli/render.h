@@ -8,10 +8,10 @@
 
 namespace cinch::cli {
 
-/// What `cinch run` prints at the end: every line begins with "cinch: ".
+/// The summary that `cinch run` prints at the end: every line begins with "cinch: ".
 std::string render_summary(const telemetry::Report& report, const Style& style);
 
-/// What `cinch report` prints: everything that the report holds.
+/// The text of `cinch report`: the summary with all rows and columns.
 std::string render_report(const telemetry::Report& report, const Style& style);
 
 }  // namespace cinch::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cinch report: a report file for the eye, beside another one, or as a page.
+// cinch report: shows a report file, compares two, or makes a page of one.
 
 #include <cstdio>
 #include <exception>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cinch run: starts a program under the preload and says at its end what became of its memory.
+// cinch run: runs a program with libcinch.so preloaded, and prints a summary at its end.
 
 #include <cerrno>
 #include <cstdio>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The path that links lead to, which need not exist.
+/// `path` with all links resolved; the result need not exist.
 fs::path behind_links(const fs::path& path) {
   std::error_code fault;
   const fs::path whole = fs::absolute(path);
@@ -36,7 +36,7 @@ fs::path behind_links(const fs::path& path) {
 std::string report_problem(const std::string& path) {
   if (path.empty()) return "";
   if (fs::is_directory(path)) return "cannot write the report " + path + ": it is a directory";
-  // A regular file is replaced, anything else is written to as it is.
+  // As files::write_file does: a regular file is replaced, anything else is written to as it is.
   std::error_code fault;
   const bool is_replaced = !fs::exists(path, fault) || fs::is_regular_file(path, fault);
   const fs::path end = is_replaced ? behind_links(path) : fs::path(path);
@@ -54,7 +54,7 @@ void keep_report(const FoundReport& found, const std::string& path) {
   if (!problem.empty()) say("no report: " + problem);
 }
 
-/// Nothing came back: the loudest of our words, with the likely reason.
+/// Says, in red, that there is no report, with the likely reason.
 void say_inactive(const ChildResult& child) {
   std::string why;
   if (child.status > 128) {
@@ -74,7 +74,7 @@ void report_end(const RunOptions& options, const ChildResult& child, const fs::p
   const auto reports = find_reports(directory);
   if (reports.empty()) return say_inactive(child);
   const FoundReport& main = reports.front();
-  // One name is for the main report; "%p" makes as many as there are reports.
+  // With "%p" in the name all reports are kept, else only the main one.
   const std::size_t kept = options.report.find("%p") == std::string::npos ? 1 : reports.size();
   for (std::size_t i = 0; i < kept; ++i) keep_report(reports[i], options.report);
   if (options.quiet && main.report.active) return;
@@ -127,7 +127,7 @@ int run(const RunOptions& options) {
   const std::string snapshot =
       options.snapshot.empty() ? "" : fs::absolute(options.snapshot).string();
   if (!snapshot.empty()) {
-    // What is there afterwards is this run's. A device or a link stays what it is.
+    // Remove an old file, so that a file found afterwards is this run's. A device or a link stays.
     std::error_code ignored;
     const fs::path end = behind_links(snapshot);
     if (fs::is_regular_file(end, ignored)) fs::remove(end, ignored);

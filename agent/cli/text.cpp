@@ -23,7 +23,7 @@ struct Character {
   std::size_t length = 0;  // bytes; 0: no UTF-8
 };
 
-/// The character that `text`, which is not empty, begins with.
+/// The first character of `text`. @pre not empty
 Character character_at(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return {byte(0), 1};
@@ -37,7 +37,7 @@ Character character_at(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return {};
     code = code << 6 | (byte(i) & 0x3FU);
   }
-  // One character has one spelling, or some terminal sees a control character in another.
+  // Overlong encodings are invalid: some terminals would decode a control character from one.
   constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool is_surrogate = code >= 0xD800 && code < 0xE000;
   if (code < least[length] || is_surrogate || code > 0x10FFFF) return {};

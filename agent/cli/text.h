@@ -9,18 +9,17 @@
 
 namespace cinch::cli {
 
-/// `text`, which may come from anywhere (files, command lines, names of jobs), as a terminal may be
-/// given it:
-/// '?' for each control character (C0, DEL, C1, those that turn the direction of writing) and for
-/// each byte that is no UTF-8. As many characters as it had. What people are shown passes through
-/// here: say(), Style, Table and watch's lines do it by themselves.
+/// Makes untrusted text (from files, command lines, names of jobs) safe for a terminal: replaces
+/// each control character (C0, DEL, C1, line separators, those that change the direction of
+/// writing) and each byte that is no UTF-8 by '?'. The number of characters stays the same. All
+/// text for people must pass through here: say(), Style, Table and watch's lines do so themselves.
 std::string printable(std::string_view text);
-/// The same, of a text whose lines stay lines.
+/// As printable(), but newlines stay.
 std::string printable_lines(std::string_view text);
 
-/// Writes "cinch: " and the text, printable, to stderr; lines stay lines.
+/// Writes "cinch: " and the text, through printable_lines(), to stderr.
 void say(std::string_view text);
-/// The same, in red where colour is wanted.
+/// Writes "cinch: " and the text, printable, to stderr, in red where colour is wanted.
 void say_loudly(std::string_view text);
 
 /// "412.3 MiB", "17 B".
@@ -32,16 +31,16 @@ std::string human_seconds(double seconds);
 /// "11.4x"; "125x" from 100 on.
 std::string human_ratio(double ratio);
 
-/// The same of what is `stored` for `raw` bytes; "-" where nothing is.
+/// human_ratio(raw / stored); "-" when nothing is stored.
 std::string human_ratio(std::uint64_t raw, std::uint64_t stored);
 
-/// A relative error or the like: two digits.
+/// A relative error or the like, with two significant digits.
 std::string human_error(double error);
 
-/// Characters of UTF-8: as a terminal counts them, give or take wide ones.
+/// The number of UTF-8 characters: a terminal's columns, but for wide characters.
 std::size_t width(std::string_view text);
 
-/// The first `count` characters, never half of one of UTF-8's.
+/// The first `count` UTF-8 characters.
 std::string_view first_characters(std::string_view text, std::size_t count);
 
 /// Whether a byte of UTF-8 is the first one of a character.
@@ -55,7 +54,7 @@ std::string counted(std::uint64_t count, std::string_view noun);
 /// Whether text may carry escape sequences: on a terminal, unless NO_COLOR is set.
 bool colour_wanted(int file_descriptor);
 
-/// Emphasis, where colour is wanted, and the plain text elsewhere; printable in both cases.
+/// Adds emphasis where colour is wanted. Makes the text printable in any case.
 struct Style {
   bool colour = false;
 
@@ -67,8 +66,8 @@ struct Style {
   std::string wrap(std::string_view code, std::string_view text) const;
 };
 
-/// Rows under a header, columns as wide as they need; a column whose header begins with '>' is
-/// aligned to the right. Cells become printable.
+/// Rows under a header. Columns are as wide as their widest cell; one whose header begins with '>'
+/// is aligned to the right. Cells become printable.
 class Table {
  public:
   explicit Table(std::vector<std::string> header);

@@ -9,21 +9,22 @@
 
 namespace cinch::cli {
 
-/// Where the libraries that go with this executable lie.
+/// The libraries that belong to this executable.
 struct Libraries {
   std::filesystem::path preload;   ///< libcinch.so
-  std::vector<std::string> cores;  ///< the torch minors that there are cores for, "2.11"
+  std::vector<std::string> cores;  ///< the torch minors that have a core, "2.11"
   std::string problem;             ///< one line; "" when all are there and can be preloaded
 };
 Libraries find_libraries();
 
-/// `library` before what LD_PRELOAD names already.
+/// A value for LD_PRELOAD: `library`, then the libraries that LD_PRELOAD names already.
 std::string preload_value(const std::filesystem::path& library);
 
-/// A policy's name as it is, a file's path absolute: programs change their directory.
+/// Makes a policy file's path absolute, since programs change their directory; returns a preset's
+/// name as it is.
 std::string absolute_policy(const std::string& policy);
 
-/// A fresh private directory, removed with all it holds when this goes out of scope.
+/// A fresh private directory; the destructor removes it with its content.
 class TemporaryDirectory {
  public:
   /// @throws std::runtime_error with a message for people
@@ -44,8 +45,8 @@ struct FoundReport {
   telemetry::Report report;
 };
 
-/// All reports in `directory`, the one with the most raw bytes at its peak first. Files that are
-/// no reports are passed over.
+/// All reports in `directory`, the one with the most raw bytes at its peak first. Skips files that
+/// are no reports.
 std::vector<FoundReport> find_reports(const std::filesystem::path& directory);
 
 /// The file's text. @throws std::runtime_error with a message for people

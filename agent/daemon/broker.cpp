@@ -15,7 +15,7 @@ using telemetry::Run;
 using telemetry::RunState;
 
 constexpr std::uint64_t look_period = 1'000'000'000;  // nanoseconds
-/// Nobody waits any more for what was wanted so long ago.
+/// Nanoseconds. Nobody waits for an older Want any more.
 constexpr std::uint64_t oldest_want = 10'000'000'000;
 /// Seconds that one process may take to give back: it waits for its device first.
 constexpr double patience = 1;
@@ -59,7 +59,7 @@ void Broker::loop(const std::stop_token& stop) {
     if (post_ == nullptr) post_ = telemetry::AgentPost::take(directory_, error);
     tell(error);
     if (post_ == nullptr) {
-      // Another agent has it, or another user the name, or there is no room: it is tried again.
+      // Another agent holds the post, another user has its name, or there is no room: try again.
       std::unique_lock lock(mutex);
       waiting.wait_for(lock, stop, std::chrono::nanoseconds(look_period), [] { return false; });
       continue;
@@ -90,7 +90,7 @@ void Broker::look() {
       if (runs[i].want && is_alive(runs[i])) serve(runs, i);
     }
   } catch (const std::exception&) {
-    // No memory, say: processes that wait do so for a bounded time.
+    // Out of memory, for example. Processes that wait for an answer give up by themselves.
   }
 }
 

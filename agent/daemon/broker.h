@@ -14,23 +14,23 @@
 
 namespace cinch::daemon {
 
-/// Who else could give memory of the wanted device back: their numbers in `runs` and of the device
-/// in each, those with the most idle memory first.
+/// A process that could give back memory of a device that another process wants.
 struct Giver {
-  std::size_t run;
-  std::uint64_t device;
-  std::uint64_t idle;  ///< bytes, as last told
+  std::size_t run;       ///< index in `runs`
+  std::uint64_t device;  ///< the index that the device has in this process
+  std::uint64_t idle;    ///< bytes, as last published
 };
+/// Those that could give to `runs[asker]`, most idle bytes first. @pre runs[asker].want is set
 std::vector<Giver> givers(const std::vector<telemetry::Run>& runs, std::size_t asker);
 
-/// Has processes of this user that share a device give memory back that they do not use, when one
-/// of them has run out. A thread of its own, which sleeps until a process rings, and looks once a
-/// second besides. One agent of a user does so at a time; another one takes over when it ends.
+/// When a process of this user runs out of a device's memory, asks this user's other processes on
+/// that device to give back idle memory. Its own thread sleeps until a process rings, and looks
+/// once a second besides. One agent of a user does this at a time; another takes over when it ends.
 class Broker {
  public:
-  /// @param tell Called from the broker's thread with why it can't do so, once for each reason, and
-  /// with "" when it can again or another agent of this user does; null: nobody wants to know
-  /// @param post What processes ring at; null: its thread takes it, now or when another agent ends
+  /// @param tell Called from the broker's thread: once with each reason why it can't do this, and
+  /// with "" when it can again or another agent of this user does it; may be null
+  /// @param post The post; null: the broker's thread takes it, now or when another agent ends
   explicit Broker(std::string directory, std::function<void(const std::string&)> tell = nullptr,
                   std::unique_ptr<telemetry::AgentPost> post = nullptr);
   /// Ends the thread.
@@ -49,7 +49,7 @@ class Broker {
   const std::function<void(const std::string&)> tell_;
   std::string told_;
   std::unique_ptr<telemetry::AgentPost> post_;
-  std::vector<std::pair<telemetry::ProcessKey, std::uint64_t>> seen_to_;  // number of the last Want
+  std::vector<std::pair<telemetry::ProcessKey, std::uint64_t>> seen_to_;  // last Want's number
   std::jthread thread_;
 };
 

@@ -40,10 +40,10 @@ constexpr const char* schema = R"(
     allocated_bytes INTEGER, reserved_bytes INTEGER, PRIMARY KEY (run, step)) WITHOUT ROWID;
 )";
 
-/// Makes the file where there is none, and has it be private: before SQLite makes it, and what it
-/// makes beside it, with the umask's rights. @throws std::runtime_error for people
+/// Makes the file if there is none, and makes it private. SQLite would make it, and the files
+/// beside it, with the umask's rights. @throws std::runtime_error with a message for people
 void make_private(const std::string& file) {
-  // Not waiting for the writer of a FIFO.
+  // O_NONBLOCK: opening a FIFO must not wait.
   const telemetry::Descriptor made(
       open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   struct stat info;
@@ -131,7 +131,7 @@ History::History(const std::string& file) {
     const int result = sqlite3_open_v2(file.c_str(), &database_, SQLITE_OPEN_READWRITE, nullptr);
     if (result != SQLITE_OK) throw std::runtime_error(sqlite3_errstr(result));
     sqlite3_busy_timeout(database_, 2000);
-    // Before anything is written: it may be another program's.
+    // Checked before anything is written: the file may be another program's.
     const std::int64_t version = number("PRAGMA user_version");
     const bool is_empty = number("SELECT count(*) FROM sqlite_master") == 0;
     if (version > schema_version) {
@@ -194,7 +194,7 @@ void History::record(const std::vector<Run>& runs, double now) {
                     " guard_moves = excluded.guard_moves, rescues = excluded.rescues,"
                     " peak_rss_bytes = max(peak_rss_bytes, excluded.peak_rss_bytes)"
                     " RETURNING id");
-      // Of one that is gone, when it was last heard of.
+      // A run that is gone was last seen at its last heartbeat.
       const double silent = live.heartbeat < run.read_at
                                 ? static_cast<double>(run.read_at - live.heartbeat) * 1e-9
                                 : 0;
@@ -233,7 +233,7 @@ void History::record(const std::vector<Run>& runs, double now) {
   }
 }
 
-// Of too many points, every other one goes.
+// Deletes every other point of a run with too many.
 void History::thin_out(std::int64_t id) {
   Statement counted(database_, "SELECT count(*) FROM points WHERE run = ?");
   counted << id;

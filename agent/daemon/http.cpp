@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a client may take, and still send, until it takes note that we are through.
+/// Limits, after the answer, on how long a client may stay connected and how much it may send.
 constexpr std::chrono::seconds parting_time{1};
 constexpr std::size_t most_parting_bytes = std::size_t{256} << 10;
 
@@ -46,7 +46,7 @@ bool is_loopback(const sockaddr& address) {
          is_loopback(reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
-/// A port's number; nothing when it is none.
+/// Parses a port's number; nothing when `text` is none.
 std::optional<int> port_of(std::string_view text) {
   int port = 0;
   const char* const end = text.data() + text.size();
@@ -88,7 +88,7 @@ int port_of_socket(int socket) {
                                            : reinterpret_cast<sockaddr_in&>(bound).sin_port);
 }
 
-/// Whether a call on a socket shall be made again when the socket is ready.
+/// Whether a failed call has to be made again when the socket is ready.
 bool is_not_ready(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
@@ -145,7 +145,7 @@ Listener::~Listener() {
 bool names_loopback(std::string_view host_field) {
   const auto address = parse_address(host_field);
   if (!address) return false;
-  // Numbers as they are written in full: no name begins or ends like one.
+  // Only complete numeric addresses count: a name such as 127.0.0.1.example.com does not pass.
   in_addr four{};
   if (inet_pton(AF_INET, address->host.c_str(), &four) == 1) return is_loopback(four);
   in6_addr six{};
@@ -177,7 +177,7 @@ class HttpServer::Loop {
   struct Connection {
     enum class Stage : std::uint8_t { reading, writing, parting, over };
     int socket;
-    Clock::time_point end;  ///< of this stage
+    Clock::time_point end;  ///< deadline of this stage
     Stage stage = Stage::reading;
     std::string bytes = {};  ///< of the request, then of the answer
     std::size_t written = 0;
@@ -188,7 +188,7 @@ class HttpServer::Loop {
   void run() {
     for (;;) {
       std::vector<pollfd> polled = {{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
-      // Without descriptors left, only time helps.
+      // After running out of descriptors, do not accept for a while.
       const bool accepts = Clock::now() >= accept_from_;
       if (!accepts) polled[1].fd = -1;
       Clock::time_point next = accepts ? Clock::time_point::max() : accept_from_;
@@ -225,7 +225,7 @@ class HttpServer::Loop {
   }
 
   void accept_all() {
-    // Not more in a row than connections there may be: others wait to be served.
+    // Bounded, so that existing connections are served in between.
     for (std::size_t i = 0; i < most_connections; ++i) {
       const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (socket < 0) {
@@ -239,7 +239,7 @@ class HttpServer::Loop {
     }
   }
 
-  /// Ends the connection that has waited longest for its request, or else for its answer's reader.
+  /// Closes the connection with the earliest deadline, one that is being answered only if all are.
   void make_room() {
     const auto worst = std::ranges::min_element(connections_, {}, [](const Connection& c) {
       return std::pair(c.stage == Stage::writing, c.end);
@@ -302,7 +302,7 @@ class HttpServer::Loop {
     }
     connection.written += static_cast<std::size_t>(count);
     if (static_cast<std::size_t>(count) < left.size()) return;
-    // Closing at once, while bytes of a body come in, would take the answer away from the client.
+    // Closing while the client still sends would reset the connection, and lose the answer.
     shutdown(connection.socket, SHUT_WR);
     connection.bytes = {};
     connection.stage = Stage::parting;

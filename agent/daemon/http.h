@@ -14,11 +14,12 @@
 
 namespace cinch::daemon {
 
-/// A socket that listens, and the addresses that are the loopback's.
+/// A listening TCP socket.
 class Listener {
  public:
-  /// @param address HOST:PORT; port 0: any that is free. @param loopback_only Whether another
-  /// address is refused, by what HOST resolves to. @throws std::runtime_error for people
+  /// @param address HOST:PORT; port 0: any that is free
+  /// @param loopback_only Refuse a HOST that resolves to any address but the loopback's
+  /// @throws std::runtime_error with a message for people
   Listener(const std::string& address, bool loopback_only);
   ~Listener();
   Listener(const Listener&) = delete;
@@ -37,25 +38,25 @@ class Listener {
 /// with a port or without.
 bool names_loopback(std::string_view host_field);
 
-/// An HTTP/1.1 server for small answers without request bodies. One thread serves all connections
-/// and waits for none of them. Bounded before anything is looked at: the bytes of a request, the
-/// time that it may take, and the number of connections, of which the one that has made its request
-/// wait longest makes room for a new one. Every connection is for one request.
+/// An HTTP/1.1 server for small answers. Requests have no body; a connection carries one request.
+/// One thread serves all connections and waits for none of them. Limits hold before anything is
+/// parsed: a request's bytes and time, and the number of connections; beyond it a new connection
+/// replaces the one whose request the server has awaited longest.
 class HttpServer {
  public:
   static constexpr std::size_t most_connections = 64;
   static constexpr std::size_t most_request_bytes = std::size_t{16} << 10;
-  /// What a client may take to send a request, and to read its answer.
+  /// The time that a client has to send a request, and to read its answer.
   struct Times {
     std::chrono::milliseconds request{5000};
     std::chrono::milliseconds answer{30'000};
   };
 
-  /// Called from the server's thread; may throw, which is answered by status 500 and its words.
+  /// Called from the server's thread. An exception is answered by status 500 and its message.
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
 
-  /// Serves at once. `listener` has to live longer than this.
-  /// @throws std::runtime_error when there is no room for a thread
+  /// Begins to serve. `listener` must outlive this.
+  /// @throws std::runtime_error when no thread can be started
   HttpServer(const Listener& listener, Handler handler, Times times);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

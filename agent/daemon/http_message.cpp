@@ -76,7 +76,7 @@ ParsedHead parse_head(std::string_view head) {
     const std::string_view value = trimmed(line.substr(colon + 1));
     if (name == "host" || name == "authorization") {
       std::string& field = name == "host" ? request.host : request.authorization;
-      if (!field.empty()) return {400};  // two, of which a proxy before us may have seen the other
+      if (!field.empty()) return {400};  // a proxy before us may have used the other one
       field = value;
     }
     const bool has_body = name == "transfer-encoding" || (name == "content-length" && value != "0");

@@ -11,9 +11,9 @@ namespace cinch::daemon {
 /// The head of a request; there is never a body.
 struct HttpRequest {
   std::string method;
-  std::string path;  ///< without the query
-  std::string host;  ///< fields: "" where not sent
-  std::string authorization;
+  std::string path;           ///< without the query
+  std::string host;           ///< header field; "" when not sent
+  std::string authorization;  ///< likewise
 };
 
 struct HttpResponse {
@@ -25,17 +25,17 @@ struct HttpResponse {
 
 /// A request, or the status that refuses it.
 struct ParsedHead {
-  int status = 0;  ///< 0: `request` is one
+  int status = 0;  ///< 0: `request` is valid
   HttpRequest request = {};
 };
 
-/// @param head All up to the empty line, without it
+/// @param head The request up to the empty line, without it
 ParsedHead parse_head(std::string_view head);
 
 /// "Not Found", …
 std::string_view reason_of(int status);
 
-/// What is sent; without the body to who asked by HEAD.
+/// The bytes to send. @param with_body False for an answer to HEAD
 std::string text_of(const HttpResponse& response, bool with_body);
 
 /// ASCII letters in lower case.

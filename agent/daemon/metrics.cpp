@@ -18,7 +18,7 @@ using telemetry::RunState;
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-// Backslash, quote and newline escaped; what is no UTF-8 or a control character replaced.
+// Escapes backslash and quote; replaces control characters and invalid UTF-8 by '?'.
 std::string escaped(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {

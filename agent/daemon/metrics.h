@@ -9,11 +9,11 @@
 
 namespace cinch::daemon {
 
-/// Tells apart runs that are alike: two processes of one program get slots 0 and 1, and one that
-/// comes later gets what has become free, so that labels do not grow with the number of processes.
+/// Numbers the runs that are alike in job and rank: two processes of one program get slots 0 and 1.
+/// Free slots are used again, so that labels do not grow with the number of processes.
 class Slots {
  public:
-  /// The slot of each of `runs`; those of runs that are not among them become free.
+  /// Returns the slot of each of `runs`. Slots of runs that are not among them become free.
   std::vector<int> assign(const std::vector<telemetry::Run>& runs);
 
  private:
@@ -28,8 +28,9 @@ class Slots {
 /// The job's name for people and labels: torchrun's, else the program's file name.
 std::string job_label(const telemetry::Run& run);
 
-/// Prometheus's text format, version 0.0.4: the runs that live. `slots` as Slots::assign gave them.
-/// Names have help and type; units are base units; labels are job, rank, slot, device and codec.
+/// The living runs in Prometheus's text format, version 0.0.4. Metrics have help and type, in base
+/// units; labels are job, rank, slot, device and codec, and for cinch_run_info policy and torch.
+/// @param slots Result of Slots::assign(runs)
 std::string prometheus_text(const std::vector<telemetry::Run>& runs, const std::vector<int>& slots);
 
 }  // namespace cinch::daemon

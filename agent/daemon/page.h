@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The live page's parts, as agent/daemon/page.{html,js,css} have them.
+/// The live page's parts: the texts of agent/daemon/page.{html,js,css}.
 namespace cinch::daemon {
 
 const char* page_html() noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live page: asks the agent once a second and shows what it says. No text is ever taken as HTML.
+// The live page: asks the agent once a second and shows its answer. Text is never inserted as HTML.
 "use strict";
 
 const $ = (id) => document.getElementById(id);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* json_type = "application/json";
 
-// Takes as long for every wrong token of the same length.
+// Takes the same time for all texts of equal length, so that timing does not reveal the token.
 bool same(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned different = 0;

@@ -8,8 +8,7 @@
 
 namespace cinch::daemon {
 
-/// What the HTTP server shows; each is called from the server's thread, may throw, and returns a
-/// body.
+/// Callbacks that return the bodies of answers. Called from the server's thread; may throw.
 struct Content {
   std::function<std::string()> metrics;
   std::function<std::string()> health;  ///< JSON
@@ -21,21 +20,21 @@ struct Content {
 
 /// The agent's HTTP server.
 ///
-/// Without a token it answers only those who ask for a name of this machine's loopback, so that a
-/// web page can't have a browser read it under a name of its own; with one, everything but the page
-/// and /health wants "Authorization: Bearer TOKEN".
+/// Without a token it answers only requests whose Host names the loopback, so that a web page can't
+/// make a browser read the agent under the page's own host name. With a token, everything but the
+/// page and /health requires "Authorization: Bearer TOKEN".
 class Server {
  public:
   /// Listens at once. @param address HOST:PORT; port 0: any that is free
-  /// @throws std::runtime_error for people: an address that can't be used, or is not the loopback's
-  /// while there is no token
+  /// @throws std::runtime_error with a message for people when the address can't be used, or is not
+  /// the loopback's while there is no token
   Server(const std::string& address, std::string token, Content content);
-  /// Ends the server and its thread.
+  /// Stops the server and its thread.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Where it listens, "127.0.0.1:9464".
+  /// The address that it listens on, "127.0.0.1:9464".
   const std::string& address() const;
 
  private:

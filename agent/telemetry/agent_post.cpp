@@ -15,8 +15,8 @@
 namespace cinch::telemetry {
 namespace {
 
-// An open file description's lock: no other descriptor's closing drops it, and it ends with the
-// process.
+// For a lock of the open file description (F_OFD_…): closing another descriptor does not drop it,
+// and it ends with the process.
 struct flock whole_file() {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -61,7 +61,7 @@ std::unique_ptr<AgentPost> AgentPost::take(const std::string& directory, std::st
       close(file);
       return number == EAGAIN || number == EACCES ? nullptr : failed(number);
     }
-    // The agent before may have taken its name away between our opening and our locking it.
+    // The previous agent may have deleted the file between our open and our lock.
     struct stat named;
     if (lstat(path.c_str(), &named) != 0 || !is_same_file(info, named)) {
       close(file);
@@ -82,7 +82,7 @@ std::unique_ptr<AgentPost> AgentPost::take(const std::string& directory, std::st
 }
 
 AgentPost::~AgentPost() {
-  unlink(path_.c_str());  // while it is still locked: nobody else can have made it anew
+  unlink(path_.c_str());  // before unlocking: the name can't belong to another agent yet
   munmap(block_, sizeof(AgentBlock));
   close(file_);
 }

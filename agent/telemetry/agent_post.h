@@ -7,11 +7,11 @@
 
 #include "agent/telemetry/slot.h"
 
-/// Where processes that train and their user's `cinch agent` find each other: a file beside the
-/// segments, mode 0600, which the agent holds locked as long as it lives, however it ends.
+/// How training processes find their user's `cinch agent`: a file beside the segments, mode 0600.
+/// The agent keeps it locked; the kernel drops the lock however the agent ends.
 namespace cinch::telemetry {
 
-/// What lies in the file.
+/// The content of the file.
 struct AgentBlock {
   static constexpr std::uint64_t magic_value = 0x544741'48434e49'43;  // "CINCHAGT" in memory
   static constexpr std::uint64_t version_value = 1;
@@ -19,27 +19,28 @@ struct AgentBlock {
   Word magic;
   Word version;
   Word ready;  ///< 1, stored last
-  Word bell;   ///< goes up when a process wants something of the agent
+  Word bell;   ///< a process increments it when it wants something of the agent
 };
 
 /// "DIRECTORY/cinch-UID.agent", of this user.
 std::string agent_path(const std::string& directory);
 
-/// The agent's end.
+/// The agent's side.
 class AgentPost {
  public:
-  /// Null while another agent of this user has it, and when it can't be had: then `error` says why.
+  /// Makes and locks the file. Null with an empty `error` while another agent of this user holds
+  /// the lock; null on failure, and `error` says why.
   static std::unique_ptr<AgentPost> take(const std::string& directory, std::string& error);
-  /// Takes the file away.
+  /// Deletes the file.
   ~AgentPost();
   AgentPost(const AgentPost&) = delete;
   AgentPost& operator=(const AgentPost&) = delete;
 
-  /// How often the bell was rung.
+  /// The number of rings so far.
   std::uint64_t rung() const noexcept { return block_->bell.load(std::memory_order_acquire); }
-  /// Sleeps until it was rung more often than `seen`, or for so long, or for less.
+  /// Sleeps while rung() is `seen`, at most `nanoseconds` (0: no limit). May return early.
   void wait(std::uint64_t seen, std::uint64_t nanoseconds) noexcept;
-  /// Rings it, for the agent's own threads.
+  /// Rings the bell from another thread of the agent.
   void ring() noexcept;
 
  private:
@@ -51,7 +52,7 @@ class AgentPost {
   std::string path_;
 };
 
-/// A process's end. Opened anew whenever it is needed: agents come and go.
+/// A training process's side. Make a new one for each use: agents come and go.
 class AgentBell {
  public:
   explicit AgentBell(const std::string& directory);
@@ -61,7 +62,7 @@ class AgentBell {
 
   /// Whether an agent of this user is alive there. One system call.
   bool alive() const noexcept;
-  /// @pre alive() was true
+  /// Wakes the agent. @pre alive() was true
   void ring() noexcept;
 
  private:

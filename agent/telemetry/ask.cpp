@@ -15,12 +15,12 @@ namespace {
 
 using Outcome = Reply::Outcome;
 
-// Until `patience` seconds from its making.
+// The moment `patience` seconds after construction.
 class Deadline {
  public:
   explicit Deadline(double patience)
       : end_(static_cast<double>(monotonic_now()) * 1e-9 + std::max(patience, 0.0)) {}
-  // Sleeps a little; false when the time is over.
+  // Sleeps 10 ms; false after the deadline.
   bool wait() const {
     if (static_cast<double>(monotonic_now()) * 1e-9 >= end_) return false;
     usleep(10'000);
@@ -38,7 +38,7 @@ std::uint64_t phase_of(std::uint64_t state) {
 Reply ask_in(ControlBlock& block, const ProcessKey& process, Command command,
              std::string_view argument, const Deadline& deadline) {
   std::uint64_t state = block.state.load(std::memory_order_acquire);
-  // What an asker that died has left: not taken, it is withdrawn.
+  // A request that nobody took is left from an asker that died: withdraw it.
   if (phase_of(state) == ControlBlock::asked) {
     block.state.compare_exchange_strong(state, state - ControlBlock::asked,
                                         std::memory_order_acquire);
@@ -103,7 +103,7 @@ Reply ask(const std::string& directory, const ProcessKey& process, Command comma
   std::string why;
   const auto view = ControlView::open(directory, process, why);
   if (view == nullptr) return {Outcome::unreachable, why};
-  // One asker at a time; the lock goes with the descriptor, so also with a killed asker.
+  // One asker at a time. The lock ends with the descriptor, also when the asker is killed.
   while (flock(view->file(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EINTR && errno != EWOULDBLOCK) {
       return {Outcome::unreachable, "its control segment: " + std::string(strerror(errno))};

@@ -8,12 +8,12 @@
 
 namespace cinch::telemetry {
 
-/// What came of a request.
+/// The answer to a request.
 struct Reply {
   enum class Outcome : std::uint8_t {
     done,         ///< the process carried it out
-    refused,      ///< the process says why not
-    withdrawn,    ///< no step boundary came in time; it will not be carried out
+    refused,      ///< it will not be carried out; `words` says why
+    withdrawn,    ///< the process did not take it in time; it will not be carried out
     waiting,      ///< the process took it, but has not carried it out in time; it still will
     unreachable,  ///< there is no such process, it ended, or is another user's, or does not listen
   };
@@ -24,9 +24,9 @@ struct Reply {
 /// "done", …
 std::string_view word(Reply::Outcome outcome) noexcept;
 
-/// Asks `process` for something and waits for its answer, `patience` seconds at most. Whoever else
-/// asks it at the same time comes first or afterwards. The process answers when a step begins or
-/// ends: one that does neither leaves the request there until it is withdrawn.
+/// Sends `command` to `process` and waits for its answer, at most `patience` seconds. Concurrent
+/// callers take turns. The process takes requests when a step begins or ends; a request that it
+/// does not take in time is withdrawn.
 /// @param argument See Command
 Reply ask(const std::string& directory, const ProcessKey& process, Command command,
           std::string_view argument, double patience);

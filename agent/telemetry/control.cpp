@@ -20,7 +20,7 @@ std::unique_ptr<Control> Control::create(const std::string& directory, const Pro
   std::string path = control_path(directory, process);
   void* memory = make_shared_file(path, sizeof(ControlBlock), error);
   if (memory == nullptr) return nullptr;
-  // Fresh pages are zero: idle.
+  // Fresh pages are zero, so the phase is `idle`.
   auto* block = static_cast<ControlBlock*>(memory);
   block->magic.store(ControlBlock::magic_value, std::memory_order_relaxed);
   block->version.store(ControlBlock::version_value, std::memory_order_relaxed);
@@ -36,7 +36,7 @@ std::optional<Request> Control::take() {
           std::memory_order_relaxed)) {
     return std::nullopt;
   }
-  // Another process wrote these: nothing is believed.
+  // Another process wrote these, so they are checked.
   const std::uint64_t bytes = block_->argument_bytes.load(std::memory_order_relaxed);
   const std::uint64_t command = block_->command.load(std::memory_order_relaxed);
   if (bytes > ControlBlock::most_argument_bytes) {

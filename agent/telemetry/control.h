@@ -11,14 +11,14 @@
 #include "agent/telemetry/process.h"
 #include "agent/telemetry/slot.h"
 
-/// How a running process is told to do otherwise: a segment of its own beside the telemetry one,
-/// mode 0600, into which `cinch ctl` writes one request at a time and the process its answer.
+/// Requests to a running process, through a second segment beside its telemetry segment, mode
+/// 0600. `cinch ctl` writes one request at a time into it, and the process writes its answer.
 namespace cinch::telemetry {
 
-/// What can be asked for.
+/// The kinds of request.
 enum class Command : std::uint64_t {
   policy = 1,   ///< argument: a name, a zero byte, the policy file's text
-  budget,       ///< argument: decimal digits, the most bytes that the stash shall hold
+  budget,       ///< argument: the most bytes that the stash may hold, in decimal digits
   pause,        ///< save nothing from now on
   resume,       ///< end of `pause`
   empty_cache,  ///< give memory that nobody uses back
@@ -30,14 +30,14 @@ struct Request {
   std::string argument;
 };
 
-/// What lies in the segment. Requests are numbered; `state` holds the number of the last one, times
-/// four, plus its phase. Each phase says whose turn it is: only they write, and only the next.
+/// The content of the segment. Requests are numbered; `state` is four times the number of the last
+/// one, plus its phase. The phase says which side may write to the block and change `state`.
 struct ControlBlock {
   enum Phase : std::uint64_t {
-    idle = 0,      ///< the asking side's: there is none, or it was withdrawn
-    asked = 1,     ///< the process may take it, the asking side withdraw it
-    taken = 2,     ///< the process's
-    answered = 3,  ///< the asking side's
+    idle = 0,      ///< the asking side: there is no request, or it was withdrawn
+    asked = 1,     ///< both: the process may take the request, the asking side may withdraw it
+    taken = 2,     ///< the process
+    answered = 3,  ///< the asking side
   };
   static constexpr std::uint64_t magic_value = 0x4C5443'48434e49'43;  // "CINCHCTL" in memory
   static constexpr std::uint64_t version_value = 2;
@@ -49,31 +49,31 @@ struct ControlBlock {
   Word state;
   Word command;
   Word argument_bytes;
-  Word done;  ///< of the answer: 1 when what was asked for was done, 0 when it was refused
+  Word done;  ///< of the answer: 1 when the request was carried out, 0 when it was refused
   Text<1024> answer;
 
-  // Memory that processes share. The words of the agent's side are written by the one `cinch agent`
-  // that holds the AgentPost.
-  Word give_asked;   ///< the agent's: the number of its last request to give back idle memory
-  Word give_device;  ///< the agent's: of which CUDA device, by this process's count
-  Word give_done;    ///< the process's: the number of the last one that it has carried out
-  Word gave;         ///< the process's: bytes that it gave back then
-  Word want_heard;   ///< the agent's: the number of the Want that it has seen to
-  Word granted;      ///< the agent's: bytes that others gave back for that
+  // For sharing a device's memory. "agent": written by the `cinch agent` that holds the AgentPost
+  // (give_asked by interrupt() too); "process": written by the segment's process.
+  Word give_asked;   ///< agent: the number of its last request to give back idle memory
+  Word give_device;  ///< agent: the index that the CUDA device has in this process
+  Word give_done;    ///< process: the number of the last such request that it carried out
+  Word gave;         ///< process: the bytes that it gave back for that request
+  Word want_heard;   ///< agent: the number of the last Want that it has dealt with
+  Word granted;      ///< agent: the bytes that other processes gave back for that Want
 
   char argument[most_argument_bytes];
 };
 
-/// The file beside a process's telemetry segment.
+/// The path of a process's control segment.
 std::string control_path(const std::string& directory, const ProcessKey& process);
 
-/// A process's own control segment: what others ask of it.
+/// A process's own control segment.
 class Control {
  public:
-  /// Makes the segment of `process` in `directory`. Null when that is not possible.
+  /// Makes the segment of `process` in `directory`. Null on failure: `error` says why.
   static std::unique_ptr<Control> create(const std::string& directory, const ProcessKey& process,
                                          std::string& error);
-  /// Leaves it mapped: other threads may be at it.
+  /// Leaves the segment mapped: other threads may still use it.
   ~Control() = default;
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
@@ -82,45 +82,45 @@ class Control {
   bool asked() const noexcept {
     return (block_->state.load(std::memory_order_relaxed) & 3) == ControlBlock::asked;
   }
-  /// What the request that waits is about.
+  /// The kind of the request that waits.
   Command asked_for() const noexcept {
     return static_cast<Command>(block_->command.load(std::memory_order_relaxed));
   }
-  /// Takes it; nothing when another thread, or the withdrawing asker, was faster. A request of an
-  /// unknown kind or size is refused here.
+  /// Takes the request that waits; nothing when another thread took it or the asker withdrew it
+  /// first. Refuses a request of an unknown kind, or one that is too long.
   std::optional<Request> take();
 
-  /// Answers the request that was taken, once. @param done Whether it was carried out; else
-  /// `words` says why not
+  /// Answers the request that was taken. @pre not answered yet
+  /// @param done Whether the request was carried out; if not, `words` says why
   void answer(bool done, std::string_view words) noexcept;
 
-  /// The number of the last request to give memory back; another one is a new request.
+  /// The number of the last request to give memory back; changes with each request.
   std::uint64_t asked_to_give() const noexcept {
     return block_->give_asked.load(std::memory_order_acquire);
   }
-  /// Sleeps until there is another request than `seen`, or for less.
+  /// Sleeps while asked_to_give() is `seen`. May return early.
   void sleep_until_asked_to_give(std::uint64_t seen) noexcept;
-  /// Wakes who sleeps there, and the number is another one.
+  /// Wakes the thread that sleeps there, by changing that number.
   void interrupt() noexcept;
-  /// Of which device it is, as another process has it: any number.
+  /// The device index of that request. Written by another process: it may be out of range.
   std::uint64_t device_to_give() const noexcept {
     return block_->give_device.load(std::memory_order_relaxed);
   }
-  /// That request is carried out.
+  /// Answers request number `request`: `bytes` were given back.
   void gave(std::uint64_t request, std::uint64_t bytes) noexcept;
 
-  /// The number of the last Want that the agent has seen to, and what came of it.
+  /// The number of the last Want that the agent has dealt with, and the result.
   struct Heard {
     std::uint64_t want;
     std::uint64_t bytes;  ///< that others gave back
   };
   Heard heard() const noexcept;
-  /// Sleeps until another Want than `seen` was seen to, or for so long, or for less.
+  /// Sleeps while heard().want is `seen`, at most `nanoseconds` (0: no limit). May return early.
   void sleep_until_heard(std::uint64_t seen, std::uint64_t nanoseconds) noexcept;
 
-  /// Takes the segment's name away. May be called twice.
+  /// Deletes the segment's file. May be called twice.
   void remove() noexcept;
-  /// In a forked child: unmaps the parent's. Not to be used any more.
+  /// In a forked child: unmaps the parent's segment. This object must not be used afterwards.
   void forget() noexcept;
 
  private:

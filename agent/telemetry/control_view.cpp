@@ -36,7 +36,7 @@ std::unique_ptr<ControlView> ControlView::open(const std::string& directory,
     return nullptr;
   }
   try {
-    // What was looked at is what is mapped, whatever the name stands for by now.
+    // Map the file that was checked, even if the path names another one by now.
     const std::string opened = "/proc/self/fd/" + std::to_string(file->number());
     const ipc::file_mapping mapping(opened.c_str(), ipc::read_write);
     std::unique_ptr<ControlView> view(

@@ -14,15 +14,15 @@ namespace cinch::telemetry {
 /// Another process's control segment, mapped for writing.
 class ControlView {
  public:
-  /// Null when there is none that may be written to: not a private file of this user's, of another
-  /// version, or its process is gone; `why` says it in words.
+  /// Null when there is no such segment, or it is not a private file of this user, or of another
+  /// version, or its process is gone; `why` says which.
   static std::unique_ptr<ControlView> open(const std::string& directory, const ProcessKey& process,
                                            std::string& why);
 
   ControlBlock& block() const noexcept {
     return *static_cast<ControlBlock*>(region_.get_address());
   }
-  /// For locking.
+  /// The segment's descriptor, for locking.
   int file() const noexcept { return file_->number(); }
 
  private:

@@ -6,7 +6,7 @@
 
 namespace cinch::telemetry {
 
-/// Closes what it holds.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}

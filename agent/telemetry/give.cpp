@@ -9,7 +9,7 @@
 namespace cinch::telemetry {
 namespace {
 
-// How long a process that died while it was asked is waited for.
+// Nanoseconds between two checks whether the process still lives.
 constexpr std::uint64_t look_period = 100'000'000;
 
 }  // namespace

@@ -7,17 +7,18 @@
 
 #include "agent/telemetry/process.h"
 
-/// What `cinch agent` does with processes that share a device. @pre for all: this process holds the
+/// How `cinch agent` talks to processes that share a device. @pre for all: this process holds the
 /// AgentPost, and calls from one thread at a time
 namespace cinch::telemetry {
 
-/// Has `process` give memory of its CUDA device `index` back that nobody uses, and waits for that,
-/// `patience` seconds at most. Returns bytes; nothing when it does not listen or did not answer.
+/// Asks `process` to give back idle memory of its CUDA device `index`, and waits for the answer, at
+/// most `patience` seconds. Returns the bytes given back; nothing when the process does not listen
+/// or did not answer.
 std::optional<std::uint64_t> ask_to_give(const std::string& directory, const ProcessKey& process,
                                          std::uint64_t index, double patience);
 
-/// Tells `process` that its Want of that number was seen to, and how many bytes others gave back.
-/// False when it is not there any more.
+/// Tells `process` that other processes gave back `bytes` for its Want number `want`. False when
+/// the process is gone.
 bool answer_want(const std::string& directory, const ProcessKey& process, std::uint64_t want,
                  std::uint64_t bytes);
 

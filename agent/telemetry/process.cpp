@@ -27,7 +27,7 @@ void read_start(const char* path, char (&text)[capacity]) {
   text[count > 0 ? count : 0] = '\0';
 }
 
-// A number of /proc/PID/stat, by its place there; 0 when there is no such process.
+// Field `number` (from 1) of /proc/PID/stat; 0 when there is no such process.
 std::uint64_t stat_field(std::uint64_t pid, int number) {
   char path[48];
   std::snprintf(path, sizeof path, "/proc/%llu/stat", static_cast<unsigned long long>(pid));
@@ -36,7 +36,7 @@ std::uint64_t stat_field(std::uint64_t pid, int number) {
   // The second field is the name in parentheses, which may hold anything.
   const char* at = std::strrchr(text, ')');
   if (at == nullptr) return 0;
-  // Dead, but not waited for yet: its memory is gone.
+  // A zombie counts as gone: it has no memory any more.
   if (at[1] == ' ' && (at[2] == 'Z' || at[2] == 'X')) return 0;
   for (int field = 2; field < number && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
   return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
@@ -80,7 +80,7 @@ std::string command_line() {
 }
 
 Life life_of(const ProcessKey& process) {
-  // Without /proc it did not know itself.
+  // A process without /proc does not know its own start ticks.
   if (process.start_ticks == 0 || process.pid_namespace != own_namespace()) return Life::elsewhere;
   return start_ticks_of(process.pid) == process.start_ticks ? Life::alive : Life::gone;
 }

@@ -10,8 +10,8 @@
 
 namespace cinch::telemetry {
 
-/// One process for as long as the machine is up: numbers of processes are used again, together with
-/// the time of the start they are not. A number means something in its namespace only.
+/// Identifies one process until the next boot: process numbers are reused, but not with the same
+/// start time. A number is valid only in its PID namespace.
 struct ProcessKey {
   std::uint64_t uid = 0;
   std::uint64_t pid = 0;
@@ -24,25 +24,24 @@ struct ProcessKey {
 /// This process. Parts that /proc does not tell are 0.
 ProcessKey own_process();
 
-/// The machine's boot, 36 characters; "" when /proc does not tell.
+/// The id of the machine's boot, 36 characters; "" when /proc does not tell.
 std::string boot_id();
 
-/// Clock ticks from boot to the start of `pid`; 0 when there is no such process.
+/// Clock ticks from boot to the start of `pid`; 0 when there is no such process, or it is a zombie.
 std::uint64_t start_ticks_of(std::uint64_t pid);
 
-/// The number of its parent; 0 when there is no such process, or the parent is of another
-/// namespace.
+/// The number of the parent of `pid`; 0 as above, or when the parent is in another PID namespace.
 std::uint64_t parent_of(std::uint64_t pid);
 
-/// What can be known of a process from here.
+/// Whether a process lives, as far as this process can tell.
 enum class Life : std::uint8_t {
   alive,
   gone,
-  elsewhere,  ///< in another namespace of processes: not to be told from here
+  elsewhere,  ///< in another PID namespace, or without start ticks: unknown
 };
 Life life_of(const ProcessKey& process);
 
-/// This process's command line, words apart by spaces; may hold any bytes. "" when not known.
+/// This process's command line, joined by spaces; may hold any bytes. "" when not known.
 std::string command_line();
 
 /// "cinch-UID-PID-START-NAMESPACE".
@@ -53,7 +52,7 @@ std::optional<ProcessKey> parse_segment_name(std::string_view name);
 /// `path` with each "%p" replaced by the process's number.
 std::string with_pid(std::string path, std::uint64_t pid);
 
-/// Where segments lie: $CINCH_TELEMETRY_DIR, or /dev/shm.
+/// The folder of the segments: $CINCH_TELEMETRY_DIR, or /dev/shm.
 std::string segment_directory();
 
 /// CLOCK_MONOTONIC in nanoseconds; no system call.

@@ -7,11 +7,11 @@
 
 namespace cinch::telemetry {
 
-/// Starts a thread that blocks all signals: none of the program's is for a helper of ours. False
-/// when there is no room for one; `thread` is then not set. @param name At most 15 characters
+/// Starts a thread that blocks all signals, so that it never runs the program's handlers. False
+/// when no thread can be made; `thread` is then not set. @param name At most 15 characters
 inline bool start_quiet_thread(pthread_t& thread, void* (*run)(void*), void* argument,
                                const char* name) noexcept {
-  // A new thread starts with its maker's signal mask.
+  // A new thread inherits the signal mask of the thread that makes it.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

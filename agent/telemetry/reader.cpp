@@ -31,7 +31,7 @@ void read_live(const Segment& segment, Run& run) {
     const std::uint64_t published = segment.published.load(std::memory_order_acquire);
     if (published == 0) return;
     LiveFigures figures;
-    // The other of the two is being written: this one only when the writer has come round.
+    // The writer is at the other slot; it returns to this one only after publishing that.
     if (segment.live[published % 2].load(figures, 1)) {
       run.live = figures;
       return;
@@ -57,7 +57,7 @@ void read_rows(const Segment& segment, Run& run) {
   run.rows_dropped = segment.rows_dropped.load(std::memory_order_relaxed);
 }
 
-// The points of a ring that are still there, oldest first; returns how many are not.
+// Appends the points that the ring still holds, oldest first; returns how many are lost.
 template <typename T, std::size_t length>
 std::uint64_t read_ring(const Slot<T> (&ring)[length], std::uint64_t count,
                         std::vector<T>& points) {
@@ -182,7 +182,7 @@ Run read_run(const std::string& directory, const ProcessKey& process) {
     if (static_cast<std::size_t>(info.st_size) < fixed_bytes) {
       run.state = RunState::starting;
     } else {
-      // What was looked at is what is mapped, whatever the name stands for by now.
+      // Map the file that was checked, even if the path names another one by now.
       const std::string opened = "/proc/self/fd/" + std::to_string(file.number());
       const ipc::file_mapping mapping(opened.c_str(), ipc::read_only);
       const ipc::mapped_region region(mapping, ipc::read_only);
@@ -217,7 +217,7 @@ std::vector<Run> read_runs(const std::string& directory, double keep_gone) {
     Run run = read_run(directory, *process);
     if (run.state == RunState::gone) {
       const std::string path = directory + '/' + name;
-      // By the file's age, should the figures be of an earlier boot's clock, or none.
+      // The file's age counts when there are no figures, or only from an earlier boot's clock.
       const bool same_clock = run.live && run.live->heartbeat <= run.read_at;
       const double silent =
           same_clock ? static_cast<double>(run.read_at - run.live->heartbeat) * 1e-9 : age_of(path);

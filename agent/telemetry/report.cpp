@@ -189,11 +189,11 @@ struct JsonWriter {
   }
 };
 
-/// Reads members from a JSON object. Fields that are missing leave their member as it is: later
-/// minor additions then need no new version.
+/// Reads members from a JSON object. A missing field leaves its member unchanged, so that added
+/// fields need no new version.
 struct Reader {
   const Json& json;
-  std::vector<std::string>* missing = nullptr;  ///< names that were not found; null: don't tell
+  std::vector<std::string>* missing = nullptr;  ///< gets the names not found; may be null
 
   template <typename T>
   void operator()(const char* name, T& member) const {

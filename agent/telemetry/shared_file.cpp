@@ -23,7 +23,7 @@ void* make_shared_file(const std::string& path, std::size_t bytes, std::string& 
   const auto took_step = [step] {
     if (step != nullptr) step();
   };
-  // Where files may not be this large, making one would raise SIGXFSZ.
+  // Growing a file beyond this limit would raise SIGXFSZ.
   rlimit largest;
   if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < bytes) {
     error = text_of("no room for", path, EFBIG);
@@ -32,7 +32,7 @@ void* make_shared_file(const std::string& path, std::size_t bytes, std::string& 
   constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   int file = open(path.c_str(), flags, 0600);
   if (file < 0 && errno == EEXIST) {
-    // What lies there is from before the process called exec.
+    // This process made the file before it called exec.
     unlink(path.c_str());
     file = open(path.c_str(), flags, 0600);
   }
@@ -41,7 +41,7 @@ void* make_shared_file(const std::string& path, std::size_t bytes, std::string& 
     return nullptr;
   }
   took_step();
-  // Not ftruncate alone: where memory for a page is missing later, touching it would be a SIGBUS.
+  // ftruncate alone would not allocate: touching a page without memory raises SIGBUS.
   int failed = 0;
   do {
     failed = posix_fallocate(file, 0, static_cast<off_t>(bytes));

@@ -16,8 +16,8 @@ namespace cinch::telemetry {
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 
-/// Whether a block of shared memory that says its magic number and version, and its ready word
-/// last, is whole and of the version that this program knows.
+/// Whether a block of shared memory is complete (its maker stores the ready word last) and of the
+/// version that this program knows.
 template <class Block>
 bool is_ready(const Block& block) noexcept {
   return block.ready.load(std::memory_order_acquire) == 1 &&
@@ -25,21 +25,21 @@ bool is_ready(const Block& block) noexcept {
          block.version.load(std::memory_order_relaxed) == Block::version_value;
 }
 
-/// Called between any two stores of a publication; tests kill the process there.
+/// The default `step`, which is called between any two stores; tests kill the process there.
 struct NoStep {
   void operator()() const noexcept {}
 };
 
-/// A value that one thread writes and others, also of other processes, read whole or not at all:
-/// a sequence lock whose payload is atomic words. Release stores and acquire loads in place of
-/// fences: the same instructions on x86, and ThreadSanitizer understands them.
+/// A value that one thread writes; readers, also in other processes, get it whole or not at all.
+/// A sequence lock over atomic words, with release stores and acquire loads instead of fences:
+/// the same instructions on x86, and ThreadSanitizer understands them.
 template <typename T>
 class Slot {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 8 == 0 && alignof(T) == 8);
   using Words = std::array<std::uint64_t, sizeof(T) / 8>;
 
  public:
-  /// @pre one thread at a time. Never waits.
+  /// Never waits. @pre one thread writes at a time
   template <typename Step = NoStep>
   void store(const T& value, Step step = {}) noexcept {
     const auto words = std::bit_cast<Words>(value);
@@ -54,7 +54,7 @@ class Slot {
     step();
   }
 
-  /// As store, by any thread: false, and nothing happens, while another one writes this slot.
+  /// As store(), from any thread. Returns false and changes nothing while another thread writes.
   template <typename Step = NoStep>
   bool try_store(const T& value, Step step = {}) noexcept {
     std::uint64_t version = version_.load(std::memory_order_relaxed);
@@ -74,7 +74,7 @@ class Slot {
     return true;
   }
 
-  /// False when the slot was never written, or was being written at each of `tries` looks.
+  /// False when the slot was never written, or was being written at each of `tries` attempts.
   bool load(T& value, int tries = 64) const noexcept {
     for (; tries > 0; --tries) {
       const std::uint64_t before = version_.load(std::memory_order_acquire);
@@ -96,7 +96,7 @@ class Slot {
   std::array<Word, sizeof(T) / 8> words_{};
 };
 
-/// Text of a fixed size, cut short if need be, always terminated.
+/// Text in a fixed number of bytes: cut to fit, always zero-terminated.
 template <std::size_t bytes>
 struct alignas(8) Text {
   static_assert(bytes % 8 == 0);
@@ -105,14 +105,14 @@ struct alignas(8) Text {
   void assign(const char* text, std::size_t length) noexcept {
     if (length >= bytes) {
       length = bytes - 1;
-      // Never half a character of UTF-8.
+      // Do not split a UTF-8 character.
       while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
     }
     std::memset(chars, 0, bytes);
     std::memcpy(chars, text, length);
   }
   void assign(const char* text) noexcept { assign(text, std::strlen(text)); }
-  /// Whatever the memory holds: never past its end.
+  /// Never reads past the end, whatever the memory holds.
   std::size_t size() const noexcept { return strnlen(chars, bytes); }
   std::string str() const { return {chars, size()}; }
 };

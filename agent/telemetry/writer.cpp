@@ -37,7 +37,7 @@ std::unique_ptr<Writer> Writer::create(const std::string& directory, const Ident
       segment_name({identity.uid, identity.pid, identity.start_ticks, identity.pid_namespace});
   void* memory = make_shared_file(path, sizeof(Segment), error, step);
   if (memory == nullptr) return nullptr;
-  // Fresh pages are zero, which is how every part of a segment begins.
+  // Fresh pages are zero, which is the initial state of every part of a segment.
   auto* segment = static_cast<Segment*>(memory);
   segment->magic.store(segment_magic, std::memory_order_relaxed);
   took_step();

@@ -9,25 +9,25 @@
 
 namespace cinch::telemetry {
 
-/// A process's own segment. Everything after `create` makes no system call, allocates nothing,
-/// takes no lock and never waits.
+/// A process's own segment. The calls between `create` and `remove` make no system call, allocate
+/// nothing, take no lock and never wait.
 ///
-/// One thread at a time publishes; who comes while another one does leaves it be (`Turn`). Events
-/// may come from any thread.
+/// One thread at a time publishes (`Turn`); a thread that comes meanwhile skips its publication.
+/// Events may come from any thread.
 class Writer {
  public:
-  /// Makes the segment of `identity`, mode 0600, in `directory`, and says that it is ready. Null
-  /// when that is not possible, for whatever reason: `error` says which.
+  /// Makes the segment of `identity`, mode 0600, in `directory`, and marks it as ready. Null on
+  /// failure: `error` says why.
   /// @param step Called between any two steps; may be null.
   static std::unique_ptr<Writer> create(const std::string& directory, const Identity& identity,
                                         std::string& error, void (*step)() = nullptr);
 
-  /// Leaves the segment as it is, mapped: other threads may be at it. `remove` takes its name away.
+  /// Leaves the segment mapped: other threads may still use it. `remove` deletes the file.
   ~Writer() = default;
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// The right to publish, if nobody else has it.
+  /// The right to publish; converts to false when another thread has it.
   class Turn {
    public:
     explicit Turn(Writer& writer) noexcept
@@ -44,7 +44,7 @@ class Writer {
     const bool mine_;
   };
 
-  // The following, but for `event`, @pre this thread has the turn.
+  // @pre for all of the following, unless they say otherwise: this thread has the turn.
 
   template <typename Step = NoStep>
   void publish(const LiveFigures& figures, Step step = {}) noexcept {
@@ -54,7 +54,7 @@ class Writer {
     step();
   }
 
-  /// A new row's number; most_rows when there is no room.
+  /// Returns the new row's number; most_rows when there is no room.
   template <typename Step = NoStep>
   std::size_t add_row(const RowKey& key, Step step = {}) noexcept {
     const std::uint64_t used = segment_->rows_used.load(std::memory_order_relaxed);
@@ -70,14 +70,14 @@ class Writer {
     if (row < most_rows) segment_->rows[row].figures.store(figures, step);
   }
 
-  /// Another policy is in force from now on. @pre one thread at a time; needs no turn
+  /// Publishes the name of a new policy. @pre one thread at a time; needs no turn
   void set_policy(const char* name) noexcept {
     Text<128> text;
     text.assign(name);
     segment_->policy.store(text);
   }
 
-  /// How many rows found no room.
+  /// Publishes how many rows found no room.
   void set_rows_dropped(std::uint64_t count) noexcept {
     segment_->rows_dropped.store(count, std::memory_order_relaxed);
   }
@@ -97,13 +97,14 @@ class Writer {
     step();
   }
 
-  /// The process needs memory. @pre one thread at a time; needs no turn
+  /// Publishes a request for memory. @pre one thread at a time; needs no turn
   template <typename Step = NoStep>
   void set_want(const Want& want, Step step = {}) noexcept {
     segment_->want.store(want, step);
   }
 
-  /// From any thread. Dropped, and counted, when another thread is writing to the same place.
+  /// From any thread; needs no turn. Drops and counts an event while another one is written to its
+  /// slot.
   template <typename Step = NoStep>
   void event(EventKind kind, std::uint64_t at_step, const char* text, Step step = {}) noexcept {
     Event event;
@@ -118,10 +119,10 @@ class Writer {
     }
   }
 
-  /// Takes the segment's name away; who has it mapped keeps it. May be called twice.
+  /// Deletes the segment's file; existing mappings stay valid. May be called twice.
   void remove() noexcept;
 
-  /// In a forked child: unmaps the parent's segment. The writer is not to be used any more.
+  /// In a forked child: unmaps the parent's segment. This object must not be used afterwards.
   void forget() noexcept;
 
   const Segment& segment() const noexcept { return *segment_; }
@@ -134,8 +135,8 @@ class Writer {
   std::atomic<bool> busy_{false};
 };
 
-/// Who this process is; ranks from RANK, LOCAL_RANK, WORLD_SIZE, the job from TORCHELASTIC_RUN_ID,
-/// MASTER_ADDR and MASTER_PORT.
+/// This process's identity: ranks from RANK, LOCAL_RANK, WORLD_SIZE, the job from
+/// TORCHELASTIC_RUN_ID, MASTER_ADDR and MASTER_PORT.
 Identity own_identity(const std::string& policy, const std::string& torch);
 
 }  // namespace cinch::telemetry

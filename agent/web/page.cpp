@@ -4,7 +4,7 @@
 namespace cinch::web {
 namespace {
 
-/// JSON in which nothing can end the script element that holds it: '<' occurs in strings only.
+/// Escapes '<', which occurs in JSON's strings only, so that no text can end the script element.
 std::string for_a_script_element(std::string_view json) {
   std::string text;
   text.reserve(json.size());

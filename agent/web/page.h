@@ -6,8 +6,8 @@
 
 namespace cinch::web {
 
-/// The page's parts, embedded when Cinch is built: its styles, its script (an object
-/// `cinchReport` with `render(element, report)`), and the whole with places for them and the data.
+/// The page's parts, embedded when Cinch is built: its styles, its script (an object `cinchReport`
+/// with `render(element, report)`), and the HTML, with placeholders for both and for the data.
 std::string_view report_css() noexcept;
 std::string_view report_js() noexcept;
 std::string_view report_html() noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws a report of Cinch (the JSON that CINCH_REPORT asks for) into a page. No dependencies and no
-// network. `cinchReport.render(element, report)` may be called again with newer figures: sorting,
-// filters and the choice of columns stay.
+// Draws a report of Cinch (the JSON file that CINCH_REPORT names) into a page, without dependencies
+// or network. `cinchReport.render(element, report)` may be called again with newer figures:
+// sorting, filters and the choice of columns stay.
 "use strict";
 
 const cinchReport = (() => {
@@ -27,7 +27,7 @@ const cinchReport = (() => {
   const error = (e) => (e === 0 ? "0" : e.toPrecision(2));
   const short = (op) => (op || "(unknown)").replace(/^aten::/, "");
 
-  /** An element with attributes and children; strings become text, so nothing is ever markup. */
+  /** Makes an element with attributes and children. Strings become text, never markup. */
   function make(name, attributes = {}, ...children) {
     const made = name.startsWith("svg:") ? document.createElementNS(SVG, name.slice(4))
                                          : document.createElement(name);
@@ -50,7 +50,7 @@ const cinchReport = (() => {
     },
     hide() { document.getElementById("tip").hidden = true; },
   };
-  /** Attributes that show `text` while the pointer or the focus is there. */
+  /** Attributes for `make`: show `text` while the element has the pointer or the focus. */
   const hints = (text) => ({
     onpointermove: (e) => tip.show(text, e.clientX, e.clientY),
     onpointerleave: tip.hide,
@@ -69,8 +69,8 @@ const cinchReport = (() => {
     return make("div", {}, ...parts);
   }
 
-  /** The memory that the plain program would have taken, as far as it can be told from this run:
-   *  what the stash holds is replaced by what autograd would have held. */
+  /** Estimates the RSS without Cinch: this run's, with the bytes that the stash held replaced by
+   *  those that autograd would have held. */
   const plainRss = (p) => p.rss_bytes + p.raw_bytes - p.stored_bytes;
 
   function tiles(report) {
@@ -92,7 +92,7 @@ const cinchReport = (() => {
     return make("div", { class: "tiles" }, ...list);
   }
 
-  /** Units across a chart: fewer on a phone, so that its text stays as large as the page's. */
+  /** Width of a chart in SVG units: less on a phone, so that text stays as large as the page's. */
   const chartWidth = () => (innerWidth < 640 ? 440 : 1000);
 
   /** Round numbers for an axis up to `most`. */
@@ -306,7 +306,7 @@ const cinchReport = (() => {
       svg.append(make("svg:text", { x: left + value / mostBits * (width - left - right), y: height - 22, "text-anchor": "middle" }, String(value)));
     }
     svg.append(make("svg:text", { x: width - right, y: height - 4, "text-anchor": "end" }, "bits per element"));
-    // Those that are off the most are never left out.
+    // At most 1,500 points; those with the largest errors are kept.
     for (const e of checked.sort((a, b) => b.worst_relative_error - a.worst_relative_error).slice(0, 1500)) {
       svg.append(make("svg:circle", { cx: x(e).toFixed(1), cy: y(e.worst_relative_error).toFixed(1), r: 4,
         style: "fill: var(--stored); fill-opacity: .55",
@@ -316,7 +316,7 @@ const cinchReport = (() => {
       `Worst error of the values, relative to their size, of the ${checked.length} entries that the guard has checked.`));
   }
 
-  /** A table whose rows exist only where they are seen, so that 10,000 cost no more than 40. */
+  /** A table that makes only the rows in view, so that 10,000 rows cost no more than 40. */
   function entriesSection(report) {
     const entries = report.entries || [];
     const columns = [
@@ -390,7 +390,7 @@ const cinchReport = (() => {
     if (!events.length) return section("events", "Decisions over time", make("p", { class: "note" }, "Nothing was decided while this run went on: no guard event, no change of an adaptive policy, no rescue."));
     const holder = make("div");
     const kinds = [...new Set(events.map((e) => e.kind))];
-    // How many when.
+    // The number of decisions by kind, in intervals of time.
     const width = chartWidth(), columns = width < 1000 ? 20 : 40, pitch = (width - 24) / columns, span = Math.max(report.seconds || 0, events.at(-1).seconds, 1e-9);
     const colours = { choice: "--stored", guard: "--bad", rescue: "--raw" };
     const svg = make("svg:svg", { class: "chart", viewBox: `0 0 ${width} 120`, role: "img", "aria-label": "Decisions over time; the table below lists them." });
@@ -426,8 +426,8 @@ const cinchReport = (() => {
       make("p", { class: "note" }, `Newest first, at most 500 listed.${dropped}`));
   }
 
-  /** GPUs: what their allocators had, what went to the host's memory and came back, and what was done when memory ran
-   *  out. Nothing for a run that used none. */
+  /** GPUs: their allocators' figures, offloads and fetches, and what was done when memory ran out.
+   *  Null when the report has none of these. */
   function devicesSection(report) {
     const devices = report.devices || [];
     const facts = [];
@@ -468,7 +468,7 @@ const cinchReport = (() => {
     root.replaceChildren(...parts);
   }
 
-  /** Auto, dark, light: the choice is kept where the browser lets a page keep anything. */
+  /** Switches between auto, dark and light. Keeps the choice in localStorage where there is one. */
   function themes(button) {
     const names = ["auto", "dark", "light"];
     const system = matchMedia("(prefers-color-scheme: dark)");

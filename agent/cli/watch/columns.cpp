@@ -73,7 +73,7 @@ std::vector<const Column*> fitting(int width) {
     return sum;
   };
   while (needed() > width && chosen.size() > 1) {
-    // The last of those of the highest rank.
+    // Drop the last column of the highest rank.
     auto worst = chosen.begin();
     for (auto it = chosen.begin(); it != chosen.end(); ++it) {
       if ((*it)->rank >= (*worst)->rank) worst = it;

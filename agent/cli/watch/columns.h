@@ -10,19 +10,19 @@
 
 namespace cinch::cli {
 
-/// A figure of the table of runs.
+/// A column of the table of runs.
 struct Column {
   std::string_view header;
-  int width;   ///< characters; 0: all that is left
-  bool right;  ///< aligned
-  int rank;    ///< columns of the highest rank go first when the screen is narrow
+  int width;   ///< characters; 0: all remaining ones
+  bool right;  ///< aligned to the right
+  int rank;    ///< a narrow screen drops columns of the highest rank first
   std::function<std::string(const telemetry::Run&, bool unicode)> cell;
 };
 
-/// All of them, in their order.
+/// All columns, in order.
 const std::vector<Column>& columns();
 
-/// The columns that fit, of those that matter most.
+/// The most important columns that fit into `width` characters, in order.
 std::vector<const Column*> fitting(int width);
 
 /// A line of the table, no wider than `width`.

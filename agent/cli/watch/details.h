@@ -7,7 +7,7 @@
 
 namespace cinch::cli {
 
-/// All that there is to see of one process, its tables by codec or by operator.
+/// The details of one process. @param per_codec Sum up by codec, not by operator
 std::vector<ScreenLine> details_of(const telemetry::Run& run, int width, bool unicode,
                                    bool per_codec);
 

@@ -10,7 +10,7 @@ namespace {
 using telemetry::Run;
 using telemetry::RunState;
 
-// How many of the last steps "lately" covers.
+// The number of last steps that share_in_cinch() covers.
 constexpr std::size_t lately = 20;
 
 void sort_by_raw(std::vector<Run::Row>& rows) {

@@ -8,7 +8,7 @@
 
 namespace cinch::cli {
 std::string fit(std::string_view text, int wide) {
-  // First: what is no UTF-8 would count as no character.
+  // Before counting: a stray continuation byte would count as no character.
   const std::string whole = printable(text);
   return std::string(first_characters(whole, static_cast<std::size_t>(std::max(0, wide))));
 }

@@ -41,7 +41,7 @@ std::string plain_text(const std::vector<telemetry::Run>& runs, bool with_detail
   for (const telemetry::Run& run : runs) {
     for (const bool per_codec : {false, true}) {
       const auto lines = details_of(run, 200, false, per_codec);
-      // The second time only the table is new.
+      // Of the details by codec only the table differs from those by operator.
       auto line = lines.begin();
       if (per_codec) {
         line = std::ranges::find_if(

@@ -8,7 +8,7 @@
 
 namespace cinch::cli {
 
-/// The table and, for one process, its details, for pipes and logs.
+/// The table of runs as plain text, for pipes and logs; or, `with_details`, each run's details.
 std::string plain_text(const std::vector<telemetry::Run>& runs, bool with_details);
 
 }  // namespace cinch::cli

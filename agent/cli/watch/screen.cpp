@@ -279,7 +279,7 @@ std::vector<ScreenLine> Screen::frame(int width, int height) const {
   std::vector<ScreenLine> lines = {{status(width), Look::title}};
   std::vector<ScreenLine> body;
   std::size_t fixed = 0;  // lines of the body that do not scroll
-  std::size_t focus = 0;  // the line that has to be seen
+  std::size_t focus = 0;  // the line that must be visible
   if (view_ == View::help) {
     for (const char* line : help_lines) body.push_back({fit(line, width), Look::plain});
   } else if (view_ == View::details) {

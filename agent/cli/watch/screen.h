@@ -10,23 +10,23 @@
 
 namespace cinch::cli {
 
-/// What `cinch watch` shows, as plain text: data and keys go in, frames come out. Knows no terminal
+/// The state of `cinch watch`: takes data and keys, returns frames as plain text. Uses no terminal
 /// and no clock.
 class Screen {
  public:
-  /// Besides characters.
+  /// Keys that are no characters.
   enum Key : int { up = 256, down, page_up, page_down, home, end, enter, escape, backspace };
 
   struct Options {
     bool unicode = true;               ///< block characters in sparklines
-    std::optional<std::uint64_t> pid;  ///< only this process, its details first
+    std::optional<std::uint64_t> pid;  ///< show only this process, beginning with its details
   };
   explicit Screen(const Options& options);
 
-  /// What is to be seen now; while paused, what was there before stays.
+  /// Sets the runs to show. Does nothing while paused.
   void update(std::vector<telemetry::Run> runs);
 
-  /// False when the user wants to leave.
+  /// Handles a key. Returns false when the user quits.
   bool press(int key);
 
   /// @param height At least 3

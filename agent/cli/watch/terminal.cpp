@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 volatile std::sig_atomic_t ending = 0;
 
-// The terminal as it was, whatever happens.
+// Sets up the terminal for curses; the destructor restores it.
 class Session {
  public:
   explicit Session(SCREEN* terminal) : terminal_(terminal) {
@@ -113,7 +113,7 @@ int translated(int key) {
 
 int show_on_terminal(Screen& screen, double interval,
                      const std::function<std::vector<telemetry::Run>()>& read) {
-  // Escape alone is a key; what a terminal sends for the others comes at once.
+  // Milliseconds after which Escape is a key by itself: the sequences of other keys come at once.
   setenv("ESCDELAY", "50", 0);
   SCREEN* terminal = newterm(nullptr, stdout, stdin);
   if (terminal == nullptr) {
@@ -141,8 +141,8 @@ int show_on_terminal(Screen& screen, double interval,
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now());
     wtimeout(stdscr, static_cast<int>(std::clamp<long long>(wait.count(), 0, 60'000)));
     const int key = wgetch(stdscr);
-    // A resize comes as a key; COLS and LINES are new already. The terminal's end is an error that
-    // comes at once: without an end it would spin.
+    // A resize comes as a key, with COLS and LINES already updated. When the terminal is gone,
+    // wgetch fails at once, and the loop would spin.
     if (key == ERR && isatty(STDIN_FILENO) == 0) break;
     if (key != ERR && key != KEY_RESIZE && !screen.press(translated(key))) break;
   }

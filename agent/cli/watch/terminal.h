@@ -8,9 +8,9 @@
 
 namespace cinch::cli {
 
-/// Shows `screen` on the terminal until the user leaves or SIGTERM, SIGINT or SIGHUP comes, with
-/// what `read` returns each `interval` seconds. Returns the exit status; says on stderr why the
-/// terminal can't be used.
+/// Shows `screen` on the terminal until the user quits or SIGTERM, SIGINT or SIGHUP comes. Updates
+/// it with the runs from `read` each `interval` seconds. Returns the exit status; when the terminal
+/// can't be used, stderr says why.
 int show_on_terminal(Screen& screen, double interval,
                      const std::function<std::vector<telemetry::Run>()>& read);
 
