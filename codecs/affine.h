@@ -10,9 +10,9 @@
 /// Affine quantization with stochastic rounding, the core of DIVISION, ActNN and AC-GC's AutoQuant
 /// (ActNN, section 4.1): x is held as a code of b bits, which stands for lo + step * code.
 ///
-/// lo is rounded down and step up to bfloat16 first, and codes are taken against the rounded
-/// numbers: rounding them afterwards would bias what is decoded. Arithmetic is float32, to nearest
-/// even, without fused multiply-add.
+/// lo is rounded down and step up to bfloat16 before codes are computed from them: rounding them
+/// afterwards would bias the decoded values. Arithmetic is float32, to nearest even, without fused
+/// multiply-add.
 namespace cinch::codecs {
 
 /// Zero point and step, both bfloat16.
@@ -25,18 +25,18 @@ struct AffineRange {
   }
 };
 
-/// Larger magnitudes are treated as infinities are, so that nothing here overflows.
+/// Larger magnitudes are treated as infinities, so that nothing here overflows.
 inline constexpr float kAffineMaxMagnitude = 0x1p80F;
 inline constexpr float kAffineMinStep = 0x1p-110F;
 
-/// The range of what holds a NaN, an infinity or a magnitude above kAffineMaxMagnitude: lo 0 and
-/// step NaN, so that every code, written as 0, decodes to NaN.
+/// The range of data with a NaN, an infinity or a magnitude above kAffineMaxMagnitude: lo 0 and
+/// step NaN. All codes are written as 0 and decode to NaN.
 inline constexpr std::uint16_t kPoisonedStep = 0x7FC0;
 CINCH_HD inline AffineRange poisoned_range() noexcept {
   return {0, kPoisonedStep};
 }
 
-/// Range that holds min to max in codes of `bits` bits: lo = min rounded down (+0 rather than -0),
+/// Range that covers min to max in codes of `bits` bits: lo = min rounded down (+0 rather than -0),
 /// step = (max - lo) / (2^bits - 1) rounded up, at least kAffineMinStep, but 0 where max = lo.
 /// @pre min <= max, both at most kAffineMaxMagnitude in magnitude; 1 <= bits <= 16
 CINCH_HD inline AffineRange affine_range(float min, float max, int bits) noexcept {
@@ -50,7 +50,7 @@ CINCH_HD inline AffineRange affine_range(float min, float max, int bits) noexcep
   return range;
 }
 
-/// 65536 / step, or 0: what turns (x - lo) into 1/65536ths of a step.
+/// 65536 / step, or 0 if step is 0: the factor from (x - lo) to 1/65536ths of a step.
 CINCH_HD inline float affine_scale(AffineRange range) noexcept {
   const float step = float_of_bf16(range.step);
   return step > 0.0F ? 65536.0F / step : 0.0F;
@@ -60,19 +60,19 @@ CINCH_HD inline float affine_scale(AffineRange range) noexcept {
 /// @pre range holds x, bits <= 8, draw < 65536, scale = affine_scale(range)
 CINCH_HD inline std::uint32_t affine_code(float x, float lo, float scale, int bits,
                                           std::uint32_t draw) noexcept {
-  // 0 <= x - lo <= (2^bits - 1) * step but for rounding, so this is below 2^25.
+  // 0 <= x - lo <= (2^bits - 1) * step but for rounding, so u is below 2^25.
   const auto u = static_cast<std::int32_t>(rintf((x - lo) * scale));
   const std::int32_t code = (u + static_cast<std::int32_t>(draw)) >> 16;
   const std::int32_t top = (1 << bits) - 1;
   return static_cast<std::uint32_t>(code < top ? code : top);
 }
 
-/// The code of x in up to 16 bits: floor(t), t = (x - lo) / step, and one more when the fraction of
-/// t in 1/65536ths, rounded to nearest, and the draw come to 65536; clamped.
+/// The code of x in up to 16 bits. With t = (x - lo) / step: floor(t), plus 1 when t's fraction in
+/// 1/65536ths (rounded to nearest) plus the draw is 65536 or more; clamped.
 ///
-/// t is a float32, so a code of b bits leaves its fraction 24 - b: over all draws, the expectation
-/// of the code is t's exact value to within 2^(b - 23) + 2^-17 steps (below 2^-6 at 16 bits, 2^-13
-/// at 9), an error of rounding to nearest and so without a sign of its own.
+/// t is a float32, so a code of b bits leaves 24 - b bits for the fraction. Over all draws, the
+/// code's expectation is t's exact value to within 2^(b - 23) + 2^-17 steps (below 2^-6 at 16 bits,
+/// 2^-13 at 9). The error comes from rounding to nearest, so it has no preferred sign.
 /// @pre range holds x, bits <= 16, draw < 65536
 CINCH_HD inline std::uint32_t affine_code_wide(float x, float lo, float step, int bits,
                                                std::uint32_t draw) noexcept {
@@ -85,13 +85,13 @@ CINCH_HD inline std::uint32_t affine_code_wide(float x, float lo, float step, in
   return static_cast<std::uint32_t>(code < top ? code : top);
 }
 
-/// In steps, what |x - (lo + step * code)| never exceeds for either function's codes, whatever the
-/// draw: one, and what float32 may have done to (x - lo) / step.
+/// Upper bound, in steps, of |x - (lo + step * code)| for the codes of both functions and any draw:
+/// one, plus float32's error in (x - lo) / step.
 CINCH_HD inline float affine_error(int bits) noexcept {
   return 1.0F + static_cast<float>(1 << bits) * 0x1p-22F;
 }
 
-/// What a code stands for. The product is exact: 8 bits by 16.
+/// The value of a code. The product is exact: step has 8 significant bits, the code at most 16.
 CINCH_HD inline float affine_value(float lo, float step, std::uint32_t code) noexcept {
   return lo + step * static_cast<float>(code);
 }

@@ -27,7 +27,7 @@ BlpaSections::BlpaSections(const BlpaParameters& parameters, const PlaneLayout& 
 }
 
 bool BlpaCodec::accepts(const Description& what) const noexcept {
-  // A tensor without elements may have any number of channels.
+  // is_valid allows any number of channels in a tensor without elements.
   return is_quantizable(what.type) && is_valid(what.layout) &&
          what.layout.channels() <= std::numeric_limits<std::int64_t>::max() / 128;
 }

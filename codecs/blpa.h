@@ -13,33 +13,34 @@
 #include "codecs/float_formats.h"
 #include "codecs/host_device.h"
 
-/// BLPA (Chakrabarti & Moseley, NeurIPS 2019, Eqs. 9 and 10): channels of normalized data on a grid
-/// of 2^K bins that covers their center +- three times their scale, aligned to zero so that signs
-/// survive. Nothing is random.
+/// BLPA (Chakrabarti & Moseley, NeurIPS 2019, Eqs. 9 and 10): each channel of normalized data on a
+/// grid of 2^K bins that covers its center +- three times its scale. The grid is aligned to zero so
+/// that signs survive. Nothing is random.
 ///
-/// A channel is what PlaneLayout calls so, of M elements. Its center and scale are beta and gamma
-/// of the normalization that made it, from Description::channel_center and channel_scale where both
-/// are given, or else mean and standard deviation of its elements: see BlpaChunks. Then, in float32
-/// to nearest even and without fused multiply-add:
+/// A channel is one of PlaneLayout::channels() and has M elements. Its center and scale are beta
+/// and gamma of the normalization that produced it, from Description::channel_center and
+/// channel_scale if both are given, else mean and standard deviation of its elements: see
+/// BlpaChunks. Then, in float32 to nearest even and without fused multiply-add:
 ///
 ///  1. d, z = blpa_grid(center, scale, K): the width of a bin, and the bin that holds the center.
-///  2. code = blpa_code(x, ...): ceil(x / d) - 1 + 2^(K-1) - z, clipped to 0 .. 2^K - 1, that is
-///     the floor of Eq. 9, but that 0 belongs to the bin below it: else it would decode to d / 2.
+///  2. code = blpa_code(x, ...): ceil(x / d) - 1 + 2^(K-1) - z, clipped to 0 .. 2^K - 1. This is
+///     the floor of Eq. 9, except that 0 belongs to the bin below it; else 0 would decode to d / 2.
 ///
 /// Decoded: blpa_value(...), the bin's middle, rounded to nearest even for 16-bit types (float16
-/// clamped to its finite range). What isn't clipped is within d / 2, at most 3 |scale| / 2^K,
-/// unless the center is larger than 196596 / 2^K scales, where 16 bits for z make bins wider.
+/// clamped to its finite range). What isn't clipped is off by at most d / 2, which is at most
+/// 3 |scale| / 2^K unless the center exceeds 196596 / 2^K scales, where 16 bits for z need wider
+/// bins.
 ///
-/// with_sign is for data that are not negative, whose signs are read too: elements that are not
-/// above 0 decode to exactly +0. A code tells the sign, x > 0 where it is 2^(K-1) - z or more,
-/// unless bins on one side of zero only are left after clipping. If that is so for any
-/// channel, 1 bit an element is stored for all.
+/// with_sign is for non-negative data whose signs are read too: elements that are not above 0
+/// decode to exactly +0. A code tells the sign (x > 0 where code >= 2^(K-1) - z), unless clipping
+/// leaves bins on only one side of zero. If it does for any channel, 1 bit an element is stored for
+/// all channels.
 ///
-/// A channel with a NaN, an infinity or a magnitude above kAffineMaxMagnitude, or of such center or
-/// scale, is not representable and poisoned: its codes are 0, its grid is poisoned_grid().
-/// Everything else decodes to finite numbers.
+/// A channel is not representable if an element, its center or its scale is a NaN, an infinity or a
+/// magnitude above kAffineMaxMagnitude. It is then poisoned: its codes are 0, its grid is
+/// poisoned_grid(). All other channels decode to finite numbers.
 ///
-/// Bytes, little-endian: d as bfloat16 and z as int16 for each channel | where needed, 1 bit an
+/// Bytes, little-endian: d as bfloat16 and z as int16 for each channel | if needed, 1 bit an
 /// element, x > 0 | K bits an element. Bit streams run over the logical index, without padding:
 /// element k has bits [kK, kK + K), lowest first, and the last byte's unused bits are 0.
 namespace cinch::codecs {
@@ -49,7 +50,7 @@ struct BlpaParameters {
   bool with_sign = false;  ///< also hold x > 0; elements where it is false decode to exactly 0
 };
 
-/// A channel's bins: bin n reaches from n * d to (n + 1) * d, bin z holds the center.
+/// A channel's bins: bin n covers n * d to (n + 1) * d; bin z holds the center.
 struct BlpaGrid {
   std::uint16_t step = 0;  ///< d, bfloat16
   std::int16_t bin = 0;    ///< z
@@ -79,7 +80,7 @@ CINCH_HD inline BlpaGrid blpa_grid(float center, float scale, int bits) noexcept
   return {step, static_cast<std::int16_t>(floorf(center / float_of_bf16(step)))};
 }
 
-/// What coding needs of a grid that isn't poisoned.
+/// The numbers that blpa_code needs of a grid. @pre the grid is not poisoned
 struct BlpaScale {
   float inverse;  ///< 1 / d
   float offset;   ///< the code of bin -1, perhaps out of range: 2^(K-1) - 1 - z
@@ -92,7 +93,7 @@ CINCH_HD inline BlpaScale blpa_scale(BlpaGrid grid, int bits) noexcept {
 /// The code of x. x / d is x * (1 / d), each rounded. @pre |x| <= kAffineMaxMagnitude
 CINCH_HD inline std::uint32_t blpa_code(float x, BlpaScale scale, int bits) noexcept {
   float u = x * scale.inverse;
-  if (x > 0.0F && u == 0.0F) u = 0x1p-126F;  // it underflowed
+  if (x > 0.0F && u == 0.0F) u = 0x1p-126F;  // the product underflowed
   const float least = -scale.offset;
   const float most = static_cast<float>((1 << bits) - 1) - scale.offset;
   u = u > least ? u : least;
@@ -100,44 +101,44 @@ CINCH_HD inline std::uint32_t blpa_code(float x, BlpaScale scale, int bits) noex
   return static_cast<std::uint32_t>(ceilf(u) + scale.offset);
 }
 
-/// The middle of a code's bin, in bins: code + 1/2 - 2^(K-1) + z. Above 0 where x was, if the grid
-/// keeps signs.
+/// The middle of a code's bin in units of d: code + 1/2 - 2^(K-1) + z. It is above 0 exactly where
+/// x was, if keeps_signs(grid, bits).
 CINCH_HD inline float blpa_middle(std::uint32_t code, BlpaGrid grid, int bits) noexcept {
   return static_cast<float>(code) + (static_cast<float>(grid.bin - (1 << (bits - 1))) + 0.5F);
 }
 
-/// What a code stands for.
+/// The value of a code.
 CINCH_HD inline float blpa_value(std::uint32_t code, BlpaGrid grid, int bits) noexcept {
   return float_of_bf16(grid.step) * blpa_middle(code, grid, bits);
 }
 
-/// Whether codes tell x > 0: bins on both sides of zero are left after clipping.
+/// Whether codes tell x > 0, because clipping leaves bins on both sides of zero.
 CINCH_HD inline bool keeps_signs(BlpaGrid grid, int bits) noexcept {
   const int half = 1 << (bits - 1);
   return grid.bin >= 1 - half && grid.bin <= half - 1;
 }
 
-/// The order in which a channel's elements x are summed, and their squares, in float64.
+/// The order in which a channel's elements x and their squares are summed, in float64.
 ///
-/// The channel, in the order that PlaneLayout gives it, is cut into chunks: pieces of kElements of
-/// a plane (the last one of a plane perhaps shorter), or as many whole planes as fit into
-/// kElements. A chunk's element i is added to sum i % kLanes, front to back, from +0 on; the sums
-/// are then added in halves, sum l and sum l + kLanes / 2, and so on, until one is left. The
-/// chunks' sums are summed in the same way. Then mean = sum / M and variance = squares / M - mean *
-/// mean, at least 0; the center is mean, the scale is sqrt(variance), each rounded to float32.
+/// The channel, in PlaneLayout's order, is cut into chunks: pieces of kElements elements of a plane
+/// (a plane's last piece may be shorter), or as many whole planes as fit into kElements. A chunk's
+/// element i is added to sum i % kLanes, front to back, starting at +0. Then sum l + kLanes / 2 is
+/// added to sum l, and so on in halves, until one sum is left. The chunks' sums are summed in the
+/// same way. Then mean = sum / M and variance = squares / M - mean * mean, at least 0; the center
+/// is mean, the scale is sqrt(variance), each rounded to float32.
 struct BlpaChunks {
   static constexpr std::int64_t kElements = 4096;
   static constexpr std::int64_t kLanes = 64;
 
   std::int64_t plane_size;
-  std::int64_t planes;  ///< of a channel
-  std::int64_t pieces;  ///< chunks of a plane, if planes are cut; else 1
-  std::int64_t whole;   ///< planes of a chunk, if planes are not cut; else 1
+  std::int64_t planes;  ///< planes of a channel
+  std::int64_t pieces;  ///< chunks of a plane if planes are cut, else 1
+  std::int64_t whole;   ///< planes of a chunk if planes are not cut, else 1
   std::int64_t count;   ///< chunks of a channel
 
   explicit BlpaChunks(const PlaneLayout& layout) noexcept;
 
-  /// Place of chunk i's first element in the channel.
+  /// Index in the channel of chunk i's first element.
   CINCH_HD std::int64_t begin(std::int64_t i) const noexcept {
     if (pieces == 1) return i * whole * plane_size;
     return i / pieces * plane_size + i % pieces * kElements;
@@ -152,7 +153,7 @@ struct BlpaChunks {
   }
 };
 
-/// The grid of a channel of `count` elements whose sums, as BlpaChunks has them, are these.
+/// The grid of a channel of `count` elements from its sums in the order of BlpaChunks.
 CINCH_HD inline BlpaGrid blpa_grid_of_sums(double sum, double squares, std::int64_t count,
                                            int bits) noexcept {
   if (count == 0) return blpa_grid(0.0F, 0.0F, bits);
@@ -181,14 +182,14 @@ class BlpaCodec : public Codec {
   Reads restores() const noexcept override { return Reads::values; }
   bool exact() const noexcept override { return false; }
   bool accepts(const Description& what) const noexcept override;
-  /// With signs, which may turn out not to be needed.
+  /// Upper bound: counts the sign bits if with_sign, though they may not be needed.
   std::size_t encoded_bytes(const Description& what) const noexcept override;
 
  protected:
   const BlpaParameters& parameters() const noexcept { return parameters_; }
-  /// Whether these channels' grids, as they are encoded, take sign bits.
+  /// Whether sign bits are stored for channels with the encoded grids at `grids`.
   bool needs_signs(const PlaneLayout& layout, const std::byte* grids) const noexcept;
-  /// Whether decode can serve `reads` from `in`: signs only if they are held.
+  /// Whether decode can serve `reads` from `in`; signs only if with_sign.
   bool can_decode(const Description& what, std::span<const std::byte> in,
                   Reads reads) const noexcept;
 

@@ -14,7 +14,7 @@
 
 namespace cinch::codecs {
 
-/// Types of the elements that a codec is given.
+/// Element types that codecs know.
 enum class ElementType : std::uint8_t {
   float32,
   bfloat16,
@@ -34,7 +34,7 @@ std::size_t element_size(ElementType type) noexcept;
 /// The type's name as PyTorch and policy files write it: "float32", "bool", …, "other".
 std::string_view type_name(ElementType type) noexcept;
 
-/// The type of that name, or nothing; "other" names none.
+/// The type with this name, or nullopt. "other" is not a name that can be looked up.
 std::optional<ElementType> type_named(std::string_view name) noexcept;
 
 /// Whether quantizing codecs take elements of this type: float32, bfloat16 and float16.
@@ -45,8 +45,8 @@ constexpr bool is_quantizable(ElementType type) noexcept {
 
 /// What an operator's backward reads of one of its saved operands.
 ///
-/// `nothing` is the least and `values` the most; `sign` and `interval` are two different parts of
-/// the values, and neither tells the other.
+/// `nothing` is the least and `values` the most. `sign` and `interval` are different parts of the
+/// values: neither can be derived from the other.
 enum class Reads : std::uint8_t {
   nothing,   ///< only shape and memory format: max- and average-pool inputs
   sign,      ///< only whether x > 0: ReLU's and leaky ReLU's saved tensor
@@ -56,8 +56,8 @@ enum class Reads : std::uint8_t {
 };
 inline constexpr std::size_t kReadsCount = static_cast<std::size_t>(Reads::values) + 1;
 
-/// Whether what restores `restored` of exact data is enough for whoever reads `reads`. For
-/// `interval` the bounds have to be the same, too.
+/// Whether data of which a codec restores `restored` exactly are enough for a backward that reads
+/// `reads`. For `interval` the bounds must also be equal; this function does not know them.
 constexpr bool serves(Reads restored, Reads reads) noexcept {
   return restored == Reads::values || restored == reads || reads == Reads::nothing;
 }
@@ -91,10 +91,10 @@ struct PlaneLayout {
   static PlaneLayout rows(std::int64_t n, std::int64_t row) noexcept;
 };
 
-/// What is encoded: the description of the bytes, without the bytes.
+/// Describes the data to encode, without the data.
 ///
-/// Numbers by channel lie in memory of the engine that reads them (device memory for CUDA), one for
-/// each of layout.channels(), and are read by `encode` only: what decoding needs is in the encoded
+/// Per-channel arrays have layout.channels() values and lie in memory of the engine that reads them
+/// (device memory for CUDA). Only `encode` reads them: decoding needs nothing but the encoded
 /// bytes. Pointers and spans must stay valid until the call's work is done.
 struct Description {
   ElementType type = ElementType::float32;
@@ -102,8 +102,8 @@ struct Description {
   /// For `window_index` only: extents {D, H, W} of the pooling input's plane that indices point
   /// into.
   std::array<std::int64_t, 3> index_extent = {1, 1, 1};
-  /// For `group_quant` only: bits of each plane, 1 to 8, planes() of them, in host memory for every
-  /// engine; empty: CodecSpec::bits for all. The same for `encoded_bytes` and `encode`.
+  /// For `group_quant` only: bits of each plane, 1 to 8; planes() values, in host memory for every
+  /// engine. Empty: CodecSpec::bits for all planes. `encoded_bytes` and `encode` must get the same.
   std::span<const std::uint8_t> plane_bits = {};
   /// For `blpa` only: center and scale by channel (the producing normalization's beta and gamma);
   /// null: mean and standard deviation of the data.
@@ -126,10 +126,10 @@ using ParallelForBody = void (*)(void* argument, std::int64_t begin, std::int64_
 using ParallelFor = void (*)(std::int64_t n, std::int64_t grain, ParallelForBody body,
                              void* argument);
 
-/// The caller's thread alone.
+/// The ParallelFor that runs everything on the calling thread.
 void serial_for(std::int64_t n, std::int64_t grain, ParallelForBody body, void* argument);
 
-/// `parallel` over a callable `f(begin, end)`, without allocating.
+/// Calls `parallel` with a callable `f(begin, end)`. Does not allocate.
 template <typename F>
 void for_range(ParallelFor parallel, std::int64_t n, std::int64_t grain, F&& f) {
   parallel(
@@ -140,21 +140,20 @@ void for_range(ParallelFor parallel, std::int64_t n, std::int64_t grain, F&& f) 
       const_cast<void*>(static_cast<const void*>(&f)));
 }
 
-/// What encoding came to.
+/// Result of Codec::encode.
 struct Encoded {
   /// False: this codec can't hold these data (not two-valued, an index outside any window, NaN or
-  /// infinity in a quantizing codec); the caller tries another codec or keeps the source. Where the
-  /// source is gone by the time this is known, as it is on CUDA, nothing silently wrong comes back:
-  /// quantizing codecs write their bytes as always, the same in every engine, but the plane, group
-  /// or channel that can't be held is poisoned, which is to say that it decodes to NaN. Other
-  /// codecs' bytes must then not be decoded.
+  /// infinity in a quantizing codec), and the caller tries another codec or keeps the source. On
+  /// CUDA the source is gone by the time this is known. So quantizing codecs write all bytes even
+  /// then, the same in every engine, and poison each plane, group or channel that can't be held: it
+  /// decodes to NaN, never to wrong finite values. Other codecs' bytes must not be decoded then.
   bool representable = false;
-  /// Bytes that hold the result; at most `encoded_bytes()`.
+  /// Encoded size; at most `encoded_bytes()`.
   std::size_t bytes = 0;
 };
 
-/// One way of turning a storage into fewer bytes and back. Immutable, thread-safe, and free of
-/// allocation but for scratch of a few planes.
+/// Encodes a storage to fewer bytes and decodes it. Immutable and thread-safe. Allocates nothing
+/// but scratch of a few planes.
 ///
 /// Every engine of a codec writes the same bytes; the scalar `reference` engine is the
 /// specification.
@@ -171,28 +170,29 @@ class Codec {
   /// The most that `decode` can restore.
   virtual Reads restores() const noexcept = 0;
 
-  /// True when what is restored makes every gradient bit-exact (given what backward reads).
+  /// True when the restored data give bit-exact gradients to any backward that they serve.
   virtual bool exact() const noexcept = 0;
 
-  /// Whether this codec takes data of this description at all.
+  /// Whether this codec can encode data of this description.
   virtual bool accepts(const Description& what) const noexcept = 0;
 
-  /// Upper bound, exact for fixed-rate codecs, of the bytes that `encode` writes. @pre
-  /// accepts(what)
+  /// Upper bound of the encoded size in bytes; exact for fixed-rate codecs.
+  /// @pre accepts(what)
   virtual std::size_t encoded_bytes(const Description& what) const noexcept = 0;
 
   /// Encodes the elements at `source`. @pre accepts(what), out.size() >= encoded_bytes(what)
   virtual Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                          RandomKey key, ParallelFor parallel) const = 0;
 
-  /// Writes every element that `what.layout` reaches at `target`; for `Reads::sign` something
-  /// positive where x > 0 held and nothing positive elsewhere: the values if `exact()`, else 1 and
-  /// 0; for `Reads::interval` something strictly between the bounds where x was, and something that
-  /// isn't elsewhere. Bytes that the layout doesn't reach are left alone.
+  /// Writes every element that `what.layout` reaches at `target`, and no other bytes. For
+  /// `Reads::sign` an element becomes positive where x > 0 held, else zero or negative: codecs that
+  /// restore values exactly write the value, others 1 or 0. For `Reads::interval` an element
+  /// becomes something strictly between the bounds where x was between them, else something that is
+  /// not.
   /// @pre reads != nothing and serves(restores(), reads), and `in` is what encode wrote for `what`
-  /// @return false when `in` is too short, its header contradicts `what`, or what is read can't be
-  /// told from what is held: signs of approximated values without `with_sign`, and never the
-  /// interval of approximated values. Nothing is read or written out of bounds whatever `in` holds.
+  /// @return false when `in` is too short, when its header contradicts `what`, or when `reads`
+  /// can't be derived from the encoded data: signs of approximated values without `with_sign`, and
+  /// always the interval of approximated values. Stays in bounds whatever bytes `in` holds.
   virtual bool decode(const Description& what, std::span<const std::byte> in, void* target,
                       Reads reads, ParallelFor parallel) const = 0;
 };
@@ -208,15 +208,16 @@ struct CodecSpec {
   /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
   /// there.
   float error_bound = 0.0F;
-  /// `fixed_point`, `dct`: hold zeros as one bit each where that is smaller (AC-GC, section 5).
+  /// `fixed_point`, `dct`: zeros may be held as one bit each, used where that is smaller (AC-GC,
+  /// section 5).
   bool zero_value = true;
-  int refresh = 100;  ///< `error_bounded_ratio`: encodes between two makings of the code book, >= 1
+  int refresh = 100;  ///< `error_bounded_ratio`: encodes that share one code book, >= 1
   /// `interval`: the bounds of ReLU6, hardtanh and their like; lower < upper.
   float lower = 0.0F;
   float upper = 6.0F;
-  /// Also hold 1 bit an element, x > 0, and restore exact zeros where it is 0: for non-negative
-  /// data (a ReLU's output) whose values and signs are both read. `restores()` is then exact in
-  /// sign.
+  /// Also hold 1 bit an element, x > 0, and restore exact zeros where it is 0, so that decoded
+  /// values have exact signs. For non-negative data (a ReLU's output) whose values and signs are
+  /// both read.
   bool with_sign = false;
 
   bool operator==(const CodecSpec&) const = default;
@@ -231,39 +232,39 @@ enum class Fidelity : std::uint8_t {
   approximate,  ///< values approximately; signs only with CodecSpec::with_sign
 };
 
-/// What `CodecSpec` fields a codec of this name is told its precision by.
+/// Which `CodecSpec` field sets the codec's precision.
 enum class Precision : std::uint8_t { none, bits, error_bound };
 
-/// The data that a codec is made for, those that take the fewest bytes first.
+/// The kind of data that a codec is made for. Ordered by size: the kind with the fewest bytes
+/// first.
 enum class Holds : std::uint8_t {
-  flags,           ///< of two values
-  window_indices,  ///< of max-pooling
+  flags,           ///< data of two distinct values
+  window_indices,  ///< max-pooling's indices
   integers,
   floats,
-  anything,  ///< as they are: no smaller
+  anything,  ///< any data, copied: no smaller
 };
 
 /// The planes that a codec works on.
 enum class Planes : std::uint8_t {
-  rows,      ///< of any length: memory as it lies
-  maps,      ///< feature maps, or rows of features: it looks at neighbours
+  rows,      ///< rows of any length, as they lie in memory
+  maps,      ///< feature maps, or rows of features; uses neighbouring elements
   samples,   ///< whole samples, cut into groups
   channels,  ///< feature maps, by channel; a linear layer's features are channels
 };
 
-/// What is known of a codec before it is made.
+/// Facts about a codec that are known without making one.
 struct CodecTraits {
   Holds holds = Holds::floats;
   Fidelity fidelity = Fidelity::exact;
   Precision precision = Precision::none;
   Planes planes = Planes::rows;
-  /// The most that any such codec restores (Codec::restores).
+  /// The most that any codec of this name restores (Codec::restores).
   Reads restores = Reads::values;
-  /// Whether only the data decide how many bytes they take: `encoded_bytes()` may then be more than
-  /// the source has.
+  /// Whether the encoded size depends on the data. `encoded_bytes()` may then exceed the source.
   bool sized_by_data = false;
-  /// Whether each plane's block means are held beside what is left of the values: small planes cost
-  /// much, and the error is that of the rest (CodecSpec::block).
+  /// Whether each plane's block means are held beside quantized residuals (CodecSpec::block). Small
+  /// planes are then costly, and the error is that of the residuals.
   bool keeps_means = false;
   /// Whether CodecSpec::group elements share a range, and planes may differ in bits
   /// (Description::plane_bits).
@@ -273,11 +274,11 @@ struct CodecTraits {
 /// The codec that holds floats losslessly.
 inline constexpr std::string_view kLosslessFloats = "exponent_pack";
 
-/// Nothing for an unknown name.
+/// Nullopt for an unknown name.
 std::optional<CodecTraits> codec_traits(std::string_view name) noexcept;
 
-/// The codec that `spec` names, or null when the name is unknown or a parameter out of range. On a
-/// processor that no kernel was compiled for, it is the reference engine's for `Engine::cpu` too.
+/// The codec that `spec` names; null when the name is unknown or a parameter is out of range. On a
+/// processor without compiled kernels, Engine::cpu gives the reference engine's codec.
 std::shared_ptr<const Codec> make_codec(const CodecSpec& spec, Engine engine = Engine::cpu);
 
 /// Names known to make_codec, in alphabetical order.

@@ -72,7 +72,7 @@ std::size_t DctCodec::encoded_bytes(const Description& what) const noexcept {
 
 namespace {
 
-/// The header of data of `size` bytes.
+/// The header for an encoded size of `size` bytes.
 std::array<std::int64_t, 4> dct_header(const Description& what, std::int64_t size) noexcept {
   return {kDctVersion | std::int64_t{static_cast<std::uint8_t>(what.type)} << 8,
           DctGeometry(what.layout).blocks(), what.layout.elements(), size};

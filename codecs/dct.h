@@ -14,31 +14,31 @@
 #include "codecs/float_formats.h"
 #include "codecs/host_device.h"
 
-/// Error-bounded block transform in the place of AC-GC's AutoJPEG and AutoJPEGZ (Evans & Aamodt,
-/// NeurIPS 2021, section 5): blocks of 8 x 8 elements, their discrete cosine transform, uniform
-/// quantization, zeros left out. Where the paper picks JPEG's tables from an empirical relation of
-/// error and quality that holds approximately, here every block is decoded while it is encoded, and
-/// held in finer steps, or raw, where an element would be off by the bound or more.
+/// Error-bounded block transform in place of AC-GC's AutoJPEG and AutoJPEGZ (Evans & Aamodt,
+/// NeurIPS 2021, section 5): the discrete cosine transform of blocks of 8 x 8 elements, uniform
+/// quantization, zeros left out. The paper picks JPEG's tables from an empirical relation of error
+/// and quality that holds only approximately. Here every block is decoded while it is encoded, and
+/// is held in finer steps, or raw, where an element would be off by the bound or more.
 ///
-/// Geometry. Planes of two dimensions, or each depth slice of three, are cut into blocks of 8 x 8;
-/// those at the lower and right edge are filled up with copies of the last row and column. Rows
-/// (planes of extent 1 x 1 x L; where planes have one element, all channels of an outer index;
-/// where there is one channel, everything) are cut into stretches of 64 elements, which are read as
-/// 8 x 8; the last one is filled up with copies of its last element. Blocks count along the width,
-/// then the height, then depth and planes. 32 of them are a chunk.
+/// Geometry. Planes of two dimensions, or each depth slice of three, are cut into blocks of 8 x 8.
+/// Blocks at the lower and right edge are padded with copies of the last row and column. Rows are
+/// cut into stretches of 64 elements, which are read as 8 x 8; the last one is padded with copies
+/// of its last element. A row is a plane of extent 1 x 1 x L; where planes have one element, all
+/// channels of an outer index; where there is also one channel, the whole tensor. Blocks are
+/// numbered along the width, then the height, then depth and planes. 32 of them are a chunk.
 ///
 /// Arithmetic, all of it float32 in round-to-nearest-even and without fused multiply-add. Per
 /// block x, with bound e:
 ///
 ///  1. A NaN, an infinity or a magnitude above kAffineMaxMagnitude: raw.
-///  2. C = dct8 of every column, then of every row of what that gave.
+///  2. C = dct8 of every column, then of every row of the result.
 ///  3. For level 0 to 3: s = dct_step(level) * e, q = rint(C * (1 / s)). Failed unless all |q| <=
 ///     kDctMaxCode. Y = the inverse for C = q * s: dct8_inverse of every row, then of every column,
 ///     rounded to nearest even for 16-bit types (float16 clamped to its finite range). Failed
 ///     unless |x - Y| < e for all 64 elements. The first level that does not fail is the block's;
 ///     raw if there is none, or if raw is no larger.
 ///
-/// Deterministic: no random draws, and rounding to nearest is unbiased only on average. The bound
+/// Deterministic: no random draws, so rounding is unbiased only on average. The bound
 /// |x - decoded| < e holds for every element as decoded in its own type. Every source is
 /// representable. Signs are not kept, so `Reads::sign` is refused.
 ///
@@ -49,16 +49,17 @@
 ///  - header, 32 bytes: version (1), ElementType, 6 bytes of 0, blocks, elements and the size of
 ///    all bytes as int64;
 ///  - for each chunk its size as uint16;
-///  - chunks: a form byte for each block; for each block that has one, in their order, its DC
-///    coefficient, q of position 0, as int16; for each in the sparse form a byte that tells which
-///    of its eight rows v have non-zeros but for DC; for each such row, of one block after the
-///    other, a byte that tells which of its columns do; each from a whole byte, the blocks' codes
-///    or elements.
-/// The form byte: 0x80 all q are 0 and nothing else is held; 0x1F raw: the elements that exist, by
-/// rows; otherwise bits 5 and 6 the level, and bits 0 to 4 the width w: 0 DC alone, 1 to 16 w bits
-/// a code, lowest bit first. Bit 7 clear: sparse, z - 1 of the non-zero coefficients but for DC;
-/// set: dense, z of positions 1 to 63. The smaller of the two, dense if equal, or if zero_value is
-/// off. What a chunk's parts are and where they begin follows by prefix sums over its blocks.
+///  - chunks. The parts of a chunk, in this order: a form byte for each block; for each block that
+///    has one, its DC coefficient (q of position 0) as int16; for each block in the sparse form, a
+///    byte whose bits say which of its eight rows v have non-zeros other than DC; for each such
+///    row, block after block, a byte whose bits say which of its columns have; the blocks' codes or
+///    elements, each block's from a whole byte on.
+/// The form byte: 0x80: all q are 0 and nothing else is held. 0x1F: raw, the elements that exist,
+/// by rows. Otherwise bits 5 and 6 are the level and bits 0 to 4 the width w: 0 for DC alone, 1 to
+/// 16 for w bits a code, lowest bit first. Bit 7 clear: sparse, codes are z - 1 of the non-zero
+/// coefficients but DC. Bit 7 set: dense, codes are z of positions 1 to 63. The smaller is used;
+/// dense if equal, or if zero_value is off. Places of a chunk's parts follow by prefix sums over
+/// its blocks.
 namespace cinch::codecs {
 
 inline constexpr std::uint8_t kDctVersion = 1;
@@ -71,8 +72,8 @@ inline constexpr float kDctMaxCode = 32767.0F;
 inline constexpr std::uint8_t kDctZeroForm = 0x80;
 inline constexpr std::uint8_t kDctRawForm = 0x1F;
 
-/// Steps of coefficients at a level, in bounds. A block's errors are sums of 64, so steps above the
-/// bound often hold it: measured to give the fewest bits with few levels.
+/// Quantization step of a level, in error bounds. A block's errors are sums of 64, so steps above
+/// the bound often hold it. The values were measured to give the fewest bits with few levels.
 CINCH_HD inline float dct_step(int level) noexcept {
   if (level == 0) return 1.5F;
   if (level == 1) return 1.25F;
@@ -108,7 +109,7 @@ CINCH_HD inline void dct8(float* x, int stride) noexcept {
   x[7 * stride] = (d0 * k7 - d1 * k5) + (d2 * k3 - d3 * k1);
 }
 
-/// Its inverse.
+/// The inverse of dct8.
 CINCH_HD inline void dct8_inverse(float* x, int stride) noexcept {
   constexpr float k1 = kDctCos[1], k2 = kDctCos[2], k3 = kDctCos[3], k4 = kDctCos[4],
                   k5 = kDctCos[5], k6 = kDctCos[6], k7 = kDctCos[7];
@@ -131,7 +132,7 @@ CINCH_HD inline void dct8_inverse(float* x, int stride) noexcept {
   x[4 * stride] = s3 - d3;
 }
 
-/// z of q and back.
+/// z of q, and the reverse.
 CINCH_HD inline std::uint32_t dct_zigzag(std::int32_t q) noexcept {
   return static_cast<std::uint32_t>(q >= 0 ? 2 * q : -2 * q - 1);
 }
@@ -140,30 +141,30 @@ CINCH_HD inline std::int32_t dct_unzigzag(std::uint32_t z) noexcept {
   return (z & 1U) != 0 ? -half - 1 : half;
 }
 
-/// Bits of the largest of some numbers below 2^24, given the OR of them.
+/// Bits of the largest of some numbers below 2^24. @param all the OR of the numbers
 CINCH_HD inline int dct_width(std::uint32_t all) noexcept {
-  // The exponent of a float: exact, and no loop.
+  // The exponent of a float: exact, without a loop.
   return all == 0 ? 0 : static_cast<int>(float_bits(static_cast<float>(all)) >> 23) - 126;
 }
 
-/// How a block is held, from what its coefficients but for DC are like.
+/// How a block is held, chosen from facts about its coefficients.
 struct DctForm {
   std::uint8_t form = kDctRawForm;
-  std::int64_t bytes = 0;  ///< of everything but the form byte
+  std::int64_t bytes = 0;  ///< size without the form byte
 
   static CINCH_HD bool is_dense(std::uint8_t form) noexcept { return (form & 0x80U) != 0; }
   static CINCH_HD int level(std::uint8_t form) noexcept { return form >> 5 & 3; }
   static CINCH_HD int width(std::uint8_t form) noexcept { return form & 0x1F; }
-  /// Whether form bytes of this value are ever written.
+  /// Whether `form` is a value that encoders write.
   static CINCH_HD bool is_valid(std::uint8_t form) noexcept {
     return form == kDctRawForm || form == kDctZeroForm ||
            (width(form) <= 16 && (width(form) > 0 || !is_dense(form)));
   }
 };
 
-/// The form of a block at `level`. @param dc q of position 0 @param nonzero how many of the others
-/// are not 0 @param rows in how many of the eight rows @param all_sparse, all_dense OR of their
-/// z - 1 and of their z @param raw bytes that its elements take
+/// The form of a block at `level`. @param dc q of position 0 @param nonzero how many other q are
+/// not 0 @param rows in how many of the eight rows these lie @param all_sparse, all_dense OR of the
+/// z - 1 of these and OR of their z @param raw bytes that the block's elements take
 CINCH_HD inline DctForm dct_form(int level, std::int32_t dc, int nonzero, int rows,
                                  std::uint32_t all_sparse, std::uint32_t all_dense, bool zero_value,
                                  std::int64_t raw) noexcept {
@@ -195,8 +196,8 @@ class DctGeometry {
   /// Whether blocks are stretches of rows.
   CINCH_HD bool is_rows() const noexcept { return is_rows_; }
 
-  /// Where a block begins, and how much of it exists: rows and columns; of a stretch, elements in
-  /// `columns` and 1 in `rows`.
+  /// Where a block begins, and how many of its rows and columns exist. A stretch has 1 row, and its
+  /// elements are columns.
   struct Block {
     std::int64_t offset;  ///< of its first element in memory
     std::int64_t rows;
@@ -216,7 +217,7 @@ class DctGeometry {
             columns < edge_across_ ? columns : edge_across_};
   }
 
-  /// Blocks [first, first + count), as `block` has them, to `blocks`.
+  /// Writes blocks [first, first + count), as `block` returns them, to `blocks`.
   void list(std::int64_t first, std::int64_t count, Block* blocks) const noexcept;
 
   /// Elements that exist in the blocks before `index`.
@@ -229,8 +230,8 @@ class DctGeometry {
     return image * height_ * width_ + row * width_ + rows * column;
   }
 
-  /// Offset from the block's first element to that of position (i, j), or to the one that it is a
-  /// copy of.
+  /// Offset from the block's first element to that of position (i, j), or where (i, j) is padding,
+  /// to the element that it copies.
   CINCH_HD std::int64_t offset_in(const Block& block, std::int64_t i,
                                   std::int64_t j) const noexcept {
     if (is_rows_) {
@@ -253,7 +254,7 @@ class DctGeometry {
   std::int64_t depth_ = 1;
   std::int64_t height_ = 1;
   std::int64_t width_;
-  std::int64_t inner_ = 1;  ///< images / depth_ per outer index
+  std::int64_t inner_ = 1;  ///< planes or rows per outer index
   std::int64_t outer_stride_;
   std::int64_t inner_stride_ = 0;
   std::int64_t depth_stride_ = 0;
@@ -261,7 +262,7 @@ class DctGeometry {
   std::int64_t column_stride_;
   std::int64_t blocks_down_ = 1;
   std::int64_t blocks_across_;
-  std::int64_t edge_across_;  ///< kDctEdge, or kDctBlock of rows
+  std::int64_t edge_across_;  ///< kDctEdge; kDctBlock if is_rows_
 };
 
 struct DctParameters {
@@ -282,15 +283,15 @@ class DctCodec : public Codec {
 
  protected:
   const DctParameters& parameters() const noexcept { return parameters_; }
-  /// The step of a level.
+  /// Quantization step of a level.
   float step(int level) const noexcept { return dct_step(level) * parameters_.error_bound; }
-  /// Where chunks begin.
+  /// Byte offset of the first chunk.
   static std::int64_t payload(const DctGeometry& geometry) noexcept {
     return kDctHeaderBytes + 2 * geometry.chunks();
   }
   static void write_header(const Description& what, std::int64_t size, std::byte* out) noexcept;
-  /// The size of the encoded data at `in` as their header has it, or -1 when decode can't serve
-  /// `reads` from them. Otherwise at least header and index are there.
+  /// The encoded size as the header at `in` states it; -1 when decode can't serve `reads` from
+  /// `in`. Otherwise `in` holds at least header and index.
   std::int64_t read_header(const Description& what, std::span<const std::byte> in,
                            Reads reads) const noexcept;
 

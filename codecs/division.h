@@ -12,32 +12,27 @@
 #include "codecs/codec.h"
 #include "codecs/host_device.h"
 
-/// DIVISION (Wang et al., ICML 2023): a plane's block means in bfloat16, and what remains of each
-/// element in a few stochastically rounded bits (section 4.1, Algorithm 1, Eqs. 9 and 10).
+/// DIVISION (Wang et al., ICML 2023): a plane's block means in bfloat16, and each element's
+/// residual in a few stochastically rounded bits (section 4.1, Algorithm 1, Eqs. 9 and 10).
 ///
 /// Arithmetic, all of it float32 in round-to-nearest-even and without fused multiply-add. Per
 /// plane:
 ///
 ///  1. Each block's elements are summed per column, front to back, then top to bottom. The column
-///     sums, filled up with +0 to bit_ceil(B') columns, are added in adjacent pairs until one is
-///     left. That sum over the number of the block's elements, rounded to nearest, is its mean L.
-///  2. r = x - L, L being the rounded mean of the block that covers x.
+///     sums, padded with +0 to bit_ceil(B') columns, are added in adjacent pairs until one is left.
+///     The block's mean L is that sum over the block's number of elements, rounded to nearest.
+///  2. r = x - L, where L is the rounded mean of the block that covers x.
 ///  3. lo, step = affine_range(min r, max r, Q).
 ///  4. code = affine_code(r, lo, scale, Q, draw16(key, logical index)).
 ///
 /// Decoded: (L + lo) + step * code, rounded to nearest even for 16-bit types (float16 clamped to
-/// its finite range). Given L, the expectation of what is decoded is x to within 2^-16 steps.
-/// A plane of one value that bfloat16 holds decodes exactly when no block has more than 65536
-/// elements; any plane with max r = lo decodes to L + lo, no matter the draws.
+/// its finite range). Given L, the expectation of a decoded element is x to within 2^-16 steps.
+/// A plane of equal elements decodes exactly if bfloat16 holds their value and no block has more
+/// than 65536 elements. Any plane with max r = lo decodes to L + lo, whatever the draws.
 ///
 /// A plane with a NaN, an infinity or a magnitude above kAffineMaxMagnitude is not representable
-/// and poisoned: its means and codes are 0, its range is poisoned_range(). Everything else decodes
-/// to finite numbers.
-///
-/// Bytes, little-endian: block means of all planes, bfloat16, plane by plane | lo, step as bfloat16
-/// for each plane | with_sign: 1 bit an element, x > 0 | Q bits an element. Bit streams run over
-/// the logical index, without padding between planes: element k has bits [kQ, kQ + Q), lowest
-/// first, and the last byte's unused bits are 0.
+/// and is poisoned: its means and codes are 0, its range is poisoned_range(). All other planes
+/// decode to finite numbers.
 namespace cinch::codecs {
 
 struct DivisionParameters {
@@ -47,12 +42,12 @@ struct DivisionParameters {
   bool with_sign = false;  ///< also hold x > 0; elements where it is false decode to exactly 0
 };
 
-/// How a plane is cut into blocks of B' = min(B, extent) per axis, and which block's mean stands
-/// for which element.
+/// How a plane is cut into blocks of B' = min(B, extent) per axis, and which block covers which
+/// element, that is, whose mean is subtracted from it.
 ///
-/// edge_ceil: ceil(extent / B') blocks, the last one perhaps partial; coordinate i is covered by
-/// the block that holds it, i / B'. Otherwise as the paper's code has it: floor(extent / B') whole
-/// blocks, spread by nearest upsampling, so that block i * blocks / extent covers coordinate i.
+/// edge_ceil: ceil(extent / B') blocks, the last one perhaps partial; block i / B' covers
+/// coordinate i. Otherwise, as in the paper's code, floor(extent / B') whole blocks, spread by
+/// nearest upsampling: block i * blocks / extent covers coordinate i.
 struct DivisionGeometry {
   std::array<std::int64_t, 3> extent;
   std::array<std::int64_t, 3> block;
@@ -64,13 +59,13 @@ struct DivisionGeometry {
 
   std::int64_t block_count() const noexcept { return blocks[0] * blocks[1] * blocks[2]; }
 
-  /// Whether every block covers just what it averages.
+  /// Whether every block covers exactly the elements that it averages.
   bool covers_pools() const noexcept {
     bool whole = true;
     for (int axis = 0; axis < 3; ++axis) whole = whole && extent[axis] % block[axis] == 0;
     return edge_ceil || whole;
   }
-  /// The block along `axis` whose mean stands for coordinate `i`.
+  /// The block along `axis` that covers coordinate `i`.
   CINCH_HD std::int64_t covering(int axis, std::int64_t i) const noexcept {
     return edge_ceil ? i / block[axis] : i * blocks[axis] / extent[axis];
   }
@@ -79,7 +74,7 @@ struct DivisionGeometry {
     if (edge_ceil) return std::min(b * block[axis], extent[axis]);
     return (b * extent[axis] + blocks[axis] - 1) / blocks[axis];
   }
-  /// Ends of what block `b` averages along `axis`.
+  /// First coordinate that block `b` averages along `axis`, and one past the last.
   CINCH_HD std::int64_t pool_begin(int axis, std::int64_t b) const noexcept {
     return b * block[axis];
   }
@@ -112,7 +107,7 @@ class DivisionCodec : public Codec {
 
  protected:
   const DivisionParameters& parameters() const noexcept { return parameters_; }
-  /// Whether decode can serve `reads` from `size` bytes: signs only if they were held.
+  /// Whether decode can serve `reads` from `size` bytes; signs only if with_sign.
   bool can_decode(const Description& what, std::size_t size, Reads reads) const noexcept;
 
  private:

@@ -9,19 +9,19 @@
 /// Bit patterns of the types that quantizing codecs take. @pre is_quantizable(type)
 namespace cinch::codecs {
 
-/// Of 1.
+/// Pattern of 1.
 CINCH_HD constexpr std::uint32_t bits_of_one(ElementType type) noexcept {
   if (type == ElementType::float32) return 0x3F800000U;
   return type == ElementType::bfloat16 ? 0x3F80U : 0x3C00U;
 }
 
-/// Of +infinity; magnitudes above it are NaNs.
+/// Pattern of +infinity; larger magnitudes are NaNs.
 CINCH_HD constexpr std::uint32_t bits_of_infinity(ElementType type) noexcept {
   if (type == ElementType::float32) return 0x7F800000U;
   return type == ElementType::bfloat16 ? 0x7F80U : 0x7C00U;
 }
 
-/// Of the quiet NaN that poisoned data decode to, whatever the engine.
+/// Pattern of the quiet NaN that poisoned data decode to in every engine.
 CINCH_HD constexpr std::uint32_t bits_of_nan(ElementType type) noexcept {
   if (type == ElementType::float32) return 0x7FC00000U;
   return type == ElementType::bfloat16 ? 0x7FC0U : 0x7E00U;

@@ -12,31 +12,31 @@
 ///
 ///     code = sign(x) * ceil(|x| / step), which stands for sign(code) * (|code| - 1/2) * step.
 ///
-/// With step = 2 * bound, |x| is off by at most the bound, zero is code 0 and nothing else is, and
-/// signs are exact. The paper's own lattice, round(x / step), sends 0 < |x| < bound to zero, which
-/// is why COMET needs ReLU's mask apart.
+/// With step = 2 * bound, |x| is off by at most the bound, only zero has code 0, and signs are
+/// exact. The paper's own lattice, round(x / step), sends 0 < |x| < bound to zero. That is why
+/// COMET must store ReLU's mask separately.
 ///
-/// What "at most the bound" means: |x - y| <= bound for the real numbers that the element x and the
-/// decoded element y stand for, y being rounded to the element's type. Rounding may use up more
-/// than the bound leaves, so each element is checked before it is written (`is_held`); what fails
-/// is held on a lattice of half the step or bit for bit.
+/// "At most the bound" means |x - y| <= bound for the real numbers that the element x and the
+/// decoded element y stand for, where y is already rounded to the element's type. That rounding may
+/// exceed the bound, so each element is checked before it is written (`is_held`). An element that
+/// fails is held on a lattice of half the step, or bit for bit.
 ///
-/// The check is done in float32 and yet true of real numbers. It asks whether fl(||x| - |y||) <= e,
-/// where e = bound_in(type, bound) <= bound is of the element's type. Rounding is monotone and e a
-/// float, so that only a difference d with e < d <= e + ulp(e) / 2 could pass wrongly, ulp being
-/// float32's. Where |x| and |y| are at least e, d is a multiple of ulp(e): there is none in that
-/// interval. Where one is smaller, the codes leave no such d: |x| < e lies in the coarse lattice's
-/// first bin, whose point is e, or in the fine one's first two, whose points are about e / 2 and
-/// 3 e / 2; and |y| < e is the fine lattice's first point, with |x| at most about e. Where halving
-/// e is not exact, all of these are multiples of the type's smallest number, which is at least
-/// ulp(e). tests/codecs/error_bound_test.cpp asks the same of every 16-bit pattern in double
+/// The check is done in float32 and yet holds for real numbers. It asks whether
+/// fl(||x| - |y||) <= e, where e = bound_in(type, bound) <= bound is a value of the element's type.
+/// Rounding is monotone and e is a float, so only a difference d with e < d <= e + ulp(e) / 2 could
+/// pass wrongly (ulp of float32). No such d exists. Where |x| and |y| are both at least e, d is a
+/// multiple of ulp(e), and the interval contains none. Where |x| < e, x lies in the coarse
+/// lattice's first bin, whose point is e, or in the fine one's first two, whose points are about
+/// e / 2 and 3 e / 2. Where |y| < e, y is the fine lattice's first point, and |x| is at most about
+/// e. Where halving e is not exact, all of these are multiples of the type's smallest number, which
+/// is at least ulp(e). tests/codecs/error_bound_test.cpp checks every 16-bit pattern in double
 /// arithmetic.
 namespace cinch::codecs {
 
-/// Larger codes are not used: |code| - 1/2 is then a float, and sums of eight codes are int32.
+/// Largest |code| in use: up to it |code| - 1/2 is a float, and sums of eight codes fit int32.
 inline constexpr float kMaxCode = 0x1p23F - 1.0F;
 
-/// What these codecs' values and exact signs serve.
+/// Reads that codecs with bounded values and exact signs can serve.
 constexpr bool serves_bounded(Reads reads) noexcept {
   return reads == Reads::values || reads == Reads::sign;
 }
@@ -50,8 +50,8 @@ CINCH_HD inline float bound_in(ElementType type, float bound) noexcept {
   return value <= bound ? value : float_of_f16(static_cast<std::uint16_t>(nearest - 1));
 }
 
-/// x as the nearest value of the type, ties to even (float16: within its finite range). @pre x is
-/// not NaN
+/// x rounded to the type's nearest value, ties to even (float16: clamped to its finite range).
+/// @pre x is not NaN
 CINCH_HD inline float round_to(ElementType type, float x) noexcept {
   if (type == ElementType::float32) return x;
   return type == ElementType::bfloat16 ? float_of_bf16(bf16_nearest(x))
@@ -66,7 +66,7 @@ CINCH_HD inline float smallest_of(ElementType type) noexcept {
 
 struct Lattice {
   float step;
-  float scale;  ///< 1 / step, or 0 where float32 has no such number
+  float scale;  ///< 1 / step; 0 where that overflows float32
 };
 
 CINCH_HD inline Lattice lattice_of(float step) noexcept {
@@ -74,12 +74,12 @@ CINCH_HD inline Lattice lattice_of(float step) noexcept {
   return {step, scale <= 0x1.FFFFFEp127F ? scale : 0.0F};
 }
 
-/// What an error bound comes to for elements of one type.
+/// An error bound with its lattices for elements of one type.
 struct ErrorBound {
   ElementType type;
   float limit;      ///< bound_in(type, bound)
   Lattice coarse;   ///< bins of 2 * limit
-  Lattice fine;     ///< bins of limit: for what rounding moves out of bound on the coarse lattice
+  Lattice fine;     ///< bins of limit: for elements that rounding moves out of bound on `coarse`
   bool has_fine;    ///< false where the type would round fine's first point to 0
   bool is_regular;  ///< |x| * scale > 0 for every x but 0, and fine's scale is twice coarse's
 
@@ -106,14 +106,14 @@ CINCH_HD inline float code_magnitude(float magnitude, const Lattice& lattice) no
   return code < 1.0F ? 1.0F : code;
 }
 
-/// What |code| stands for, as the element's type holds it.
+/// The value of |code|, rounded to the element's type.
 CINCH_HD inline float value_magnitude(ElementType type, float code,
                                       const Lattice& lattice) noexcept {
   if (code == 0.0F) return 0.0F;
   return round_to(type, (code - 0.5F) * lattice.step);
 }
 
-/// Whether the code that code_magnitude made of |x| may stand for it. False for NaN and infinity.
+/// Whether the code from code_magnitude keeps |x| within the bound. False for NaN and infinity.
 CINCH_HD inline bool is_held(const ErrorBound& bound, float magnitude, float code,
                              const Lattice& lattice) noexcept {
   if (!(code <= kMaxCode)) return false;

@@ -25,7 +25,7 @@ struct Lines {
   }
 };
 
-/// Differences along one axis; the first of a line stays.
+/// Replaces elements by differences along one axis; the first of each line stays.
 void differentiate(const Lines& lines, std::span<std::int32_t> codes) noexcept {
   const std::int64_t size = lines.length * lines.stride;
   for (std::int64_t o = 0; o < lines.outer; ++o) {
@@ -43,7 +43,7 @@ class Histogram {
   }
   void escape(const RatioEscape& escape) { ++values_[escape.symbol]; }
   void value(std::int32_t r) {
-    // Nearly all: counted as they are, and put into buckets once.
+    // Nearly all values: counted one by one here, and sorted into buckets once.
     const auto index = static_cast<std::uint32_t>(r + kSmall);
     if (index < small_.size()) {
       ++small_[index];
@@ -72,9 +72,9 @@ class Histogram {
   std::uint64_t zeros_ = 0;
 };
 
-/// A code for these counts, in which what never occurred has a long code word.
-/// @param further further(i) is how many bits follow symbol i
-/// @return bits of all symbols, what follows them, and the lengths
+/// Makes a code for these counts; symbols that never occur get long code words.
+/// @param further further(i) is how many further bits follow symbol i
+/// @return bits of all symbols, of their further bits, and of the written lengths
 template <std::size_t n, typename F>
 std::uint64_t make_book(const std::array<std::uint64_t, n>& counts, const F& further,
                         std::array<std::uint8_t, n>& lengths) {
@@ -91,7 +91,7 @@ std::uint64_t make_book(const std::array<std::uint64_t, n>& counts, const F& fur
 
 std::uint64_t make_value_book(const std::array<std::uint64_t, kValueSymbols>& counts,
                               RatioPlan& plan) {
-  // What an escape holds besides does not depend on the plan.
+  // An escape's further bits are not counted: they don't depend on the plan.
   const auto further = [](int symbol) {
     return symbol < kEscapeRaw ? bucket_bits(bucket_of_symbol(symbol)) : 0;
   };

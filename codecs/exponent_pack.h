@@ -10,34 +10,33 @@
 #include "codecs/codec.h"
 #include "codecs/host_device.h"
 
-/// Lossless: floating-point numbers whose exponents, of which a tensor has few, are held in as few
-/// bits as most of them need, and whose other bits are held as they are; zeros, of which a ReLU's
-/// output is full, are left out first. Every bit pattern comes back. There
-/// is no entropy code: blocks of elements know nothing of each other and need no search, so that a
-/// GPU writes and reads them in one pass.
+/// Lossless codec for floating-point numbers. A tensor has few different exponents: they are held
+/// in as few bits as most of them need, and the other bits as they are. Zeros, frequent in a ReLU's
+/// output, are left out first. Every bit pattern is restored. There is no entropy code: blocks are
+/// independent and need no search, so a GPU writes and reads them in one pass.
 ///
 /// Blocks are of kPackElements elements in logical order, the last one perhaps shorter. An
-/// element's bits are rotated left by one: its *top* is the first byte
-/// (float32's and bfloat16's exponent; float16's with 3 bits of the mantissa; float64's upper 8
-/// bits of it), its *rest* the others, mantissa and sign.
+/// element's bits are rotated left by one. Then its *top* is the highest byte (float32's and
+/// bfloat16's exponent; float16's with 3 bits of the mantissa; the upper 8 bits of float64's), and
+/// its *rest* the other bytes, mantissa and sign.
 ///
 ///  1. A block's zeros (all bits 0, so not -0) are left out if z of its m elements are zeros and
-///     z * 8 * (element's bytes) > m: a mask then costs less. What remains are n elements.
-///  2. Tops are held as codes of `bits` bits, 0 to kPackMaxBits: top - base where that is in
-///     [0, 2^bits - 1), otherwise all ones, and the top itself is held apart, as an escape. So no
-///     bits at all mean that every top is an escape.
-///  3. `bits` and `base`, at most 257 - 2^bits, are those that would hold the block's sample in the
-///     fewest bits; of equals the least bits, then the least base. The sample are the elements that
-///     aren't zero in 16 of a block's 128 stretches of 32 elements (`is_sampled`).
-///  4. A block that would not become smaller than its elements is held as those.
+///     z * 8 * (element's bytes) > m: a mask then costs less. n elements remain.
+///  2. Tops are held as codes of `bits` bits, 0 to kPackMaxBits: top - base if that is in
+///     [0, 2^bits - 1), otherwise all ones. The top itself is then held separately, as an escape.
+///     With 0 bits every top is an escape.
+///  3. `bits` and `base` (at most 257 - 2^bits) are those that would hold the block's sample in the
+///     fewest bits; on a tie the fewest `bits`, then the smallest `base`. The sample is the
+///     non-zero elements in 16 of a block's 128 stretches of 32 elements (`is_sampled`).
+///  4. A block that would not become smaller is held as its elements' bytes.
 ///
 /// Bytes, little-endian: version (1), element type (1), 6 bytes of 0, number of elements as uint64,
-/// size of all of this as uint64 | for each block where it begins, as uint64, from the payload's
-/// beginning, a multiple of 8 | for each block its 8 bytes (PackBlock) | payload: the blocks, each
-/// filled up with zeros to a multiple of 8 bytes. A block: its elements; or if zeros are left out
-/// the mask, whose bit k, lowest first, says that element k is no zero, in as many whole 8 bytes as
-/// it needs; then the rests' lowest 4 bytes (float64), the next 2 (float32, float64) and the
-/// highest one of all n elements each; the codes, lowest first; the escapes.
+/// encoded size as uint64 | each block's offset in the payload, as uint64, a multiple of 8 | each
+/// block's 8 bytes of PackBlock | payload: the blocks, each padded with zeros to a multiple of 8
+/// bytes. A block is its elements, or these sections: if zeros are left out, a mask whose bit k,
+/// lowest first, says that element k is not zero, padded to whole 8 bytes; the rests, first the
+/// lowest 4 bytes (float64) of all n elements, then the next 2 (float32, float64), then the highest
+/// one; the codes, lowest first; the escapes.
 namespace cinch::codecs {
 
 inline constexpr std::uint8_t kPackVersion = 1;
@@ -45,28 +44,28 @@ inline constexpr std::int64_t kPackElements = 4096;
 inline constexpr int kPackMaxBits = 7;
 inline constexpr int kPackStretch = 32;
 
-/// Whether stretch `index` of a block's is part of the sample: one of each 8, at changing places,
-/// which no period of the data follows.
+/// Whether stretch `index` of a block is part of the sample: one in each 8, at varying places, so
+/// that the sample doesn't follow a period of the data.
 CINCH_HD constexpr bool is_sampled(int index) noexcept {
   return (index + index / 8) % 8 == 0;
 }
 
-/// Whether leaving out so many zeros saves more than the mask takes.
+/// Whether leaving out `zeros` zeros saves more than the mask takes.
 CINCH_HD constexpr bool leaves_zeros_out(int zeros, int elements, int element_size) noexcept {
   return zeros * 8 * element_size > elements;
 }
 
-/// How many tops codes of `bits` bits tell apart, from the base on; also the code of an escape.
+/// How many tops, from the base on, have codes of `bits` bits; also the code of an escape.
 CINCH_HD constexpr int pack_window(int bits) noexcept {
   return (1 << bits) - 1;
 }
 
-/// Bits that hold `sampled` tops of which `inside` are within the window. @pre sampled <= 4096
+/// Bits that hold `sampled` tops of which `inside` have codes. @pre sampled <= 4096
 CINCH_HD constexpr std::uint32_t pack_cost(int bits, int sampled, int inside) noexcept {
   return static_cast<std::uint32_t>(bits * sampled + 8 * (sampled - inside));
 }
 
-/// An element's bits with the sign below the mantissa, and back.
+/// An element's bits with the sign moved below the mantissa, and the reverse.
 template <typename T>
 CINCH_HD constexpr T rotate_left(T bits) noexcept {
   return static_cast<T>(bits << 1 | bits >> (8 * sizeof(T) - 1));
@@ -76,7 +75,7 @@ CINCH_HD constexpr T rotate_right(T bits) noexcept {
   return static_cast<T>(bits >> 1 | bits << (8 * sizeof(T) - 1));
 }
 
-/// Eight codes of `bits` bits, one a byte, side by side in the lowest bits, and back.
+/// Packs eight codes, one a byte, into the lowest 8 * `bits` bits, and the reverse.
 /// @pre bits <= kPackMaxBits, and the codes are below 2^bits
 CINCH_HD constexpr std::uint64_t join_codes(std::uint64_t codes, int bits) noexcept {
   constexpr std::uint64_t kBytes = 0x00FF00FF00FF00FFU;
@@ -99,10 +98,10 @@ CINCH_HD constexpr std::uint64_t part_codes(std::uint64_t joined, int bits) noex
 
 enum class PackForm : std::uint8_t { whole, packed, nonzeros };
 
-/// What is known of a block: 8 bytes as they are stored.
+/// Description of a block: 8 bytes as they are stored.
 struct PackBlock {
-  std::uint16_t held = 0;     ///< elements that aren't left out
-  std::uint16_t escapes = 0;  ///< of them
+  std::uint16_t held = 0;     ///< number of elements that aren't left out
+  std::uint16_t escapes = 0;  ///< how many of them are escapes
   std::uint8_t base = 0;
   std::uint8_t bits = 0;
   PackForm form = PackForm::whole;
@@ -110,15 +109,15 @@ struct PackBlock {
 };
 static_assert(sizeof(PackBlock) == 8);
 
-/// Where a block's sections begin, from its own beginning; multiples of what their items have.
+/// Where a block's sections begin, as byte offsets in the block; each is aligned to its items.
 struct PackSections {
-  std::int32_t rests;  ///< of 4, then 2, then 1 byte
+  std::int32_t rests;  ///< all parts of 4 bytes, then of 2, then of 1
   std::int32_t codes;
   std::int32_t escapes;
-  std::int32_t end;   ///< without what fills the block up
-  std::int32_t size;  ///< with it
+  std::int32_t end;   ///< without padding
+  std::int32_t size;  ///< with padding
 
-  /// Of a block of `elements` elements.
+  /// The sections of a block of `elements` elements.
   CINCH_HD PackSections(const PackBlock& block, int elements, int element_size) noexcept {
     const bool whole = block.form == PackForm::whole;
     rests = block.form == PackForm::nonzeros ? (elements + 63) / 64 * 8 : 0;
@@ -129,7 +128,7 @@ struct PackSections {
   }
 };
 
-/// Whether there can be such a block of `elements` elements.
+/// Whether this can be the description of a block of `elements` elements.
 CINCH_HD constexpr bool is_pack_block(const PackBlock& block, int elements) noexcept {
   if (block.reserved != 0) return false;
   if (block.form == PackForm::whole) return true;
@@ -139,7 +138,7 @@ CINCH_HD constexpr bool is_pack_block(const PackBlock& block, int elements) noex
   return counts && block.bits <= kPackMaxBits && block.escapes <= block.held;
 }
 
-/// Bytes that the up to eight codes from the k-th on take. @pre k is a multiple of 8
+/// Bytes of the up to eight codes that begin with the k-th. @pre k is a multiple of 8
 CINCH_HD constexpr int bytes_of_codes(const PackBlock& block, int k) noexcept {
   const int left = block.held - k;
   return left >= 8 ? block.bits : (left * block.bits + 7) / 8;
@@ -148,7 +147,7 @@ CINCH_HD constexpr int bytes_of_codes(const PackBlock& block, int k) noexcept {
 /// Byte offsets of the sections of the encoded data.
 struct PackLayout {
   static constexpr std::int64_t kIndex = 24;
-  std::int64_t count;  ///< of blocks
+  std::int64_t count;  ///< number of blocks
   std::int64_t blocks;
   std::int64_t payload;
 
@@ -158,15 +157,15 @@ struct PackLayout {
         payload(blocks + 8 * count) {}
 };
 
-/// What precedes the index.
+/// The bytes before the index (the blocks' offsets).
 struct PackHeader {
   ElementType type;
   std::int64_t elements;
-  std::int64_t size;  ///< of everything
+  std::int64_t size;  ///< encoded size
 
   void write(std::byte* out) const noexcept;
-  /// False when `in` does not begin with what `write` makes of this type and number of elements,
-  /// or holds less than the size that it states.
+  /// False when `in` does not begin with a header that `write` makes for this type and number of
+  /// elements, or is shorter than the stated size.
   bool read(std::span<const std::byte> in, const Description& what) noexcept;
 };
 
@@ -181,7 +180,7 @@ class ExponentPackCodec : public Codec {
   std::size_t encoded_bytes(const Description& what) const noexcept override;
 
  protected:
-  /// Block `index` of encoded data, with its bytes, or false when they are damaged.
+  /// Finds description and bytes of block `index`. False when they are damaged.
   /// @pre header.read(in, what)
   static bool find_block(const PackHeader& header, std::span<const std::byte> in,
                          std::int64_t index, PackBlock& block,

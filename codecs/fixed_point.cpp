@@ -48,7 +48,7 @@ std::size_t FixedPointCodec::encoded_bytes(const Description& what) const noexce
 
 namespace {
 
-/// The header of data of `size` bytes.
+/// The header for an encoded size of `size` bytes.
 std::array<std::int64_t, 4> fixed_point_header(const Description& what,
                                                std::int64_t size) noexcept {
   return {kFixedPointVersion | std::int64_t{static_cast<std::uint8_t>(what.type)} << 8,

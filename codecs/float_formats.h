@@ -5,8 +5,8 @@
 
 #include "codecs/host_device.h"
 
-/// bfloat16 and float16 as bit patterns, converted in integer arithmetic only where the result
-/// would otherwise depend on the machine. Denormals are honoured throughout.
+/// Conversions of bfloat16 and float16 bit patterns. They use integer arithmetic only where the
+/// result would otherwise depend on the machine. Denormals are honoured throughout.
 namespace cinch::codecs {
 
 CINCH_HD inline std::uint32_t float_bits(float x) noexcept {
@@ -47,7 +47,7 @@ CINCH_HD inline std::uint16_t bf16_up(float x) noexcept {
 CINCH_HD inline float float_of_f16(std::uint16_t bits) noexcept {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
   const std::uint32_t magnitude = (bits & 0x7FFFU) << 13;
-  // The exponent's bias differs by 112; multiplying also normalizes float16's denormals.
+  // The exponents' biases differ by 112. Multiplying also normalizes float16's denormals.
   std::uint32_t scaled = float_bits(float_of_bits(magnitude) * 0x1p112F);
   if (magnitude >= 0x0F800000U) scaled |= 0x7F800000U;
   return float_of_bits(sign | scaled);
@@ -61,7 +61,7 @@ CINCH_HD inline std::uint16_t f16_nearest(float x) noexcept {
   const std::uint32_t sign = float_bits(x) >> 16 & 0x8000U;
   float magnitude = float_of_bits(float_bits(x) & 0x7FFFFFFFU);
   if (magnitude > kMaxF16) magnitude = kMaxF16;
-  // Below 2^-14, float16 counts units of 2^-24, which is what floats just above 1/2 are spaced by.
+  // Below 2^-14 float16 has steps of 2^-24, the spacing of floats just above 1/2.
   const std::uint32_t denormal = float_bits(magnitude + 0.5F) - float_bits(0.5F);
   const std::uint32_t bits = float_bits(magnitude);
   const std::uint32_t normal = (bits + 0xFFFU + (bits >> 13 & 1U) - (112U << 23)) >> 13;

@@ -13,9 +13,9 @@
 #include "codecs/host_device.h"
 #include "codecs/layout.h"
 
-/// ActNN's per-group quantization (Chen et al., ICML 2021, section 4.1): groups of G elements of
-/// a sample, each with its own range, stochastically rounded to a few bits, whose number may differ
-/// from sample to sample.
+/// ActNN's per-group quantization (Chen et al., ICML 2021, section 4.1): groups of G elements of a
+/// sample, each with its own range, stochastically rounded to a few bits. The bits may differ from
+/// sample to sample.
 ///
 /// A plane of the layout is a sample. Its elements, in logical order, are cut into groups of G; the
 /// last group of a plane may be shorter, and groups never cross planes. Per group, with b the bits
@@ -25,20 +25,20 @@
 ///  2. code = affine_code(x, lo, affine_scale(range), b, draw16(key, logical index)).
 ///
 /// Decoded: affine_value(lo, step, code), rounded to nearest even for 16-bit types (float16 clamped
-/// to its finite range). Its expectation is x to within 2^-16 steps, and its variance
-/// step^2 p (1 - p), p being the fraction of a step by which x lies above a code.
-/// A group of one value that bfloat16 holds decodes exactly; any group with max x = lo decodes to
-/// lo, no matter the draws.
+/// to its finite range). Its expectation is x to within 2^-16 steps. Its variance is
+/// step^2 p (1 - p), where p is the fraction of a step by which x lies above a code.
+/// A group of equal elements decodes exactly if bfloat16 holds their value. Any group with
+/// max x = lo decodes to lo, whatever the draws.
 ///
 /// A group with a NaN, an infinity or a magnitude above kAffineMaxMagnitude is not representable
-/// and poisoned: its codes are 0, its range is poisoned_range(). Everything else decodes to finite
-/// numbers.
+/// and is poisoned: its codes are 0, its range is poisoned_range(). All other groups decode to
+/// finite numbers.
 ///
 /// Bytes, little-endian: bits of each plane, one byte a plane, then zeros up to a multiple of
-/// kGroupQuantAlignment, all this only if Description::plane_bits is not empty | lo, step as
-/// bfloat16 for each group, plane by plane | codes, plane by plane, each plane's from a byte
-/// boundary on: element k of a plane has bits [kb, kb + b), lowest first, and the unused bits of
-/// the plane's last byte are 0. As G is a multiple of 8, so do groups begin at byte boundaries.
+/// kGroupQuantAlignment; this section exists only if Description::plane_bits is not empty | lo,
+/// step as bfloat16 for each group, plane by plane | codes, plane by plane, each plane's from a
+/// byte boundary on: element k of a plane has bits [kb, kb + b), lowest first, and the unused bits
+/// of the plane's last byte are 0. Groups begin at byte boundaries too, since G is a multiple of 8.
 namespace cinch::codecs {
 
 struct GroupQuantParameters {
@@ -46,7 +46,7 @@ struct GroupQuantParameters {
   std::int64_t group = 256;  ///< G, a positive multiple of 8
 };
 
-/// So that what follows the bits of planes can be read in whole words.
+/// Alignment of the section after the planes' bits, so that it can be read in whole words.
 inline constexpr std::int64_t kGroupQuantAlignment = 16;
 
 /// Bytes of a plane's codes.
@@ -56,7 +56,7 @@ CINCH_HD inline std::int64_t group_quant_code_bytes(std::int64_t plane_size, int
 
 /// Byte offsets of the sections of the encoded data.
 struct GroupQuantSections {
-  std::int64_t groups;  ///< of each plane
+  std::int64_t groups;  ///< number of groups in each plane
   std::int64_t ranges;
   std::int64_t codes;
   std::int64_t end;
@@ -80,8 +80,8 @@ class GroupQuantCodec : public Codec {
  protected:
   const GroupQuantParameters& parameters() const noexcept { return parameters_; }
 
-  /// The bits of planes that `in` says it has (empty where they are all the same), or nothing when
-  /// `reads` can't be served from it. Those of the description are not looked at.
+  /// The planes' bits as `in` states them (empty where all are the same); nullopt when `reads`
+  /// can't be served from `in`. Of what.plane_bits only whether it is empty matters.
   std::optional<std::span<const std::uint8_t>> encoded_plane_bits(const Description& what,
                                                                   std::span<const std::byte> in,
                                                                   Reads reads) const noexcept;

@@ -6,17 +6,17 @@
 
 #include "codecs/host_device.h"
 
-/// The steps of codecs/huffman.h that engines share: on pointers, because on a GPU they run on
-/// shared memory.
+/// The steps of codecs/huffman.h that all engines share. They take pointers, because a GPU runs
+/// them on shared memory.
 namespace cinch::codecs {
 
 inline constexpr int kMaxCodeBits = 15;
 
 /// Moffat and Katajainen's in-place algorithm: replaces weights, in ascending order, by the depths
-/// of their leaves in a Huffman tree, deepest first. @pre n >= 2, the weights' sum is a T
+/// of their leaves in a Huffman tree, deepest first. @pre n >= 2, the weights' sum fits T
 template <typename T>
 CINCH_HD inline void replace_weights_by_depths(T* a, std::uint32_t n) noexcept {
-  // Left to right: weights of inner nodes, and then their parents.
+  // Left to right: replace weights by those of inner nodes, then by their parents.
   a[0] += a[1];
   std::uint32_t root = 0;
   std::uint32_t leaf = 2;
@@ -38,7 +38,7 @@ CINCH_HD inline void replace_weights_by_depths(T* a, std::uint32_t n) noexcept {
   // Right to left: depths of leaves.
   std::uint32_t available = 1;
   T depth = 0;
-  std::uint32_t inner = n - 1;  // inner nodes at or below `depth` that are left
+  std::uint32_t inner = n - 1;  // inner nodes left, at `depth` or deeper
   std::uint32_t next = n;
   while (available > 0) {
     std::uint32_t used = 0;
@@ -52,9 +52,9 @@ CINCH_HD inline void replace_weights_by_depths(T* a, std::uint32_t n) noexcept {
   }
 }
 
-/// Makes numbers of code words by length, 0 to kMaxCodeBits, those of the longest counting all that
-/// are too long, into those of a prefix-free code: one too many costs a longest code, and the leaf
-/// next above the limit becomes two.
+/// Turns a histogram of code lengths (0 to kMaxCodeBits, where the last counts all longer ones too)
+/// into that of a prefix-free code. While there is one code word too many, drops a longest one and
+/// splits the deepest leaf above the limit into two.
 CINCH_HD inline void limit_code_lengths(std::uint32_t* count) noexcept {
   // Code words in use, in units of the longest.
   std::uint32_t used = 0;
@@ -68,7 +68,7 @@ CINCH_HD inline void limit_code_lengths(std::uint32_t* count) noexcept {
   }
 }
 
-/// write_code_lengths of `n` lengths, to as many bytes at most.
+/// Writes `n` lengths as write_code_lengths in codecs/huffman.h; at most `n` bytes.
 CINCH_HD inline std::size_t write_code_lengths(const std::uint8_t* lengths, std::uint32_t n,
                                                std::byte* out) noexcept {
   std::size_t bytes = 0;

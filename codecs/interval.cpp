@@ -27,8 +27,8 @@ std::int64_t key_of(ElementType type, std::uint32_t pattern) noexcept {
   return (pattern & sign) == 0 ? pattern : -1 - std::int64_t{pattern & ~sign};
 }
 
-/// Smallest key, from that of -infinity to one past that of +infinity, whose value `holds`; it
-/// holds for all larger ones.
+/// The smallest key for whose value `holds` is true, between the keys of -infinity and +infinity;
+/// one past the latter if there is none. @pre `holds` is true for all larger keys
 template <class F>
 std::int64_t first_key(ElementType type, const F& holds) noexcept {
   std::int64_t begin = key_of(type, sign_bit(type) | bits_of_infinity(type));

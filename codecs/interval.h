@@ -11,19 +11,19 @@
 #include "codecs/host_device.h"
 #include "codecs/layout.h"
 
-/// One bit an element, lower < x < upper: all that the backward of ReLU6, hardtanh and hardsigmoid
-/// reads, so their gradients stay exact.
+/// Holds one bit an element, lower < x < upper. The backward of ReLU6, hardtanh and hardsigmoid
+/// reads nothing else, so their gradients stay exact.
 ///
-/// Elements are compared as float32, which holds every value of the types taken; the bounds are
-/// what PyTorch compares with: its Scalars rounded to float32.
+/// Elements are compared as float32, which holds every value of the accepted types. The bounds are
+/// those that PyTorch compares with: its Scalars rounded to float32.
 ///
-/// Not representable: a source with a NaN. PyTorch's CPU kernel passes a NaN's gradient in the last
-/// few elements of a stretch and zeroes it in vectors, so that no bit can stand for it.
+/// Not representable: a source with a NaN. PyTorch's CPU kernel passes a NaN's gradient in the
+/// scalar tail of a range and zeroes it in vectors, so no bit can stand for it.
 /// Bytes: bit k, lowest first, is lower < x < upper of the element at logical index k; unused bits
 /// are 0.
 ///
-/// Decoded: where the bit is 1, the middle of the interval, rounded to the type's nearest; else the
-/// largest value of the type that is not above `lower`, perhaps -infinity.
+/// Decoded: where the bit is 1, the middle of the interval, rounded to the type's nearest value;
+/// else the type's largest value that is not above `lower`, perhaps -infinity.
 namespace cinch::codecs {
 
 struct IntervalBounds {
@@ -38,15 +38,15 @@ CINCH_HD inline bool is_inside(float x, IntervalBounds bounds) noexcept {
 
 /// The interval in one element type.
 ///
-/// Bit patterns are ordered like the values they stand for when read as `key`: a pattern as a
-/// signed integer, with all bits but the sign's inverted in negative ones.
+/// A pattern's `key` is the pattern as a signed integer, in which negative patterns have all bits
+/// but the sign inverted. Keys are ordered like the values.
 struct IntervalPatterns {
   std::int32_t below;     ///< key of the largest value <= lower; of +0 for ±0
   std::int32_t above;     ///< key of the smallest value >= upper; of -0 for ±0
-  std::uint32_t inside;   ///< what 1 decodes to
-  std::uint32_t outside;  ///< what 0 decodes to
+  std::uint32_t inside;   ///< pattern that bit 1 decodes to
+  std::uint32_t outside;  ///< pattern that bit 0 decodes to
 
-  /// Nothing when the middle, once rounded to the type, is not inside. @pre is_quantizable(type)
+  /// Nullopt when the middle, rounded to the type, is not inside. @pre is_quantizable(type)
   static std::optional<IntervalPatterns> of(IntervalBounds bounds, ElementType type) noexcept;
 };
 
@@ -57,7 +57,7 @@ class IntervalCodec : public Codec {
   std::string_view name() const noexcept override { return "interval"; }
   Reads restores() const noexcept override { return Reads::interval; }
   bool exact() const noexcept override { return true; }
-  /// float32, bfloat16 and float16, where IntervalPatterns exist.
+  /// float32, bfloat16 and float16, if IntervalPatterns::of has a result for the type.
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override {
     return static_cast<std::size_t>(bytes_for_bits(what.layout.elements()));

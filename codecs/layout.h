@@ -10,11 +10,11 @@
 
 namespace cinch::codecs {
 
-/// True when every extent is 1 to 2^31-1, no count or stride is negative, and one plane's
-/// elements can be counted in 64 bits: what every codec asks of a layout.
+/// True when every extent is 1 to 2^31-1, no count or stride is negative, and the number of
+/// elements fits 64 bits. Every codec requires this.
 bool is_valid(const PlaneLayout& layout) noexcept;
 
-/// True when the elements of each plane lie side by side in logical order; planes may lie anywhere.
+/// True when each plane's elements are adjacent and in logical order. Planes may lie anywhere.
 bool has_dense_planes(const PlaneLayout& layout) noexcept;
 
 /// Memory offset, in elements, of the first element of `plane`. @pre 0 <= plane < planes()
@@ -25,13 +25,13 @@ CINCH_HD inline std::int64_t plane_offset(const PlaneLayout& layout, std::int64_
 /// One past the largest memory offset that the layout reaches, in elements; 0 when it has none.
 std::int64_t reach(const PlaneLayout& layout) noexcept;
 
-/// The fewest planes whose elements fill whole bytes at 1 bit an element, hence at any number of
-/// bits: tasks that start at multiples of it write disjoint bytes. 1, 2, 4 or 8.
+/// The fewest planes (1, 2, 4 or 8) whose elements fill whole bytes at 1 bit an element, hence at
+/// any number of bits. Tasks that start at multiples of this number write disjoint bytes.
 inline std::int64_t planes_per_byte(std::int64_t plane_size) noexcept {
   return 8 / std::gcd<std::int64_t>(8, plane_size);
 }
 
-/// Size of one element where `ElementType::other` counts bytes, as `raw` has it.
+/// Size of one element in bytes; 1 for `ElementType::other`, whose layouts count bytes.
 inline std::size_t element_size_or_byte(ElementType type) noexcept {
   const std::size_t size = element_size(type);
   return size == 0 ? 1 : size;

@@ -8,15 +8,15 @@
 
 #include "codecs/codec.h"
 
-/// Lossless: integers that span little of their type's range, such as class labels, token numbers
-/// and gathered indices, as distances from the smallest one in as few bits as the largest distance
-/// needs.
+/// Lossless codec for integers that span little of their type's range, such as class labels, token
+/// numbers and gathered indices. Holds each as its distance from the minimum, in as few bits as the
+/// largest distance needs.
 ///
 /// Not representable: int64 that span more than 32 bits.
 /// Bytes, little-endian: version (1), element type, bits, 1 byte of 0, 4 bytes of 0, minimum as
 /// int64 | `bits` bits an element at its logical index, lowest first, unused bits 0. Bits are 0 to
-/// 32, and at most the type's; without elements minimum and bits are 0. Decoded is minimum plus
-/// distance, modulo the type's range.
+/// 32, and at most the type's; without elements minimum and bits are 0. An element decodes to
+/// minimum plus distance, modulo the type's range.
 namespace cinch::codecs {
 
 inline constexpr int kNarrowMaxBits = 32;
@@ -28,10 +28,10 @@ struct NarrowHeader {
   int bits = 0;  ///< kNarrowMaxBits + 1 when a distance would not fit
   std::int64_t min = 0;
 
-  /// For elements from `min` to `max`. @pre min <= max
+  /// The header for elements from `min` to `max`. @pre min <= max
   static NarrowHeader of(ElementType type, std::int64_t min, std::int64_t max) noexcept;
   void write(std::byte* out) const noexcept;
-  /// False when `in`, of kNarrowHeaderBytes, is no header that `write` makes for `expected`.
+  /// False when the kNarrowHeaderBytes at `in` are no header that `write` makes for `expected`.
   bool read(const std::byte* in, ElementType expected) noexcept;
 };
 
@@ -46,7 +46,7 @@ class NarrowCodec : public Codec {
 
  protected:
   static std::size_t encoded_size(const PlaneLayout& layout, int bits) noexcept;
-  /// Reads and checks the header; on success `in` holds all distances.
+  /// Reads and checks the header. On success `in` is long enough for all distances.
   bool read_header(const Description& what, std::span<const std::byte> in, Reads reads,
                    NarrowHeader& header) const noexcept;
 };

@@ -12,7 +12,7 @@
 namespace cinch::codecs {
 namespace {
 
-// Elements that one thread is worth waking for.
+// Fewest elements that are worth a thread.
 constexpr std::int64_t grain_elements = 32768;
 
 constexpr std::uint32_t infinity = 0x7f800000;

@@ -5,18 +5,18 @@
 
 #include "codecs/codec.h"
 
-/// What normalization layers make of their input once its statistics are known, with the rounding of
-/// PyTorch's kernels for CPUs: one fused multiply-add where they have one. Engines give equal bytes.
-/// `x` and `y` may be the same memory; both are dense, `y` is written in `x`'s order.
+/// Normalization layers' outputs from their inputs and known statistics, with the rounding of
+/// PyTorch's CPU kernels: one fused multiply-add where they have one. Engines give equal bytes. `x`
+/// and `y` may be the same memory; both are dense, `y` is written in `x`'s order.
 namespace cinch::codecs {
 
-/// How a dense tensor's memory runs over its channels: `outer` times `channels` times `inner`
-/// elements. NCHW: outer N, inner H * W; channels last: outer N * H * W, inner 1.
+/// Memory order of a dense tensor with channels: `outer` times `channels` times `inner` elements.
+/// NCHW: outer N, inner H * W; channels last: outer N * H * W, inner 1.
 struct ChannelOrder {
   std::int64_t outer = 0;
   std::int64_t channels = 0;
   std::int64_t inner = 0;
-  /// How many tables of one scale and one shift a channel there are; each serves outer / tables.
+  /// Number of tables of scales and shifts by channel; each serves outer / tables.
   std::int64_t tables = 1;
 };
 
@@ -25,14 +25,14 @@ struct ChannelOrder {
 void scale_channels(const ChannelOrder& order, const float* x, const float* scale,
                     const float* shift, float* y, ParallelFor parallel, Engine engine = Engine::cpu);
 
-/// y = fma((x - mean[row]) * rstd[row], weight[j], bias[j]): layer norm of `rows` rows of `n`.
+/// y[j] = fma((x[j] - mean[row]) * rstd[row], weight[j], bias[j]): layer norm of `rows` rows.
 /// @param weight,bias `n` values each
 void normalize_rows(std::int64_t rows, std::int64_t n, const float* x, const float* mean,
                     const float* rstd, const float* weight, const float* bias, float* y,
                     ParallelFor parallel, Engine engine = Engine::cpu);
 
-/// y = x where the element's bit is set or x is a NaN, else 0: ReLU with the mask that codec "sign"
-/// holds. In place.
+/// y = x where the element's bit is set or x is a NaN, else 0: ReLU by the mask that codec "sign"
+/// stores. In place.
 void zero_where_clear(std::int64_t n, const std::byte* bits, float* x, ParallelFor parallel,
                       Engine engine = Engine::cpu);
 

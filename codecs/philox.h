@@ -6,9 +6,9 @@
 #include "codecs/codec.h"
 #include "codecs/host_device.h"
 
-/// Philox4x32-7, the counter-based generator of Salmon et al., "Parallel Random Numbers: As Easy
-/// as 1, 2, 3" (SC 2011), with seven rounds: the fewest that pass BigCrush. Plain functions for
-/// host and device; no state, so any element's draw can be had in any order by any thread.
+/// Philox4x32-7, the counter-based generator of Salmon et al., "Parallel Random Numbers: As Easy as
+/// 1, 2, 3" (SC 2011), with seven rounds, the fewest that pass BigCrush. Plain functions for host
+/// and device without state: any thread can compute any element's draw, in any order.
 namespace cinch::codecs::philox {
 
 inline constexpr std::uint32_t kMultiplier0 = 0xD2511F53U;
@@ -23,7 +23,7 @@ struct Block {
   std::uint32_t word[4];
 };
 
-/// The bijection: `counter` enciphered with the key (key0, key1) in `rounds` rounds.
+/// Philox's bijection: enciphers `counter` with the key (key0, key1) in `rounds` rounds.
 CINCH_HD inline Block encipher(Block counter, std::uint32_t key0, std::uint32_t key1,
                                int rounds = kRounds) noexcept {
   for (int round = 0; round < rounds; ++round) {

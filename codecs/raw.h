@@ -7,7 +7,7 @@
 #include "codecs/codec.h"
 #include "codecs/layout.h"
 
-/// The elements that the layout reaches, copied in logical order. Takes every type; the layout of
+/// Copies the elements that the layout reaches, in logical order. Takes every type; a layout of
 /// `ElementType::other` counts bytes.
 namespace cinch::codecs {
 

@@ -82,10 +82,10 @@ CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
   return engine == Engine::cpu ? cpu() : reference();
 }
 
-/// What CodecSpec::with_sign means to a codec.
+/// Who implements CodecSpec::with_sign for a codec.
 enum class Signs : std::uint8_t {
-  own,     ///< it holds them itself, restores them exactly anyway, or holds nothing else
-  beside,  ///< with_sign.h holds them beside
+  own,     ///< the codec: holds signs itself, or has them exact anyway, or holds only signs
+  beside,  ///< with_sign.h, beside the codec's bytes
 };
 
 struct Family {

@@ -7,8 +7,8 @@
 #include "codecs/codec.h"
 #include "codecs/layout.h"
 
-/// One bit an element, x > 0: all that the backward of ReLU and leaky ReLU reads, so their
-/// gradients stay exact (ActNN, appendix B.3; DIVISION, appendix G).
+/// Holds one bit an element, x > 0. The backward of ReLU and leaky ReLU reads nothing else, so
+/// their gradients stay exact (ActNN, appendix B.3; DIVISION, appendix G).
 ///
 /// Not representable: a source with a NaN, which PyTorch's !(x <= 0) counts as positive.
 /// Bytes: bit k, lowest first, is x > 0 of the element at logical index k; unused bits are 0.

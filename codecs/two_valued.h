@@ -8,12 +8,12 @@
 #include "codecs/codec.h"
 #include "codecs/layout.h"
 
-/// Lossless: one bit an element for storages that hold at most two distinct bit patterns, such as
-/// boolean masks and the float noise {0, 1/(1-p)} that dropout saves.
+/// Lossless codec for storages that hold at most two distinct bit patterns, such as boolean masks
+/// and the float noise {0, 1/(1-p)} that dropout saves. Holds one bit an element.
 ///
-/// Not representable: a third pattern; looking for it ends at the first one found.
+/// Not representable: three or more patterns. Encoding stops at the first element that has a third.
 /// Bytes: first pattern (that of the element at logical index 0), second pattern (the other one, or
-/// the first again), one element's size each, little-endian | bit k, lowest first, says that the
+/// the first again), one element's size each, little-endian | bit k, lowest first, is 1 if the
 /// element at logical index k has the second pattern; unused bits are 0.
 namespace cinch::codecs {
 

@@ -9,14 +9,15 @@
 
 #include "codecs/codec.h"
 
-/// Lossless: max-pool's int64 indices as offsets within their windows, without
+/// Lossless codec for max-pool's int64 indices: holds them as offsets within their windows, without
 /// knowing kernel, stride, padding or dilation.
 ///
 /// An index points into the pooling input's plane of `Description::index_extent` = {D, H, W} as
 /// (d * H + h) * W + w. Along each axis, all indices at one output coordinate lie within one
-/// window; the smallest input coordinate found there is its origin. Elements hold
-/// ((d - d0) * Kh + (h - h0)) * Kw + (w - w0), where K - 1 is the largest offset along an axis, in
-/// ceil(log2(Kd * Kh * Kw)) bits: 2 for a 2x2 pool, 4 for 3x3, none where windows have one element.
+/// window, whose origin is the smallest input coordinate among them. An element's code is
+/// ((d - d0) * Kh + (h - h0)) * Kw + (w - w0), with origin (d0, h0, w0) and K - 1 the largest
+/// offset along an axis, in ceil(log2(Kd * Kh * Kw)) bits: 2 for a 2x2 pool, 4 for 3x3, none where
+/// windows have one element.
 ///
 /// Not representable: an index outside [0, D*H*W), or windows that need more than 8 bits.
 /// Bytes, little-endian: version (1), bits, 2 bytes of 0, Kd, Kh, Kw as int32 | origins as int32,
@@ -28,7 +29,7 @@ inline constexpr int kWindowMaxBits = 8;
 inline constexpr std::uint8_t kWindowVersion = 1;
 inline constexpr std::int64_t kWindowHeaderBytes = 16;
 
-/// The header: window extents, and how wide that makes a code.
+/// The header: window extents and the bits of a code.
 struct WindowShape {
   std::array<std::int32_t, 3> extent = {1, 1, 1};
   int bits = 0;
@@ -36,7 +37,7 @@ struct WindowShape {
   /// The shape with these extents; `bits` is kWindowMaxBits + 1 when a code would not fit.
   static WindowShape of(const std::array<std::int32_t, 3>& extent) noexcept;
   void write(std::byte* out) const noexcept;
-  /// False when `in`, of kWindowHeaderBytes, is no header that `write` makes.
+  /// False when the kWindowHeaderBytes at `in` are no header that `write` makes.
   bool read(const std::byte* in) noexcept;
 };
 
@@ -45,16 +46,16 @@ class WindowIndexCodec : public Codec {
   std::string_view name() const noexcept override { return "window_index"; }
   Reads restores() const noexcept override { return Reads::values; }
   bool exact() const noexcept override { return true; }
-  /// int64, and an index extent whose plane's elements count to less than 2^31.
+  /// int64 with an index_extent whose plane has fewer than 2^31 elements.
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;
 
  protected:
-  /// Byte offset of the codes, behind header and origins.
+  /// Byte offset of the codes, which follow header and origins.
   static std::int64_t codes_offset(const PlaneLayout& layout) noexcept;
   static std::int64_t encoded_size(const PlaneLayout& layout, int bits) noexcept;
-  /// Reads and checks header and origins. On success every origin lies within its axis and `in`
-  /// holds all codes. `origins[axis]` has one entry an output coordinate.
+  /// Reads and checks header and origins. On success every origin lies within its axis and `in` is
+  /// long enough for all codes. `origins[axis]` has one entry an output coordinate.
   bool read_tables(const Description& what, std::span<const std::byte> in, Reads reads,
                    WindowShape& shape, std::array<std::span<std::int32_t>, 3> origins) const;
 };

@@ -6,8 +6,8 @@
 
 namespace cinch::codecs {
 
-/// Calls f with a null pointer to the unsigned type of `size` bytes, 1, 2, 4 or 8: what elements
-/// are to those who only move or compare them.
+/// Calls f with a null pointer to the unsigned integer type of `size` bytes (1, 2, 4 or 8), for
+/// code that only moves or compares elements.
 template <typename F>
 auto with_pattern(std::size_t size, const F& f) {
   switch (size) {
@@ -22,7 +22,7 @@ auto with_pattern(std::size_t size, const F& f) {
   }
 }
 
-/// The same for the sizes that floats have: 2, 4 or 8.
+/// The same for the sizes of floating-point types: 2, 4 or 8.
 template <typename F>
 auto with_float_pattern(std::size_t size, const F& f) {
   switch (size) {

@@ -7,20 +7,20 @@
 #include "codecs/codec.h"
 #include "codecs/layout.h"
 
-/// CodecSpec::with_sign for codecs that don't hold signs themselves: 1 bit an element beside what
-/// the inner codec writes, as ActNN keeps ReLU's mask beside the next layer's input.
+/// CodecSpec::with_sign for codecs that don't hold signs themselves: 1 bit an element beside the
+/// inner codec's bytes, as ActNN keeps ReLU's mask beside the next layer's input.
 ///
-/// For non-negative data, a ReLU's output: a negative element is not representable. An element
-/// whose bit is 0 decodes to +0, unless the inner codec decodes it to NaN, which is how it says
-/// that it could not hold the data. Where only signs are read, elements decode to 1 and 0.
+/// For non-negative data such as a ReLU's output: a negative element is not representable. An
+/// element whose bit is 0 decodes to +0, unless the inner codec decodes it to NaN because it could
+/// not hold the data. For Reads::sign, elements decode to 1 and 0.
 ///
 /// Bytes: bit k, lowest first, is x > 0 of the element at logical index k, then zeros up to a
-/// multiple of kWithSignAlignment bytes | the inner codec's.
+/// multiple of kWithSignAlignment bytes | the inner codec's bytes.
 namespace cinch::codecs {
 
 inline constexpr std::int64_t kWithSignAlignment = 16;
 
-/// Bytes before the inner codec's.
+/// Size in bytes of the sign bits, padding included.
 inline std::int64_t with_sign_bytes(const PlaneLayout& layout) noexcept {
   const std::int64_t bytes = bytes_for_bits(layout.elements());
   return (bytes + kWithSignAlignment - 1) / kWithSignAlignment * kWithSignAlignment;

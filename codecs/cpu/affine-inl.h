@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // The functions of codecs/affine.h, lane by lane.
 
-/// Ranges as floats, with the scales that they make.
+/// Ranges as floats, with their scales.
 template <class V>
 struct AffineRanges {
   V lo, step, scale;
@@ -44,7 +44,7 @@ HWY_INLINE AffineRanges<VF> affine_ranges(DF df, VF min, VF max, int bits) {
           hn::IfThenElseZero(positive, hn::Div(hn::Set(df, 65536.0F), step))};
 }
 
-/// The AffineRanges' bytes, one range a lane.
+/// The ranges' encoded bytes, one range a lane.
 template <class DF, class VF>
 HWY_INLINE auto packed_ranges(DF df, const AffineRanges<VF>& ranges) {
   const hn::RebindToUnsigned<DF> du;
@@ -63,8 +63,8 @@ class AffineQuantizer {
         top_(hn::Set(d16_, top(bits))),
         top32_(hn::Set(d32_, top(bits))) {}
 
-  /// Codes of `count` numbers, of which `x(i)` gives a vector, whose draws lie at `draws`. Asks
-  /// for, loads and stores up to a vector of bytes beyond.
+  /// Writes the codes of `count` numbers. `x(i)` returns the vector of numbers from i on; `draws`
+  /// has their draws. Calls x, loads draws and stores codes up to a vector of bytes past `count`.
   template <class X>
   HWY_INLINE void operator()(const X& x, const std::uint16_t* HWY_RESTRICT draws,
                              std::int64_t count, std::uint8_t* HWY_RESTRICT codes) const {
@@ -91,8 +91,8 @@ class AffineQuantizer {
   using VF = hn::Vec<hn::ScalableTag<float>>;
   using V16 = hn::Vec<hn::Repartition<std::uint16_t, hn::ScalableTag<float>>>;
 
-  /// Adding 2^23 rounds to an integer, which the low bits of the sum then are, as long as it is
-  /// below 2^23: with 7 bits or fewer. What lies above the code falls away with the upper byte.
+  /// Adding 2^23 rounds to an integer and leaves it in the sum's low bits, if it is below 2^23:
+  /// with 7 bits or fewer. The bits above the code are dropped with the upper byte.
   static constexpr float kMagic = 0x1p23F;
 
   static std::uint16_t top(int bits) {

@@ -19,29 +19,29 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// 8 * groups codes into groups * bits bytes. Loads up to a vector past the codes.
+/// Packs 8 * groups codes into groups * bits bytes. Loads up to a vector past the codes.
 void pack_codes(int bits, const std::uint8_t* codes, std::int64_t groups, std::byte* out);
 
-/// The last codes of a stream, fewer than eight, into as many bytes as they need.
+/// Packs the last codes of a stream, fewer than eight, into as many bytes as they need.
 HWY_INLINE void pack_tail(int bits, const std::uint8_t* codes, std::int64_t count, std::byte* out) {
   std::uint64_t packed = 0;
   for (std::int64_t i = 0; i < count; ++i) packed |= std::uint64_t{codes[i]} << (i * bits);
   std::memcpy(out, &packed, (count * bits + 7) / 8);
 }
 
-/// Codes [begin, begin + count) of the stream `in` of `size` bytes.
-/// @return where they lie, a vector more being readable: in `buffer`, which has room for count + 8
-/// and a vector, or in the stream itself
+/// Unpacks codes [begin, begin + count) of the stream `in` of `size` bytes.
+/// @return the codes, with a readable vector behind them: in `buffer`, which has room for count + 8
+/// codes and a vector, or in the stream itself
 const std::uint8_t* unpack_codes(int bits, const std::byte* in, std::int64_t size,
                                  std::int64_t begin, std::int64_t count, std::uint8_t* buffer);
 
-/// Codes of consecutive elements, unpacked a stretch at a time.
+/// Reads the codes of consecutive elements, unpacked a stretch at a time.
 class CodeReader {
  public:
-  /// Codes that `at` can be asked for at once.
+  /// The most codes that one call of `at` may ask for.
   static constexpr std::int64_t kMost = 1024;
 
-  /// `in` has `size` bytes; no codes are wanted from index `end` on.
+  /// `in` has `size` bytes; codes from index `end` on will not be read.
   CodeReader(int bits, const std::byte* in, std::int64_t size, std::int64_t end)
       : bits_(bits), in_(in), size_(size), end_(end) {}
 
@@ -52,7 +52,7 @@ class CodeReader {
     return buffer_ != nullptr;
   }
 
-  /// Codes [k, k + count), behind which a vector of bytes is readable.
+  /// Codes [k, k + count), with a readable vector of bytes behind them.
   HWY_INLINE const std::uint8_t* at(std::int64_t k, std::int64_t count) {
     if (k < first_ || k + count > first_ + made_) unpack(k);
     return codes_ + (k - first_);
@@ -77,13 +77,13 @@ class CodeReader {
   const std::uint8_t* codes_ = nullptr;
 };
 
-/// A bit stream that is written from codes, in order: what does not yet fill a byte waits.
+/// Writes a bit stream from codes, in order. Codes that don't fill a byte yet wait.
 class CodeStream {
  public:
   CodeStream(int bits, std::byte* out) : bits_(bits), out_(out) {}
 
-  /// Room for the next `n` codes and a vector, behind those that wait. `n` is the same every time:
-  /// the buffer must not move while codes wait in it.
+  /// Room for the next `n` codes and `slack` bytes, behind the waiting codes; null when memory ran
+  /// out. @pre `n` is the same in every call: the buffer must not move while codes wait in it
   std::uint8_t* room(cpu::Buffer& buffer, std::int64_t n, std::int64_t slack) {
     codes_ = buffer.get<std::uint8_t>(n + 8 + slack);
     return codes_ == nullptr ? nullptr : codes_ + waiting_;

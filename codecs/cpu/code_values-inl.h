@@ -19,12 +19,12 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Codes, one a byte, to the elements that they stand for. What a code stands for is said by
-// value(df, codes): a vector of floats of a vector of codes as floats. It is passed by value, so
-// that what it holds stays in registers while elements are stored.
+// Conversion of codes, one a byte, to elements. value(df, codes) turns a vector of codes, as
+// floats, into a vector of their values. It is passed by value, so that its members stay in
+// registers while elements are stored.
 
-/// Where elements go: to x, of which `writable` may be written, that is perhaps more than there are
-/// elements; past the caches if so wanted, and then nothing beyond the elements is written.
+/// Destination of elements: x, of which `writable` elements may be written, perhaps more than there
+/// are. past_caches: with non-temporal stores, and then nothing past the elements is written.
 template <typename T>
 struct Target {
   T* x;
@@ -32,9 +32,9 @@ struct Target {
   bool past_caches;
 };
 
-/// Writes `count` elements from as many codes, `block` at a time by kernel(codes, store), where
-/// store(i, vector) puts a vector where element i of the block belongs. Reads up to a vector of
-/// codes beyond.
+/// Writes `count` elements from `count` codes, a block of `block` at a time: kernel(codes, store)
+/// calls store(i, vector) to store a vector at element i of the block. Reads up to a vector of
+/// codes past the end.
 template <class D, class F>
 HWY_INLINE void write_blocks(D d, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
                              std::int64_t block, Target<hn::TFromD<D>> target, const F& kernel) {
@@ -69,7 +69,7 @@ HWY_INLINE void write_values(Float32, const std::uint8_t* HWY_RESTRICT codes, st
                });
 }
 
-/// Of 4 bits or fewer: the bit patterns are looked up, low and high bytes apart.
+/// For 4 bits or fewer: looks up the elements' bit patterns, low and high bytes separately.
 template <class S, class F>
 HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
                                Target<std::uint16_t> target, F value) {
@@ -87,7 +87,7 @@ HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::i
   const hn::Repartition<std::uint32_t, decltype(d8)> d32;
   const auto low = hn::LoadDup128(d8, low_bytes);
   const auto high = hn::LoadDup128(d8, high_bytes);
-  // Interleaving takes the first halves of all blocks, then the second ones.
+  // Interleaving takes the first halves of all 16-byte blocks, then the second ones.
   const auto order = from_half(d32);
   write_blocks(d16, codes, count, static_cast<std::int64_t>(hn::Lanes(d8)), target,
                [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
@@ -123,7 +123,7 @@ HWY_INLINE void write_values(S kind, const std::uint8_t* HWY_RESTRICT codes, std
                });
 }
 
-/// What poisoned elements decode to.
+/// The NaN that poisoned elements decode to.
 template <class S>
 HWY_INLINE typename S::Raw nan_of(S) {
   const std::uint32_t bits = bits_of_nan(S::kType);

@@ -5,22 +5,22 @@
 #include <cstdint>
 #include <cstring>
 
-/// Parts of data-dependent size, written by tasks that don't know each other's: each task packs its
-/// parts tightly from where its first one would lie if all had their largest size, and the gaps
-/// between tasks are closed afterwards. One task leaves no gap, so nothing moves then.
+/// Compacts parts of data-dependent size, written by tasks that don't know each other's sizes. Each
+/// task packs its parts tightly, starting where its first part would lie if all parts had their
+/// largest size. Then the gaps between tasks are closed. One task leaves no gap, so nothing moves.
 namespace cinch::codecs::cpu {
 
-/// What tasks leave in the index for each part: its size, marked in a task's first part.
+/// Tasks store each part's size in the index, and set this bit for a task's first part.
 inline constexpr std::uint64_t kTaskBegin = std::uint64_t{1} << 63;
 
 /// Closes the gaps and turns the index into offsets of the parts.
-/// @param room_before room_before(p) is where part p lies when all before it have their largest
+/// @param room_before room_before(p) is the offset of part p if all before it have their largest
 /// size
 /// @return the size of all parts
 template <typename F>
 std::int64_t close_gaps(std::byte* payload, std::byte* index, std::int64_t parts,
                         const F& room_before) noexcept {
-  std::int64_t from = 0;  // of the task at hand
+  std::int64_t from = 0;  // offset of the current task's parts
   std::int64_t to = 0;
   std::int64_t size = 0;
   const auto move = [&] {

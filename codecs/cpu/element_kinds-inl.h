@@ -18,11 +18,11 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The types that quantizing codecs take, as types: what an element is in memory, and what it means.
+// The quantizable element types as C++ types: their representation and conversions.
 
 struct Float32 {
   using Raw = float;
-  using Ordered = float;  ///< what extremes are sought among
+  using Ordered = float;  ///< type in which minimum and maximum are computed
   static constexpr ElementType kType = ElementType::float32;
 };
 
@@ -91,7 +91,7 @@ struct Float16 {
   }
 };
 
-/// Calls f with Float32(), Bfloat16() or Float16(). @pre type is one of the three
+/// Calls f with Float32(), Bfloat16() or Float16(). @pre is_quantizable(type)
 template <class F>
 HWY_INLINE auto with_element(ElementType type, const F& f) {
   if (type == ElementType::float32) return f(Float32());

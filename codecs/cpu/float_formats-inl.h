@@ -19,8 +19,8 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // The functions of codecs/float_formats.h, lane by lane. Highway's own conversions differ between
-// targets in denormals, infinities and ties; x86's instructions for float16 do what is wanted, but
-// for clamping, and that signaling NaNs become quiet.
+// targets in denormals, infinities and ties. x86's instructions for float16 agree with ours, except
+// that they don't clamp and that they make signaling NaNs quiet.
 #undef CINCH_HAVE_F16C
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
 #define CINCH_HAVE_F16C 1
@@ -56,7 +56,7 @@ HWY_INLINE VF nearest_bf16_value(DF df, VF x) {
 }
 
 #if CINCH_HAVE_F16C
-/// As many float16s as floats, and back.
+/// A vector of float16s to as many floats, and the reverse.
 template <class DF, class V16>
 HWY_INLINE hn::Vec<DF> floats_of_f16(DF df, V16 halves) {
   return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), halves));
@@ -124,7 +124,7 @@ HWY_INLINE VF nearest_f16_value(DF df, VF x) {
   const hn::RebindToUnsigned<DF> du;
   const auto half = hn::Set(df, 0.5F);
   const auto capped = hn::Min(x, hn::Set(df, kMaxF16));
-  // Below 2^-14, float16 counts units of 2^-24, which is what floats just above 1/2 are spaced by.
+  // Below 2^-14 float16 has steps of 2^-24, the spacing of floats just above 1/2.
   const auto denormal = hn::Sub(hn::Add(capped, half), half);
   const auto bits = hn::BitCast(du, capped);
   const auto odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(du, 1));
@@ -134,8 +134,8 @@ HWY_INLINE VF nearest_f16_value(DF df, VF x) {
 #endif
 }
 
-/// How elements of one type are loaded as a vector of floats, and floats are stored as the nearest
-/// elements, at any address. `store_two` stores the vectors side by side.
+/// Loads elements of one type, at any address, as a vector of floats, and stores floats as the
+/// nearest elements. `store_two` stores two vectors side by side.
 struct Float32Elements {
   using T = float;
   static constexpr ElementType kType = ElementType::float32;
@@ -213,7 +213,7 @@ HWY_INLINE auto with_elements(ElementType type, const F& f) {
   return f(Float16Elements());
 }
 
-/// n elements of `type` at `source` as floats. @pre type is one of the three
+/// Converts n elements of `type` at `source` to floats. @pre is_quantizable(type)
 inline HWY_NOINLINE void to_floats(ElementType type, const void* source, std::int64_t n,
                                    float* HWY_RESTRICT floats) {
   if (type == ElementType::float32) {
@@ -237,7 +237,7 @@ inline HWY_NOINLINE void to_floats(ElementType type, const void* source, std::in
   }
 }
 
-/// n floats to the nearest elements of `type` at `target`.
+/// Converts n floats to the nearest elements of `type` at `target`.
 inline HWY_NOINLINE void from_floats(ElementType type, const float* HWY_RESTRICT floats,
                                      std::int64_t n, void* target) {
   if (type == ElementType::float32) {

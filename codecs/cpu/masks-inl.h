@@ -18,15 +18,15 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Elements that become 8 bytes of mask at a time: Highway stores and loads masks of any vector
-/// within 8 bytes.
+/// Elements per step, which make 8 bytes of mask. Highway stores and loads any vector's mask within
+/// 8 bytes.
 inline constexpr std::int64_t kMaskElements = 64;
 
 /// At most 64 lanes, so that a mask has at most 8 bytes.
 template <typename T>
 using MaskTag = hn::CappedTag<T, kMaskElements>;
 
-/// 64 bits, element 0's lowest, of what `f(vector)` says of the 64 elements at `x`.
+/// Writes f(vector) for the 64 elements at `x` as 64 bits, lowest first.
 template <typename T, class F>
 HWY_INLINE void mask_of_64(const T* HWY_RESTRICT x, const F& f, std::uint8_t* HWY_RESTRICT bits) {
   const MaskTag<T> d;
@@ -50,14 +50,14 @@ HWY_INLINE void mask_of_64(const T* HWY_RESTRICT x, const F& f, std::uint8_t* HW
   }
 }
 
-/// One bit an element, f's, for `count` elements into whole bytes; unused bits are 0.
+/// Writes f's result for `count` elements, one bit each, into whole bytes; unused bits are 0.
 template <typename T, class F>
 HWY_INLINE void masks(const T* HWY_RESTRICT x, std::int64_t count, const F& f,
                       std::uint8_t* HWY_RESTRICT out) {
   std::int64_t i = 0;
   for (; i + kMaskElements <= count; i += kMaskElements) mask_of_64(x + i, f, out + i / 8);
   if (i == count) return;
-  // The rest is filled up with the last element, whose bits are then cleared.
+  // The rest is padded with the last element; the padding's bits are then cleared.
   T rest[kMaskElements];
   std::fill_n(rest, kMaskElements, x[count - 1]);
   std::memcpy(rest, x + i, (count - i) * sizeof(T));
@@ -87,7 +87,7 @@ HWY_INLINE void select_64(const std::uint8_t* HWY_RESTRICT bits, T set, T clear,
   }
 }
 
-/// `set` or `clear` for each of `count` bits.
+/// Writes `set` or `clear` for each of `count` bits.
 template <typename T>
 HWY_INLINE void select(const std::uint8_t* HWY_RESTRICT in, std::int64_t count, T set, T clear,
                        T* HWY_RESTRICT x) {

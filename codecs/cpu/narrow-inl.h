@@ -39,7 +39,7 @@ HWY_INLINE auto by_half(D32 d32) {
       d32, hn::Or(hn::Or(hn::ShiftLeft<2>(block), hn::ShiftLeft<1>(half)), hn::And(i, one)));
 }
 
-/// The way back.
+/// The inverse of by_half.
 template <class D32>
 HWY_INLINE auto from_half(D32 d32) {
   const auto blocks = static_cast<std::uint32_t>(hn::Lanes(d32) / 4);

@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// What bits-inl.h declares.
+// Implements bits-inl.h.
 
 /// Eight codes, one a byte, are one 64-bit lane here, and Q bytes once packed. Neighbours are
 /// joined in three steps: pairs to 2Q bits in 16, to 4Q in 32, to 8Q in 64. Bits above 8Q of the
@@ -31,7 +31,7 @@ HWY_INLINE V64 join_codes(D64 d64, V64 codes) {
   const hn::Repartition<std::uint32_t, D64> d32;
   const auto v8 = hn::BitCast(d16, codes);
   if constexpr (Q <= 4) {
-    // The left neighbour's place is free of the right one's bits.
+    // The upper code's new place is free of the lower code's bits.
     const auto mask16 = hn::Set(d16, static_cast<std::uint16_t>((1U << (2 * Q)) - 1));
     const auto v16 = hn::BitCast(d32, hn::And(hn::Or(v8, hn::ShiftRight<8 - Q>(v8)), mask16));
     const auto mask32 = hn::Set(d32, (std::uint32_t{1} << (4 * Q)) - 1);
@@ -48,7 +48,7 @@ HWY_INLINE V64 join_codes(D64 d64, V64 codes) {
   }
 }
 
-/// The way back. Bits above 8Q of a lane are ignored.
+/// The inverse of join_codes. Ignores bits above 8Q of a lane.
 template <int Q, class D64, class V64>
 HWY_INLINE V64 split_codes(D64 d64, V64 packed) {
   const hn::Repartition<std::uint16_t, D64> d16;
@@ -82,15 +82,15 @@ template <int Q>
 using Packed = std::conditional_t<Q == 1, std::uint8_t,
                                   std::conditional_t<Q == 2, std::uint16_t, std::uint32_t>>;
 
-/// How to move the Q low bytes of 64-bit lanes to where they lie side by side, two lanes at a time,
-/// and back from a vector of them.
+/// Shuffles that move the Q low bytes of two 64-bit lanes next to each other, and back from a
+/// vector of such bytes.
 template <int Q>
 struct ByteMoves {
-  /// Of 16-byte blocks: bytes of both lanes to the front.
+  /// In each 16-byte block: the bytes of both lanes to the front.
   alignas(16) std::uint8_t join[16] = {};
-  /// Of vectors: the 32-bit words that hold a block's bytes, to the block.
+  /// In a vector: to each block, the 32-bit words that hold its bytes.
   HWY_ALIGN std::int32_t words[HWY_MAX_BYTES / 4] = {};
-  /// Of blocks then: bytes to their lanes.
+  /// Then in each block: bytes to their lanes.
   HWY_ALIGN std::uint8_t split[HWY_MAX_BYTES] = {};
 
   constexpr ByteMoves() {
@@ -128,7 +128,7 @@ void pack_groups(const std::uint8_t* HWY_RESTRICT codes, std::int64_t groups,
     const std::int64_t left = (groups - g) * Q;
     std::byte* const to = out + g * Q;
     if (left >= lanes * Q + 16) {
-      // Sixteen bytes at once, as the next lanes' will overwrite the surplus.
+      // Sixteen bytes at once: the next lanes' bytes overwrite the surplus.
       for (std::int64_t i = 0; i < lanes; i += 2) std::memcpy(to + i * Q, rest + i * 8, 16);
     } else {
       for (std::int64_t i = 0; i < lanes && i * Q < left; i += 2) {
@@ -138,8 +138,8 @@ void pack_groups(const std::uint8_t* HWY_RESTRICT codes, std::int64_t groups,
   }
 }
 
-/// Unpacks groups of eight codes from `in`, of which `size` bytes are readable; what lies beyond
-/// counts as 0. Stores up to a vector past the codes.
+/// Unpacks groups of eight codes from `in`, of which `size` bytes are readable; bytes beyond count
+/// as 0. Stores up to a vector past the codes.
 template <int Q>
 void unpack_groups(const std::byte* HWY_RESTRICT in, std::int64_t size, std::int64_t groups,
                    std::uint8_t* HWY_RESTRICT codes) {

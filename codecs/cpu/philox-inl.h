@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// What Philox needs of a key, ready for vectors of blocks, one a 64-bit lane.
+/// Philox's keys of all rounds, for vectors of blocks, one block a 64-bit lane.
 struct PhiloxLanes {
   RandomKey key;
   std::uint64_t key0[philox::kRounds];
@@ -30,7 +30,7 @@ struct PhiloxLanes {
       key0[round] = key.seed + static_cast<std::uint32_t>(round) * philox::kWeyl0;
       key1[round] = key.entry + static_cast<std::uint32_t>(round) * philox::kWeyl1;
     }
-    // Words of even lanes come first, then those of odd ones.
+    // Blocks of even lanes are stored first, then those of odd ones.
     const auto lanes = static_cast<int>(hn::Lanes(hn::ScalableTag<std::uint64_t>()));
     for (int i = 0; i < lanes; ++i) {
       offset[i] = static_cast<std::uint64_t>(i / 2 + i % 2 * lanes / 2);
@@ -47,13 +47,13 @@ HWY_INLINE void fill_draws(RandomKey key, std::uint64_t first, std::int64_t bloc
   fill_draws(PhiloxLanes(key), first, blocks, draws);
 }
 
-/// Draws of consecutive elements, made a stretch at a time.
+/// The draws of consecutive elements, computed a stretch at a time.
 class DrawStream {
  public:
-  /// Elements that `at` can be asked for at once.
+  /// The most draws that one call of `at` may ask for.
   static constexpr std::int64_t kMost = 1024;
 
-  /// No draws are wanted from logical index `end` on.
+  /// Draws from logical index `end` on will not be read.
   DrawStream(RandomKey key, std::int64_t end) : key_(key), end_(end) {}
 
   /// @return false when memory ran out
@@ -63,7 +63,7 @@ class DrawStream {
     return draws_ != nullptr;
   }
 
-  /// The draws of elements [k, k + count), behind which a vector of bytes is readable.
+  /// The draws of elements [k, k + count), with a readable vector of bytes behind them.
   HWY_INLINE const std::uint16_t* at(std::int64_t k, std::int64_t count) {
     if (k < first_ || k + count > first_ + made_) make(k);
     return draws_ + (k - first_);

@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Philox on a vector of counters, one a 64-bit lane, of which the low halves count: what lies
-/// above them is whatever the last product left there.
+/// Philox on vectors of counter words, one a 64-bit lane. Only the low halves are used; the upper
+/// halves hold leftovers of the last product.
 class PhiloxFiller {
   using D64 = hn::ScalableTag<std::uint64_t>;
   using D32 = hn::Repartition<std::uint32_t, D64>;
@@ -50,8 +50,8 @@ class PhiloxFiller {
   void fill_steady(std::uint64_t first, std::int64_t blocks,
                    std::uint16_t* HWY_RESTRICT draws) const {
     const D64 d64;
-    // All counters but for the index's lower half are the same, so half of the first two rounds is
-    // too; and as the index grows steadily, so does its first product.
+    // All counters agree except in the index's lower half, so half of the first two rounds is
+    // constant. The index grows by equal steps, so its first product does too.
     const std::uint64_t fixed1 = product(philox::kMultiplier1, key_.step);
     const std::uint64_t fixed0 =
         product(philox::kMultiplier0, (fixed1 >> 32) ^ (first >> 32) ^ key0_[0]);
@@ -65,7 +65,7 @@ class PhiloxFiller {
     const auto index = hn::Add(hn::Set(d64, first & kLow), hn::Load(d64, offset_));
     auto product0 = times(index, philox::kMultiplier0);
     std::int64_t block = 0;
-    // Two vectors at a time: a round's steps wait for each other.
+    // Two vectors at a time, since the steps of a round depend on each other.
     for (; block + lanes < blocks; block += 2 * lanes) {
       const auto other0 = hn::Add(product0, next);
       const auto product1 =
@@ -121,7 +121,7 @@ class PhiloxFiller {
     c3 = product0;
   }
 
-  /// The last round, and the draws that come of it.
+  /// The last round. Stores the draws.
   HWY_INLINE void store_last(V64 c0, V64 c1, V64 c2, V64 c3,
                              std::uint16_t* HWY_RESTRICT draws) const {
     const D64 d64;

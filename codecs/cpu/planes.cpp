@@ -29,7 +29,7 @@ void copy_strided(T* memory, std::int64_t stride, std::int64_t count, T* logical
   }
 }
 
-/// One row of `width` elements of each of `count` planes, `pitch` apart in `logical`.
+/// Copies one row of `width` elements of each of `count` planes, `pitch` apart in `logical`.
 template <Way way, typename T>
 void copy_rows(const PlaneLayout& layout, T* memory, std::int64_t width, std::int64_t count,
                T* logical, std::int64_t pitch) noexcept {
@@ -49,7 +49,7 @@ void copy_rows(const PlaneLayout& layout, T* memory, std::int64_t width, std::in
   }
 }
 
-/// Planes [0, count) of one outer index, of which `memory` and `logical` are the first elements.
+/// Copies planes [0, count) of one outer index; `memory` and `logical` are their first elements.
 template <Way way, typename T>
 void copy_run(const PlaneLayout& layout, T* memory, std::int64_t count, T* logical,
               std::int64_t pitch) noexcept {
@@ -79,7 +79,7 @@ void copy_planes(const PlaneLayout& layout, T* memory, std::int64_t first, std::
   }
 }
 
-/// Elements [begin, begin + count) of the plane whose first element `memory` is.
+/// Copies elements [begin, begin + count) of the plane that begins at `memory`.
 template <Way way, typename T>
 void copy_part(const PlaneLayout& layout, T* memory, std::int64_t begin, std::int64_t count,
                T* logical) noexcept {
@@ -172,13 +172,13 @@ std::int64_t cpu::planes_per_tile(const PlaneLayout& layout, std::size_t element
   const std::int64_t n = layout.plane_size();
   const bool interleaved = layout.inner > 1 && layout.inner_stride < layout.stride[2];
   if (interleaved) {
-    // Whole cache lines of memory, and as many side by side as stay in the second cache.
+    // Whole cache lines of memory, and as many of them as stay in the L2 cache.
     const auto line = std::max<std::int64_t>(8, 64 / static_cast<std::int64_t>(element_size));
     constexpr std::int64_t kTileBytes = std::int64_t{1} << 20;
     const std::int64_t line_bytes = line * n * static_cast<std::int64_t>(element_size);
     return std::max<std::int64_t>(1, kTileBytes / line_bytes) * line;
   }
-  // Small planes together, so that a call for each doesn't dominate.
+  // Several small planes, so that the cost of a call for each doesn't dominate.
   constexpr std::int64_t kTileElements = 8192;
   const std::int64_t unit = planes_per_byte(n);
   return std::max<std::int64_t>(1, kTileElements / (unit * n)) * unit;

@@ -6,7 +6,7 @@
 
 #include "codecs/codec.h"
 
-/// Strided planes to and from contiguous memory.
+/// Copies strided planes to and from contiguous memory.
 namespace cinch::codecs::cpu {
 
 /// Copies the elements of planes [first, first + count) from `memory`, as `layout` places them, to
@@ -15,17 +15,17 @@ void gather_planes(const PlaneLayout& layout, std::size_t element_size, const vo
                    std::int64_t first, std::int64_t count, void* logical,
                    std::int64_t pitch) noexcept;
 
-/// Side by side.
+/// The same with adjacent planes.
 inline void gather_planes(const PlaneLayout& layout, std::size_t element_size, const void* memory,
                           std::int64_t first, std::int64_t count, void* logical) noexcept {
   gather_planes(layout, element_size, memory, first, count, logical, layout.plane_size());
 }
 
-/// The least pitch at which planes that are written together don't compete for the same places of
-/// the first cache.
+/// The smallest pitch at which planes that are written together don't map to the same sets of the
+/// L1 cache.
 std::int64_t gathered_pitch(const PlaneLayout& layout, std::size_t element_size) noexcept;
 
-/// The way back, from planes side by side; memory that the layout doesn't reach is left alone.
+/// The reverse, from adjacent planes. Memory that the layout doesn't reach is left alone.
 void scatter_planes(const PlaneLayout& layout, std::size_t element_size, const void* logical,
                     std::int64_t first, std::int64_t count, void* memory) noexcept;
 
@@ -34,12 +34,12 @@ void scatter_planes(const PlaneLayout& layout, std::size_t element_size, const v
 void gather_elements(const PlaneLayout& layout, std::size_t element_size, const void* memory,
                      std::int64_t begin, std::int64_t count, void* logical) noexcept;
 
-/// The way back; memory that the layout doesn't reach is left alone.
+/// The reverse of gather_elements. Memory that the layout doesn't reach is left alone.
 void scatter_elements(const PlaneLayout& layout, std::size_t element_size, const void* logical,
                       std::int64_t begin, std::int64_t count, void* memory) noexcept;
 
-/// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns. `by_rows`: main
-/// memory, which is gone through in order, is `from`; else `to`. @pre element_size is 1, 2, 4 or 8
+/// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns. `by_rows`:
+/// `from` is main memory and traversed in order; else `to` is. @pre element_size is 1, 2, 4 or 8
 void transpose_elements(std::size_t element_size, const void* from, std::int64_t from_stride,
                         std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
                         bool by_rows) noexcept;

@@ -15,8 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 
-/// Asks for `count` elements at `x`, which need not exist: what is read in bursts, page after page,
-/// the hardware does not foresee.
+/// Prefetches `count` elements at `x`, which need not exist. For reads in bursts, page after page,
+/// which the hardware does not predict.
 template <typename T>
 HWY_INLINE void prefetch(const T* x, std::int64_t count) {
   constexpr std::int64_t kCacheLine = 64 / sizeof(T);

@@ -3,12 +3,12 @@
 
 namespace cinch::codecs::cpu {
 
-/// Whether this processor can run any of the targets that kernels were compiled for. Where it
-/// cannot, nothing of the CPU engine may be called.
-/// The processor is asked once: codecs are made for every plan, and asking takes microseconds.
+/// Whether this processor can run any of the targets that kernels were compiled for. If not,
+/// nothing of the CPU engine may be called.
+/// The result is cached: codecs are made for every plan, and detection takes microseconds.
 bool processor_has_target() noexcept;
 
-/// Has the processor asked again: for tests that tell Highway of another one.
+/// Makes the next call detect the processor again, for tests that give Highway another one.
 void forget_processor() noexcept;
 
 }  // namespace cinch::codecs::cpu

@@ -11,14 +11,14 @@
 #include "codecs/cpu/workspace.h"
 #include "codecs/layout.h"
 
-/// Element-wise codecs see a storage as runs: stretches of contiguous elements in logical order,
-/// that start at multiples of 8 elements, whatever the memory format.
+/// Element-wise codecs see a storage as runs: contiguous elements in logical order that start at
+/// multiples of 8 elements, whatever the memory format.
 namespace cinch::codecs::cpu {
 
 inline constexpr std::int64_t kRunElements = 1 << 14;
 
-/// Calls `bool f(begin, count)` for stretches of `step` of [0, n), the last perhaps shorter, in
-/// parallel. @return false as soon as one call did
+/// Calls `bool f(begin, count)` for stretches of [0, n) of `step` (the last perhaps shorter), in
+/// parallel. @return false if a call did; stretches not begun by then are skipped
 template <typename F>
 bool for_each_stretch(std::int64_t n, std::int64_t step, ParallelFor parallel, const F& f) {
   std::atomic<bool> good = true;
@@ -31,8 +31,8 @@ bool for_each_stretch(std::int64_t n, std::int64_t step, ParallelFor parallel, c
   return good.load();
 }
 
-/// Calls `bool f(first, planes, void* run)` for tiles of planes, with room for the tile's elements,
-/// in parallel. @return false as soon as one call did, or when memory ran out
+/// Calls `bool f(first, planes, void* run)` for tiles of planes, in parallel; `run` has room for
+/// the tile's elements. @return false as soon as one call did, or when memory ran out
 template <typename F>
 bool for_each_tile(const Description& what, ParallelFor parallel, const F& f) {
   const PlaneLayout& layout = what.layout;
@@ -66,7 +66,7 @@ bool read_runs(const Description& what, const void* source, ParallelFor parallel
   });
 }
 
-/// Calls `f(begin, count, void* run)`, which fills the run, and puts the elements in their places.
+/// Calls `f(begin, count, void* run)`, which fills the run, and copies the elements to `target`.
 /// @return false when memory ran out
 template <typename F>
 bool write_runs(const Description& what, void* target, ParallelFor parallel, const F& f) {

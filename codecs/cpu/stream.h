@@ -5,8 +5,8 @@
 
 namespace cinch::codecs::cpu {
 
-/// Whether so much is better written past the caches: it would not stay in them anyway, and lines
-/// that are written whole need not be read first.
+/// Whether `bytes` bytes are better written past the caches: they would not stay cached anyway, and
+/// lines that are written whole need not be read first.
 inline bool writes_past_caches(std::int64_t bytes) noexcept {
   constexpr std::int64_t kCached = std::int64_t{16} << 20;
   return bytes > kCached;

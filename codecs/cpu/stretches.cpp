@@ -56,8 +56,8 @@ const std::byte* StretchReader::read(std::int64_t begin, std::int64_t count) noe
 
 bool StretchReader::gather(std::int64_t plane, std::int64_t stop) noexcept {
   const std::int64_t plane_bytes = layout_.plane_size() * static_cast<std::int64_t>(element_size_);
-  // Windows begin at multiples of their size, so that cache lines are not read twice; what is left
-  // of the one before stays.
+  // Windows begin at multiples of their size, so that cache lines are not read twice. Planes that
+  // are gathered already are kept.
   const std::int64_t planes = (end_ - 1) / layout_.plane_size() + 1;
   const std::int64_t last = std::min(planes, ((stop - 1) / window_ + 1) * window_);
   if (last - plane > room_) {

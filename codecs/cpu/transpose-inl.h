@@ -17,8 +17,8 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// to[c * to_stride + r] = from[r * from_stride + c] for all r < rows, c < columns, of elements of
-/// 1, 2, 4 or 8 bytes. `by_rows`: main memory, which is gone through in order, is `from`; else
-/// `to`.
+/// 1, 2, 4 or 8 bytes. `by_rows`: `from` is main memory and is traversed in order; otherwise `to`
+/// is.
 void transpose(std::size_t element_size, const void* from, std::int64_t from_stride,
                std::int64_t rows, std::int64_t columns, void* to, std::int64_t to_stride,
                bool by_rows);

@@ -20,15 +20,15 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Edge of the square tiles that are transposed in registers: as many lanes as make a vector, but
-/// no more than there are registers for, and 128 bits where wider vectors are slow to permute.
+/// Edge of the square tiles that are transposed in registers: a vector's lanes, but no more than
+/// there are registers for, and 128 bits where wider vectors are slow to permute.
 template <typename T>
 inline constexpr std::size_t kTransposeEdge = HWY_ARCH_X86&& HWY_TARGET <= HWY_AVX3
                                                   ? std::min<std::size_t>(16, 64 / sizeof(T))
                                                   : 16 / sizeof(T);
 
-/// Moves the lowest bit of every element's index in `from`, taken as one array, to the top, or,
-/// which comes to the same after all steps of a square, the top bit to the bottom.
+/// Rotates the bits of every element's index by one, `from` being one array: moves the lowest bit
+/// to the top, or the top bit to the bottom; all steps of a square give the same either way.
 template <class D, class V, std::size_t n>
 HWY_INLINE void rotate_indices(D d, const V (&from)[n], V (&to)[n]) {
   for (std::size_t i = 0; i < n / 2; ++i) {
@@ -42,9 +42,9 @@ HWY_INLINE void rotate_indices(D d, const V (&from)[n], V (&to)[n]) {
   }
 }
 
-/// One tile. An element's index is (row, column); rotating all bits of one changes their places.
-/// Fetches as many rows at `ahead`, `stride` apart. Not inlined: compilers would keep the products
-/// of all row numbers and strides, for which there are no registers.
+/// Transposes one tile. An element's index is (row, column); rotating it by all bits of one swaps
+/// the two. Prefetches as many rows at `ahead`, `stride` apart. Not inlined: compilers would keep
+/// the products of all row numbers and strides, for which there are no registers.
 template <typename T>
 HWY_NOINLINE void transpose_tile(const T* HWY_RESTRICT from, std::int64_t from_stride,
                                  T* HWY_RESTRICT to, std::int64_t to_stride, const T* ahead,
@@ -87,7 +87,7 @@ void transpose_as(const T* HWY_RESTRICT from, std::int64_t from_stride, std::int
       j = std::min(j, inner - n);
       const std::int64_t r = by_rows ? i : j;
       const std::int64_t c = by_rows ? j : i;
-      // The next rows of main memory are too many streams for the hardware to foresee.
+      // The next rows of main memory are more streams than the hardware predicts.
       const T* const ahead =
           by_rows ? from + (r + n) * from_stride + c : to + (c + n) * to_stride + r;
       transpose_tile(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride,

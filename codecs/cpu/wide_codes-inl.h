@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 static_assert(std::endian::native == std::endian::little);
 
-/// Four 16-bit codes a 64-bit lane, joined to 4 * bits bits.
+/// Joins the four 16-bit codes of a 64-bit lane to 4 * bits bits.
 template <class D64, class V64>
 HWY_INLINE V64 join_wide(D64 d64, V64 codes, int bits) {
   const hn::Repartition<std::uint32_t, D64> d32;
@@ -32,7 +32,7 @@ HWY_INLINE V64 join_wide(D64 d64, V64 codes, int bits) {
                 hn::ShiftLeftSame(hn::ShiftRight<32>(v32), 2 * bits));
 }
 
-/// The way back. Bits above 4 * bits of a lane are ignored.
+/// The inverse of join_wide. Ignores bits above 4 * bits of a lane.
 template <class D64, class V64>
 HWY_INLINE V64 split_wide(D64 d64, V64 packed, int bits) {
   const hn::Repartition<std::uint32_t, D64> d32;
@@ -47,7 +47,7 @@ HWY_INLINE V64 split_wide(D64 d64, V64 packed, int bits) {
 }
 
 /// Packs `count` codes of 1 to 16 bits into as many whole bytes as they need; unused bits are 0.
-/// Loads up to a vector and 8 codes past the codes; those up to a multiple of 8 must be 0.
+/// Loads up to a vector and 8 codes past the codes. @pre codes up to a multiple of 8 are 0
 inline HWY_NOINLINE void pack_wide(int bits, const std::uint16_t* HWY_RESTRICT codes,
                                    std::int64_t count, std::byte* HWY_RESTRICT out) {
   if (bits == 16) {
@@ -61,13 +61,13 @@ inline HWY_NOINLINE void pack_wide(int bits, const std::uint16_t* HWY_RESTRICT c
   HWY_ALIGN std::byte packed[HWY_MAX_BYTES];
   for (std::int64_t i = 0; i < count; i += 4 * lanes) {
     const auto joined = join_wide(d64, hn::BitCast(d64, hn::LoadU(d16, codes + i)), bits);
-    // Two lanes hold eight codes, the even one their first 64 bits.
+    // Two lanes hold eight codes; the even one gets their first 64 bits.
     const auto second = hn::DupOdd(joined);
     const auto first = hn::Or(joined, hn::ShiftLeftSame(second, 4 * bits));
     const auto pairs = hn::OddEven(hn::ShiftRightSame(second, 64 - 4 * bits), first);
     hn::Store(pairs, d64, reinterpret_cast<std::uint64_t*>(packed));
     const std::int64_t at = i / 8 * bits;
-    // What lies beyond eight codes, the next ones overwrite.
+    // Bytes beyond eight codes are overwritten by the next ones.
     if (at + (lanes / 2 - 1) * bits + 16 <= size) {
       for (std::int64_t j = 0; j < lanes / 2; ++j) {
         std::memcpy(out + at + j * bits, packed + 16 * j, 16);
@@ -81,8 +81,8 @@ inline HWY_NOINLINE void pack_wide(int bits, const std::uint16_t* HWY_RESTRICT c
   }
 }
 
-/// Unpacks `count` codes of 1 to 16 bits from the `size` bytes at `in`; what lies beyond counts as
-/// 0. Stores up to a vector and 8 codes past the codes.
+/// Unpacks `count` codes of 1 to 16 bits from the `size` bytes at `in`; bytes beyond count as 0.
+/// Stores up to a vector and 8 codes past the codes.
 inline HWY_NOINLINE void unpack_wide(int bits, const std::byte* HWY_RESTRICT in, std::int64_t size,
                                      std::int64_t count, std::uint16_t* HWY_RESTRICT codes) {
   if (bits == 16) {
@@ -92,8 +92,8 @@ inline HWY_NOINLINE void unpack_wide(int bits, const std::byte* HWY_RESTRICT in,
   const hn::ScalableTag<std::uint64_t> d64;
   const hn::Repartition<std::uint16_t, decltype(d64)> d16;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d64));
-  // Eight codes in 16 bytes each, where the codes go; a vector of them is loaded only when its
-  // parts have long been stored.
+  // Copy eight packed codes at a time to the 16 bytes that they will fill, all before the first
+  // vector is loaded, so that a vector's parts have long been stored by then.
   auto* const spread = reinterpret_cast<std::byte*>(codes);
   const std::int64_t groups = (count + 7) / 8;
   std::int64_t g = 0;
@@ -118,15 +118,15 @@ class BitWriter {
  public:
   explicit BitWriter(std::byte* out) : out_(out) {}
 
-  /// The first `count` of up to eight codes of 1 to 16 bits; the others are 0. 16 bytes are
-  /// writable from where the stream ends.
+  /// Writes the first `count` of up to eight codes of 1 to 16 bits. @pre the others are 0, and 16
+  /// bytes are writable from where the stream ends
   template <class V>
   HWY_INLINE void put(int bits, V codes, int count) {
     const hn::FixedTag<std::uint64_t, 2> d64;
     const auto joined = join_wide(d64, hn::BitCast(d64, codes), bits);
     const std::uint64_t first = hn::GetLane(joined);
     const std::uint64_t second = hn::ExtractLane(joined, 1);
-    // 128 bits, of which what waits are the lowest.
+    // The codes as 128 bits; the waiting bits go below them.
     const std::uint64_t low = bits == 16 ? first : first | second << 4 * bits;
     const std::uint64_t high = bits == 16 ? second : second >> (64 - 4 * bits);
     const std::uint64_t words[2] = {rest_ | low << rest_bits_,
@@ -135,12 +135,12 @@ class BitWriter {
     std::memcpy(out_ + 8, &words[1], 8);
     const int end = rest_bits_ + count * bits;
     rest_bits_ = end % 8;
-    // All of both words are gone where a byte ends.
+    // Nothing waits at a byte's end, where both words may be used up.
     rest_ = rest_bits_ == 0 ? 0 : words[end / 64] >> (end % 64 - rest_bits_);
     out_ += end / 8;
   }
 
-  /// Where the stream ends: a whole byte.
+  /// The stream's end, rounded up to a whole byte.
   std::byte* end() const { return out_ + (rest_bits_ != 0); }
 
  private:
@@ -149,8 +149,8 @@ class BitWriter {
   int rest_bits_ = 0;
 };
 
-/// The eight codes of 1 to 16 bits from bit `at` of `in` on; what lies beyond their `bits` is 0.
-/// 16 bytes are readable from the first one's byte on. @pre at is a multiple of 8 if bits is 16
+/// The eight codes of 1 to 16 bits from bit `at` of `in` on, zero-extended to 16 bits. @pre 16
+/// bytes are readable from byte at / 8 on; `at` is a multiple of 8 if bits is 16
 HWY_INLINE hn::Vec<hn::FixedTag<std::uint16_t, 8>> eight_codes(int bits, const std::byte* in,
                                                                std::int64_t at) {
   const hn::FixedTag<std::uint64_t, 2> d64;

@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 
-/// Memory that a thread's encodes and decodes use again and again.
+/// Scratch memory that a thread's encodes and decodes reuse.
 namespace cinch::codecs::cpu {
 
-/// One growing block, aligned for any vector. What it holds does not outlive the next `get`.
+/// A growing block, aligned for any vector. A `get` that makes it grow drops its contents.
 class Buffer {
  public:
   Buffer() = default;
@@ -17,7 +17,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() { std::free(data_); }
 
-  /// Room for `count` elements of T, or null when memory has run out.
+  /// Room for `count` elements of T, or null when memory ran out.
   template <typename T>
   T* get(std::int64_t count) noexcept {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
@@ -25,7 +25,7 @@ class Buffer {
     return static_cast<T*>(data_);
   }
 
-  /// Gives the memory back if it is more than a thread should hold for the next call.
+  /// Frees the memory if it is more than a thread should hold until the next call.
   void trim() noexcept {
     if (size_ > kKeptBytes) clear();
   }
@@ -45,7 +45,7 @@ class Buffer {
     const std::size_t rounded = (bytes / kAlignment + 1) * kAlignment;
     data_ = std::aligned_alloc(kAlignment, rounded);
     if (data_ == nullptr) return;
-    // Vectors may load past what was stored; the lanes are ignored, but should not be noise.
+    // Vectors may load past what was stored. Those lanes are ignored, but are initialized anyway.
     std::memset(data_, 0, rounded);
     size_ = rounded;
   }
@@ -54,7 +54,7 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// What the kernels need besides source and result, each a plane or a few of them.
+/// Scratch of the kernels; each buffer is a plane or a few planes, unless noted.
 struct Workspace {
   Buffer tile;      ///< gathered planes, in the source's type
   Buffer plane;     ///< one plane as floats
@@ -68,12 +68,12 @@ struct Workspace {
   Buffer columns;   ///< tables over the columns of a plane
   Buffer runs;      ///< tables over the rows of a plane
   Buffer pools;     ///< tables over the rows of blocks of a plane
-  Buffer ranges;    ///< what is known of each of some planes
-  Buffer chunk;     ///< what a task needs of a chunk
+  Buffer ranges;    ///< facts about each of some planes
+  Buffer chunk;     ///< a task's scratch for a chunk
   Buffer escapes;   ///< a chunk's elements that codes do not hold
   Buffer stream;    ///< a chunk's bit streams
 
-  // What a whole call needs of all planes, channels or chunks: its tasks neither fill nor trim
+  // Tables of a whole call over all planes, channels or chunks: its tasks neither allocate nor trim
   // these.
   Buffer sums_of_planes;
   Buffer sums_of_chunks;
@@ -89,7 +89,7 @@ struct Workspace {
   }
 };
 
-/// The calling thread's.
+/// The calling thread's workspace.
 inline Workspace& workspace() noexcept {
   thread_local Workspace instance;
   return instance;

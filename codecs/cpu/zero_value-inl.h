@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// How many of the bits of `bytes` bytes are 1.
+/// Number of 1 bits in `bytes` bytes.
 inline HWY_NOINLINE std::int64_t count_ones(const std::uint8_t* HWY_RESTRICT mask,
                                             std::int64_t bytes) {
   std::int64_t ones = 0;
@@ -32,7 +32,7 @@ inline HWY_NOINLINE std::int64_t count_ones(const std::uint8_t* HWY_RESTRICT mas
   return ones;
 }
 
-/// The lanes from bit `i` on, as many as D has. A vector is readable beyond the mask.
+/// D's mask of the bits from bit `i` on. @pre a vector is readable past the mask
 template <class D>
 HWY_INLINE auto mask_at(D d, const std::uint8_t* mask, std::int64_t i) {
   if (hn::Lanes(d) >= 8) return hn::LoadMaskBits(d, mask + i / 8);
@@ -40,8 +40,8 @@ HWY_INLINE auto mask_at(D d, const std::uint8_t* mask, std::int64_t i) {
   return hn::LoadMaskBits(d, some);
 }
 
-/// Codes one after the other to where the mask's ones are; what lies at its zeros is anything.
-/// Eight codes are readable beyond the last one.
+/// Moves consecutive codes to the places of the mask's ones; the places of zeros get anything.
+/// @pre eight codes are readable past the last one
 inline HWY_NOINLINE void spread_codes(const std::uint8_t* HWY_RESTRICT mask,
                                       std::int64_t mask_bytes,
                                       const std::uint8_t* HWY_RESTRICT codes,

@@ -4,13 +4,13 @@
 #include <array>
 #include <cstdint>
 
-/// Byte shuffles that put the codes of non-zero elements to their places among eight, and back.
+/// Byte shuffles that move the codes of non-zero elements to their places among eight, and back.
 namespace cinch::codecs::cpu {
 
 template <int kBytes>
 using SpreadTable = std::array<std::array<std::uint8_t, 8 * kBytes>, 256>;
 
-/// [mask][i]: which of the bytes of up to 8 codes of kBytes bytes comes to byte i.
+/// [mask][i]: the byte, of up to 8 codes of kBytes bytes, that moves to byte i.
 template <int kBytes>
 constexpr SpreadTable<kBytes> make_spread_table() {
   SpreadTable<kBytes> table = {};
@@ -20,14 +20,14 @@ constexpr SpreadTable<kBytes> make_spread_table() {
       for (int byte = 0; byte < kBytes; ++byte) {
         table[mask][i * kBytes + byte] = static_cast<std::uint8_t>(code * kBytes + byte);
       }
-      // The last one's ordinal may be 8 by now, which no later element asks for.
+      // At most 7: the ordinal past the last code is never used.
       if ((mask >> i & 1) != 0 && code < 7) ++code;
     }
   }
   return table;
 }
 
-/// [mask][i]: which of eight 16-bit codes is the i-th that is held.
+/// [mask][i]: which of eight 16-bit codes is the i-th one held.
 constexpr SpreadTable<2> make_gather_table() {
   SpreadTable<2> table = {};
   for (int mask = 0; mask < 256; ++mask) {
@@ -38,7 +38,7 @@ constexpr SpreadTable<2> make_gather_table() {
       table[mask][2 * code + 1] = static_cast<std::uint8_t>(2 * i + 1);
       ++code;
     }
-    // Beyond, 0.
+    // 0 past the codes that are held.
     for (; code < 8; ++code) table[mask][2 * code] = table[mask][2 * code + 1] = 0x80;
   }
   return table;

@@ -17,7 +17,7 @@ namespace {
 
 using namespace reference;
 
-/// The sum of `values` in the order that BlpaChunks gives the numbers of a chunk.
+/// The sum of `values` in the order of a chunk's elements (BlpaChunks).
 double sum_in_lanes(std::span<const double> values) {
   std::array<double, BlpaChunks::kLanes> lanes = {};
   for (std::size_t i = 0; i < values.size(); ++i) lanes[i % lanes.size()] += values[i];

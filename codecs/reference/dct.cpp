@@ -32,7 +32,7 @@ Matrix coefficients(const Matrix& x) {
   return transposed;
 }
 
-/// What codes stand for, in the element's type.
+/// Decodes codes to values of the element's type.
 Matrix decoded(const BlockCodes& q, float step, ElementType type) {
   Matrix c;
   for (int u = 0; u < 8; ++u) {
@@ -44,7 +44,7 @@ Matrix decoded(const BlockCodes& q, float step, ElementType type) {
   return c;
 }
 
-/// The parts of a chunk that its blocks are written to or read from.
+/// The parts of a chunk.
 struct Parts {
   std::vector<std::byte> forms, dcs, rows, columns, codes;
 };
@@ -54,7 +54,7 @@ void append(std::vector<std::byte>& to, const void* bytes, std::size_t size) {
   to.insert(to.end(), first, first + size);
 }
 
-/// Codes of `width` bits from a whole byte on.
+/// Appends codes of `width` bits, starting at a whole byte.
 void append_codes(std::vector<std::byte>& to, const std::vector<std::uint32_t>& codes, int width) {
   std::vector<std::byte> stream(bytes_for_bits(std::int64_t(codes.size()) * width));
   std::int64_t position = 0;
@@ -65,7 +65,7 @@ void append_codes(std::vector<std::byte>& to, const std::vector<std::uint32_t>& 
   append(to, stream.data(), stream.size());
 }
 
-/// The bytes at hand; `take` gives the next ones, or none when there are too few.
+/// Reads bytes front to back. `take` returns the next ones, or none when there are too few.
 struct Reader {
   std::span<const std::byte> rest;
 
@@ -216,7 +216,7 @@ class DctReference final : public DctCodec {
                     std::span<const std::byte> data, void* target) const {
     const std::int64_t first = chunk * kDctChunk;
     const std::int64_t count = std::min(kDctChunk, geometry.blocks() - first);
-    // How large the parts are.
+    // Count the items of each part.
     std::int64_t dc_count = 0, sparse_count = 0, column_count = 0;
     if (std::int64_t(data.size()) < count) return false;
     const auto form_of = [&](std::int64_t b) { return std::to_integer<std::uint8_t>(data[b]); };

@@ -7,8 +7,8 @@
 
 #include "codecs/division.h"
 
-/// DIVISION on one plane, as section 4.1 and `codecs/division.h` define it: the specification
-/// that every engine's bytes are checked against.
+/// DIVISION on one plane, as section 4.1 and `codecs/division.h` define it. This is the
+/// specification: every engine's bytes are checked against it.
 namespace cinch::codecs::reference {
 
 /// One plane, compressed.
@@ -23,7 +23,7 @@ struct DivisionPlane {
 DivisionPlane encode_plane(std::span<const float> x, const DivisionGeometry& geometry, int bits,
                            std::span<const std::uint32_t> draws);
 
-/// What stands for a plane that can't be held.
+/// The encoding of a plane that can't be held.
 DivisionPlane poisoned_plane(std::int64_t blocks, std::int64_t size);
 
 /// Eq. 10.

@@ -36,20 +36,20 @@ inline void store_bits(void* target, std::int64_t offset, std::size_t size,
   std::memcpy(static_cast<std::byte*>(target) + offset * std::int64_t(size), &bits, size);
 }
 
-/// Value of a floating-point bit pattern. @pre type is one of the three
+/// Value of a floating-point bit pattern. @pre is_quantizable(type)
 inline float value_of(ElementType type, std::uint64_t bits) noexcept {
   if (type == ElementType::float32) return float_of_bits(static_cast<std::uint32_t>(bits));
   const auto half = static_cast<std::uint16_t>(bits);
   return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
 }
 
-/// Nearest bit pattern of a finite value. @pre type is one of the three
+/// Nearest bit pattern of a finite value. @pre is_quantizable(type)
 inline std::uint64_t bits_of(ElementType type, float value) noexcept {
   if (type == ElementType::float32) return float_bits(value);
   return type == ElementType::bfloat16 ? bf16_nearest(value) : f16_nearest(value);
 }
 
-/// Sets the field of `width` bits at `position` of a stream that was zero there.
+/// Sets the field of `width` bits at bit `position`. @pre the field is zero
 inline void put_bits(std::span<std::byte> stream, std::int64_t position, int width,
                      unsigned value) noexcept {
   for (int i = 0; i < width; ++i) {

@@ -101,7 +101,7 @@ class SymbolFinder {
     }
   }
 
-  /// The symbol whose code `next()` yields, bit by bit. @pre the code is complete
+  /// The symbol whose code `next()` returns, bit by bit. @pre the code is complete
   template <typename F>
   int find(const F& next) const {
     std::size_t word = 0;
@@ -117,7 +117,7 @@ class SymbolFinder {
   std::array<std::vector<int>, kMaxCodeBits + 1> symbols_;  ///< by the length of their codes
 };
 
-/// Reads a stream bit by bit. Past its end there are zeros, and `good` is false.
+/// Reads a stream bit by bit. Past its end all bits are zero, and `good` is false.
 class BitReader {
  public:
   explicit BitReader(std::span<const std::byte> stream) : stream_(stream) {}
@@ -142,14 +142,14 @@ class BitReader {
   std::int64_t position_ = 0;
 };
 
-/// What reads streams of one plan.
+/// Reads the streams that were written with one plan.
 struct StreamReader {
   bool runs;
   int element_bits;
   SymbolFinder values;
   SymbolFinder run_lengths;
 
-  /// The differences and escapes of one stream's elements, which begin at `begin` of their chunk.
+  /// Reads the differences and escapes of one stream, whose first element is `begin` in its chunk.
   bool read(std::span<const std::byte> stream, std::int64_t begin,
             std::span<std::int32_t> differences, std::vector<RatioEscape>& escapes) const {
     BitReader reader(stream);

@@ -15,11 +15,11 @@ namespace {
 
 using namespace reference;
 
-/// A block's elements, rotated; the first `count`.
+/// A block's elements, rotated left; `count` of them are in use.
 struct Elements {
   std::array<std::uint64_t, kPackElements> of;
   int count;
-  int size;  ///< bytes of one
+  int size;  ///< bytes of one element
 
   unsigned top(int k) const { return static_cast<unsigned>(of[k] >> (8 * (size - 1))); }
   bool is_zero(int k) const { return of[k] == 0; }
@@ -37,7 +37,7 @@ std::uint64_t rotated_right(std::uint64_t bits, int size) {
   });
 }
 
-/// The base and bits that hold the sample best.
+/// Chooses the base and bits that hold the sample in the fewest bits.
 void choose_codes(const Elements& x, PackBlock& block) {
   std::array<int, 256> occur = {};
   int sampled = 0;
@@ -60,12 +60,12 @@ void choose_codes(const Elements& x, PackBlock& block) {
   }
 }
 
-/// Whether codes hold the top: those that they don't are escapes.
+/// Whether the top has a code; otherwise it is an escape.
 bool has_code(const PackBlock& block, unsigned top) {
   return top - block.base < static_cast<unsigned>(pack_window(block.bits));
 }
 
-/// Calls f(k, place among those held) for the elements that are held.
+/// Calls f(k, place) for the elements that are held; place counts them.
 template <typename F>
 void for_each_held(const Elements& x, PackForm form, const F& f) {
   int place = 0;
@@ -88,7 +88,8 @@ PackBlock describe(const Elements& x) {
   return block;
 }
 
-/// Calls f(offset in the rests, bit of the element, bytes) for the parts of an element's rest.
+/// Calls f(offset in the rests, first bit in the element, bytes) for each part of an element's
+/// rest.
 template <typename F>
 void for_each_part(int held, int place, int size, const F& f) {
   int begin = 0;
@@ -123,7 +124,7 @@ void write_block(const Elements& x, const PackBlock& block, std::span<std::byte>
   });
 }
 
-/// False when the mask or the codes contradict what the block's description says.
+/// False when the mask or the codes contradict the block's description.
 bool read_block(const PackBlock& block, std::span<const std::byte> in, Elements& x) {
   const PackSections at(block, x.count, x.size);
   if (block.form == PackForm::whole) {

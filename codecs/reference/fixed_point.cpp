@@ -24,11 +24,11 @@ std::int64_t index_of(const PlaneLayout& layout, std::int64_t c, std::int64_t m)
   return plane * layout.plane_size() + m % layout.plane_size();
 }
 
-/// A channel's elements, and how it is held.
+/// A channel's elements and format.
 struct Channel {
   std::vector<std::uint64_t> bits;
   std::vector<float> values;
-  std::vector<std::int64_t> nonzero;  ///< by chunk
+  std::vector<std::int64_t> nonzero;  ///< number of non-zero elements by chunk
   ChannelFormat format;
 };
 
@@ -146,7 +146,7 @@ class FixedPointReference final : public FixedPointCodec {
     }
   }
 
-  /// Codes of elements [begin, end), or only of the non-zero ones among them.
+  /// Appends codes of elements [begin, end), or of only the non-zero ones.
   static void append_codes(const Description& what, const Channel& channel, std::int64_t c,
                            std::int64_t begin, std::int64_t end, RandomKey key, bool nonzero_only,
                            std::vector<std::byte>& streams) {
@@ -189,7 +189,7 @@ class FixedPointReference final : public FixedPointCodec {
     }
   }
 
-  /// Bytes of chunk `k` of a channel, or -1 when it can't have as many non-zero elements.
+  /// Bytes of chunk `k` of a channel, or -1 when `nonzero` exceeds the chunk's elements.
   static std::int64_t chunk_bytes(const Description& what, const ChannelFormat& format,
                                   std::int64_t k, std::int64_t nonzero) {
     const std::int64_t elements = chunk_elements(channel_elements(what.layout), k);

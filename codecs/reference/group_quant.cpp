@@ -79,7 +79,7 @@ class GroupQuantReference final : public GroupQuantCodec {
   }
 
  private:
-  /// A group: which elements it has, and where its bytes lie.
+  /// A group's elements, and the offsets of its encoded parts.
   struct Place {
     std::int64_t begin;  ///< logical index of its first element
     std::int64_t count;

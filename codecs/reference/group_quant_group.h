@@ -8,7 +8,7 @@
 #include "codecs/affine.h"
 
 /// Per-group quantization of one group, as ActNN's section 4.1 and `codecs/group_quant.h` define
-/// it: the specification that every engine's bytes are checked against.
+/// it. This is the specification: every engine's bytes are checked against it.
 namespace cinch::codecs::reference {
 
 /// One group, compressed.

@@ -105,7 +105,7 @@ class WindowIndexReference final : public WindowIndexCodec {
         to[axis] = origins[axis][from[axis]] + code % shape.extent[axis];
         code /= shape.extent[axis];
       }
-      // Only damaged bytes can lead past the end; backward must not be led there.
+      // Only damaged bytes give an index past the end; backward must not get one.
       const std::int64_t index = (to[0] * input[1] + to[1]) * input[2] + to[2];
       store_bits(target, offset_of(layout, k), 8,
                  static_cast<std::uint64_t>(std::min(index, last)));

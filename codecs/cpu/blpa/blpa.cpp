@@ -31,10 +31,10 @@ HWY_EXPORT(blpa_survey);
 HWY_EXPORT(blpa_encode);
 HWY_EXPORT(blpa_decode);
 
-/// Elements of a task, so that starting it costs little.
+/// Elements of a task: enough that starting it costs little.
 constexpr std::int64_t kTaskElements = 1 << 14;
 
-/// Chunks, of a channel or of several, of a task.
+/// Survey tasks that are worth a thread. A task is a chunk of one channel or of several.
 constexpr std::int64_t kSurveyTasks = 4;
 
 /// The sum of the chunks' sums, in the order of BlpaChunks.
@@ -66,7 +66,7 @@ class BlpaCpu final : public BlpaCodec {
       return {};
     }
     Encoded encoded = encode(what, source, out, channels, given, parallel);
-    // Whether given grids hold the data is known only now.
+    // Only now is it known whether the given grids hold the data.
     if (given && channels.poison_refused()) {
       encoded = encode(what, source, out, channels, false, parallel);
     }
@@ -104,7 +104,7 @@ class BlpaCpu final : public BlpaCodec {
   }
 
  private:
-  /// False when f was, which takes a range, for any.
+  /// Runs f(first, last) over ranges of [0, n). @return false when a call did
   template <typename F>
   static bool run(ParallelFor parallel, std::int64_t n, std::int64_t grain, const F& f) {
     std::atomic<bool> good = true;
@@ -115,7 +115,7 @@ class BlpaCpu final : public BlpaCodec {
     return good.load();
   }
 
-  /// Grids from the data. @return false when memory has run out
+  /// Computes the grids from the data. @return false when memory ran out
   bool survey(const Description& what, const void* source, cpu::BlpaChannels& channels,
               ParallelFor parallel) const {
     cpu::BlpaSurvey survey(what.layout);
@@ -157,7 +157,7 @@ class BlpaCpu final : public BlpaCodec {
         what,      parameters(), channels,     BlpaSections(parameters(), layout, has_signs),
         has_signs, refuses,      Reads::values};
 
-    // Tasks begin where codes fill bytes; windows of planes are gathered by one of them alone.
+    // Tasks begin where codes begin at a byte. Each window of planes is gathered by only one task.
     const bool dense = has_dense_planes(layout);
     const std::int64_t size = layout.plane_size();
     const std::int64_t unit = planes_per_byte(size);

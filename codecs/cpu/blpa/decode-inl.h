@@ -36,7 +36,7 @@ template <class S>
 class BlpaDecoder {
   using Raw = typename S::Raw;
 
-  /// What becomes of an element x whose value is v.
+  /// What an element of value v decodes to.
   enum class Meaning {
     value,              ///< v
     value_if_positive,  ///< v if v > 0, else 0
@@ -44,7 +44,7 @@ class BlpaDecoder {
   };
 
  public:
-  /// `in_place`: elements are written where they belong, not to scratch.
+  /// `in_place`: elements are written to their final places, not to scratch.
   BlpaDecoder(const cpu::BlpaJob& job, const std::byte* in, bool in_place)
       : job_(job),
         in_(in),
@@ -60,7 +60,7 @@ class BlpaDecoder {
     }
   }
 
-  /// @return false when memory has run out
+  /// @return false when memory ran out
   bool prepare() {
     constexpr std::int64_t kRoom = cpu::kBlpaStretch + 1024;
     cpu::Workspace& work = cpu::workspace();
@@ -71,9 +71,9 @@ class BlpaDecoder {
     return codes_ != nullptr && signs_ != nullptr && floats_ != nullptr && stretch_ != nullptr;
   }
 
-  /// Elements [begin, end), at most a stretch, to x.
+  /// Decodes elements [begin, end), at most a stretch, to x.
   void decode(std::int64_t begin, std::int64_t end, Raw* x) const {
-    // Planes that do not fill vectors are put together first.
+    // Planes that do not fill vectors are first assembled in scratch.
     if (past_caches_ && !aligned_) {
       decode_to(begin, end, {stretch_, end - begin, false});
       stream_copy(stretch_, end - begin, x);
@@ -111,7 +111,7 @@ class BlpaDecoder {
     return unpack_codes(bits, in_ + section, job_.sections.end - section, begin, count, room);
   }
 
-  /// v, which is d * middle, or what is meant by it.
+  /// Converts v = d * middle to what `meaning` asks for.
   template <class DF, class VF>
   static HWY_INLINE VF meant(DF df, VF v, VF middle, Meaning meaning) {
     const auto positive = hn::Gt(middle, hn::Zero(df));
@@ -122,7 +122,7 @@ class BlpaDecoder {
     return v;
   }
 
-  /// What codes whose middles begin with `first` are meant to be.
+  /// Decodes codes; `first` is the middle of code 0.
   static HWY_NOINLINE void write(const std::uint8_t* codes, std::int64_t count, int bits,
                                  float step, float first, Meaning meaning, Target<Raw> target) {
     write_values(S(), codes, count, bits, target, [=](auto df, auto c) HWY_ATTR {
@@ -156,7 +156,7 @@ class BlpaDecoder {
     }
   }
 
-  /// Elements of small planes.
+  /// Decodes elements of small planes.
   void decode_each(const std::uint8_t* codes, std::int64_t begin, std::int64_t count,
                    Raw* x) const {
     const hn::ScalableTag<float> df;
@@ -198,7 +198,7 @@ class BlpaDecoder {
     return floats_;
   }
 
-  /// Zeroes what isn't positive, where signs are given.
+  /// Zeroes the elements that aren't positive, unless `signs` is null.
   static void keep_positive(const std::uint8_t* signs, std::int64_t count, Raw* x) {
     if (signs == nullptr) return;
     for (std::int64_t i = 0; i < count; ++i) x[i] = signs[i] != 0 ? x[i] : Raw{0};
@@ -215,7 +215,7 @@ class BlpaDecoder {
   Raw* stretch_ = nullptr;
 };
 
-/// Elements [first, last), by logical index, where planes are dense.
+/// Decodes elements [first, last), by logical index. @pre planes are dense
 template <class S>
 bool blpa_decode_elements_of(const cpu::BlpaJob& job, const std::byte* in, void* target,
                              std::int64_t first, std::int64_t last) {
@@ -236,7 +236,7 @@ bool blpa_decode_elements_of(const cpu::BlpaJob& job, const std::byte* in, void*
   return true;
 }
 
-/// Planes [first, last) of a layout whose planes are not dense.
+/// Decodes planes [first, last) of a layout whose planes are not dense.
 template <class S>
 bool blpa_decode_planes_of(const cpu::BlpaJob& job, const std::byte* in, void* target,
                            std::int64_t first, std::int64_t last) {
@@ -258,8 +258,8 @@ bool blpa_decode_planes_of(const cpu::BlpaJob& job, const std::byte* in, void* t
   return true;
 }
 
-/// Decodes elements [first, last), by logical index, where planes are dense, else planes.
-/// @return false when memory has run out
+/// Decodes elements [first, last), by logical index, if planes are dense; else planes.
+/// @return false when memory ran out
 bool blpa_decode(const cpu::BlpaJob& job, const std::byte* in, void* target, std::int64_t first,
                  std::int64_t last) {
   return with_element(job.what.type, [&](auto kind) {

@@ -28,8 +28,8 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// blpa_code for codes of up to `top`, in the low byte of each lane. Guarded against products that
-/// underflow.
+/// blpa_code for codes of up to `top`, in the low byte of each lane. kGuarded: handles products
+/// that underflow.
 template <bool kGuarded, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE auto blpa_codes(DF df, VF x, VF inverse, VF offset, float top) {
   const hn::RebindToUnsigned<DF> du;
@@ -41,11 +41,11 @@ HWY_INLINE auto blpa_codes(DF df, VF x, VF inverse, VF offset, float top) {
   }
   u = hn::Max(u, hn::Neg(offset));
   u = hn::Min(u, hn::Sub(hn::Set(df, top), offset));
-  // 2^23 more, and the low bits are the integer.
+  // Adding 2^23 leaves the integer in the low bits.
   return hn::BitCast(du, hn::Add(hn::Ceil(u), hn::Add(offset, hn::Set(df, 0x1p23F))));
 }
 
-/// The codes of elements, a vector of bytes at a time.
+/// Computes the codes of elements, a vector of bytes at a time.
 class BlpaCoder {
   using DF = hn::ScalableTag<float>;
   using DU = hn::RebindToUnsigned<DF>;
@@ -55,12 +55,13 @@ class BlpaCoder {
  public:
   HWY_INLINE explicit BlpaCoder(int bits) : bits_(bits) {}
 
-  /// Codes of `count` elements of a channel, of `readable` at x; stores up to a vector beyond.
+  /// Writes codes of `count` elements of a channel, and up to a vector more; reads `readable` at
+  /// most.
   template <class S>
   HWY_INLINE void run(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
                       std::int64_t readable, BlpaScale scale,
                       std::uint8_t* HWY_RESTRICT codes) const {
-    // Nothing underflows that is made larger.
+    // Multiplying by 1 or more can't underflow.
     if (scale.inverse >= 1.0F) {
       run_blocks(kind, x, count, readable, codes, Channel<false>{scale, top()});
     } else {
@@ -68,7 +69,7 @@ class BlpaCoder {
     }
   }
 
-  /// The same, with scales element by element.
+  /// The same, with a scale for each element.
   HWY_INLINE void run_each(const float* HWY_RESTRICT x, std::int64_t count,
                            const float* HWY_RESTRICT inverses, const float* HWY_RESTRICT offsets,
                            std::uint8_t* HWY_RESTRICT codes) const {
@@ -99,7 +100,7 @@ class BlpaCoder {
                                   top);
     }
 
-    /// Codes of `even` in even 16-bit lanes, those of `odd` in odd ones.
+    /// Puts the codes of `even` into even 16-bit lanes and those of `odd` into odd ones.
     template <class VF>
     HWY_INLINE auto merged(VF even, VF odd) const {
       const D16 d16;
@@ -147,7 +148,7 @@ class BlpaCoder {
   int bits_;
 };
 
-/// 1 for each of `count` elements above 0, else 0; stores up to a vector beyond.
+/// Writes 1 for each of `count` elements above 0, else 0; stores up to a vector beyond.
 inline HWY_NOINLINE void positives(const float* HWY_RESTRICT x, std::int64_t count,
                                    std::uint8_t* HWY_RESTRICT signs) {
   const hn::ScalableTag<float> df;
@@ -174,7 +175,7 @@ class BlpaEncoder {
         reader_(job.what.layout, sizeof(Raw), source, end, work_.tile),
         coder_(job.parameters.bits) {}
 
-  /// @return false when memory has run out
+  /// @return false when memory ran out
   bool prepare() {
     const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
     codes_ = work_.codes.get<std::uint8_t>(cpu::kBlpaStretch + 2 * slack);
@@ -183,12 +184,12 @@ class BlpaEncoder {
     return codes_ != nullptr && signs_ != nullptr && floats_ != nullptr;
   }
 
-  /// Elements [begin, end), at most a stretch. @pre begin is a multiple of 8, and end one or the
-  /// last
-  /// @return false when memory has run out
+  /// Encodes elements [begin, end), at most a stretch. @pre begin is a multiple of 8, and end is
+  /// one or the last
+  /// @return false when memory ran out
   bool encode(std::int64_t begin, std::int64_t end, std::byte* out) {
     const PlaneLayout& layout = job_.what.layout;
-    // Where planes are dense but lie apart, one is read at a time.
+    // Planes that are dense but lie apart are read one at a time.
     const bool together = !has_dense_planes(layout) || layout.is_contiguous();
     for (std::int64_t k = begin; k < end;) {
       const std::int64_t some = (together ? end : plane_end(k, end)) - k;
@@ -202,7 +203,7 @@ class BlpaEncoder {
     return true;
   }
 
-  /// Whether something was not as with_sign wants it.
+  /// Whether an element was negative, which with_sign does not allow.
   bool negative() const { return negative_; }
 
  private:
@@ -217,7 +218,7 @@ class BlpaEncoder {
     return floats_;
   }
 
-  /// Elements [k, k + count), side by side at x.
+  /// Encodes elements [k, k + count), which are contiguous at x.
   void encode_together(const Raw* x, std::int64_t k, std::int64_t count, std::uint8_t* codes,
                        std::uint8_t* signs) {
     prefetch(x + 2 * cpu::kBlpaStretch, count);
@@ -248,7 +249,7 @@ class BlpaEncoder {
     }
   }
 
-  /// Elements of small planes.
+  /// Encodes elements of small planes.
   void encode_each(const Raw* x, std::int64_t k, std::int64_t count, std::uint8_t* codes) const {
     const std::int64_t period = job_.channels.period();
     const float* const values = floats(x, count);
@@ -303,9 +304,9 @@ bool blpa_encode_of(const cpu::BlpaJob& job, const void* source, std::byte* out,
   return true;
 }
 
-/// Encodes elements [first, last), by logical index; says whether one was negative, if that is
-/// asked. @pre first is a multiple of 8, and last one or the number of elements
-/// @return false when memory has run out
+/// Encodes elements [first, last), by logical index. With with_sign, `*negative` tells whether one
+/// was negative. @pre first is a multiple of 8, and last is one or the number of elements
+/// @return false when memory ran out
 bool blpa_encode(const cpu::BlpaJob& job, const void* source, std::byte* out, std::int64_t first,
                  std::int64_t last, bool* negative) {
   return with_element(job.what.type, [&](auto kind) {

@@ -12,17 +12,17 @@
 
 namespace cinch::codecs::cpu {
 
-/// What tasks know of channels. Planes of a few elements are coded by tables over the elements of
-/// all channels instead, in logical order, which repeats from sample to sample.
+/// The channels' grids. Planes of a few elements are coded with tables over the elements of all
+/// channels instead, in logical order, which repeat from sample to sample.
 class BlpaChannels {
  public:
-  /// Up to this many elements a plane, tables are used.
+  /// Largest plane, in elements, that is coded with tables.
   static constexpr std::int64_t kSmallPlane = 31;
 
-  /// Takes room for all; false when memory has run out.
+  /// Allocates from `buffer`. @return false when memory ran out
   bool prepare(const PlaneLayout& layout, Buffer& buffer) noexcept {
     count_ = layout.channels();
-    // Tables need logical order in memory, or in what is gathered from it.
+    // Tables need elements in logical order, in memory or as gathered from it.
     const bool in_order = layout.is_contiguous() || !has_dense_planes(layout);
     const std::int64_t period = count_ * layout.plane_size();
     period_ = in_order && layout.plane_size() <= kSmallPlane && period <= kMostPeriod ? period : 0;
@@ -40,11 +40,11 @@ class BlpaChannels {
   std::int64_t count() const noexcept { return count_; }
   BlpaGrid* grids() const noexcept { return grids_; }
 
-  /// Notes from any thread that channel c can't be held.
+  /// Marks channel c as one that can't be held. Any thread may call this.
   void refuse(std::int64_t c) const noexcept {
     std::atomic_ref(bad_[c]).store(1, std::memory_order_relaxed);
   }
-  /// Poisons the channels that can't be held. @return whether there is one
+  /// Poisons the marked channels. @return whether there is one
   bool poison_refused() noexcept {
     bool any = false;
     for (std::int64_t c = 0; c < count_; ++c) {
@@ -61,7 +61,7 @@ class BlpaChannels {
     return false;
   }
 
-  /// Fills tables with f(grid, first number, second number) of each element, where they are of use.
+  /// Fills the tables with f(grid, first number, second number). A poisoned channel disables them.
   template <typename F>
   void tabulate(std::int64_t plane_size, const F& f) noexcept {
     if (period_ != 0 && any_poisoned()) period_ = 0;
@@ -69,7 +69,7 @@ class BlpaChannels {
       f(grids_[i / plane_size], tables_[0][i], tables_[1][i]);
     }
   }
-  /// Elements of the tables; 0 where there are none.
+  /// Elements of the tables; 0 if there are none.
   std::int64_t period() const noexcept { return period_; }
   const float* first_table() const noexcept { return tables_[0]; }
   const float* second_table() const noexcept { return tables_[1]; }
@@ -84,18 +84,18 @@ class BlpaChannels {
   float* tables_[2] = {};
 };
 
-/// What every task of one encode or decode shares.
+/// Facts that all tasks of one encode or decode share.
 struct BlpaJob {
   const Description& what;
   const BlpaParameters& parameters;
   const BlpaChannels& channels;
   BlpaSections sections;
   bool has_signs;
-  bool refuses;  ///< encode only: channels that can't be held are still to be found
+  bool refuses;  ///< encode only: find the channels that can't be held
   Reads reads;   ///< decode only
 };
 
-/// Elements that are coded at a time, so that what is made of them stays in the fastest cache.
+/// Elements that are coded at a time; their intermediate forms fit into the L1 cache.
 inline constexpr std::int64_t kBlpaStretch = 2048;
 
 }  // namespace cinch::codecs::cpu

@@ -28,7 +28,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// A chunk's sums, in the order of BlpaChunks.
+/// Sums a chunk in the order of BlpaChunks.
 inline HWY_NOINLINE void sum_chunk(const float* HWY_RESTRICT x, std::int64_t count, double* sum,
                                    double* squares) {
   const hn::CappedTag<double, 16> dd;
@@ -36,7 +36,7 @@ inline HWY_NOINLINE void sum_chunk(const float* HWY_RESTRICT x, std::int64_t cou
   constexpr std::int64_t kLanes = BlpaChunks::kLanes;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(dd));
   const std::int64_t rows = count / kLanes;
-  // What fills up the last row adds +0.
+  // The padding of the last row adds +0.
   HWY_ALIGN float rest[kLanes] = {};
   std::copy(x + rows * kLanes, x + count, rest);
   HWY_ALIGN double sums[kLanes];
@@ -75,7 +75,7 @@ inline HWY_NOINLINE void sum_chunk(const float* HWY_RESTRICT x, std::int64_t cou
   *squares = powers[0];
 }
 
-/// Sums chunks, by tasks that share a survey.
+/// Sums the chunks of a survey's tasks.
 template <class S>
 class ChunkSummer {
   using Raw = typename S::Raw;
@@ -85,7 +85,7 @@ class ChunkSummer {
   ChunkSummer(const cpu::BlpaSurvey& survey, const void* source)
       : survey_(survey), source_(static_cast<const Raw*>(source)) {}
 
-  /// @return false when memory has run out
+  /// @return false when memory ran out
   bool prepare() {
     cpu::Workspace& work = cpu::workspace();
     floats_ = work.plane.get<float>(BlpaChunks::kElements);
@@ -118,10 +118,10 @@ class ChunkSummer {
   }
 
  private:
-  /// Samples, and rows of channels, that are asked for before they are read.
+  /// How many samples, and rows of channels, ahead to prefetch.
   static constexpr std::int64_t kAhead = 2;
   static constexpr std::int64_t kRowsAhead = 16;
-  /// Elements of a chunk, and a vector that copies may write beyond.
+  /// Elements of a chunk, and a vector that copies may write past them.
   static constexpr std::int64_t kRoom = BlpaChunks::kElements + HWY_MAX_BYTES;
 
   /// Memory offset of element m of a channel, if planes are dense.
@@ -131,7 +131,7 @@ class ChunkSummer {
     return m / size * layout.outer_stride + channel * layout.inner_stride + m % size;
   }
 
-  /// Chunk i of channel c, whose elements lie at `x`.
+  /// Sums chunk i of channel c, whose elements lie at `x`.
   HWY_NOINLINE void add(std::int64_t c, std::int64_t i, const Raw* x) const {
     const std::int64_t count = survey_.chunks.size(i);
     const std::int64_t at = c * survey_.chunks.count + i;
@@ -148,7 +148,7 @@ class ChunkSummer {
     sum_chunk(floats, count, survey_.sums + at, survey_.squares + at);
   }
 
-  /// Copies whole dense planes of some channels, plane by plane as they lie in memory.
+  /// Copies whole dense planes of some channels, in the order of memory.
   void stage(std::int64_t channel, std::int64_t count, std::int64_t i) const {
     const hn::ScalableTag<Raw> d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -172,7 +172,7 @@ class ChunkSummer {
     }
   }
 
-  /// Copies a chunk of one channel wherever its elements lie.
+  /// Copies a chunk of one channel, wherever its elements lie.
   void gather(std::int64_t channel, std::int64_t i, Raw* HWY_RESTRICT to) const {
     for_each_row(i, [&](std::int64_t offset, std::int64_t count, std::int64_t stride) {
       const Raw* from = source_ + offset + channel * survey_.layout.inner_stride;
@@ -181,8 +181,8 @@ class ChunkSummer {
     });
   }
 
-  /// Calls f(offset in memory but for the channel's, elements, stride) for the rows of elements, as
-  /// long as can be, that make up chunk i.
+  /// Calls f(offset, count, stride) for the rows of elements, as long as possible, that make up
+  /// chunk i. The offset in memory does not include the channel's.
   template <class F>
   HWY_INLINE void for_each_row(std::int64_t i, const F& f) const {
     const PlaneLayout& layout = survey_.layout;
@@ -207,8 +207,8 @@ class ChunkSummer {
     }
   }
 
-  /// Chunk i of `count` channels that lie side by side from `channel` on: all at once, element by
-  /// element.
+  /// Sums chunk i of `count` channels that lie side by side from `channel` on, all at once, element
+  /// by element.
   void add_side_by_side(std::int64_t channel, std::int64_t count, std::int64_t i) const {
     double* HWY_RESTRICT sums = lanes_;
     double* HWY_RESTRICT squares = lanes_ + BlpaChunks::kLanes * kChannels;
@@ -234,8 +234,8 @@ class ChunkSummer {
 
   using ChannelTag = hn::CappedTag<float, kChannels>;
 
-  /// A vector of channels, of which there are `count`: sums by lane, kChannels apart, and what is
-  /// the largest in magnitude.
+  /// Sums a vector of channels, `count` of them in use: adds to sums by lane, kChannels apart, and
+  /// stores the largest magnitudes.
   void add_vectors(std::int64_t channel, std::int64_t count, std::int64_t i,
                    double* HWY_RESTRICT sums, double* HWY_RESTRICT squares,
                    float* HWY_RESTRICT largest) const {
@@ -284,7 +284,7 @@ class ChunkSummer {
   double* lanes_ = nullptr;
 };
 
-/// Sums of tasks [first, last). @return false when memory has run out
+/// Sums the chunks of tasks [first, last). @return false when memory ran out
 bool blpa_survey(const cpu::BlpaSurvey& survey, ElementType type, const void* source,
                  std::int64_t first, std::int64_t last) {
   return with_element(type, [&](auto kind) {

@@ -11,14 +11,14 @@
 
 namespace cinch::codecs::cpu {
 
-/// Summing the channels of a source: what its tasks share. A task is a chunk of one channel or of
-/// some neighbouring ones.
+/// Facts that all tasks share that sum the channels of a source. A task is a chunk of one channel
+/// or of some neighbouring ones.
 struct BlpaSurvey {
-  /// How a chunk's elements are come by.
+  /// How a chunk's elements are reached.
   enum class Way {
     in_place,     ///< they lie side by side
     staged,       ///< planes that are dense, but apart, are copied together
-    interleaved,  ///< channels lie side by side: they are summed at a time
+    interleaved,  ///< channels lie side by side: they are summed together
     gathered,     ///< anything else
   };
   static constexpr std::int64_t kChannels = 16;
@@ -27,7 +27,7 @@ struct BlpaSurvey {
   BlpaChunks chunks;
   Way way;
   std::int64_t at_once;    ///< channels of a task
-  std::int64_t blocks;     ///< of so many channels
+  std::int64_t blocks;     ///< number of blocks of at_once channels
   double* sums = nullptr;  ///< by channel and chunk; NaN where a channel can't be held
   double* squares = nullptr;
 
@@ -43,14 +43,14 @@ struct BlpaSurvey {
     std::int64_t chunk;
     std::int64_t block;  ///< of at_once channels
   };
-  /// In the order of memory.
+  /// The place of a task; tasks are in the order of memory.
   Place place(std::int64_t task) const noexcept {
     const std::int64_t piece = task % chunks.pieces;
     const std::int64_t rest = task / chunks.pieces;
     return {rest / blocks * chunks.pieces + piece, rest % blocks};
   }
 
-  /// Numbers at `sums`, and as many at `squares`.
+  /// Length of `sums`, and of `squares`.
   std::int64_t numbers() const noexcept { return layout.channels() * chunks.count; }
 
  private:

@@ -58,7 +58,7 @@ class DctCpu final : public DctCodec {
     for (std::int64_t chunk = 0; chunk < chunks && good; ++chunk) {
       std::uint16_t bytes;
       std::memcpy(&bytes, sizes + 2 * chunk, 2);
-      // Where another task began, there may be a gap.
+      // There may be a gap where another task began.
       if (begins[chunk] != size) std::memmove(data + size, data + begins[chunk], bytes);
       size += bytes;
     }

@@ -27,7 +27,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The parts of a chunk, of which so much is left.
+/// What is left to read of a chunk's parts.
 struct DctReader {
   const std::uint8_t* forms;
   const std::byte* dcs;
@@ -36,8 +36,8 @@ struct DctReader {
   const std::byte* codes;
   std::int64_t code_bytes;
 
-  /// Finds the parts of a chunk of `count` blocks in `size` bytes. @return false when some are
-  /// missing or forms are none
+  /// Finds the parts of a chunk of `count` blocks in `size` bytes. @return false when parts are
+  /// missing or a form byte is invalid
   bool find(const std::byte* in, std::int64_t size, std::int64_t count) {
     if (size < count) return false;
     forms = reinterpret_cast<const std::uint8_t*>(in);
@@ -73,8 +73,8 @@ struct DctReader {
   }
 };
 
-/// The codes of a block of `form`, to the columns from `z` on. 16 bytes are readable beyond those
-/// of the reader. @return false when they run out
+/// Unpacks the codes of a block of `form` to the columns from `z` on. 16 bytes are readable past
+/// the reader's codes. @return false when the codes run out or contradict the form
 HWY_INLINE bool read_block(std::uint8_t form, DctReader& reader, std::uint16_t* HWY_RESTRICT z) {
   const hn::FixedTag<std::uint16_t, 8> d;
   const hn::Repartition<std::uint8_t, decltype(d)> d8;
@@ -87,7 +87,7 @@ HWY_INLINE bool read_block(std::uint8_t form, DctReader& reader, std::uint16_t* 
   if (DctForm::is_dense(form)) {
     const std::byte* const packed = reader.take(((kDctBlock - 1) * width + 7) / 8);
     if (packed == nullptr) return false;
-    // DC is left out, so rows begin one code early.
+    // DC has no code, so each row begins one code early.
     const auto spread = hn::LoadU(d8, cpu::kSpread16[0xFE].data());
     const auto first = hn::BitCast(d8, eight_codes(width, packed, 0));
     put_row(0, hn::BitCast(d, hn::TableLookupBytes(first, spread)));
@@ -124,7 +124,7 @@ HWY_INLINE bool read_block(std::uint8_t form, DctReader& reader, std::uint16_t* 
   return true;
 }
 
-/// 8 * eights floats as elements.
+/// Stores 8 * eights floats as elements.
 HWY_INLINE void store_eights(ElementType type, const float* HWY_RESTRICT x, std::int64_t eights,
                              void* HWY_RESTRICT target) {
   const hn::CappedTag<float, kDctEdge> d;
@@ -145,7 +145,7 @@ HWY_INLINE void store_eights(ElementType type, const float* HWY_RESTRICT x, std:
   }
 }
 
-/// The elements of the blocks of a chunk, all but raw ones, from x to where they belong.
+/// Copies the elements of a chunk's blocks, except raw ones, from x to their places.
 inline HWY_NOINLINE void scatter_blocks(const DctGeometry& geometry, ElementType type,
                                         const DctGeometry::Block* blocks, const std::uint8_t* forms,
                                         std::int64_t count, const float* HWY_RESTRICT x,
@@ -189,8 +189,8 @@ inline HWY_NOINLINE void scatter_blocks(const DctGeometry& geometry, ElementType
   }
 }
 
-/// Decodes blocks [first, first + count) of `geometry`, a chunk, from the `size` bytes at `in`, 16
-/// bytes beyond which are readable.
+/// Decodes blocks [first, first + count) of `geometry`, a chunk, from the `size` bytes at `in`,
+/// with 16 readable bytes behind them.
 /// @return false when they are not as encode writes them
 inline HWY_NOINLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry& geometry,
                                       const std::byte* in, std::int64_t size, std::int64_t first,
@@ -254,8 +254,8 @@ inline HWY_NOINLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry&
   return true;
 }
 
-/// Decodes chunks [first, last), which begin at `begins` and end where the next one begins; `in`
-/// ends at `end`.
+/// Decodes chunks [first, last). `begins` has the chunks' offsets and one more, the last one's end;
+/// `end` is the end of `in`.
 /// @pre first is a multiple of the job's grain
 /// @return false when memory ran out or a chunk is not as encode writes it
 bool dct_decode(const cpu::DctJob& job, const std::byte* in, const std::int64_t* begins,

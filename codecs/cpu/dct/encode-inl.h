@@ -30,19 +30,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr std::int64_t kDctColumns = cpu::DctJob::kColumns;
 
-/// Some blocks side by side, row by row, and what is known of their coefficients.
+/// Some blocks side by side, row by row, and facts about their coefficients.
 struct DctTile {
   HWY_ALIGN float x[kDctEdge * kDctColumns];
   HWY_ALIGN float coefficients[kDctEdge * kDctColumns];
   HWY_ALIGN std::uint16_t codes[kDctEdge * kDctColumns];  ///< z
-  /// Of each block, without DC: one bit a coefficient, z != 0, one byte a row; and the OR of all z
-  /// and of all z - 1.
+  /// For each block, without DC: one bit a coefficient, z != 0, one byte a row; the OR of all z;
+  /// and the OR of all z - 1.
   std::uint8_t masks[kDctChunk * kDctEdge];
   std::uint16_t all_dense[kDctChunk];
   std::uint16_t all_sparse[kDctChunk];
 };
 
-/// 8 * eights elements as floats.
+/// Loads 8 * eights elements as floats.
 HWY_INLINE void load_eights(ElementType type, const void* HWY_RESTRICT source, std::int64_t eights,
                             float* HWY_RESTRICT to) {
   const hn::CappedTag<float, kDctEdge> d;
@@ -78,7 +78,7 @@ inline void copy_apart(std::int64_t size, const std::byte* from, std::int64_t fr
   }
 }
 
-/// Blocks of a chunk to columns [0, 8 * count) of x. @param readable elements at `source`
+/// Gathers a chunk's blocks to columns [0, 8 * count) of x. @param readable elements at `source`
 inline HWY_NOINLINE void gather_blocks(const DctGeometry& geometry, ElementType type,
                                        const void* source, std::int64_t readable,
                                        const DctGeometry::Block* blocks, std::int64_t count,
@@ -124,9 +124,9 @@ inline HWY_NOINLINE void gather_blocks(const DctGeometry& geometry, ElementType 
   }
 }
 
-/// Codes of the blocks in columns [0, n) of the tile's x in steps of `step`, and what is known of
-/// them.
-/// @return one bit a block: every element finite, every code small enough, and all within the bound
+/// Writes the codes of the blocks in columns [0, n) of the tile's x, in steps of `step`, and the
+/// facts about them.
+/// @return one bit a block: all elements finite and within the bound, all codes small enough
 inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n, float step,
                                                   float bound, ElementType type) {
   const DctTag d;
@@ -136,7 +136,7 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
   constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(d));
   const auto scale = hn::Set(d, 1.0F / step);
   const auto steps = hn::Set(d, step);
-  // Adding 1.5 * 2^23 rounds to an integer, which the low bits of the sum then are.
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the sum's low bits.
   const auto magic = hn::Set(d, 0x1.8p23F);
   const auto limit = hn::Set(d, kDctMaxCode + 0.5F);
   const auto largest = hn::Set(d, kAffineMaxMagnitude);
@@ -220,7 +220,7 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
   return ~bad;
 }
 
-/// Block `from` of one tile, but for its elements, to block `to` of another.
+/// Copies block `from` of one tile, except its elements, to block `to` of another.
 inline void copy_codes(const DctTile& source, std::int64_t from, DctTile& target, std::int64_t to) {
   for (std::int64_t v = 0; v < kDctEdge; ++v) {
     std::memcpy(target.codes + v * kDctColumns + to * kDctEdge,
@@ -231,7 +231,7 @@ inline void copy_codes(const DctTile& source, std::int64_t from, DctTile& target
   target.all_sparse[to] = source.all_sparse[from];
 }
 
-/// Its elements.
+/// Copies only the block's elements.
 inline void copy_elements(const DctTile& source, std::int64_t from, DctTile& target,
                           std::int64_t to) {
   for (std::int64_t i = 0; i < kDctEdge; ++i) {
@@ -240,7 +240,7 @@ inline void copy_elements(const DctTile& source, std::int64_t from, DctTile& tar
   }
 }
 
-/// What becomes of a chunk, part by part.
+/// An encoded chunk, part by part.
 struct DctParts {
   std::uint8_t forms[kDctChunk];
   std::int16_t dcs[kDctChunk];
@@ -265,7 +265,7 @@ struct DctParts {
   }
 };
 
-/// Adds block b of the tile. @param raw bytes that its elements take
+/// Adds block b of the tile to the parts. @param raw bytes of the block's elements
 /// @return false when raw is no larger
 HWY_INLINE bool add_block(const DctTile& tile, std::int64_t b, int level, bool zero_value,
                           std::int64_t raw, DctParts& parts) {
@@ -275,7 +275,7 @@ HWY_INLINE bool add_block(const DctTile& tile, std::int64_t b, int level, bool z
   const std::uint8_t* const masks = tile.masks + b * kDctEdge;
   std::uint64_t mask;
   std::memcpy(&mask, masks, 8);
-  // The lowest bit of each byte: whether any of its bits is set.
+  // In the lowest bit of each byte: whether any of its bits is set.
   constexpr std::uint64_t kLowBits = 0x0101010101010101U;
   std::uint64_t any = mask | mask >> 4;
   any |= any >> 2;
@@ -312,7 +312,7 @@ HWY_INLINE bool add_block(const DctTile& tile, std::int64_t b, int level, bool z
   return true;
 }
 
-/// Adds block b raw.
+/// Adds block b to the parts as its elements' bytes.
 inline void add_raw(const DctGeometry& geometry, const DctGeometry::Block& block,
                     const void* source, std::int64_t size, std::int64_t b, DctParts& parts) {
   parts.forms[b] = kDctRawForm;
@@ -324,8 +324,8 @@ inline void add_raw(const DctGeometry& geometry, const DctGeometry::Block& block
   }
 }
 
-/// Encodes blocks [first, first + count) of `geometry`, a chunk. @param readable elements at
-/// `source` @return its size
+/// Encodes blocks [first, first + count) of `geometry`, a chunk, to `out`.
+/// @param readable elements at `source` @return the chunk's size
 inline HWY_NOINLINE std::int64_t encode_chunk(const cpu::DctJob& job, const DctGeometry& geometry,
                                               const void* source, std::int64_t readable,
                                               std::int64_t first, std::int64_t count, DctTile& tile,
@@ -337,7 +337,7 @@ inline HWY_NOINLINE std::int64_t encode_chunk(const cpu::DctJob& job, const DctG
   DctGeometry::Block blocks[kDctChunk];
   geometry.list(first, count, blocks);
   gather_blocks(geometry, type, source, readable, blocks, count, tile.x);
-  // Memory would idle meanwhile.
+  // Prefetch the next chunk: memory would idle while this one is computed.
   if (geometry.column_stride() == 1 && first + count < geometry.blocks()) {
     const std::int64_t from = geometry.block(first + count).offset;
     const std::int64_t lines = std::min(kDctChunk * kDctBlock, readable - from) * size / 64;
@@ -348,7 +348,7 @@ inline HWY_NOINLINE std::int64_t encode_chunk(const cpu::DctJob& job, const DctG
   const std::uint64_t all = (std::uint64_t{1} << count) - 1;
   std::uint64_t held = quantize_blocks(tile, up_to_16(count), dct_step(0) * bound, bound, type);
   std::uint8_t levels[kDctChunk] = {};
-  // Those that are off by more go through finer steps, side by side again.
+  // Blocks that miss the bound are quantized again in finer steps, side by side.
   for (int level = 1; level < kDctLevels && (all & ~held) != 0; ++level) {
     std::int64_t failed[kDctChunk];
     std::int64_t some = 0;
@@ -377,8 +377,8 @@ inline HWY_NOINLINE std::int64_t encode_chunk(const cpu::DctJob& job, const DctG
   return parts.write(count, out);
 }
 
-/// Encodes chunks [first, last), one tightly after the other from where the first one would lie if
-/// those before it had their largest size. `sizes` and `begins` get one entry a chunk.
+/// Encodes chunks [first, last), packed tightly, starting where the first would lie if all before
+/// it had their largest size. Writes one entry a chunk to `sizes` and `begins`.
 /// @pre first is a multiple of the job's grain @return false when memory ran out
 bool dct_encode(const cpu::DctJob& job, const void* source, std::int64_t first, std::int64_t last,
                 std::byte* sizes, std::int64_t* begins, std::byte* payload) {

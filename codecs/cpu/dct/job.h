@@ -11,17 +11,17 @@
 
 namespace cinch::codecs::cpu {
 
-/// What the tasks of one encode or decode share. A task is a range of chunks.
+/// Facts that all tasks of one encode or decode share. A task is a range of chunks.
 struct DctJob {
-  /// Blocks that are worked on side by side: a chunk's. Row i of block b is at [i * kColumns + 8
-  /// b].
+  /// Columns of the blocks that are processed side by side, a chunk's. Row i of block b begins at
+  /// i * kColumns + 8 * b.
   static constexpr std::int64_t kColumns = kDctChunk * kDctEdge;
 
   const Description& what;
   const DctParameters& parameters;
   DctGeometry geometry;
   std::int64_t readable;  ///< one past the last element in memory
-  /// Whether a row's elements lie apart: whole planes are gathered first and scattered last, as
+  /// Whether a row's elements lie apart. If so, planes are gathered first and scattered last, as
   /// many as make whole chunks.
   bool gathers;
   PlaneLayout tile_layout;  ///< of gathered planes
@@ -41,11 +41,11 @@ struct DctJob {
     tile_layout.outer_stride = tile_layout.plane_size();
   }
 
-  /// Chunks that start a range: those of kDctChunk planes where planes are gathered.
+  /// Ranges begin at multiples of this: the chunks of kDctChunk planes if planes are gathered.
   std::int64_t grain() const noexcept {
     return gathers ? geometry.blocks_of_plane() : std::int64_t{16};
   }
-  /// Where a chunk lies while sizes of those before it are not known, behind the index.
+  /// Offset of a chunk behind the index, if all chunks before it have their largest size.
   std::int64_t room_before(std::int64_t chunk) const noexcept {
     const std::int64_t block = chunk * kDctChunk;
     return block + geometry.elements_before(block) * std::int64_t(element_size(what.type));

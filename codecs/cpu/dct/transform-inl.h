@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using DctTag = hn::CappedTag<float, 16>;
 using DctVec = hn::Vec<DctTag>;
 
-/// Eight rows of a block, or of some side by side.
+/// Eight rows of a block, or of some blocks side by side.
 struct DctRows {
   DctVec r0, r1, r2, r3, r4, r5, r6, r7;
 
@@ -40,7 +40,7 @@ struct DctRows {
     r6 = hn::LoadU(d, from + 6 * stride);
     r7 = hn::LoadU(d, from + 7 * stride);
   }
-  /// f(row number, row) for each.
+  /// Calls f(row number, row) for each row.
   template <class F>
   HWY_INLINE void for_each(const F& f) {
     f(0, r0), f(1, r1), f(2, r2), f(3, r3), f(4, r4), f(5, r5), f(6, r6), f(7, r7);
@@ -121,9 +121,8 @@ HWY_INLINE void turn_blocks(DctRows& x) {
 }
 #endif
 
-/// Runs `columns(rows)`, transposes each block, and runs `turned(c, rows)` for what that gives,
-/// over the blocks at `from` in columns [0, n). c is the first of the lanes' columns; n is a
-/// multiple of 16.
+/// Runs `columns(rows)`, transposes each block, and runs `turned(c, rows)` on the result, for the
+/// blocks at `from` in columns [0, n). c is the first column of the lanes; n is a multiple of 16.
 template <class Columns, class Turned>
 HWY_INLINE void on_turned(const float* HWY_RESTRICT from, std::int64_t n, const Columns& columns,
                           const Turned& turned) {
@@ -137,7 +136,7 @@ HWY_INLINE void on_turned(const float* HWY_RESTRICT from, std::int64_t n, const 
     turned(c, rows);
   }
 #else
-  // Half a block at a time.
+  // A vector holds half a block's row.
   const DctTag d;
   HWY_ALIGN float straight[64];
   HWY_ALIGN float across[64];
@@ -157,7 +156,7 @@ HWY_INLINE void on_turned(const float* HWY_RESTRICT from, std::int64_t n, const 
 #endif
 }
 
-/// What coefficients (rows v, lanes u) stand for, in the element's type: `result(c, rows)` gets
+/// Decodes coefficients (rows v, lanes u) to values of the element's type. `result(c, rows)` gets
 /// rows as they are in memory.
 template <class Result>
 HWY_INLINE void dct_reconstruct(const float* HWY_RESTRICT coefficients, std::int64_t n,

@@ -32,7 +32,7 @@ class Decoder {
  public:
   using T = typename Elements::T;
 
-  /// `end`: one past the last logical index that is wanted.
+  /// Logical indices from `end` on will not be decoded.
   Decoder(const cpu::DivisionJob& job, const std::byte* in, std::int64_t end)
       : job_(job),
         g_(job.geometry),
@@ -51,7 +51,7 @@ class Decoder {
            (!kWithSign || signs_.prepare(work.signs));
   }
 
-  /// Writes plane p to `x`, and may write anything behind it, up to element `limit`.
+  /// Writes plane p to `x`. May write anything behind it, up to element `limit`.
   HWY_INLINE void operator()(std::int64_t p, std::int64_t limit, T* HWY_RESTRICT x) {
     AffineRange range;
     std::memcpy(&range, in_ + job_.sections.ranges + p * 4, 4);
@@ -80,7 +80,7 @@ class Decoder {
     for (std::int64_t i = 0; i < count; ++i) std::memcpy(x + i, &bits, sizeof(T));
   }
 
-  /// Block means from the one at `block` on, plus lo, to means_, and spread to row_.
+  /// Loads a row of block means from `block` on, plus lo, to means_, and spreads them to row_.
   HWY_INLINE void load_row(std::int64_t block, float lo) {
     if (g_.blocks[2] == 1) {
       std::uint16_t bits;
@@ -102,13 +102,13 @@ class Decoder {
     spread_(means_, row_);
   }
 
-  /// Decodes a run of elements from logical index k on, to `x`. May write up to `limit` elements.
+  /// Decodes a run that begins at logical index k to `x`. May write up to `limit` elements.
   HWY_INLINE void decode(const Run& run, std::int64_t k, std::int64_t limit, T* HWY_RESTRICT x) {
     const hn::RebindToSigned<decltype(df)> di;
     const hn::Rebind<std::uint8_t, decltype(df)> d8;
     const std::uint8_t* codes = codes_.at(k, run.count());
     const std::uint8_t* signs = kWithSign ? signs_.at(k, run.count()) : nullptr;
-    const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector stands for all
+    const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector serves all columns
     const float* const bases = row_ + run.column * columns;
     const auto step = hn::Set(df, step_);
     const std::int64_t width = run.width;

@@ -61,7 +61,7 @@ class DivisionCpu final : public DivisionCodec {
   }
 
  private:
-  /// Calls `f(first, last)` for ranges of planes whose codes lie in bytes of their own.
+  /// Calls `f(first, last)` for ranges of planes whose codes share no byte with other ranges.
   template <typename F>
   static void for_planes(const Description& what, ParallelFor parallel, const F& f) {
     const std::int64_t grain = planes_per_byte(what.layout.plane_size());

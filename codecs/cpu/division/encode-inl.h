@@ -30,8 +30,8 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace division {
 
-/// Encodes planes in order. Small ones are taken together, so that what is done once a batch, and
-/// vectors that reach past their ends, cost little.
+/// Encodes planes in order, small ones in batches, so that the costs of a batch and of vectors that
+/// reach past planes' ends are small.
 template <class Elements>
 class Encoder {
  public:
@@ -55,7 +55,7 @@ class Encoder {
                out + job.sections.codes + first * n_ / 8 * job.parameters.bits),
         signs_(1, out + job.sections.signs + first * n_ / 8) {}
 
-  /// Planes that `operator()` takes at once.
+  /// The most planes that one call of `operator()` takes.
   std::int64_t batch() const { return batch_; }
 
   /// @return false when memory ran out
@@ -72,8 +72,8 @@ class Encoder {
            (!job_.parameters.with_sign || sign_room() != nullptr);
   }
 
-  /// Encodes `count` planes from p on, at most batch(), which lie `pitch` elements apart at `x`,
-  /// with a vector of bytes readable behind. @return whether they are representable
+  /// Encodes `count` planes from p on, at most batch(). They lie `pitch` elements apart at `x`,
+  /// with a readable vector of bytes behind. @return whether they are representable
   bool operator()(const T* HWY_RESTRICT x, std::int64_t pitch, std::int64_t p, std::int64_t count) {
     survey(x, pitch, p, count);
     bool representable = put_ranges(p, count);
@@ -103,7 +103,7 @@ class Encoder {
   }
 
  private:
-  /// Small enough for source, codes and draws to stay in the first cache.
+  /// Small enough for source, codes and draws to stay in the L1 cache.
   static constexpr std::int64_t kBatchElements = 4096;
 
   static std::int64_t slack() {
@@ -112,7 +112,7 @@ class Encoder {
   std::uint8_t* code_room() { return codes_.room(work_.codes, batch_ * n_, slack()); }
   std::uint8_t* sign_room() { return signs_.room(work_.signs, batch_ * n_, slack()); }
 
-  /// The first pass: means, and what min_ and max_ hold.
+  /// The first pass: writes the means, and fills min_ and max_.
   HWY_INLINE void survey(const T* HWY_RESTRICT x, std::int64_t pitch, std::int64_t p,
                          std::int64_t count) {
     const std::int64_t mean_bytes = g_.block_count() * 2;
@@ -130,7 +130,7 @@ class Encoder {
     }
   }
 
-  /// Ranges and scales of the batch from min_ and max_. @return whether all can be held
+  /// Computes the batch's ranges and scales from min_ and max_. @return whether none is poisoned
   HWY_INLINE bool put_ranges(std::int64_t p, std::int64_t count) {
     const hn::ScalableTag<float> df;
     const hn::RebindToUnsigned<decltype(df)> du;
@@ -153,14 +153,14 @@ class Encoder {
     return good;
   }
 
-  /// Codes of the batch's plane k at `x`, of logical indices from `first` on.
+  /// Writes the codes of the batch's plane k at `x`; its logical indices begin at `first`.
   template <bool kEightBits>
   HWY_INLINE void quantize(const T* HWY_RESTRICT x, std::int64_t first, std::int64_t k,
                            std::uint8_t* HWY_RESTRICT codes) {
     const hn::ScalableTag<float> df;
     const AffineQuantizer<kEightBits> quantizer(lo_[k], scale_[k], job_.parameters.bits);
     const float* const rows = rows_ + k * block_rows_ * pitch_;
-    const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector stands for all
+    const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector serves all columns
     for (const Run& run : runs_) {
       const std::uint16_t* draws = draws_.at(first + run.first, run.count());
       const float* const means = rows + run.block_row * pitch_ + run.column * columns;
@@ -179,7 +179,7 @@ class Encoder {
     }
   }
 
-  /// 1 for each of n elements above 0, else 0. @return false when an element is negative
+  /// Writes 1 for each of n elements above 0, else 0. @return false when an element is negative
   HWY_INLINE bool positives(const T* HWY_RESTRICT x, std::int64_t n,
                             std::uint8_t* HWY_RESTRICT signs) {
     const hn::ScalableTag<float> df;
@@ -201,7 +201,7 @@ class Encoder {
   cpu::Workspace& work_;
   const DivisionGeometry& g_;
   std::int64_t n_;           ///< elements of a plane
-  std::int64_t block_rows_;  ///< of a plane
+  std::int64_t block_rows_;  ///< rows of blocks of a plane
   std::int64_t pitch_;       ///< of rows_
   std::int64_t batch_;
   std::byte* out_;
@@ -212,7 +212,7 @@ class Encoder {
   CodeStream codes_;
   CodeStream signs_;
   float* rows_ = nullptr;  ///< the batch's means, spread
-  float *min_ = nullptr, *max_ = nullptr, *lo_ = nullptr, *scale_ = nullptr;  ///< a plane each
+  float *min_ = nullptr, *max_ = nullptr, *lo_ = nullptr, *scale_ = nullptr;  ///< one a plane
   std::uint32_t* packed_ = nullptr;
 };
 

@@ -9,7 +9,7 @@
 
 namespace cinch::codecs::cpu {
 
-/// What every task of one encode or decode shares.
+/// Facts that all tasks of one encode or decode share.
 struct DivisionJob {
   const Description& what;
   const DivisionParameters& parameters;
@@ -26,19 +26,19 @@ struct DivisionJob {
         key(random_key) {}
 };
 
-/// What bounds the residuals of a plane or of a part of it.
+/// Bounds of the residuals of a plane or of a part of it.
 struct DivisionBounds {
   float min;
   float max;
   bool good;  ///< no NaN, infinity or magnitude above kAffineMaxMagnitude
 };
 
-/// Where what is known of some planes goes.
+/// Destinations of the survey's results for some planes.
 struct DivisionStatistics {
-  float* min;        ///< of each plane's residuals
-  float* max;        ///< less than `min` where the plane can't be held
-  std::byte* means;  ///< of its blocks, bfloat16; 0 where it can't be held
-  float* rows;       ///< the same as floats, spread over columns
+  float* min;        ///< least residual of each plane
+  float* max;        ///< largest; less than `min` where the plane can't be held
+  std::byte* means;  ///< of the planes' blocks, bfloat16; 0 where a plane can't be held
+  float* rows;       ///< the means as floats, spread over columns
 };
 
 /// How a task ended.

@@ -19,17 +19,17 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
-/// What all ways of surveying a plane share.
+/// Code that all kinds of surveys share.
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace division {
 
-/// What a row of blocks averages.
+/// The elements that a row of blocks averages.
 struct Pool {
   std::int64_t bd, bh;  ///< the row of blocks
   std::int64_t first;   ///< logical index of its first element
-  std::int64_t depths;  ///< of `heights` rows of elements each
+  std::int64_t depths;  ///< slices, of `heights` rows of elements each
   std::int64_t heights;
 
   std::int64_t rows() const { return depths * heights; }
@@ -62,15 +62,14 @@ class Pools {
   std::span<const Pool> pools_;
 };
 
-/// Least and largest, lane by lane, of elements x and residuals x - L, and whether a NaN was among
-/// the elements.
+/// Least and largest elements x and residuals x - L, lane by lane, and whether an element was NaN.
 struct Extremes {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
   V low, high, residual_low, residual_high;
   hn::Mask<D> nan;
 
-  /// Larger than what bounds any plane that can be held, also less a mean.
+  /// Larger than any element or residual of a plane that can be held.
   static constexpr float kNone = 0x1p120F;
 
   HWY_INLINE Extremes()
@@ -80,7 +79,7 @@ struct Extremes {
         residual_high(high),
         nan(hn::MaskFromVec(hn::Zero(D()))) {}
 
-  /// Elements from `least` to `largest`, of a block of mean `mean`.
+  /// Adds elements from `least` to `largest`, of a block of mean `mean`.
   HWY_INLINE void add(V least, V largest, V mean) {
     low = hn::Min(low, least);
     high = hn::Max(high, largest);
@@ -98,13 +97,13 @@ struct Extremes {
   }
 };
 
-/// A vector of columns of a pool.
+/// Results for a vector of columns of a pool.
 struct Columns {
   hn::Vec<hn::ScalableTag<float>> sum, low, high;
 };
 
-/// x, held in a register: GCC would load it anew for every use, and of unaligned loads there are
-/// too many.
+/// Keeps x in a register. GCC would load it again for every use, and unaligned loads are the
+/// bottleneck.
 template <class V>
 HWY_INLINE V loaded_once(V x) {
 #if HWY_COMPILER_GCC && HWY_ARCH_X86
@@ -113,8 +112,8 @@ HWY_INLINE V loaded_once(V x) {
   return x;
 }
 
-/// Sums, front to back and top to bottom, least and largest of a vector of columns of a pool of the
-/// plane at `x`, from column w on.
+/// Computes sums (front to back, then top to bottom), least and largest of a vector of columns,
+/// from column w on, of a pool of the plane at `x`.
 template <class Elements>
 HWY_INLINE Columns pool_columns(const DivisionGeometry& g, const Pool& pool,
                                 const typename Elements::T* HWY_RESTRICT x, std::int64_t w) {
@@ -128,7 +127,7 @@ HWY_INLINE Columns pool_columns(const DivisionGeometry& g, const Pool& pool,
   for (std::int64_t d = 1;; ++d) {
     for (; left > 0; --left) {
       at += width;
-      // The hardware can't foresee so many streams.
+      // The hardware does not predict so many streams.
       hwy::Prefetch(at + ahead);
       const auto v = loaded_once(Elements::load(df, at));
       sum = hn::Add(sum, v);

@@ -24,14 +24,14 @@ namespace division {
 struct Run {
   std::int64_t block_row;  ///< bd * blocks[1] + bh
   std::int64_t first;      ///< logical index of its first element
-  std::int64_t column;     ///< of that element; counts on over rows that one block covers
+  std::int64_t column;     ///< of that element; continues over rows that one block covers
   std::int64_t width;      ///< elements of each of its rows
-  std::int64_t rows;       ///< more than one only where they are whole
+  std::int64_t rows;       ///< more than one only if they are whole
 
   std::int64_t count() const { return rows * width; }
 };
 
-/// Elements of a run, at most.
+/// The most elements of a run.
 inline constexpr std::int64_t kMaxRun = 1024;
 
 /// Calls `f(run)` for runs that cover a plane in logical order.
@@ -106,15 +106,15 @@ class Spread {
     return true;
   }
 
-  /// Floats from one spread row to the next, whole vectors: as many as `operator()` may write. One
-  /// vector stands for all columns that a single block covers.
+  /// Distance in floats between spread rows: whole vectors, as many as `operator()` may write. One
+  /// vector serves all columns that a single block covers.
   static std::int64_t pitch(const DivisionGeometry& g) {
     if (g.blocks[2] == 1) return lanes();
     const std::int64_t whole = (g.extent[2] + lanes() - 1) / lanes() * lanes();
     return by_table(g) ? whole : whole + lanes();
   }
 
-  /// Spreads blocks[2] values, behind which a vector is readable.
+  /// Spreads blocks[2] values, which have a readable vector behind them.
   HWY_INLINE void operator()(const float* HWY_RESTRICT values, float* HWY_RESTRICT row) const {
     const hn::ScalableTag<float> df;
     const DivisionGeometry& g = *geometry_;
@@ -129,7 +129,7 @@ class Spread {
       }
       return;
     }
-    // What is stored past a block's end, the next block overwrites.
+    // Values stored past a block's end are overwritten by the next block's.
     std::int64_t w = 0;
     for (std::int64_t b = 0; b < g.blocks[2]; ++b) {
       const auto value = hn::Set(df, values[b]);
@@ -149,8 +149,8 @@ class Spread {
   }
 
   const DivisionGeometry* geometry_ = nullptr;
-  const std::int32_t* columns_ = nullptr;  ///< of each column, its block less its vector's first
-  const std::int32_t* first_ = nullptr;    ///< of each vector of columns, the first one's block
+  const std::int32_t* columns_ = nullptr;  ///< of each column: its block minus its vector's first
+  const std::int32_t* first_ = nullptr;    ///< of each vector of columns: the first column's block
 };
 
 }  // namespace division

@@ -21,9 +21,9 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace division {
 
-/// What Survey does, for planes of one block of up to 8 columns, such as the 7x7 ones at
-/// the end of many a network: as many planes side by side as there are 8 lanes, and without
-/// branches, because so little is to be done for each.
+/// Survey for planes of one block of up to 8 columns, such as the 7x7 planes at the end of many
+/// networks. Takes one plane for each 8 lanes at once, and has no branches, since there is so
+/// little to do for each plane.
 template <class Elements>
 class SmallSurvey {
  public:
@@ -41,8 +41,8 @@ class SmallSurvey {
         width_(g.extent[2]),
         padded_(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(width_)))) {}
 
-  /// Surveys `count` planes that lie `pitch` elements apart at `x`, behind which a vector is
-  /// readable.
+  /// Surveys `count` planes that lie `pitch` elements apart at `x`, with a readable vector behind
+  /// them.
   HWY_INLINE void operator()(const T* HWY_RESTRICT x, std::int64_t pitch, std::int64_t count,
                              const cpu::DivisionStatistics& to) const {
     const auto lane = hn::And(hn::Iota(di, 0), hn::Set(di, kColumns - 1));
@@ -51,7 +51,7 @@ class SmallSurvey {
     const VF limit = hn::Set(df, kAffineMaxMagnitude);
     const std::int64_t beside = lanes() / kColumns;
     for (std::int64_t k = 0; k < count; k += beside) {
-      // Where there is no other plane, this one is taken twice.
+      // If there is no other plane, this one is taken twice.
       const std::int64_t distance = k + beside <= count ? pitch : 0;
       const T* const from = x + k * pitch;
       VF sum = load(from, distance), low = sum, high = sum;
@@ -70,7 +70,7 @@ class SmallSurvey {
       sum = hn::IfThenElseZero(inside, sum);
       for_each_step(padded_, [&](auto shuffle) { sum = hn::Add(sum, shuffle(sum)); });
 
-      // A NaN among the elements makes the mean one.
+      // A NaN among the elements makes the mean NaN.
       const VF quotient = hn::Div(sum, elements);
       const auto good = hn::And(hn::And(hn::Ge(low, hn::Neg(limit)), hn::Le(high, limit)),
                                 hn::Eq(quotient, quotient));
@@ -95,11 +95,11 @@ class SmallSurvey {
   static constexpr hn::RebindToSigned<hn::ScalableTag<float>> di = {};
   using VF = hn::Vec<hn::ScalableTag<float>>;
   static constexpr std::int64_t kColumns = 8;
-  static constexpr std::int64_t kMaxElements = 1 << 20;  // exact as a float, and many more
+  static constexpr std::int64_t kMaxElements = 1 << 20;  // exact as a float, as are many more
 
   static constexpr std::int64_t lanes() { return hn::MaxLanes(df); }
 
-  /// 8 columns from each of as many planes as a vector holds, `distance` apart.
+  /// Loads 8 columns from each of as many planes as a vector holds, `distance` apart.
   static HWY_INLINE VF load(const T* from, std::int64_t distance) {
     if constexpr (lanes() == 2 * kColumns) {
       const hn::Half<decltype(df)> half;
@@ -109,7 +109,7 @@ class SmallSurvey {
     }
   }
 
-  /// Calls `f(shuffle)` so that every lane gets together with all of its `columns`.
+  /// Calls `f(shuffle)` for the shuffles that combine every lane with all of its plane's `columns`.
   template <class F>
   static HWY_INLINE void for_each_step(std::int64_t columns, const F& f) {
     if (columns > 1) f([](VF v) { return hn::Shuffle2301(v); });
@@ -119,7 +119,7 @@ class SmallSurvey {
 
   std::int64_t n_;       ///< elements of a plane
   std::int64_t width_;   ///< columns of a plane
-  std::int64_t padded_;  ///< filled up to a power of two
+  std::int64_t padded_;  ///< columns, rounded up to a power of two
 };
 
 }  // namespace division

@@ -25,10 +25,10 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace division {
 
-/// The first of the two passes over a plane: its block means, and what bounds its residuals.
+/// The first of the two passes over a plane: computes block means and bounds of the residuals.
 ///
-/// Rounding is monotonic, so the least x - L of a column of a block is that of its least x: where
-/// blocks cover what they average, one reading of the elements tells their sums, least and largest.
+/// Rounding is monotonic, so the least x - L of a block's column is that of its least x. So where
+/// blocks cover what they average, one pass over the elements gives sums, least and largest.
 template <class Elements>
 class Survey {
  public:
@@ -54,8 +54,8 @@ class Survey {
     return pools_.prepare(g_, work.pools) && (in_vector_ || wide_.prepare(work));
   }
 
-  /// Surveys the plane at `x`, behind which a vector is readable. Writes its means as bfloat16 to
-  /// `means`, and, spread over columns, a row for each row of blocks to `rows`.
+  /// Surveys the plane at `x`, which has a readable vector behind it. Writes its means as bfloat16
+  /// to `means`, and to `rows`, spread over columns, a row for each row of blocks.
   HWY_INLINE cpu::DivisionBounds operator()(const T* HWY_RESTRICT x, std::byte* HWY_RESTRICT means,
                                             float* HWY_RESTRICT rows) const {
     Extremes e;
@@ -79,7 +79,7 @@ class Survey {
 
   static std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(df)); }
 
-  /// A row of blocks that lie within vectors: adding what is 1, 2 and 4 lanes away leaves the sum,
+  /// For a row of blocks that lie within vectors: adding the lanes 1, 2 and 4 away leaves the sum,
   /// hence the mean, in all of a block's lanes.
   HWY_INLINE void survey_in_vector(const T* HWY_RESTRICT x, const Pool& pool,
                                    float* HWY_RESTRICT row, Extremes& e) const {
@@ -130,9 +130,9 @@ class Survey {
   }
 
   const DivisionGeometry& g_;
-  std::int64_t padded_;  ///< a block's columns filled up to a power of two
+  std::int64_t padded_;  ///< a block's columns, rounded up to a power of two
   bool in_vector_;       ///< blocks lie within vectors
-  /// Columns of the block that each lane of a row's last vector belongs to.
+  /// For each lane of a row's last vector, the number of columns of its block.
   float last_widths_[HWY_MAX_BYTES / sizeof(float)];
   Pools pools_;
   WideSurvey<Elements> wide_;

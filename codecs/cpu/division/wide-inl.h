@@ -23,7 +23,7 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace division {
 
-/// Surveys rows of blocks of any width, by way of memory.
+/// Surveys rows of blocks of any width, with column sums in memory.
 template <class Elements>
 class WideSurvey {
  public:
@@ -43,8 +43,8 @@ class WideSurvey {
     return sums_ != nullptr && means_ != nullptr && spread_.prepare(g_, work.columns);
   }
 
-  /// Means of a row of blocks, spread to `row`, and what they and the elements that the blocks
-  /// cover add to `e`. @return where the means are
+  /// Computes the means of a row of blocks, spreads them to `row`, and adds the elements that the
+  /// blocks cover to `e`. @return the means
   HWY_INLINE const float* operator()(const T* HWY_RESTRICT x, const Pool& pool,
                                      float* HWY_RESTRICT row, Extremes& e) const {
     for (std::int64_t w = 0; w < g_.extent[2]; w += lanes()) {
@@ -69,13 +69,13 @@ class WideSurvey {
 
   static std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(df)); }
 
-  /// Means of the blocks whose columns' sums are in `sums_`.
+  /// Computes the means of the blocks whose column sums are in `sums_`.
   HWY_INLINE void average(const Pool& pool, Extremes& e) const {
     const std::int64_t blocks = g_.blocks[2], block = g_.block[2];
     const std::int64_t columns = std::min(blocks * block, g_.extent[2]);
     std::fill(sums_ + columns, sums_ + blocks * block, 0.0F);
     if (block != padded_) {
-      // To where blocks of `padded_` begin, from the last one on.
+      // Moves blocks to where blocks of `padded_` columns begin, the last one first.
       for (std::int64_t b = blocks - 1; b >= 0; --b) {
         std::memmove(sums_ + b * padded_, sums_ + b * block, block * sizeof(float));
         std::fill_n(sums_ + b * padded_ + block, padded_ - block, 0.0F);
@@ -96,7 +96,7 @@ class WideSurvey {
         float_of_bf16(bf16_nearest(last_sum / static_cast<float>(pool.rows() * last_width)));
   }
 
-  /// Adds adjacent pairs of what is in `sums_`: `count` pairs.
+  /// Adds `count` adjacent pairs in `sums_`.
   HWY_INLINE void add_pairs(std::int64_t count) const {
     for (std::int64_t i = 0; i < count; i += lanes()) {
       const VF a = hn::LoadU(df, sums_ + 2 * i);
@@ -105,7 +105,7 @@ class WideSurvey {
     }
   }
 
-  /// Bounds of a row of blocks that cover what they average.
+  /// Adds the columns of a row of blocks to `e`, for blocks that cover what they average.
   HWY_INLINE void bound_columns(const float* HWY_RESTRICT row, Extremes& e) const {
     const std::int64_t width = g_.extent[2];
     for (std::int64_t w = 0; w < width; w += lanes()) {
@@ -113,7 +113,7 @@ class WideSurvey {
     }
   }
 
-  /// Bounds of what a row of blocks covers, element by element.
+  /// Adds the elements that a row of blocks covers to `e`, one by one.
   HWY_INLINE void bound_elements(const T* HWY_RESTRICT x, const Pool& pool,
                                  const float* HWY_RESTRICT row, Extremes& e) const {
     const std::int64_t width = g_.extent[2];
@@ -142,7 +142,7 @@ class WideSurvey {
   }
 
   const DivisionGeometry& g_;
-  std::int64_t padded_;  ///< a block's columns filled up to a power of two
+  std::int64_t padded_;  ///< a block's columns, rounded up to a power of two
   float* sums_ = nullptr;
   float* low_ = nullptr;
   float* high_ = nullptr;

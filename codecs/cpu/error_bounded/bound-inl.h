@@ -32,7 +32,7 @@ HWY_INLINE hn::Vec<DF> load_elements(DF df, const void* from) {
   }
 }
 
-/// The nearest elements to a vector of floats.
+/// Stores a vector of floats as the nearest elements.
 template <ElementType type, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE void store_elements(DF df, VF x, void* to) {
   if constexpr (type == ElementType::float32) {
@@ -44,8 +44,8 @@ HWY_INLINE void store_elements(DF df, VF x, void* to) {
   }
 }
 
-/// round_to of codecs/error_bound.h, of points of lattices: x is at least minus the bound, and x
-/// below 0 is a value of the type, or half of one.
+/// round_to of codecs/error_bound.h, for points of lattices. @pre x is at least minus the bound; a
+/// negative x is a value of the type, or half of one
 template <ElementType type, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE VF lanes_round_to(DF df, VF x) {
   if constexpr (type == ElementType::bfloat16) {
@@ -69,14 +69,14 @@ HWY_INLINE VF lanes_code(DF df, VF magnitude, VF scale) {
   }
 }
 
-/// The point that |code| stands for before it is rounded to the type, but -step / 2 for 0.
+/// The lattice point of |code|, not yet rounded to the type; -step / 2 for code 0.
 template <class DF, class VF = hn::Vec<DF>>
 HWY_INLINE VF lanes_point(DF df, VF code, VF step) {
   return hn::Mul(hn::Sub(code, hn::Set(df, 0.5F)), step);
 }
 
-/// is_held, but for the question whether the code is too large, on a lattice whose first point the
-/// type does not round to 0. `is_regular` as in ErrorBound.
+/// is_held without the check that the code is small enough. `is_regular` as in ErrorBound.
+/// @pre the type does not round the lattice's first point to 0
 template <ElementType type, bool is_regular, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE hn::Mask<DF> lanes_are_near(DF df, VF magnitude, VF code, VF step, VF limit) {
   const auto value = lanes_round_to<type>(df, lanes_point(df, code, step));
@@ -99,7 +99,7 @@ HWY_INLINE std::uint32_t bits_of_mask(D d, M mask) {
 template <ElementType type>
 using ElementBits = std::conditional_t<type == ElementType::float32, std::int32_t, std::int16_t>;
 
-/// Turns `count` elements into what is left where only signs are read: 1 and 0, and NaN.
+/// For Reads::sign: replaces `count` elements by 1 where positive and 0 elsewhere; NaNs stay.
 template <ElementType type>
 HWY_NOINLINE void keep_signs(std::byte* HWY_RESTRICT x, std::int64_t count) {
   using Bits = ElementBits<type>;

@@ -40,13 +40,13 @@ HWY_INLINE std::make_unsigned_t<ElementBits<type>> bits_of_value(float value) {
 
 // ------------------------------ Encoding
 
-/// A chunk's codes on their way, at `codes`, and its escapes.
+/// A chunk's escapes.
 struct EscapeList {
   RatioEscape* HWY_RESTRICT list;
   std::int64_t count;
 };
 
-/// One element that the vectors do not hold.
+/// Quantizes one element apart from the vectors: one that they don't hold, or that is left over.
 template <ElementType type>
 HWY_NOINLINE void quantize_apart(const ErrorBound& bound, bool closes_gap, const std::byte* x,
                                  std::int64_t i, std::int32_t* codes, EscapeList& escapes) {
@@ -72,7 +72,7 @@ HWY_NOINLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes
   const auto step = hn::Set(df, bound.coarse.step);
   const auto limit = hn::Set(df, bound.limit);
   const auto max_code = hn::Set(df, kMaxCode);
-  // Codes below it are not held: 1 where the gap is closed.
+  // Smaller codes are not held: 1 if the gap is closed.
   const auto min_code = hn::Set(df, closes_gap ? 1.0F : 0.0F);
   const auto gap = hn::Set(di, closes_gap ? 1 : 0);
   const auto magic = hn::Set(df, 0x1p23F);
@@ -89,7 +89,7 @@ HWY_NOINLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes
     // The low bits of the sum are the integer.
     const auto whole = hn::And(hn::BitCast(di, hn::Add(code, magic)), hn::Set(di, 0x7FFFFF));
     const auto sign = hn::ShiftRight<31>(hn::BitCast(di, value));
-    // The gap closes by 1 where x is positive: -1 & ~sign.
+    // Closing the gap subtracts 1 where x is positive: gap &  sign.
     const auto closed = hn::Sub(hn::Sub(hn::Xor(whole, sign), sign), hn::AndNot(sign, gap));
     hn::StoreU(closed, di, codes + i);
     std::uint64_t apart = all & ~std::uint64_t{bits_of_mask(df, hn::And(near, in_range))};
@@ -101,7 +101,7 @@ HWY_NOINLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes
   return escapes.count;
 }
 
-/// RatioCodes of `count` elements. @return the number of escapes, for which `list` has room
+/// Writes codes and escapes of `count` elements to arrays of `count`. @return the number of escapes
 std::int64_t quantize_chunk(const ErrorBound& bound, bool closes_gap,
                             const std::byte* HWY_RESTRICT x, std::int64_t count,
                             std::int32_t* HWY_RESTRICT codes, RatioEscape* HWY_RESTRICT list) {
@@ -112,7 +112,7 @@ std::int64_t quantize_chunk(const ErrorBound& bound, bool closes_gap,
   });
 }
 
-/// Subtracts from each of `size` codes the one `stride` before it, but for the first ones.
+/// Subtracts from each of `size` codes the one `stride` before it; the first `stride` stay.
 inline void subtract_before(std::int32_t* codes, std::int64_t size, std::int64_t stride) {
   const hn::ScalableTag<std::int32_t> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
@@ -124,7 +124,7 @@ inline void subtract_before(std::int32_t* codes, std::int64_t size, std::int64_t
   for (; i > stride; --i) codes[i - 1] -= codes[i - 1 - stride];
 }
 
-/// Adds to each of `size` differences the sum before it. Wraps around, for damaged data.
+/// The inverse of subtract_before. Wraps around on overflow, which damaged data may cause.
 inline void add_before(std::int32_t* codes, std::int64_t size, std::int64_t stride) {
   const hn::ScalableTag<std::int32_t> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
@@ -164,8 +164,8 @@ HWY_INLINE void for_each_predicted(Predictor predictor, const RatioChunks::Chunk
   }
 }
 
-/// How long a chunk's tokens are: `table`: looked up, two fit into 57 bits; `pairs`: so they do;
-/// `any`.
+/// Lengths of a chunk's tokens. `table`: all are in the table, and any two fit into 57 bits;
+/// `pairs`: any two fit into 57 bits; `any`: neither holds.
 enum class Tokens { table, pairs, any };
 
 inline HWY_NOINLINE Tokens tokens_of(const std::int32_t* HWY_RESTRICT differences,
@@ -193,7 +193,7 @@ class TokenWriter {
  public:
   explicit TokenWriter(std::byte* out) : next_(out) {}
 
-  /// Up to 57 bits in all between two calls of `flush`, after which at most 7 wait.
+  /// Appends a token. At most 57 bits between two calls of `flush`, which leaves at most 7 waiting.
   HWY_INLINE void put(cpu::Token token) {
     waiting_ |= token.bits << count_;
     count_ += token.length;
@@ -222,7 +222,7 @@ HWY_INLINE cpu::Token value_token(const cpu::EncodeTables& tables, std::int32_t 
   return tables.value_token(r);
 }
 
-/// An escape and its value. Takes and returns the writer so that it need not lie in memory.
+/// Writes an escape and its value. Takes and returns the writer, so that it can stay in registers.
 HWY_NOINLINE TokenWriter put_escape(const cpu::EncodeTables& tables, const RatioEscape& escape,
                                     unsigned element_bits, std::int32_t r, TokenWriter writer) {
   writer.flush();
@@ -235,7 +235,7 @@ HWY_NOINLINE TokenWriter put_escape(const cpu::EncodeTables& tables, const Ratio
   return writer;
 }
 
-/// Elements [i, end) without escapes or runs.
+/// Writes elements [i, end), none of them escaped, without runs.
 template <Tokens kind>
 HWY_INLINE void put_all(const cpu::EncodeTables& tables, const std::int32_t* HWY_RESTRICT r,
                         std::int64_t i, std::int64_t end, TokenWriter& writer) {
@@ -251,8 +251,8 @@ HWY_INLINE void put_all(const cpu::EncodeTables& tables, const std::int32_t* HWY
   }
 }
 
-/// Elements [i, end) without escapes; `zeros` precede them.
-/// @return how many zeros are at the end
+/// Writes elements [i, end), none of them escaped, with runs; `zeros` zeros precede them.
+/// @return the number of zeros at the end, which are not written yet
 template <Tokens kind>
 HWY_INLINE std::int64_t put_runs(const cpu::EncodeTables& tables,
                                  const std::int32_t* HWY_RESTRICT r, std::int64_t i,
@@ -283,7 +283,7 @@ HWY_INLINE std::int64_t put_runs(const cpu::EncodeTables& tables,
   return end - i + zeros;
 }
 
-/// One stream's elements [begin, end), whose first escape is `escape`.
+/// Writes one stream's elements [begin, end). Moves `escape`, its first, past its last.
 /// @return the stream's end
 template <Tokens kind>
 HWY_NOINLINE std::byte* write_stream(const cpu::EncodeTables& tables, unsigned element_bits,
@@ -347,15 +347,15 @@ std::int64_t encode_chunk(const ErrorBound& bound, const RatioPlan& plan,
 
 // ------------------------------ Decoding
 
-/// One of a chunk's streams on its way.
+/// Where reading is in one of a chunk's streams.
 struct StreamState {
   std::uint64_t position;  ///< in bits, from the streams' beginning
-  std::uint64_t end;       ///< of the stream, in bits
-  std::int64_t element;    ///< that comes next
+  std::uint64_t end;       ///< end of the stream, in bits
+  std::int64_t element;    ///< next element to read
   std::int64_t last;       ///< one past the stream's elements
 };
 
-/// Reads tokens; wherever damaged streams lead, no further than their longest tokens would.
+/// Reads tokens. In damaged streams it reads no further than their longest tokens would reach.
 struct TokenReader {
   const cpu::DecodeTables& tables;
   const std::byte* HWY_RESTRICT streams;
@@ -364,14 +364,14 @@ struct TokenReader {
   EscapeList escapes;
   bool good = true;
 
-  /// At least 57 bits.
+  /// The bits from `position` on, at least 57.
   HWY_INLINE std::uint64_t peek(std::uint64_t position) const {
     std::uint64_t bits;
     std::memcpy(&bits, streams + (position >> 3), 8);
     return bits >> (position & 7);
   }
 
-  /// A value that an escape may precede. @return the position behind it
+  /// Reads a value, perhaps with an escape before it. @return the position behind it
   HWY_NOINLINE std::uint64_t read_any_value(std::uint64_t position, std::int64_t element) {
     std::uint64_t bits = peek(position);
     cpu::Lookup entry = tables.values.find(bits);
@@ -392,7 +392,7 @@ struct TokenReader {
     return position + entry.total();
   }
 
-  /// @return the position behind it
+  /// Reads two values, perhaps with escapes. @return the position behind them
   HWY_INLINE std::uint64_t read_two_values(std::uint64_t position, std::int64_t element) {
     const std::uint64_t bits = peek(position);
     const cpu::Lookup one = tables.values.find_first(bits);
@@ -401,14 +401,14 @@ struct TokenReader {
     if (HWY_UNLIKELY(!one.are_quick(two))) {
       return read_any_value(read_any_value(position, element), element + 1);
     }
-    // One store: what compilers make of two neighbouring ones takes longer.
+    // One store: compilers' code for two neighbouring stores is slower.
     const std::uint64_t both = static_cast<std::uint32_t>(one.number_in(bits)) |
                                std::uint64_t{static_cast<std::uint32_t>(two.number_in(rest))} << 32;
     std::memcpy(differences + element, &both, sizeof both);
     return position + one.total(two);
   }
 
-  /// A run, and unless that ends the stream's elements, a value. @pre s.element < s.last
+  /// Reads a run and, unless that ends the stream's elements, a value. @pre s.element < s.last
   HWY_INLINE void read_run(StreamState& s) {
     const std::uint64_t bits = peek(s.position);
     const cpu::Lookup run = tables.run_lengths.find_first(bits);
@@ -432,8 +432,8 @@ struct TokenReader {
     ++s.element;
   }
 
-  /// All elements of all streams, in turns: waiting for one stream's table entry leaves time for
-  /// the others.
+  /// Reads all elements of all streams, in turns: while one stream waits for its table entry, the
+  /// others can go on.
   HWY_NOINLINE void read_values(std::array<StreamState, kChunkStreams>& all) {
     auto [a, b, c, d] = all;
     for (; d.element + 2 <= d.last; d.element += 2) {  // the last stream is not longer than others
@@ -488,7 +488,7 @@ HWY_NOINLINE std::int64_t read_chunk(const cpu::DecodeTables& tables, std::int64
   if (static_cast<std::int64_t>(in.size()) > count * element_size || !find_streams(in, found)) {
     return -1;
   }
-  // Copied, so that reading past a damaged stream's end needs no care.
+  // Copied to a larger buffer, so that reading past a damaged stream's end is safe.
   const std::byte* const first = found[0].data();
   std::memcpy(scratch.streams, first, in.size() - kChunkHeaderBytes);
   if (tables.runs) std::fill_n(scratch.codes, count, 0);
@@ -508,7 +508,7 @@ HWY_NOINLINE std::int64_t read_chunk(const cpu::DecodeTables& tables, std::int64
   return reader.read(states) ? reader.escapes.count : -1;
 }
 
-/// Elements of `count` codes that were not escaped.
+/// Decodes `count` codes as if none were escaped.
 template <ElementType type>
 HWY_NOINLINE void dequantize(const ErrorBound& bound, bool closes_gap,
                              const std::int32_t* HWY_RESTRICT codes, std::int64_t count,

@@ -129,7 +129,7 @@ class ErrorBoundedRatioCpu final : public ErrorBoundedRatioCodec {
  private:
   static constexpr std::int64_t kTaskChunks = 4;
 
-  // How many elements encoding's tasks take at least: few gather what others gather too.
+  // Fewest elements of an encoding task: enough that tasks gather little that others gather too.
   static std::int64_t task_elements(const PlaneLayout& layout, std::int64_t element_size) {
     constexpr std::int64_t kLeast = 1 << 15;
     if (layout.is_contiguous()) return kLeast;
@@ -146,7 +146,7 @@ class ErrorBoundedRatioCpu final : public ErrorBoundedRatioCodec {
     bool only_signs;
   };
 
-  /// Decodes chunks [first, last) to where `target` has element `origin`.
+  /// Decodes chunks [first, last). `target` is the place of the element at logical index `origin`.
   static bool decode_chunks(const DecodeJob& job, std::int64_t first, std::int64_t last,
                             std::int64_t origin, std::byte* target) {
     const cpu::RatioScratch scratch(cpu::workspace());
@@ -165,7 +165,7 @@ class ErrorBoundedRatioCpu final : public ErrorBoundedRatioCodec {
     return true;
   }
 
-  /// Planes that are decoded and then put into their places together: whole chunks of them.
+  /// Number of planes that are decoded and then scattered together: a multiple of a chunk's planes.
   static std::int64_t tile_planes(const Description& what, const RatioChunks& chunks) {
     const std::int64_t tile = cpu::planes_per_tile(what.layout, element_size(what.type));
     const std::int64_t unit = std::max<std::int64_t>(1, chunks.planes());

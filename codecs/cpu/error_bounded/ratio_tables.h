@@ -10,8 +10,8 @@
 #include "codecs/error_bounded_ratio.h"
 #include "codecs/huffman.h"
 
-/// A plan's codes as the CPU's kernels look them up: one table entry for each of the numbers that
-/// occur, and one for each beginning of a stream.
+/// A plan's codes as tables for the CPU's kernels. Encoding looks up numbers; decoding looks up the
+/// next bits of a stream.
 namespace cinch::codecs::cpu {
 
 /// Differences of smaller magnitude have a table entry.
@@ -19,7 +19,7 @@ inline constexpr std::int32_t kTableMagnitude = 1024;
 /// The longest run that a stream can hold.
 inline constexpr std::int64_t kMaxRun = (kChunkElements + kChunkStreams - 1) / kChunkStreams;
 
-/// Codes and further bits, the first in the lowest bits.
+/// Codes with their further bits; what is written first is in the lowest bits.
 struct Token {
   std::uint64_t bits;
   std::uint64_t length;
@@ -40,12 +40,12 @@ class ShortToken {
 struct EncodeTables {
   bool runs;
   std::array<HuffmanCode, kValueSymbols> values;
-  std::array<ShortToken, 2 * kTableMagnitude> differences;  ///< of r at r + kTableMagnitude
+  std::array<ShortToken, 2 * kTableMagnitude> differences;  ///< that of r is at r + kTableMagnitude
   std::array<ShortToken, kMaxRun + 1> run_lengths;
 
   explicit EncodeTables(const RatioPlan& plan) noexcept;
 
-  /// Any difference's; up to 37 bits.
+  /// The token of any difference; up to 37 bits.
   Token value_token(std::int32_t r) const noexcept {
     const auto bits = static_cast<std::uint32_t>(r);
     const std::uint32_t magnitude = r < 0 ? 0U - bits : bits;
@@ -61,17 +61,17 @@ struct EncodeTables {
   }
 };
 
-/// What a stream's next bits mean, in 64 bits that are loaded at once.
+/// The meaning of a stream's next bits, in 64 bits that are loaded at once.
 class Lookup {
  public:
-  /// `quick`: a number of few bits. `number`: one of any. `longer`: see the table of longer codes.
+  /// `quick`: a number of up to kQuickBits bits. `number`: any. `longer`: see LookupTable::longer.
   enum Kind : std::uint8_t { quick, number, longer, escape };
-  /// Of a quick number. Two of them, or one and any token, fit into 57 bits.
+  /// Most bits of a quick number. Two quick numbers, or one and any token, fit into 57 bits.
   static constexpr int kQuickBits = 20;
 
   Lookup() = default;
-  /// @param base the bucket's number nearest to 0; where longer codes are; the escape
-  /// @param further bits that follow the code
+  /// @param base the bucket's number nearest to 0; for `longer` its place; for `escape` the symbol
+  /// @param further number of bits that follow the code
   Lookup(std::int32_t base, unsigned length, unsigned further, Kind kind) noexcept
       : bits_((base < 0 ? std::uint64_t{1} << 63 : 0) | std::uint64_t{kind} << 56 |
               std::uint64_t{further} << 48 | std::uint64_t{length + further} << 40 |
@@ -80,17 +80,17 @@ class Lookup {
   Kind kind() const noexcept { return static_cast<Kind>(bits_ >> 56 & 3); }
   bool is_quick() const noexcept { return (bits_ & std::uint64_t{3} << 56) == 0; }
   bool are_quick(Lookup other) const noexcept { return Lookup(bits_ | other.bits_).is_quick(); }
-  /// Of code and further bits.
+  /// Bits of code and further bits.
   unsigned total() const noexcept { return bits_ >> 40 & 0xFF; }
   std::uint64_t skip(std::uint64_t stream) const noexcept { return stream >> (bits_ >> 40 & 63); }
-  /// Of two quick numbers.
+  /// The same for two quick numbers together.
   unsigned total(Lookup other) const noexcept {
     return ((bits_ >> 40) + (other.bits_ >> 40)) & 0xFF;
   }
-  /// Where longer codes are; the escape.
+  /// For `longer` the place in that table; for `escape` the symbol.
   std::int32_t base() const noexcept { return static_cast<std::int32_t>(bits_); }
-  /// The number that stands at the beginning of `stream`: the base and, away from 0, what the
-  /// further bits say. Negative bases were made 1 more: -1 - f is ~f.
+  /// The number at the beginning of `stream`: the base, moved away from 0 by the further bits f.
+  /// Negative bases are stored plus 1: adding  f = -1 - f then subtracts f.
   std::int32_t number_in(std::uint64_t stream) const noexcept {
     const auto further = static_cast<std::uint32_t>(stream >> (bits_ >> 32 & 63)) &
                          ((std::uint64_t{1} << (bits_ >> 48 & 0xFF)) - 1);
@@ -104,17 +104,17 @@ class Lookup {
   std::uint64_t bits_;
 };
 
-/// Lookup by the next kBits bits, and for longer codes by the next kMaxCodeBits - kBits.
+/// Lookup by the next kBits bits, and for longer codes by the kMaxCodeBits - kBits bits after them.
 template <std::size_t symbols>
 struct LookupTable {
   static constexpr int kBits = 11;
   static constexpr int kLongerBits = kMaxCodeBits - kBits;
 
   std::array<Lookup, 1 << kBits> first;
-  /// A complete code has no beginning that only one longer code shares.
+  /// Tables for the longer codes: at least two such codes share each beginning in a complete code.
   std::array<Lookup, (symbols / 2) << kLongerBits> longer;
 
-  /// @param lookup_of lookup_of(symbol, length of its code) is what it means
+  /// @param lookup_of lookup_of(symbol, length of its code) is the symbol's entry
   template <typename F>
   void fill(std::span<const std::uint8_t> lengths, const F& lookup_of) noexcept {
     std::array<HuffmanCode, symbols> codes;
@@ -141,9 +141,9 @@ struct LookupTable {
     }
   }
 
-  /// What a stream begins with, or that its code is `longer` than kBits.
+  /// The entry of a stream's first code; `longer` if the code has more than kBits bits.
   Lookup find_first(std::uint64_t stream) const noexcept { return first[stream % first.size()]; }
-  /// What a stream begins with.
+  /// The entry of a stream's first code, whatever its length.
   Lookup find(std::uint64_t stream) const noexcept {
     const Lookup entry = find_first(stream);
     if (entry.kind() != Lookup::longer) return entry;
@@ -153,7 +153,7 @@ struct LookupTable {
 
 /// Codes, escapes and streams of one chunk, in a thread's buffers.
 struct RatioScratch {
-  // A run, an escape, its element and a value: at most 15 + 8 + 15 + 32 + 15 + 22 bits.
+  // Bytes. A run, an escape, its element and a value have at most 15 + 8 + 15 + 32 + 15 + 22 bits.
   static constexpr std::int64_t kLongestTokens = 14;
 
   std::int32_t* codes;

@@ -8,10 +8,10 @@
 
 #include "codecs/codec.h"
 
-/// The elements of one channel, in the order of (o, d, h, w), where memory has them.
+/// Where memory has the elements of one channel, in the order of (o, d, h, w).
 namespace cinch::codecs::cpu {
 
-/// The axes (o, d, h, w) of a layout, those joined that are walked in equal strides.
+/// The axes (o, d, h, w) of a layout. Axes are joined where one stride serves both.
 class ChannelWalk {
  public:
   explicit ChannelWalk(const PlaneLayout& layout) noexcept {
@@ -20,9 +20,9 @@ class ChannelWalk {
     if (axes_ == 0) append_axis(1, 1);
   }
 
-  /// Elements from one to the next along the innermost axis.
+  /// Distance in elements between neighbours along the innermost axis.
   std::int64_t inner_stride() const noexcept { return stride_[axes_ - 1]; }
-  /// How many elements lie in one inner stride after the other.
+  /// Number of elements that lie inner_stride() apart.
   std::int64_t run() const noexcept { return extent_[axes_ - 1]; }
 
   /// Calls `f(begin, count, offset)` for the runs that elements [first, first + n) consist of:
@@ -75,7 +75,7 @@ void gather_run(const T* memory, std::int64_t stride, std::int64_t count, T* tog
   for (std::int64_t i = 0; i < count; ++i) together[i] = memory[i * stride];
 }
 
-/// The way back.
+/// The reverse of gather_run.
 template <typename T>
 void scatter_run(const T* together, std::int64_t stride, std::int64_t count, T* memory) noexcept {
   if (stride == 1) {

@@ -51,8 +51,8 @@ HWY_INLINE void store_floats(DF df, VF x, std::int64_t count, void* target, std:
   }
 }
 
-/// What n codes stand for, as elements of `type`, to `target`. Where `mask` is given, zeros where
-/// its bits are 0; a vector is readable beyond it. Loads up to a vector beyond the codes.
+/// Decodes n codes to elements of `type` at `target`. If `mask` is not null, elements are zero
+/// where its bits are 0; a vector is readable past it. Loads up to a vector past the codes.
 template <ElementType type, class Code>
 HWY_NOINLINE void dequantize(const Code* HWY_RESTRICT codes, const std::uint8_t* mask,
                              std::int64_t n, AffineRange range, void* HWY_RESTRICT target) {
@@ -77,8 +77,8 @@ HWY_NOINLINE void dequantize(const Code* HWY_RESTRICT codes, const std::uint8_t*
   }
 }
 
-/// Codes [begin, begin + count) of the stream `in` of `size` bytes. @return where in `room` they
-/// lie
+/// Unpacks codes [begin, begin + count) of the stream `in` of `size` bytes. @return where they lie,
+/// in `room` or in the stream itself
 HWY_INLINE const std::uint8_t* unpack_run(int bits, const std::byte* in, std::int64_t size,
                                           std::int64_t begin, std::int64_t count,
                                           std::uint8_t* HWY_RESTRICT room) {
@@ -96,14 +96,14 @@ HWY_INLINE const std::uint16_t* unpack_run(int bits, const std::byte* in, std::i
 /// A chunk that is read piece by piece.
 struct ChunkReader {
   const std::byte* in;
-  std::int64_t whole;     ///< elements
-  std::int64_t nonzero;   ///< zero_value: codes
+  std::int64_t whole;     ///< elements of the chunk
+  std::int64_t nonzero;   ///< zero_value: number of codes
   std::int64_t used = 0;  ///< codes of earlier pieces
 };
 
-/// Elements [begin, begin + count) of a chunk, to `target`. `room` and `spread` have room for a
-/// piece and two vectors.
-/// @return false when a zero_value chunk's mask has not as many ones as there are codes
+/// Decodes elements [begin, begin + count) of a chunk to `target`. `room` and `spread` have room
+/// for a piece and two vectors.
+/// @return false when the ones in a zero_value chunk's mask don't match the number of codes
 template <ElementType type, class Code>
 bool decode_codes(ChunkReader& chunk, std::int64_t begin, std::int64_t count,
                   const ChannelFormat& format, Code* HWY_RESTRICT room, Code* HWY_RESTRICT spread,
@@ -193,7 +193,7 @@ bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in, const Chan
   return good;
 }
 
-/// Decodes tasks [first, last) from chunks at their `offsets`, by [chunk * channels + channel].
+/// Decodes tasks [first, last). `offsets` and `nonzero` are indexed [chunk * channels + channel].
 /// @return false when memory ran out or a chunk is not as encode writes it
 bool fixed_point_decode(const cpu::FixedPointJob& job, const std::byte* in,
                         const ChannelFormat* formats, const std::int64_t* offsets,

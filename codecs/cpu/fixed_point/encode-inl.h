@@ -24,8 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// affine_code (up to 8 bits) or affine_code_wide, a vector at a time; bits above a code's byte or
-/// two are anything.
+/// affine_code (up to 8 bits) or affine_code_wide, a vector at a time. Bits above a code's one or
+/// two bytes are undefined.
 template <int kMaxBits>
 class Quantizer {
  public:
@@ -58,8 +58,8 @@ class Quantizer {
   }
 
  private:
-  /// Adding 2^23 rounds to an integer, which the low bits of the sum then are, as long as it is
-  /// below 2^23. The bits above are those of 2^23.
+  /// Adding 2^23 rounds to an integer and leaves it in the sum's low bits, if it is below 2^23. The
+  /// bits above are those of 2^23.
   static constexpr std::int32_t kBits = 0x4B000000;
   template <class DF, class VF>
   static HWY_INLINE auto integer_bits(DF df, VF x) {
@@ -77,8 +77,8 @@ class Quantizer {
   std::int32_t top_;
 };
 
-/// Codes of n elements of `type` at `source`, or of the non-zero ones only. Loads up to a vector
-/// beyond source and draws, stores up to a vector beyond the codes. @return how many codes
+/// Writes the codes of n elements of `type` at `source`, or of only the non-zero ones. Loads and
+/// stores up to a vector past source, draws and codes. @return the number of codes
 template <ElementType type, bool kNonzeroOnly, class Code, class Q>
 HWY_NOINLINE std::int64_t quantize_run(const void* HWY_RESTRICT source,
                                        const std::uint16_t* HWY_RESTRICT draws, std::int64_t n,
@@ -121,15 +121,15 @@ inline void pack_run(int bits, std::uint16_t* HWY_RESTRICT codes, std::int64_t n
   pack_wide(bits, codes, n, out);
 }
 
-/// A stream of codes that is written piece by piece: those that do not yet fill a byte wait.
+/// A stream of codes that is written piece by piece. Codes that don't fill a byte yet wait.
 struct PendingCodes {
   std::int64_t written = 0;  ///< bytes
   std::int64_t waiting = 0;  ///< codes
   std::byte codes[8 * sizeof(std::uint16_t)];
 };
 
-/// n elements of `type` at `source` as `format` has them, to `out` behind what is written there.
-/// @param last whether the stream ends with them. `room` is for as many codes, 8 and a vector
+/// Appends the codes of n elements of `type` at `source`, in `format`, to the stream at `out`.
+/// @param last whether they end the stream @param room room for n codes, 8 more and a vector
 template <ElementType type, bool kNonzeroOnly>
 void encode_codes(const void* HWY_RESTRICT source, const std::uint16_t* HWY_RESTRICT draws,
                   std::int64_t n, bool last, const ChannelFormat& format, std::uint16_t* room,
@@ -155,7 +155,7 @@ void encode_codes(const void* HWY_RESTRICT source, const std::uint16_t* HWY_REST
   }
 }
 
-/// One bit an element: not zero.
+/// Writes one bit an element: whether it is not zero.
 template <ElementType type>
 HWY_NOINLINE void encode_mask(const void* HWY_RESTRICT source, std::int64_t n,
                               std::byte* HWY_RESTRICT out) {
@@ -170,7 +170,7 @@ HWY_NOINLINE void encode_mask(const void* HWY_RESTRICT source, std::int64_t n,
       reinterpret_cast<std::uint8_t*>(out));
 }
 
-/// Elements [begin, begin + count) of a chunk of `whole` elements, to where the chunk goes.
+/// Encodes elements [begin, begin + count) of a chunk of `whole` elements; `out` is its place.
 template <ElementType type>
 void encode_piece(const void* HWY_RESTRICT source, const std::uint16_t* HWY_RESTRICT draws,
                   std::int64_t begin, std::int64_t count, std::int64_t whole,
@@ -249,7 +249,7 @@ bool encode_tasks(const cpu::FixedPointJob& job, const void* source, const Chann
   return true;
 }
 
-/// Encodes tasks [first, last): chunks to their `offsets`, by [chunk * channels + channel].
+/// Encodes tasks [first, last). `offsets` is indexed [chunk * channels + channel].
 /// @return false when memory ran out
 bool fixed_point_encode(const cpu::FixedPointJob& job, const void* source,
                         const ChannelFormat* formats, const std::int64_t* offsets, RandomKey key,

@@ -33,11 +33,11 @@ HWY_EXPORT(fixed_point_decode);
 using cpu::ChannelSurvey;
 using cpu::FixedPointJob;
 
-/// Numbers by channel, and by [chunk * channels + channel], in the calling thread's workspace.
+/// Tables by channel, and by [chunk * channels + channel], in the calling thread's workspace.
 struct Tables {
-  ChannelSurvey survey = {};         ///< decode: nonzero only
+  ChannelSurvey survey = {};         ///< decode uses nonzero only
   ChannelFormat* formats = nullptr;  ///< by channel
-  std::int64_t* offsets = nullptr;   ///< of chunks within all bytes
+  std::int64_t* offsets = nullptr;   ///< of chunks in the encoded bytes
 
   explicit Tables(const FixedPointJob& job) noexcept {
     const std::int64_t channels = job.what.layout.channels();
@@ -114,8 +114,8 @@ class FixedPointCpu final : public FixedPointCodec {
   }
 
  private:
-  /// Chooses every channel's format from the survey, writes header, table and counts, and finds
-  /// where chunks go. @return the size of all bytes
+  /// Chooses every channel's format from the survey, writes header, table and counts, and computes
+  /// the chunks' offsets. @return the encoded size
   std::int64_t plan(const FixedPointJob& job, const Tables& tables, std::byte* out) const noexcept {
     const std::int64_t channels = job.what.layout.channels();
     std::byte* const table = out + kFixedPointHeaderBytes;
@@ -162,7 +162,7 @@ class FixedPointCpu final : public FixedPointCodec {
     return format;
   }
 
-  /// Fills the offsets of all chunks, channel by channel from `at` on. @return where they end
+  /// Computes the offsets of all chunks, channel by channel from `at` on. @return their end
   static std::int64_t place(const FixedPointJob& job, const Tables& tables,
                             std::int64_t at) noexcept {
     const std::int64_t channels = job.what.layout.channels();
@@ -182,7 +182,7 @@ class FixedPointCpu final : public FixedPointCodec {
     return at;
   }
 
-  /// Reads table and counts of `size` bytes at `in`, and finds where chunks are.
+  /// Reads table and counts from `in`, `size` bytes in all, and computes the chunks' offsets.
   /// @return false when they are not as `plan` writes them
   static bool read_tables(const FixedPointJob& job, const std::byte* in, std::int64_t size,
                           const Tables& tables) noexcept {

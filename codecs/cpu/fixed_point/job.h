@@ -16,24 +16,24 @@ namespace cinch::codecs::cpu {
 struct FixedPointTask {
   std::int64_t first_channel;
   std::int64_t channels;
-  std::int64_t begin;  ///< first element of each of them, where a chunk begins
-  std::int64_t count;  ///< elements of each of them
+  std::int64_t begin;  ///< first element in each channel; a chunk begins there
+  std::int64_t count;  ///< elements in each channel
 };
 
-/// Groups of `group` channels and `chunks` chunks that one task does. Tasks of neighbouring
+/// How work is cut into tasks: `group` channels and `chunks` chunks each. Tasks of neighbouring
 /// channels follow each other.
 struct FixedPointCut {
   std::int64_t group;
   std::int64_t chunks;
 };
 
-/// What the tasks of one encode or decode share, and how it is cut into them: so that memory is
-/// read and written in its own order as far as may be, and what has been touched is still near.
+/// Facts that all tasks of one encode or decode share, and how it is cut into tasks: so that memory
+/// is accessed in its own order as far as possible, and again only while it is cached.
 struct FixedPointJob {
-  /// Where a channel's elements are.
+  /// Where a channel's elements lie, and how they are processed.
   enum class Way : std::uint8_t {
-    planes,   ///< in long runs, which are worked on where they lie
-    columns,  ///< beside the other channels': tiles of many channels' are transposed
+    planes,   ///< in long runs: processed in place
+    columns,  ///< beside the other channels': tiles of many channels are transposed
     tiles     ///< anywhere: gathered into tiles
   };
 
@@ -44,7 +44,7 @@ struct FixedPointJob {
   std::int64_t readable;  ///< one past the last element in memory
   Way way;
   FixedPointCut survey_cut;
-  FixedPointCut cut;       ///< of encoding and decoding
+  FixedPointCut cut;       ///< for encoding and decoding
   std::int64_t piece = 0;  ///< elements of each channel in a tile: a chunk, or a part of one
 
   explicit FixedPointJob(const Description& description) noexcept
@@ -55,14 +55,14 @@ struct FixedPointJob {
         readable(reach(description.layout)) {
     const std::int64_t inner = description.layout.inner;
     const std::int64_t run = walk.run();
-    // Of some channels, the planes of a few samples.
+    // A task has the planes of a few samples, of some channels.
     const std::int64_t plane_chunks = std::clamp<std::int64_t>(
         4 * run / kFixedPointChunk, 1, std::max<std::int64_t>(1, 32768 / kFixedPointChunk));
     survey_cut = {inner > 1 ? (run < 256 ? 32 : 8) : 1, plane_chunks};
     piece = kFixedPointChunk;
     if (inner > 1 && description.layout.inner_stride == 1 && walk.inner_stride() != 1) {
       way = Way::columns;
-      survey_cut = {512, 1};  // only extremes have to stay near
+      survey_cut = {512, 1};  // only extremes have to stay cached
       cut = {kMaxGroup, 1};   // some cache lines of every row, and few rows
       piece = 256;
     } else if (walk.inner_stride() == 1 && (run == elements || (run >= 256 && run % 8 == 0))) {
@@ -77,7 +77,7 @@ struct FixedPointJob {
   std::int64_t tasks(const FixedPointCut& c) const noexcept {
     return groups(c) * ((chunks + c.chunks - 1) / c.chunks);
   }
-  /// Tasks that are worth a thread's while.
+  /// Fewest tasks that are worth a thread.
   std::int64_t grain(const FixedPointCut& c) const noexcept {
     constexpr std::int64_t kElements = 32768;
     const std::int64_t task = std::min(elements, c.chunks * kFixedPointChunk) * c.group;
@@ -118,7 +118,7 @@ struct FixedPointJob {
   }
 };
 
-/// By channel and chunk, at [chunk * channels + channel].
+/// What the survey finds for each channel and chunk, at [chunk * channels + channel].
 struct ChannelSurvey {
   float* min;
   float* max;

@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// What a survey says of one channel's part.
+/// Survey of a part of one channel.
 struct Extremes {
   float min = std::numeric_limits<float>::infinity();
   float max = -std::numeric_limits<float>::infinity();
@@ -42,7 +42,7 @@ struct Extremes {
   }
 };
 
-/// Of n elements of `type` side by side.
+/// Surveys n contiguous elements of `type`.
 template <ElementType type>
 HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n) {
   const hn::ScalableTag<float> df;
@@ -73,7 +73,7 @@ HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n
   return result;
 }
 
-/// Of n elements, `stride` apart.
+/// Surveys n elements, `stride` apart.
 template <ElementType type>
 HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t stride,
                                  std::int64_t n) {
@@ -83,8 +83,8 @@ HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t s
   return result;
 }
 
-/// Of each of as many channels as a vector has lanes: `rows` elements, `stride` apart, of the first
-/// of them at `source`, of the others beside it. Adds to what is at `to`, from entry `at` on.
+/// Surveys a vector of neighbouring channels, the first at `source`: `rows` elements of each,
+/// `stride` apart. Merges the result into `to`, from entry `at` on.
 template <ElementType type>
 HWY_NOINLINE void survey_lanes(const void* HWY_RESTRICT source, std::int64_t stride,
                                std::int64_t rows, const cpu::ChannelSurvey& to, std::int64_t at) {
@@ -120,7 +120,7 @@ HWY_INLINE void put_extremes(const Extremes& e, const cpu::ChannelSurvey& survey
   survey.nonzero[at] = e.nonzero;
 }
 
-/// The channels of one task of a single chunk, which lie side by side in memory.
+/// Surveys the channels of a task of a single chunk, which lie side by side in memory.
 template <ElementType type>
 void survey_columns(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
                     const void* source, const cpu::ChannelSurvey& to) {
@@ -132,7 +132,7 @@ void survey_columns(const cpu::FixedPointJob& job, const cpu::FixedPointTask& ta
   job.walk.for_each_run(
       task.begin, task.count, [&](std::int64_t, std::int64_t rows, std::int64_t offset) {
         const std::int64_t base = task.first_channel + offset;
-        // As many streams as the hardware foresees.
+        // As many streams as the hardware predicts.
         constexpr std::int64_t kRows = 8;
         for (std::int64_t r = 0; r < rows; r += kRows) {
           const std::int64_t some = std::min(kRows, rows - r);

@@ -24,8 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Elements from one channel's piece to the next one's in a tile: a piece, room for vectors beyond
-/// it, and an odd number of cache lines, lest all channels fall into the same sets of a cache.
+/// Distance in elements between channels' pieces in a tile: a piece, room for vectors past it, and
+/// an odd number of cache lines, so that channels don't all fall into the same cache sets.
 HWY_INLINE std::int64_t tile_stride(const cpu::FixedPointJob& job) {
   return job.piece + 3 * 64 / 2;
 }
@@ -79,7 +79,7 @@ HWY_INLINE float float_at(const void* source, std::int64_t i) {
   return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
 }
 
-/// The elements of every channel of a task at `tile`, tile_stride() apart.
+/// Gathers the elements of every channel of a task to `tile`, tile_stride() a channel.
 template <ElementType type>
 HWY_NOINLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
                               const void* source, void* tile) {
@@ -99,7 +99,7 @@ HWY_NOINLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPoi
       });
 }
 
-/// The way back.
+/// The reverse of gather_tile.
 template <ElementType type>
 HWY_NOINLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
                                const void* tile, void* target) {
@@ -120,7 +120,7 @@ HWY_NOINLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPo
       });
 }
 
-/// The draws of every element of a tile, in its order, tile_stride() a channel.
+/// Computes the draws of every element of a tile, in the tile's order, tile_stride() a channel.
 class TileDraws {
  public:
   TileDraws(const cpu::FixedPointJob& job, RandomKey key)
@@ -129,12 +129,12 @@ class TileDraws {
         stride_(tile_stride(job)),
         key_(key) {}
 
-  /// Draws that `fill` needs at `some`, and before and behind those of a tile.
+  /// Room, in draws, that `fill` needs at `some`, and before and behind a tile's draws.
   static constexpr std::int64_t kRoom = 3 * kFixedPointChunk;
   static constexpr std::int64_t kBefore = philox::kDrawsPerBlock;
   static constexpr std::int64_t kBehind = 1024;  // more than fill_draws overruns
 
-  /// All draws of a task's elements.
+  /// Writes the draws of all of a task's elements.
   void fill(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
             std::uint16_t* HWY_RESTRICT draws) const {
     if (plane_ == 1 && layout_.inner > 1) {
@@ -142,7 +142,7 @@ class TileDraws {
     } else if (task.channels * plane_ <= kFixedPointChunk) {
       fill_small_planes(task, some, draws);
     } else {
-      // One channel after the other: what is written beyond one's draws, the next one's replace.
+      // Channel by channel: draws written past one channel's are replaced by the next one's.
       for (std::int64_t c = 0; c < task.channels; ++c) {
         for_each_segment(task, [&](std::int64_t at, std::int64_t n, std::int64_t first) {
           make_after(first + c * plane_, n, draws + c * stride_ + at);
@@ -151,7 +151,7 @@ class TileDraws {
     }
   }
 
-  /// Those of `count` elements of one channel.
+  /// Writes the draws of `count` elements of one channel.
   void fill_part(std::int64_t channel, std::int64_t begin, std::int64_t count,
                  std::uint16_t* HWY_RESTRICT draws) const {
     for_each_segment(cpu::FixedPointTask{channel, 1, begin, count},
@@ -179,7 +179,7 @@ class TileDraws {
     }
   }
 
-  /// Draws of elements [first, first + n) at `to`, keeping what is before it.
+  /// Writes the draws of elements [first, first + n) to `to`, and keeps the bytes before `to`.
   void make_after(std::int64_t first, std::int64_t n, std::uint16_t* HWY_RESTRICT to) const {
     const std::int64_t skipped = first % kBlock;
     std::uint16_t before[kBlock];
@@ -189,7 +189,7 @@ class TileDraws {
     std::memcpy(to - kBlock, before, sizeof before);
   }
 
-  /// All channels' planes of one outer index lie side by side in logical order.
+  /// For all channels' planes of one outer index at once: they are adjacent in logical order.
   void fill_small_planes(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
                          std::uint16_t* HWY_RESTRICT draws) const {
     for_each_segment(task, [&](std::int64_t at, std::int64_t n, std::int64_t first) {
@@ -202,7 +202,8 @@ class TileDraws {
     });
   }
 
-  /// Planes of one element: what is drawn in a row are channels, a few rows at a time.
+  /// For planes of one element: draws in a row are those of channels. Transposes a few rows at a
+  /// time.
   void fill_rows(const cpu::FixedPointTask& task, std::uint16_t* HWY_RESTRICT some,
                  std::uint16_t* HWY_RESTRICT draws) const {
     constexpr std::int64_t kRows = 16;

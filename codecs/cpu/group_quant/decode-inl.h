@@ -27,7 +27,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Elements [begin, end) of `plane` to `x`; `codes` has room for a stretch. @pre begin % 8 == 0
+/// Decodes elements [begin, end) of `plane`; `codes` has room for a stretch. @pre begin % 8 == 0
 template <class S>
 HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* in,
                                   std::int64_t plane, std::int64_t begin, std::int64_t end,
@@ -62,7 +62,7 @@ HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte
   }
 }
 
-/// Elements [begin, end), by logical index, to `x`, before which 8 more may be written.
+/// Decodes elements [begin, end), by logical index, to `x`. May write 8 elements before `x`.
 template <class S>
 void decode_stretch(const cpu::GroupQuantJob& job, const std::byte* in, std::int64_t begin,
                     std::int64_t end, std::uint8_t* HWY_RESTRICT codes,
@@ -103,7 +103,7 @@ bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* 
 }
 
 /// Decodes groups [first, last), counted over all planes. @pre planes are dense
-/// @return false when memory has run out
+/// @return false when memory ran out
 bool decode_groups(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
                    std::int64_t first, std::int64_t last) {
   return with_element(job.what.type, [&](auto kind) {
@@ -129,8 +129,8 @@ bool decode_planes_of(const cpu::GroupQuantJob& job, const PlaneLayout& layout, 
   return true;
 }
 
-/// Decodes planes [first, last) of `layout`, which has the logical order of the description's.
-/// @return false when memory has run out
+/// Decodes planes [first, last) of `layout`, which has the description's logical order.
+/// @return false when memory ran out
 bool decode_planes(const cpu::GroupQuantJob& job, const PlaneLayout& layout, const std::byte* in,
                    void* target, std::int64_t first, std::int64_t last) {
   return with_element(job.what.type, [&](auto kind) {

@@ -26,16 +26,15 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// What one task needs again and again.
+/// A task's keys and buffers.
 struct GroupTask {
   PhiloxLanes philox;
   std::uint16_t* draws;
   std::uint8_t* codes;
 };
 
-/// Groups that lie one behind the other within a plane, `count` elements from logical index
-/// `first` on at `x`: codes of `bits` bits to `out`, their ranges to `ranges`.
-/// @return false when one is poisoned
+/// Encodes consecutive groups of a plane, `count` elements at `x` from logical index `first` on:
+/// codes of `bits` bits to `out`, ranges to `ranges`. @return false when a group is poisoned
 template <class S>
 bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HWY_RESTRICT x,
                         std::int64_t count, std::int64_t first, int bits, const GroupTask& task,
@@ -109,7 +108,7 @@ bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::by
 }
 
 /// Encodes groups [first, last), counted over all planes.
-/// @return false when memory has run out
+/// @return false when memory ran out
 bool encode_groups(const cpu::GroupQuantJob& job, const void* source, std::byte* out,
                    std::int64_t first, std::int64_t last, bool* representable) {
   return with_element(job.what.type, [&](auto kind) {

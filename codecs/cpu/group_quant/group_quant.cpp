@@ -26,7 +26,7 @@ HWY_EXPORT(encode_groups);
 HWY_EXPORT(decode_groups);
 HWY_EXPORT(decode_planes);
 
-/// Elements of a task, so that starting it costs little.
+/// Elements of a task: enough that starting it costs little.
 constexpr std::int64_t kTaskElements = 1 << 14;
 
 class GroupQuantCpu final : public GroupQuantCodec {

@@ -11,10 +11,10 @@
 
 namespace cinch::codecs::cpu {
 
-/// Where the codes of planes begin, and their bits.
+/// The offset of each plane's codes, and its bits.
 class PlaneCodes {
  public:
-  /// `sums` holds running sums for as long as this is used.
+  /// @pre `sums` outlives this: it holds the running sums
   PlaneCodes(std::int64_t begin, std::int64_t plane_size, int bits,
              std::span<const std::uint8_t> plane_bits, Buffer& sums) noexcept
       : begin_(begin), plane_size_(plane_size), bits_(bits), plane_bits_(plane_bits) {
@@ -29,7 +29,7 @@ class PlaneCodes {
     }
   }
 
-  /// False when memory has run out.
+  /// False when memory ran out.
   bool good() const noexcept { return plane_bits_.empty() || sums_ != nullptr; }
 
   int bits(std::int64_t plane) const noexcept {
@@ -55,7 +55,7 @@ class PlaneCodes {
   std::int64_t* sums_ = nullptr;
 };
 
-/// What every task of one encode or decode shares.
+/// Facts that all tasks of one encode or decode share.
 struct GroupQuantJob {
   const Description& what;
   std::int64_t group;
@@ -73,9 +73,9 @@ struct GroupQuantJob {
         key(random_key) {}
 };
 
-/// Elements whose codes, draws and values stay in the fastest cache together.
+/// Elements whose codes, draws and values fit into the L1 cache together.
 inline constexpr std::int64_t kStretchElements = 2048;
-/// Bytes for the codes of a stretch, those that fill up its first and last eight, and a vector.
+/// Bytes for the codes of a stretch, for padding of its first and last eight, and for a vector.
 inline constexpr std::int64_t kCodesRoom = kStretchElements + 1024;
 
 }  // namespace cinch::codecs::cpu

@@ -33,7 +33,7 @@ class GroupQuantizer {
   HWY_INLINE GroupQuantizer(float lo, float scale, int bits)
       : lo_(lo), scale_(scale), bits_(bits) {}
 
-  /// Codes of `count` elements; stores up to a vector beyond, and reads as many draws.
+  /// Writes the codes of `count` elements and up to a vector beyond; reads as many draws.
   HWY_INLINE void run(const Raw* HWY_RESTRICT x, const std::uint16_t* HWY_RESTRICT draws,
                       std::int64_t count, std::uint8_t* HWY_RESTRICT codes) const {
     const D8 d8;
@@ -51,7 +51,7 @@ class GroupQuantizer {
   }
 
  private:
-  /// Code and fraction, of which the lowest 24 bits count.
+  /// Code and fraction, in the lowest 24 bits; the other bits are undefined.
   template <class VF>
   HWY_INLINE auto fixed(VF x) const {
     const DF df;
@@ -59,13 +59,13 @@ class GroupQuantizer {
     if constexpr (kEightBits) {
       return hn::BitCast(DU(), hn::NearestInt(hn::Min(u, hn::Set(df, 255.0F * 65536.0F))));
     } else {
-      // Adding 2^23 rounds to an integer, which the low bits of the sum then are, as long as it is
-      // below 2^23: with 7 bits or fewer.
+      // Adding 2^23 rounds to an integer and leaves it in the sum's low bits, if it is below 2^23:
+      // with 7 bits or fewer.
       return hn::BitCast(DU(), hn::Add(u, hn::Set(df, 0x1p23F)));
     }
   }
 
-  /// Codes of `even` in even 16-bit lanes, those of `odd` in odd ones.
+  /// Puts the codes of `even` into even 16-bit lanes and those of `odd` into odd ones.
   template <class VU>
   static HWY_INLINE auto merge(VU even, VU odd) {
     const D16 d16;
@@ -115,7 +115,7 @@ class GroupQuantizer {
   int bits_;
 };
 
-/// The same for any number of bits.
+/// Runs the GroupQuantizer for `bits`.
 template <class S>
 HWY_INLINE void quantize_group(const typename S::Raw* HWY_RESTRICT x,
                                const std::uint16_t* HWY_RESTRICT draws, std::int64_t count,

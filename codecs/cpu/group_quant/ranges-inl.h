@@ -21,18 +21,18 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Maps 16-bit floats, as signed integers, to integers in the order of what they stand for, with
-/// NaNs outside of the infinities; and back.
+/// Maps 16-bit floats, as signed integers, to integers in the order of their values, with NaNs
+/// outside the infinities. It is its own inverse.
 template <int kWidth, class DI, class VI>
 HWY_INLINE VI in_order(DI di, VI bits) {
   return hn::Xor(bits, hn::And(hn::ShiftRight<kWidth - 1>(bits), hn::Set(di, 0x7FFF)));
 }
 
-/// As many lanes as GroupRanges has ranges at most.
+/// At most as many lanes as GroupRanges has ranges.
 using ExtremeTag = hn::CappedTag<float, 16>;
 
-/// The extremes of stretches, lane by lane, in 32-bit lanes whose order is that of the elements.
-/// `sum` becomes NaN when a float is, which extremes may hide.
+/// Computes the extremes of `count` elements, lane by lane, in 32-bit lanes that are ordered like
+/// the elements. `sum` becomes NaN if a float is NaN, which the extremes may hide.
 HWY_INLINE void extremes_of(Float32, const float* HWY_RESTRICT x, std::int64_t count,
                             float* HWY_RESTRICT min_lanes, float* HWY_RESTRICT max_lanes,
                             hn::Vec<ExtremeTag>& sum) {
@@ -96,8 +96,8 @@ HWY_INLINE void extremes_of(Half, const std::uint16_t* HWY_RESTRICT x, std::int6
   hn::Store(hn::Max(low(max), high(max)), d32, max_lanes);
 }
 
-/// Reduces `count` vectors at `v`, as many as there are lanes at most, with f: lane i of the result
-/// is what lanes of vector i come to.
+/// Reduces `count` vectors at `v`, at most as many as there are lanes, with f: lane i of the result
+/// is the reduction of vector i's lanes.
 template <class D, class F>
 HWY_INLINE hn::Vec<D> reduce_each(D d, hn::TFromD<D>* v, std::int64_t count, const F& f) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -112,7 +112,7 @@ HWY_INLINE hn::Vec<D> reduce_each(D d, hn::TFromD<D>* v, std::int64_t count, con
   return hn::Load(d, v);
 }
 
-/// What in-order lanes stand for.
+/// The values of lanes that in_order mapped.
 template <class DF>
 HWY_INLINE hn::Vec<DF> value_of(Float32, DF /*df*/, hn::Vec<DF> v) {
   return v;
@@ -123,14 +123,14 @@ HWY_INLINE hn::Vec<DF> value_of(Half, DF df, hn::Vec<hn::RebindToSigned<DF>> v) 
   return Half::low(df, hn::BitCast(hn::RebindToUnsigned<DF>(), in_order<32>(di, v)));
 }
 
-/// Ranges of up to kMost stretches, and what quantizing needs of them.
+/// Ranges of up to kMost groups, with the numbers that quantizing needs.
 class GroupRanges {
  public:
   static constexpr std::int64_t kMost = 16;
 
-  /// affine_range of the stretches of `group` elements, the last one perhaps shorter, that `count`
-  /// elements at `x` are cut into; poisoned_range() where one is NaN, infinite or larger than
-  /// kAffineMaxMagnitude. @pre there are at most kMost
+  /// Computes affine_range of each group of `group` elements of the `count` at `x` (the last group
+  /// may be shorter); poisoned_range() for groups with a NaN, an infinity or a magnitude above
+  /// kAffineMaxMagnitude. @pre there are at most kMost groups
   template <class S>
   HWY_NOINLINE void find(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
                          std::int64_t group, int bits) {
@@ -175,7 +175,7 @@ class GroupRanges {
  private:
   using VF = hn::Vec<ExtremeTag>;
 
-  /// NaN in the lanes of stretches that have one.
+  /// Returns `min` with NaN in the lanes of groups that have one.
   static HWY_NOINLINE VF with_nans(VF min, const float* x, std::int64_t count, std::int64_t group) {
     const ExtremeTag df;
     HWY_ALIGN float sums[kMost];
@@ -186,7 +186,7 @@ class GroupRanges {
     return hn::Load(df, sums);
   }
 
-  /// affine_range and affine_scale of a vector of extremes.
+  /// Stores affine_range and affine_scale of a vector of extremes.
   HWY_INLINE void hold(VF min, VF max, int bits, std::int64_t first) {
     const ExtremeTag df;
     const hn::RebindToUnsigned<ExtremeTag> du;

@@ -15,7 +15,7 @@
 namespace cinch::codecs {
 namespace {
 
-/// What a block's elements are made into on their way. Loops run up to whole eights.
+/// Intermediate forms of a block's elements. Loops round up to whole groups of eight.
 template <typename T>
 struct Scratch {
   std::array<T, kPackElements> held;
@@ -29,7 +29,7 @@ std::uint8_t top_of(T x) noexcept {
   return static_cast<std::uint8_t>(rotate_left(x) >> (8 * (sizeof(T) - 1)));
 }
 
-/// The base and bits that hold the sample best.
+/// Chooses the base and bits that hold the sample in the fewest bits.
 template <typename T>
 void choose_codes(const T* x, int count, PackBlock& block) noexcept {
   std::array<int, 257> below = {};  // how many are in [0, top)
@@ -56,7 +56,7 @@ void choose_codes(const T* x, int count, PackBlock& block) noexcept {
   }
 }
 
-/// Leaves zeros out, and says in the mask where they were. @return the elements held
+/// Copies the non-zero elements to scratch.held and marks them in the mask. @return their number
 template <typename T>
 int leave_zeros_out(const T* x, int count, Scratch<T>& scratch) noexcept {
   int held = 0;
@@ -74,14 +74,14 @@ int leave_zeros_out(const T* x, int count, Scratch<T>& scratch) noexcept {
   return held;
 }
 
-/// Calls f(k) for each escape among the first n codes. Most eights have none.
+/// Calls f(k) for each escape among the first n codes. Most groups of eight have none.
 template <typename F>
 void for_each_escape(const std::uint8_t* codes, int n, std::uint8_t escape, const F& f) noexcept {
   constexpr std::uint64_t kOnes = 0x0101010101010101U;
   for (int begin = 0; begin < n; begin += 8) {
     std::uint64_t eight;
     std::memcpy(&eight, codes + begin, 8);
-    eight ^= kOnes * escape;  // 0 where there is one
+    eight ^= kOnes * escape;  // a byte is 0 where its code is an escape
     if (((eight - kOnes) & ~eight & kOnes << 7) == 0) continue;
     for (int k = begin; k < std::min(n, begin + 8); ++k) {
       if (codes[k] == escape) f(k);
@@ -89,8 +89,8 @@ void for_each_escape(const std::uint8_t* codes, int n, std::uint8_t escape, cons
   }
 }
 
-/// Describes the block and writes it where it is smaller than its elements, which it takes as many
-/// bytes as at most, filled up to 8.
+/// Encodes a block to `out` and describes it; copies its elements if that is no larger. Writes at
+/// most the elements' bytes, padded to a multiple of 8.
 template <typename T>
 PackBlock encode_block(const T* x, int count, Scratch<T>& scratch, std::byte* out) noexcept {
   constexpr int kSize = sizeof(T);
@@ -110,7 +110,7 @@ PackBlock encode_block(const T* x, int count, Scratch<T>& scratch, std::byte* ou
   int escapes = 0;
   for (int k = 0; k < n; ++k) scratch.tops[k] = top_of(held[k]);
   for (int k = 0; k < n; ++k) {
-    // What is below the base wraps around to beyond the window.
+    // Tops below the base wrap around to beyond the window.
     const auto distance = static_cast<std::uint8_t>(scratch.tops[k] - block.base);
     scratch.codes[k] = distance < escape ? distance : escape;
     escapes += distance < escape ? 0 : 1;
@@ -144,7 +144,7 @@ PackBlock encode_block(const T* x, int count, Scratch<T>& scratch, std::byte* ou
     for (int k = 0; k < n; k += 8, to += block.bits) {
       std::uint64_t eight;
       std::memcpy(&eight, scratch.codes.data() + k, 8);
-      // What is written too far is written again; a block that is smaller than whole has room.
+      // Bytes past the codes are overwritten later; a block smaller than its elements has room.
       const std::uint64_t joined = join_codes(eight, block.bits);
       std::memcpy(to, &joined, 8);
     }
@@ -156,7 +156,7 @@ PackBlock encode_block(const T* x, int count, Scratch<T>& scratch, std::byte* ou
   return block;
 }
 
-/// Restores the elements that are held. @return false when there are more or fewer escapes
+/// Decodes the held elements. @return false when the number of escapes contradicts the block's
 template <typename T>
 bool decode_held(const PackBlock& block, const PackSections& at, const std::byte* in,
                  Scratch<T>& scratch, T* held) noexcept {
@@ -229,8 +229,8 @@ bool decode_block(const PackBlock& block, const std::byte* in, int count, Scratc
   return true;
 }
 
-/// Calls `bool f(first, last, memory for a block that isn't contiguous, scratch)` for ranges of
-/// blocks, in parallel. @return false when one call did, or when memory ran out
+/// Calls `bool f(first, last, tile, scratch)` for ranges of blocks, in parallel. `tile` has room
+/// for a block; null if the layout is contiguous. @return false if a call did, or if memory ran out
 template <typename T, typename F>
 bool for_ranges(const Description& what, ParallelFor parallel, const F& f) {
   constexpr std::int64_t kGrain = 8;
@@ -252,8 +252,8 @@ int elements_of(const PlaneLayout& layout, std::int64_t block) noexcept {
   return static_cast<int>(std::min(kPackElements, layout.elements() - block * kPackElements));
 }
 
-/// Leaves the blocks' sizes in the index, and a range's blocks one behind the other, from where the
-/// first would lie if all before it were whole.
+/// Writes the blocks' sizes to the index, and a range's blocks one behind the other, starting where
+/// the first would lie if all before it were whole (cpu/compaction.h).
 template <typename T>
 bool encode_blocks(const Description& what, const T* source, std::byte* out, ParallelFor parallel) {
   const PackLayout at(what.layout.elements());

@@ -57,7 +57,7 @@ HWY_INLINE void widen_range(const T* HWY_RESTRICT x, std::int64_t count, std::in
   max = std::max<std::int64_t>(max, high);
 }
 
-/// Distances from `min`: what lies above 32 bits is 0 in them, so 32-bit arithmetic will do.
+/// Writes the distances from `min`. They fit 32 bits, so 32-bit arithmetic suffices.
 template <typename T>
 HWY_INLINE void distances(const T* HWY_RESTRICT x, std::int64_t count, std::uint32_t min,
                           std::uint32_t* HWY_RESTRICT codes) {
@@ -84,7 +84,7 @@ HWY_INLINE void distances(const T* HWY_RESTRICT x, std::int64_t count, std::uint
   for (; i < count; ++i) codes[i] = static_cast<std::uint32_t>(x[i]) - min;
 }
 
-/// The way back, modulo the type's range.
+/// The inverse of distances, modulo the type's range.
 template <typename T>
 HWY_INLINE void add_distances(const std::uint32_t* HWY_RESTRICT codes, std::int64_t count,
                               std::int64_t min, T* HWY_RESTRICT x) {
@@ -194,7 +194,7 @@ class NarrowCpu final : public NarrowCodec {
   }
 
  private:
-  /// The header for all elements. @return false when memory ran out
+  /// Computes the header for all elements. @return false when memory ran out
   static bool survey(const Description& what, const void* source, ParallelFor parallel,
                      NarrowHeader& header) {
     std::mutex merging;

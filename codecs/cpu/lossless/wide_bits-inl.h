@@ -19,14 +19,14 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Codes of a tile; a tile's stream is a whole number of 64-bit words.
+/// Codes in a tile; a tile's stream is a whole number of 64-bit words.
 inline constexpr std::int64_t kWideTile = 1024;
-/// Bytes of a tile at the widest, and what an unpacking load reaches beyond.
+/// Bytes of a tile of 32-bit codes, and how far unpacking loads reach past a stream.
 inline constexpr std::int64_t kWideTileBytes = kWideTile * 4;
 inline constexpr std::int64_t kWideSlack = 16;
 
-/// Neighbours of `bits` bits joined: `count` codes become count / 2 of twice the width, in place.
-/// @pre 2 * bits <= 32; codes may be read and written up to a vector past count
+/// Joins neighbouring codes of `bits` bits: `count` codes become count / 2 of twice the width, in
+/// place. @pre 2 * bits <= 32; codes may be read and written up to a vector past count
 HWY_INLINE void join_to_32(std::uint32_t* codes, std::int64_t count, int bits) {
   const hn::ScalableTag<std::uint64_t> d64;
   const hn::Repartition<std::uint32_t, decltype(d64)> d32;
@@ -40,7 +40,7 @@ HWY_INLINE void join_to_32(std::uint32_t* codes, std::int64_t count, int bits) {
   }
 }
 
-/// The same to words of 2 * bits bits.
+/// The same, to 64-bit words that hold 2 * bits bits.
 HWY_INLINE void join_to_64(const std::uint32_t* HWY_RESTRICT codes, std::int64_t count, int bits,
                            std::uint64_t* HWY_RESTRICT words) {
   const hn::ScalableTag<std::uint64_t> d64;
@@ -54,12 +54,12 @@ HWY_INLINE void join_to_64(const std::uint32_t* HWY_RESTRICT codes, std::int64_t
   }
 }
 
-/// Writes bytes_for_bits(count * bits) bytes: `count` codes, at most a tile. `codes` has room for a
-/// tile and is used up; what lies behind count is overwritten.
+/// Packs `count` codes, at most a tile, into bytes_for_bits(count * bits) bytes. `codes` has room
+/// for a tile; all of it may be overwritten.
 /// @pre 1 <= bits <= 32, and no code needs more
 HWY_INLINE void pack_wide(int bits, std::uint32_t* codes, std::int64_t count, std::byte* out) {
   HWY_ALIGN std::uint64_t words[kWideTile / 2];
-  // Eight codes at a time, so that the last ones' unused bits are 0.
+  // Zeros up to a multiple of eight codes, so that the last byte's unused bits are 0.
   std::int64_t left = (count + 7) / 8 * 8;
   std::fill(codes + count, codes + left, 0U);
   int width = bits;
@@ -89,8 +89,8 @@ HWY_INLINE void pack_wide(int bits, std::uint32_t* codes, std::int64_t count, st
   std::memcpy(out, &waiting, end - out);
 }
 
-/// Codes of up to 25 bits: four at a time are brought into 32-bit lanes by their bytes, then
-/// shifted. Loads reach kWideSlack past the stream.
+/// Unpacks codes of up to 25 bits, four at a time: moves their bytes to 32-bit lanes and shifts.
+/// Loads reach kWideSlack past the stream.
 HWY_INLINE void unpack_by_bytes(int bits, const std::uint8_t* HWY_RESTRICT in, std::int64_t count,
                                 std::uint32_t* HWY_RESTRICT codes) {
   const hn::FixedTag<std::uint8_t, 16> d8;
@@ -121,8 +121,8 @@ HWY_INLINE void unpack_by_bytes(int bits, const std::uint8_t* HWY_RESTRICT in, s
   }
 }
 
-/// `count` codes, at most a tile, from the stream at `in`, of which `size` bytes are readable.
-/// `codes` has room for a tile. @pre 1 <= bits <= 32, size >= bytes_for_bits(count * bits)
+/// Unpacks `count` codes, at most a tile, from `in`, of which `size` bytes are readable. `codes`
+/// has room for a tile. @pre 1 <= bits <= 32, size >= bytes_for_bits(count * bits)
 HWY_INLINE void unpack_wide(int bits, const std::byte* in, std::int64_t size, std::int64_t count,
                             std::uint32_t* codes) {
   std::byte room[kWideTileBytes + kWideSlack];

@@ -48,7 +48,7 @@ HWY_INLINE VectorCoordinates<V> unravel(D d64, const cpu::WindowJob& job, V inde
   }
 }
 
-/// A vector of indices, of which `count` count, and `readable` of which may be read.
+/// Loads a vector of indices, of which only the first `count` matter and `readable` may be read.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V load_some_indices(D di, const std::int64_t* from, std::int64_t count,
                                std::int64_t readable) {
@@ -58,9 +58,8 @@ HWY_INLINE V load_some_indices(D di, const std::int64_t* from, std::int64_t coun
   return hn::Load(di, rest);
 }
 
-/// Smallest and largest input coordinates at each output coordinate of one
-/// plane, merged into `min` and `max`. @return false when an index is out of
-/// range
+/// Merges the smallest and largest input coordinates at each output coordinate of one plane into
+/// `min` and `max`. @return false when an index is out of range
 template <bool kFlat>
 HWY_INLINE bool survey_window_plane(const cpu::WindowJob& job, const std::int64_t* plane,
                                     std::int64_t* min, std::int64_t* max) {
@@ -91,7 +90,7 @@ HWY_INLINE bool survey_window_plane(const cpu::WindowJob& job, const std::int64_
       std::int64_t w = 0;
       for (; w + lanes <= width; w += lanes) look(w, hn::LoadU(di, plane + w));
       if (w < width) {
-        // Filled up with the row's last index; the tables have room for a vector more.
+        // Padded with the row's last index; the tables have room for a vector more.
         const auto inside = hn::FirstN(di, static_cast<std::size_t>(width - w));
         const auto some = load_some_indices(di, plane + w, width - w, end - plane - w);
         look(w, hn::IfThenElse(inside, some, hn::Set(di, plane[width - 1])));
@@ -113,8 +112,8 @@ bool window_survey(const cpu::WindowJob& job, const std::int64_t* plane, std::in
                   : survey_window_plane<false>(job, plane, min, max);
 }
 
-/// Offsets within the windows of one plane's indices, one byte each. @return false when one lies
-/// outside of its window or of the plane; stores up to a vector beyond
+/// Writes the offsets of one plane's indices within their windows, one byte each, and up to a
+/// vector beyond. @return false when an index lies outside its window or the plane
 template <bool kFlat>
 HWY_INLINE bool window_offsets(const cpu::WindowJob& job, const std::int64_t* plane,
                                const std::int64_t* origins, const WindowShape& shape,
@@ -131,7 +130,7 @@ HWY_INLINE bool window_offsets(const cpu::WindowJob& job, const std::int64_t* pl
   const auto index_last = hn::Set(di, job.last);
   const auto h_last = hn::Set(di, std::int64_t{shape.extent[1]} - 1);
   const auto w_last = hn::Set(di, std::int64_t{shape.extent[2]} - 1);
-  // Negative where anything was outside.
+  // Negative in a lane where anything was outside.
   auto strange = hn::Zero(di);
   for (std::int64_t d = 0; d < depth; ++d) {
     for (std::int64_t h = 0; h < height; ++h) {
@@ -192,7 +191,7 @@ bool window_encode(const cpu::WindowJob& job, const void* source, const std::int
   return good;
 }
 
-/// Codes of one plane to indices.
+/// Decodes the codes of one plane to indices. @return false when memory ran out
 bool window_decode(const cpu::WindowJob& job, const std::byte* in, std::int64_t size,
                    const std::int32_t* origins, const WindowShape& shape, std::int64_t plane,
                    std::int64_t* indices) {
@@ -213,9 +212,10 @@ bool window_decode(const cpu::WindowJob& job, const std::byte* in, std::int64_t 
     codes = unpack_codes(shape.bits, in, size, plane * n, n, buffer);
   }
 
-  // A code counts (slice * Kh + row) * Kw + column of the window, an index (slice * H + row) * W +
-  // column of the plane: they differ by multiples of the numbers of rows and slices. A quotient is
-  // (code * (2^16 / divisor, rounded up)) >> 16, exact because codes are below 256.
+  // A code is (slice * Kh + row) * Kw + column in the window, an index
+  // (slice * H + row) * W + column in the plane: they differ by multiples of the numbers of rows
+  // and slices. A quotient is (code * (2^16 / divisor, rounded up)) >> 16, exact because codes are
+  // below 256.
   const auto inverse = [&](std::int32_t divisor) {
     return hn::Set(d32, (65536U + static_cast<std::uint32_t>(divisor) - 1) /
                             static_cast<std::uint32_t>(divisor));
@@ -241,7 +241,7 @@ bool window_decode(const cpu::WindowJob& job, const std::byte* in, std::int64_t 
           at = hn::Add(at, hn::Mul(slices, rest_of_slice));
         }
         const auto origin = hn::BitCast(d32, hn::LoadU(di32, w_origins + w));
-        // Only damaged bytes can lead past the end; backward must not be led there.
+        // Only damaged bytes give an index past the end; backward must not get one.
         at = hn::Min(hn::Add(hn::Add(at, origin), row), last);
         return hn::PromoteTo(di, hn::BitCast(di32, at));
       };

@@ -35,8 +35,8 @@ class WindowIndexCpu final : public WindowIndexCodec {
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                  RandomKey /*key*/, ParallelFor parallel) const override try {
     const WindowJob job(what);
-    // A few planes nearly always show all of every window. Where they don't, an index outside of
-    // what they show is met, and all planes are asked.
+    // A few planes nearly always show all of every window. If they don't, encoding meets an index
+    // outside the windows found, and starts again with those of all planes.
     Tables sample(job);
     if (!survey_sample(job, source, sample)) return {};
     if (const Encoded result = encode_in(job, source, sample, out, parallel);
@@ -82,11 +82,11 @@ class WindowIndexCpu final : public WindowIndexCodec {
   }
 
  private:
-  /// Smallest and largest coordinates at each output coordinate.
+  /// Smallest and largest input coordinates at each output coordinate.
   struct Tables {
     std::vector<std::int64_t> min;
     std::vector<std::int64_t> max;
-    bool all = false;  ///< of all planes, not of some
+    bool all = false;  ///< all planes were surveyed, not only some
 
     explicit Tables(const WindowJob& job)
         : min(job.table_room(), std::numeric_limits<std::int32_t>::max()),
@@ -159,8 +159,7 @@ class WindowIndexCpu final : public WindowIndexCodec {
     return WindowShape::of(extent);
   }
 
-  /// Encodes with the windows that the tables show. Not representable when an index lies outside of
-  /// them.
+  /// Encodes with the windows in `tables`. Not representable when an index lies outside of them.
   static Encoded encode_in(const WindowJob& job, const void* source, const Tables& tables,
                            std::span<std::byte> out, ParallelFor parallel) {
     const WindowShape shape = window_shape(job, tables);

@@ -14,9 +14,9 @@
 
 namespace cinch::codecs::cpu {
 
-/// Division of v in [0, 2^31) by a constant: (v * multiplier) >> shift. The multiplier is
-/// 2^shift / divisor rounded up, with shift = 31 + ceil(log2(divisor)), which errs by less than
-/// 2^-31 and so never reaches the next quotient; it is below 2^32.
+/// Division of v in [0, 2^31) by a constant: (v * multiplier) >> shift. The multiplier is 2^shift /
+/// divisor rounded up, with shift = 31 + ceil(log2(divisor)). Its error is below 2^-31, so the
+/// result never reaches the next quotient; it is itself below 2^32.
 struct Divisor {
   std::uint32_t multiplier;
   int shift;
@@ -28,10 +28,10 @@ struct Divisor {
   }
 };
 
-/// What every task of one encode or decode of window indices shares.
+/// Facts that all tasks of one encode or decode of window indices share.
 struct WindowJob {
   const PlaneLayout& layout;
-  std::array<std::int64_t, 3> output;  ///< extents of the planes of indices
+  std::array<std::int64_t, 3> output;  ///< extents of a plane of indices
   std::uint32_t height;                ///< of the pooling input
   std::uint32_t width;
   std::int64_t last;  ///< largest valid index
@@ -49,13 +49,13 @@ struct WindowJob {
         by_height(what.index_extent[1]),
         by_width(what.index_extent[2]) {}
 
-  /// Tables have one entry for each output d, then h, then w,
+  /// Entries of a table: one for each output d, then h, then w.
   std::int64_t table_size() const noexcept { return output[0] + output[1] + output[2]; }
-  /// and room for a vector behind.
+  /// The same with room for a vector behind them.
   std::int64_t table_room() const noexcept { return table_size() + kMaxLanes; }
   std::int64_t grain() const noexcept { return planes_per_byte(layout.plane_size()); }
 
-  /// Calls `bool f(const int64* plane)` for planes [first, last) in order, contiguous.
+  /// Calls `bool f(const int64* plane)` with each plane of [first, end) in order, contiguous.
   /// @return false as soon as one call did, or when memory ran out
   template <typename F>
   bool for_each_plane(const void* source, std::int64_t first, std::int64_t end, const F& f) const {
@@ -80,7 +80,7 @@ struct WindowJob {
     return true;
   }
 
-  /// Calls `bool f(p, int64* plane)`, which fills the plane, for planes [first, last).
+  /// Calls `bool f(p, int64* plane)`, which fills the plane, for planes [first, end).
   template <typename F>
   bool make_each_plane(void* target, std::int64_t first, std::int64_t end, const F& f) const {
     const std::int64_t n = layout.plane_size();

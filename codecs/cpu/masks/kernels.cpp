@@ -14,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 
-/// x > 0 of `count` elements that T holds the bit patterns of; false when there is a NaN, whose
-/// pattern without the sign lies above that of `infinity`.
+/// Writes x > 0 of `count` elements, whose bit patterns T holds. False when there is a NaN: its
+/// pattern without the sign is above `infinity`.
 template <typename T>
 HWY_INLINE bool encode_signs_as(const void* x, std::int64_t count, std::uint64_t infinity,
                                 std::byte* out) {
@@ -39,7 +39,7 @@ bool encode_signs(std::size_t size, const void* x, std::int64_t count, std::uint
                    : encode_signs_as<std::int16_t>(x, count, infinity, out);
 }
 
-/// x > 0 of `count` elements that T holds the bit patterns of; false when one is negative.
+/// Writes x > 0 of `count` elements, whose bit patterns T holds. False when one is negative.
 /// `infinity` has a zero sign, and magnitudes above it are NaNs.
 template <typename T>
 HWY_INLINE bool encode_positives_as(const void* x, std::int64_t count, T infinity, std::byte* out) {
@@ -66,7 +66,7 @@ bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::
                    : encode_positives_as(x, count, static_cast<std::int16_t>(infinity), out);
 }
 
-/// Zeroes the elements whose bits are 0, but for NaNs.
+/// Zeroes the elements whose bits are 0, except NaNs.
 template <typename T>
 HWY_INLINE void zero_others_as(const std::uint8_t* HWY_RESTRICT bits, std::int64_t count,
                                T infinity, T* HWY_RESTRICT x) {
@@ -100,9 +100,8 @@ void zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
   }
 }
 
-/// Whether the keys of `count` elements, whose bit patterns T holds, lie strictly between those of
-/// `bounds`; false when there is a NaN, whose pattern without the sign lies above that of
-/// `infinity`.
+/// Writes whether the keys of `count` elements, whose bit patterns T holds, lie strictly between
+/// those of `bounds`. False when there is a NaN: its pattern without the sign is above `infinity`.
 template <typename T>
 HWY_INLINE bool encode_inside_as(const void* x, std::int64_t count, const IntervalPatterns& bounds,
                                  std::uint64_t infinity, std::byte* out) {
@@ -129,7 +128,7 @@ bool encode_inside(std::size_t size, const void* x, std::int64_t count,
                    : encode_inside_as<std::int16_t>(x, count, bounds, infinity, out);
 }
 
-/// Elements between two looks at whether a third pattern was seen.
+/// Elements between two checks for a third pattern.
 inline constexpr std::int64_t kStretch = 1024;
 
 template <typename T>
@@ -139,7 +138,7 @@ HWY_INLINE bool encode_two_as(const T* x, std::int64_t count, T first, T second,
   const auto is_first = hn::Set(d, first);
   const auto is_second = hn::Set(d, second);
   for (std::int64_t i = 0; i < count; i += kStretch) {
-    // Lanes that were neither stay non-zero: x differs from both patterns.
+    // Set in lanes where an element differed from both patterns.
     auto strange = hn::MaskFromVec(hn::Zero(d));
     masks(
         x + i, std::min(kStretch, count - i),

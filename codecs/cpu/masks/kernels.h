@@ -6,36 +6,36 @@
 
 #include "codecs/interval.h"
 
-/// Kernels of codecs that hold one bit an element, for the processor at hand. Elements have 2 or 4
-/// bytes where nothing else is said; unused bits of the last byte are 0.
+/// Kernels of codecs that hold one bit an element, dispatched to this processor's target. Elements
+/// have 2 or 4 bytes unless noted; unused bits of the last byte are 0.
 namespace cinch::codecs::cpu {
 
-/// x > 0 of `count` elements of `size` bytes, one bit each. @return false when there is a NaN
+/// Writes x > 0 of `count` elements of `size` bytes, one bit each. @return false if one is a NaN
 /// @param infinity the bit pattern of the type's infinity
 bool encode_signs(std::size_t size, const void* x, std::int64_t count, std::uint64_t infinity,
                   std::byte* out);
 
-/// The same, where NaNs are not above 0. @return false when an element is negative
+/// The same, with bit 0 for NaNs. @return false when an element is negative
 bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::uint32_t infinity,
                       std::byte* out);
 
-/// Zeroes the elements whose bits are 0, but for NaNs.
+/// Zeroes the elements whose bits are 0, except NaNs.
 void zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
                  std::uint32_t infinity, void* x);
 
-/// Whether elements lie strictly between bounds, one bit each. @return false when there is a NaN
+/// Writes whether elements lie strictly within `bounds`, one bit each. @return false if one is NaN
 bool encode_inside(std::size_t size, const void* x, std::int64_t count,
                    const IntervalPatterns& bounds, std::uint64_t infinity, std::byte* out);
 
-/// Whether elements, of 1 to 8 bytes, differ from `first`, one bit each. @return false when one
-/// differs from `second`, too
+/// Writes whether elements, of 1 to 8 bytes, differ from `first`, one bit each. @return false when
+/// one also differs from `second`
 bool encode_two(std::size_t size, const void* x, std::int64_t count, std::uint64_t first,
                 std::uint64_t second, std::byte* out);
 
 /// Index of the first element that differs from `first`, or count.
 std::int64_t find_other(std::size_t size, const void* x, std::int64_t count, std::uint64_t first);
 
-/// `set` or `clear` for each of `count` bits, as elements of 1, 2, 4 or 8 bytes.
+/// Writes `set` or `clear` for each of `count` bits, as elements of 1, 2, 4 or 8 bytes.
 void select_patterns(std::size_t size, const std::byte* bits, std::int64_t count, std::uint64_t set,
                      std::uint64_t clear, void* x);
 

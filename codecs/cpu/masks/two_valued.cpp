@@ -51,8 +51,8 @@ class TwoValuedCpu final : public TwoValuedCodec {
   }
 
  private:
-  /// The first pattern unlike `first` in logical order, or `first`: on one thread, because the
-  /// answer must not depend on who finds one first, and nearly always found at once.
+  /// The first pattern in logical order that differs from `first`, or `first` if none does. Runs on
+  /// one thread, so that the result does not depend on timing; nearly always found at once.
   static std::uint64_t other_pattern(const Description& what, const void* source,
                                      std::uint64_t first) {
     const std::size_t size = element_size(what.type);

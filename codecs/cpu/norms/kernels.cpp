@@ -14,7 +14,7 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 
-/// `vector(j)` for whole vectors, `single(j)` for what is left.
+/// Calls `vector(j)` for whole vectors and `single(j)` for the remaining elements.
 template <typename Vector, typename Single>
 HWY_INLINE void for_each(std::int64_t n, Vector&& vector, Single&& single) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
