@@ -9,9 +9,8 @@
 /// Streams of codes: element k's bits are [k * bits, (k + 1) * bits), lowest first.
 namespace cinch::codecs::cuda {
 
-/// Stores the `count` lowest bytes of `packed` (1 to 8), whatever the alignment, in as few accesses
-/// as the address allows. All threads of a warp take the same way where addresses differ by
-/// `count`.
+/// Stores the `count` lowest bytes of `packed` (1 to 8) at any address, in one access if possible.
+/// Threads of a warp do not diverge if their addresses differ by `count`.
 __device__ __forceinline__ void store_bytes(std::byte* at, std::uint64_t packed, int count) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
   if (count == 2 && address % 2 == 0) {
@@ -25,7 +24,7 @@ __device__ __forceinline__ void store_bytes(std::byte* at, std::uint64_t packed,
   }
 }
 
-/// The `count` bytes at `at` (1 to 8), as a number.
+/// Loads the `count` bytes at `at` (1 to 8) as a little-endian number.
 __device__ __forceinline__ std::uint64_t load_bytes(const std::byte* at, int count) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
   if (count == 2 && address % 2 == 0) return *reinterpret_cast<const std::uint16_t*>(at);
@@ -37,7 +36,7 @@ __device__ __forceinline__ std::uint64_t load_bytes(const std::byte* at, int cou
   return packed;
 }
 
-/// Eight codes of `bits` bits, first lowest. @pre bits * 8 <= 64
+/// Joins eight codes of `bits` bits, the first in the lowest bits. @pre bits * 8 <= 64
 __device__ __forceinline__ std::uint64_t pack_stretch(const std::uint32_t (&codes)[kStretch],
                                                       int bits) {
   std::uint64_t packed = 0;
@@ -45,11 +44,11 @@ __device__ __forceinline__ std::uint64_t pack_stretch(const std::uint32_t (&code
   return packed;
 }
 
-/// Stores the first `count` of eight codes of up to 32 bits in as many whole bytes as they need.
+/// Stores the first `count` of eight codes of `bits` bits (at most 32) in whole bytes.
 __device__ __forceinline__ void store_wide_stretch(std::byte* at,
                                                    const std::uint32_t (&codes)[kStretch], int bits,
                                                    int count) {
-  std::uint64_t waiting = 0;  // fewer than 32 bits wait, and at most 32 come
+  std::uint64_t waiting = 0;  // never overflows: below 32 bits wait, at most 32 are added
   int filled = 0;
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
@@ -65,7 +64,7 @@ __device__ __forceinline__ void store_wide_stretch(std::byte* at,
   if (filled > 0) store_bytes(at, waiting, (filled + 7) / 8);
 }
 
-/// Codes [k, k + count) of a stream, first lowest, count * bits <= 64, wherever k lies.
+/// Loads codes [k, k + count) of a stream, the first in the lowest bits. @pre count * bits <= 64
 __device__ __forceinline__ std::uint64_t load_codes(const std::byte* stream, std::int64_t k,
                                                     int bits, int count) {
   const std::int64_t bit = k * bits;

@@ -7,11 +7,12 @@
 
 namespace cinch::codecs::cuda {
 
-/// Sums over the threads of a block of `kThreads`, all of which have to call it.
+/// Prefix sums over the `kThreads` threads of a block. All threads of the block must call it.
 template <unsigned kThreads>
 class BlockScan {
  public:
-  /// @return the sum of the threads before this one; `total` becomes that of all
+  /// @param total set to the sum over all threads
+  /// @return the sum over the threads before this one
   template <typename T>
   static __device__ __forceinline__ T exclusive(T value, T& total) {
     constexpr unsigned kWarps = kThreads / kWarp;
@@ -23,7 +24,7 @@ class BlockScan {
       const T before = __shfl_up_sync(kAllLanes, sum, step);
       if (lane >= step) sum += before;
     }
-    __syncthreads();  // the last call's sums have been read
+    __syncthreads();  // all threads have read the last call's sums
     if (lane == kWarp - 1) sums[warp] = sum;
     __syncthreads();
     T before = 0;

@@ -35,7 +35,7 @@ class BlpaCuda final : public DeviceCodec {
     auto* const bad = reinterpret_cast<std::uint32_t*>(sums + job.channels * job.chunks.count);
     const bool given = what.channel_center != nullptr && what.channel_scale != nullptr;
     const auto surveyed = static_cast<unsigned>(job.channels * job.chunks.count);
-    // At least one block, which notes the size.
+    // At least one block, because it writes the encoded size.
     const unsigned blocks = job.elements == 0 ? 1 : blocks_for(job.elements, kRunReach);
     return with_element(what.type, [&](auto type) {
       return launch(blpa_begin, blocks_for(job.channels, kRunThreads), kRunThreads, 0, stream,

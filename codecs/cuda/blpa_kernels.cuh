@@ -7,7 +7,8 @@
 #include "codecs/cuda/logical.cuh"
 #include "codecs/element_bits.h"
 
-/// BLPA reads elements twice: whether a channel can be held has to be known before its first code.
+/// BLPA reads the elements twice: it must know whether a channel is representable before it writes
+/// the channel's first code.
 namespace cinch::codecs::cuda {
 
 /// One thread for each of BlpaChunks' sums.
@@ -17,7 +18,7 @@ struct BlpaSums {
   double sum, squares;
 };
 
-/// Scratch memory's beginning.
+/// The beginning of scratch memory.
 struct BlpaState {
   std::uint32_t has_signs;
   std::uint32_t reserved[3];
@@ -52,7 +53,7 @@ struct BlpaJob {
   }
 };
 
-/// The sum over a block's threads in halves, in thread 0.
+/// Sums over the block's threads, in halves (see BlpaChunks). Only thread 0 gets the sum.
 __device__ __forceinline__ double sum_in_halves(double value) {
   __shared__ double upper[kSumThreads / 2];
   static_assert(kSumThreads == 2 * kWarp);
@@ -72,7 +73,8 @@ static __global__ void blpa_begin(std::int64_t channels, BlpaState* state, std::
   if (c < channels) bad[c] = 0;
 }
 
-/// Sums of a chunk of a channel, and whether the channel can't be held; a block of threads each.
+/// Sums each chunk of each channel, and marks in `bad` the channels that are not representable. One
+/// block of threads a chunk.
 template <ElementType type>
 __global__ void __launch_bounds__(kSumThreads)
     blpa_survey(const BlpaJob job, bool wants_sums, const void* source, BlpaSums* sums,
@@ -112,7 +114,7 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) sums[channel * job.chunks.count + chunk] = {sum, squares};
 }
 
-/// A channel's grid; a block of threads each.
+/// Computes the grid of each channel. One block of threads a channel.
 static __global__ void __launch_bounds__(kSumThreads)
     blpa_grids(const BlpaJob job, const float* center, const float* scale, const BlpaSums* sums,
                const std::uint32_t* bad, BlpaState* state, std::byte* out, Result* result) {
@@ -146,7 +148,7 @@ __device__ __forceinline__ BlpaGrid load_grid(const std::byte* encoded, std::int
   return {static_cast<std::uint16_t>(word), static_cast<std::int16_t>(word >> 16)};
 }
 
-/// Whether encoded data have sign bits.
+/// Finds out whether the encoded data have sign bits.
 static __global__ void blpa_find_signs(const BlpaJob job, const std::byte* in, BlpaState* state) {
   const std::int64_t c = std::int64_t{blockIdx.x} * kRunThreads + threadIdx.x;
   if (c < job.channels && job.with_sign && !keeps_signs(load_grid(in, c), job.bits)) {
@@ -158,7 +160,7 @@ static __global__ void blpa_clear(BlpaState* state) {
   state->has_signs = 0;
 }
 
-/// The channels of a block's elements.
+/// Tells to which channels a block's elements belong.
 struct ChannelPlace {
   std::uint32_t within, channel;
 

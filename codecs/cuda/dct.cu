@@ -17,7 +17,7 @@ class DctCuda final : public DeviceCodec {
            DctJob(parameters_, what).chunks <= kMaxBlocks;
   }
 
-  /// Encoding's running total; decoding's offsets are fewer.
+  /// Encoding's running total. Decoding's offsets take less.
   std::size_t scratch_bytes(const Description& what) const noexcept override {
     return RunningTotal::bytes(DctJob(parameters_, what).chunks);
   }

@@ -8,8 +8,8 @@
 #include "codecs/dct.h"
 #include "codecs/element_bits.h"
 
-/// A block of threads takes a chunk, eight neighbouring lanes a block: a lane is a column, a row or
-/// a row of coefficients, as the step at hand wants it.
+/// A block of threads takes a chunk, and eight neighbouring lanes take a block of it. Depending on
+/// the step, a lane handles a column, a row, or a row of coefficients.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kDctThreads = 256;
@@ -35,13 +35,13 @@ struct DctJob {
         payload(kDctHeaderBytes + 2 * chunks) {}
 };
 
-/// The lanes of one's block, as bits of a warp's ballot.
+/// A ballot among the eight lanes of the calling lane's block. All lanes of the warp must call it.
 __device__ __forceinline__ unsigned block_ballot(bool predicate) {
   return __ballot_sync(kAllLanes, predicate) >> (threadIdx.x % kWarp / kDctLanes * kDctLanes) &
          0xFFU;
 }
 
-/// What one block adds to each part of its chunk, and, scanned, where it begins there.
+/// Bytes that a block adds to each part of its chunk; after a scan, where it begins in each part.
 struct DctParts {
   int dcs, rows, columns, codes;
 
@@ -71,7 +71,7 @@ __device__ __forceinline__ bool is_sparse(std::uint8_t form) {
   return form != kDctRawForm && !DctForm::is_dense(form) && DctForm::width(form) > 0;
 }
 
-/// Places of the blocks' parts in a chunk of `count` blocks. One warp scans, all threads call.
+/// Turns the blocks' sizes into places in a chunk of `count` blocks. All threads must call it.
 /// @return the chunk's size
 __device__ __forceinline__ int place_parts(int count, DctParts* parts) {
   __shared__ int size;
@@ -90,7 +90,7 @@ __device__ __forceinline__ int place_parts(int count, DctParts* parts) {
   return size;
 }
 
-/// From coefficients times their step, at y[8 * u + v], to elements, in place.
+/// Turns coefficients times their step, at y[8 * u + v], into elements, in place.
 __device__ __forceinline__ void transform_back(float* y) {
   const auto lane = static_cast<int>(threadIdx.x % kDctLanes);
   __syncwarp();
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kDctThreads)
   const int count = left < kDctChunk ? static_cast<int>(left) : int{kDctChunk};
   const bool valid = b < count;
   const auto* const elements = static_cast<const Bits*>(source);
-  // Lanes without a block do another one's work, and write nothing.
+  // Lanes without a block of their own repeat the chunk's first block, and write nothing.
   const DctGeometry::Block block = job.geometry.block(chunk * kDctChunk + (valid ? b : 0));
   float* const x = xs + b * kDctBlock;
   float* const c = cs + b * kDctBlock;
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kDctThreads)
   __syncwarp();
   const int level = choose_level<type>(job.bound, good, x, c, ys + b * kDctBlock);
 
-  // From here on a lane is row v of coefficients: positions 8 v to 8 v + 7.
+  // From here on a lane handles row v of coefficients: positions 8 v to 8 v + 7.
   const bool coded = level < kDctLevels;
   const float scale = 1.0F / (dct_step(coded ? level : 0) * job.bound);
   std::uint32_t z[8];
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(kDctThreads)
   }
 }
 
-/// What an empty tensor encodes to: a header.
+/// Encodes an empty tensor: a header.
 static __global__ void dct_empty(const DctJob job, std::byte* out, Result* result) {
   auto* const header = reinterpret_cast<std::int64_t*>(out);
   header[0] = kDctVersion | static_cast<std::int64_t>(job.type) << 8;
@@ -279,7 +279,7 @@ static __global__ void dct_empty(const DctJob job, std::byte* out, Result* resul
   result->bytes = static_cast<std::uint64_t>(job.payload);
 }
 
-/// Where chunks begin, from their sizes; one block of threads.
+/// Computes where chunks begin, from their sizes. Runs as one block.
 static __global__ void __launch_bounds__(kDctThreads)
     dct_offsets(const DctJob job, const std::byte* in, std::int64_t* offsets) {
   const auto* const sizes = reinterpret_cast<const std::uint16_t*>(in + kDctHeaderBytes);
@@ -296,7 +296,7 @@ static __global__ void __launch_bounds__(kDctThreads)
   }
 }
 
-/// Damaged bytes restore garbage or nothing, from within the chunk.
+/// Damaged bytes restore garbage or nothing; nothing outside of the chunk's bytes is read.
 template <ElementType type>
 __global__ void __launch_bounds__(kDctThreads)
     dct_decode(const DctJob job, const std::byte* in, std::int64_t in_size,
@@ -311,11 +311,11 @@ __global__ void __launch_bounds__(kDctThreads)
   const int count = left < kDctChunk ? static_cast<int>(left) : int{kDctChunk};
   const bool valid = b < count;
   const int size = reinterpret_cast<const std::uint16_t*>(in + kDctHeaderBytes)[chunk];
-  if (offsets[chunk] + size > in_size || size < count) return;  // all threads alike
+  if (offsets[chunk] + size > in_size || size < count) return;  // the same in all threads
   const std::byte* const from = in + offsets[chunk];
   const DctGeometry::Block block = job.geometry.block(chunk * kDctChunk + (valid ? b : 0));
 
-  // Where a part begins depends on those before it, so they are placed one after the other.
+  // Where a part begins depends on the contents of the part before it: place one after the other.
   const auto form = valid ? static_cast<std::uint8_t>(from[b]) : kDctZeroForm;
   const bool fits = DctForm::is_valid(form);
   const bool with_dc = fits && has_dc(form);
@@ -339,7 +339,7 @@ __global__ void __launch_bounds__(kDctThreads)
   if ((rows >> lane & 1U) != 0) {
     columns = static_cast<unsigned>(from[at.columns + __popc(rows & ((1U << lane) - 1))]);
   }
-  if (lane == 0) columns &= 0xFEU;  // DC has no bit
+  if (lane == 0) columns &= 0xFEU;  // the DC coefficient has no bit
   int before = __popc(columns);
   for (int step = 1; step < kDctLanes; step *= 2) {
     const int above = __shfl_up_sync(kAllLanes, before, step);
@@ -379,7 +379,7 @@ __global__ void __launch_bounds__(kDctThreads)
     if (form == kDctRawForm) {
       bits = static_cast<Bits>(load_bytes(from + at.codes + k * int{sizeof(Bits)}, sizeof(Bits)));
     } else {
-      // A stretch has one row of up to 64 elements.
+      // With rows, a block is a stretch: one row of up to 64 elements.
       const int position = job.geometry.is_rows() ? k : k / block_columns * 8 + k % block_columns;
       bits = bits_of<type>(y[position]);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What kernels are written in: CUDA, or a stand-in for it that runs them on the host, so that
-/// their logic is tested where there is no GPU (tests/cuda_on_host).
+/// Included by all kernels instead of CUDA's headers: gives either CUDA or a stand-in that runs
+/// kernels on the host, so that tests can check their logic without a GPU (tests/cuda_on_host).
 #ifdef CINCH_CUDA_ON_HOST
 #include "cuda_on_host.h"
 #else
@@ -17,8 +17,9 @@
 
 namespace cinch::codecs::cuda {
 
-/// Enqueues kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...); false when it can't be
-/// launched. Static and dynamic shared memory above 48 KiB must have been allowed before.
+/// Enqueues kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...).
+/// @pre allow_shared, if static and dynamic shared memory together exceed 48 KiB
+/// @return false when it can't be launched
 template <typename... Parameters, typename... Arguments>
 bool launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
             std::size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) noexcept {

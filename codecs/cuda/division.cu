@@ -11,7 +11,7 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-/// Widest block whose columns a warp holds, four a lane.
+/// The widest block whose column sums fit into a warp, four a lane.
 constexpr std::int64_t kTileMaxBlock = 128;
 
 class DivisionCuda final : public DeviceCodec {
@@ -64,7 +64,7 @@ class DivisionCuda final : public DeviceCodec {
   }
 
  private:
-  /// Whole planes that a block of threads takes; 0 when not even the fewest fit.
+  /// Whole planes that a block of threads takes; 0 when not even the smallest tile fits.
   std::int32_t planes_per_tile(const DivisionJob& job) const noexcept {
     const std::int64_t unit = planes_per_byte(job.size);
     if (std::int64_t{job.size} * unit > (std::int64_t{1} << 20) || job.block[2] > kTileMaxBlock) {
@@ -75,11 +75,11 @@ class DivisionCuda final : public DeviceCodec {
              device_.shared_bytes;
     };
     if (!fits(unit)) return 0;
-    // Enough tiles for every processor to have several, and tiles that are worth their barriers.
+    // Several tiles for every processor, and enough elements a tile to be worth its barriers.
     const std::int64_t wanted =
         std::clamp<std::int64_t>(job.layout.elements() / (8 * device_.processors), 1024, 8192);
     std::int64_t planes = std::max<std::int64_t>(1, wanted / (unit * job.size)) * unit;
-    // Interleaved planes: whole sectors of memory.
+    // Planes may interleave in memory: eight of them read whole sectors of memory.
     if (!job.contiguous) planes = std::max<std::int64_t>(planes, 8);
     while (planes > unit && !fits(planes)) planes -= unit;
     return static_cast<std::int32_t>(planes);

@@ -4,7 +4,7 @@
 #include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/division_job.cuh"
 
-/// DIVISION's way back. Each thread restores stretches of eight elements of one or more planes.
+/// DIVISION's decoding.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kDecodeThreads = 256;
@@ -12,7 +12,7 @@ inline constexpr unsigned kDecodeThreads = 256;
 inline constexpr std::int32_t kDecodeEach = 4;
 inline constexpr std::int32_t kDecodeReach = kDecodeThreads * kStretch * kDecodeEach;
 
-/// Values of elements within one plane.
+/// Decodes elements of one plane.
 struct PlaneDecoder {
   const std::uint16_t* means;
   float lo, step;
@@ -27,13 +27,13 @@ struct PlaneDecoder {
     poisoned = range == poisoned_range();
   }
 
-  /// Mean plus zero point of the block that covers element e.
+  /// Mean of the block that covers element `e`, plus the plane's zero point.
   __device__ __forceinline__ float base(const DivisionJob& job, std::uint32_t e) const {
     return float_of_bf16(means[job.covering_block(e)]) + lo;
   }
 };
 
-/// The pattern to restore.
+/// The bit pattern to restore for an element.
 template <ElementType type>
 __device__ __forceinline__ typename Element<type>::Bits restored(const DivisionJob& job,
                                                                  Reads reads,
@@ -47,7 +47,7 @@ __device__ __forceinline__ typename Element<type>::Bits restored(const DivisionJ
   return bits_of<type>(affine_value(base, plane.step, code));
 }
 
-/// Contiguous elements, in order. `quads` as in DivisionJob, and whole stretches within planes.
+/// Restores contiguous elements. @param quads job.quads(), and each stretch lies within one plane
 template <ElementType type, bool quads>
 __global__ void __launch_bounds__(kDecodeThreads)
     division_decode(const DivisionJob job, const std::byte* in, Reads reads, void* target) {
@@ -96,8 +96,8 @@ __global__ void __launch_bounds__(kDecodeThreads)
   }
 }
 
-/// Elements anywhere: a warp's lanes take neighbouring planes, which is how interleaved ones lie
-/// side by side, or neighbouring elements of one plane where planes don't interleave.
+/// Restores elements of any layout. If planes are interleaved, a warp's lanes take neighbouring
+/// planes, which lie side by side in memory; else they take neighbouring elements of one plane.
 template <ElementType type>
 __global__ void __launch_bounds__(kDecodeThreads)
     division_decode_strided(const DivisionJob job, bool interleaved, const std::byte* in,

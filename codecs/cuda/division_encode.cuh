@@ -5,13 +5,13 @@
 #include "codecs/cuda/division_job.cuh"
 #include "codecs/philox.h"
 
-/// DIVISION for planes that fit into shared memory: one block of threads takes a tile of whole
-/// planes, reads each element once and writes each code once.
+/// DIVISION's encoding of planes that fit into shared memory. One block of threads takes a tile of
+/// whole planes, reads each element once and writes each code once.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kDivisionThreads = 256;
 
-/// How a block's shared memory is used. Float counts.
+/// How a block of threads uses its shared memory. Members `*_at` are offsets in floats.
 struct DivisionTile {
   std::int32_t planes;  ///< a multiple of planes_per_byte
   FastDivide by_planes;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void load_tile(const DivisionJob& job, const Division
     }
     return;
   }
-  // Neighbouring threads take neighbouring planes where those are interleaved in memory.
+  // Where planes interleave in memory, neighbouring threads take neighbouring planes.
   const bool interleaved = job.layout.inner_stride < job.layout.stride[2];
   const std::int32_t slots = tile.planes * job.size;
   for (std::int32_t i = threadIdx.x; i < slots; i += kDivisionThreads) {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void load_tile(const DivisionJob& job, const Division
   }
 }
 
-/// Bits x > 0 of the tile. @return whether an element was negative
+/// Stores the bits x > 0 of the tile. @return whether one of the thread's elements is negative
 __device__ __forceinline__ bool store_signs(const float* x, std::int32_t count, std::byte* out) {
   bool negative = false;
   for (std::int32_t i = threadIdx.x * kStretch; i < count; i += kDivisionThreads * kStretch) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ bool store_signs(const float* x, std::int32_t count, 
   return negative;
 }
 
-/// Means of all blocks of the tile, rounded to bfloat16, as floats. At most 128 columns a block.
+/// Computes the means of all blocks of the tile, rounded to bfloat16. @pre at most 128 columns each
 __device__ __forceinline__ void pool(const DivisionJob& job, const DivisionTile& tile,
                                      const float* x, std::int32_t planes, float* means) {
   const std::int32_t total = planes * job.block_count;
@@ -130,7 +130,7 @@ __device__ __forceinline__ void pool(const DivisionJob& job, const DivisionTile&
   }
 }
 
-/// Residuals in place of the elements, and their bounds.
+/// Replaces the elements by their residuals, and computes the bounds of each plane's residuals.
 template <bool quads>
 __device__ __forceinline__ void subtract_means(const DivisionJob& job, const DivisionTile& tile,
                                                std::int32_t planes, const float* means, float* x,
@@ -168,7 +168,7 @@ __device__ __forceinline__ void subtract_means(const DivisionJob& job, const Div
   }
 }
 
-/// Codes of the tile's residuals, the first of which is at logical index `k0`, a multiple of 8.
+/// Stores the codes of the tile's residuals. The first has logical index `k0`, a multiple of 8.
 __device__ __forceinline__ void store_codes(const DivisionJob& job, const float* r,
                                             std::int32_t count, std::int64_t k0,
                                             const float2* ranges, std::byte* out) {
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kDivisionThreads)
                     std::byte* out, Result* result) {
   CINCH_DYNAMIC_SHARED(float, x);
   float* const means = x + tile.means_at;
-  auto* const ranges = reinterpret_cast<float2*>(x + tile.ranges_at);  // lo, scale or -1
+  auto* const ranges = reinterpret_cast<float2*>(x + tile.ranges_at);  // {lo, scale or -1}
   auto* const bounds = reinterpret_cast<PlaneBounds*>(x + tile.bounds_at);
   auto* const offsets = reinterpret_cast<std::int64_t*>(x + tile.offsets_at);
   const std::int64_t first = std::int64_t{blockIdx.x} * tile.planes;

@@ -16,13 +16,13 @@ namespace cinch::codecs::cuda {
 /// Planes up to this size are counted in 32 bits within a block's reach.
 inline constexpr std::int64_t kMaxPlane = std::int64_t{1} << 29;
 
-/// What DIVISION's kernels know of an encode or decode. Coordinates within a plane are 32-bit.
+/// Arguments of DIVISION's kernels. Coordinates within a plane are 32-bit.
 struct DivisionJob {
-  // Where the elements are.
+  // Where the elements lie.
   PlaneLayout layout;
   bool contiguous;
   bool vectors;  ///< 16-byte accesses to the elements are allowed
-  // What a plane is.
+  // Geometry of a plane.
   std::int32_t size;
   FastDivide by_size, by_height, by_width;
   std::int32_t extent[3];
@@ -33,7 +33,7 @@ struct DivisionJob {
   // Coordinate i is covered by block i * cover_factor / by_cover.
   FastDivide by_cover[3];
   std::int32_t cover_factor[3];
-  // What is written or read.
+  // The encoded data.
   int bits;
   bool with_sign;
   DivisionSections sections;
@@ -72,7 +72,7 @@ struct DivisionJob {
   }
 
  public:
-  /// Whether four elements that begin at a multiple of four have one row and one covering block.
+  /// Whether every four elements from a multiple of four on share a row and a covering block.
   bool quads() const noexcept {
     return extent[2] % 4 == 0 && cover_factor[2] == 1 && block[2] % 4 == 0;
   }
@@ -81,7 +81,7 @@ struct DivisionJob {
     return plane / layout.inner * layout.outer_stride + plane % layout.inner * layout.inner_stride;
   }
 
-  /// Memory offset, from its plane's first element, of the element at logical index `e`.
+  /// Memory offset of the plane's element at logical index `e`, from the plane's first element.
   CINCH_HD std::int64_t offset_in_plane(std::uint32_t e) const noexcept {
     std::uint32_t w = e;
     std::uint32_t h = by_width.split(w);
@@ -93,7 +93,7 @@ struct DivisionJob {
     return by_cover[axis].quotient(i * static_cast<std::uint32_t>(cover_factor[axis]));
   }
 
-  /// The block of a plane that covers its element `e`.
+  /// The block that covers element `e` of a plane.
   CINCH_HD std::uint32_t covering_block(std::uint32_t e) const noexcept {
     std::uint32_t w = e;
     std::uint32_t h = by_width.split(w);
@@ -104,7 +104,7 @@ struct DivisionJob {
   }
 };
 
-/// What a block of a plane averages.
+/// The part of a plane whose elements a block averages.
 struct PoolWindow {
   std::int32_t d0, d1, h0, h1, w0, w1;
 
@@ -129,7 +129,7 @@ struct PoolWindow {
   }
 };
 
-/// Sum of column `w` of a window, top to bottom, or +0 beyond its end. `x(d, h, w)` loads.
+/// Sums column `w` of a window, top to bottom; +0 past the window's end. x(d, h, w) loads elements.
 template <typename Load>
 __device__ __forceinline__ float column_sum(const PoolWindow& window, std::int32_t w,
                                             const Load& x) {
@@ -142,8 +142,8 @@ __device__ __forceinline__ float column_sum(const PoolWindow& window, std::int32
   return sum;
 }
 
-/// Sum over `lanes` neighbouring lanes (a power of two) in adjacent pairs, in all of them. A lane's
-/// partner adds the same two numbers the other way round, which is the same sum.
+/// Sums over `lanes` neighbouring lanes (a power of two) in adjacent pairs. All of them get the
+/// same sum: a lane and its partner add the same two numbers in opposite order.
 __device__ __forceinline__ float pair_sum(float x, unsigned lanes) {
   for (unsigned step = 1; step < lanes; step *= 2) {
     x += __shfl_xor_sync(kAllLanes, x, static_cast<int>(step));
@@ -151,13 +151,13 @@ __device__ __forceinline__ float pair_sum(float x, unsigned lanes) {
   return x;
 }
 
-/// A plane's bounds as they grow, as places in the order of numbers.
+/// Running bounds of a plane, as integers made by `ordered`.
 struct PlaneBounds {
   std::uint32_t min, max;
   std::uint32_t bad;
 };
 
-/// Stores a plane's range, which lies at an even address.
+/// Stores a plane's range. It lies at an even address.
 __device__ __forceinline__ void store_range(const DivisionJob& job, std::byte* out,
                                             std::int64_t plane, AffineRange range) {
   auto* const at = reinterpret_cast<std::uint16_t*>(out + job.sections.ranges + plane * 4);

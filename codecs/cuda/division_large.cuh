@@ -5,12 +5,12 @@
 #include "codecs/cuda/division_job.cuh"
 #include "codecs/philox.h"
 
-/// DIVISION for planes that don't fit into shared memory, or whose blocks are wider than 128: the
-/// elements are read three times, which the L2 cache softens.
+/// DIVISION's encoding of planes that don't fit into shared memory, or whose blocks are wider than
+/// 128. Reads the elements three times; the L2 cache serves some of these reads.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kLargeThreads = 256;
-/// Elements of a block of threads: whole stretches.
+/// Elements that a block of threads takes: whole stretches.
 inline constexpr std::int32_t kLargeReach = kLargeThreads * kStretch;
 
 static __global__ void division_large_begin(std::int64_t planes, PlaneBounds* bounds) {
@@ -18,8 +18,8 @@ static __global__ void division_large_begin(std::int64_t planes, PlaneBounds* bo
   if (p < planes) bounds[p] = {0xFFFFFFFFU, 0U, 0U};
 }
 
-/// Sums of aligned runs of 32 columns, added in adjacent pairs as they come: a binary counter whose
-/// digits are the sums that wait for their partner.
+/// Adds up sums of 32 aligned columns in adjacent pairs, in the order of their arrival. Works as a
+/// binary counter: digit i is the sum of 2^i inputs that waits for its partner.
 class PairCounter {
  public:
   __device__ __forceinline__ void add(float sum) {
@@ -38,19 +38,19 @@ class PairCounter {
     last_ = sum;
   }
 
-  /// The sum of all, after a power of two of them.
+  /// The sum of all inputs. @pre add was called a power of two times
   __device__ __forceinline__ float total() const {
     return last_;
   }
 
  private:
-  static constexpr int kLevels = 25;  // planes have at most 2^29 elements, runs 32
+  static constexpr int kLevels = 25;  // planes have at most 2^29 elements, an input sums 32 columns
   float waiting_[kLevels];
   unsigned count_ = 0;
   float last_ = 0.0F;
 };
 
-/// A warp for each block of each plane.
+/// Computes the block means. One warp for each block of each plane.
 template <ElementType type>
 __global__ void __launch_bounds__(kLargeThreads)
     division_large_pool(const DivisionJob job, std::int64_t padded, const void* source,
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kLargeThreads)
   if (lane == 0) reinterpret_cast<std::uint16_t*>(out)[index] = bf16_nearest(sum / window.count());
 }
 
-/// Where a block's elements lie: all threads of it begin in one plane.
+/// Where the elements of a block of threads begin.
 struct LargePlace {
   std::int64_t k0;
   std::int64_t plane;
@@ -93,7 +93,7 @@ struct LargePlace {
         plane(k0 / job.size),
         e(static_cast<std::uint32_t>(k0 % job.size)) {}
 
-  /// The plane and the place in it of the block's element `i`.
+  /// @return the plane of the block's element `i`; `within` becomes its place in that plane
   __device__ __forceinline__ std::int64_t locate(const DivisionJob& job, std::uint32_t i,
                                                  std::uint32_t& within) const {
     within = e + i;

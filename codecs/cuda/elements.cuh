@@ -33,7 +33,7 @@ __device__ __forceinline__ float value_of(std::uint32_t bits) {
   return float_of_f16(static_cast<std::uint16_t>(bits));
 }
 
-/// Nearest bit pattern. @pre x is not NaN
+/// The bit pattern of the value nearest to x. @pre x is not NaN
 template <ElementType type>
 __device__ __forceinline__ typename Element<type>::Bits bits_of(float x) {
   if constexpr (type == ElementType::float32) return float_bits(x);
@@ -46,7 +46,7 @@ __device__ __forceinline__ float load_value(const void* source, std::int64_t off
   return value_of<type>(static_cast<const typename Element<type>::Bits*>(source)[offset]);
 }
 
-/// The bit patterns of `kPerVector` elements that fill 16 bytes.
+/// The bit patterns of `kPerVector` elements, which fill 16 bytes.
 template <ElementType type>
 struct Vector {
   typename Element<type>::Bits bits[Element<type>::kPerVector];
@@ -74,7 +74,7 @@ struct Vector {
   }
 };
 
-/// Eight consecutive elements from `at`. @pre 16-byte alignment
+/// Loads eight consecutive elements from `at`. @pre 16-byte alignment
 template <ElementType type>
 __device__ __forceinline__ void load_stretch(const void* at, float (&x)[kStretch]) {
   constexpr int kPer = Element<type>::kPerVector;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void load_stretch(const void* at, float (&x)[kStretch
   }
 }
 
-/// Eight consecutive elements, as bit patterns, to `at`. @pre 16-byte alignment
+/// Stores eight consecutive elements, given as bit patterns, to `at`. @pre 16-byte alignment
 template <ElementType type>
 __device__ __forceinline__ void store_stretch(void* at,
                                               const typename Element<type>::Bits (&x)[kStretch]) {
@@ -102,7 +102,7 @@ inline bool is_vector_aligned(const void* memory) noexcept {
   return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
 }
 
-/// Calls f with std::integral_constant of the type. @pre is_quantizable(type)
+/// Calls f with `type` as a std::integral_constant. @pre is_quantizable(type)
 template <typename F>
 auto with_element(ElementType type, const F& f) {
   switch (type) {

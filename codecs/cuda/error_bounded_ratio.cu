@@ -9,7 +9,7 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-/// What precedes the payload of an empty tensor, which is all of it.
+/// The encoded bytes of an empty tensor: everything before the payload, which is empty.
 struct EmptyRatio {
   std::byte bytes[RatioHeader::kBooks + RatioHeader::kMaxBookBytes];
   unsigned size;

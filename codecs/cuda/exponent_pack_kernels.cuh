@@ -8,7 +8,7 @@
 #include "codecs/cuda/running_total.cuh"
 #include "codecs/exponent_pack.h"
 
-/// A block of threads takes a block of elements, a warp a stretch of 32, a lane an element.
+/// A block of threads takes a block of elements; a warp takes a stretch of 32, one a lane.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kPackThreads = 256;
@@ -29,15 +29,15 @@ struct PackJob {
         at(what.layout.elements()),
         type(what.type) {}
 
-  /// Of a block.
+  /// Number of elements of block `block`.
   __device__ __forceinline__ int elements_of(std::int64_t block) const {
     const std::int64_t left = elements - block * kPackElements;
     return static_cast<int>(left < kPackElements ? left : kPackElements);
   }
 };
 
-/// Turns counts by stretch into how many the stretches before have. Begins and ends with a barrier.
-/// @return the number of all
+/// Replaces the count of each stretch by the sum over the stretches before it. Begins and ends with
+/// a barrier. @return the sum over all stretches
 __device__ __forceinline__ int sum_stretches(std::int32_t* counts) {
   __syncthreads();
   int total = 0;
@@ -49,12 +49,13 @@ __device__ __forceinline__ int sum_stretches(std::int32_t* counts) {
   return total;
 }
 
-/// How many of a ballot's lanes before this one said yes.
+/// How many lanes before this one have a 1 in `ballot`.
 __device__ __forceinline__ int lanes_before(std::uint32_t ballot) {
   return __popc(ballot & ((1U << threadIdx.x % kWarp) - 1U));
 }
 
-/// The base and bits that hold the sample best, whose tops occurred so often.
+/// Sets the base and bits of `block` that hold the sample in the fewest bits.
+/// @param occurred how often each top occurs in the sample
 __device__ __forceinline__ void choose_codes(const std::uint32_t* occurred, PackBlock& block) {
   __shared__ std::int32_t below[257];
   __shared__ std::uint32_t least;
@@ -65,7 +66,7 @@ __device__ __forceinline__ void choose_codes(const std::uint32_t* occurred, Pack
   below[t] = BlockScan<kPackThreads>::exclusive(static_cast<int>(occurred[t]), sampled);
   if (t == 0) below[256] = sampled;
   __syncthreads();
-  // Cost, bits and base in the order of their importance, with this thread's number as the base.
+  // The smallest key wins: cost, then bits, then base. This thread tries its number as the base.
   std::uint32_t best = ~0U;
   for (int bits = 0; bits <= kPackMaxBits; ++bits) {
     const int end = t + pack_window(bits);
@@ -84,8 +85,8 @@ __device__ __forceinline__ void choose_codes(const std::uint32_t* occurred, Pack
   block.base = static_cast<std::uint8_t>(least & 0xFFU);
 }
 
-/// Calls f with a null pointer to its type, where they begin and their first bit in the element,
-/// for the parts of the rests of `held` elements.
+/// Rests are stored in parts of 4, 2 and 1 bytes. Calls f for each part, with a null pointer to its
+/// type, where the part of all `held` elements begins, and its first bit in the rotated element.
 template <typename T, typename F>
 __device__ __forceinline__ void for_each_part(int held, const F& f) {
   if constexpr (sizeof(T) == 8) f(static_cast<std::uint32_t*>(nullptr), 0, 0);
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(kPackThreads)
     exponent_pack_encode(const PackJob job, const void* source, RunningTotal* total, std::byte* out,
                          Result* result) {
   __shared__ std::uint32_t occurred[256];
-  __shared__ std::uint32_t nonzeros[kPackStretches];  ///< ballots
+  __shared__ std::uint32_t nonzeros[kPackStretches];  ///< a ballot each
   __shared__ std::int32_t held_before[kPackStretches];
   __shared__ std::int32_t escapes_before[kPackStretches];
   __shared__ std::uint64_t codes[kPackElements / 8];  ///< a byte each
@@ -205,7 +206,7 @@ __global__ void __launch_bounds__(kPackThreads)
   }
 }
 
-/// What an empty tensor encodes to: a header.
+/// Encodes an empty tensor: a header.
 static __global__ void exponent_pack_empty(const PackJob job, std::byte* out, Result* result) {
   auto* const header = reinterpret_cast<std::int64_t*>(out);
   header[0] = kPackVersion | static_cast<std::int64_t>(job.type) << 8;
@@ -221,12 +222,12 @@ __global__ void __launch_bounds__(kPackThreads)
   __shared__ std::uint32_t nonzeros[kPackStretches];
   __shared__ std::int32_t held_before[kPackStretches];
   __shared__ std::int32_t escapes_before[kPackStretches];
-  __shared__ std::uint64_t tops[kPackElements / 8];  ///< a byte each; codes at first
+  __shared__ std::uint64_t tops[kPackElements / 8];  ///< a byte each; holds the codes first
   const std::int64_t index = blockIdx.x;
   const int count = job.elements_of(index);
   const std::int64_t begin = reinterpret_cast<const std::int64_t*>(in + PackLayout::kIndex)[index];
   const PackBlock block = reinterpret_cast<const PackBlock*>(in + job.at.blocks)[index];
-  // Damaged bytes restore nothing; all threads see them alike.
+  // Damaged bytes restore nothing. All threads of the block return together.
   if (!is_pack_block(block, count)) return;
   const PackSections at(block, count, sizeof(T));
   if (begin < 0 || begin % 8 != 0 || begin > in_size - job.at.payload - at.size) return;

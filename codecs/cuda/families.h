@@ -5,7 +5,7 @@
 
 #include "codecs/cuda/codec.h"
 
-/// The device codecs by family. @pre the host codec of the same spec exists
+/// Makes the device codecs, one function a family. @pre the host codec of the same spec exists
 namespace cinch::codecs::cuda {
 
 std::shared_ptr<const DeviceCodec> make_blpa_cuda(const CodecSpec& spec);
@@ -22,7 +22,7 @@ std::shared_ptr<const DeviceCodec> make_sign_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_two_valued_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_window_index_cuda(const CodecSpec& spec);
 
-/// `inner` with CodecSpec::with_sign, for codecs that don't hold signs themselves.
+/// Adds CodecSpec::with_sign to `inner`, for codecs that don't store signs themselves.
 std::shared_ptr<const DeviceCodec> make_with_sign_cuda(std::shared_ptr<const DeviceCodec> inner);
 
 }  // namespace cinch::codecs::cuda

@@ -62,7 +62,7 @@ class FixedPointCuda final : public DeviceCodec {
              launch(fixed_point_place, 1, kChunkThreads, 0, stream, job, states) &&
              launch(fixed_point_read_counts, channels, kChunkThreads, 0, stream, job, in.data(),
                     size, states, chunks) &&
-             // Again: only now are the sizes of zero_value streams known.
+             // Again, because only now are the sizes of the zero_value streams known.
              launch(fixed_point_place, 1, kChunkThreads, 0, stream, job, states) &&
              launch(fixed_point_decode<type.value>, all, kChunkThreads, 0, stream, job, in.data(),
                     size, states, chunks, target);

@@ -3,10 +3,10 @@
 
 #include "codecs/cuda/fixed_point_job.cuh"
 
-/// Damaged bytes give any values: what they lead to is checked against the size before it is read.
+/// Damaged bytes may decode to any values. Offsets from encoded bytes are checked against the size.
 namespace cinch::codecs::cuda {
 
-/// Formats of channels from the table.
+/// Reads the formats of the channels from the table.
 static __global__ void fixed_point_read_table(const FixedPointJob job, const std::byte* in,
                                               ChannelState* states) {
   const std::int64_t c = std::int64_t{blockIdx.x} * kChunkThreads + threadIdx.x;
@@ -28,13 +28,13 @@ static __global__ void fixed_point_read_table(const FixedPointJob job, const std
                                                    : 0;
 }
 
-/// Where the counts are; one block of threads.
+/// Places the channels' counts and streams. Runs as one block.
 static __global__ void __launch_bounds__(kChunkThreads)
     fixed_point_place(const FixedPointJob job, ChannelState* states) {
   place_channels(job, states);
 }
 
-/// The chunks of zero_value channels from their counts; a block of threads each.
+/// Reads the counts of zero_value channels and places their chunks. One block of threads a channel.
 static __global__ void __launch_bounds__(kChunkThreads)
     fixed_point_read_counts(const FixedPointJob job, const std::byte* in, std::int64_t in_size,
                             ChannelState* states, ChunkState* chunks) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kChunkThreads)
   const int count = place.count(job);
   const int bits = state.bits;
   const std::int64_t begin = place.chunk * kFixedPointChunk + std::int64_t{threadIdx.x} * kStretch;
-  if (state.stream_at + state.bytes > in_size) return;  // all threads of the block alike
+  if (state.stream_at + state.bytes > in_size) return;  // the same in all threads of the block
   const std::byte* stream = in + state.stream_at;
   const float lo = float_of_bf16(state.range.lo);
   const float step = float_of_bf16(state.range.step);

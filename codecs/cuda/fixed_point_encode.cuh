@@ -14,7 +14,7 @@ static __global__ void fixed_point_begin(std::int64_t channels, ChannelState* st
   states[c].bad = 0;
 }
 
-/// Bounds of channels, and how many elements of each chunk are not 0.
+/// Computes the bounds of each channel, and counts the non-zero elements of each chunk.
 template <ElementType type>
 __global__ void __launch_bounds__(kChunkThreads)
     fixed_point_survey(const FixedPointJob job, const void* source, ChannelState* states,
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kChunkThreads)
   if (threadIdx.x == 0) chunks[place.channel * job.chunks + place.chunk].nonzero = total;
 }
 
-/// The format of a channel and the places of its chunks; a block of threads each.
+/// Chooses the format of each channel, and places its chunks. One block of threads a channel.
 static __global__ void __launch_bounds__(kChunkThreads)
     fixed_point_fit(const FixedPointJob job, bool zero_value, float bound, const float* bounds,
                     ChannelState* states, ChunkState* chunks) {
@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(kChunkThreads)
   state.bytes = is_raw ? raw : state.form == ChannelForm::codes ? codes : sparse;
 }
 
-/// Places of channels, header and table; one block of threads.
+/// Places the channels, and writes header and table. Runs as one block.
 static __global__ void __launch_bounds__(kChunkThreads)
     fixed_point_table(const FixedPointJob job, ChannelState* states, std::byte* out,
                       Result* result) {
@@ -98,7 +98,7 @@ static __global__ void __launch_bounds__(kChunkThreads)
   result->bytes = static_cast<std::uint64_t>(size);
 }
 
-/// The codes of a thread's elements.
+/// Computes the codes of the calling thread's elements.
 template <ElementType type>
 __device__ __forceinline__ void quantize_chunk(const FixedPointJob& job, const ChunkPlace& place,
                                                const ChannelState& state, int count,
@@ -112,7 +112,7 @@ __device__ __forceinline__ void quantize_chunk(const FixedPointJob& job, const C
   std::int64_t k = 0;
   place.offset(job, i, k);
   std::uint32_t draws[kStretch];
-  // A stretch is one of logical elements too where planes hold whole stretches.
+  // If planes hold whole stretches, the eight logical indices follow each other.
   const bool together = job.by_size.divisor() % kStretch == 0;
   if (together) draw_stretch(job.key, static_cast<std::uint64_t>(k), draws);
 #pragma unroll
@@ -131,8 +131,8 @@ __device__ __forceinline__ void quantize_chunk(const FixedPointJob& job, const C
   }
 }
 
-/// A chunk's stream; codes of zero_value are joined in shared memory, where they may begin
-/// anywhere.
+/// Writes a chunk's part of its channel's stream. In the zero_value form a thread's codes may begin
+/// at any bit, so they are joined in shared memory.
 template <ElementType type>
 __global__ void __launch_bounds__(kChunkThreads)
     fixed_point_encode(const FixedPointJob job, const void* source, const ChannelState* states,

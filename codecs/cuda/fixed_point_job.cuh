@@ -16,32 +16,32 @@ namespace cinch::codecs::cuda {
 inline constexpr unsigned kChunkThreads = 256;
 static_assert(kChunkThreads * kStretch == kFixedPointChunk);
 
-/// What is known of a channel, in scratch memory.
+/// State of a channel, in scratch memory.
 struct ChannelState {
-  std::uint32_t min, max;  ///< places in the order of numbers
+  std::uint32_t min, max;  ///< integers made by `ordered`
   std::uint32_t bad;
   AffineRange range;
   int bits;
   ChannelForm form;
-  std::int64_t bytes;      ///< of its stream
-  std::int64_t stream_at;  ///< absolute
-  std::int64_t counts_at;  ///< absolute; zero_value only
+  std::int64_t bytes;      ///< size of its stream
+  std::int64_t stream_at;  ///< offset in the encoded data
+  std::int64_t counts_at;  ///< offset in the encoded data; zero_value only
 };
 
-/// What is known of a chunk of a channel, in scratch memory.
+/// State of a chunk of a channel, in scratch memory.
 struct ChunkState {
-  std::int64_t at;  ///< from the channel's stream's beginning; zero_value only
+  std::int64_t at;  ///< offset in the channel's stream; zero_value only
   std::int32_t nonzero;
 };
 
-/// What fixed_point's kernels know of an encode or decode.
+/// Arguments of the fixed_point kernels.
 struct FixedPointJob {
   PlaneLayout layout;
   std::int64_t channels;
   std::int64_t channel_size;  ///< M
-  std::int64_t chunks;        ///< of a channel
+  std::int64_t chunks;        ///< chunks of a channel
   FastDivide by_size, by_height, by_width;
-  bool vectors;      ///< stretches lie within planes, in 16-byte units
+  bool vectors;      ///< stretches lie within planes and allow 16-byte accesses
   bool interleaved;  ///< neighbouring channels lie side by side
   ElementType type;
   RandomKey key;
@@ -64,11 +64,11 @@ struct FixedPointJob {
         key(random_key) {}
 };
 
-/// Which chunk a block of threads has. Blocks that run side by side read side by side.
+/// Which chunk a block of threads takes. Neighbouring blocks take chunks that are near in memory.
 struct ChunkPlace {
   std::int64_t channel, chunk;
-  std::int64_t outer;    ///< of the chunk's first element
-  std::uint32_t within;  ///< its place in its plane
+  std::int64_t outer;    ///< outer index of the chunk's first element
+  std::uint32_t within;  ///< place of that element in its plane
 
   __device__ __forceinline__ explicit ChunkPlace(const FixedPointJob& job) {
     const std::int64_t block = blockIdx.x;
@@ -79,7 +79,7 @@ struct ChunkPlace {
     within = static_cast<std::uint32_t>(first % job.by_size.divisor());
   }
 
-  /// Memory offset and logical index of the chunk's element `i`.
+  /// Memory offset of the chunk's element `i`. @param logical set to its logical index
   __device__ __forceinline__ std::int64_t offset(const FixedPointJob& job, std::uint32_t i,
                                                  std::int64_t& logical) const {
     std::uint32_t w = within + i;
@@ -92,7 +92,7 @@ struct ChunkPlace {
            w * l.stride[2];
   }
 
-  /// How many elements the calling thread has: 0 to 8, from 8 * threadIdx.x on.
+  /// How many elements the calling thread takes: 0 to 8, from the chunk's 8 * threadIdx.x on.
   __device__ __forceinline__ int count(const FixedPointJob& job) const {
     const std::int64_t left =
         chunk_elements(job.channel_size, chunk) - std::int64_t{threadIdx.x} * kStretch;
@@ -100,7 +100,7 @@ struct ChunkPlace {
   }
 };
 
-/// The calling thread's elements as bit patterns, and their logical indices' first.
+/// Loads the calling thread's elements as bit patterns.
 template <ElementType type>
 __device__ __forceinline__ void load_chunk(const FixedPointJob& job, const ChunkPlace& place,
                                            const void* source, int count,
@@ -125,7 +125,7 @@ __device__ __forceinline__ void load_chunk(const FixedPointJob& job, const Chunk
   }
 }
 
-/// Scans the bytes of a channel's chunks in the zero_value form; all threads get their sum.
+/// Places a channel's chunks in the zero_value form. @return their bytes' sum, in all threads
 __device__ __forceinline__ std::int64_t place_chunks(const FixedPointJob& job, ChunkState* chunks,
                                                      int bits) {
   const std::int64_t each = (job.chunks + kChunkThreads - 1) / kChunkThreads;
@@ -145,8 +145,8 @@ __device__ __forceinline__ std::int64_t place_chunks(const FixedPointJob& job, C
   return total;
 }
 
-/// Places the streams of all channels one after another; by one block of threads.
-/// @return the size of everything, in all threads
+/// Places the streams of all channels one after another. By one block of threads.
+/// @return the encoded size, in all threads
 __device__ __forceinline__ std::int64_t place_channels(const FixedPointJob& job,
                                                        ChannelState* states) {
   const std::int64_t each = (job.channels + kChunkThreads - 1) / kChunkThreads;

@@ -16,7 +16,7 @@ class GroupQuantCuda final : public DeviceCodec {
       : parameters_(parameters), host_(make_group_quant_reference(parameters)) {}
 
   bool accepts(const Description& what) const noexcept override {
-    // A block's slots reach over planes: both are counted in 32 bits.
+    // A block's slots may reach over several planes, and 32 bits count them and their elements.
     return host_->accepts(what) && LogicalOrder::accepts(what.layout) &&
            what.layout.plane_size() <= kMaxExtent / 2 && parameters_.group <= kMaxExtent / 2 &&
            what.layout.elements() / kStretch + what.layout.planes() <= kMaxBlocks * kWarp;
@@ -66,7 +66,7 @@ class GroupQuantCuda final : public DeviceCodec {
   }
 
  private:
-  /// The section of plane bits, of `bytes` with its padding, from host memory by value.
+  /// Writes the section of plane bits, `bytes` with its padding. The bits go as kernel arguments.
   static bool store_bits(std::span<const std::uint8_t> plane_bits, std::int64_t bytes,
                          std::byte* out, Stream stream) noexcept {
     for (std::int64_t at = 0; at < bytes; at += PlaneBits::kCount) {

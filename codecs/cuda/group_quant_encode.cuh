@@ -6,7 +6,7 @@
 
 namespace cinch::codecs::cuda {
 
-/// Up to eight elements; beyond `count` they are 0.
+/// Loads `count` of eight elements; the others become 0.
 template <ElementType type>
 __device__ __forceinline__ void load_group_stretch(const GroupJob& job, const void* source,
                                                    const BlockPlace& place, std::uint32_t i,
@@ -23,7 +23,7 @@ __device__ __forceinline__ void load_group_stretch(const GroupJob& job, const vo
   }
 }
 
-/// Bounds of a group as they grow.
+/// Running bounds of a group.
 struct GroupBounds {
   float min = 0x1p127F;
   float max = -0x1p127F;
@@ -39,7 +39,7 @@ struct GroupBounds {
     }
   }
 
-  /// Over `lanes` neighbouring lanes, a power of two.
+  /// Joins the bounds of `lanes` neighbouring lanes (a power of two). All lanes must call it.
   __device__ __forceinline__ void join(unsigned lanes) {
     join_bounds(min, max, lanes);
     const unsigned first = threadIdx.x % kWarp / lanes * lanes;
@@ -81,7 +81,7 @@ __device__ __forceinline__ int stretch_count(const GroupJob& job, std::uint32_t 
   return left < 0 ? 0 : left < kStretch ? left : kStretch;
 }
 
-/// Groups whose stretches neighbouring lanes of a warp hold in registers: elements are read once.
+/// Encodes groups that fit into a warp (GroupJob::fits_warp). Reads elements once, into registers.
 template <ElementType type>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kGroupThreads)
                     p * job.size + std::int64_t{slot} * kStretch, x, count, range);
 }
 
-/// Groups of any other size: a warp each, which reads the elements twice.
+/// Encodes all other groups. One warp a group, which reads the elements twice.
 template <ElementType type>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_encode_any(const GroupJob job, const std::int64_t* offsets, const void* source,

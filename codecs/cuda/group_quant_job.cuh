@@ -12,20 +12,20 @@ namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kGroupThreads = 256;
 
-/// What group_quant's kernels know of an encode or decode.
+/// Arguments of the group_quant kernels.
 struct GroupJob {
   LogicalOrder order;
   std::int64_t planes;
   std::int32_t size;    ///< elements of a plane
   std::int32_t group;   ///< elements of a group
-  std::int32_t groups;  ///< of a plane
-  std::int32_t slots;   ///< stretches of a plane's groups, the last filled up
+  std::int32_t groups;  ///< groups of a plane
+  std::int32_t slots;   ///< stretches of a plane's groups, as if the last group were full
   FastDivide by_slots, by_group_slots;
   bool vectors;
   bool mixed;
   int bits;
   std::int64_t ranges_at, codes_at;
-  std::int64_t end;  ///< bytes of everything, or of what there is to read
+  std::int64_t end;  ///< encode: encoded size; decode: size of the bytes given
   RandomKey key;
 
   GroupJob(const GroupQuantParameters& parameters, const Description& what, const void* memory,
@@ -53,7 +53,8 @@ struct GroupJob {
         key(random_key) {}
 
  public:
-  /// Groups that no plane fills are as good at any size that holds one; a warp's is the best.
+  /// The group size that kernels use. All sizes that hold a whole plane give the same bytes; a
+  /// warp's size is the fastest of them.
   static std::int32_t group_of(std::int64_t wanted, std::int32_t plane_size) noexcept {
     constexpr std::int64_t kWarpGroup = kWarp * kStretch;
     const bool fills = wanted <= kWarpGroup || wanted < plane_size;
@@ -61,7 +62,7 @@ struct GroupJob {
     return plane_size <= kWarpGroup ? std::int32_t{kWarpGroup} : (plane_size + 7) / 8 * 8;
   }
 
-  /// Whether a warp's lanes hold whole groups, one stretch each.
+  /// Whether a warp holds one or more whole groups, one stretch a lane.
   bool fits_warp() const noexcept {
     const std::int32_t lanes = group / kStretch;
     return lanes <= std::int32_t{kWarp} && (lanes & (lanes - 1)) == 0;
@@ -74,18 +75,18 @@ struct PlaneCodes {
   std::int64_t at;
 };
 
-/// `offsets` has the places of mixed planes' codes; `encoded` begins with their bits.
+/// @param encoded, offsets read only for mixed planes: the planes' bits, and group_offsets' result
 __device__ __forceinline__ PlaneCodes plane_codes(const GroupJob& job, const std::byte* encoded,
                                                   const std::int64_t* offsets, std::int64_t plane) {
   if (!job.mixed) {
     return {job.bits, job.codes_at + plane * group_quant_code_bytes(job.size, job.bits)};
   }
-  // Damaged bits must not lead out of bounds: `group_offsets` counted with the same ones.
+  // Clamped so that damaged bytes cause no access out of bounds; group_offsets clamps the same way.
   const int bits = static_cast<int>(encoded[plane]);
   return {bits < 1 ? 1 : bits > 8 ? 8 : bits, job.codes_at + offsets[plane]};
 }
 
-/// Bits of some planes, which travel as a kernel's argument.
+/// Bits of some planes, passed by value as a kernel's argument.
 struct PlaneBits {
   static constexpr int kCount = 2048;
   std::uint8_t bits[kCount];
@@ -97,7 +98,7 @@ static __global__ void group_store_bits(const PlaneBits some, int count, std::by
   }
 }
 
-/// Offsets of planes' codes from the first code: an exclusive sum, by one block of threads.
+/// Computes where each plane's codes begin, from the first code on. Runs as one block.
 static __global__ void __launch_bounds__(kGroupThreads)
     group_offsets(const GroupJob job, const std::byte* encoded, std::int64_t* offsets) {
   const std::int64_t each = (job.planes + kGroupThreads - 1) / kGroupThreads;
@@ -117,7 +118,7 @@ static __global__ void __launch_bounds__(kGroupThreads)
   }
 }
 
-/// The stretches of a block of threads: consecutive slots, planes after planes.
+/// The stretches that a block of threads takes: consecutive slots, plane after plane.
 class SlotPlace {
  public:
   __device__ __forceinline__ SlotPlace(const GroupJob& job, std::int64_t first_slot)
@@ -125,7 +126,7 @@ class SlotPlace {
         slot_(static_cast<std::uint32_t>(first_slot % job.slots)),
         elements(job.order, plane * job.size) {}
 
-  /// Finds the plane (from the block's first), and the slot in it, of the block's slot `i`.
+  /// @return the plane, from `plane` on, of the block's slot `i`; `slot` becomes its number there
   __device__ __forceinline__ std::uint32_t locate(const GroupJob& job, std::uint32_t i,
                                                   std::uint32_t& slot) const {
     slot = slot_ + i;
@@ -138,7 +139,7 @@ class SlotPlace {
   std::uint32_t slot_;
 
  public:
-  BlockPlace elements;  ///< from the block's first plane's first element
+  BlockPlace elements;  ///< begins at the first element of `plane`
 };
 
 }  // namespace cinch::codecs::cuda

@@ -7,12 +7,12 @@
 
 #include "codecs/cuda/library.h"
 
-/// What a Library does with the host's memory and with events, by the CUDA runtime alone: the same
-/// for the kernels' library and for that of the fake runtime.
+/// The functions of a Library that need only the CUDA runtime, no kernels. Shared by the library of
+/// the kernels and by the one for the fake runtime (tests/fakecuda).
 namespace cinch::codecs::cuda {
 
-/// For its scope this thread's calls leave graph captures alone that they would end in any other
-/// mode: those of other threads, and its own.
+/// Sets this thread's capture mode to relaxed for its scope. In the other modes, calls such as
+/// cudaHostAlloc end graph captures of this thread, and in global mode those of other threads.
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept
@@ -22,15 +22,16 @@ class RelaxedCapture {
   ~RelaxedCapture() {
     if (entered_) cudaThreadExchangeStreamCaptureMode(&mode_);
   }
-  /// False where the runtime would not have it.
+  /// False when the runtime refused to change the mode.
   explicit operator bool() const noexcept { return entered_; }
 
  private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then the one before
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // once entered: the old mode
   bool entered_;
 };
 
-/// Whether a call succeeded. A failure is cleared, so that no later call takes it for its own.
+/// Whether a call succeeded. Clears the runtime's last error after a failure, so that a later
+/// cudaGetLastError does not report it.
 inline bool succeeded(cudaError_t found) noexcept {
   if (found != cudaSuccess) cudaGetLastError();
   return found == cudaSuccess;

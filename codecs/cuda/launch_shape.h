@@ -6,10 +6,10 @@
 
 #include "codecs/cuda/runtime.h"
 
-/// Launch parameters from shapes.
+/// Computes launch parameters from shapes.
 namespace cinch::codecs::cuda {
 
-/// What the current device allows; that of the device that is current at a codec's making.
+/// Limits of a device. A codec reads those of the device that is current when it is made.
 struct DeviceLimits {
   std::size_t shared_bytes = std::size_t{48} << 10;  ///< of one block, at most
   unsigned processors = 1;                           ///< streaming multiprocessors
@@ -30,15 +30,15 @@ inline DeviceLimits device_limits() noexcept {
   return limits;
 }
 
-/// The most blocks of a grid.
+/// The most blocks that a grid may have.
 inline constexpr std::int64_t kMaxBlocks = 0x7FFFFFFF;
 
-/// Blocks that cover `items`, `each` at a time. @pre the result is at most kMaxBlocks
+/// Number of blocks that cover `items` when each takes `each`. @pre it is at most kMaxBlocks
 constexpr unsigned blocks_for(std::int64_t items, std::int64_t each) noexcept {
   return static_cast<unsigned>((items + each - 1) / each);
 }
 
-/// Lets a kernel use so much dynamic shared memory; false when the device has not that much.
+/// Lets a kernel use `bytes` of dynamic shared memory. @return false when the device has less
 template <typename Kernel>
 bool allow_shared(Kernel* kernel, std::size_t bytes) noexcept {
   if (bytes <= std::size_t{48} << 10) return true;

@@ -9,40 +9,40 @@
 
 namespace cinch::codecs::cuda {
 
-/// Increases with every change to Library, DeviceCodec or what their functions take: the core and
-/// this library ship together, and a mixture must not talk to each other.
+/// Increase this with every change to Library, DeviceCodec or the types that their functions take.
+/// The core and this library ship together; the core must not use a library of another version.
 inline constexpr std::uint32_t library_abi = 5;
 
-/// What libcinch_cuda.so offers: the CUDA engine as a library of its own, so that the core needs no
+/// The functions of libcinch_cuda.so. The CUDA engine is a library of its own, so the core needs no
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
 struct Library {
   std::uint32_t abi;
-  /// As make_device_codec(), for the current device.
+  /// make_device_codec(), for the current device.
   std::shared_ptr<const DeviceCodec> (*make_codec)(const CodecSpec& spec);
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;
-  /// Page-locked memory of the host that every device can copy to and from, never given back; null
-  /// when there is none. May wait for the devices, but leaves other threads' graph captures alone.
+  /// Page-locked host memory that every device can copy to and from, or null. It is never freed.
+  /// May wait for the devices, but does not end other threads' graph captures.
   void* (*allocate_pinned)(std::size_t bytes) noexcept;
-  /// Enqueues a copy between host and device memory, in either direction; with memory that is not
-  /// page-locked the host waits for it.
+  /// Enqueues a copy between host and device memory, in either direction. If the host memory is not
+  /// page-locked, the host waits for the copy.
   /// @return false when it could not be enqueued
   bool (*copy)(void* to, const void* from, std::size_t bytes, Stream stream) noexcept;
-  /// Enqueues writing a few bytes of the host's to a device's memory. They have been read when this
-  /// returns, and the host waits for nothing.
+  /// Enqueues writing a few bytes of host memory to device memory. It reads them before it returns,
+  /// and the host does not wait.
   /// @return false when it could not be enqueued
   bool (*write)(void* to, const void* from, std::size_t bytes, Stream stream) noexcept;
   /// See keep_source().
   bool (*keep_source)(const Result* result, std::uint64_t below, const void* source, void* target,
                       std::size_t bytes, Stream stream) noexcept;
-  /// Whether the work that `event`, a cudaEvent_t, was recorded behind is done. Doesn't wait, and
-  /// leaves other threads' graph captures alone.
+  /// Whether the work before `event` (a cudaEvent_t) is done. Does not wait, and does not end other
+  /// threads' graph captures.
   bool (*happened)(void* event) noexcept;
-  /// The host waits for it. Leaves captures alone, this thread's too.
+  /// Makes the host wait for `event`. Ends no graph captures, not even this thread's.
   void (*synchronize)(void* event) noexcept;
 };
 
-/// `cinch_cuda_library`, the one symbol that the library exports.
+/// The type of `cinch_cuda_library`, the only symbol that the library exports.
 using LibraryOpen = const Library* (*)();
 
 }  // namespace cinch::codecs::cuda

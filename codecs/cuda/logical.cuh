@@ -9,17 +9,18 @@
 #include "codecs/cuda/fast_divide.h"
 #include "codecs/with_pattern.h"
 
-/// Element-wise kernels: blocks of threads take stretches of logical elements, wherever these lie.
+/// For element-wise kernels: a block of threads takes consecutive elements in logical order,
+/// wherever they lie in memory.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kRunThreads = 256;
-/// Logical elements of a block of threads, eight a thread.
+/// Logical elements that a block of threads takes, eight a thread.
 inline constexpr std::int32_t kRunReach = kRunThreads * kStretch;
 
-/// Planes up to this size, and as many channels, are counted in 32 bits within a block's reach.
+/// The largest plane, and the most channels, for which 32 bits count within a block's reach.
 inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
 
-/// From logical indices to memory offsets.
+/// A layout with precomputed divisors, to turn logical indices into memory offsets.
 struct LogicalOrder {
   PlaneLayout layout;
   bool contiguous;
@@ -39,7 +40,7 @@ struct LogicalOrder {
   }
 };
 
-/// The place of a block of threads in the logical order.
+/// Where a block of threads begins in logical order.
 class BlockPlace {
  public:
   __device__ __forceinline__ BlockPlace(const LogicalOrder& order, std::int64_t first)
@@ -72,14 +73,14 @@ class BlockPlace {
   std::uint32_t within_ = 0;
 };
 
-/// Eight elements as 32-bit words, loaded and stored in the widest accesses that fit.
+/// The bit patterns of eight elements, also as 32-bit words for wide loads and stores.
 template <typename T>
 union Patterns {
   T of[kStretch];
   std::uint32_t word[kStretch * sizeof(T) / 4];
 };
 
-/// Eight elements of any type as bit patterns; those at and beyond `count` are left as they are.
+/// Loads the first `count` of eight elements as bit patterns; leaves the others of `x` unchanged.
 template <typename T>
 __device__ __forceinline__ void load_any(const T* source, const BlockPlace& place, std::uint32_t i,
                                          int count, bool vectors, Patterns<T>& x) {

@@ -4,10 +4,10 @@
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/logical.cuh"
 
-/// One bit an element: kernels over what a bit means.
+/// Kernels for codecs that store one bit an element. The codec says what a bit means.
 namespace cinch::codecs::cuda {
 
-/// Where an element-wise kernel's elements are.
+/// Where the elements of an element-wise kernel lie.
 struct MaskJob {
   LogicalOrder order;
   std::int64_t elements;
@@ -19,8 +19,8 @@ struct MaskJob {
         vectors(order.contiguous && is_vector_aligned(memory)) {}
 };
 
-/// Bit k of `out` is test(pattern of element k); `test` may note through `strange` that the data
-/// can't be held. `begin` runs once in each thread.
+/// Sets bit k of `out` to test(bit pattern of element k, strange). `test` sets `strange` if the
+/// codec can't represent the element.
 template <typename T, typename Test>
 __device__ __forceinline__ void encode_mask(const MaskJob& job, const void* source, std::byte* out,
                                             Result* result, const Test& test) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void encode_mask(const MaskJob& job, const void* sour
   if (strange) result->not_representable = 1;
 }
 
-/// Element k becomes `set` where bit k of `in` is 1, else `clear`.
+/// Sets element k of `target` to `set` where bit k of `in` is 1, else to `clear`.
 template <typename T>
 __device__ __forceinline__ void decode_mask(const MaskJob& job, const std::byte* in, T set, T clear,
                                             void* target) {

@@ -10,13 +10,13 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-/// Bounds of all elements, in scratch memory, then what they come to.
+/// In scratch memory: the bounds of all elements, and the bits that a distance needs.
 struct NarrowBounds {
   long long min, max;
   int bits;
 };
 
-/// The signed type of a bit pattern; uint8 is the one unsigned type taken.
+/// The value of a bit pattern. Signed, except for uint8, the only unsigned type taken.
 template <typename T>
 __device__ __forceinline__ std::int64_t integer_of(T pattern) {
   if constexpr (sizeof(T) == 1) return pattern;

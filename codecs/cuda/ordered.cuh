@@ -8,7 +8,7 @@
 
 namespace cinch::codecs::cuda {
 
-/// A float's place in the order of numbers, as an integer that atomics can compare.
+/// An integer that compares as the float does, for atomics; of_ordered gives the float back.
 __device__ __forceinline__ std::uint32_t ordered(float x) {
   const std::uint32_t bits = float_bits(x);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
@@ -17,8 +17,8 @@ __device__ __forceinline__ float of_ordered(std::uint32_t place) {
   return float_of_bits(place >> 31 != 0 ? place & 0x7FFFFFFFU : ~place);
 }
 
-/// Smallest and largest over `lanes` neighbouring lanes, a power of two, in all of them. All lanes
-/// of the warp have to call it.
+/// Gives each of `lanes` neighbouring lanes (a power of two) the smallest `min` and the largest
+/// `max` among them. All lanes of the warp must call it.
 template <typename T>
 __device__ __forceinline__ void join_bounds(T& min, T& max, unsigned lanes = kWarp) {
   for (unsigned step = lanes / 2; step > 0; step /= 2) {

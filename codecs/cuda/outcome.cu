@@ -9,7 +9,7 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-/// Fits into the 4096 bytes of arguments that a kernel may have on every device.
+/// Bytes that one launch carries: fits into the 4096 bytes of arguments that every device allows.
 struct Words {
   unsigned char bytes[3840];
 };

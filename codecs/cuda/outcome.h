@@ -6,16 +6,17 @@
 
 #include "codecs/cuda/codec.h"
 
-/// What lets a host that waits for no Result still go by it: the device does.
+/// Operations for a host that does not wait for a Result: the device reads it and decides.
 namespace cinch::codecs::cuda {
 
-/// Enqueues writing `bytes` of the host's, which go with the launch, to device memory.
+/// Enqueues writing `bytes` of host memory to device memory, as arguments of kernel launches.
 /// @return false when a kernel could not be launched
 bool write(void* to, const void* from, std::size_t bytes, Stream stream) noexcept;
 
-/// Enqueues copying `bytes` from `source` to `target`, where what was decoded lies, unless `result`
-/// says by then that the source was representable in fewer bytes than `below`. All of them device
-/// memory; both pointers aligned to 16 bytes.
+/// Enqueues a copy of `bytes` bytes from `source` over the decoded elements at `target`. The copy
+/// is skipped if, when the kernel runs, `result` says that the source was representable in fewer
+/// than `below` bytes.
+/// @pre all three pointers are device memory; `source` and `target` are aligned to 16 bytes
 /// @return false when the kernel could not be launched
 bool keep_source(const Result* result, std::uint64_t below, const void* source, void* target,
                  std::size_t bytes, Stream stream) noexcept;

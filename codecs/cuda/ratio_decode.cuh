@@ -5,29 +5,29 @@
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/ratio_job.cuh"
 
-/// Decoding: one block reads the header and makes tables of its books, and then a block of threads
-/// takes a chunk. Streams can only be read from their beginning, but whoever begins anywhere soon
-/// meets the ends of tokens: the lanes of a warp read a stretch of the stream each, and read it
-/// again from where the lane before really ended, until none moves (after Weissenberger and
-/// Schmidt, "Massively Parallel Huffman Decoding on GPUs", 2018). The first lane is right from the
-/// beginning, so that all are after at most as many rounds as there are lanes.
+/// Decoding: ratio_prepare reads the header and makes tables of the code books, then ratio_decode
+/// takes a chunk with each block of threads. A stream can only be read from its beginning, but a
+/// reader that begins anywhere soon meets true ends of tokens. So each lane of a warp reads a part
+/// of the stream, and reads it again from where the lane before really ended, until no lane's start
+/// moves (after Weissenberger and Schmidt, "Massively Parallel Huffman Decoding on GPUs", 2018).
+/// The first lane is right at once, so this takes at most as many rounds as there are lanes.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kPrepareThreads = 512;
 inline constexpr unsigned kReadThreads = 256;
 static_assert(kPrepareThreads >= RatioHeader::kMaxBookBytes && kPrepareThreads >= kValueSymbols);
 
-/// Finds the symbols of a canonical code: short ones by table, others by their lengths.
+/// Finds symbols of a canonical code: those of short codes in a table, others by code length.
 template <unsigned kSymbols, unsigned kTableBits>
 struct SymbolTable {
   static constexpr unsigned kSymbolBits = 9;
   static_assert(kSymbols <= 1U << kSymbolBits);
-  std::uint16_t entry[1U << kTableBits];   ///< symbol | length << kSymbolBits; 0: it is longer
+  std::uint16_t entry[1U << kTableBits];   ///< symbol | length << kSymbolBits; 0: longer code
   std::uint32_t beyond[kMaxCodeBits + 1];  ///< the first 15 bits above a length's codes
   std::int32_t first[kMaxCodeBits + 1];    ///< place of a length's first symbol - its code
   std::uint16_t symbols[kSymbols];         ///< in the order of their codes
 
-  /// The entry whose code the lowest bits of `bits` are. @pre the code is complete
+  /// Finds the entry whose code is in the lowest bits of `bits`. @pre the code is complete
   __device__ __forceinline__ std::uint32_t find(std::uint32_t bits) const {
     const std::uint32_t known = entry[bits & ((1U << kTableBits) - 1U)];
     return known != 0 ? known : find_from(bits, kTableBits + 1);
@@ -39,8 +39,9 @@ struct SymbolTable {
     return symbols[place] | length << kSymbolBits;
   }
 
-  /// Makes the table of `lengths`, of which there are words[length] of each. False, and no table,
-  /// if they are no complete code. All threads of a block of kPrepareThreads have to call it.
+  /// Makes the table. All threads of a block of kPrepareThreads must call it.
+  /// @param words words[length] is how many of the `lengths` are `length`
+  /// @return false if the code is not complete; there is no table then
   __device__ bool make(const std::uint8_t* lengths, const std::uint32_t* words) {
     const unsigned t = threadIdx.x;
     std::uint32_t used = 0;
@@ -74,18 +75,18 @@ struct SymbolTable {
   }
 };
 
-/// What decoding needs of the header, made of it in scratch memory.
+/// What decoding needs of the header, in scratch memory.
 struct RatioTables {
   std::uint32_t is_good;
   std::uint32_t predictor, runs, closes_gap;
   float bound;
   std::uint32_t index;  ///< offset of the index
-  std::int64_t size;    ///< of everything
+  std::int64_t size;    ///< encoded size
   SymbolTable<kValueSymbols, 10> values;
   SymbolTable<kRunSymbols, 9> run_lengths;
 };
 
-/// RatioHeader::read: one block.
+/// Reads and checks the header, as RatioHeader::read does. Runs as one block.
 static __global__ void __launch_bounds__(kPrepareThreads)
     ratio_prepare(const RatioJob job, const std::byte* in, std::int64_t in_size,
                   RatioTables* tables) {
@@ -154,7 +155,7 @@ struct EncodedWords {
     }
     return rest;
   }
-  /// Four bytes from anywhere.
+  /// The four bytes at any offset.
   __device__ __forceinline__ std::uint32_t at(std::int64_t byte) const {
     const std::int64_t word = byte / 4;
     const std::uint64_t both = (*this)[word] | std::uint64_t{(*this)[word + 1]} << 32;
@@ -165,7 +166,7 @@ struct EncodedWords {
 /// Reads bits of the encoded bytes, in order.
 class RatioReader {
  public:
-  /// @param bit from the first byte of `in`
+  /// @param bit where to begin, from the first byte of `in`
   __device__ __forceinline__ RatioReader(const EncodedWords& words, std::int64_t bit)
       : words_(words), next_(bit / 32) {
     const int skipped = static_cast<int>(bit % 32);
@@ -174,13 +175,13 @@ class RatioReader {
   }
 
   __device__ __forceinline__ std::int64_t position() const { return 32 * next_ - filled_; }
-  /// At least 32 bits wait then.
+  /// Loads bits so that at least 32 can be taken.
   __device__ __forceinline__ void fill() {
     if (filled_ >= 32) return;
     waiting_ |= std::uint64_t{words_[next_++]} << filled_;
     filled_ += 32;
   }
-  /// @pre fill has been called since the last 32 bits were taken; 0 <= count <= 32
+  /// @pre 0 <= count <= 32, and at most 32 bits are taken after each fill
   __device__ __forceinline__ std::uint32_t take(int count) {
     const auto bits = static_cast<std::uint32_t>(waiting_ & ((std::uint64_t{1} << count) - 1));
     waiting_ >>= count;
@@ -204,8 +205,7 @@ class RatioReader {
   int filled_;
 };
 
-/// A run of zeros and the element after it. At the end of a stream what follows the zeros is
-/// nothing.
+/// A run of zeros and the element after it. If a stream ends with a run, the element is garbage.
 struct RatioToken {
   std::uint32_t zeros = 0;
   std::uint32_t kind = kNotEscaped;
@@ -233,8 +233,8 @@ struct RatioToken {
   }
 };
 
-/// A stream by the lanes of a warp, all of which have to call it.
-/// @param store store(index of the element in the stream, token), below `count`
+/// Reads a stream with the lanes of a warp, all of which must call it.
+/// @param store store(index of the element in the stream, token), called for indices below `count`
 template <typename Store>
 __device__ __forceinline__ void read_stream(const EncodedWords& words, const RatioTables& tables,
                                             std::int64_t begin_byte, unsigned bytes,
@@ -284,9 +284,9 @@ __device__ __forceinline__ void read_stream(const EncodedWords& words, const Rat
   }
 }
 
-/// Sums along the lines of a box, in place: `outer` boxes of `length` times `stride` elements. All
-/// threads of a block of kReadThreads have to call it. @param partial kReadThreads words of shared
-/// memory
+/// Replaces each code by the sum of the codes up to it along one axis. That axis has `length`
+/// elements at distance `stride` in each of `outer` boxes. All threads of a block of kReadThreads
+/// must call it. @param partial kReadThreads words of shared memory
 __device__ __forceinline__ void sum_lines(std::uint32_t* codes, std::uint32_t* partial,
                                           unsigned outer, unsigned length, unsigned stride) {
   if (length == 1) return;
@@ -305,7 +305,7 @@ __device__ __forceinline__ void sum_lines(std::uint32_t* codes, std::uint32_t* p
     __syncthreads();
     return;
   }
-  // Few lines are cut into pieces, which are summed up apart and then get what precedes them.
+  // With few lines, cut each into pieces, sum these separately, then add the sum before each piece.
   unsigned pieces = kReadThreads / lines;
   if (pieces > length) pieces = length;
   const unsigned each = (length + pieces - 1) / pieces;
@@ -330,7 +330,7 @@ __device__ __forceinline__ void sum_lines(std::uint32_t* codes, std::uint32_t* p
   __syncthreads();
 }
 
-/// What a decoded element becomes for who reads only signs.
+/// Converts a decoded element to the requested read: its value, or 1/0 for its sign (NaN stays).
 template <ElementType type>
 __device__ __forceinline__ std::uint32_t as_read(Reads reads, std::uint32_t bits) {
   if (reads != Reads::sign) return bits;

@@ -5,7 +5,7 @@
 
 namespace cinch::codecs::cuda {
 
-/// A chunk's codes by symbol, in shared memory.
+/// The plan's codes by symbol, in shared memory.
 struct RatioCodeBook {
   std::uint32_t values[kValueSymbols];
   std::uint32_t runs[kRunSymbols];
@@ -20,7 +20,7 @@ struct RatioCodeBook {
   }
 };
 
-/// Calls put(bits, count) for all that a token consists of; bits at and beyond `count` are 0.
+/// Calls put(bits, count) for each part of a token. Bits from `count` on are 0.
 template <typename Put, typename Raw>
 struct TokenCoder {
   const RatioCodeBook& book;
@@ -60,12 +60,12 @@ struct BitCounter {
   }
 };
 
-/// Puts bits into zeroed shared memory, whose first and last words threads share.
+/// Writes bits to zeroed shared memory. Threads share the first and the last word that they write.
 struct BitWriter {
   static constexpr bool counts_only = false;
   std::uint32_t* words;
   std::uint64_t waiting = 0;
-  int filled;  ///< of the word, below 32
+  int filled;  ///< bits that wait, below 32
 
   __device__ __forceinline__ BitWriter(std::uint32_t* to, unsigned position)
       : words(to + position / 32), filled(static_cast<int>(position % 32)) {}
@@ -82,8 +82,8 @@ struct BitWriter {
   }
 };
 
-/// Copies bytes from shared to global memory, wherever these begin, in words. All threads of the
-/// block have to call it. @pre a word follows the last byte's
+/// Copies bytes from shared memory to any address of global memory, in words where possible. All
+/// threads of the block must call it. @pre a readable word follows the word of the last byte
 __device__ __forceinline__ void copy_out(const std::uint32_t* words, unsigned bytes,
                                          std::byte* to) {
   const auto misaligned = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % 4);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kRatioThreads)
     ratio_encode(const RatioJob job, const void* source, RunningTotal* total,
                  const RatioDevicePlan* plan, std::byte* out, Result* result) {
   using Bits = typename Element<type>::Bits;
-  // The chunk's codes, and then its bytes, which are at most as many as its elements'.
+  // The chunk's codes, and later its encoded bytes, which are no more than its elements' bytes.
   CINCH_DYNAMIC_SHARED(std::uint32_t, words);
   __shared__ RatioCodeBook book;
   __shared__ unsigned ends[kRatioWarps];
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kRatioThreads)
 
   const ThreadTokens tokens(job, words, words + kChunkWords, count,
                             static_cast<Predictor>(plan->predictor), runs, false);
-  const unsigned run_begin = tokens.run_begin(ends);  // a barrier: the codes have been read
+  const unsigned run_begin = tokens.run_begin(ends);  // a barrier: now all codes have been read
   for (unsigned i = threadIdx.x; i < kChunkWords; i += kRatioThreads) words[i] = 0;
 
   const auto raw = [&](unsigned i) { return std::uint32_t{elements[place.offset(i)]}; };
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kRatioThreads)
     }
   }
 
-  const std::int64_t before = add_to_total(total, turn, bytes);  // a barrier, too
+  const std::int64_t before = add_to_total(total, turn, bytes);  // also a barrier
   const std::int64_t index = RatioHeader::kBooks + (std::int64_t{plan->book_bytes} + 7) / 8 * 8;
   const std::int64_t payload = index + 8 * job.count;
   if (threadIdx.x == 0) {

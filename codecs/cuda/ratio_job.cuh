@@ -8,9 +8,9 @@
 #include "codecs/cuda/running_total.cuh"
 #include "codecs/error_bounded_ratio.h"
 
-/// What the kernels of error_bounded_ratio share. Encoding is four kernels: the first one clears
-/// counters (running_total_begin), the second counts symbols of the sampled chunks, the third makes
-/// plan and code books of them, and the fourth encodes, a chunk a block of threads, in one pass.
+/// Shared by the kernels of error_bounded_ratio. Encoding takes four: running_total_begin clears
+/// counters, ratio_survey counts the symbols of the sampled chunks, ratio_plan makes plan and code
+/// books from these counts, and ratio_encode encodes in one pass, one block of threads a chunk.
 namespace cinch::codecs::cuda {
 
 /// A RatioPlan in device memory.
@@ -19,22 +19,22 @@ struct RatioDevicePlan {
   std::uint32_t book_bytes;
   std::uint32_t value_codes[kValueSymbols];  ///< HuffmanCode: bits | length << 16
   std::uint32_t run_codes[kRunSymbols];
-  std::uint8_t books[RatioHeader::kMaxBookBytes];  ///< as headers have them
+  std::uint8_t books[RatioHeader::kMaxBookBytes];  ///< as in the header
 };
 
 inline constexpr int kPredictors = 3;
 
-/// How often each symbol occurs with runs.
+/// How often each symbol occurs if zeros are coded as runs.
 struct RatioCounts {
   std::uint32_t values[kValueSymbols];
   std::uint32_t runs[kRunSymbols];
-  std::uint32_t zeros;  ///< in runs
+  std::uint32_t zeros;  ///< zeros in all runs
 };
 inline constexpr unsigned kCountWords = sizeof(RatioCounts) / 4;
 
-/// What a plan is made from.
+/// The counts from which a plan is made.
 struct RatioSurvey {
-  std::uint32_t has_zeros;             ///< the gap stays open
+  std::uint32_t has_zeros;             ///< then the gap stays open
   RatioCounts counts[2][kPredictors];  ///< [0]: with the gap open, [1]: closed
 };
 
@@ -42,11 +42,11 @@ struct RatioJob {
   LogicalOrder order;
   FastDivide by_depth;
   RatioChunks chunks;
-  std::int64_t count;  ///< chunks
+  std::int64_t count;  ///< number of chunks
   std::int64_t elements;
   ElementType type;
   float bound;
-  std::array<std::int64_t, kSampleChunks> sample;  ///< the first sampled() count
+  std::array<std::int64_t, kSampleChunks> sample;  ///< only the first sampled() are set
 
   RatioJob(const Description& what, float error_bound) noexcept
       : order(what.layout),
@@ -62,28 +62,28 @@ struct RatioJob {
     }
   }
 
-  /// Chunks that a plan is made from.
+  /// Number of chunks from which a plan is made.
   std::int64_t sampled() const noexcept { return std::min(count, kSampleChunks); }
 };
 
-/// Scratch memory of an encode, behind the chunks' turns of a RunningTotal, as if it were more of
-/// them: so it is cleared with them.
+/// Scratch memory of an encode. It follows the chunks' turns of a RunningTotal, and is cleared by
+/// running_total_begin as if it were further turns.
 struct RatioScratch {
   RatioDevicePlan plan;
   RatioSurvey survey;
 };
 inline constexpr std::int64_t kScratchTurns = (sizeof(RatioScratch) + 7) / 8;
 
-/// A chunk's codes or differences in shared memory, where threads walk over 16 of them each: padded
-/// so that the same step of each thread is in a bank of its own.
+/// Where word `i` of a chunk's codes or differences lies in shared memory. Each thread walks over
+/// 16 words; the padding keeps the threads of a warp in different banks.
 CINCH_HD constexpr unsigned padded(unsigned i) noexcept {
   return i + i / 16;
 }
 inline constexpr unsigned kChunkWords = padded(kChunkElements);
 
-/// How an element is escaped, in two bits.
+/// The kind of an element's escape, in two bits.
 inline constexpr std::uint32_t kNotEscaped = 0;
-inline constexpr std::uint32_t kKindRaw = 1;  ///< and so on in the order of the symbols
+inline constexpr std::uint32_t kKindRaw = 1;  ///< 2 and 3 follow in the order of the symbols
 CINCH_HD constexpr std::uint32_t kind_of_escape(int escape) noexcept {
   return escape == 0 ? kNotEscaped : static_cast<std::uint32_t>(escape - kEscapeRaw) + kKindRaw;
 }

@@ -3,13 +3,13 @@
 
 #include "codecs/cuda/ratio_tokens.cuh"
 
-/// Plans made on the device: RatioPlan::make, step by step.
+/// Makes plans on the device, in the same steps as RatioPlan::make.
 namespace cinch::codecs::cuda {
 
-/// Counts the symbols of one sampled chunk for each predictor. Whether the gap is closed depends on
-/// all of the chunks, so that a chunk without zeros counts for both cases.
+/// Counts the symbols of the sampled chunks for each predictor, a block of threads a chunk. Whether
+/// the gap is closed depends on all chunks, so a chunk without zeros is counted for both cases.
 template <ElementType type>
-__global__ void __launch_bounds__(kRatioThreads, 2)  // for three blocks it would spill
+__global__ void __launch_bounds__(kRatioThreads, 2)  // with three blocks it would spill
     ratio_survey(const RatioJob job, const void* source, RatioSurvey* survey) {
   CINCH_DYNAMIC_SHARED(std::uint32_t, codes);
   std::uint32_t* const differences = codes + kChunkWords;
@@ -51,33 +51,32 @@ __global__ void __launch_bounds__(kRatioThreads, 2)  // for three blocks it woul
   }
 }
 
-/// A warp each for the books of values, without and with runs for each predictor, and for those of
-/// runs.
+/// Code books, each made by a warp: for each predictor, values without runs, with runs, and runs.
 inline constexpr int kValueBooks = 2 * kPredictors;
 inline constexpr int kPlanBooks = kValueBooks + kPredictors;
 inline constexpr unsigned kPlanThreads = kPlanBooks * kWarp;
 
-/// A code book in the making.
+/// A code book while it is made.
 struct RatioBook {
   std::uint32_t keys[kValueSymbols];      ///< count * kKeySymbols + symbol
   std::uint32_t depths[kValueSymbols];    ///< by rank
   std::uint32_t words[kMaxCodeBits + 1];  ///< code words by length
-  std::uint64_t bits;                     ///< of all that the book codes, and of itself
-  std::uint32_t bytes;                    ///< of `written`
+  std::uint64_t bits;                     ///< bits of everything it codes, and of the book itself
+  std::uint32_t bytes;                    ///< bytes used of `written`
   std::uint8_t lengths[kValueSymbols];
   std::byte written[kValueSymbols];
 
   static constexpr std::uint32_t kKeySymbols = 512;
-  /// Ranks that a lane works out.
+  /// Symbols that a lane ranks.
   static constexpr int kEach = (kValueSymbols + kWarp - 1) / kWarp;
   static_assert(kValueSymbols <= kKeySymbols);
-  // A sampled element is counted with at most one escape, and weights are 32 times the counts.
+  // A sampled element adds at most two counts (escape and value). Weights are 32 times the counts.
   static_assert(kSampleChunks * kChunkElements * 2 * 32 + kValueSymbols < (std::int64_t{1} << 32) &&
                 kSampleChunks * kChunkElements * 2 * kKeySymbols <= (std::int64_t{1} << 32));
 
-  /// Makes the book of `n` symbols, as make_code_lengths does: ranks side by side, the tree by one
-  /// lane. All lanes of a warp have to call it. @pre keys are set, and visible to the warp
-  /// @param further further(symbol): how many bits follow it
+  /// Makes the book of `n` symbols, as make_code_lengths does. All lanes rank symbols, and one lane
+  /// builds the tree. All lanes of a warp must call it. @pre keys are set and visible to the warp
+  /// @param further further(symbol): how many bits follow the symbol's code
   template <typename F>
   __device__ __forceinline__ void make(unsigned n, const F& further) {
     const unsigned lane = threadIdx.x % kWarp;
@@ -130,8 +129,7 @@ struct RatioBook {
     }
   }
 
-  /// The symbol's canonical code, as RatioDevicePlan has it: its rank among the codes of its
-  /// length.
+  /// The symbol's canonical code, in the format of RatioDevicePlan.
   __device__ __forceinline__ std::uint32_t code(unsigned symbol) const {
     const unsigned length = lengths[symbol];
     std::uint32_t word = 0;
@@ -141,7 +139,7 @@ struct RatioBook {
   }
 };
 
-/// Makes a plan of the survey and begins the encoded data with it: one block.
+/// Makes a plan from the survey, and writes the encoded data's header and books. Runs as one block.
 static __global__ void __launch_bounds__(kPlanThreads)
     ratio_plan(const RatioJob job, const RatioSurvey* survey, RatioDevicePlan* plan,
                std::byte* out) {
@@ -162,7 +160,7 @@ static __global__ void __launch_bounds__(kPlanThreads)
   __syncwarp();
   book.make(n, [&](int symbol) {
     if (!is_of_values) return bucket_bits(symbol);
-    // What an escape holds besides does not depend on the plan.
+    // The bits that follow an escape do not depend on the plan.
     return symbol < kEscapeRaw ? bucket_bits(bucket_of_symbol(symbol)) : 0;
   });
   __syncthreads();
@@ -195,7 +193,7 @@ static __global__ void __launch_bounds__(kPlanThreads)
   }
   __syncthreads();
 
-  // All that precedes the index, but for the size.
+  // Everything before the index, except the encoded size.
   const std::uint32_t book_bytes = plan->book_bytes;
   if (t == 0) {
     auto* const header = reinterpret_cast<std::uint32_t*>(out);

@@ -4,8 +4,8 @@
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/ratio_job.cuh"
 
-/// From a chunk's elements to its tokens. A block of kRatioThreads takes a chunk, four warps a
-/// stream and a thread 16 elements of it.
+/// Turns a chunk's elements into tokens. A block of kRatioThreads threads takes a chunk, four warps
+/// take a stream, and a thread takes 16 elements of it.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kRatioThreads = 512;
@@ -14,11 +14,11 @@ inline constexpr unsigned kStreamThreads = kRatioThreads / kChunkStreams;
 inline constexpr unsigned kStreamWarps = kStreamThreads / kWarp;
 inline constexpr unsigned kRatioEach = kChunkElements / kRatioThreads;
 static_assert(kRatioEach <= 32);
-/// Codes and differences of a chunk, which are the block's dynamic shared memory.
+/// Bytes of dynamic shared memory: the codes and the differences of a chunk.
 inline constexpr std::size_t kRatioShared = 2 * kChunkWords * sizeof(std::uint32_t);
 
-/// Puts each element's code, times 4, plus its kind into its padded word. @return whether one of
-/// the calling thread's is a zero that is not escaped
+/// Sets each element's padded word to 4 times its code plus its kind of escape.
+/// @return whether one of the calling thread's elements is a zero that is not escaped
 template <ElementType type>
 __device__ __forceinline__ bool quantize_chunk(const RatioJob& job, const RatioChunks::Chunk& chunk,
                                                const void* source, bool closes_gap,
@@ -47,13 +47,13 @@ __device__ __forceinline__ bool quantize_chunk(const RatioJob& job, const RatioC
   return has_zeros;
 }
 
-/// The calling thread's elements of a chunk: what differs from their prediction, and which of them
-/// are tokens.
+/// The calling thread's elements of a chunk: their differences from the prediction, and which of
+/// them are tokens.
 class ThreadTokens {
  public:
-  /// @param codes of the chunk, by quantize_chunk
-  /// @param differences becomes the same of what differs, the thread's elements only
-  /// @param gap whether the gap is closed here, which was open when the codes were made
+  /// @param codes the chunk's words, made by quantize_chunk
+  /// @param differences set to such words with differences as codes, for the thread's elements only
+  /// @param gap whether to close the gap here; the codes were then made with an open gap
   __device__ __forceinline__ ThreadTokens(const RatioJob& job, const std::uint32_t* codes,
                                           std::uint32_t* differences, unsigned chunk_count,
                                           Predictor predictor, bool runs, bool gap)
@@ -73,7 +73,7 @@ class ThreadTokens {
     const unsigned slice = width * static_cast<unsigned>(job.order.layout.extent[1]);
     const auto plane = static_cast<unsigned>(job.order.layout.plane_size());
     bool has_row = false, has_slice = false;
-    // What differs along h and d; along w it is the difference of two of these.
+    // The difference along h and d. That along w is the difference of two of these.
     const auto column = [&](unsigned i) {
       std::int32_t sum = code(i);
       if (has_row) sum -= code(i - width);
@@ -111,12 +111,12 @@ class ThreadTokens {
     }
   }
 
-  /// Where the run of zeros begins that the thread's first token ends. All threads of the block
-  /// have to call it. @param ends kRatioWarps words of shared memory
+  /// Where the run of zeros before the thread's first token begins. All threads of the block must
+  /// call it. @param ends kRatioWarps words of shared memory
   __device__ __forceinline__ unsigned run_begin(unsigned* ends) const {
     const unsigned lane = threadIdx.x % kWarp;
     const unsigned warp = threadIdx.x / kWarp;
-    // One past the last token so far: threads follow each other, so that the largest counts.
+    // One past the last token up to this thread. Threads are in order, so it is the maximum so far.
     unsigned end = is_token_ == 0 ? stream_begin_
                                   : begin_ + 32U - static_cast<unsigned>(__clz(int(is_token_)));
     for (unsigned step = 1; step < kWarp; step *= 2) {
@@ -133,11 +133,11 @@ class ThreadTokens {
     return result;
   }
 
-  /// As codecs/error_bounded_ratio.h's for_each_token, of the thread's elements: out.run(zeros),
-  /// out.escape(symbol, index in the chunk) and out.value(difference).
+  /// As for_each_token (codecs/error_bounded_ratio.h), for the thread's elements: calls
+  /// out.run(zeros), out.escape(symbol, index in the chunk) and out.value(difference).
   template <typename Out>
   __device__ __forceinline__ void visit(unsigned run_begin, Out& out) const {
-    unsigned next = run_begin;  // whose zeros are not yet counted
+    unsigned next = run_begin;  // first element whose zeros are not yet counted
     for (std::uint32_t left = is_token_; left != 0; left &= left - 1) {
       const unsigned i = begin_ + static_cast<unsigned>(__ffs(static_cast<int>(left))) - 1;
       const std::uint32_t word = differences_[padded(i)];

@@ -11,7 +11,7 @@ namespace {
 struct Family {
   std::string_view name;
   std::shared_ptr<const DeviceCodec> (*make)(const CodecSpec&);
-  bool signs_beside = false;  ///< CodecSpec::with_sign is with_sign.h's to serve
+  bool signs_beside = false;  ///< with_sign.h implements CodecSpec::with_sign for it
 };
 
 /// One line a codec, in alphabetical order.

@@ -5,13 +5,12 @@
 
 #include "codecs/cuda/device.h"
 
-/// Where blocks of threads put outputs of different sizes, one after another, in a single pass:
-/// decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled
-/// Look-back", 2016). Blocks number themselves as they start, so that whom they wait for has
-/// started.
+/// Places the blocks' outputs of different sizes one after another, in a single pass by decoupled
+/// look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back",
+/// 2016). Blocks take numbers as they start, so a block only waits for blocks that have started.
 namespace cinch::codecs::cuda {
 
-/// In scratch memory: `turns` words follow, one a block.
+/// The state, in scratch memory. The `turns` follow it: one word for each block.
 struct RunningTotal {
   unsigned long long next;
   unsigned long long reserved;
@@ -32,7 +31,7 @@ static __global__ void running_total_begin(RunningTotal* total, std::int64_t blo
   if (i < blocks) total->turns()[i] = 0;
 }
 
-/// The block's number; the same in all its threads.
+/// Gives the calling block the next number; all its threads get the same one.
 __device__ __forceinline__ std::int64_t take_turn(RunningTotal* total) {
   __shared__ unsigned long long turn;
   if (threadIdx.x == 0) turn = atomicAdd(&total->next, 1ULL);
@@ -40,11 +39,12 @@ __device__ __forceinline__ std::int64_t take_turn(RunningTotal* total) {
   return static_cast<std::int64_t>(turn);
 }
 
-/// Adds the block's `own` to the total. @return the sum of all blocks before it, in all threads
+/// Adds the block's `own` to the total. All threads of the block must call it.
+/// @return the sum over all blocks before this one
 __device__ __forceinline__ std::int64_t add_to_total(RunningTotal* total, std::int64_t turn,
                                                      std::int64_t own) {
-  // A word says in its upper two bits whether it is empty, a block's own number, or the sum up to
-  // it; it is written at once, so that number and meaning always belong together.
+  // The upper two bits of a word say what the others hold: nothing, the block's own number, or the
+  // sum up to and including the block. One store writes both parts, so they always match.
   constexpr unsigned long long kOwn = 1ULL << 62;
   constexpr unsigned long long kSum = 2ULL << 62;
   constexpr unsigned long long kNumber = kOwn - 1;

@@ -6,7 +6,7 @@
 
 namespace cinch::codecs::cuda {
 
-/// The draws of the eight elements from logical index `k` on, wherever `k` lies.
+/// Random draws for the eight elements from logical index `k` on, for any `k`.
 __device__ __forceinline__ void draw_stretch(RandomKey key, std::uint64_t k,
                                              std::uint32_t (&draws)[kStretch]) {
   philox::Block block = philox::draw_block(key, k / 8);
@@ -19,7 +19,7 @@ __device__ __forceinline__ void draw_stretch(RandomKey key, std::uint64_t k,
   const philox::Block next = philox::draw_block(key, k / 8 + 1);
 #pragma unroll
   for (unsigned j = 0; j < kStretch; ++j) {
-    // Chosen by value, never by index: that would put the words into local memory.
+    // Selects the words by value: indexing with a variable would put them into local memory.
     const unsigned lane = skipped + j;
     const bool here = lane < 8;
     const unsigned pair = lane % 8 / 2;

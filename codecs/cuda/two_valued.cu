@@ -8,14 +8,14 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-/// The logical index of the first element that differs from the first one, in scratch memory.
+/// In scratch memory: the logical index of the first element that differs from element 0.
 using OtherIndex = unsigned long long;
 
 static __global__ void two_valued_begin(OtherIndex* other, std::int64_t elements) {
   *other = static_cast<OtherIndex>(elements);
 }
 
-/// Blocks that begin behind what was found already have nothing to look for.
+/// Finds the other index. Blocks that begin after the smallest index found so far return at once.
 template <typename T>
 __global__ void __launch_bounds__(kRunThreads)
     two_valued_find(const MaskJob job, const void* source, OtherIndex* other) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kRunThreads)
   decode_mask<T>(job, in + 2 * sizeof(T), patterns[1], patterns[0], target);
 }
 
-/// What an empty tensor encodes to: two patterns of 0.
+/// Encodes an empty tensor: two patterns of 0.
 static __global__ void two_valued_empty(std::byte* out, int bytes, Result* result) {
   for (int i = 0; i < bytes; ++i) out[i] = std::byte{0};
   result->bytes = static_cast<std::uint64_t>(bytes);

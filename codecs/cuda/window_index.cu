@@ -13,7 +13,7 @@ constexpr std::int32_t kNever = 0x7FFFFFFF;
 /// Table entries that a block keeps in shared memory; longer tables stay in global memory.
 constexpr std::int32_t kSharedEntries = 2048;
 
-/// What window_index's kernels know. Tables have one entry for each output d, then h, then w.
+/// Arguments of the window_index kernels. Tables have an entry for each output d, then h, then w.
 struct WindowJob {
   LogicalOrder order;
   std::int64_t elements;
@@ -36,7 +36,7 @@ struct WindowJob {
     entries = output[0] + output[1] + output[2];
   }
 
-  /// Table entries of the output element at logical index `e` of its plane.
+  /// Finds the table entries of the output element at logical index `e` of its plane.
   CINCH_HD void locate(std::uint32_t e, std::int32_t (&entry)[3]) const noexcept {
     std::uint32_t h = order.by_width.split(e);
     const std::uint32_t d = order.by_height.split(h);
@@ -54,7 +54,7 @@ struct WindowJob {
   }
 };
 
-/// Scratch memory: the shape, then the tables.
+/// Scratch memory: the window shape, then the tables.
 struct WindowTables {
   std::int32_t extent[3];
   std::int32_t bits;
@@ -71,7 +71,7 @@ static __global__ void window_begin(const WindowJob job, WindowTables* tables) {
   tables->max(job)[i] = 0;
 }
 
-/// Most elements change nothing in the tables: a look first saves the atomic.
+/// Most elements change nothing in the tables, so a comparison first saves the atomic.
 __device__ __forceinline__ void widen(std::int32_t* min, std::int32_t* max, std::int32_t entry,
                                       std::int32_t coordinate) {
   if (coordinate < min[entry]) atomicMin(min + entry, coordinate);
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(kRunThreads)
   }
 }
 
-/// One block: window extents, the header and the origins.
+/// Computes the window extents, and writes the header and the origins. Runs as one block.
 static __global__ void __launch_bounds__(kRunThreads)
     window_shape(const WindowJob job, WindowTables* tables, std::int64_t codes_offset,
                  std::byte* out, Result* result) {
@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(kRunThreads)
     code /= kw;
     const std::int64_t h = origins[entry[1]] + code % kh;
     const std::int64_t d = origins[entry[0]] + code / kh;
-    // Only damaged bytes can lead outside; backward must not be led there.
+    // Only damaged bytes give an index outside of the plane. Backward must not get such an index.
     const std::int64_t index = (d * job.input[1] + h) * job.input[2] + w;
     const std::int64_t last = job.index_end - 1;
     target[place.offset(i)] = index < 0 || index > last ? last : index;

@@ -26,8 +26,8 @@ static __global__ void with_sign_count(std::uint64_t before, Result* result) {
   result->bytes += before;
 }
 
-/// Zeroes the elements whose bits are 0, but for NaNs; or, where only signs are read, writes 1 and
-/// 0.
+/// For Reads::values, zeroes the elements whose bit is 0, except NaNs. For Reads::sign, writes 1
+/// and 0.
 template <ElementType type>
 __global__ void __launch_bounds__(kRunThreads)
     with_sign_decode(const MaskJob job, const std::byte* in, Reads reads, void* target) {

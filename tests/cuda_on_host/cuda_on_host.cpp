@@ -42,13 +42,13 @@ std::uint64_t schedule_seed = 0;
   std::abort();
 }
 
-/// One block at a time; its fibers' stacks serve all blocks.
+/// Runs one block at a time. All blocks of a launch reuse the fibers' stacks.
 class Block {
  public:
   explicit Block(const std::function<void()>& kernel) : kernel_(kernel) {}
 
   void run(unsigned threads, std::size_t shared_bytes) {
-    // Exactly as large as asked for, and of no use uninitialized.
+    // Exactly `shared_bytes` so that AddressSanitizer finds overruns, and filled with garbage.
     shared_.reset(new (std::align_val_t{16}) std::byte[shared_bytes]);
     std::memset(shared_.get(), 0xCD, shared_bytes);
     if (fibers_.size() < threads) fibers_.resize(threads);
@@ -132,7 +132,7 @@ class Block {
 #endif
   }
 
-  /// Lets the lanes go on whose whole mask has come.
+  /// Lets lanes continue once all lanes of their mask have arrived.
   bool finish_warp_operations() {
     bool any = false;
     for (unsigned t = 0; t < threads_; ++t) {

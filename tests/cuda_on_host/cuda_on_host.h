@@ -11,15 +11,15 @@
 #include <type_traits>
 
 /// A stand-in for CUDA that runs kernels on the host: every thread of a block is a fiber, and
-/// __syncthreads and warp intrinsics switch between them. It checks logic, not speed: a barrier
-/// that not every thread reaches, or a warp intrinsic whose lanes don't all come, aborts with a
-/// word, and AddressSanitizer sees shared and global memory out of bounds. Threads run in an order
-/// that `set_schedule` shuffles, so that a missing barrier shows as a wrong result.
+/// __syncthreads and warp intrinsics switch between them. It checks logic, not speed. It aborts
+/// with a message if not all lanes of a warp intrinsic's mask arrive, and AddressSanitizer finds
+/// accesses out of bounds of shared and global memory. `set_schedule` shuffles the order in which
+/// threads run, so that a missing barrier shows as a wrong result.
 ///
 /// Blocks run one after another on the calling thread, so atomics are plain operations.
 
 #ifdef CINCH_KERNELS_BY_NAME
-// Kernels are found by name (tests/fakecuda), so each must stay a function of its own.
+// tests/fakecuda finds kernels by name, so each must stay a function of its own.
 #include "kernels/by_name.h"
 #define __global__ __attribute__((used, noinline))
 #else
@@ -56,7 +56,7 @@ inline thread_local Identity identity;
 void run(unsigned blocks, unsigned threads, std::size_t shared_bytes,
          const std::function<void()>& kernel);
 
-/// The order in which a block's threads run from now on: 0 in order, else shuffled by this seed.
+/// Sets the order of a block's threads from now on. 0: in order; else the seed of a shuffle.
 void set_schedule(std::uint64_t seed);
 
 /// The running block's dynamic shared memory.
@@ -64,8 +64,8 @@ std::byte* dynamic_shared();
 
 void block_barrier();
 
-/// Waits for the lanes of `mask`, then gives the value of lane `from` (own value if that isn't in
-/// the mask), and of which lanes `value` was not 0.
+/// Result of `exchange`, which waits for the lanes of `mask`: the value of lane `from` (the
+/// caller's own if `from` is not in the mask), and a bit for each lane whose value is not 0.
 struct Exchanged {
   std::uint64_t value;
   std::uint32_t ballot;
@@ -183,7 +183,7 @@ T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> val
   return old;
 }
 
-// The runtime functions that codecs and their tests call. Everything is done when a call returns.
+// The runtime functions that codecs and their tests call. All work is done when a call returns.
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;

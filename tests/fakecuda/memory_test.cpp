@@ -44,7 +44,7 @@ char* bytes_at(CUdeviceptr address) {
   return reinterpret_cast<char*>(address);
 }
 
-// Of SharedMemory.CountsForAll, in a process of its own: CUDA does not survive a fork.
+// Part of SharedMemory.CountsForAll that runs in another process: CUDA does not survive a fork.
 TEST(SharedMemory, OtherProcess) {
   if (std::getenv("FAKECUDA_TEST_OTHER") == nullptr) GTEST_SKIP() << "has no other process";
   char c = 0;
@@ -59,7 +59,7 @@ TEST(SharedMemory, OtherProcess) {
 }
 
 TEST(SharedMemory, CountsForAll) {
-  // The fake has read its environment already: this process starts itself anew.
+  // The fake has read its environment already, so start this program anew with another one.
   if (std::getenv("FAKECUDA_SHARED") == nullptr) {
     std::string file = testing::TempDir() + "fakecuda-shared-XXXXXX";
     close(mkstemp(file.data()));
@@ -87,7 +87,7 @@ TEST(SharedMemory, CountsForAll) {
   ASSERT_EQ(pipe2(down, O_CLOEXEC) + pipe2(up, O_CLOEXEC), 0);
   const pid_t pid = fork();
   if (pid == 0) {
-    // Out of the way of the numbers that the other process expects.
+    // The other process expects descriptors 3 and 4; move these away from those numbers first.
     const int from = fcntl(down[0], F_DUPFD, 10);
     const int to = fcntl(up[1], F_DUPFD, 10);
     dup2(from, 3);
@@ -145,7 +145,7 @@ TEST(Memory, OneHandleBehindTwoAddressesIsOneMemory) {
   *bytes_at(address + 3 * kPage - 1) = 7;
   EXPECT_EQ(*bytes_at(address + kPage - 1), 7);
 
-  // Contents move with the handle: what stitching needs.
+  // Contents move with the handle. Stitching needs that.
   ASSERT_EQ(cuMemUnmap(address + kPage, kPage), CUDA_SUCCESS);
   ASSERT_EQ(cuMemMap(address + 3 * kPage, kPage, 0, two, 0), CUDA_SUCCESS);
   ASSERT_EQ(allow(address + 3 * kPage, kPage), CUDA_SUCCESS);
@@ -224,7 +224,7 @@ TEST(Memory, CopiesOfPageableMemoryDoNotWaitForTheirTurn) {
   ASSERT_EQ(cudaHostAlloc(&pinned, 100, 0), cudaSuccess);
   std::memset(pinned, 'a', 100);
   ASSERT_EQ(cudaMemcpyAsync(device, pinned, 100, cudaMemcpyHostToDevice, stream), cudaSuccess);
-  std::memset(pinned, 'b', 100);  // too early: the copy reads this
+  std::memset(pinned, 'b', 100);  // too early: the copy will read these
   ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
   EXPECT_EQ(*static_cast<char*>(device), 'b');
 }
@@ -250,7 +250,7 @@ TEST(Memory, PoisonIsNotANumberInAnyType) {
   EXPECT_TRUE(*static_cast<double*>(device) != *static_cast<double*>(device));
 }
 
-/// The allocator's backend for CUDA.
+/// Tests the allocator's CUDA driver.
 TEST(RuntimeDriverOnFake, CarriesTheAllocatorWhichStitches) {
   namespace allocator = cinch::allocator;
   constexpr std::size_t kMebibyte = std::size_t{1} << 20;

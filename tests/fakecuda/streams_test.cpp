@@ -27,7 +27,7 @@ class Streams : public testing::Test {
     EXPECT_EQ(cudaStreamDestroy(b_), cudaSuccess);
   }
 
-  /// Work that appends a letter to `done`.
+  /// Enqueues work that appends a letter to `done_`.
   void work(cudaStream_t stream, char letter) {
     struct Context {
       std::string* done;
@@ -132,7 +132,7 @@ TEST_F(Streams, EveryRandomOrderKeepsDependencies) {
     work(a_, 'x');
     cudaStreamWaitEvent(a_, event_, 0);
     work(a_, '3');
-    cudaEventQuery(event_);  // does some work
+    cudaEventQuery(event_);  // runs some work
     cudaDeviceSynchronize();
     std::erase(done_, 'x');
     ASSERT_EQ(done_, "123") << seed;

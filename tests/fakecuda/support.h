@@ -6,7 +6,7 @@
 
 #include "fakecuda.h"
 
-// What nvcc's host code calls; no header declares it.
+// Called by the host code that nvcc generates. No header declares it.
 extern "C" void __cudaRegisterFunction(void** handle, const char* function, char* device_function,
                                        const char* name, int thread_limit, uint3* thread,
                                        uint3* block, dim3* block_size, dim3* grid_size,

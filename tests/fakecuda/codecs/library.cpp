@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcinch_cuda.so for the fake runtime: the CPU engine's codecs as work of a stream. Their bytes
-// are those of the kernels (tests/codecs/cuda compares them), so training on "cuda" must come to
-// the bits of training on the CPU.
+// libcinch_cuda.so for the fake runtime: runs the CPU engine's codecs as work of a stream. They
+// write the same bytes as the kernels (tests/codecs/cuda compares them), so training on "cuda" must
+// give the same bits as training on the CPU.
 #include "codecs/cuda/library.h"
 
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-/// A call, for when the stream comes to it.
+/// An encode or decode that a stream will run.
 struct Call {
   std::shared_ptr<const Codec> codec;
   Description what;
@@ -63,7 +63,7 @@ class OnHost final : public DeviceCodec {
 
   bool accepts(const Description& what) const noexcept override { return codec_->accepts(what); }
 
-  // Enough to tell work that is given none from work that frees it too early.
+  // Not 0, so that the fake notices scratch memory that is freed before the work has run.
   std::size_t scratch_bytes(const Description&) const noexcept override { return 256; }
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
@@ -110,7 +110,7 @@ bool is_capturing(Stream stream) noexcept {
   return fakecuda_is_capturing(stream) != 0;
 }
 
-/// A copy of bytes, made unless `result` says that there is no need for it.
+/// A copy of bytes. Skipped if `result` is set and says that the encoding is of use (keep_source).
 struct Bytes {
   std::vector<std::byte> own;
   const void* from = nullptr;

@@ -10,20 +10,19 @@
 
 namespace fakecuda::executor {
 
-/// Whether operators compute anything (FAKECUDA_COMPUTE, 1). Otherwise their results have the right
-/// sizes, and no memory is read or written.
+/// Whether operators compute (FAKECUDA_COMPUTE, 1). If not, results have the right sizes, but no
+/// memory is read or written.
 bool computes();
 
-/// CPU tensors over the memory of CUDA tensors, for one call of an operator. They own nothing, as a
-/// kernel on a GPU owns nothing: the memory may be freed before work that was enqueued has run.
-/// Where nothing is computed, they are meta tensors.
+/// CPU tensors (meta tensors unless `computes()`) over the memory of CUDA tensors, for one call of
+/// an operator. Like a GPU's kernels they own nothing: memory may be freed before work has run.
 class Aliases {
  public:
-  /// An alias of `tensor`, or the tensor itself when it isn't a strided CUDA tensor. Tensors that
-  /// share a storage have aliases that do. What is `written` may be resized.
+  /// An alias of `tensor`, or `tensor` itself when it isn't a strided CUDA tensor. Aliases of
+  /// tensors that share a storage share one too. A `written` alias may be resized.
   at::Tensor of(const at::Tensor& tensor, bool written);
 
-  /// What the storages cover.
+  /// The memory of the storages.
   const std::vector<fakecuda_range>& ranges() const { return ranges_; }
 
  private:
@@ -31,10 +30,10 @@ class Aliases {
   std::vector<fakecuda_range> ranges_;
 };
 
-/// Copies a CPU result to a CUDA tensor's memory; sizes are equal.
+/// Copies a CPU result to an alias of a CUDA tensor. @pre their sizes are equal
 void store(const at::Tensor& result, const at::Tensor& alias);
 
-/// A CUDA tensor with a CPU result's sizes and strides (contiguous where those overlap).
+/// Allocates a CUDA tensor with a CPU result's sizes and strides (contiguous if these overlap).
 at::Tensor allocated_like(const at::Tensor& result, c10::Device device);
 
 }  // namespace fakecuda::executor

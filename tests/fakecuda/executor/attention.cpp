@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's fused attention by the CPU's: the same saved tensors (query, key, value, output,
+// CUDA's fused attention, computed by the CPU's: saves the same tensors (query, key, value, output,
 // log-sum-exp) with the CPU's numbers.
 #include <ATen/core/Tensor.h>
 #include <ATen/native/transformers/attention.h>
@@ -33,7 +33,7 @@ std::int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Te
       at::_ops::_fused_sdp_choice::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), query,
                                               key, value, mask, dropout, causal, scale, grouped));
   if (cpu != sdp::SDPBackend::flash_attention) return static_cast<std::int64_t>(cpu);
-  // CUDA's flash attention has no mask, and is given heads of a multiple of 8.
+  // CUDA's flash attention has no mask, and needs head sizes that are multiples of 8.
   const bool efficient = mask.has_value() || query.size(-1) % 8 != 0;
   return static_cast<std::int64_t>(efficient ? sdp::SDPBackend::efficient_attention
                                              : sdp::SDPBackend::flash_attention);

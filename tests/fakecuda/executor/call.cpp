@@ -19,7 +19,7 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-/// Everything that stands above kernels, as it is when a kernel runs.
+/// Dispatch keys that come before a backend's kernel; they are excluded while a kernel runs.
 c10::DispatchKeySet above_kernels() {
   return c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
          c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
@@ -59,7 +59,7 @@ void append(std::string& key, const at::Tensor& tensor) {
   for (const std::int64_t stride : tensor.strides()) append(key, stride);
 }
 
-/// The allocator may have given memory that work on its way still writes (poison, at the least).
+/// Runs work that may still write memory that the allocator has given out anew (such as poison).
 void settle_new_memory(c10::Device device) {
   fakecuda_finish(c10::cuda::getCurrentCUDAStream(device.index()));
 }
@@ -109,7 +109,7 @@ at::IValue Call::aliased(const at::IValue& value, bool written) {
   if (value.isDevice() && value.toDevice().is_cuda()) {
     return c10::Device(computes() ? c10::kCPU : c10::kMeta);
   }
-  // The CPU's default generator stands for CUDA's: a run draws what the same run on the CPU draws.
+  // The CPU's default generator replaces CUDA's, so the draws are those of the same run on the CPU.
   if (value.isGenerator()) return {};
   return value;
 }

@@ -13,42 +13,42 @@
 
 namespace fakecuda::executor {
 
-/// What a call without a kernel for the CPU does instead: takes the arguments from the stack (CPU
-/// tensors) and leaves the results there.
+/// Computes an operator in place of its CPU kernel: takes the arguments (CPU tensors) from the
+/// stack and leaves the results there.
 using Substitute = void (*)(std::vector<at::IValue>& stack);
 
-/// One call of an operator on CUDA tensors, to be run on aliases.
+/// One call of an operator on CUDA tensors, which runs on aliases of them.
 ///
-/// Arguments that are written keep their identity as results; other results are new.
+/// A result that is a written argument is the same tensor; other results are new tensors.
 class Call {
  public:
-  /// @param arguments as the operator was called with
+  /// @param arguments those of the operator's call
   Call(const c10::OperatorHandle& op, std::vector<at::IValue> arguments, Substitute substitute);
 
-  /// Of the first CUDA tensor, or of the argument that names one.
+  /// The device of the first CUDA tensor, or else of the argument that names a CUDA device.
   c10::Device device() const { return device_; }
   const std::vector<fakecuda_range>& ranges() const { return aliases_.ranges(); }
 
-  /// Everything of the arguments that a result's geometry may depend on.
+  /// Describes everything in the arguments on which a result's geometry may depend.
   std::string key() const;
 
-  /// Runs it on the CPU, or on the meta device where nothing is computed. @return the results as
-  /// made there
+  /// Runs the call on the CPU, or on the meta device if nothing is computed. @return the results
+  /// there
   std::vector<at::IValue> run() const;
 
-  /// The results for the caller: arguments where they are that, and new CUDA tensors with the
-  /// results' contents. Arguments that were resized on the CPU are resized.
+  /// The results for the caller, from those of `run`: written arguments, else new CUDA tensors with
+  /// the results' contents. Resizes arguments that were resized on the CPU.
   std::vector<at::IValue> delivered(const std::vector<at::IValue>& results) const;
 
-  /// The argument that a result is, or -1.
+  /// Index of the argument that a result is, or -1.
   int argument_of_result(std::size_t result) const;
   bool result_is_list(std::size_t result) const;
   const at::IValue& argument(int i) const { return originals_[static_cast<std::size_t>(i)]; }
 
-  /// Whether some argument that is written was resized by `run`.
+  /// Whether `run` resized a written argument.
   bool resized() const;
 
-  /// Gives up the CUDA tensors, and takes CPU arguments by value: from now on it can be run late.
+  /// Gives up the CUDA tensors and copies CPU arguments, so that the call can run later.
   void let_go();
 
  private:

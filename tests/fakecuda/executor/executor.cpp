@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaces every aten kernel for CUDA by one function that runs the same operator on the CPU, over
-// the same memory. Where the fake's schedule defers work, so does this: the first call with certain
-// geometries runs at once and tells what the results look like; later ones become work of the
-// stream.
+// the same memory. If the fake's schedule defers work, calls are deferred too: the first call with
+// given geometries runs at once and shows what the results look like; later ones become work of
+// the stream.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,18 +28,18 @@
 namespace fakecuda::executor {
 namespace {
 
-/// What the results of a call look like.
+/// Geometry and type of a tensor that a call returns.
 struct Geometry {
   bool defined = false;
   std::vector<std::int64_t> sizes, strides;
   at::ScalarType type = at::kFloat;
 };
 struct PlannedResult {
-  std::vector<Geometry> tensors;  // one, or a list's
-  at::IValue number;              // what is no tensor
+  std::vector<Geometry> tensors;  // one, or those of a list
+  at::IValue number;              // a result that is no tensor
 };
 struct Plan {
-  bool late = false;  // whether it can run late
+  bool late = false;  // whether the call can run late
   std::vector<PlannedResult> results;
 };
 
@@ -53,7 +53,7 @@ class Plans {
   }
   void add(std::string key, Plan plan) {
     const std::lock_guard guard(mutex_);
-    if (plans_.size() > most) return;  // scalars that change in every step make keys without end
+    if (plans_.size() > most) return;  // a scalar that changes in every step makes new keys
     plans_.try_emplace(std::move(key), std::make_unique<Plan>(std::move(plan)));
   }
 
@@ -64,12 +64,12 @@ class Plans {
 };
 
 Plans& plans() {
-  static auto* all = new Plans;  // work may be done by destructors of statics
+  static auto* all = new Plans;  // destructors of statics may run work
   return *all;
 }
 
-/// Whether the host must know values of tensors to go on: on a GPU it waits. Numbers that follow
-/// from geometry are integers.
+/// Whether the host needs values of tensors to continue; on a GPU it would wait. Results that are
+/// integers follow from geometry.
 bool host_needs_values(const c10::OperatorHandle& op) {
   if (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) {
     return true;
@@ -84,12 +84,12 @@ bool host_needs_values(const c10::OperatorHandle& op) {
   return false;
 }
 
-/// Operators that draw random numbers draw them in the program's order.
+/// Operators that draw random numbers may not run late, so that they draw in the program's order.
 bool may_run_late(const c10::OperatorHandle& op) {
   return !host_needs_values(op) && !op.hasTag(at::Tag::nondeterministic_seeded);
 }
 
-/// Whether it gives nothing new, and does not resize what it is given, as an `out` argument is.
+/// Whether all results are written arguments, and none is an `out` argument, which may be resized.
 bool only_writes_arguments(const c10::FunctionSchema& schema) {
   bool writes = false;
   for (const c10::Argument& argument : schema.arguments()) {
@@ -128,10 +128,10 @@ Plan plan_of(const Call& call, const std::vector<at::IValue>& results) {
   return plan;
 }
 
-/// A call that has been enqueued, and where its results go.
+/// An enqueued call, and where its results go.
 struct Late {
   Call call;
-  std::vector<at::Tensor> targets;  // aliases, undefined where the result is
+  std::vector<at::Tensor> targets;  // aliases; undefined where the result is undefined
 };
 
 void run_late(void* context) {
@@ -158,7 +158,7 @@ void run_late(void* context) {
   }
 }
 
-/// New CUDA tensors for the results that a plan tells, and arguments for the others.
+/// Results of a call by its plan: new CUDA tensors, or arguments where the result is one.
 std::vector<at::IValue> allocated(const Call& call, const Plan& plan) {
   std::vector<at::IValue> results;
   for (std::size_t i = 0; i < plan.results.size(); ++i) {
@@ -188,7 +188,7 @@ std::vector<at::IValue> allocated(const Call& call, const Plan& plan) {
   return results;
 }
 
-/// Enqueues a call whose results go to `results`.
+/// Enqueues a call that writes its results to `results`.
 void enqueue(Call call, const std::vector<at::IValue>& results, cudaStream_t stream,
              const char* name) {
   Aliases targets;
@@ -211,7 +211,7 @@ void enqueue(Call call, const std::vector<at::IValue>& results, cudaStream_t str
       ranges.data(), ranges.size());
 }
 
-/// Runs a call at once, after what its stream has to do.
+/// Runs a call at once, after all work of its stream.
 std::vector<at::IValue> run_now(Call& call, const c10::OperatorHandle& op, cudaStream_t stream) {
   if (host_needs_values(op)) {
     c10::cuda::stream_synchronize(stream);
@@ -221,7 +221,7 @@ std::vector<at::IValue> run_now(Call& call, const c10::OperatorHandle& op, cudaS
   return call.delivered(call.run());
 }
 
-/// Whether sizes of the results depend on values here: indices need not be masks.
+/// Whether sizes of this call's results depend on values. Those of aten::index do only with masks.
 bool sizes_need_values(const Call& call, const c10::OperatorHandle& op) {
   if (op.schema().name() != "aten::index") return host_needs_values(op);
   for (const std::optional<at::Tensor> index : call.argument(1).toOptionalTensorList()) {
@@ -232,7 +232,7 @@ bool sizes_need_values(const Call& call, const c10::OperatorHandle& op) {
   return false;
 }
 
-/// Results of the right sizes with undefined contents; arguments that are written stay as they are.
+/// Makes results of the right sizes with undefined contents. Written arguments keep their contents.
 std::vector<at::IValue> run_without_values(Call& call, const c10::OperatorHandle& op) {
   TORCH_CHECK_NOT_IMPLEMENTED(!sizes_need_values(call, op), op.schema().name(),
                               " needs values, and FAKECUDA_COMPUTE is 0");
@@ -244,8 +244,8 @@ std::vector<at::IValue> run_without_values(Call& call, const c10::OperatorHandle
   return results;
 }
 
-/// Runs it late; the first of its kind at once, to learn what results look like. A graph that is
-/// being captured gets that one too.
+/// Enqueues a call. The first call with its key runs at once, to learn what the results look like;
+/// during a capture it is also enqueued, so that the graph has it.
 std::vector<at::IValue> run_late_or_learn(Call call, const c10::OperatorHandle& op,
                                           cudaStream_t stream) {
   const char* const name = op.schema().name().c_str();
@@ -291,7 +291,7 @@ void execute(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Sta
   for (at::IValue& result : results) stack->push_back(std::move(result));
 }
 
-/// Copies between devices are CUDA's own: they tell the fake who waits for whom.
+/// Copies between devices use CUDA's own code, which tells the fake which streams wait.
 void execute_copy(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
   const std::size_t begin = stack->size() - 3;
@@ -307,7 +307,7 @@ void execute_copy(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   stack->emplace_back(std::move(self));
 }
 
-/// Whether torch's own kernel does the right thing over the fake runtime: what only allocates, only
+/// Whether torch's own kernel works on the fake runtime, because the operator only allocates, only
 /// makes a view, or only copies.
 bool is_kept(const c10::FunctionSchema& schema) {
   static const std::unordered_set<std::string> names = {"aten::empty",
@@ -337,8 +337,7 @@ bool is_kept(const c10::FunctionSchema& schema) {
   return false;
 }
 
-/// Operators without a kernel of CUDA's that decide by the device what they do: they decide as on
-/// the CPU.
+/// Whether an operator has no CUDA kernel but decides by device. It must decide as on the CPU.
 bool is_added(const std::string& name) {
   return name == "aten::convolution" || name == "aten::copy_";
 }
@@ -358,7 +357,7 @@ int replace_kernels() {
                                                     std::nullopt, nullptr, "fakecuda"));
     ++count;
   }
-  // There is no cuDNN; convolutions and normalizations are the CPU's.
+  // There is no cuDNN. Convolutions and normalizations run on the CPU.
   at::globalContext().setUserEnabledCuDNN(false);
   choose_attention();
   return count;

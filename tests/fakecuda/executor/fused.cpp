@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Other fused kernels of CUDA's.
+// CUDA's other fused kernels.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
@@ -12,8 +12,8 @@ namespace {
 
 using Stack = std::vector<at::IValue>;
 
-/// What the CPU's dropout multiplies by, and the same rounding: 1 / (1 - p), not its product
-/// with 1.
+/// The noise by which the CPU's dropout multiplies, rounded as on the CPU: 1 / (1 - p), not its
+/// product with 1.
 at::Tensor noise_of(const at::Tensor& mask, const at::Tensor& like, double kept) {
   at::Tensor noise = mask.to(like.scalar_type());
   return kept == 0 ? noise : noise.div_(kept);
@@ -21,8 +21,8 @@ at::Tensor noise_of(const at::Tensor& mask, const at::Tensor& like, double kept)
 
 }  // namespace
 
-// input, p, train -> output, mask. The CPU has it too, but its dropout is made of other operators:
-// this draws and rounds as those do.
+// input, p, train -> output, mask. The CPU has a kernel too, but its dropout uses other operators;
+// this draws and rounds as they do.
 void dropout(Stack& s) {
   const at::Tensor input = s[0].toTensor();
   const double kept = 1 - s[1].toDouble();

@@ -3,8 +3,8 @@
 
 namespace fakecuda::executor {
 
-/// With FAKECUDA_POISON=1: from now on, memory that torch's CUDA allocator (whichever it is) frees
-/// is poisoned, as work of the stream that may use it next. Later calls do nothing.
+/// With FAKECUDA_POISON=1, poisons memory that torch's CUDA allocator (whichever it is) frees from
+/// now on, as work of the stream that may use it next. Later calls do nothing.
 /// @pre the allocator is initialised
 void poison_freed_memory();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's fused LSTM and GRU cells, as the CPU computes them from single operators and as autograd
-// derives those.
+// CUDA's fused LSTM and GRU cells, computed from the single operators that the CPU uses. The
+// backwards compute what autograd derives from these.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>

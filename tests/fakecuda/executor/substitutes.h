@@ -5,11 +5,11 @@
 
 namespace fakecuda::executor {
 
-/// What stands for an operator that only CUDA has, or that CUDA and the CPU compute differently;
-/// null where the CPU's kernel is right.
+/// The substitute for an operator that only CUDA has, or that CUDA and the CPU compute differently.
+/// Null when the CPU's kernel is right.
 Substitute substitute_of(const c10::OperatorHandle& op);
 
-/// Makes scaled_dot_product_attention choose for CUDA what it would for the CPU.
+/// Makes scaled_dot_product_attention choose for CUDA as it does for the CPU.
 void choose_attention();
 
 // Each takes the operator's arguments and leaves its results (PyTorch's native_functions.yaml).

@@ -7,17 +7,17 @@
 #include <typeinfo>
 #include <utility>
 
-/// Kernels that are compiled for the host, found by the names under which nvcc's code registers
-/// the same kernels with the CUDA runtime.
+/// Finds kernels compiled for the host by the names under which nvcc's code registers the same
+/// kernels with the CUDA runtime.
 namespace fakecuda::kernels {
 
-/// Copies a launch's arguments. @return the kernel called with them, for one thread
+/// Copies a launch's arguments. @return a function that runs one thread of the kernel with them
 using Bind = std::function<void()> (*)(void* kernel, void** arguments);
 
-/// Remembers how kernels of this type are called. @return true
+/// Registers how kernels of function type `type` are called. @return true
 bool note(const std::type_info& type, Bind bind);
 
-/// What kernels with these parameters need; whoever asks for `noted` has noted it, before main.
+/// Calls kernels with these parameters. Code that reads `noted` registers `bind` before main.
 template <class... Parameters>
 struct Signature {
   static std::function<void()> bind(void* kernel, void** arguments) {

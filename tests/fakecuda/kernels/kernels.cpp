@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cinch's own kernels on the fake runtime: what the CUDA engine launches, compiled by nvcc, is run
-// by the same source compiled for the host (tests/cuda_on_host), as work of the stream.
+// Cinch's own kernels on the fake runtime. For each kernel that the CUDA engine launches, the same
+// source compiled for the host (tests/cuda_on_host) runs, as work of the stream.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,7 +15,7 @@
 namespace fakecuda::kernels {
 namespace {
 
-/// "(int, float)" of "void f<(E)1>(int, float)" and of "void (int, float)".
+/// The parameter list: "(int, float)" for "void f<(E)1>(int, float)" and for "void (int, float)".
 std::string parameters_in(const std::string& name) {
   int depth = 0;
   for (std::size_t at = name.size(); at-- > 0;) {
@@ -35,7 +35,7 @@ struct Kernel {
   Bind bind = nullptr;
 };
 
-/// @return null when it is none of this library's
+/// @return null when this library has no such kernel
 const Kernel* kernel_of(const char* mangled) {
   static std::mutex mutex;
   static auto* const functions =
@@ -61,7 +61,7 @@ struct Launch {
 };
 
 int find(fakecuda_launch* wanted) {
-  // Cinch's kernels have one dimension.
+  // Cinch's launches have one dimension.
   if (wanted->grid[1] * wanted->grid[2] * wanted->block[1] * wanted->block[2] != 1) return 0;
   const Kernel* kernel = kernel_of(wanted->name);
   if (kernel == nullptr) return 0;

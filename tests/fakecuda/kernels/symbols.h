@@ -6,12 +6,11 @@
 
 namespace fakecuda::kernels {
 
-/// As in C++'s source: without what tells apart functions of internal linkage and anonymous
-/// namespaces. Empty when it is no mangled name.
+/// The name as in C++ source, without what distinguishes functions of internal linkage and those of
+/// anonymous namespaces. Empty when `name` is not a mangled name.
 std::string demangled(const char* name);
 
-/// The functions of this library, internal ones too, by demangled name, from its file's symbol
-/// table.
+/// This library's functions by demangled name, internal ones included, from its symbol table.
 std::unordered_map<std::string, void*> functions_of_this_library();
 
 }  // namespace fakecuda::kernels

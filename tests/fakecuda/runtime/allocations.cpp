@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cudaMalloc, pinned memory, and what a pointer is.
+// cudaMalloc, pinned memory, and attributes of pointers.
 #include <cstring>
 
 #include <sys/mman.h>
@@ -66,7 +66,7 @@ FAKECUDA_API cudaError_t cudaMalloc(void** out, std::size_t bytes) {
 }
 FAKECUDA_API cudaError_t cudaFree(void* memory) {
   FAKECUDA_RUNTIME(cudaFree, "%p", memory);
-  if (memory == nullptr) return cudaSuccess;  // torch makes contexts by it
+  if (memory == nullptr) return cudaSuccess;  // torch calls this to make a context
   return returned(release(memory, site));
 }
 FAKECUDA_API cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

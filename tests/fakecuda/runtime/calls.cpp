@@ -79,7 +79,7 @@ void open_trace(const char* path) {
   if (old != nullptr && old != stderr) std::fclose(old);
 }
 
-// CUDA does not survive a fork: what was initialised before is of no use to the child.
+// CUDA does not survive a fork: if the parent used it, every call of the child fails.
 std::atomic<bool> used_before_fork{false};
 
 [[gnu::constructor]] void begin() {
@@ -87,7 +87,7 @@ std::atomic<bool> used_before_fork{false};
   plan_all(settings().failures);
   pthread_atfork([] { global_lock().lock(); }, [] { global_lock().unlock(); },
                  [] {
-                   // Its owner is a thread of the parent's: this one can't unlock a recursive mutex.
+                   // A thread of the parent owns it, so the child can't unlock it.
                    new (&global_lock()) std::recursive_mutex;
                    if (used_before_fork) broken = cudaErrorInitializationError;
                  });

@@ -11,7 +11,7 @@
 
 namespace fakecuda {
 
-/// One of CUDA's functions: how often it was used, and when it shall fail.
+/// One of CUDA's functions: how often it was used, and how often the host waited in it.
 class CallSite {
  public:
   explicit CallSite(const char* name);
@@ -22,24 +22,24 @@ class CallSite {
   CallSite* next;
 };
 
-/// Counts and traces a use. @return 0, or the error that the call shall return
+/// Counts and traces a use of a call. @return 0, or the error that the call must return
 [[gnu::format(printf, 2, 3)]] int enter(CallSite& site, const char* format, ...);
 
-/// The host waits for the device in this call.
+/// Counts that the host waits for the device in this call.
 void host_waits(CallSite& site);
 
-/// What a runtime function returns; an error becomes the thread's last one.
+/// Gives back the result of a runtime function; an error becomes the thread's last error.
 cudaError_t returned(cudaError_t error);
 inline CUresult returned(CUresult result) {
   return result;
 }
 
-/// An error that every later call returns, as after a kernel's illegal access; the first one stays.
+/// Makes every later call return `error`, as after an illegal access. The first error stays.
 void break_context(cudaError_t error);
 
 }  // namespace fakecuda
 
-/// The beginning of a function that can fail: what it was given, for the trace.
+/// Begins a function that can fail. The format and its values describe the arguments in the trace.
 #define FAKECUDA_ENTER(type, function, ...)                             \
   static ::fakecuda::CallSite site(#function);                          \
   if (const int injected_ = ::fakecuda::enter(site, " " __VA_ARGS__)) { \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills. A copy from pageable memory has read it when the call returns, and one to
-// pageable memory is done then, as CUDA has it; others are work of the stream.
+// Copies and fills. As in CUDA, when the call returns, a copy from pageable memory has read it and
+// a copy to pageable memory is done; other copies are work of the stream.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -41,9 +41,9 @@ bool is_pageable(const void* memory) {
 
 enum class Between : std::uint8_t { any, peers };
 
-/// @param blocking whether the call returns when all is done, whatever the memory
-/// @param between whether it is told which devices take part: else the stream's alone has to reach
-/// both ends
+/// @param blocking whether the call always waits until the copy is done
+/// @param between peers if the call names both devices; else the stream's device alone must be able
+/// to access both ends
 cudaError_t copy(Copy c, void* handle, bool blocking, CallSite& site,
                  Between between = Between::any) {
   if (c.width == 0 || c.height == 0) return cudaSuccess;

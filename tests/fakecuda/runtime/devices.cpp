@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, their properties, contexts, and what is said of errors. The device looks like an H100.
+// Devices, their properties, contexts, and names of errors. The devices look like an H100.
 #include "devices.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ constexpr int compute_minor = 0;
 constexpr int version = CUDART_VERSION;
 
 thread_local int device_of_thread = 0;
-// Contexts that were pushed: the device below each.
+// For each context that was pushed, the device that was current before.
 thread_local int pushed[64];
 thread_local int pushed_count = 0;
 
@@ -231,8 +231,8 @@ FAKECUDA_API cudaError_t cudaDeviceSynchronize() {
   finish_device(device_of_thread);
   return cudaSuccess;
 }
-// Only when a test says so: kernels that read another device's memory would not be run in the right
-// order (docs/fakecuda.md), copies are.
+// Off unless a test asks for it: kernels that read another device's memory would run in a wrong
+// order (docs/fakecuda.md). Copies run in the right order.
 namespace {
 std::atomic<bool> peers{false};
 }  // namespace
@@ -275,7 +275,7 @@ FAKECUDA_API cudaError_t cudaProfilerStop() {
   return cudaSuccess;
 }
 
-// The driver's.
+// Functions of the driver.
 
 FAKECUDA_API CUresult cuInit(unsigned) {
   FAKECUDA_DRIVER(cuInit);

@@ -8,7 +8,7 @@ namespace fakecuda {
 /// The calling thread's device.
 int current_device();
 bool is_device(int device);
-/// A device's context: the primary one, no others exist.
+/// A device's primary context. There are no others.
 CUcontext context_of(int device);
 
 }  // namespace fakecuda

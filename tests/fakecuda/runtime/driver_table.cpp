@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How programs find the driver's functions: by name, and get the newest version that the fake has,
-// which is that of the CUDA it is built with.
+// Looks up the driver's functions by name. Programs get the version of the CUDA that the fake is
+// built with, which is the newest that it has.
 #include <string>
 
 #include <dlfcn.h>
@@ -40,8 +40,8 @@ FAKECUDA_API cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void
   return cudaSuccess;
 }
 
-// What a library asks that brings a CUDA runtime of its own, as cuBLAS does: hundreds of functions,
-// to launch kernels that are not there.
+// Called by libraries with a CUDA runtime of their own, such as cuBLAS. They look up hundreds of
+// functions, to launch kernels that the fake does not have.
 FAKECUDA_API CUresult cuGetProcAddress_v2(const char*, void** function, int, cuuint64_t,
                                           CUdriverProcAddressQueryResult* result) {
   FAKECUDA_DRIVER(cuGetProcAddress_v2);

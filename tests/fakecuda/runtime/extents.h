@@ -8,12 +8,12 @@
 
 namespace fakecuda {
 
-/// Free stretches of numbers; the lowest that fits is taken.
+/// Free ranges of numbers. `take` uses the lowest that fits.
 class Extents {
  public:
   static constexpr std::uintptr_t none = ~std::uintptr_t{0};
 
-  /// @return the beginning, or `none`
+  /// @return the beginning of the range, or `none`
   std::uintptr_t take(std::size_t size, std::size_t alignment) {
     for (auto at = free_.begin(); at != free_.end(); ++at) {
       const std::uintptr_t begin = (at->first + alignment - 1) / alignment * alignment;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs by capture: what captured streams are given is recorded and done at each launch, in the
-// order in which it was given. Nodes cannot be looked at or changed.
+// Graphs made by capture: the work that captured streams are given is recorded, and each launch
+// runs it in the same order. Nodes can't be inspected or changed.
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -18,12 +18,12 @@ RecordingPointer& recording_of(void* graph) {
   return *static_cast<RecordingPointer*>(graph);
 }
 
-/// A capture under way.
+/// A capture that has begun.
 struct Capture {
   Stream* stream;
   cudaStreamCaptureMode mode;
   std::thread::id thread;
-  bool ended = false;  // by a call that is not safe during one
+  bool ended = false;  // by a call that is not safe during a capture
 };
 
 std::vector<Capture>& captures() {
@@ -130,7 +130,7 @@ FAKECUDA_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 FAKECUDA_API cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*,
                                            std::size_t* count) {
   FAKECUDA_RUNTIME(cudaGraphGetNodes);
-  // Torch only asks whether there are any, and warns if not.
+  // Torch only checks whether there are any nodes, and warns if not.
   *count = recording_of(graph)->items.size();
   return cudaSuccess;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nvcc's host code calls: registration of kernels and variables, and launches. A kernel that
-// fakecuda_add_kernels knows becomes work of its stream; another one does nothing and is a fault.
+// Functions that nvcc's host code calls: registration of kernels and variables, and launches. A
+// kernel that fakecuda_add_kernels knows becomes work of its stream; others only count as faults.
 #include "launches.h"
 
 #include <cstdlib>

@@ -29,7 +29,7 @@ void load_libraries() {
   static std::atomic<bool> done{false};
   static std::recursive_mutex mutex;
   if (done || settings().libraries == nullptr) return;
-  // A preloaded fake is in every process; those without torch have nothing to do with it.
+  // The preloaded fake is in every process, also in those without torch.
   if (dlopen("libtorch_cuda.so", RTLD_NOLOAD | RTLD_LAZY) == nullptr) return;
   const std::lock_guard guard(mutex);
   if (done.exchange(true)) return;

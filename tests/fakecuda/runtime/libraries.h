@@ -3,8 +3,8 @@
 
 namespace fakecuda {
 
-/// Loads what FAKECUDA_LIBRARIES names (separated by colons) and calls each one's
-/// `fakecuda_loaded`, once torch is there whose operators they replace; before that, nothing.
+/// Loads the libraries that FAKECUDA_LIBRARIES names (separated by colons), once, and calls each
+/// one's `fakecuda_loaded`. Does nothing while torch, whose operators they replace, is not loaded.
 void load_libraries();
 
 }  // namespace fakecuda

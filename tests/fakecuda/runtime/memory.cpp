@@ -15,7 +15,7 @@
 namespace fakecuda {
 namespace {
 
-/// Whose exponent is all ones and mantissa isn't 0, in every type.
+/// Makes NaN in every floating-point type: all bits of the exponent are 1, the mantissa is not 0.
 constexpr int poison_byte = 0xFF;
 
 struct Arena {

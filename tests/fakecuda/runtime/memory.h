@@ -8,8 +8,8 @@
 
 namespace fakecuda {
 
-/// All device addresses lie in one reservation of the process, so that a device pointer is known by
-/// its value, and what was freed traps. All functions: @pre the global lock is held.
+/// All device addresses lie in one reservation of the process. So a device pointer is recognized by
+/// its value, and an access to freed memory traps. All functions: @pre the global lock is held.
 
 using Address = std::uintptr_t;
 
@@ -31,15 +31,15 @@ struct Region {
   std::size_t bytes;
   int device;
   Kind kind;
-  bool ours = true;  ///< of pinned memory: whether it was allocated here
+  bool ours = true;  ///< for pinned memory: whether it was allocated here
 };
 
-/// Whether it is a device's address, mapped or not.
+/// Whether `pointer` is a device address, mapped or not.
 bool is_device_address(const void* pointer);
 
-/// Addresses with nothing behind them. @return 0 when there are no more
+/// Takes addresses without memory. @return 0 when there are no more
 Address take_addresses(std::size_t bytes, std::size_t alignment);
-/// Nothing is behind them any more.
+/// Gives addresses back, and unmaps memory that is mapped there.
 void give_addresses(Address address, std::size_t bytes);
 
 void add_region(const Region& region);
@@ -47,28 +47,28 @@ void remove_region(Address address);
 /// The region that holds `pointer`, or null.
 const Region* find_region(const void* pointer);
 
-/// Counts physical memory of a device. @return false when there isn't so much
+/// Counts physical memory of a device as used. @return false when not enough is free
 bool take_memory(int device, std::size_t bytes);
 void give_memory(int device, std::size_t bytes);
 std::size_t memory_limit();
-/// By this process.
+/// Memory that this process uses.
 std::size_t memory_used(int device);
-/// By all processes that share the device, so that others' count too.
+/// Memory that all processes that share the device use (FAKECUDA_SHARED).
 std::size_t memory_used_by_all(int device);
 
-/// Whether a range is host memory, or device memory that can be read and written: mapped memory
-/// (cuMemMap) by work of `device`, unless that is -1. What cudaMalloc gave any device's copies
-/// reach.
+/// Whether a range is host memory, or device memory that can be read and written. For memory mapped
+/// by cuMemMap: by work of `device`, or of any device if that is -1. Copies of every device can
+/// access cudaMalloc's memory.
 bool accessible(const void* memory, std::size_t bytes, int device = -1);
 
-/// cudaMalloc's memory goes: other processes may have been told of it (cudaIpcGetMemHandle).
+/// Called when cudaMalloc's memory is freed. Ends its sharing by cudaIpcGetMemHandle, if any.
 void forget_shared(Address address);
 
-/// cuMemMap's part of `accessible`.
+/// `accessible` for memory mapped by cuMemMap.
 bool mapped(Address address, std::size_t bytes, int device);
 
 void poison(void* memory, std::size_t bytes);
-/// Poisons memory that was never accessible so far, if that is wanted.
+/// Poisons memory that was never accessible before, if poisoning is on.
 void poison_fresh(void* memory, std::size_t bytes);
 
 }  // namespace fakecuda

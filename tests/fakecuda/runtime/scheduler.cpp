@@ -16,9 +16,9 @@
 namespace fakecuda {
 namespace {
 
-/// A program that polls an event must see it happen some time.
+/// Queries after which an event's work runs anyway: a program that polls must see it happen.
 constexpr int queries_until_done = 3;
-/// Closures hold memory.
+/// Bounds the memory that enqueued closures take.
 constexpr std::size_t most_pending = 200'000;
 
 enum class Schedule : std::uint8_t { eager, lazy, random };
@@ -64,7 +64,7 @@ bool runnable(const Stream& stream) {
   return !stream.items.empty() && (!stream.items.front().wait || stream.items.front().wait->passed);
 }
 
-/// Does the first item. @pre runnable(stream)
+/// Runs the first item. @pre runnable(stream)
 void run_first(Stream& stream) {
   const Item item = std::move(stream.items.front());
   stream.items.pop_front();
@@ -88,7 +88,7 @@ void finish_first(Stream& stream) {
   if (!stream.items.empty()) run_first(stream);
 }
 
-/// Does the head of a random stream. @return whether there was one
+/// Runs the first item of a random stream. @return whether there was one
 bool run_random() {
   State& s = state();
   std::vector<Stream*> ready;
@@ -100,13 +100,13 @@ bool run_random() {
   return true;
 }
 
-/// After something was enqueued, does what the schedule wants done.
+/// Runs the work that the schedule wants to run after `stream` was given an item.
 void go_on(Stream& stream) {
   State& s = state();
   if (s.pending > most_pending) finish(stream);
   switch (s.schedule) {
     case Schedule::eager:
-      // What a held stream has not done keeps those that wait for it.
+      // Streams that wait for work of a held stream are not runnable.
       if (!stream.held) {
         while (runnable(stream)) run_first(stream);
       }
@@ -119,7 +119,7 @@ void go_on(Stream& stream) {
   }
 }
 
-/// In eager schedules, streams that waited for a held one go on when it is done.
+/// In the eager schedule, runs streams that waited for a held stream whose work has now run.
 void settle() {
   if (state().schedule != Schedule::eager) return;
   bool any = true;
@@ -237,7 +237,7 @@ void saw(const Point& point) {
 }
 
 void progress(const PointPointer& point) {
-  // In an eager schedule only what waits for held streams is left.
+  // In the eager schedule only work that depends on held streams has not run.
   if (point->passed || state().schedule == Schedule::eager) return;
   if (++point->queries > queries_until_done && !point->stream->held) {
     finish(point);

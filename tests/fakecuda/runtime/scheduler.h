@@ -14,9 +14,9 @@
 
 namespace fakecuda {
 
-/// Work of streams, done in an order that CUDA allows: each stream's in order, and after the events
-/// that it waits for. Which of those orders, the schedule says. Nothing happens behind the caller's
-/// back: work is done inside calls, by the calling thread, so a run can be repeated.
+/// Runs the work of streams in an order that CUDA allows: each stream's items in order, and each
+/// after the events that it waits for. The schedule chooses among these orders. Work runs inside
+/// calls, on the calling thread, so a run can be repeated exactly.
 ///
 /// All functions: @pre the global lock is held.
 
@@ -27,19 +27,19 @@ struct Stream;
 struct Recording;
 using RecordingPointer = std::shared_ptr<Recording>;
 
-/// A point in a stream that is passed when all work before it is done.
+/// A point in a stream. It is passed when all work before it is done.
 struct Point {
   Stream* stream = nullptr;
   bool passed = false;
   double milliseconds = 0;                ///< when it was passed
-  int queries = 0;                        ///< how often somebody asked while it was not passed
-  std::uint64_t number = 0;               ///< among the stream's
-  std::shared_ptr<std::uint64_t> seen{};  ///< the stream's
-  RecordingPointer recording;  ///< of a captured stream: who waits for it is captured too
+  int queries = 0;                        ///< how often it was queried while not passed
+  std::uint64_t number = 0;               ///< its number among the stream's points
+  std::shared_ptr<std::uint64_t> seen{};  ///< Stream::seen of its stream
+  RecordingPointer recording;  ///< if its stream is captured; streams that wait for it join
 };
 using PointPointer = std::shared_ptr<Point>;
 
-/// What a stream has to do: one of the three.
+/// An item of a stream's queue: one of `work`, `pass` and `wait`.
 struct Item {
   const char* what = "";
   Work work{};
@@ -48,7 +48,7 @@ struct Item {
   Ranges ranges{};
 };
 
-/// Work that a graph repeats, in an order that its dependencies allow.
+/// The work that a graph repeats, in an order that its dependencies allow.
 struct Recording {
   std::uint64_t number = 0;
   Stream* origin = nullptr;
@@ -63,54 +63,54 @@ struct Stream {
   bool held = false;
   std::deque<Item> items;
   std::uint64_t points = 0;
-  /// The last point of which the host knows that it is passed: it waited for it.
+  /// Number of the last point that the host has waited for, so that it knows it is passed.
   std::shared_ptr<std::uint64_t> seen = std::make_shared<std::uint64_t>(0);
-  RecordingPointer recording;  ///< while captured
+  RecordingPointer recording;  ///< set while the stream is captured
 };
 
-/// A stream by its handle; the default stream's is the current device's.
+/// The stream of a handle. A default handle gives the current device's default stream.
 Stream& stream_of(const void* handle);
 Stream& default_stream(int device);
 void add_stream(Stream* stream);
-/// Does its work first.
+/// Removes a stream after running its work.
 void remove_stream(Stream* stream);
 
-/// Gives a stream work that uses `ranges`; work of captured streams goes to the graph. `what`
-/// lasts.
+/// Enqueues work that uses the memory `ranges`. Work of a captured stream goes to the graph.
+/// @pre `what` lives forever
 void enqueue(Stream& stream, const char* what, Work work, Ranges ranges = {});
 
-/// A point after all that the stream was given so far.
+/// Makes a point after all work that the stream was given so far.
 PointPointer mark(Stream& stream);
-/// What the stream is given from now on waits for the point.
+/// Makes all work that the stream is given from now on wait for the point.
 void wait_for(Stream& stream, const PointPointer& point);
 
-/// Does all that a stream has to do, and what that waits for.
+/// Runs all work of a stream (before a point, of a device), and the work that it waits for.
 void finish(Stream& stream);
 void finish(const PointPointer& point);
 void finish_device(int device);
-/// The host has waited for all that the stream was given, or up to the point.
+/// Notes that the host has waited for all work that the stream was given, or up to the point.
 void saw(Stream& stream);
 void saw(const Point& point);
-/// One query of a point that is not passed: the schedule may do some work.
+/// Counts a query of a point that is not passed. The schedule may run some work.
 void progress(const PointPointer& point);
-/// Whether the work that a stream is given is done at once.
+/// Whether work that the stream is given now runs at once.
 bool is_eager(const Stream& stream);
 
-/// A call that is not safe during a capture: those under way that forbid it to the calling thread
-/// (by CUDA's capture modes) end without a graph. @return whether there were any
+/// For a call that is not safe during a capture: ends, without a graph, the captures that forbid it
+/// to the calling thread by CUDA's capture modes. @return whether there were any
 bool ends_captures();
 
-/// Records what the stream is given from now on, instead of doing it.
+/// Records the work that the stream is given from now on, instead of running it.
 void begin_recording(Stream& stream);
-/// Ends it for the stream and all that joined. @return null when `stream` didn't begin one
+/// Ends the recording for all streams that take part. @return null when `stream` did not begin one
 RecordingPointer end_recording(Stream& stream);
-/// Gives the stream what a graph recorded.
+/// Enqueues the work that a graph recorded.
 void replay(const Recording& recording, Stream& stream);
 
-/// Milliseconds on a clock of the fake's own.
+/// Milliseconds on the host's monotonic clock.
 double now_milliseconds();
 
-/// The events' delay: queries that say "not ready" of a point that is passed.
+/// The events' delay: how many queries report "not ready" after the point is passed.
 int event_delay();
 
 }  // namespace fakecuda

@@ -36,7 +36,7 @@ std::size_t SharedCount::lock_and_sum(int device) {
   for (Process* p = processes_; p != processes_ + most_processes; ++p) {
     if (p->pid == 0 || p->pid == getpid()) continue;
     if (kill(static_cast<pid_t>(p->pid), 0) != 0 && errno == ESRCH) {
-      *p = {};  // the driver frees what a process leaves
+      *p = {};  // the driver frees an ended process's memory
       continue;
     }
     sum += p->bytes[device];

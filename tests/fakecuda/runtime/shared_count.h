@@ -8,21 +8,21 @@
 
 namespace fakecuda {
 
-/// How much of each device's memory every process has that names the same file (FAKECUDA_SHARED).
-/// A process that has ended, however, has none. @pre for all: the global lock is held
+/// How much memory of each device the processes use that name the same file (FAKECUDA_SHARED).
+/// Ended processes count as using none. All functions: @pre the global lock is held
 class SharedCount {
  public:
   explicit SharedCount(const char* path);
 
-  /// Locks the file and returns what the other processes have of the device. Bytes
+  /// Locks the file. @return bytes of the device's memory that the other processes use
   std::size_t lock_and_sum(int device);
-  /// Tells what this process has of it from now on. @pre locked
+  /// Sets how many bytes of it this process uses, and unlocks the file. @pre locked
   void set_and_unlock(int device, std::size_t bytes);
 
  private:
   static constexpr int most_processes = 64;
   struct Process {
-    std::int64_t pid;  ///< 0: nobody's
+    std::int64_t pid;  ///< 0: free slot
     std::uint64_t bytes[max_devices];
   };
 
@@ -32,7 +32,7 @@ class SharedCount {
   Process* processes_ = nullptr;
 };
 
-/// Null when no file is named.
+/// Null when FAKECUDA_SHARED names no file.
 SharedCount* shared_count();
 
 }  // namespace fakecuda

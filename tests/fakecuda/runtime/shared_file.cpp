@@ -16,7 +16,7 @@ namespace fakecuda {
 namespace {
 
 constexpr std::size_t memory_bytes = std::size_t{1} << 42;
-/// Behind the memory, a record for each page of it; all but those of shared stretches are holes.
+/// A record for each page of the memory follows it. Records of unshared stretches are holes.
 constexpr std::size_t record_bytes = 4096;
 constexpr std::size_t file_bytes = memory_bytes + memory_bytes / page_bytes * record_bytes;
 constexpr std::uint64_t magic = 0x6361666564756361;
@@ -65,7 +65,7 @@ void give_stretch(const Stretch& stretch) {
   if (last) punch(stretch.file, stretch.offset, stretch.bytes);
   if (stretch.imported) {
     close(stretch.file);
-  } else if (last) {  // else this part of the file is never used again: nobody would tell us
+  } else if (last) {  // else never reused: others hold it, and do not tell when they stop
     state().offsets.give(stretch.offset, stretch.bytes);
   }
 }
@@ -83,7 +83,7 @@ int export_stretch(Stretch& stretch, int device) {
       stretch.record->holders = 1;
     }
   }
-  // A description of its own, whose position tells which stretch it is.
+  // A new open file description, whose position says which stretch it is.
   const std::string path = "/proc/self/fd/" + std::to_string(stretch.file);
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor >= 0) lseek(descriptor, static_cast<off_t>(stretch.offset), SEEK_SET);
@@ -96,7 +96,7 @@ std::optional<Stretch> import_stretch(int descriptor, std::int64_t offset) {
       static_cast<std::size_t>(offset) >= memory_bytes) {
     return std::nullopt;
   }
-  lseek(descriptor, offset, SEEK_SET);  // the description is the exporter's too
+  lseek(descriptor, offset, SEEK_SET);  // undoes a move: the exporter shares the position
   Stretch stretch{.file = fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
                   .offset = static_cast<std::size_t>(offset),
                   .imported = true};

@@ -8,35 +8,35 @@
 
 namespace fakecuda {
 
-/// A stretch of the one file in which a process keeps the physical memory of its devices, or, once
-/// it was shared, of another process's. Move-only by convention: whoever has it gives it back once.
+/// A stretch of the file that holds the physical memory of a process's devices: this process's, or
+/// another's that shared the stretch. Move-only by convention: the owner gives it back once.
 struct Stretch {
   int file = -1;
   std::size_t offset = 0;
   std::size_t bytes = 0;
   bool imported = false;
-  /// What the processes that share it know in common; null while it was never shared.
+  /// State that the processes that share the stretch have in common. Null until it is shared.
   struct Record {
     std::uint64_t magic;
     std::uint64_t bytes;
     std::int32_t device;
-    std::atomic<std::int32_t> holders;  ///< processes, each counted once for each time it opened it
+    std::atomic<std::int32_t> holders;  ///< opened stretches, over all processes
   }* record = nullptr;
 };
 
 /// All functions: @pre the global lock is held.
 
-/// Nothing when there is no room. Reads as zero.
+/// Takes a stretch, which reads as zero. @return nothing when there is no room
 std::optional<Stretch> take_stretch(std::size_t bytes);
-/// Its pages go when no other process has it any more.
+/// Gives a stretch back. Its pages are freed when no other process holds it.
 void give_stretch(const Stretch& stretch);
 
-/// A new descriptor that stands for the stretch, as the driver makes them: whoever has it, in this
-/// process or another, can open it. The caller closes it. @return -1 when that is not possible
+/// Makes a file descriptor for the stretch, as the driver does. This process and others can import
+/// the stretch from it. The caller closes it. @return -1 on failure
 int export_stretch(Stretch& stretch, int device);
 
-/// What another process's descriptor stands for. The descriptor stays the caller's. `offset`: where
-/// it begins, if that is not the descriptor's own position.
+/// Opens the stretch of a descriptor from export_stretch, which stays the caller's.
+/// @param offset where the stretch begins; -1: at the descriptor's position
 std::optional<Stretch> import_stretch(int descriptor, std::int64_t offset = -1);
 
 }  // namespace fakecuda

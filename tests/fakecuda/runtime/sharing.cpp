@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cudaMalloc's memory between processes (cudaIpc*). It is the process's own until somebody asks for
-// a handle; then its contents move into the shared file, at the same addresses.
+// Sharing of cudaMalloc's memory between processes (cudaIpc*). The memory is private to the process
+// until a handle is requested; then its contents move to the shared file, at the same addresses.
 #include <cstring>
 #include <map>
 #include <string>
@@ -19,7 +19,7 @@
 namespace fakecuda {
 namespace {
 
-/// What a cudaIpcMemHandle_t holds.
+/// Contents of a cudaIpcMemHandle_t.
 struct Handle {
   std::uint64_t magic = 0x6d656d656b6166;
   std::int32_t process = 0;
@@ -35,8 +35,8 @@ struct Shared {
 };
 
 struct State {
-  std::map<Address, Shared> shared;   // ours, by where cudaMalloc put it
-  std::map<Address, Stretch> opened;  // others', by where they are mapped
+  std::map<Address, Shared> shared;   // this process's, by address
+  std::map<Address, Stretch> opened;  // other processes', by address here
 };
 State& state() {
   static auto* s = new State;  // used by destructors of statics
@@ -91,7 +91,7 @@ cudaError_t open_handle(void** out, const cudaIpcMemHandle_t& in) {
   Handle handle;
   std::memcpy(static_cast<void*>(&handle), &in, sizeof handle);
   if (handle.magic != Handle{}.magic) return cudaErrorInvalidValue;
-  if (handle.process == getpid()) return cudaErrorDeviceUninitialized;  // as CUDA has it
+  if (handle.process == getpid()) return cudaErrorDeviceUninitialized;  // as in CUDA
   const std::string path =
       "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams and events, of the runtime and of the driver: their handles are the same.
+// Streams and events of the runtime and of the driver, which share handles.
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -15,14 +15,14 @@ namespace {
 struct Event {
   unsigned flags = 0;
   PointPointer point{};
-  int not_ready = 0;  // queries that still say so though the point is passed
+  int not_ready = 0;  // queries that still report it after the point is passed
 };
 
 Event& event_of(void* handle) {
   return *static_cast<Event*>(handle);
 }
 
-// cudaStreamLegacy and cudaStreamPerThread.
+// Null, cudaStreamLegacy and cudaStreamPerThread.
 bool is_default_handle(const void* handle) {
   return reinterpret_cast<std::uintptr_t>(handle) <= 2;
 }
@@ -107,8 +107,8 @@ cudaError_t wait(void* stream, void* handle) {
   return cudaSuccess;
 }
 
-// Another process can't wait for what is in this one's queues: what the event stands for is done
-// before it is shared, and where it is opened, it has happened.
+// Another process can't wait for work in this process's queues. So the work before an event runs
+// when the event is shared, and an opened event has always happened.
 struct SharedEvent {
   std::uint64_t magic = 0x746e6576656b6166;
 };
@@ -150,7 +150,7 @@ cudaError_t call_on_host(void* stream, cudaHostFn_t function, void* data) {
   return cudaSuccess;
 }
 
-// The two interfaces' errors have the same numbers.
+// Errors of the runtime and the driver have the same numbers.
 CUresult driver(cudaError_t error) {
   return static_cast<CUresult>(error);
 }
@@ -166,7 +166,7 @@ Stream& stream_of(const void* handle) {
 
 using namespace fakecuda;
 
-// The runtime's.
+// Functions of the runtime.
 
 FAKECUDA_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags,
                                                       int priority) {
@@ -268,7 +268,7 @@ FAKECUDA_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEvent
   return returned(open_event(reinterpret_cast<void**>(event), handle));
 }
 
-// The driver's.
+// Functions of the driver.
 
 #undef cuStreamDestroy
 #undef cuEventDestroy

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What torch imports or asks for and the fake does not represent: fails, with its name. No header
-// of CUDA is included: the real declarations are others, and nobody reads the arguments.
+// Functions that torch imports or asks for and the fake does not represent. They fail and report
+// their names. CUDA's headers are not included: their declarations have other signatures.
 #include "unrepresented.h"
 
 #define FAKECUDA_UNREPRESENTED(function)                             \

@@ -3,8 +3,8 @@
 
 namespace fakecuda {
 
-/// A use of a function that is not represented: says so, and is a fault. @return the error
-/// "operation not supported", the same number for the runtime and the driver
+/// Reports the use of a function that the fake does not represent, as a fault. @return the error
+/// "operation not supported", which has the same number in the runtime and the driver
 int not_represented(const char* function);
 
 }  // namespace fakecuda

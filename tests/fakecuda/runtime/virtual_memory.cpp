@@ -18,15 +18,15 @@ namespace {
 
 struct Physical {
   Stretch stretch;
-  int references;  // one for each time it was created, retained or mapped
+  int references;  // counts creations, retains and mappings
   CUmemAllocationProp properties;
-  bool fresh = true;  // never accessible so far
+  bool fresh = true;  // was never accessible
 };
 
 struct Mapping {
   std::size_t bytes;
   CUmemGenericAllocationHandle handle;
-  std::uint32_t devices;  // that have access, by bit
+  std::uint32_t devices;  // a bit for each device that has access
 };
 
 struct State {
@@ -44,7 +44,7 @@ void drop(CUmemGenericAllocationHandle handle) {
   const auto at = s.handles.find(handle);
   if (--at->second.references > 0) return;
   const Physical& physical = at->second;
-  // Another process's memory counts there.
+  // Imported memory counts in the process that made it.
   if (!physical.stretch.imported) {
     give_memory(physical.properties.location.id, physical.stretch.bytes);
   }
@@ -56,8 +56,7 @@ void* pointer(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
-/// The mappings of exactly this range, from the first to behind the last; empty if there are none
-/// or it is cut through one.
+/// The mappings [begin, end) that make up a range. `whole`: they fill exactly this range.
 struct Found {
   std::map<Address, Mapping>::iterator begin, end;
   bool whole;
