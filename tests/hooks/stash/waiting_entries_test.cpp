@@ -86,7 +86,7 @@ TEST(PlannedBytes, CountsWhatLeavesTheDeviceOnlyOutOfTheWindow) {
   planned.remove(plan);
   EXPECT_EQ(planned.all(), 40U);
   plan.least_offloaded = 41;
-  EXPECT_EQ(plan.aside_bytes(), 0U) << "too small to be worth a copy";
+  EXPECT_EQ(plan.offloaded_bytes(), 0U) << "too small to be worth a copy";
 }
 
 }  // namespace
