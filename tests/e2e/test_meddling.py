@@ -31,3 +31,57 @@ def test_reasons_are_reported(pair):
     reasons = {row["reason"] for row in pair.cinch.run.report["passed_through"]}
     assert "changed by the program after it was saved" in reasons
     assert "saved by an autograd.Function: object of another class, or with attributes" in reasons
+
+
+# Calls of the program's own hooks, three steps long: around blocks, in recomputed regions, and on one saved tensor.
+HOOKS = """
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+first, second, last = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 64)
+parameters = [*first.parameters(), *second.parameters(), *last.parameters()]
+optimizer = torch.optim.SGD(parameters, lr=0.01)
+calls = 0
+
+def unpack(x):
+    global calls
+    calls += 1
+    return x
+
+for step in range(8):
+    x = torch.randn(128, 64)
+    y = checkpoint(lambda h: second(h).relu(), first(x), use_reentrant=False)
+    with saved_tensors_hooks(lambda t: t, unpack):
+        y = nn.functional.gelu(last(y))
+    if step >= 6:
+        product = y * y.detach()
+        product.grad_fn._raw_saved_other.register_hooks(lambda t: t, unpack)
+        y = y + product
+    loss = (first(nn.functional.silu(y)) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(calls)
+"""
+
+
+@pytest.fixture(scope="module")
+def calls_of_hooks(tmp_path_factory):
+    return harness.run_python(["-c", HOOKS], tmp_path_factory.mktemp("hooks")).stdout
+
+
+@pytest.mark.parametrize("policy", [
+    {"policy": "division", "guard": {"every_steps": 1}},
+    {"policy": "auto", "auto": {"every_steps": 1}, "guard": {"every_steps": 1}},
+    {"policy": "budget", "budget": {"ratio": 6, "every_steps": 1}},
+    {"policy": "acgc", "acgc": {"every_steps": 1}},
+    {"policy": "comet", "comet": {"every_steps": 1}},
+    {"policy": "actnn", "actnn": {"level": "L3", "every_steps": 1}},
+], ids=lambda policy: policy["policy"])  # fmt: skip
+def test_the_programs_hooks_are_called_as_often(calls_of_hooks, tmp_path, policy):
+    under = harness.run_python(["-c", HOOKS], tmp_path, {"version": 1, "min_bytes": 0} | policy)
+    assert under.stdout == calls_of_hooks

@@ -9,6 +9,7 @@
 #include <ATen/SavedTensorHooks.h>
 
 #include "hooks/torch/autograd/held_tensor.h"
+#include "hooks/torch/program/users_hooks.h"
 
 namespace cinch::hooks {
 
@@ -31,6 +32,7 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
   // The program's own hooks win; while tracing there must be none.
   const auto& user = at::SavedTensorDefaultHooks::get_tls_state();
   if (!user.stack.empty() || user.is_tracing || user.disabled_error_message) {
+    note_users_hooks();
     return real_get_hooks(engine);
   }
   // If torch's constructor can't be interposed, nothing is ever decided. Then every tensor gets our

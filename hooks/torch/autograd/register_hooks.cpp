@@ -3,9 +3,11 @@
 
 #include "hooks/torch/autograd/held_tensor.h"
 #include "hooks/torch/autograd/members.h"
+#include "hooks/torch/program/users_hooks.h"
 
 namespace cinch::hooks {
 void give_back_to_autograd(void* saved_variable) {
+  note_registered_hooks();
   auto& saved = *static_cast<torch::autograd::SavedVariable*>(saved_variable);
   auto& hooks = members::hooks_of(saved);
   auto* held = dynamic_cast<HeldTensor*>(hooks.get());

@@ -27,7 +27,7 @@ void measure(const at::RecordFunction& function) {
     return;
   }
   const auto node = torch::autograd::get_current_node();
-  if (node == nullptr || node->sequence_nr() != sequence || !is_generated(*node)) return;
+  if (node == nullptr || node->sequence_nr() != sequence || !may_run_again(*node)) return;
   const CallbackTime time(CallbackTime::Purpose::guard);
   const at::DisableRecordFunctionGuard unobserved;
   GradientProbe approximate;

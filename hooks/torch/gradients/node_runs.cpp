@@ -12,6 +12,7 @@
 #include <ATen/ops/sub.h>
 
 #include "hooks/torch/program/parameter.h"
+#include "hooks/torch/program/users_hooks.h"
 
 namespace cinch::hooks {
 namespace {
@@ -33,9 +34,10 @@ std::optional<Difference> difference(const at::Tensor& a, const at::Tensor& e) {
 
 }  // namespace
 
-// Classes of torch/csrc/autograd/generated.
-bool is_generated(const Node& node) {
-  return std::string_view(typeid(node).name()).find("9generated") != std::string_view::npos;
+// Generated are the classes of torch/csrc/autograd/generated.
+bool may_run_again(const Node& node) {
+  return std::string_view(typeid(node).name()).find("9generated") != std::string_view::npos &&
+         !may_call_users_hooks(node);
 }
 
 variable_list gradients_of(const at::RecordFunction& function) {

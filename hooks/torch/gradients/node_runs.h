@@ -9,11 +9,11 @@
 
 namespace cinch::hooks {
 
-/// Runs backward nodes once more, for measurement. Only nodes of PyTorch's generated formulas may
-/// be rerun: they have no other effect than their result.
+/// Runs backward nodes once more, for measurement.
 
-/// Whether `node` is of PyTorch's generated code; others may do anything, such as run Python.
-bool is_generated(const torch::autograd::Node& node);
+/// Whether `node` has no other effect than its result: it is of PyTorch's generated code, and the
+/// program has no hooks on what it saved. Others may do anything, such as run Python.
+bool may_run_again(const torch::autograd::Node& node);
 
 /// The incoming gradients of the node whose start `function` records.
 torch::autograd::variable_list gradients_of(const at::RecordFunction& function);

@@ -132,7 +132,7 @@ void look_at_layer_norm(Look& look, const NodeFacts& facts, const NodePointer& n
 
 std::uint32_t producer_of(const Node& node) {
   const Node* before = node.next_edge(0).function.get();
-  if (before == nullptr || !is_generated(*before)) return policy::no_layer;
+  if (before == nullptr || !may_run_again(*before)) return policy::no_layer;
   const auto facts = node_facts(*before);
   if (!facts || facts->kind != LayerKind::convolution) return policy::no_layer;
   const Entry* entry = entry_behind(*facts->input);
@@ -255,7 +255,8 @@ at::Tensor weight_gradient_before(const Node& norm, const at::Tensor& passed) {
   const auto facts = node_facts(norm);
   if (!facts || facts->kind != LayerKind::batch_norm || !passed.defined()) return {};
   const auto& before = norm.next_edge(0);
-  if (!before.is_valid() || before.function->num_inputs() != 1 || !is_generated(*before.function)) {
+  if (!before.is_valid() || before.function->num_inputs() != 1 ||
+      !may_run_again(*before.function)) {
     return {};
   }
   const auto layer = node_facts(*before.function);
@@ -367,7 +368,7 @@ void observe(const at::RecordFunction& function) {
     }
     return;
   }
-  if (!is_generated(*current)) return;
+  if (!may_run_again(*current)) return;
   if (wants.gradients || wants.weights) look_at(function, current, wants);
   if (!wants.trials) return;
   if (!function.inputs().empty() && function.inputs()[0].isTensor()) {
