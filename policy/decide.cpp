@@ -47,6 +47,7 @@ class Entry {
   Entry(const Settings& settings, const EntryDescription& description, int caution)
       : description_(description),
         caution_(caution),
+        covers_floats_(!settings.others.keep),
         bytes_(static_cast<std::int64_t>(description.storage_bytes)) {
     for (const Use& use : description.uses) {
       const OperandFact fact = operand_fact(use.op, use.operand);
@@ -99,12 +100,12 @@ class Entry {
       return u.need.level == Level::nothing ||
              (u.need.level == Level::interval && u.need.spec == most.need.spec);
     });
-    if (!same) return keep("several masks are read of one storage");
+    if (!same) return values_beside("several masks are read of one storage");
     return encode({{most.need.spec, flat(type_, elements_)}}, most.need.reason);
   }
 
   Decision decide_exact(std::string_view reason) const {
-    std::vector<Decision::Candidate> candidates;
+    std::vector<Decision::Candidate> candidates = masks();
     for (const Holds holds :
          {Holds::flags, Holds::window_indices, Holds::integers, Holds::floats, Holds::anything}) {
       const auto it = std::ranges::find_if(uses_, [holds](const KnownUse& u) {
@@ -133,7 +134,9 @@ class Entry {
         signs.push_back(&u);
         continue;
       }
-      if (u.need.level == Level::interval) return keep("a mask is read beside approximated values");
+      if (u.need.level == Level::interval) {
+        return values_beside("a mask is read beside approximated values");
+      }
       if (u.need.level != Level::approximate) continue;
       if (best == nullptr || precision(u.need.spec) > precision(best->need.spec)) best = &u;
     }
@@ -145,7 +148,7 @@ class Entry {
       const bool are_relus = std::ranges::all_of(signs, [this](const KnownUse* u) {
         return functional_name(u->use->op) == "aten::relu" && covers(u->use->geometry, elements_);
       });
-      if (!are_relus) return keep("a sign is read beside approximated values");
+      if (!are_relus) return values_beside("a sign is read beside approximated values");
     }
     PlaneLayout layout =
         traits.keeps_means ? layout_with_means(spec, *best) : layout_of(traits.planes, *best);
@@ -155,7 +158,9 @@ class Entry {
     if (!careful) return lossless();
     Decision::Candidate candidate = {std::move(*careful), {type_, layout, {1, 1, 1}}};
     if (chosen) candidate.channel_bounds = careful_bounds(layout);
-    return encode({std::move(candidate)}, best->need.reason);
+    std::vector<Decision::Candidate> candidates = masks();
+    candidates.push_back(std::move(candidate));
+    return encode(std::move(candidates), best->need.reason);
   }
 
   /// Encodes with bits by plane. Each caution doubles their average.
@@ -190,6 +195,20 @@ class Entry {
     spec.bits = std::max(spec.bits, 4);
     spec.block = static_cast<int>(row <= exact_row_length ? row : flat_row_length);
     return PlaneLayout::rows(elements_, row);
+  }
+
+  /// For floats of which a mask is read besides.
+  Decision values_beside(std::string_view reason) const {
+    return covers_floats_ ? encode({candidate(codecs::kLosslessFloats)}, reason) : keep(reason);
+  }
+
+  /// Codec two_valued where a use may be a mask. It stops at the third distinct value.
+  std::vector<Decision::Candidate> masks() const {
+    const bool wanted = elements_ > 0 && std::ranges::any_of(uses_, [](const KnownUse& u) {
+                          return u.need.may_be_mask;
+                        });
+    if (!wanted) return {};
+    return {candidate("two_valued")};
   }
 
   /// For floats whose caution allows no approximation any more.
@@ -296,6 +315,7 @@ class Entry {
 
   const EntryDescription& description_;
   int caution_;
+  bool covers_floats_;  // see Settings::others
   std::int64_t bytes_;
   std::vector<KnownUse> uses_;
   ElementType type_ = ElementType::other;

@@ -41,6 +41,8 @@ struct Use {
   Origin origin = Origin::op;
   /// For hardtanh and its like: bounds from its arguments. Unknown unless lower < upper.
   codecs::IntervalBounds bounds = {0, 0};
+  /// For the base of a power: the exponent; 0 where unknown.
+  float exponent = 0;
 };
 
 /// One storage in the stash with all its uses, when the stash has become its only owner.

@@ -72,6 +72,10 @@ std::string explain(const Settings& s) {
       "whatever a rule says.\n";
   text += "Floats of compiled regions " + treatment_words(s.compiled) +
           "; those of custom autograd Functions " + treatment_words(s.functions) + ".\n";
+  if (!s.others.keep) {
+    text += "Other floats that tolerate approximation " + treatment_words(s.others) +
+            "; all remaining floats are compressed without loss.\n";
+  }
   if (s.derive.enabled) {
     text +=
         "Results of norms, ReLU, GELU and SiLU are computed anew in backward from what else is "

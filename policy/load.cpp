@@ -129,6 +129,9 @@ Settings read_settings(const Json& json, std::string_view file) {
   if (json.contains("functions")) {
     settings.functions = read_treatment(json.at("functions"), settings.division);
   }
+  if (json.contains("others")) {
+    settings.others = read_treatment(json.at("others"), settings.division);
+  }
   if (json.contains("rules")) {
     for (const Json& rule : json.at("rules")) {
       settings.rules.push_back(read_rule(rule, settings.division));
@@ -189,8 +192,9 @@ std::optional<JsonError> check_meaning(const Settings& settings, const JsonSourc
     const auto& codec = settings.rules[i].codec;
     if (codec) chosen.emplace_back("/rules/" + std::to_string(i) + "/codec/name", &*codec);
   }
-  for (const auto& [field, treatment] :
-       {std::pair{"/compiled", &settings.compiled}, {"/functions", &settings.functions}}) {
+  for (const auto& [field, treatment] : {std::pair{"/compiled", &settings.compiled},
+                                         {"/functions", &settings.functions},
+                                         {"/others", &settings.others}}) {
     const std::string pointer = std::string(field) + "/codec/name";
     if (source.locations.contains(pointer)) chosen.emplace_back(pointer, &treatment->codec);
   }

@@ -15,16 +15,13 @@ using codecs::ElementType;
 using codecs::Reads;
 using Level = Need::Level;
 
+constexpr std::string_view not_finite = "not finite, or too large in magnitude";
+constexpr std::string_view no_rule = "no rule chooses a codec";
+
 CodecSpec named(std::string_view codec) {
   CodecSpec spec;
   spec.name = codec;
   return spec;
-}
-
-/// An exact need. Masks are often stored as a byte or float per element, so `two_valued` is worth
-/// trying: it stops at the third distinct value.
-Need exactly(std::string_view reason, bool try_two_valued) {
-  return {Level::exact, named(try_two_valued ? "two_valued" : ""), reason};
 }
 
 bool is_mask_type(ElementType type) noexcept {
@@ -33,6 +30,19 @@ bool is_mask_type(ElementType type) noexcept {
 
 bool is_float_type(ElementType type) noexcept {
   return codecs::is_quantizable(type) || type == ElementType::float64;
+}
+
+/// An exact need: floats are compressed without loss where the policy covers all floats.
+/// @param may_be_mask Whether the values may be those of a mask, which is often stored as a byte or
+/// a float per element
+Need exactly(const Settings& settings, const Use& use, std::string_view reason, bool may_be_mask) {
+  Need need{Level::exact, {}, reason};
+  const bool is_float = is_float_type(use.type);
+  if (is_float && (algorithm_of(settings).exact || !settings.others.keep)) {
+    need.spec = named(codecs::kLosslessFloats);
+  }
+  need.may_be_mask = may_be_mask && (is_float || is_mask_type(use.type));
+  return need;
 }
 
 bool is_linear(std::string_view op) noexcept {
@@ -45,26 +55,25 @@ bool may_be_statistics(const Use& use) noexcept {
   return use.geometry.sizes.size() < 2 || use.geometry.sizes.back() == 1;
 }
 
-Need treated(const Treatment& treatment, const Use& use, std::string_view kept_because) {
+Need treated(const Settings& settings, const Treatment& treatment, const Use& use,
+             std::string_view kept_because) {
   if (treatment.keep || !is_float_type(use.type)) {
-    return exactly(kept_because, is_mask_type(use.type) || is_float_type(use.type));
+    return exactly(settings, use, kept_because, true);
   }
   const auto traits = codecs::codec_traits(treatment.codec.name);
   if (traits->fidelity == codecs::Fidelity::exact) {
     return {Level::exact, treatment.codec, "no smaller when held losslessly"};
   }
   if (!codecs::is_quantizable(use.type) || may_be_statistics(use)) {
-    return exactly(kept_because, is_float_type(use.type));
+    return exactly(settings, use, kept_because, true);
   }
-  return {Level::approximate, treatment.codec, "not finite, or too large in magnitude"};
+  return {Level::approximate, treatment.codec, not_finite};
 }
-
-constexpr std::string_view not_finite = "not finite, or too large in magnitude";
 
 Need chosen_need(const Choice& choice) {
   switch (choice.action) {
     case Choice::Action::keep:
-      return exactly("the policy keeps it for now", false);
+      return {Level::exact, {}, "the policy keeps it for now"};
     case Choice::Action::lossless:
       return {Level::exact, named(codecs::kLosslessFloats), "no smaller when held losslessly"};
     case Choice::Action::encode:
@@ -77,9 +86,9 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
                   const Choice* choice) {
   switch (use.origin) {
     case Origin::compiled:
-      return treated(settings.compiled, use, "saved by a compiled region");
+      return treated(settings, settings.compiled, use, "saved by a compiled region");
     case Origin::function:
-      return treated(settings.functions, use, "saved by a custom autograd.Function");
+      return treated(settings, settings.functions, use, "saved by a custom autograd.Function");
     case Origin::op:
       break;
   }
@@ -93,33 +102,43 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     spec.upper = bounds->upper;
     return {Level::interval, std::move(spec), "data that an interval mask cannot stand for"};
   }
-  switch (fact.kind) {
+  const OperandKind kind = kind_of(fact, use);
+  switch (kind) {
     case OperandKind::window_index:
       if (std::ranges::find(use.index_extent, 0) == use.index_extent.end()) {
         return {Level::exact, named("window_index"), "pooling indices outside any window"};
       }
-      return exactly("pooling indices into a plane of unknown extent", false);
+      return exactly(settings, use, "pooling indices into a plane of unknown extent", false);
     case OperandKind::exact:
-      return exactly("has to be exact", is_mask_type(use.type));
+      return exactly(settings, use, "has to be exact", is_mask_type(use.type));
+    case OperandKind::base:
     case OperandKind::unknown:
-      return exactly("not known to tolerate approximation",
-                     is_mask_type(use.type) || is_float_type(use.type));
+      return exactly(settings, use, "not known to tolerate approximation", true);
     case OperandKind::activation:
+    case OperandKind::factor:
       break;
   }
   // Under "off" the stash exists only for rescues, whose first steps change no result.
   const Algorithm& algorithm = algorithm_of(settings);
+  const bool is_factor = kind == OperandKind::factor;
   if (algorithm.exact && is_float_type(use.type)) {
-    return {Level::exact, named(codecs::kLosslessFloats), "no smaller when held losslessly"};
+    return exactly(settings, use, "no smaller when held losslessly", is_factor);
   }
-  if (!codecs::is_quantizable(use.type))
-    return exactly("element type without a codec", is_mask_type(use.type));
+  if (is_factor) {
+    Need need = treated(settings, settings.others, use, no_rule);
+    if (need.level == Level::approximate) need.may_be_mask = true;
+    return need;
+  }
+  if (!codecs::is_quantizable(use.type)) {
+    return exactly(settings, use, "element type without a codec", is_mask_type(use.type));
+  }
   if (choice != nullptr) return chosen_need(*choice);
   const bool is_classic = fact.spatial || is_linear(functional_name(use.op));
   if (is_classic && algorithm.codec != nullptr) {
     return {Level::approximate, algorithm.codec(settings), not_finite};
   }
-  return exactly("no rule chooses a codec", false);
+  if (settings.others.keep) return exactly(settings, use, no_rule, false);
+  return treated(settings, settings.others, use, no_rule);
 }
 
 }  // namespace
@@ -135,11 +154,13 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
   const auto traits = codecs::codec_traits(codec.name);
   if (traits && traits->fidelity != codecs::Fidelity::exact) {
     // A rule's wildcards may match operands that it does not mean: the facts still protect those.
-    const bool may_lose = fact.kind == OperandKind::activation || fact.kind == OperandKind::unknown;
+    const bool may_lose = fact.kind != OperandKind::exact && fact.kind != OperandKind::window_index;
     if (!may_lose || reads_of(fact, use) != Reads::values || !codecs::is_quantizable(use.type)) {
       return default_need(settings, use, fact, choice);
     }
-    return {Level::approximate, codec, not_finite};
+    Need need{Level::approximate, codec, not_finite};
+    need.may_be_mask = kind_of(fact, use) == OperandKind::factor;
+    return need;
   }
   // A rule can't change what backward reads; where that is a mask, a mask is the default already.
   if (traits && traits->restores != Reads::values) {

@@ -20,6 +20,8 @@ struct Need {
   /// Why the storage is kept raw, if it is.
   std::string_view reason;
   bool chosen = false;  ///< `spec` is the adaptive policy's choice
+  /// The data may be a mask in disguise (dropout's noise): codec two_valued is worth a try first.
+  bool may_be_mask = false;
 };
 
 /// The need of `use` under `settings`: by the first matching rule, else by the algorithm.

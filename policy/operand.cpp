@@ -15,6 +15,8 @@ using codecs::Reads;
 
 constexpr OperandFact rows{Reads::values, OperandKind::activation, false, 0};
 constexpr OperandFact spatial{Reads::values, OperandKind::activation, true, 0};
+constexpr OperandFact factor{Reads::values, OperandKind::factor, false, 0};
+constexpr OperandFact base{Reads::values, OperandKind::base, false, 0};
 constexpr OperandFact exact{Reads::values, OperandKind::exact, false, 0};
 constexpr OperandFact sign{Reads::sign, OperandKind::activation, false, 0};
 constexpr OperandFact unread{Reads::nothing, OperandKind::activation, false, 0};
@@ -38,6 +40,7 @@ constexpr Row facts[] = {
     {"aten::_batch_norm_no_update", "*", exact},
     {"aten::_batch_norm_with_update", "input", spatial},
     {"aten::_batch_norm_with_update", "*", exact},
+    {"aten::_conv_depthwise2d", "self", spatial},
     {"aten::_cudnn_attention_forward", "key", rows},
     {"aten::_cudnn_attention_forward", "output", rows},
     {"aten::_cudnn_attention_forward", "query", rows},
@@ -50,6 +53,7 @@ constexpr Row facts[] = {
     {"aten::_efficient_attention_forward", "result0", rows},
     {"aten::_efficient_attention_forward", "value", rows},
     {"aten::_efficient_attention_forward", "*", exact},
+    {"aten::_fft_r2c", "self", unread},
     {"aten::_flash_attention_forward", "key", rows},
     {"aten::_flash_attention_forward", "output", rows},
     {"aten::_flash_attention_forward", "query", rows},
@@ -58,6 +62,8 @@ constexpr Row facts[] = {
     {"aten::_flash_attention_forward", "*", exact},
     {"aten::_fused_rms_norm", "input", rows},
     {"aten::_fused_rms_norm", "*", exact},
+    {"aten::_grouped_mm", "self", rows},
+    {"aten::_grouped_mm", "mat2", rows},
     {"aten::_log_softmax", "*", exact},
     {"aten::_masked_softmax", "*", exact},
     {"aten::_native_batch_norm_legit", "input", spatial},
@@ -66,6 +72,7 @@ constexpr Row facts[] = {
     {"aten::_native_batch_norm_legit_no_training", "*", exact},
     {"aten::_prelu_kernel", "self", rows},
     {"aten::_prelu_kernel", "*", exact},
+    {"aten::_safe_softmax", "result", factor},
     {"aten::_safe_softmax", "*", exact},
     {"aten::_scaled_dot_product_cudnn_attention", "key", rows},
     {"aten::_scaled_dot_product_cudnn_attention", "output", rows},
@@ -91,11 +98,15 @@ constexpr Row facts[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu", "result0", rows},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", "value", rows},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", "*", exact},
+    {"aten::_softmax", "result", factor},
     {"aten::_softmax", "*", exact},
     {"aten::adaptive_max_pool2d", "result1", window_2d},
     {"aten::adaptive_max_pool2d", "self", unread},
     {"aten::adaptive_max_pool3d", "result1", window_3d},
     {"aten::adaptive_max_pool3d", "self", unread},
+    {"aten::addcdiv", "tensor1", factor},
+    {"aten::addcmul", "tensor1", factor},
+    {"aten::addcmul", "tensor2", factor},
     // mat1 and mat2 are the linear layer's input and its transposed weight; the weight is a
     // parameter's view, which the hooks never take.
     {"aten::addmm", "mat1", rows},
@@ -104,37 +115,70 @@ constexpr Row facts[] = {
     {"aten::avg_pool3d", "self", unread},
     {"aten::baddbmm", "batch1", rows},
     {"aten::baddbmm", "batch2", rows},
+    {"aten::binary_cross_entropy_with_logits", "self", factor},
+    {"aten::binary_cross_entropy_with_logits", "target", factor},
     {"aten::bmm", "mat2", rows},
     {"aten::bmm", "self", rows},
     {"aten::celu", "result", rows},
     {"aten::celu", "self", rows},
+    {"aten::conv_depthwise3d", "self", spatial},
     {"aten::convolution", "input", spatial},
     {"aten::convolution", "*", exact},
+    {"aten::convolution_backward", "grad_output", spatial},
+    {"aten::convolution_backward", "input", spatial},
+    {"aten::convolution_backward", "*", exact},
     {"aten::convolution_overrideable", "input", spatial},
     {"aten::convolution_overrideable", "*", exact},
     {"aten::cudnn_batch_norm", "input", spatial},
     {"aten::cudnn_batch_norm", "*", exact},
+    {"aten::cummax", "self", unread},
+    {"aten::cummin", "self", unread},
+    {"aten::div", "self", factor},
     {"aten::elu", "result", rows},
     {"aten::elu", "self", rows},
     {"aten::embedding", "*", exact},
+    {"aten::erf", "self", factor},
+    {"aten::exp", "result", factor},
+    {"aten::expm1", "result", factor},
+    {"aten::gather", "self", unread},
     {"aten::gelu", "self", rows},
     {"aten::glu", "self", rows},
+    {"aten::grid_sampler_2d", "input", factor},
+    {"aten::grid_sampler_2d", "*", exact},
+    {"aten::grid_sampler_3d", "input", factor},
+    {"aten::grid_sampler_3d", "*", exact},
     {"aten::hardsigmoid", "self", interval_3},
     {"aten::hardswish", "self", rows},
     {"aten::hardtanh", "self", interval},
     // The in-place variant reads its result, whose sign is the input's: PyTorch refuses negative
     // slopes there.
+    {"aten::huber_loss", "self", factor},
+    {"aten::huber_loss", "target", factor},
+    {"aten::index_add", "source", unread},
+    {"aten::index_copy", "source", unread},
     {"aten::leaky_relu", "result", sign},
     {"aten::leaky_relu", "self", sign},
     {"aten::linear", "input", rows},
     {"aten::linear", "*", exact},
+    {"aten::log_sigmoid_forward", "self", factor},
+    {"aten::log_sigmoid_forward", "*", exact},
+    {"aten::masked_select", "self", unread},
     {"aten::max_pool2d_with_indices", "result1", window_2d},
     {"aten::max_pool2d_with_indices", "self", unread},
     {"aten::max_pool3d_with_indices", "result1", window_3d},
     {"aten::max_pool3d_with_indices", "self", unread},
     {"aten::mish", "self", rows},
+    {"aten::mkldnn_rnn_layer", "input", factor},
+    {"aten::mkldnn_rnn_layer", "result0", factor},
+    {"aten::mkldnn_rnn_layer", "*", exact},
     {"aten::mm", "mat2", rows},
     {"aten::mm", "self", rows},
+    {"aten::mse_loss", "self", factor},
+    {"aten::mse_loss", "target", factor},
+    {"aten::mul", "self", factor},
+    {"aten::mul", "other", factor},
+    {"aten::mv", "self", factor},
+    {"aten::mv", "vec", factor},
     {"aten::native_batch_norm", "input", spatial},
     {"aten::native_batch_norm", "*", exact},
     {"aten::native_group_norm", "input", spatial},
@@ -143,11 +187,27 @@ constexpr Row facts[] = {
     {"aten::native_layer_norm", "*", exact},
     {"aten::nll_loss2d_forward", "*", exact},
     {"aten::nll_loss_forward", "*", exact},
+    {"aten::pow", "self", base},
     {"aten::relu", "result", sign},
     {"aten::sigmoid", "result", rows},
     {"aten::silu", "self", rows},
+    {"aten::slow_conv3d_forward", "self", spatial},
+    {"aten::slow_conv_dilated2d", "self", spatial},
+    {"aten::slow_conv_dilated3d", "self", spatial},
+    {"aten::slow_conv_transpose2d", "self", spatial},
+    {"aten::slow_conv_transpose3d", "self", spatial},
+    {"aten::smooth_l1_loss", "self", factor},
+    {"aten::smooth_l1_loss", "target", factor},
     {"aten::softplus", "self", rows},
+    {"aten::std", "self", factor},
+    {"aten::std", "*", exact},
+    {"aten::std_mean", "self", factor},
+    {"aten::std_mean", "*", exact},
     {"aten::tanh", "result", rows},
+    {"aten::thnn_conv2d", "self", spatial},
+    {"aten::var", "self", factor},
+    {"aten::var_mean", "self", factor},
+    {"aten::var_mean", "*", exact},
 };
 static_assert(std::ranges::is_sorted(facts, {}, &Row::op));
 
@@ -169,6 +229,11 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
     if (bounds.lower < bounds.upper) return bounds;
   }
   return std::nullopt;
+}
+
+OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
+  if (fact.kind != OperandKind::base) return fact.kind;
+  return use.exponent >= 1 ? OperandKind::factor : OperandKind::unknown;
 }
 
 Reads reads_of(const OperandFact& fact, const Use& use) noexcept {

@@ -15,7 +15,11 @@ namespace cinch::policy {
 enum class OperandKind : std::uint8_t {
   unknown,     ///< nothing is known: exact or kept, never lossy by guess
   activation,  ///< values that a lossy codec may approximate, if the policy says so
-  exact,       ///< statistics, log-sum-exp, log-probabilities, seeds, gathered indices: never lossy
+  /// The same, but no layer's activation: a factor of a product and the like, in which gradients
+  /// are linear or smooth. Dropout's noise is one.
+  factor,
+  base,   ///< of a power: a factor where the exponent is 1 or more, else unknown
+  exact,  ///< statistics, log-sum-exp, log-probabilities, seeds, gathered indices: never lossy
   window_index  ///< max-pool's indices into the input plane
 };
 
@@ -40,6 +44,9 @@ OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept
 /// The bounds between which backward tests whether each element of `use` lies; nothing where it
 /// reads something else, or where the bounds are not known.
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;
+
+/// The kind of `use`'s operand: `base` is settled by the exponent.
+OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds.
 codecs::Reads reads_of(const OperandFact& fact, const Use& use) noexcept;

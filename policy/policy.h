@@ -143,6 +143,9 @@ struct Settings {
   std::string state_file;  ///< where an adaptive policy keeps what it learned; "" nowhere
   Treatment compiled;      ///< floats saved by a region that torch.compile compiled
   Treatment functions;     ///< floats saved by a custom autograd.Function that no rule names
+  /// Other floats of operators that no rule names: those that tolerate approximation are held by
+  /// the codec, all others without loss. `keep`: only what the algorithm itself is for is encoded.
+  Treatment others{.keep = true, .codec = {}};
   std::vector<Rule> rules;
 };
 

@@ -32,10 +32,10 @@
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/program/python_tensor.h"
 #include "hooks/torch/program/site.h"
-#include "hooks/torch/stash/verdict.h"
 #include "hooks/torch/stash/listeners.h"
 #include "hooks/torch/stash/module_names.h"
 #include "hooks/torch/stash/stash.h"
+#include "hooks/torch/stash/verdict.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -84,10 +84,14 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
     } else if (tensor.scalar_type() == c10::ScalarType::Long) {
       intent.operator_says = std::exchange(pooled_plane, {0, 0, 0});
     }
-    if (names != nullptr && names->bounded) {
+    if (names != nullptr && names->numbers != SiteNames::Numbers::none) {
       keep_recording_names();
       if (const OperatorFrame* frame = current_frame(); frame != nullptr) {
-        intent.operator_says = argument_bounds(*frame);
+        if (names->numbers == SiteNames::Numbers::bounds) {
+          intent.operator_says = argument_bounds(*frame);
+        } else {
+          intent.operator_says = Exponent{argument_exponent(*frame)};
+        }
       }
     }
     intent.site = site.python() ? &function_site(site) : &site;

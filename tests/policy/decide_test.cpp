@@ -71,7 +71,7 @@ TEST(Decide, ReluOfAPartProvesNothingAboutTheRest) {
   const Decision d = division(EntryBuilder()
                                   .use("aten::convolution", "input", {4, 16, 28, 28})
                                   .use("aten::relu_", "result", {2, 16, 28, 28}));
-  EXPECT_EQ(d.action, Action::keep);
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("exponent_pack"));
   EXPECT_EQ(d.reason, "a sign is read beside approximated values");
 }
 
@@ -79,7 +79,7 @@ TEST(Decide, LeakySignsAreNeverApproximated) {
   const Decision d = division(EntryBuilder()
                                   .use("aten::leaky_relu_", "result", {4, 16, 28, 28})
                                   .use("aten::convolution", "input", {4, 16, 28, 28}));
-  EXPECT_EQ(d.action, Action::keep);
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("exponent_pack"));
 }
 
 TEST(Decide, SignsAloneTakeOneBit) {
@@ -100,12 +100,12 @@ TEST(Decide, IntervalsAloneTakeOneBit) {
     EXPECT_EQ(d.candidates[0].spec.upper, 2);
     EXPECT_EQ(d.candidates[0].what.layout.elements(), 10000);
     const Decision unknown = decide(EntryBuilder().use("aten::hardtanh", "self", {100, 100}));
-    EXPECT_THAT(codec_names(unknown), testing::ElementsAre("two_valued"));
+    EXPECT_THAT(codec_names(unknown), testing::ElementsAre("two_valued", "exponent_pack"));
     const Decision doubles = decide(EntryBuilder()
                                         .use("aten::hardtanh", "self", {100, 100})
                                         .bounds(-1, 2)
                                         .typed(Type::float64));
-    EXPECT_THAT(codec_names(doubles), testing::ElementsAre("two_valued"));
+    EXPECT_THAT(codec_names(doubles), testing::ElementsAre("two_valued", "exponent_pack"));
   }
 }
 
@@ -117,9 +117,15 @@ TEST(Decide, AnIntervalBesideAnythingElseIsNeverApproximated) {
     if (op == "aten::hardtanh") entry.bounds(0, 1);
     return decide(entry);
   };
-  EXPECT_EQ(beside(division, "aten::convolution", "input").action, Action::keep);
-  EXPECT_EQ(beside(division, "aten::relu", "result").action, Action::keep);
-  EXPECT_EQ(beside(division, "aten::hardtanh", "self").action, Action::keep);
+  for (const auto& [op, operand] : {std::pair{"aten::convolution", "input"},
+                                    {"aten::relu", "result"},
+                                    {"aten::hardtanh", "self"}}) {
+    EXPECT_THAT(codec_names(beside(division, op, operand)), testing::ElementsAre("exponent_pack"));
+    const auto kept = [](const EntryBuilder& entry) {
+      return with_rules("").decide(entry.build());
+    };
+    EXPECT_EQ(beside(kept, op, operand).action, Action::keep) << op;
+  }
   EXPECT_THAT(codec_names(beside(division, "aten::avg_pool2d", "self")),
               testing::ElementsAre("interval"));
   EXPECT_THAT(codec_names(beside(lossless, "aten::convolution", "input")),
@@ -138,23 +144,47 @@ TEST(Decide, WhatBackwardNeverReadsIsDropped) {
 }
 
 TEST(Decide, StatisticsAndUnknownOperandsStayExact) {
-  const Decision exact = division(EntryBuilder().use("aten::native_batch_norm", "result1", {4096}));
+  EntryBuilder statistics;
+  statistics.use("aten::native_batch_norm", "result1", {4096});
+  const Decision exact = with_rules("").decide(statistics.build());
   EXPECT_EQ(exact.action, Action::keep);
   EXPECT_EQ(exact.reason, "has to be exact");
+  EXPECT_THAT(codec_names(division(statistics)), testing::ElementsAre("exponent_pack"));
   const Decision beside = division(EntryBuilder()
                                        .use("aten::addmm", "mat1", {64, 256})
-                                       .use("aten::_softmax", "result", {64, 256}));
-  EXPECT_EQ(beside.action, Action::keep);
+                                       .use("aten::_log_softmax", "result", {64, 256}));
+  EXPECT_THAT(codec_names(beside), testing::ElementsAre("exponent_pack"));
   EXPECT_EQ(
       division(EntryBuilder().use("aten::sort", "result1", {64, 256}).typed(Type::int64)).action,
       Action::keep);
 }
 
 TEST(Decide, UnknownFloatsMayBeMasks) {
-  const Decision d = division(EntryBuilder().use("aten::mul", "other", {64, 256}));
+  EntryBuilder entry;
+  entry.use("aten::fmod", "other", {64, 256});
+  const Decision d = with_rules("").decide(entry.build());
   ASSERT_EQ(d.action, Action::encode);
   EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued"));
   EXPECT_EQ(d.reason, "not known to tolerate approximation");
+  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("two_valued", "exponent_pack"));
+}
+
+TEST(Decide, FactorsAreMasksOrApproximated) {
+  EntryBuilder entry;
+  entry.use("aten::mul", "other", {64, 256});
+  const Decision d = division(entry);
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("two_valued", "group_quant"));
+  EXPECT_EQ(d.candidates[1].spec.bits, 4);
+  EXPECT_THAT(codec_names(lossless(entry)), testing::ElementsAre("two_valued", "exponent_pack"));
+  EXPECT_THAT(codec_names(with_rules("").decide(entry.build())),
+              testing::ElementsAre("two_valued"));
+  // One value a row may be a statistic.
+  const Decision row = division(EntryBuilder().use("aten::mul", "other", {4096, 1}));
+  EXPECT_THAT(codec_names(row), testing::ElementsAre("two_valued", "exponent_pack"));
+  const Decision by_rule =
+      with_rules(R"({"match":{"op":"aten::mul"},"codec":{"name":"group_quant","bits":8}})")
+          .decide(entry.build());
+  EXPECT_THAT(codec_names(by_rule), testing::ElementsAre("two_valued", "group_quant"));
 }
 
 TEST(Decide, BooleansBecomeBits) {
@@ -317,8 +347,8 @@ TEST(Decide, ARuleCannotMakeBackwardReadLess) {
 
 TEST(Decide, ExactValuesServeSignsToo) {
   const Decision d = division(
-      EntryBuilder().use("aten::relu", "result", {64, 64}).use("aten::mul", "self", {64, 64}));
-  EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued"));
+      EntryBuilder().use("aten::relu", "result", {64, 64}).use("aten::fmod", "self", {64, 64}));
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued", "exponent_pack"));
 }
 
 TEST(Decide, ActivationsWithoutARuleAreKept) {
@@ -365,7 +395,8 @@ TEST(Decide, CompiledRegionsGetEightBitGroupsButForStatistics) {
   ASSERT_THAT(codec_names(d), testing::ElementsAre("group_quant"));
   EXPECT_EQ(d.candidates[0].spec.bits, 8);
   for (const Dims& one_value_a_row : {Dims{8, 128, 1}, Dims{4096}}) {
-    EXPECT_THAT(codec_names(decide(one_value_a_row)), testing::ElementsAre("two_valued"));
+    EXPECT_THAT(codec_names(decide(one_value_a_row)),
+                testing::ElementsAre("two_valued", "exponent_pack"));
   }
   EXPECT_THAT(codec_names(decide({8, 128, 64}, Type::boolean)), testing::ElementsAre("two_valued"));
   EXPECT_EQ(decide({8, 128, 64}, Type::int64).action, Action::keep);

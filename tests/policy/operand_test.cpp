@@ -70,8 +70,36 @@ TEST(OperandFact, IntervalsNeedTheirBounds) {
   EXPECT_FALSE(interval_of(operand_fact("aten::relu", "result"), use));
 }
 
-TEST(OperandFact, WhatIsNotListedIsUnknown) {
+TEST(OperandFact, FactorsTolerateApproximation) {
   for (const auto& [op, operand] : {std::pair{"aten::mul", "other"},
+                                    {"aten::mul_", "self"},
+                                    {"aten::div", "self"},
+                                    {"aten::exp", "result"},
+                                    {"aten::_softmax", "result"}}) {
+    EXPECT_EQ(operand_fact(op, operand).kind, OperandKind::factor) << op;
+    EXPECT_EQ(operand_fact(op, operand).reads, Reads::values) << op;
+  }
+  // A denominator's small values decide.
+  EXPECT_EQ(operand_fact("aten::div", "other").kind, OperandKind::unknown);
+  EXPECT_EQ(operand_fact("aten::_log_softmax", "result").kind, OperandKind::exact);
+}
+
+TEST(OperandFact, BasesAreFactorsUnderExponentsOfOneOrMore) {
+  const OperandFact fact = operand_fact("aten::pow", "self");
+  Use use;
+  EXPECT_EQ(kind_of(fact, use), OperandKind::unknown) << "no exponent is known";
+  for (const float exponent : {-0.5F, 0.5F}) {
+    use.exponent = exponent;
+    EXPECT_EQ(kind_of(fact, use), OperandKind::unknown) << exponent;
+  }
+  for (const float exponent : {1.0F, 2.0F, 3.0F}) {
+    use.exponent = exponent;
+    EXPECT_EQ(kind_of(fact, use), OperandKind::factor) << exponent;
+  }
+}
+
+TEST(OperandFact, WhatIsNotListedIsUnknown) {
+  for (const auto& [op, operand] : {std::pair{"aten::fmod", "other"},
                                     {"aten::threshold", "self"},
                                     {"aten::relu", "self"},
                                     {"MyFunction", "result"},

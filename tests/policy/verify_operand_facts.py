@@ -3,8 +3,9 @@
 
 For every operand said to be read for its sign or an interval only, or not at all, training with that
 saved tensor replaced by what Cinch would restore (1 where x > 0 and 0 elsewhere; the interval's middle
-inside and its lower bound outside; zeros) gives the same gradients bit for bit. As a check of the check, the same replacement changes gradients where values
-are read.
+inside and its lower bound outside; zeros) gives the same gradients bit for bit. For every factor, small errors in
+what is saved make small errors in the gradients: nothing is compared or divided by. As checks of the checks, the same
+replacements change gradients where values are read, and the same errors change them much where they decide.
 """
 
 import sys
@@ -40,7 +41,8 @@ def gradients(function, inputs, replace=None, double=False):
     with saved_tensors_hooks(lambda x: x, unpack):
         y = function(*leaves)
     weights = torch.linspace(-1.0, 1.0, y.numel(), dtype=y.dtype).reshape(y.shape)
-    grads = torch.autograd.grad(y, leaves, weights, create_graph=double)
+    grads = torch.autograd.grad(y, leaves, weights, create_graph=double, allow_unused=True)
+    grads = tuple(g for g in grads if g is not None)
     if double and any(g.requires_grad for g in grads):
         probe = sum((g * torch.linspace(0.5, 1.5, g.numel()).reshape(g.shape)).sum() for g in grads)
         grads += tuple(g for g in torch.autograd.grad(probe, leaves, allow_unused=True) if g is not None)
@@ -104,8 +106,66 @@ def cases():
         ("adaptive_avg_pool2d", lambda v: F.adaptive_avg_pool2d(v, 5), image),
         ("adaptive_avg_pool2d, channels last", lambda v: F.adaptive_avg_pool2d(v, 5), last),
         ("adaptive_avg_pool3d", lambda v: F.adaptive_avg_pool3d(v, 4), volume),
+        ("index_add, source", lambda v: torch.zeros(6, 4, 13).index_add(0, torch.tensor([4, 0, 4]), v), series),
+        ("index_copy, source", lambda v: torch.zeros(6, 4, 13).index_copy(0, torch.tensor([4, 0, 2]), v), series),
+        ("gather", lambda v: v.gather(2, torch.arange(12).view(1, 4, 3).expand(3, 4, 3)), series),
+        ("masked_select", lambda v: v.masked_select(torch.arange(13) % 3 == 0), series),
+        ("cummax", lambda v: v.cummax(2).values, series),
+        ("cummin", lambda v: v.cummin(2).values, series),
+        ("rfft", lambda v: torch.view_as_real(torch.fft.rfft(v)), series),
+        ("rfft2", lambda v: torch.view_as_real(torch.fft.rfft2(v)), image),
     ]:
         yield name, function, [values], torch.zeros_like
+
+
+def factors():
+    """Functions of two tensors that save factors."""
+    yield "mul", lambda a, b: a * b
+    yield "div, numerator", lambda a, b: a / (2 + b.detach().tanh())
+    yield "addcmul", lambda a, b: torch.addcmul(a, a, b, value=0.5)
+    yield "addcdiv", lambda a, b: torch.addcdiv(a, a, 2 + b.tanh())
+    yield "exp", lambda a, b: a.exp()
+    yield "square", lambda a, b: a.square()
+    yield "pow, 3", lambda a, b: a**3
+    yield "pow, 1.5", lambda a, b: (a * a) ** 1.5
+    yield "expm1", lambda a, b: a.expm1()
+    yield "erf", lambda a, b: a.erf()
+    yield "tanh", lambda a, b: a.tanh()
+    yield "sigmoid", lambda a, b: a.sigmoid()
+    yield "softmax", lambda a, b: a.softmax(-1) * b.detach()
+    yield "safe_softmax", lambda a, b: torch._safe_softmax(a, -1) * b.detach()
+    yield "logsigmoid", lambda a, b: F.logsigmoid(a)
+    yield "mse_loss", lambda a, b: F.mse_loss(a, b, reduction="none")
+    yield "smooth_l1_loss", lambda a, b: F.smooth_l1_loss(a, b, reduction="none")
+    yield "huber_loss", lambda a, b: F.huber_loss(a, b, reduction="none")
+    yield "binary_cross_entropy_with_logits", lambda a, b: F.binary_cross_entropy_with_logits(a, b, reduction="none")
+    yield "var", lambda a, b: a.var(-1)
+    yield "std", lambda a, b: a.std(-1)
+    yield "var_mean", lambda a, b: torch.var_mean(a, -1)[0]
+    yield "std_mean", lambda a, b: torch.std_mean(a, -1)[0]
+    yield "mv", lambda a, b: a.flatten(0, 2) @ b[0, 0, 0]
+    yield "grid_sampler_2d", lambda a, b: F.grid_sample(a, b.view(3, 4, 8, 8)[..., :2].tanh(), align_corners=False)
+    yield "conv3d", lambda a, b: F.conv3d(a[:, None], b[:2, :3].reshape(2, 1, 3, 8, 8), padding=(1, 0, 0))
+    torch.manual_seed(3)
+    lstm = torch.nn.LSTM(8, 6, batch_first=True)
+    yield "lstm", lambda a, b: lstm(a.flatten(0, 1))[0]
+
+
+def comparing():
+    yield "amax", lambda a, b: a.amax(-1)
+    yield "pow, -0.5", lambda a, b: (a * a * 1e-6) ** -0.5
+    yield "norm of the largest", lambda a, b: torch.linalg.vector_norm(a, float("inf"), -1)
+
+
+def error_of(function, inputs):
+    """Relative error of the gradients when a thousandth of its size is added to each saved float tensor."""
+
+    def off(x):
+        generator = torch.Generator().manual_seed(x.numel())
+        return x + 1e-3 * torch.randn(x.shape, generator=generator).to(x) * x.float().square().mean().sqrt().to(x)
+
+    pairs = zip(gradients(function, inputs), gradients(function, inputs, off))
+    return max(((a - b).norm() / a.norm()).item() for a, b in pairs if a.norm() > 0)
 
 
 def values_matter():
@@ -132,6 +192,15 @@ def main():
             count += 1
             if not same(gradients(function, inputs, None, double), gradients(function, inputs, replace, double)):
                 failures.append(f"{name}{' (double backward)' if double else ''}: reads more than operand.cpp says")
+    inputs = [torch.randn(3, 4, 8, 8), torch.randn(3, 4, 8, 8)]
+    for name, function in factors():
+        count += 1
+        if error_of(function, inputs) > 0.02:
+            failures.append(f"{name}: small errors make large ones: no factor as operand.cpp says")
+    for name, function in comparing():
+        count += 1
+        if error_of(function, inputs) <= 0.02:
+            failures.append(f"{name}: small errors went unnoticed, so this check checks nothing")
     for name, function, inputs, replace in values_matter():
         count += 1
         if same(gradients(function, inputs), gradients(function, inputs, replace)):

@@ -205,6 +205,14 @@ codecs::IntervalBounds argument_bounds(const OperatorFrame& frame) {
   return {static_cast<float>(lower.toDouble()), static_cast<float>(upper.toDouble())};
 }
 
+float argument_exponent(const OperatorFrame& frame) {
+  const auto arguments = frame.function->inputs();
+  if (arguments.size() < 2 || !arguments[1].isScalar()) return 0;
+  const c10::Scalar exponent = arguments[1].toScalar();
+  return exponent.isSymbolic() || exponent.isComplex() ? 0
+                                                       : static_cast<float>(exponent.toDouble());
+}
+
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl) {
   if (frame.n_outputs == OperatorFrame::max_outputs) return;
   frame.outputs[frame.n_outputs++] = {&site, tensor_impl};

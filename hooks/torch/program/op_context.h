@@ -50,6 +50,9 @@ std::string argument_name(const OperatorFrame& frame, const void* tensor_impl);
 /// are no bounds, the result does not have lower < upper.
 codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
 
+/// The operator's second argument as an exponent; 0 where it is no real number.
+float argument_exponent(const OperatorFrame& frame);
+
 /// Names `site` when the operator returns: by the output that is the tensor `tensor_impl`.
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl);
 

@@ -45,6 +45,12 @@ int pooled_dimensions(const char* op) {
   return digit >= '1' && digit <= '3' ? digit - '0' : 0;
 }
 
+SiteNames::Numbers numbers_of(const char* op) {
+  if (contains(op, "::hardtanh")) return SiteNames::Numbers::bounds;
+  const bool is_power = std::strcmp(op, "aten::pow") == 0 || std::strcmp(op, "aten::pow_") == 0;
+  return is_power ? SiteNames::Numbers::exponent : SiteNames::Numbers::none;
+}
+
 // Recognises torch's helpers that save for many operators: Python's autograd.Function, C++'s
 // torch::autograd::Function, and std::vector<SavedVariable> for lists of tensors.
 Site::Kind kind_of(void* address) {
@@ -124,7 +130,7 @@ Site& function_site(Site& site) {
 }
 
 Site::Site(const char* function)
-    : shared_(false), python_(true), names_(new SiteNames{function, "", 0, false}) {}
+    : shared_(false), python_(true), names_(new SiteNames{function, ""}) {}
 
 void Site::name(const char* op, std::string operand) {
   const SiteNames* known = names_.load(std::memory_order_acquire);
@@ -136,8 +142,8 @@ void Site::name(const char* op, std::string operand) {
     return;
   }
   const int pooled = operand == "self" ? pooled_dimensions(op) : 0;
-  const bool bounded = operand == "self" && contains(op, "::hardtanh");
-  names_.store(new SiteNames{op, std::move(operand), pooled, bounded}, std::memory_order_release);
+  const auto numbers = operand == "self" ? numbers_of(op) : SiteNames::Numbers::none;
+  names_.store(new SiteNames{op, std::move(operand), pooled, numbers}, std::memory_order_release);
   changes.fetch_add(1, std::memory_order_relaxed);
 }
 

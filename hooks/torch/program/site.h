@@ -14,8 +14,9 @@ struct SiteNames {
   /// For a max-pool's input, how many trailing dimensions are pooled; else 0. The indices that the
   /// same operator saves next point into the plane of these dimensions.
   int pooled_dimensions = 0;
-  /// Whether backward compares the input with the operator's bounds, its second and third argument.
-  bool bounded = false;
+  /// Which numbers among the operator's arguments say how backward reads the operand.
+  enum class Numbers : std::uint8_t { none, bounds, exponent };
+  Numbers numbers = Numbers::none;
 };
 
 /// A place in torch's code that saves a tensor: the return address of a SavedVariable constructor

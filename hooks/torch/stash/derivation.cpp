@@ -153,7 +153,7 @@ void Derivation::look_at_sources(Entry& entry) {
 bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
   if (entry.recipe == nullptr || plan.derived == nullptr || !entry.recipe->is_ready) return false;
-  if (entry.recipe->approximates && !plan.may_approximate_derived()) return false;
+  if (entry.recipe->approximates && !plan.approximates()) return false;
   const Stopwatch watch;
   if (plan.mask) {
     c10::DataPtr buffer = buffers_.encoded.take(plan.mask->bound);
@@ -166,7 +166,7 @@ bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor p
   }
   entry.state = Entry::State::derived;
   freed = std::move(entry.raw);
-  if (plan.may_approximate_derived()) looks_.keep_sample(entry, freed);
+  if (plan.approximates()) looks_.keep_sample(entry, freed);
   count(entry, *plan.derived, entry.encoded_bytes + entry.constant_bytes(), watch.nanoseconds());
   return true;
 }

@@ -267,7 +267,7 @@ std::size_t DryRun::encode(Held& held, const Entry& entry, codecs::ParallelFor p
     const auto result = round_trip(candidate, entry.raw.data(), entry.raw_bytes, most_read(plan),
                                    key, buffers_, buffers_, parallel_for);
     if (!result) continue;
-    if (result->encoded_bytes >= entry.raw_bytes && !candidate.is_copy) continue;
+    if (result->encoded_bytes >= entry.raw_bytes && !candidate.is_copy()) continue;
     held.row = candidate.totals;
     held.row->add(entry.raw_bytes, result->encoded_bytes, result->encode_nanoseconds);
     held.row->decode_nanoseconds.fetch_add(result->decode_nanoseconds, std::memory_order_relaxed);
@@ -295,7 +295,7 @@ bool DryRun::would_derive(std::size_t contender, Held& held, const Entry& entry)
     if (source.plan == nullptr || !(source.derived || source.plan->keeps_values())) return false;
     held.approximates |= source.derived ? source.approximates : source.plan->approximates();
   }
-  return !held.approximates || held.plan->may_approximate_derived();
+  return !held.approximates || held.plan->approximates();
 }
 
 // Counts the entry as derived. Returns its bytes; nothing where the mask can't be made.

@@ -28,9 +28,14 @@ struct Recipe;
 /// Extents of a plane.
 using Extent = std::array<std::int32_t, 3>;
 
+/// That of a power. No wider than the others, of which there is one for each use.
+struct Exponent {
+  float value;
+};
+
 /// An operator's parameters that belong to a saved tensor: for max-pool's indices the extents of
-/// the pooled input's plane, for hardtanh's input the bounds.
-using OperatorSays = std::variant<std::monostate, Extent, codecs::IntervalBounds>;
+/// the pooled input's plane, for hardtanh's input the bounds, for the base of a power the exponent.
+using OperatorSays = std::variant<std::monostate, Extent, codecs::IntervalBounds, Exponent>;
 
 /// One saving of a storage: by which site, and as what. Owned by the hook that autograd holds, or
 /// by a recipe. Linked into its entry's list of uses.

@@ -32,7 +32,7 @@ std::string_view HostHolding::encode(Entry& entry, c10::Storage& freed,
     const codecs::Encoded result = candidate.codec->encode(
         what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound}, key,
         parallel_for);
-    const bool serves = result.bytes < entry.raw_bytes || candidate.is_copy;
+    const bool serves = result.bytes < entry.raw_bytes || candidate.is_copy();
     if (!result.representable || !serves) continue;
     // Where the encoded size is below its upper bound, hold a buffer of just that size.
     if (result.bytes + page <= candidate.bound) {

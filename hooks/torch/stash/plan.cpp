@@ -8,11 +8,11 @@
 
 #include <c10/core/DeviceGuard.h>
 
-#include "hooks/torch/stash/verdict.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/recipe.h"
+#include "hooks/torch/stash/verdict.h"
 #include "policy/describe_layer.h"
 #include "policy/layout.h"
 #include "policy/operand.h"
@@ -59,6 +59,11 @@ codecs::IntervalBounds bounds(const Use& use) {
   return bounds == nullptr ? codecs::IntervalBounds{0, 0} : *bounds;
 }
 
+float exponent(const Use& use) {
+  const auto* exponent = std::get_if<Exponent>(&use.operator_says);
+  return exponent == nullptr ? 0 : exponent->value;
+}
+
 /// Geometries as policies see them, for as long as this lives.
 class Views {
  public:
@@ -80,7 +85,8 @@ struct Described {
       if (use->is_recipes && !derives) continue;
       const SiteNames& names = known_names_of(*use);
       uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
-                      views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use)});
+                      views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use),
+                      exponent(*use)});
     }
     const Geometry* cover = of.cover.get();
     entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
@@ -206,6 +212,7 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
     const auto extent = index_extent(*use);
     key_.insert(key_.end(), extent.begin(), extent.end());
     key_.push_back(std::bit_cast<std::int64_t>(bounds(*use)));
+    key_.push_back(std::bit_cast<std::int32_t>(exponent(*use)));
     append(key_, &use->geometry);
   }
   auto known = classes_.find(key_);
@@ -415,13 +422,17 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   const std::size_t bound = encoded_bytes(*codec, what, candidate.mixed_bits);
   const auto traits = codecs::codec_traits(candidate.spec.name);
   const bool sized_by_data = traits->sized_by_data;
-  const bool is_copy = traits->holds == codecs::Holds::anything;
   std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
   if (entry.device != nullptr) {
     on_device = device_codec(candidate, entry.device->saved_on.device());
     // The host learns how a device's codec did when it is too late to choose another.
+    const bool is_copy = traits->holds == codecs::Holds::anything;
     const bool never_smaller = bound >= entry.raw_bytes && !is_copy;
     if (on_device == nullptr || (never_smaller && !sized_by_data)) return;
+    // So a codec that serves few data gives way to one that serves most.
+    const bool gives_way =
+        !plan.candidates.empty() && plan.candidates.front().holds == codecs::Holds::flags;
+    if (gives_way) plan.candidates.clear();
   }
   if (plan.candidates.empty()) {
     plan.stored_bytes = std::min(bound, entry.raw_bytes);
@@ -429,7 +440,7 @@ void Planner::add_candidate(Plan& plan, const Entry& entry,
   }
   plan.candidates.push_back(
       {std::move(codec), std::move(on_device), what, bound,
-       traits->fidelity != codecs::Fidelity::exact, sized_by_data, is_copy,
+       traits->fidelity != codecs::Fidelity::exact, sized_by_data, traits->holds,
        &statistics_.op(row.op, row.operand,
                        codec_label(candidate.spec, candidate.mixed_bits, chosen)),
        candidate.mixed_bits, traits->shares_ranges ? candidate.spec.group : 0,

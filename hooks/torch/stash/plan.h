@@ -30,13 +30,16 @@ struct Plan {
     std::size_t bound = 0;  ///< upper bound of the encoded size
     bool approximates = false;
     bool sized_by_data = false;  ///< see codecs::CodecTraits; `bound` may be more than raw
-    bool is_copy = false;        ///< copies the bytes: used where a rule asks, though no smaller
+    codecs::Holds holds = codecs::Holds::floats;
     OpTotals* totals = nullptr;
     double mixed_bits = 0;  ///< see policy::Choice
     int group = 0;          ///< elements that share a range; 0: not in groups
     bool tried = false;     ///< chosen by trials of its effect on gradients
     /// Owns the memory of `what.channel_bound`.
     std::shared_ptr<const std::vector<float>> channel_bounds = nullptr;
+
+    /// Whether it copies the bytes: used where a rule asks, though no smaller.
+    bool is_copy() const noexcept { return holds == codecs::Holds::anything; }
   };
   policy::Decision::Action action = policy::Decision::Action::keep;
   policy::Decision::Offload offload = policy::Decision::Offload::never;
@@ -68,10 +71,6 @@ struct Plan {
 
   /// Whether any candidate approximates.
   bool approximates() const;
-
-  /// Whether a derived entry may be computed from approximated sources: only if storing it would
-  /// approximate it, too. @pre derived is set
-  bool may_approximate_derived() const { return candidates.front().approximates; }
 
   /// Whether there is a candidate to try; else entries are kept or dropped.
   bool encodes() const noexcept {
