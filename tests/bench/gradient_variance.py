@@ -92,6 +92,12 @@ def within(stored_bytes: int) -> dict:
     return preset("budget", budget={"peak_bytes": f"{stored_bytes}B", "every_steps": ONCE})
 
 
+def derived(bits: int) -> dict:
+    """DIVISION with values derived where they can be, and batch norm's inputs, from which they are, at `bits`."""
+    rule = {"match": {"op": "aten::*batch_norm*", "operand": "input"}, "codec": {"name": "division", "bits": bits}}
+    return preset("division", derive={"enabled": True}, rules=[rule, *preset("division")["rules"]])
+
+
 AS = "budget_as_"
 
 
@@ -99,6 +105,9 @@ def variants() -> dict[str, dict | None]:
     """Policies; None where the variant is a budget of another one's bytes."""
     return {
         "division": preset("division"),
+        "division_derived": derived(2),
+        "division_derived_3bit": derived(3),
+        "division_derived_4bit": derived(4),
         "blpa_4bit": preset("blpa"),
         "acgc": preset("acgc", acgc={"every_steps": ONCE}),
         "acgc_AutoCuSZ": preset("acgc", acgc={"codec": "AutoCuSZ", "every_steps": ONCE}),

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""timm's vision transformer."""
+
+import timm
+import torch
+from data import batches, digits, metric, say, seed
+
+seed()
+images, labels = digits(size=32, channels=3)
+model = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=4, depth=4, num_classes=10, drop_path_rate=0.1)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)
+for step, (x, y) in enumerate(batches(20, images[:1400], labels[:1400], 32)):
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 5 == 4:
+        say(step, loss)
+with torch.no_grad():
+    metric("loss", torch.nn.functional.cross_entropy(model(images[1400:1528]), labels[1400:1528]))

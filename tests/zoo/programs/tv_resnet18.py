@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchvision's ResNet-18."""
+
+import torch
+import torchvision
+from data import batches, digits, metric, say, seed
+
+seed()
+images, labels = digits(size=32, channels=3)
+model = torchvision.models.resnet18(num_classes=10)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+for step, (x, y) in enumerate(batches(20, images[:1400], labels[:1400], 32)):
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 5 == 4:
+        say(step, loss)
+with torch.no_grad():
+    metric("loss", torch.nn.functional.cross_entropy(model(images[1400:1528]), labels[1400:1528]))
