@@ -199,7 +199,7 @@ class Entry {
 
   /// For floats of which a mask is read besides.
   Decision values_beside(std::string_view reason) const {
-    return covers_floats_ ? encode({candidate(codecs::kLosslessFloats)}, reason) : keep(reason);
+    return covers_floats_ ? lossless(reason) : keep(reason);
   }
 
   /// Codec two_valued where a use may be a mask. It stops at the third distinct value.
@@ -212,8 +212,8 @@ class Entry {
   }
 
   /// For floats whose caution allows no approximation any more.
-  Decision lossless() const {
-    return encode({candidate(codecs::kLosslessFloats)}, "no smaller when held losslessly");
+  Decision lossless(std::string_view reason = "no smaller when held losslessly") const {
+    return encode({candidate(codecs::kLosslessFloats)}, reason);
   }
 
   /// Orders the codecs that several uses ask for; the greatest wins. An error bound is greater than

@@ -87,11 +87,9 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
     if (names != nullptr && names->numbers != SiteNames::Numbers::none) {
       keep_recording_names();
       if (const OperatorFrame* frame = current_frame(); frame != nullptr) {
-        if (names->numbers == SiteNames::Numbers::bounds) {
-          intent.operator_says = argument_bounds(*frame);
-        } else {
-          intent.operator_says = Exponent{argument_exponent(*frame)};
-        }
+        const bool is_power = names->numbers == SiteNames::Numbers::exponent;
+        intent.operator_says = is_power ? OperatorSays(Exponent{argument_exponent(*frame)})
+                                        : OperatorSays(argument_bounds(*frame));
       }
     }
     intent.site = site.python() ? &function_site(site) : &site;

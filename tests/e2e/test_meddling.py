@@ -33,7 +33,8 @@ def test_reasons_are_reported(pair):
     assert "saved by an autograd.Function: object of another class, or with attributes" in reasons
 
 
-# Calls of the program's own hooks, three steps long: around blocks, in recomputed regions, and on one saved tensor.
+# Counts calls of the program's own hooks: around a layer and, in the last steps, on one saved tensor. A recomputed region
+# counts none, but refuses a second call.
 HOOKS = """
 import torch
 from torch import nn

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of tests/zoo: under lossless they print the same losses to the last bit, under the default they end
-close to where they end without Cinch, and what they save shrinks."""
+"""The programs of tests/zoo: under lossless they print the same losses to the last bit, and under the default they end
+close to where they end without Cinch."""
 
 import json
 import math

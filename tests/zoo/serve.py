@@ -48,7 +48,7 @@ def main() -> None:
             return run(name, output)
         _, status = os.waitpid(child, 0)
         printed = pathlib.Path(output).read_text().splitlines()
-        results[name] = {"status": os.waitstatus_to_exitcode(status), "pid": child, "printed": printed}
+        results[name] = {"status": os.waitstatus_to_exitcode(status), "printed": printed}
     shutil.rmtree(folder)
     print(json.dumps(results))
 

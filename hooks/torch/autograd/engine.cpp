@@ -6,8 +6,6 @@
 #include <cstring>
 #include <exception>
 
-#include <ATen/SavedTensorHooks.h>
-
 #include "hooks/torch/autograd/held_tensor.h"
 #include "hooks/torch/program/users_hooks.h"
 
@@ -30,8 +28,7 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
   const Intent now = intent;
   intent = {};
   // The program's own hooks win; while tracing there must be none.
-  const auto& user = at::SavedTensorDefaultHooks::get_tls_state();
-  if (!user.stack.empty() || user.is_tracing || user.disabled_error_message) {
+  if (users_hooks_in_force()) {
     note_users_hooks();
     return real_get_hooks(engine);
   }

@@ -11,8 +11,9 @@ namespace cinch::hooks {
 
 /// Runs backward nodes once more, for measurement.
 
-/// Whether `node` has no other effect than its result: it is of PyTorch's generated code, and the
-/// program has no hooks on what it saved. Others may do anything, such as run Python.
+/// Whether `node` may be run, and what it saved unpacked, without another effect: it is of
+/// PyTorch's generated code, and the program has no hooks on what it saved. Others may do anything,
+/// such as run Python.
 bool may_run_again(const torch::autograd::Node& node);
 
 /// The incoming gradients of the node whose start `function` records.

@@ -24,7 +24,7 @@ bool recording_names() noexcept;
 void record_names();
 
 /// Starts recording for good: at each save of a program's own autograd.Function its name is needed,
-/// and at each save of an operator with bounds its arguments.
+/// and at each save of an operator with bounds or an exponent its arguments.
 void keep_recording_names();
 
 /// Called at each start of a backward. Stops recording after two in a row without a new site.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/SequenceNumber.h>
 
 namespace cinch::hooks {
@@ -17,6 +18,11 @@ std::array<std::atomic<std::uint32_t>, slots> noted;
 std::atomic<bool> all{false};
 
 }  // namespace
+
+bool users_hooks_in_force() {
+  const auto& state = at::SavedTensorDefaultHooks::get_tls_state();
+  return !state.stack.empty() || state.is_tracing || state.disabled_error_message.has_value();
+}
 
 void note_users_hooks() noexcept {
   const std::uint64_t sequence = at::sequence_number::peek() - 1;

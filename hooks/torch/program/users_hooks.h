@@ -8,6 +8,10 @@
 /// once more, which they may refuse. Thread-safe.
 namespace cinch::hooks {
 
+/// Whether PyTorch's default hooks on this thread are the program's own, or must be none: while
+/// tracing, and where the program disabled them.
+bool users_hooks_in_force();
+
 /// The node that this thread is making saves under the program's hooks.
 void note_users_hooks() noexcept;
 

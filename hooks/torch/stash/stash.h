@@ -11,7 +11,6 @@
 
 #include "hooks/torch/stash/adaptation.h"
 #include "hooks/torch/stash/buffer_pool.h"
-#include "hooks/torch/stash/verdict.h"
 #include "hooks/torch/stash/derivation.h"
 #include "hooks/torch/stash/device/device_holding.h"
 #include "hooks/torch/stash/dry_run.h"
@@ -31,6 +30,7 @@
 #include "hooks/torch/stash/settler.h"
 #include "hooks/torch/stash/side_work.h"
 #include "hooks/torch/stash/statistics.h"
+#include "hooks/torch/stash/verdict.h"
 
 namespace cinch::hooks {
 

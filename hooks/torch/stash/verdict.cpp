@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/verdict.h"
 
-#include <ATen/SavedTensorHooks.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/program/parameter.h"
+#include "hooks/torch/program/users_hooks.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
 
@@ -48,11 +48,6 @@ const DispatchKeySet transforming_modes = DispatchKeySet(
 
 bool transforming() {
   return c10::impl::tls_local_dispatch_key_set().included_.has_any(transforming_modes);
-}
-
-bool user_hooks_in_force() {
-  const auto& state = at::SavedTensorDefaultHooks::get_tls_state();
-  return !state.stack.empty() || state.is_tracing || state.disabled_error_message.has_value();
 }
 
 }  // namespace
@@ -161,7 +156,7 @@ Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
   if (is_inplace_on_view) return Verdict::inplace_view;
   if (derives_from_parameter(tensor)) return Verdict::parameter;
   if (!from_ordinary_allocator(storage)) return Verdict::foreign_storage;
-  if (user_hooks_in_force()) return Verdict::user_hooks;
+  if (users_hooks_in_force()) return Verdict::user_hooks;
   if (torch::autograd::get_current_node() != nullptr) return Verdict::during_backward;
   if (on_cuda) {
     if (cuda_codecs() == nullptr) return Verdict::device;
