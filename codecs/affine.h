@@ -96,4 +96,17 @@ CINCH_HD inline float affine_value(float lo, float step, std::uint32_t code) noe
   return lo + step * static_cast<float>(code);
 }
 
+/// The value of a code with subtractive dithering: the draw that affine_code added before it
+/// rounded down is subtracted again (Schuchman, "Dither Signals and Their Effect on Quantization
+/// Noise", 1964; Gray and Stockham, "Dithered Quantizers", 1993). The error is uniform within half
+/// a step on either side, whatever x is, so its variance is step^2 / 12: half of what stochastic
+/// rounding's is on average. A value may lie half a step outside of the data's range, and 0 is not
+/// restored exactly, but for step 0.
+/// @pre code and draw are those of affine_code
+CINCH_HD inline float affine_value_dithered(float lo, float step, std::uint32_t code,
+                                            std::uint32_t draw) noexcept {
+  const auto u = static_cast<std::int32_t>((code << 16) + 0x8000U - draw);
+  return lo + step * 0x1p-16F * static_cast<float>(u);
+}
+
 }  // namespace cinch::codecs

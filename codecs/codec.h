@@ -205,6 +205,9 @@ struct CodecSpec {
   bool edge_ceil =
       true;         ///< partial border blocks kept; false: dropped, as DIVISION's pooling does
   int group = 256;  ///< elements that share a range in `group_quant`, a positive multiple of 8
+  /// `group_quant`: subtractive dithering in place of stochastic rounding. Halves the variance; not
+  /// for data with many values near 0 that matter as zeros (softmax), which it would scatter.
+  bool subtractive_dither = false;
   /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
   /// there.
   float error_bound = 0.0F;

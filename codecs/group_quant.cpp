@@ -2,6 +2,7 @@
 #include "codecs/group_quant.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace cinch::codecs {
 namespace {
@@ -19,9 +20,10 @@ GroupQuantSections::GroupQuantSections(const GroupQuantParameters& parameters,
   const std::int64_t size = layout.plane_size();
   const std::int64_t planes = layout.planes();
   groups = (size - 1) / parameters.group + 1;
-  ranges = 0;
+  plane_bits_at = parameters.subtractive ? sizeof(RandomKey) : 0;
+  ranges = plane_bits_at;
   if (!plane_bits.empty()) {
-    ranges = (planes + kGroupQuantAlignment - 1) / kGroupQuantAlignment * kGroupQuantAlignment;
+    ranges += (planes + kGroupQuantAlignment - 1) / kGroupQuantAlignment * kGroupQuantAlignment;
   }
   codes = ranges + 4 * groups * planes;
   end = codes;
@@ -47,13 +49,20 @@ std::optional<std::span<const std::uint8_t>> GroupQuantCodec::encoded_plane_bits
   std::span<const std::uint8_t> plane_bits;
   if (!what.plane_bits.empty()) {
     const auto planes = static_cast<std::size_t>(what.layout.planes());
-    if (in.size() < planes) return {};
-    plane_bits = {reinterpret_cast<const std::uint8_t*>(in.data()), planes};
+    const std::size_t before = parameters_.subtractive ? sizeof(RandomKey) : 0;
+    if (in.size() < before + planes) return {};
+    plane_bits = {reinterpret_cast<const std::uint8_t*>(in.data() + before), planes};
     if (!are_valid(plane_bits)) return {};
   }
   const GroupQuantSections at(parameters_, what.layout, plane_bits);
   if (in.size() < static_cast<std::size_t>(at.end)) return {};
   return plane_bits;
+}
+
+RandomKey GroupQuantCodec::encoded_key(std::span<const std::byte> in) const noexcept {
+  RandomKey key;
+  if (parameters_.subtractive) std::memcpy(&key, in.data(), sizeof key);
+  return key;
 }
 
 }  // namespace cinch::codecs

@@ -30,11 +30,16 @@
 /// A group of equal elements decodes exactly if bfloat16 holds their value. Any group with
 /// max x = lo decodes to lo, whatever the draws.
 ///
+/// With GroupQuantParameters::subtractive, decoded is affine_value_dithered(lo, step, code,
+/// draw16(key, logical index)): variance step^2 / 12 wherever x lies. For that the encoded data
+/// begin with the key.
+///
 /// A group with a NaN, an infinity or a magnitude above kAffineMaxMagnitude is not representable
 /// and is poisoned: its codes are 0, its range is poisoned_range(). All other groups decode to
 /// finite numbers.
 ///
-/// Bytes, little-endian: bits of each plane, one byte a plane, then zeros up to a multiple of
+/// Bytes, little-endian: the key (seed, entry, step), 16 bytes; this section exists only if
+/// `subtractive` | bits of each plane, one byte a plane, then zeros up to a multiple of
 /// kGroupQuantAlignment; this section exists only if Description::plane_bits is not empty | lo,
 /// step as bfloat16 for each group, plane by plane | codes, plane by plane, each plane's from a
 /// byte boundary on: element k of a plane has bits [kb, kb + b), lowest first, and the unused bits
@@ -44,10 +49,13 @@ namespace cinch::codecs {
 struct GroupQuantParameters {
   int bits = 2;              ///< b, 1 to 8
   std::int64_t group = 256;  ///< G, a positive multiple of 8
+  bool subtractive = false;  ///< subtractive dithering in place of stochastic rounding
 };
 
-/// Alignment of the section after the planes' bits, so that it can be read in whole words.
+/// Alignment of the sections after the planes' bits, so that they can be read in whole words.
 inline constexpr std::int64_t kGroupQuantAlignment = 16;
+
+static_assert(sizeof(RandomKey) == 16);
 
 /// Bytes of a plane's codes.
 CINCH_HD inline std::int64_t group_quant_code_bytes(std::int64_t plane_size, int bits) noexcept {
@@ -57,6 +65,7 @@ CINCH_HD inline std::int64_t group_quant_code_bytes(std::int64_t plane_size, int
 /// Byte offsets of the sections of the encoded data.
 struct GroupQuantSections {
   std::int64_t groups;  ///< number of groups in each plane
+  std::int64_t plane_bits_at;
   std::int64_t ranges;
   std::int64_t codes;
   std::int64_t end;
@@ -85,6 +94,9 @@ class GroupQuantCodec : public Codec {
   std::optional<std::span<const std::uint8_t>> encoded_plane_bits(const Description& what,
                                                                   std::span<const std::byte> in,
                                                                   Reads reads) const noexcept;
+
+  /// The key that `in` was encoded with; without dithering {}. @pre encoded_plane_bits took `in`
+  RandomKey encoded_key(std::span<const std::byte> in) const noexcept;
 
  private:
   GroupQuantParameters parameters_;

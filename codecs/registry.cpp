@@ -66,7 +66,8 @@ CodecPtr make_fixed_point(const CodecSpec& spec, Engine engine) {
 
 CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
   if (!has_bits(spec) || spec.group < 1 || spec.group % 8 != 0) return nullptr;
-  const GroupQuantParameters parameters = {spec.bits, spec.group};
+  const GroupQuantParameters parameters = {
+      .bits = spec.bits, .group = spec.group, .subtractive = spec.subtractive_dither};
   return engine == Engine::cpu ? make_group_quant_cpu(parameters)
                                : make_group_quant_reference(parameters);
 }

@@ -28,6 +28,7 @@ CodecSpec read_codec(const Json& json, CodecSpec defaults) {
   spec.block = json.value("block", spec.block);
   if (json.contains("edge")) spec.edge_ceil = json.at("edge") == "ceil";
   spec.group = json.value("group", spec.group);
+  spec.subtractive_dither = json.value("dither", "nonsubtractive") == "subtractive";
   spec.error_bound = json.value("error_bound", spec.error_bound);
   spec.zero_value = json.value("zero_value", spec.zero_value);
   spec.refresh = json.value("refresh", spec.refresh);

@@ -42,6 +42,7 @@ Json to_json(const Choice& choice) {
                    {"block", spec.block},
                    {"edge_ceil", spec.edge_ceil},
                    {"group", spec.group},
+                   {"subtractive_dither", spec.subtractive_dither},
                    {"error_bound", spec.error_bound},
                    {"zero_value", spec.zero_value},
                    {"refresh", spec.refresh}};
@@ -69,6 +70,7 @@ Choice to_choice(const Json& json) {
   spec.block = codec.at("block").get<decltype(spec.block)>();
   spec.edge_ceil = codec.at("edge_ceil").get<bool>();
   spec.group = codec.at("group").get<decltype(spec.group)>();
+  spec.subtractive_dither = codec.value("subtractive_dither", false);
   spec.error_bound = codec.at("error_bound").get<float>();
   spec.zero_value = codec.at("zero_value").get<bool>();
   spec.refresh = codec.at("refresh").get<decltype(spec.refresh)>();

@@ -36,7 +36,8 @@ std::string outcome(const Rule& rule) {
   if (traits && traits->keeps_means) return spec.name + ": " + division_text(spec);
   if (traits && traits->precision == codecs::Precision::bits) {
     return spec.name + ": bits " + std::to_string(spec.bits) +
-           (traits->shares_ranges ? ", group " + std::to_string(spec.group) : "");
+           (traits->shares_ranges ? ", group " + std::to_string(spec.group) : "") +
+           (spec.subtractive_dither ? ", subtractive dither" : "");
   }
   if (traits && traits->precision == codecs::Precision::error_bound) {
     return spec.name + ": error_bound " + policy::number_in_words(double{spec.error_bound});

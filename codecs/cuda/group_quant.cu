@@ -31,7 +31,8 @@ class GroupQuantCuda final : public DeviceCodec {
     const GroupJob job(parameters_, what, source, key);
     if (job.planes == 0) return true;
     auto* const offsets = static_cast<std::int64_t*>(scratch);
-    if (job.mixed && !(store_bits(what.plane_bits, job.ranges_at, out, stream) &&
+    if (job.mixed && !(store_bits(what.plane_bits, job.ranges_at - job.plane_bits_at,
+                                  out + job.plane_bits_at, stream) &&
                        launch(group_offsets, 1, kGroupThreads, 0, stream, job, out, offsets))) {
       return false;
     }
@@ -59,7 +60,8 @@ class GroupQuantCuda final : public DeviceCodec {
       return false;
     }
     return with_element(what.type, [&](auto type) {
-      return launch(group_quant_decode<type.value>,
+      return launch(job.subtractive ? group_quant_decode<type.value, true>
+                                    : group_quant_decode<type.value, false>,
                     blocks_for(job.planes * job.slots, kGroupThreads * kGroupDecodeEach),
                     kGroupThreads, 0, stream, job, offsets, in.data(), target);
     });
@@ -90,7 +92,8 @@ class GroupQuantCuda final : public DeviceCodec {
 }  // namespace
 
 std::shared_ptr<const DeviceCodec> make_group_quant_cuda(const CodecSpec& spec) {
-  return std::make_shared<GroupQuantCuda>(GroupQuantParameters{spec.bits, spec.group});
+  return std::make_shared<GroupQuantCuda>(GroupQuantParameters{
+      .bits = spec.bits, .group = spec.group, .subtractive = spec.subtractive_dither});
 }
 
 }  // namespace cinch::codecs::cuda

@@ -9,12 +9,14 @@ namespace cinch::codecs::cuda {
 /// Stretches that a thread restores.
 inline constexpr int kGroupDecodeEach = 4;
 
-template <ElementType type>
+template <ElementType type, bool subtractive>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_decode(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
                        void* target) {
   using Bits = typename Element<type>::Bits;
   auto* const elements = static_cast<Bits*>(target);
+  RandomKey key;
+  if constexpr (subtractive) key = load_key(in);
   const SlotPlace place(job, std::int64_t{blockIdx.x} * (kGroupThreads * kGroupDecodeEach));
 #pragma unroll
   for (int turn = 0; turn < kGroupDecodeEach; ++turn) {
@@ -38,12 +40,22 @@ __global__ void __launch_bounds__(kGroupThreads)
     const float step = float_of_bf16(range.step);
     const bool poisoned = range == poisoned_range();
     const std::uint32_t mask = (1U << codes.bits) - 1;
+    std::uint32_t draws[kStretch];
+    if constexpr (subtractive) {
+      draw_stretch(key, static_cast<std::uint64_t>(p * job.size + std::int64_t{slot} * kStretch),
+                   draws);
+    }
     Bits x[kStretch];
 #pragma unroll
     for (int j = 0; j < kStretch; ++j) {
       const auto code = static_cast<std::uint32_t>(packed >> (j * codes.bits)) & mask;
-      x[j] = poisoned ? static_cast<Bits>(codecs::bits_of_nan(type))
-                      : bits_of<type>(affine_value(lo, step, code));
+      float value = 0.0F;
+      if constexpr (subtractive) {
+        value = affine_value_dithered(lo, step, code, draws[j]);
+      } else {
+        value = affine_value(lo, step, code);
+      }
+      x[j] = poisoned ? static_cast<Bits>(codecs::bits_of_nan(type)) : bits_of<type>(value);
     }
     const std::uint32_t i = plane * static_cast<std::uint32_t>(job.size) + slot * kStretch;
     if (job.vectors && count == kStretch) {

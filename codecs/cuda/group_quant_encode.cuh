@@ -76,6 +76,14 @@ __device__ __forceinline__ void store_group_codes(const GroupJob& job, std::byte
   store_bytes(at, pack_stretch(codes, bits), (count * bits + 7) / 8);
 }
 
+/// What one thread of the grid does for the whole encoding.
+__device__ __forceinline__ void store_group_head(const GroupJob& job, std::byte* out,
+                                                 Result* result) {
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  result->bytes = static_cast<std::uint64_t>(job.end);
+  if (job.subtractive) store_key(job, out);
+}
+
 __device__ __forceinline__ int stretch_count(const GroupJob& job, std::uint32_t slot) {
   const std::int32_t left = job.size - static_cast<std::int32_t>(slot) * kStretch;
   return left < 0 ? 0 : left < kStretch ? left : kStretch;
@@ -98,7 +106,7 @@ __global__ void __launch_bounds__(kGroupThreads)
   GroupBounds bounds;
   bounds.add(x, count);
   bounds.join(lanes);
-  if (blockIdx.x == 0 && threadIdx.x == 0) result->bytes = static_cast<std::uint64_t>(job.end);
+  store_group_head(job, out, result);
   if (count == 0) return;
 
   const std::int64_t p = place.plane + plane;
@@ -117,7 +125,7 @@ __global__ void __launch_bounds__(kGroupThreads)
     group_quant_encode_any(const GroupJob job, const std::int64_t* offsets, const void* source,
                            std::byte* out, Result* result) {
   const std::int64_t group = (std::int64_t{blockIdx.x} * kGroupThreads + threadIdx.x) / kWarp;
-  if (blockIdx.x == 0 && threadIdx.x == 0) result->bytes = static_cast<std::uint64_t>(job.end);
+  store_group_head(job, out, result);
   if (group >= job.planes * job.groups) return;
   const std::int64_t p = group / job.groups;
   const auto group_slots = static_cast<std::uint32_t>(job.group / kStretch);

@@ -23,10 +23,11 @@ struct GroupJob {
   FastDivide by_slots, by_group_slots;
   bool vectors;
   bool mixed;
+  bool subtractive;
   int bits;
-  std::int64_t ranges_at, codes_at;
+  std::int64_t plane_bits_at, ranges_at, codes_at;
   std::int64_t end;  ///< encode: encoded size; decode: size of the bytes given
-  RandomKey key;
+  RandomKey key;  ///< encode only: decoding reads it from the bytes
 
   GroupJob(const GroupQuantParameters& parameters, const Description& what, const void* memory,
            RandomKey random_key) noexcept
@@ -46,7 +47,9 @@ struct GroupJob {
         by_group_slots(group / kStretch),
         vectors(order.contiguous && is_vector_aligned(memory) && size % kStretch == 0),
         mixed(!what.plane_bits.empty()),
+        subtractive(parameters.subtractive),
         bits(parameters.bits),
+        plane_bits_at(sections.plane_bits_at),
         ranges_at(sections.ranges),
         codes_at(sections.codes),
         end(sections.end),
@@ -82,8 +85,21 @@ __device__ __forceinline__ PlaneCodes plane_codes(const GroupJob& job, const std
     return {job.bits, job.codes_at + plane * group_quant_code_bytes(job.size, job.bits)};
   }
   // Clamped so that damaged bytes cause no access out of bounds; group_offsets clamps the same way.
-  const int bits = static_cast<int>(encoded[plane]);
+  const int bits = static_cast<int>(encoded[job.plane_bits_at + plane]);
   return {bits < 1 ? 1 : bits > 8 ? 8 : bits, job.codes_at + offsets[plane]};
+}
+
+/// Stores and loads the key that dithered bytes begin with. A word at a time, as alignment allows.
+__device__ __forceinline__ void store_key(const GroupJob& job, std::byte* out) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(out);
+  words[0] = job.key.seed;
+  words[1] = job.key.entry;
+  words[2] = static_cast<std::uint32_t>(job.key.step);
+  words[3] = static_cast<std::uint32_t>(job.key.step >> 32);
+}
+__device__ __forceinline__ RandomKey load_key(const std::byte* in) {
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(in);
+  return {words[0], words[1], words[2] | std::uint64_t{words[3]} << 32};
 }
 
 /// Bits of some planes, passed by value as a kernel's argument.
@@ -105,7 +121,7 @@ static __global__ void __launch_bounds__(kGroupThreads)
   const std::int64_t begin = threadIdx.x * each;
   const std::int64_t end = begin + each < job.planes ? begin + each : job.planes;
   const auto bytes = [&](std::int64_t plane) {
-    const int bits = static_cast<int>(encoded[plane]);
+    const int bits = static_cast<int>(encoded[job.plane_bits_at + plane]);
     return group_quant_code_bytes(job.size, bits < 1 ? 1 : bits > 8 ? 8 : bits);
   };
   std::int64_t sum = 0;

@@ -26,19 +26,19 @@ class GroupQuantReference final : public GroupQuantCodec {
                  RandomKey key, ParallelFor /*parallel*/) const override try {
     const GroupQuantSections at(parameters(), what.layout, what.plane_bits);
     std::fill_n(out.data(), at.end, std::byte{0});
-    std::ranges::copy(std::as_bytes(what.plane_bits), out.begin());
+    if (parameters().subtractive) std::memcpy(out.data(), &key, sizeof key);
+    std::ranges::copy(std::as_bytes(what.plane_bits), out.begin() + at.plane_bits_at);
 
     bool representable = true;
     std::vector<float> x;
     std::vector<std::uint32_t> draws;
     for_each_group(what, at, what.plane_bits, [&](const Place& place) {
       x.clear();
-      draws.clear();
       for (std::int64_t k = place.begin; k < place.begin + place.count; ++k) {
         x.push_back(value_of(
             what.type, load_bits(source, offset_of(what.layout, k), element_size(what.type))));
-        draws.push_back(philox::draw16(key, static_cast<std::uint64_t>(k)));
       }
+      draw(key, place, draws);
       const QuantizedGroup group = encode_group(x, place.bits, draws);
       representable &= group.range != poisoned_range();
 
@@ -58,7 +58,10 @@ class GroupQuantReference final : public GroupQuantCodec {
     if (!plane_bits) return false;
     const GroupQuantSections at(parameters(), what.layout, *plane_bits);
 
+    const RandomKey key = encoded_key(in);
+
     QuantizedGroup group;
+    std::vector<std::uint32_t> draws;
     for_each_group(what, at, *plane_bits, [&](const Place& place) {
       std::memcpy(&group.range, in.data() + place.range, 4);
       group.codes.resize(place.count);
@@ -67,7 +70,9 @@ class GroupQuantReference final : public GroupQuantCodec {
             get_bits(in.subspan(place.codes), i * place.bits, place.bits));
       }
       const bool poisoned = group.range == poisoned_range();
-      const std::vector<float> x = decode_group(group);
+      if (parameters().subtractive) draw(key, place, draws);
+      const std::vector<float> x =
+          parameters().subtractive ? decode_group_dithered(group, draws) : decode_group(group);
       for (std::int64_t i = 0; i < place.count; ++i) {
         store_bits(target, offset_of(what.layout, place.begin + i), element_size(what.type),
                    poisoned ? bits_of_nan(what.type) : bits_of(what.type, x[i]));
@@ -87,6 +92,13 @@ class GroupQuantReference final : public GroupQuantCodec {
     std::int64_t range;
     std::int64_t codes;
   };
+
+  static void draw(RandomKey key, const Place& place, std::vector<std::uint32_t>& draws) {
+    draws.clear();
+    for (std::int64_t k = place.begin; k < place.begin + place.count; ++k) {
+      draws.push_back(philox::draw16(key, static_cast<std::uint64_t>(k)));
+    }
+  }
 
   template <typename F>
   void for_each_group(const Description& what, const GroupQuantSections& at,

@@ -36,4 +36,14 @@ std::vector<float> decode_group(const QuantizedGroup& group) {
   return x;
 }
 
+std::vector<float> decode_group_dithered(const QuantizedGroup& group,
+                                         std::span<const std::uint32_t> draws) {
+  std::vector<float> x(group.codes.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = affine_value_dithered(float_of_bf16(group.range.lo), float_of_bf16(group.range.step),
+                                 group.codes[i], draws[i]);
+  }
+  return x;
+}
+
 }  // namespace cinch::codecs::reference

@@ -24,4 +24,8 @@ QuantizedGroup encode_group(std::span<const float> x, int bits,
 /// @pre the range is not poisoned
 std::vector<float> decode_group(const QuantizedGroup& group);
 
+/// The same with subtractive dithering; `draws` are encode_group's.
+std::vector<float> decode_group_dithered(const QuantizedGroup& group,
+                                         std::span<const std::uint32_t> draws);
+
 }  // namespace cinch::codecs::reference

@@ -21,6 +21,7 @@ namespace cinch::codecs::test {
 namespace {
 
 using reference::decode_group;
+using reference::decode_group_dithered;
 using reference::encode_group;
 using reference::QuantizedGroup;
 using testing::ElementsAre;
@@ -78,6 +79,12 @@ Moments moments(std::span<const float> values) {
   double squares = 0.0;
   for (const float v : values) squares += (v - mean) * (v - mean);
   return {mean, squares / static_cast<double>(values.size())};
+}
+
+CodecSpec dithered(int bits, int group = 256) {
+  CodecSpec spec = group_quant(bits, group);
+  spec.subtractive_dither = true;
+  return spec;
 }
 
 // Section 4.1 worked by hand. A draw rounds up when it is at least 65536 * (1 - frac), that is when
@@ -278,6 +285,43 @@ TEST(GroupQuant, ExpectationAndVarianceAreExactOverAllDraws) {
   }
 }
 
+TEST(GroupQuant, DitheredValuesAreUniformWithinHalfAStep) {
+  std::vector<std::uint32_t> draws = all_draws();
+  draws.insert(draws.begin(), {0, 0});
+  for (int bits = 1; bits <= 8; ++bits) {
+    for (const float x : {-1.0F, -0.3F, 0.0F, 0.77F, 2.0F}) {
+      const QuantizedGroup group = with_all_draws(x, bits);
+      const auto decoded = decode_group_dithered(group, draws);
+      const double step = float_of_bf16(group.range.step);
+      const Moments m = moments(std::span(decoded).subspan(2));
+      EXPECT_NEAR(m.mean, x, step * 0x1p-15 + 1e-6) << bits << " bits of " << x;
+      EXPECT_NEAR(m.variance / (step * step / 12), 1.0, 0.001) << bits << " bits of " << x;
+      const auto [min, max] = std::minmax_element(decoded.begin() + 2, decoded.end());
+      EXPECT_NEAR(*max - *min, step, 0.001 * step) << bits << " bits of " << x;
+    }
+  }
+}
+
+TEST(GroupQuant, DitheredBytesAreTheSameBehindTheKey) {
+  const std::vector<std::uint8_t> bits = {3, 8, 1};
+  const PlaneLayout layout = contiguous(3, {1, 1, 300});
+  for (const std::span<const std::uint8_t> of_planes :
+       {std::span<const std::uint8_t>{}, std::span<const std::uint8_t>(bits)}) {
+    const Description what = described(layout, ElementType::float32, of_planes);
+    const Bytes source = make_source(what, normal_values(900, 3));
+    const RandomKey key{7, 8, std::uint64_t{9} << 32 | 10};
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const Bytes plain = encode(*make_codec(group_quant(2), engine), what, source, key);
+      Bytes bytes = encode(*make_codec(dithered(2), engine), what, source, key);
+      ASSERT_EQ(bytes.size(), plain.size() + 16);
+      EXPECT_EQ(std::memcmp(bytes.data(), &key, sizeof key), 0);
+      EXPECT_TRUE(std::equal(plain.begin(), plain.end(), bytes.begin() + 16));
+      bytes.pop_back();
+      EXPECT_TRUE(decode(*make_codec(dithered(2), engine), what, bytes).empty());
+    }
+  }
+}
+
 TEST(GroupQuant, VarianceIsASixthOfTheSquaredStepForUniformFractions) {
   for (const int bits : {2, 4}) {
     double sum = 0.0, step = 0.0;
@@ -294,16 +338,16 @@ TEST(GroupQuant, VarianceIsASixthOfTheSquaredStepForUniformFractions) {
 }
 
 /// Squared error of decoding `x`, over what R²/(6q²) an element predicts for groups of 256.
-double error_ratio(const std::vector<float>& x, int bits) {
+double error_ratio(const std::vector<float>& x, const CodecSpec& spec) {
   const Description what =
       described(contiguous(16, {1, 1, static_cast<std::int64_t>(x.size()) / 16}));
-  const auto codec = make_codec(group_quant(bits));
+  const auto codec = make_codec(spec);
   const std::vector<float> y =
       values_of(what, decode(*codec, what, encode(*codec, what, make_source(what, x), {4, 5, 6})));
   double squares = 0.0, predicted = 0.0;
   for (std::size_t begin = 0; begin < x.size(); begin += 256) {
     const auto [min, max] = std::minmax_element(x.begin() + begin, x.begin() + begin + 256);
-    const double q = (1 << bits) - 1;
+    const double q = (1 << spec.bits) - 1;
     predicted += 256 * (*max - *min) * (*max - *min) / (6.0 * q * q);
     for (std::size_t i = begin; i < begin + 256; ++i) squares += (y[i] - x[i]) * (y[i] - x[i]);
   }
@@ -312,10 +356,16 @@ double error_ratio(const std::vector<float>& x, int bits) {
 
 TEST(GroupQuant, ErrorsOfGaussianDataAreAsThePaperPredicts) {
   std::vector<float> x = normal_values(1 << 18, 6);
-  EXPECT_NEAR(error_ratio(x, 2), 0.98, 0.05);
-  EXPECT_NEAR(error_ratio(x, 4), 1.0, 0.05);
+  EXPECT_NEAR(error_ratio(x, group_quant(2)), 0.98, 0.05);
+  EXPECT_NEAR(error_ratio(x, group_quant(4)), 1.0, 0.05);
   for (float& v : x) v = std::max(v - 0.3F, 0.0F);
-  EXPECT_LT(error_ratio(x, 2), 1.0);  // zeros are exact
+  EXPECT_LT(error_ratio(x, group_quant(2)), 1.0);  // zeros are exact
+}
+
+TEST(GroupQuant, DitheringHalvesTheErrorOfGaussianData) {
+  const std::vector<float> x = normal_values(1 << 18, 6);
+  EXPECT_NEAR(error_ratio(x, dithered(2)), 0.5, 0.03);
+  EXPECT_NEAR(error_ratio(x, dithered(4)), 0.5, 0.03);
 }
 
 /// Mean of errors in standard errors.
@@ -335,10 +385,11 @@ TEST(GroupQuant, DecodedTensorsAreUnbiased) {
     const Description what = described(contiguous(16, {16, 28, 28}), type);
     const Bytes source = make_source(what, normal_values(what.layout.elements(), 5));
     const std::vector<float> x = values_of(what, source);
-    for (const int bits : {1, 2, 4}) {
-      const auto codec = make_codec(group_quant(bits));
+    for (const CodecSpec& spec :
+         {group_quant(1), group_quant(2), group_quant(4), dithered(1), dithered(2), dithered(4)}) {
+      const auto codec = make_codec(spec);
       const Bytes bytes = encode(*codec, what, source, {1, 2, 3});
-      EXPECT_LT(standard_errors(x, values_of(what, decode(*codec, what, bytes))), 5.0) << bits;
+      EXPECT_LT(standard_errors(x, values_of(what, decode(*codec, what, bytes))), 5.0) << spec.bits;
     }
   }
 }
@@ -552,8 +603,9 @@ TEST(GroupQuant, EnginesWriteTheSameBytes) {
   for_each_target([&](const std::string& target) {
     Random random(17);
     for (int round = 0; round < 160 && !testing::Test::HasFailure(); ++round) {
-      const CodecSpec spec = group_quant(static_cast<int>(draw(random, 1, 8)),
-                                         kGroups[draw(random, 0, kGroups.size() - 1)]);
+      CodecSpec spec = group_quant(static_cast<int>(draw(random, 1, 8)),
+                                   kGroups[draw(random, 0, kGroups.size() - 1)]);
+      spec.subtractive_dither = round % 3 == 0;
       Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
       if (round % 4 == 0) {
         what.layout = samples_last(draw(random, 1, 3),

@@ -23,6 +23,7 @@ std::vector<CodecSpec> all_specs() {
     specs.push_back({.name = "division", .bits = bits, .with_sign = bits % 2 == 0});
     specs.push_back(
         {.name = "group_quant", .bits = bits, .group = 8 * bits, .with_sign = bits == 3});
+    specs.push_back({.name = "group_quant", .bits = bits, .subtractive_dither = true});
   }
   for (const float bound : {0.5F, 0.05F, 1e-9F}) {
     specs.push_back({.name = "dct", .error_bound = bound});

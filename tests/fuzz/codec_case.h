@@ -57,6 +57,7 @@ struct Fields {
   static constexpr std::uint8_t kWithSign = 2;
   static constexpr std::uint8_t kZeroValue = 4;
   static constexpr std::uint8_t kEveryGrain = 8;
+  static constexpr std::uint8_t kSubtractive = 16;
 };
 static_assert(std::is_trivially_copyable_v<Fields>);
 
@@ -186,6 +187,7 @@ inline Case::Case(std::span<const std::byte> input) {
   spec.edge_ceil = (fields.flags & Fields::kEdgeCeil) != 0;
   spec.with_sign = (fields.flags & Fields::kWithSign) != 0;
   spec.zero_value = (fields.flags & Fields::kZeroValue) != 0;
+  spec.subtractive_dither = (fields.flags & Fields::kSubtractive) != 0;
   spec.error_bound = fields.error_bound;
   spec.lower = fields.lower;
   spec.upper = fields.upper;

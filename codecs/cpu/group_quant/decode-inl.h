@@ -14,7 +14,9 @@
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/code_values-inl.h"
 #include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/group_quant/dithered-inl.h"
 #include "codecs/cpu/group_quant/job.h"
+#include "codecs/cpu/group_quant/task-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/stream.h"
 #include "codecs/cpu/stretches.h"
@@ -27,11 +29,11 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Decodes elements [begin, end) of `plane`; `codes` has room for a stretch. @pre begin % 8 == 0
+/// Decodes elements [begin, end) of `plane`. @pre begin % 8 == 0
 template <class S>
 HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* in,
                                   std::int64_t plane, std::int64_t begin, std::int64_t end,
-                                  std::uint8_t* HWY_RESTRICT codes, bool past_caches,
+                                  const GroupTask& task, bool past_caches,
                                   typename S::Raw* HWY_RESTRICT x) {
   const int bits = job.codes.bits(plane);
   const std::byte* const ranges = in + job.sections.ranges + plane * job.sections.groups * 4;
@@ -40,7 +42,9 @@ HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte
     const std::int64_t stop = std::min(end, i + cpu::kStretchElements);
     const std::byte* const from = in + stream + i / 8 * bits;
     const std::uint8_t* code =
-        unpack_codes(bits, from, job.sections.end - (from - in), 0, stop - i, codes);
+        unpack_codes(bits, from, job.sections.end - (from - in), 0, stop - i, task.codes());
+    const std::uint16_t* draws = nullptr;
+    if (job.subtractive) draws = task.draw(plane * job.what.layout.plane_size() + i, stop - i);
     for (std::int64_t g = i / job.group; i < stop; ++g) {
       const std::int64_t some = std::min(stop, (g + 1) * job.group) - i;
       AffineRange range;
@@ -50,12 +54,17 @@ HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte
       } else {
         const float lo = float_of_bf16(range.lo);
         const float step = float_of_bf16(range.step);
-        write_values(S(), code, some, bits, Target<typename S::Raw>{x, some, past_caches},
-                     [lo, step](auto df, auto c) HWY_ATTR {
-                       return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
-                     });
+        const Target<typename S::Raw> target{x, some, past_caches};
+        if (job.subtractive) {
+          write_dithered(S(), code, draws, some, target, lo, step);
+        } else {
+          write_values(S(), code, some, bits, target, [lo, step](auto df, auto c) HWY_ATTR {
+            return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
+          });
+        }
       }
       code += some;
+      if (job.subtractive) draws += some;
       x += some;
       i += some;
     }
@@ -65,14 +74,13 @@ HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte
 /// Decodes elements [begin, end), by logical index, to `x`. May write 8 elements before `x`.
 template <class S>
 void decode_stretch(const cpu::GroupQuantJob& job, const std::byte* in, std::int64_t begin,
-                    std::int64_t end, std::uint8_t* HWY_RESTRICT codes,
-                    typename S::Raw* HWY_RESTRICT x) {
+                    std::int64_t end, const GroupTask& task, typename S::Raw* HWY_RESTRICT x) {
   const std::int64_t size = job.what.layout.plane_size();
   while (begin < end) {
     const std::int64_t plane = begin / size;
     const std::int64_t from = begin % size;
     const std::int64_t stop = std::min(end - plane * size, size);
-    decode_elements<S>(job, in, plane, from / 8 * 8, stop, codes, false, x - from % 8);
+    decode_elements<S>(job, in, plane, from / 8 * 8, stop, task, false, x - from % 8);
     x += stop - from;
     begin = plane * size + stop;
   }
@@ -86,15 +94,15 @@ bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* 
   const std::int64_t groups = job.sections.groups;
   const bool past_caches = cpu::writes_past_caches(
       layout.elements() * static_cast<std::int64_t>(sizeof(typename S::Raw)));
-  auto* const codes = cpu::workspace().codes.get<std::uint8_t>(cpu::kCodesRoom);
-  if (codes == nullptr) return false;
+  const GroupTask task(job.key, job.subtractive, cpu::workspace());
+  if (!task.good()) return false;
   for (std::int64_t g = first; g < last;) {
     const std::int64_t plane = g / groups;
     const std::int64_t in_plane = g % groups;
     const std::int64_t some = std::min(last - g, groups - in_plane);
     const std::int64_t begin = in_plane * job.group;
     auto* const x = static_cast<typename S::Raw*>(target) + plane_offset(layout, plane) + begin;
-    decode_elements<S>(job, in, plane, begin, std::min(size, begin + some * job.group), codes,
+    decode_elements<S>(job, in, plane, begin, std::min(size, begin + some * job.group), task,
                        past_caches, x);
     g += some;
   }
@@ -118,12 +126,12 @@ bool decode_planes_of(const cpu::GroupQuantJob& job, const PlaneLayout& layout, 
   const std::int64_t size = layout.plane_size();
   const std::int64_t window = cpu::planes_per_window(layout, sizeof(Raw));
   cpu::Workspace& work = cpu::workspace();
-  auto* const codes = work.codes.get<std::uint8_t>(cpu::kCodesRoom);
+  const GroupTask task(job.key, job.subtractive, work);
   auto* const tile = work.tile.get<Raw>(window * size + 8);
-  if (codes == nullptr || tile == nullptr) return false;
+  if (!task.good() || tile == nullptr) return false;
   for (std::int64_t p = first; p < last; p += window) {
     const std::int64_t count = std::min(window, last - p);
-    decode_stretch<S>(job, in, p * size, (p + count) * size, codes, tile + 8);
+    decode_stretch<S>(job, in, p * size, (p + count) * size, task, tile + 8);
     cpu::scatter_planes(layout, sizeof(Raw), tile + 8, p, count, target);
   }
   return true;

@@ -16,7 +16,7 @@
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/group_quant/quantize-inl.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
-#include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/group_quant/task-inl.h"
 #include "codecs/cpu/prefetch-inl.h"
 #include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
@@ -25,13 +25,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// A task's keys and buffers.
-struct GroupTask {
-  PhiloxLanes philox;
-  std::uint16_t* draws;
-  std::uint8_t* codes;
-};
 
 /// Encodes consecutive groups of a plane, `count` elements at `x` from logical index `first` on:
 /// codes of `bits` bits to `out`, ranges to `ranges`. @return false when a group is poisoned
@@ -45,27 +38,24 @@ bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HW
   affine.find(S(), x, count, group, bits);
   std::memcpy(ranges, affine.ranges(), groups * sizeof(AffineRange));
 
-  const std::int64_t skipped = first % philox::kDrawsPerBlock;
   for (std::int64_t begin = 0; begin < count; begin += cpu::kStretchElements) {
     const std::int64_t end = std::min(count, begin + cpu::kStretchElements);
-    fill_draws(task.philox, static_cast<std::uint64_t>((first + begin) / philox::kDrawsPerBlock),
-               (skipped + end - begin + philox::kDrawsPerBlock - 1) / philox::kDrawsPerBlock,
-               task.draws);
+    const std::uint16_t* const draws = task.draw(first + begin, end - begin);
     std::int64_t i = begin;
     for (std::int64_t g = begin / group; i < end; ++g) {
       const std::int64_t some = std::min(end, (g + 1) * group) - i;
-      std::uint8_t* const codes = task.codes + (i - begin);
+      std::uint8_t* const codes = task.codes() + (i - begin);
       prefetch(x + i + 2 * cpu::kStretchElements, some);
-      quantize_group<S>(x + i, task.draws + skipped + (i - begin), some, affine.lo(g),
-                        affine.scale(g), bits, codes);
+      quantize_group<S>(x + i, draws + (i - begin), some, affine.lo(g), affine.scale(g), bits,
+                        codes);
       if (affine.any_poisoned() && affine.poisoned(g)) std::fill_n(codes, some, 0);
       i += some;
     }
     const std::int64_t whole = (end - begin) / 8;
-    pack_codes(bits, task.codes, whole, out);
+    pack_codes(bits, task.codes(), whole, out);
     out += whole * bits;
     if (end - begin > whole * 8) {
-      pack_tail(bits, task.codes + whole * 8, end - begin - whole * 8, out);
+      pack_tail(bits, task.codes() + whole * 8, end - begin - whole * 8, out);
     }
   }
   return !affine.any_poisoned();
@@ -79,13 +69,9 @@ bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::by
   const std::int64_t groups = job.sections.groups;
   const std::int64_t batch =
       std::clamp<std::int64_t>(cpu::kStretchElements / job.group, 1, GroupRanges::kMost);
-  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
   cpu::Workspace& work = cpu::workspace();
-  const GroupTask task = {
-      PhiloxLanes(job.key),
-      work.draws.get<std::uint16_t>(cpu::kStretchElements + 2 * philox::kDrawsPerBlock * slack),
-      work.codes.get<std::uint8_t>(cpu::kStretchElements + 2 * slack)};
-  if (task.draws == nullptr || task.codes == nullptr) return false;
+  const GroupTask task(job.key, true, work);
+  if (!task.good()) return false;
 
   const std::int64_t end = last / groups * size + last % groups * job.group;
   cpu::StretchReader reader(layout, sizeof(typename S::Raw), source, end, work.tile);

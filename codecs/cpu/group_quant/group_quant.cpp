@@ -39,7 +39,8 @@ class GroupQuantCpu final : public GroupQuantCodec {
     const cpu::GroupQuantJob job(what, parameters(), what.plane_bits, key, sums);
     if (!job.codes.good()) return {};
     std::fill_n(out.data(), job.sections.ranges, std::byte{0});
-    std::ranges::copy(std::as_bytes(what.plane_bits), out.begin());
+    if (parameters().subtractive) std::memcpy(out.data(), &key, sizeof key);
+    std::ranges::copy(std::as_bytes(what.plane_bits), out.begin() + job.sections.plane_bits_at);
 
     // A window of interleaved planes is gathered once, not by several tasks.
     std::int64_t task = kTaskElements;
@@ -66,7 +67,7 @@ class GroupQuantCpu final : public GroupQuantCodec {
     const auto plane_bits = encoded_plane_bits(what, in, reads);
     if (!plane_bits) return false;
     cpu::Buffer& sums = cpu::workspace().sums_of_planes;
-    const cpu::GroupQuantJob job(what, parameters(), *plane_bits, {}, sums);
+    const cpu::GroupQuantJob job(what, parameters(), *plane_bits, encoded_key(in), sums);
     if (!job.codes.good()) return false;
 
     std::atomic<bool> good = true;

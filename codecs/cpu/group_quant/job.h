@@ -61,7 +61,8 @@ struct GroupQuantJob {
   std::int64_t group;
   GroupQuantSections sections;
   PlaneCodes codes;
-  RandomKey key;  ///< encode only
+  RandomKey key;  ///< decode: meaningful only if `subtractive`
+  bool subtractive;
 
   GroupQuantJob(const Description& description, const GroupQuantParameters& parameters,
                 std::span<const std::uint8_t> plane_bits, RandomKey random_key,
@@ -70,7 +71,8 @@ struct GroupQuantJob {
         group(parameters.group),
         sections(parameters, description.layout, plane_bits),
         codes(sections.codes, description.layout.plane_size(), parameters.bits, plane_bits, sums),
-        key(random_key) {}
+        key(random_key),
+        subtractive(parameters.subtractive) {}
 };
 
 /// Elements whose codes, draws and values fit into the L1 cache together.

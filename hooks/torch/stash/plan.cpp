@@ -141,6 +141,7 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
     std::snprintf(bound, sizeof bound, " %.3g", double{spec.error_bound});
     label += bound;
   }
+  if (spec.subtractive_dither) label += " dithered";
   if (spec.with_sign) label += " + sign";
   return label;
 }

@@ -80,6 +80,12 @@ Contender group_quant(int bits, int group = 256) {
   contender.view = as_samples;
   return contender;
 }
+Contender group_quant_dithered(int bits) {
+  const CodecSpec spec = {.name = "group_quant", .subtractive_dither = true};
+  Contender contender = with_bits("group_quant_dithered", spec, bits);
+  contender.view = as_samples;
+  return contender;
+}
 Contender blpa(int bits) {
   return with_bits("blpa", {.name = "blpa"}, bits);
 }
@@ -140,6 +146,7 @@ std::vector<Group> random_groups(std::int64_t bytes) {
         group_quant(3),
         group_quant(4),
         group_quant(8),
+        group_quant_dithered(4),
         blpa(4),
         blpa(8),
         zfp_rate(2),

@@ -14,6 +14,7 @@ TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
     CodecSpec spec{.name = "group_quant", .bits = static_cast<int>(draw(random, 1, 8))};
     constexpr std::array kGroups = {8, 16, 24, 32, 64, 128, 256, 264, 512, 4096};
     spec.group = kGroups[draw(random, 0, kGroups.size() - 1)];
+    spec.subtractive_dither = round % 3 == 0;
     Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
     std::vector<std::uint8_t> bits(what.layout.planes());
     for (std::uint8_t& b : bits) b = static_cast<std::uint8_t>(draw(random, 1, 8));
