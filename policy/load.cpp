@@ -28,7 +28,7 @@ CodecSpec read_codec(const Json& json, CodecSpec defaults) {
   spec.block = json.value("block", spec.block);
   if (json.contains("edge")) spec.edge_ceil = json.at("edge") == "ceil";
   spec.group = json.value("group", spec.group);
-  spec.subtractive_dither = json.value("dither", "nonsubtractive") == "subtractive";
+  if (json.contains("dither")) spec.subtractive_dither = json.at("dither") == "subtractive";
   spec.error_bound = json.value("error_bound", spec.error_bound);
   spec.zero_value = json.value("zero_value", spec.zero_value);
   spec.refresh = json.value("refresh", spec.refresh);
@@ -117,6 +117,8 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.derive.enabled =
       json.value("derive", Json::object()).value("enabled", keeps_all_exact(settings));
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
+  settings.groups = {.name = "group_quant", .bits = 4};
+  if (json.contains("groups")) settings.groups = read_codec(json.at("groups"), settings.groups);
   settings.division.name = "division";
   if (json.contains("division")) {
     settings.division = read_codec(json.at("division"), settings.division);

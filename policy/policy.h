@@ -114,7 +114,7 @@ struct DeriveSettings {
 /// A policy file, validated.
 struct Settings {
   std::string name;  ///< the preset's name, or the file's path
-  /// "division", "actnn", "blpa", "acgc", "comet", "budget", "auto", "lossless" or "off"
+  /// "groups", "division", "actnn", "blpa", "acgc", "comet", "budget", "auto", "lossless" or "off"
   std::string policy = "division";
   std::size_t min_bytes = 4096;  ///< storages below this are left to PyTorch
   std::uint32_t seed = 0;
@@ -134,6 +134,7 @@ struct Settings {
   RescueSettings rescue;
   DeriveSettings derive;
   GuardSettings guard;
+  codecs::CodecSpec groups;    ///< parameters of the "groups" algorithm
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
   int blpa_bits = 4;           ///< K of the "blpa" algorithm
   ActnnSettings actnn;

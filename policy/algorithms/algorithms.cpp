@@ -9,6 +9,7 @@ namespace cinch::policy {
 namespace {
 
 constexpr std::array kAlgorithms = {
+    Algorithm{.name = "groups", .words = groups_words, .codec = groups_codec},
     Algorithm{.name = "division", .words = division_words, .codec = division_codec},
     Algorithm{.name = "actnn",
               .words = actnn_words,

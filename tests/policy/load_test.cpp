@@ -285,7 +285,7 @@ TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
 
 TEST(Load, WrongEnumIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1,\n \"policy\": \"divison\"}"),
-            "p.json:2:12: policy: found \"divison\", expected one of \"division\", \"actnn\", "
+            "p.json:2:12: policy: found \"divison\", expected one of \"groups\", \"division\", \"actnn\", "
             "\"blpa\", \"acgc\", \"comet\", \"budget\", \"auto\", \"lossless\", "
             "\"off\"; did you mean \"division\"?");
   std::string names;
@@ -301,7 +301,7 @@ TEST(Load, WrongEnumIsSuggested) {
 
 TEST(Load, WrongTypesAndRanges) {
   EXPECT_EQ(refused(R"({"version": 1, "policy": 3})"),
-            "p.json:1:26: policy: found 3, expected one of \"division\", \"actnn\", \"blpa\", "
+            "p.json:1:26: policy: found 3, expected one of \"groups\", \"division\", \"actnn\", \"blpa\", "
             "\"acgc\", \"comet\", \"budget\", \"auto\", \"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": -1})"),
             "p.json:1:41: seed: found -1, expected an integer from 0 to 4294967295");
@@ -328,7 +328,7 @@ TEST(Load, WrongTypesAndRanges) {
 TEST(Load, MissingFields) {
   EXPECT_EQ(refused("\n {}"), "p.json:2:2: found no field \"version\", expected it to be 1");
   EXPECT_EQ(refused(R"({"version": 1})"),
-            "p.json:1:1: found no field \"policy\", expected it to be one of \"division\", "
+            "p.json:1:1: found no field \"policy\", expected it to be one of \"groups\", \"division\", "
             "\"actnn\", \"blpa\", \"acgc\", \"comet\", \"budget\", \"auto\", "
             "\"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"keep":true}]})"),
