@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How far each policy's gradients scatter around the exact one: a ResNet on one batch, many draws.
+"""How far each policy's gradients scatter around the exact one: a model on one batch, many draws.
 
-    .venv/bin/python tests/bench/gradient_variance.py [--build build] [--variant NAME …] [--draws 64]
-        [--training 40] [--warm-up 60] [--json FILE]
+    .venv/bin/python tests/bench/gradient_variance.py [--build build] [--model resnet18] [--variant NAME …]
+        [--draws 64] [--training 40] [--warm-up 60] [--json FILE]
 
-torchvision's ResNet-18 at a quarter of its width is trained on scikit-learn's digits at 32 x 32 for a few
-steps without Cinch. From there its weights stay as they are, and every policy sees the same batch again and
+One of train_small.py's models is trained for a few steps without Cinch. From there its weights stay as they are, and every policy sees the same batch again and
 again: it may adapt for a while, and then each step's gradients are one draw. Nothing but the codecs'
 rounding differs between draws (one thread, so that PyTorch's sums are the same).
 
@@ -15,6 +14,9 @@ Printed are, of ĝ around the exact gradient g,
 * by weight: the mean over the weights' tensors of the same, each relative to its own gradient;
 * bias: |mean ĝ - g|² / |g|², less what a mean of so many draws scatters;
 * ratio: raw bytes / stored bytes at the peak, without the raw window.
+
+The error means nothing by itself: the mini-batch's own noise is printed first, half of |g' - g|² / |g|² where g' is
+the gradient of another batch.
 
 The variants budget_as_NAME are the policy "budget" with as many bytes as the variant NAME took.
 """
@@ -33,38 +35,41 @@ ROOT = HERE.parents[1]
 CHILD = """
 import sys
 import torch
-import torch.nn.functional as F
-from small_models import digits, resnet18
+import train_small
 
-state, output, steps, skipped, training = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
+name, state, output, steps, skipped, training = *sys.argv[1:4], *map(int, sys.argv[4:7])
 torch.manual_seed(0)
 torch.set_num_threads(1)
-model = resnet18()
-x, y, *_, grow = digits(32, 0)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+task = train_small.task(name, 0)
 
-def backward(rows):
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(grow(x[rows])), y[rows])
+def backward(batch):
+    task.optimizer.zero_grad()
+    loss = task.loss(batch)
     loss.backward()
     return loss
 
 if training:
     for step in range(training):
-        backward(torch.randint(len(y), (32,)))
-        optimizer.step()
-    torch.save(model.state_dict(), state)
-model.load_state_dict(torch.load(state))
-for group in optimizer.param_groups:
+        backward(task.batch())
+        task.optimizer.step()
+    torch.save((task.model.state_dict(), task.batch(), task.batch()), state)
+weights, batch, another = torch.load(state)
+task.model.load_state_dict(weights)
+for group in task.optimizer.param_groups:
     group["lr"] = 0.0
+parameters = [p for p in task.model.parameters()]
 draws = []
 for step in range(steps):
-    loss = backward(slice(0, 32))
-    optimizer.step()
+    loss = backward(batch)
+    task.optimizer.step()
     if step >= skipped:
-        draws.append(torch.cat([p.grad.flatten().clone() for p in model.parameters()]))
-torch.save({"draws": torch.stack(draws), "sizes": [p.numel() for p in model.parameters()],
-            "weights": [p.dim() > 1 for p in model.parameters()], "loss": loss.item()}, output)
+        draws.append(torch.cat([p.grad.flatten().clone() for p in parameters]))
+result = {"draws": torch.stack(draws), "sizes": [p.numel() for p in parameters],
+          "weights": [p.dim() > 1 for p in parameters], "loss": loss.item()}
+if training:
+    backward(another)
+    result["another"] = torch.cat([p.grad.flatten().clone() for p in parameters])
+torch.save(result, output)
 """
 
 # Without the window that stays raw, and without the guard, which would mend what is measured.
@@ -92,6 +97,20 @@ def within(stored_bytes: int) -> dict:
     return preset("budget", budget={"peak_bytes": f"{stored_bytes}B", "every_steps": ONCE})
 
 
+def groups(bits: int, norms: int, smooth: int, attention: int, dither: str = "subtractive", derive: bool = True) -> dict:
+    """Groups of 256 at `bits`; inputs of norms at `norms`, of smooth activations at `smooth`, of attention at
+    `attention`."""
+
+    def codec(of: int) -> dict:
+        return {"codec": {"name": "group_quant", "bits": of, "dither": dither}}
+
+    rules = [{"match": {"op": op, "operand": operand}} | codec(of) for op, operand, of in (
+        ("aten::*_norm*", "input", norms), ("aten::gelu", "self", smooth), ("aten::silu", "self", smooth),
+        ("aten::_scaled_dot_product*", "*", attention))]
+    content = {"policy": "groups", "groups": {"bits": bits, "dither": dither}, "derive": {"enabled": derive}}
+    return {"version": 1, "rules": rules, "others": {"codec": {"name": "group_quant", "bits": 4}}} | content | BARE
+
+
 def derived(bits: int) -> dict:
     """DIVISION with values derived where they can be, and batch norm's inputs, from which they are, at `bits`."""
     rule = {"match": {"op": "aten::*batch_norm*", "operand": "input"}, "codec": {"name": "division", "bits": bits}}
@@ -108,6 +127,13 @@ def variants() -> dict[str, dict | None]:
         "division_derived": derived(2),
         "division_derived_3bit": derived(3),
         "division_derived_4bit": derived(4),
+        "groups_4": groups(4, 4, 4, 4),
+        "groups_4_stored": groups(4, 4, 4, 4, derive=False),
+        "groups_4_stochastic": groups(4, 4, 4, 4, "nonsubtractive"),
+        "groups_3": groups(3, 3, 3, 3),
+        "groups_3_norms_4": groups(3, 4, 3, 4),
+        "groups_2_norms_4": groups(2, 4, 2, 4),
+        "groups_2_norms_3": groups(2, 3, 2, 4),
         "blpa_4bit": preset("blpa"),
         "acgc": preset("acgc", acgc={"every_steps": ONCE}),
         "acgc_AutoCuSZ": preset("acgc", acgc={"codec": "AutoCuSZ", "every_steps": ONCE}),
@@ -141,7 +167,8 @@ class Bench:
         import torch
 
         output = self.folder / f"{name}.pt"
-        command = [sys.executable, "-c", CHILD, self.folder / "state.pt", output, steps, skipped, training]
+        state = self.folder / "state.pt"
+        command = [sys.executable, "-c", CHILD, self.options.model, state, output, steps, skipped, training]
         done, report = child_run.run(command, self.folder, name, self.preload, policy, PYTHONPATH=str(HERE))
         if done.stderr:
             print(done.stderr, end="", file=sys.stderr)
@@ -180,6 +207,7 @@ def measured(result: dict, exact: dict) -> dict:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--model", choices=("cnn", "resnet18", "vit", "gpt", "bert", "unet"), default="resnet18")
     parser.add_argument("--variant", nargs="+", choices=variants(), default=list(variants()))
     parser.add_argument("--draws", type=int, default=64)
     parser.add_argument("--training", type=int, default=40, help="steps before the measurement")
@@ -192,6 +220,9 @@ def main():
         exact = bench.run("plain", None, 2, 0, options.training)
         if not exact["draws"][0].equal(exact["draws"][1]):
             raise SystemExit("the exact gradient is not the same twice")
+        g = exact["draws"][0].double()
+        noise = (exact["another"].double() - g).square().sum() / g.square().sum() / 2
+        print(f"{options.model}: noise of a mini-batch {noise:.2f}")
         print(f"{'variant':26} {'error':>16} {'by weight':>10} {'bias':>8} {'ratio':>6}", flush=True)
         for variant in with_needed(options.variant):
             policy = variants()[variant] or within(done[variant.removeprefix(AS)]["stored"])
