@@ -65,7 +65,11 @@ std::string explain(const Settings& s) {
   std::string text = algorithm_of(s).words(s) + "\n";
   if (!s.rules.empty()) {
     text += "Before that, the first of these rules that matches decides:\n";
-    for (const Rule& rule : s.rules) text += rule_words(rule);
+    const std::size_t own_rules = s.rules.size() - s.from_preset.rules;
+    for (std::size_t i = 0; i < s.rules.size(); ++i) {
+      if (i == own_rules) text += "  of the preset " + s.policy + ":\n";
+      text += rule_words(s.rules[i]);
+    }
   }
   text +=
       "Signs, masks, pooling indices, statistics, log-sum-exp, losses and weights are exact "
@@ -74,6 +78,7 @@ std::string explain(const Settings& s) {
           "; those of custom autograd Functions " + treatment_words(s.functions) + ".\n";
   if (!s.others.keep) {
     text += "Other floats that tolerate approximation " + treatment_words(s.others) +
+            (s.from_preset.others ? ", as in the preset " + s.policy : "") +
             "; all remaining floats are compressed without loss.\n";
   }
   if (s.derive.enabled) {

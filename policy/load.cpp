@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses a policy's text into Settings, or into one error for the user.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "policy/algorithms/algorithm.h"
@@ -89,6 +91,32 @@ RescueSettings read_rescue(const Json& json, bool by_default) {
   return {json.value("enabled", by_default), json.value("harder", true)};
 }
 
+bool match_the_same(const Rule& a, const Rule& b) {
+  return std::tie(a.op, a.operand, a.type, a.shape) == std::tie(b.op, b.operand, b.type, b.shape);
+}
+
+/// Takes over what the preset of the algorithm's name says and the file `json` does not. The
+/// preset's rules are read as if they stood behind the file's own. One that matches the same as an
+/// earlier rule would never decide and is left out, so a copy of a preset takes over nothing.
+void take_over_preset(const Json& json, Settings& settings) {
+  if (!json.value("preset_rules", true)) return;
+  const std::span<const Preset> all = presets();
+  const auto preset = std::ranges::find(all, settings.policy, &Preset::name);
+  if (preset == all.end()) return;
+  const Json theirs = Json::parse(preset->text);
+  for (const Json& member : theirs.value("rules", Json::array())) {
+    Rule rule = read_rule(member, settings.division);
+    const auto same = [&rule](const Rule& earlier) { return match_the_same(earlier, rule); };
+    if (std::ranges::any_of(settings.rules, same)) continue;
+    settings.rules.push_back(std::move(rule));
+    ++settings.from_preset.rules;
+  }
+  if (!json.contains("others") && theirs.contains("others")) {
+    settings.others = read_treatment(theirs.at("others"), settings.division);
+    settings.from_preset.others = true;
+  }
+}
+
 Settings read_settings(const Json& json, std::string_view file) {
   Settings settings;
   settings.name = file;
@@ -140,6 +168,7 @@ Settings read_settings(const Json& json, std::string_view file) {
       settings.rules.push_back(read_rule(rule, settings.division));
     }
   }
+  take_over_preset(json, settings);
   return settings;
 }
 
@@ -191,7 +220,8 @@ std::optional<JsonError> check_meaning(const Settings& settings, const JsonSourc
                      std::move(message)};
   }
   std::vector<std::pair<std::string, const CodecSpec*>> chosen;  // where, and what
-  for (std::size_t i = 0; i < settings.rules.size(); ++i) {
+  const std::size_t own_rules = settings.rules.size() - settings.from_preset.rules;
+  for (std::size_t i = 0; i < own_rules; ++i) {
     const auto& codec = settings.rules[i].codec;
     if (codec) chosen.emplace_back("/rules/" + std::to_string(i) + "/codec/name", &*codec);
   }

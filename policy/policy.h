@@ -34,6 +34,13 @@ struct Treatment {
   codecs::CodecSpec codec;  ///< meaningful unless `keep`
 };
 
+/// What the settings take over from the preset of their algorithm's name, because the file says
+/// nothing else.
+struct FromPreset {
+  std::size_t rules = 0;  ///< how many of Settings::rules, the last ones
+  bool others = false;    ///< whether Settings::others
+};
+
 /// Where encoding and decoding run.
 enum class Stream : std::uint8_t {
   current,  ///< in the program's own thread, as part of saving and of backward
@@ -147,7 +154,8 @@ struct Settings {
   /// Other floats of operators that no rule names: those that tolerate approximation are held by
   /// the codec, all others without loss. `keep`: only what the algorithm itself is for is encoded.
   Treatment others{.keep = true, .codec = {}};
-  std::vector<Rule> rules;
+  std::vector<Rule> rules;  ///< the file's own, then those of the preset
+  FromPreset from_preset;
 };
 
 /// Why a policy can't be used: one message for the user.

@@ -55,6 +55,15 @@ const char* rescue_text(const policy::RescueSettings& rescue) {
   return rescue.harder ? "when memory runs out, also in fewer bits" : "when memory runs out";
 }
 
+/// What the preset adds to a file, or "" where that is nothing.
+std::string addition_text(const policy::Settings& settings) {
+  const auto& [rules, others] = settings.from_preset;
+  if (rules == 0 && !others) return "";
+  return "; " + counted(settings.rules.size() - rules, "rule") + " of its own, then " +
+         std::to_string(rules) + " of the preset " + settings.policy +
+         (others ? ", and the preset's \"others\"" : "") + " (\"preset_rules\": false drops them)";
+}
+
 void print(const policy::Settings& settings) {
   std::printf("  policy     %s\n", settings.policy.c_str());
   if (policy::algorithm_of(settings).idle && !settings.rescue.enabled) return;
@@ -82,8 +91,9 @@ int check_policy(const std::string& file) {
     say(error->to_string());
     return usage_error;
   }
-  std::printf("%s: OK\n", printable(file).c_str());
-  print(std::get<policy::Settings>(loaded));
+  const auto& settings = std::get<policy::Settings>(loaded);
+  std::printf("%s: OK%s\n", printable(file).c_str(), addition_text(settings).c_str());
+  print(settings);
   return 0;
 }
 

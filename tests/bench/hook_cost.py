@@ -56,6 +56,7 @@ KEEP_ALL = {
     "policy": "division",
     "min_bytes": 0,
     "rules": [{"match": {"op": "*"}, "keep": True}],
+    "preset_rules": False,
 }
 
 

@@ -219,7 +219,28 @@ class TestOtherCommands:
     def test_shown_policy_can_be_used(self, tmp_path):
         file = tmp_path / "mine.json"
         file.write_text(cinch("policy", "show", "division").stdout)
-        assert cinch("policy", "check", file).status == 0
+        checked = cinch("policy", "check", file)
+        assert (checked.status, checked.stdout.splitlines()[0]) == (0, f"{file}: OK"), "nothing is added to it"
+        assert cinch("policy", "explain", file).stdout == cinch("policy", "explain", "division").stdout
+
+    @pytest.mark.quick
+    def test_rules_of_a_file_come_before_those_of_the_preset(self, tmp_path):
+        file, content = tmp_path / "mine.json", {"version": 1, "policy": "division"}
+        content["rules"] = [{"match": {"op": "aten::addmm"}, "codec": {"name": "division", "bits": 8}}]
+        file.write_text(json.dumps(content))
+        checked = cinch("policy", "check", file)
+        preset = json.loads((harness.CONFIGS / "division.json").read_text())["rules"]
+        assert checked.stdout.splitlines()[0] == (
+            f"{file}: OK; 1 rule of its own, then {len(preset) - 1} of the preset division"
+            ', and the preset\'s "others" ("preset_rules": false drops them)'
+        ), "the file's rule stands for the preset's of that operator"
+        words = cinch("policy", "explain", file).stdout
+        own, presets = words.split("  of the preset division:\n")
+        assert "aten::addmm: division at 8 bits" in own and "aten::addmm" not in presets
+        assert "aten::mm: division at 4 bits" in presets
+        file.write_text(json.dumps(content | {"preset_rules": False}))
+        assert cinch("policy", "check", file).stdout.splitlines()[0] == f"{file}: OK"
+        assert "aten::mm" not in cinch("policy", "explain", file).stdout
 
     @pytest.mark.quick
     def test_report(self, tmp_path):

@@ -55,7 +55,8 @@ QUICK = ("group_quant", "exponent_pack")
     [pytest.param(c, id=c["name"], marks=[pytest.mark.quick] if c["name"] in QUICK else []) for c in CODECS],
 )
 def test_trains(plain, codec, tmp_path):
-    policy = {"version": 1, "policy": "division", "rules": [{"match": {"op": "*"}, "codec": codec}]}
+    rules = [{"match": {"op": "*"}, "codec": codec}]
+    policy = {"version": 1, "policy": "division", "rules": rules, "preset_rules": False}
     run = harness.run_python(["-c", PROGRAM], tmp_path, policy)
     assert harness.new_lines(run.stderr, plain.stderr) == []
     expected, result = json.loads(plain.stdout), json.loads(run.stdout)

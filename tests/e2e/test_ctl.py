@@ -34,8 +34,9 @@ with open(sys.argv[1], "w") as file:
 """
 
 
-# The guard, which keeps exact values now and then, is off: what is held is the same in each step.
-DIVISION = {"version": 1, "policy": "division", "guard": {"every_steps": 0}}
+# What is held is the same in each step: without the guard, which keeps exact values now and then, and without what the
+# preset holds losslessly, in sizes that depend on the data.
+DIVISION = {"version": 1, "policy": "division", "preset_rules": False, "guard": {"every_steps": 0}}
 
 
 class Training:

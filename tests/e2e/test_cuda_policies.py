@@ -44,7 +44,8 @@ print(json.dumps(losses))
 """
 )
 
-UNGUARDED = {"version": 1, "raw_window": 0, "guard": {"every_steps": 0}}
+# The algorithms alone, without the rules of their presets.
+UNGUARDED = {"version": 1, "preset_rules": False, "raw_window": 0, "guard": {"every_steps": 0}}
 
 
 def train(folder, policy, device="cuda", steps=8, says="", **fake):

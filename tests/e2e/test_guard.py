@@ -25,7 +25,7 @@ print(loss.item())
 
 
 def run(tmp_path, guard, rules, policy="division"):
-    content = {"version": 1, "policy": policy, "guard": guard, "rules": rules, "raw_window": 0}
+    content = {"version": 1, "policy": policy, "guard": guard, "rules": rules, "preset_rules": False, "raw_window": 0}
     return harness.run_python(["-c", PROGRAM], tmp_path, content)
 
 

@@ -53,7 +53,8 @@ def rows(done, op):
 
 
 def policy(**fields) -> dict:
-    return {"version": 1, "policy": "division", "min_bytes": 0, "raw_window": 0} | fields
+    bare = {"version": 1, "policy": "division", "preset_rules": False}
+    return bare | {"min_bytes": 0, "raw_window": 0} | fields
 
 
 @pytest.mark.quick

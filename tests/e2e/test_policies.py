@@ -43,7 +43,8 @@ STEPS = 24
 
 
 def policy(name: str, **more) -> dict:
-    return {"version": 1} | POLICIES[name] | more
+    """The algorithm alone, without the rules of its preset."""
+    return {"version": 1, "preset_rules": False} | POLICIES[name] | more
 
 
 def train(folder, settings, steps=STEPS):

@@ -18,9 +18,10 @@ Policy preset(std::string_view name) {
   return Policy(std::get<Settings>(load_settings(name)));
 }
 
-Policy with_rules(const std::string& rules, const std::string& policy = "division") {
+/// DIVISION with these rules alone.
+Policy with_rules(const std::string& rules) {
   const auto result = parse_settings(
-      R"({"version":1,"policy":")" + policy + R"(","rules":[)" + rules + "]}", "test");
+      R"({"version":1,"policy":"division","preset_rules":false,"rules":[)" + rules + "]}", "test");
   if (const auto* error = std::get_if<PolicyError>(&result)) ADD_FAILURE() << error->to_string();
   return Policy(std::get<Settings>(result));
 }
@@ -524,6 +525,20 @@ TEST(Decide, WhatAPolicyMovesLeavesUnlessARuleForbidsIt) {
   EXPECT_EQ(offload(""), always);
   EXPECT_EQ(offload(R"(, "rules": [{"match": {"op": "*"}, "keep": true, "offload": false}])"),
             never);
+}
+
+TEST(Decide, ARuleOfAFilesOwnLeavesOtherOperandsToThePreset) {
+  const auto bits = [](const std::string& more) {
+    const std::string text =
+        R"({"version": 1, "policy": "division", "rules": [{"match": {"op": "a"}, "keep": true}])" +
+        more + "}";
+    return Policy(std::get<Settings>(parse_settings(text, "p.json")))
+        .decide(EntryBuilder().use("aten::addmm", "mat1", {512, 768}).build())
+        .candidates.at(0)
+        .spec.bits;
+  };
+  EXPECT_EQ(bits(""), 4);
+  EXPECT_EQ(bits(R"(, "preset_rules": false)"), 2);
 }
 
 TEST(Decide, NothingToDecide) {

@@ -43,6 +43,19 @@ TEST(Words, NameTheRulesAndTheGuard) {
   EXPECT_THAT(text, HasSubstr("on a thread of Cinch's"));
 }
 
+TEST(Words, NameWhatIsThePresets) {
+  const std::string own = R"({"version": 1, "policy": "division", "rules": [
+      {"match": {"op": "aten::mm"}, "keep": true}])";
+  const std::string text = words(own + "}");
+  EXPECT_THAT(text, HasSubstr("  - aten::mm: stays as it is\n"
+                              "  of the preset division:\n"
+                              "  - aten::_scaled_dot_product*: division at 4 bits\n"));
+  EXPECT_THAT(text, HasSubstr("are held by group_quant at 4 bits, as in the preset division;"));
+  EXPECT_THAT(words(own + R"(, "preset_rules": false})"), testing::Not(HasSubstr("preset")));
+  EXPECT_THAT(explain(std::get<Settings>(load_settings("division"))),
+              testing::Not(HasSubstr("preset")));
+}
+
 TEST(Words, SayWhatLeavesTheGpu) {
   EXPECT_THAT(words(R"({"version": 1, "policy": "division"})"),
               HasSubstr("when a GPU is out of memory and encoding early was not enough"));

@@ -30,7 +30,7 @@ std::string refused(std::string_view text) {
 }
 
 TEST(Load, DefaultsOfEveryField) {
-  const Settings s = accepted(R"({"version": 1, "policy": "division"})");
+  const Settings s = accepted(R"({"version": 1, "policy": "division", "preset_rules": false})");
   EXPECT_EQ(s.name, "p.json");
   EXPECT_EQ(s.policy, "division");
   EXPECT_EQ(s.min_bytes, 4096U);
@@ -41,6 +41,7 @@ TEST(Load, DefaultsOfEveryField) {
   EXPECT_EQ(s.division.block, 8);
   EXPECT_TRUE(s.division.edge_ceil);
   EXPECT_TRUE(s.rules.empty());
+  EXPECT_TRUE(s.others.keep);
   EXPECT_TRUE(s.telemetry);
   EXPECT_EQ(s.stream, Stream::current);
   EXPECT_EQ(s.raw_window, 0.125);
@@ -112,7 +113,7 @@ TEST(Load, EveryField) {
     "allocator": {"enabled": false}, "stream": "side", "raw_window": 0.5,
     "guard": {"every_steps": 7, "max_relative_error": 0.2, "max_gradient_error": 0.3},
     "compiled": {"keep": true}, "functions": {"codec": {"name": "group_quant", "bits": 4}},
-    "rules": [
+    "preset_rules": false, "rules": [
       {"comment": "c", "match": {"op": "aten::mm", "operand": "self", "dtype": "bfloat16",
                                  "shape": ["*", ">=64"]}, "codec": {"name": "division", "bits": 8}},
       {"match": {"op": "aten::x"}, "keep": true}]})");
@@ -398,6 +399,69 @@ TEST(Presets, AreTheFilesInConfigs) {
     std::ifstream file(std::string(CINCH_CONFIGS_DIR "/") + std::string(preset.name) + ".json");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     EXPECT_EQ(preset.text, text) << preset.name;
+  }
+}
+
+TEST(PresetRules, FollowTheFilesOwn) {
+  const Settings preset = std::get<Settings>(load_settings("division"));
+  const Settings s = accepted(R"({"version": 1, "policy": "division",
+    "rules": [{"match": {"op": "aten::m*"}, "keep": true}]})");
+  ASSERT_EQ(s.rules.size(), preset.rules.size() + 1);
+  EXPECT_EQ(s.rules.front().op, "aten::m*");
+  EXPECT_EQ(s.rules[1].op, preset.rules.front().op);
+  EXPECT_EQ(s.from_preset.rules, preset.rules.size());
+  EXPECT_FALSE(s.others.keep);
+  EXPECT_EQ(s.others.codec.name, "group_quant");
+  EXPECT_EQ(s.others.codec.bits, 4);
+  EXPECT_TRUE(s.from_preset.others);
+}
+
+TEST(PresetRules, AreThoseOfTheAlgorithmThatTheFileNames) {
+  EXPECT_EQ(accepted(R"({"version": 1, "policy": "comet"})").rules.size(), 1U);
+  EXPECT_TRUE(accepted(R"({"version": 1, "policy": "blpa"})").rules.empty());
+}
+
+TEST(PresetRules, CanBeDropped) {
+  const Settings s = accepted(R"({"version": 1, "policy": "division", "preset_rules": false,
+    "rules": [{"match": {"op": "x"}, "keep": true}]})");
+  EXPECT_EQ(s.rules.size(), 1U);
+  EXPECT_TRUE(s.others.keep);
+  EXPECT_EQ(s.from_preset.rules, 0U);
+  EXPECT_FALSE(s.from_preset.others);
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "preset_rules": 0})"),
+              testing::HasSubstr("preset_rules: found 0, expected a boolean"));
+}
+
+TEST(PresetRules, AreLeftOutWhereTheFileMatchesTheSame) {
+  const Settings preset = std::get<Settings>(load_settings("division"));
+  const Settings s = accepted(R"({"version": 1, "policy": "division",
+    "rules": [{"match": {"op": "aten::gelu", "operand": "self"}, "keep": true},
+              {"match": {"op": "aten::silu"}, "keep": true}]})");
+  EXPECT_EQ(s.from_preset.rules, preset.rules.size() - 1) << "SiLU's rules differ in the operand";
+}
+
+TEST(PresetRules, TheFilesOthersStay) {
+  const Settings s = accepted(R"({"version": 1, "policy": "division", "others": {"keep": true}})");
+  EXPECT_TRUE(s.others.keep);
+  EXPECT_FALSE(s.from_preset.others);
+  EXPECT_GT(s.from_preset.rules, 0U);
+}
+
+TEST(PresetRules, TakeTheFilesDivisionParameters) {
+  const Settings s =
+      accepted(R"({"version": 1, "policy": "division", "division": {"bits": 3, "edge": "paper"}})");
+  ASSERT_FALSE(s.rules.empty());
+  EXPECT_EQ(s.rules.front().codec->bits, 4) << "the preset's rule says so";
+  EXPECT_FALSE(s.rules.front().codec->edge_ceil);
+}
+
+TEST(PresetRules, ACopyOfAPresetIsThePreset) {
+  for (const Preset& preset : presets()) {
+    const Settings s = accepted(preset.text);
+    const auto document = nlohmann::json::parse(preset.text);
+    EXPECT_EQ(s.rules.size(), document.value("rules", nlohmann::json::array()).size());
+    EXPECT_EQ(s.from_preset.rules, 0U) << preset.name;
+    EXPECT_FALSE(s.from_preset.others) << preset.name;
   }
 }
 

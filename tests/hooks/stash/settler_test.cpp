@@ -66,7 +66,7 @@ class Told final : public Holding {
 
 policy::Settings settings() {
   auto parsed = policy::parse_settings(
-      R"({"version": 1, "policy": "division", "min_bytes": 0, "raw_window": 0, "rules": [{"match": {"op": "*"}, "codec": {"name": "raw"}}]})",
+      R"({"version": 1, "policy": "division", "min_bytes": 0, "raw_window": 0, "preset_rules": false, "rules": [{"match": {"op": "*"}, "codec": {"name": "raw"}}]})",
       "test");
   return std::get<policy::Settings>(std::move(parsed));
 }

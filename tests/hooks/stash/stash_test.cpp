@@ -29,7 +29,8 @@ Stash& begin_stash(const std::string& stream, const std::string& codec,
   static auto& all = *new std::vector<Stash*>;
   auto settings = policy::parse_settings(
       R"({"version": 1, "policy": "division", "min_bytes": 0, "stream": ")" + stream +
-          R"(", "rules": [{"match": {"op": "*"}, "codec": )" + codec + "}]" + more + "}",
+          R"(", "preset_rules": false, "rules": [{"match": {"op": "*"}, "codec": )" + codec + "}]" +
+          more + "}",
       "test");
   if (const auto* error = std::get_if<policy::PolicyError>(&settings)) {
     ADD_FAILURE() << error->to_string();
