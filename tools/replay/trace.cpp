@@ -98,12 +98,13 @@ const char* add_operation(std::string_view line, Trace& trace, std::vector<bool>
 
 }  // namespace
 
-std::size_t Trace::peak_bytes() const {
+std::size_t Trace::peak_bytes(const std::vector<bool>& refused) const {
   std::vector<std::size_t> sizes(allocations);
   std::size_t now = 0;
   std::size_t peak = 0;
   for (const Operation& operation : operations) {
     if (operation.kind == Kind::allocate) {
+      if (!refused.empty() && refused[operation.number]) continue;
       std::size_t& size = sizes[operation.number];
       size = std::max<std::size_t>(1, (operation.bytes + trace_quantum - 1) / trace_quantum) *
              trace_quantum;
