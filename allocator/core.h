@@ -157,6 +157,7 @@ class Core {
   bool drain_fronts(std::uint32_t stream) noexcept;
   void complete(const Block* block, std::uint32_t stream) const noexcept;
   BlockInfo info(const Block* block) const noexcept;
+  const char* fault_of(const Block& block) const noexcept;
   Stats counts() const noexcept;
   void count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept;
   void count_pending(const Block* block) noexcept;

@@ -11,6 +11,33 @@ namespace {
 
 constexpr std::size_t most_holders = 8;
 
+/// Sums over blocks, for comparing with what the core has counted.
+struct Tally {
+  std::size_t used = 0;  // bytes, as `requested`, `quick` and `pending`
+  std::size_t requested = 0;
+  std::size_t used_blocks = 0;
+  std::size_t quick = 0;
+  std::size_t quick_blocks = 0;
+  std::size_t pending = 0;
+  std::size_t waits = 0;
+  std::size_t in_front = 0;  // blocks
+
+  void add(const Block& block) noexcept {
+    for (const Wait* w = block.waits; w != nullptr; w = w->next) ++waits;
+    if (block.in_front) ++in_front;
+    if (block.state == State::used) {
+      used += block.bytes;
+      requested += block.requested;
+      ++used_blocks;
+    } else if (block.state == State::quick) {
+      quick += block.bytes;
+      ++quick_blocks;
+    } else if (block.state == State::pending) {
+      pending += block.bytes;
+    }
+  }
+};
+
 }  // namespace
 
 // The core's figures, corrected for the blocks in fronts.
@@ -151,55 +178,45 @@ std::vector<Core::BlockInfo> Core::snapshot() const {
   return blocks;
 }
 
+// Null, or what is wrong with the block by itself.
+const char* Core::fault_of(const Block& block) const noexcept {
+  const bool in_table = block.state == State::used || block.state == State::quick;
+  if ((table_.find(block.address) == &block) != in_table) return "table and blocks differ";
+  if (block.waits != nullptr && block.state != State::used && block.state != State::pending) {
+    return "a block that is not used waits";
+  }
+  if (block.in_front && block.state != State::used) {
+    return "a block that is not used waits in a front";
+  }
+  if (block.state == State::used && block.requested > block.bytes) {
+    return "a block smaller than what was asked for";
+  }
+  return nullptr;
+}
+
 bool Core::verify(std::string& fault) const {
   const std::lock_guard lock(lock_);
   const Fronts::Stopped stopped(fronts_);
   if (!space_.verify(fault)) return false;
-  const Fronts::Account account = fronts_.account();
-  std::size_t used = 0;
-  std::size_t requested = 0;
-  std::size_t used_blocks = 0;
-  std::size_t quick = 0;
-  std::size_t quick_blocks = 0;
-  std::size_t pending = 0;
-  std::size_t waits = 0;
-  std::size_t in_front = 0;
   const auto wrong = [&fault](const char* what) {
     fault = what;
     return false;
   };
+  Tally tally;
   for (const auto& region : space_.regions()) {
     for (const Block* b = region->first; b != nullptr; b = b->next) {
-      for (const Wait* w = b->waits; w != nullptr; w = w->next) ++waits;
-      const bool in_table = b->state == State::used || b->state == State::quick;
-      if ((table_.find(b->address) == b) != in_table) return wrong("table and blocks differ");
-      if (b->waits != nullptr && b->state != State::used && b->state != State::pending) {
-        return wrong("a block that is not used waits");
-      }
-      if (b->in_front) {
-        if (b->state != State::used) return wrong("a block that is not used waits in a front");
-        ++in_front;
-      }
-      if (b->state == State::used) {
-        used += b->bytes;
-        requested += b->requested;
-        ++used_blocks;
-        if (b->requested > b->bytes) return wrong("a block smaller than what was asked for");
-      } else if (b->state == State::quick) {
-        quick += b->bytes;
-        ++quick_blocks;
-      } else if (b->state == State::pending) {
-        pending += b->bytes;
-      }
+      if (const char* what = fault_of(*b)) return wrong(what);
+      tally.add(*b);
     }
   }
+  const Fronts::Account account = fronts_.account();
   if (!fronts_.verify()) return wrong("a front's blocks");
-  if (in_front != account.pools[0].blocks + account.pools[1].blocks) {
+  if (tally.in_front != account.pools[0].blocks + account.pools[1].blocks) {
     return wrong("blocks in fronts lost");
   }
   const std::size_t change = account.pools[0].change + account.pools[1].change;
-  if (used != counts_.allocated || requested != counts_.requested + change ||
-      used_blocks != counts_.used_blocks) {
+  if (tally.used != counts_.allocated || tally.requested != counts_.requested + change ||
+      tally.used_blocks != counts_.used_blocks) {
     return wrong("used bytes not conserved");
   }
   std::size_t pool_bytes = 0;
@@ -212,13 +229,14 @@ bool Core::verify(std::string& fault) const {
     pool_blocks += pool.blocks.current;
     pool_pending += pool.pending;
   }
-  if (pool_bytes != used || pool_requested + change != requested || pool_blocks != used_blocks ||
-      pool_pending != pending) {
+  if (pool_bytes != tally.used || pool_requested + change != tally.requested ||
+      pool_blocks != tally.used_blocks || pool_pending != tally.pending) {
     return wrong("a pool's figures differ");
   }
-  if (quick != quick_bytes_ || pending != pending_bytes_) return wrong("idle bytes not conserved");
-  if (table_.size() != used_blocks + quick_blocks) return wrong("table's size");
-  if (waits != order_.waits()) return wrong("waits lost");
+  if (tally.quick != quick_bytes_ || tally.pending != pending_bytes_)
+    return wrong("idle bytes not conserved");
+  if (table_.size() != tally.used_blocks + tally.quick_blocks) return wrong("table's size");
+  if (tally.waits != order_.waits()) return wrong("waits lost");
   return true;
 }
 

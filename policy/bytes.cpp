@@ -2,6 +2,7 @@
 #include "policy/bytes.h"
 
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -21,6 +22,7 @@ std::optional<std::uint64_t> bytes_of(const std::string& text) {
     if (std::string_view(text).substr(end) != unit) continue;
     const double bytes = value * factor;
     if (!(bytes >= 1 && bytes <= largest)) return std::nullopt;
+    if (unit == "B" && bytes != std::floor(bytes)) return std::nullopt;
     return static_cast<std::uint64_t>(bytes);
   }
   return std::nullopt;

@@ -214,7 +214,7 @@ void check_cuda(Checklist& list, const nlohmann::json& facts, const Libraries& l
   });
   if (!plugin) {
     list.note("cuda_allocator", "Cinch was built without its CUDA allocator: PyTorch's is used",
-              "build it where CUDA's headers are (docs/gpu.md)");
+              "build it where CUDA's headers are (docs/allocator.md)");
   }
   if (const std::string backend = facts.value("cuda_backend", "native"); backend != "native") {
     list.note("cuda_allocator", "PyTorch's CUDA allocator is " + backend + ", not Cinch's",

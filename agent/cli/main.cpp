@@ -36,6 +36,34 @@ constexpr const char* examples = R"--(Examples:
 The same without this command:
   LD_PRELOAD=.../libcinch.so CINCH_POLICY=division python train.py)--";
 
+/// Without --, the program begins at the first word that is no option of ours. `command` is empty,
+/// or holds what came after --.
+/// @throws CLI::ExtrasError for words that are no part of a program's command line
+void take_program(const CLI::App& sub, std::vector<std::string>& command) {
+  const std::vector<std::string> rest = sub.remaining();
+  if (rest.empty()) return;
+  if (!command.empty() || rest[0][0] == '-') {
+    throw CLI::ExtrasError(std::vector<std::string>{rest.front()});
+  }
+  command = rest;
+}
+
+void add_dry_run_options(CLI::App& sub, RunOptions& options) {
+  CLI::Option* dry = sub.add_flag(
+      "--dry-run", options.dry_run,
+      "Train two steps uncompressed, print what policies would store, and end the program");
+  sub.add_option("--policies", options.policies,
+                 "A dry run's policies; default: all that ship but off")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("POLICY,...")
+      ->needs(dry);
+  sub.add_flag("--json", options.json, "A dry run's result as JSON")->needs(dry);
+  sub.add_flag("--keep-running", options.keep_running,
+               "After a dry run let the program go on, uncompressed, to its own end")
+      ->needs(dry);
+}
+
 void add_run(CLI::App& app, RunOptions& options, int& status) {
   CLI::App* sub = app.add_subcommand("run", "Run a program with its activations compressed");
   sub->add_option("--policy,-p", options.policy, "A preset's name (cinch policy list) or a file")
@@ -59,19 +87,7 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
   sub->add_flag("--no-telemetry", options.no_telemetry,
                 "Don't show the program to cinch watch and cinch agent");
   sub->add_flag("--quiet,-q", options.quiet, "No summary at the end unless Cinch was not active");
-  CLI::Option* dry = sub->add_flag(
-      "--dry-run", options.dry_run,
-      "Train two steps uncompressed, print what policies would store, and end the program");
-  sub->add_option("--policies", options.policies,
-                  "A dry run's policies; default: all that ship but off")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("POLICY,...")
-      ->needs(dry);
-  sub->add_flag("--json", options.json, "A dry run's result as JSON")->needs(dry);
-  sub->add_flag("--keep-running", options.keep_running,
-                "After a dry run let the program go on, uncompressed, to its own end")
-      ->needs(dry);
+  add_dry_run_options(*sub, options);
   sub->footer(
       "Usage: cinch run [OPTIONS] -- PROGRAM [ARGUMENTS...]\n\n"
       "Examples:\n"
@@ -84,16 +100,9 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
       "The exit status is the program's; 128 + N when signal N killed it; 127 or 126 when it\n"
       "could not be started; 2 when the policy is wrong, and then the program is not started.\n"
       "A dry run's is 0 when it has a result; what its program prints goes to stderr.");
-  // Without --, the program begins at the first word that is no option of ours.
-  sub->prefix_command();
+  sub->prefix_command();  // for take_program
   sub->callback([sub, &options, &status] {
-    const std::vector<std::string> rest = sub->remaining();
-    const bool is_program = options.command.empty() && !rest.empty() && rest[0][0] != '-';
-    if (is_program) {
-      options.command = rest;
-    } else if (!rest.empty()) {
-      throw CLI::ExtrasError(std::vector<std::string>{rest.front()});
-    }
+    take_program(*sub, options.command);
     if (options.policies.empty() && sub->count("--policy") != 0) {
       options.policies.push_back(options.policy);
     }
@@ -133,14 +142,9 @@ void add_advise(CLI::App& app, AdviseOptions& options, int& status) {
 
 The program is trained uncompressed for two or three steps and then ended; what it prints goes to
 stderr. Sizes are powers of two, with 5 % of the memory kept free.)");
-  batch->prefix_command();
+  batch->prefix_command();  // for take_program
   batch->callback([batch, &options, &status] {
-    const std::vector<std::string> rest = batch->remaining();
-    if (options.command.empty() && !rest.empty() && rest[0][0] != '-') {
-      options.command = rest;
-    } else if (!rest.empty()) {
-      throw CLI::ExtrasError(std::vector<std::string>{rest.front()});
-    }
+    take_program(*batch, options.command);
     status = advise_batch_size(options);
   });
 }

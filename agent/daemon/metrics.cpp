@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -81,67 +80,72 @@ double as_seconds(std::uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-9;
 }
 
+using Live = telemetry::LiveFigures;
+
+template <std::uint64_t Live::*member>
+double figure(const Run& run) {
+  return static_cast<double>((*run.live).*member);
+}
+
+template <std::uint64_t Live::*member>
+double duration(const Run& run) {
+  return as_seconds((*run.live).*member);
+}
+
+struct LiveFamily {
+  std::string_view name;
+  std::string_view type;
+  std::string_view help;
+  double (*value)(const Run& run);  ///< @pre run.live
+};
+
+constexpr LiveFamily live_families[] = {
+    {"cinch_steps_total", "counter", "Optimizer steps.", figure<&Live::steps>},
+    {"cinch_step_duration_seconds", "gauge", "Wall time of the last step.",
+     duration<&Live::step_nanoseconds>},
+    {"cinch_silent_seconds", "gauge", "Time since the last backward began.", cli::silence_of},
+    {"cinch_activations_raw_bytes", "gauge",
+     "Bytes that autograd would hold for backward, at the last step boundary.", figure<&Live::raw>},
+    {"cinch_activations_stored_bytes", "gauge",
+     "Bytes that are held for them, at the last step boundary.", figure<&Live::stored>},
+    {"cinch_activations_raw_peak_bytes", "gauge", "The same when there was most.",
+     figure<&Live::raw_at_peak>},
+    {"cinch_activations_stored_peak_bytes", "gauge", "What was held for them at that moment.",
+     figure<&Live::stored_at_peak>},
+    {"cinch_compression_ratio", "gauge", "Raw bytes / stored bytes at the peak.", cli::ratio_of},
+    {"cinch_held_elsewhere_peak_bytes", "gauge",
+     "Bytes saved for backward that the program itself holds, at the peak.",
+     figure<&Live::held_elsewhere_at_peak>},
+    {"cinch_offloaded_bytes", "gauge", "Bytes held in host memory for a device.",
+     figure<&Live::offloaded>},
+    {"cinch_pinned_bytes", "gauge", "Page-locked host memory in use for that.",
+     figure<&Live::pinned>},
+    {"cinch_pinned_reserved_bytes", "gauge", "Page-locked host memory taken for that.",
+     figure<&Live::pinned_reserved>},
+    {"cinch_busy_seconds_total", "counter", "Wall time that the program spent in Cinch.",
+     duration<&Live::nanoseconds_in_cinch>},
+    {"cinch_guard_checks_total", "counter",
+     "Tensors that the guard compared with their exact values.", figure<&Live::guard_checks>},
+    {"cinch_guard_moves_total", "counter",
+     "Classes of tensors that the guard had held more precisely.", figure<&Live::guard_moves>},
+    {"cinch_rescues_total", "counter", "Times that memory had run out and the stash freed some.",
+     figure<&Live::rescues>},
+    {"cinch_rescued_bytes_total", "counter", "Bytes that were freed then by compressing.",
+     figure<&Live::rescued>},
+    {"cinch_rescued_by_offload_bytes_total", "counter",
+     "Bytes that were freed then by moving to host memory.", figure<&Live::rescued_by_offload>},
+    {"cinch_given_by_others_bytes_total", "counter",
+     "Bytes that other processes on the device gave back then.", figure<&Live::given_by_others>},
+    {"cinch_policy_decisions_total", "counter",
+     "Layers whose treatment an adaptive policy changed.", figure<&Live::decisions>},
+    {"cinch_resident_memory_bytes", "gauge", "Resident memory of the process.",
+     [](const Run& run) { return static_cast<double>(run.rss); }},
+    {"cinch_resident_memory_peak_bytes", "gauge", "The most that it has been.",
+     [](const Run& run) { return static_cast<double>(run.peak_rss); }},
+};
+
 void live_figures(Page& page, const std::vector<Source>& sources) {
-  using Live = telemetry::LiveFigures;
-  struct Family {
-    std::string_view name;
-    std::string_view type;
-    std::string_view help;
-    std::function<double(const Run&)> value;
-  };
-  const auto of = [](std::uint64_t Live::*figure) {
-    return [figure](const Run& run) { return static_cast<double>((*run.live).*figure); };
-  };
-  const auto time = [](std::uint64_t Live::*figure) {
-    return [figure](const Run& run) { return as_seconds((*run.live).*figure); };
-  };
-  const Family families[] = {
-      {"cinch_steps_total", "counter", "Optimizer steps.", of(&Live::steps)},
-      {"cinch_step_duration_seconds", "gauge", "Wall time of the last step.",
-       time(&Live::step_nanoseconds)},
-      {"cinch_silent_seconds", "gauge", "Time since the last backward began.", cli::silence_of},
-      {"cinch_activations_raw_bytes", "gauge",
-       "Bytes that autograd would hold for backward, at the last step boundary.", of(&Live::raw)},
-      {"cinch_activations_stored_bytes", "gauge",
-       "Bytes that are held for them, at the last step boundary.", of(&Live::stored)},
-      {"cinch_activations_raw_peak_bytes", "gauge", "The same when there was most.",
-       of(&Live::raw_at_peak)},
-      {"cinch_activations_stored_peak_bytes", "gauge", "What was held for them at that moment.",
-       of(&Live::stored_at_peak)},
-      {"cinch_compression_ratio", "gauge", "Raw bytes / stored bytes at the peak.", cli::ratio_of},
-      {"cinch_held_elsewhere_peak_bytes", "gauge",
-       "Bytes saved for backward that the program itself holds, at the peak.",
-       of(&Live::held_elsewhere_at_peak)},
-      {"cinch_offloaded_bytes", "gauge", "Bytes held in host memory for a device.",
-       of(&Live::offloaded)},
-      {"cinch_pinned_bytes", "gauge", "Page-locked host memory in use for that.",
-       of(&Live::pinned)},
-      {"cinch_pinned_reserved_bytes", "gauge", "Page-locked host memory taken for that.",
-       of(&Live::pinned_reserved)},
-      {"cinch_busy_seconds_total", "counter", "Wall time that the program spent in Cinch.",
-       time(&Live::nanoseconds_in_cinch)},
-      {"cinch_guard_checks_total", "counter",
-       "Tensors that the guard compared with their exact "
-       "values.",
-       of(&Live::guard_checks)},
-      {"cinch_guard_moves_total", "counter",
-       "Classes of tensors that the guard had held more precisely.", of(&Live::guard_moves)},
-      {"cinch_rescues_total", "counter", "Times that memory had run out and the stash freed some.",
-       of(&Live::rescues)},
-      {"cinch_rescued_bytes_total", "counter", "Bytes that were freed then by compressing.",
-       of(&Live::rescued)},
-      {"cinch_rescued_by_offload_bytes_total", "counter",
-       "Bytes that were freed then by moving to host memory.", of(&Live::rescued_by_offload)},
-      {"cinch_given_by_others_bytes_total", "counter",
-       "Bytes that other processes on the device gave back then.", of(&Live::given_by_others)},
-      {"cinch_policy_decisions_total", "counter",
-       "Layers whose treatment an adaptive policy changed.", of(&Live::decisions)},
-      {"cinch_resident_memory_bytes", "gauge", "Resident memory of the process.",
-       [](const Run& run) { return static_cast<double>(run.rss); }},
-      {"cinch_resident_memory_peak_bytes", "gauge", "The most that it has been.",
-       [](const Run& run) { return static_cast<double>(run.peak_rss); }},
-  };
-  for (const Family& family : families) {
+  for (const LiveFamily& family : live_families) {
     page.family(family.name, family.type, family.help);
     for (const Source& source : sources) {
       if (source.run->live) page.sample(source.labels, family.value(*source.run));

@@ -41,6 +41,19 @@ __device__ __forceinline__ unsigned block_ballot(bool predicate) {
          0xFFU;
 }
 
+/// Sums over the eight lanes of the calling lane's block. All lanes of the warp must call it.
+/// @return the sum of the lanes before the calling one
+__device__ __forceinline__ int scan_lanes(int own, int& total) {
+  const auto lane = static_cast<int>(threadIdx.x % kDctLanes);
+  int sum = own;
+  for (int step = 1; step < kDctLanes; step *= 2) {
+    const int before = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += before;
+  }
+  total = __shfl_sync(kAllLanes, sum, static_cast<int>(threadIdx.x % kWarp) | (kDctLanes - 1));
+  return sum - own;
+}
+
 /// Bytes that a block adds to each part of its chunk; after a scan, where it begins in each part.
 struct DctParts {
   int dcs, rows, columns, codes;
@@ -98,6 +111,36 @@ __device__ __forceinline__ void transform_back(float* y) {
   __syncwarp();
   dct8_inverse(y + lane, 8);
   __syncwarp();
+}
+
+/// Where element k of a block lies in memory, counted row by row.
+__device__ __forceinline__ std::int64_t element_offset(const DctGeometry& geometry,
+                                                       const DctGeometry::Block& block, int k) {
+  const auto columns = static_cast<int>(block.columns);
+  return block.offset + k / columns * geometry.row_stride() +
+         k % columns * geometry.column_stride();
+}
+
+/// Writes a block's elements to their places: the bytes at `raw`, or if that is null, the values at
+/// y[8 * row + column].
+template <ElementType type>
+__device__ __forceinline__ void store_block(const DctGeometry& geometry,
+                                            const DctGeometry::Block& block, const std::byte* raw,
+                                            const float* y, void* target) {
+  using Bits = typename Element<type>::Bits;
+  const auto columns = static_cast<int>(block.columns);
+  for (auto k = static_cast<int>(threadIdx.x % kDctLanes); k < static_cast<int>(block.elements());
+       k += kDctLanes) {
+    Bits bits;
+    if (raw != nullptr) {
+      bits = static_cast<Bits>(load_bytes(raw + k * int{sizeof(Bits)}, sizeof(Bits)));
+    } else {
+      // With rows, a block is a stretch: one row of up to 64 elements.
+      const int position = geometry.is_rows() ? k : k / columns * 8 + k % columns;
+      bits = bits_of<type>(y[position]);
+    }
+    static_cast<Bits*>(target)[element_offset(geometry, block, k)] = bits;
+  }
 }
 
 /// The first level that holds the bound, or kDctLevels. `c` are coefficients, `y` is scratch.
@@ -184,18 +227,15 @@ __global__ void __launch_bounds__(kDctThreads)
       columns |= 1U << u;
     }
   }
-  int before = __popc(columns);  // non-zeros of this row and those above it
   for (int step = 1; step < kDctLanes; step *= 2) {
     all_dense |= __shfl_xor_sync(kAllLanes, all_dense, step);
     all_sparse |= __shfl_xor_sync(kAllLanes, all_sparse, step);
-    const int above = __shfl_up_sync(kAllLanes, before, step);
-    if (lane >= step) before += above;
   }
-  const auto last_lane = static_cast<int>(threadIdx.x % kWarp) | (kDctLanes - 1);
-  const int nonzero = __shfl_sync(kAllLanes, before, last_lane);
-  before -= __popc(columns);
+  int nonzero = 0;
+  const int before = scan_lanes(__popc(columns), nonzero);  // non-zeros of the rows above this one
   const unsigned rows = block_ballot(columns != 0);
-  const std::uint32_t first_z = __shfl_sync(kAllLanes, z[0], last_lane - (kDctLanes - 1));
+  const auto first_lane = static_cast<int>(threadIdx.x % kWarp) - lane;
+  const std::uint32_t first_z = __shfl_sync(kAllLanes, z[0], first_lane);
   const std::int32_t dc = dct_unzigzag(first_z);
   const std::int64_t raw = block.elements() * std::int64_t{sizeof(Bits)};
   DctForm form = {kDctRawForm, raw};
@@ -260,11 +300,9 @@ __global__ void __launch_bounds__(kDctThreads)
       to[at.codes + i] = static_cast<std::byte>(joined[b][i / 4] >> (i % 4 * 8));
     }
   } else if (form.form == kDctRawForm) {
-    const auto block_columns = static_cast<int>(block.columns);
     for (int k = lane; k < static_cast<int>(block.elements()); k += kDctLanes) {
-      const std::int64_t offset = block.offset + k / block_columns * job.geometry.row_stride() +
-                                  k % block_columns * job.geometry.column_stride();
-      store_bytes(to + at.codes + k * int{sizeof(Bits)}, elements[offset], sizeof(Bits));
+      store_bytes(to + at.codes + k * int{sizeof(Bits)},
+                  elements[element_offset(job.geometry, block, k)], sizeof(Bits));
     }
   }
 }
@@ -340,16 +378,10 @@ __global__ void __launch_bounds__(kDctThreads)
     columns = static_cast<unsigned>(from[at.columns + __popc(rows & ((1U << lane) - 1))]);
   }
   if (lane == 0) columns &= 0xFEU;  // the DC coefficient has no bit
-  int before = __popc(columns);
-  for (int step = 1; step < kDctLanes; step *= 2) {
-    const int above = __shfl_up_sync(kAllLanes, before, step);
-    if (lane >= step) before += above;
-  }
-  const int held =
-      __shfl_sync(kAllLanes, before, static_cast<int>(threadIdx.x % kWarp) | (kDctLanes - 1));
-  before -= __popc(columns);
-  const auto elements = static_cast<int>(block.elements());
-  own.codes = form == kDctRawForm && valid ? elements * int{sizeof(Bits)} : (held * width + 7) / 8;
+  int held = 0;
+  int before = scan_lanes(__popc(columns), held);  // codes of the rows above this one
+  const bool raw = form == kDctRawForm && valid;
+  own.codes = raw ? static_cast<int>(block.elements()) * int{sizeof(Bits)} : (held * width + 7) / 8;
   at = place(own);
   if (at.dcs < 0) return;
 
@@ -370,20 +402,8 @@ __global__ void __launch_bounds__(kDctThreads)
     y[8 * u + lane] = static_cast<float>(q) * s;
   }
   transform_back(y);
-  if (!valid) return;
-  const auto block_columns = static_cast<int>(block.columns);
-  for (int k = lane; k < elements; k += kDctLanes) {
-    const std::int64_t offset = block.offset + k / block_columns * job.geometry.row_stride() +
-                                k % block_columns * job.geometry.column_stride();
-    Bits bits;
-    if (form == kDctRawForm) {
-      bits = static_cast<Bits>(load_bytes(from + at.codes + k * int{sizeof(Bits)}, sizeof(Bits)));
-    } else {
-      // With rows, a block is a stretch: one row of up to 64 elements.
-      const int position = job.geometry.is_rows() ? k : k / block_columns * 8 + k % block_columns;
-      bits = bits_of<type>(y[position]);
-    }
-    static_cast<Bits*>(target)[offset] = bits;
+  if (valid) {
+    store_block<type>(job.geometry, block, raw ? from + at.codes : nullptr, y, target);
   }
 }
 

@@ -85,6 +85,7 @@ TEST(Doctor, OfCudaThatIsNotThere) {
   });
   EXPECT_EQ(no_plugin[0].at("status"), "ok");
   EXPECT_EQ(no_plugin[1].at("name"), "cuda_allocator");
+  EXPECT_THAT(no_plugin[1].at("remedy"), HasSubstr("docs/allocator.md"));
 }
 
 }  // namespace

@@ -216,6 +216,18 @@ TEST(Replay, WhatDoesNotFitNativelyFitsHere) {
   EXPECT_GT(outcomes[1].refused, 0u) << outcomes[1].allocator;
 }
 
+TEST(Replay, RefusedAllocationsAreNotInThePeak) {
+  const Trace trace =
+      accepted("cinch-trace 1\na 41943040 0\na 1073741824 0\nr 1 2\nf 1\na 20971520 0\nf 0\nf 2\n");
+  EXPECT_EQ(trace.peak_bytes(), 1064 * mebibyte);
+  EXPECT_EQ(trace.peak_bytes({false, true, false}), 60 * mebibyte);
+  for (const Outcome& outcome : replay(trace, 64 * mebibyte)) {
+    EXPECT_EQ(outcome.refused, 1u) << outcome.allocator;
+    EXPECT_EQ(outcome.peak_allocated, 60 * mebibyte) << outcome.allocator;
+    EXPECT_GE(outcome.fragmentation(), 0) << outcome.allocator;
+  }
+}
+
 // The recorded trainings. Both map whole pages: whose last one has more to spare is chance.
 TEST(Replay, RecordedTrainingsFragmentLessThanWithPyTorch) {
   constexpr std::size_t page = 20 * mebibyte;

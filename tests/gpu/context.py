@@ -141,7 +141,7 @@ class Context:
         return any((self.build / "lib").glob("libcinch_torch_cuda-*.so"))
 
     def policy_has(self, field: str) -> bool:
-        """Whether a policy of this Cinch may have that field: a part that other work adds."""
+        """Whether configs/policy.schema.json has that field at its top level."""
         schema = json.loads((ROOT / "configs/policy.schema.json").read_text())
         return field in schema["properties"]
 

@@ -173,7 +173,7 @@ TEST(Load, Offload) {
                 .in_flight_bytes,
             std::uint64_t{3} << 20);
   EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "in_flight_bytes": "0.1B"})"),
-              testing::HasSubstr("in_flight_bytes: found a size that is no whole number"));
+              testing::HasSubstr("in_flight_bytes: found a size below 1 byte"));
   const OffloadSettings absent = accepted(R"({"version": 1, "policy": "division"})").offload;
   EXPECT_FALSE(absent.enabled);
   EXPECT_TRUE(absent.rescue);
@@ -190,9 +190,8 @@ TEST(Load, Offload) {
   EXPECT_EQ(settings.offload.min_bytes, 0U);
   EXPECT_EQ(settings.rules[0].offload, std::optional(false));
   EXPECT_EQ(settings.rules[1].offload, std::nullopt);
-  EXPECT_THAT(
-      refused(R"({"version": 1, "policy": "division", "offload": {"host_bytes": "0.1B"}})"),
-      testing::HasSubstr("p.json:1:64: offload.host_bytes: found a size that is no whole number"));
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "offload": {"host_bytes": "0.1B"}})"),
+              testing::HasSubstr("p.json:1:64: offload.host_bytes: found a size below 1 byte"));
   EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "offload": {"host_bytes": 5}})"),
               testing::HasSubstr("offload.host_bytes: found 5, expected a size like"));
 }
@@ -237,6 +236,8 @@ TEST(Load, AdaptivePoliciesHaveTheirParameters) {
   };
   EXPECT_EQ(budget(R"("peak_bytes": "6GiB")").peak_bytes, 6ULL << 30);
   EXPECT_EQ(budget(R"("peak_bytes": "1.5MB")").peak_bytes, 1500000U);
+  EXPECT_EQ(budget(R"("peak_bytes": "1.3GiB")").peak_bytes, 1395864371U);
+  EXPECT_EQ(budget(R"("peak_bytes": "2.0B")").peak_bytes, 2U);
   EXPECT_EQ(budget(R"("ratio": 8)").ratio, 8);
   EXPECT_FALSE(budget(R"("ratio": 8)").offload);
   EXPECT_TRUE(budget(R"("ratio": 8, "offload": true)").offload);
@@ -252,8 +253,10 @@ TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
   EXPECT_EQ(
       refused(
           R"({"version": 1, "policy": "budget", "budget": {"peak_bytes": "999999999999999TiB"}})"),
-      "p.json:1:61: budget.peak_bytes: found a size that is no whole number of bytes from 1 to "
-      "2^53 - 1");
+      "p.json:1:61: budget.peak_bytes: found a size below 1 byte, above 2^53 - 1 bytes, or with a "
+      "fraction before \"B\", expected one like \"6GiB\", \"1.5MB\" or \"2500B\"");
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "budget", "budget": {"peak_bytes": "2.5B"}})"),
+              testing::HasSubstr("p.json:1:61: budget.peak_bytes: found a size below 1 byte"));
   EXPECT_THAT(
       refused(R"({"version": 1, "policy": "budget", "budget": {"ratio": 8, "peak_bytes": "1GB"}})"),
       testing::HasSubstr("budget: found both of"));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/replay/replay.h"
 
-#include <array>
+#include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "allocator/core.h"
 
@@ -40,15 +41,15 @@ Outcome run(const char* name, std::unique_ptr<Subject> (*make)(FakeDriver&), con
   const std::unique_ptr<Subject> subject = make(device);
   Outcome outcome;
   outcome.allocator = name;
-  outcome.peak_allocated = trace.peak_bytes();
   std::vector<std::uint64_t> blocks(trace.allocations);
+  std::vector<bool> refused(trace.allocations);
   std::uint64_t calls_at_step = 0;
   const auto start = std::chrono::steady_clock::now();
   for (const Trace::Operation& operation : trace.operations) {
     switch (operation.kind) {
       case Trace::Kind::allocate:
         blocks[operation.number] = subject->allocate(operation.bytes, operation.stream);
-        if (blocks[operation.number] == 0) ++outcome.refused;
+        refused[operation.number] = blocks[operation.number] == 0;
         break;
       case Trace::Kind::free:
         if (blocks[operation.number] != 0) subject->free(blocks[operation.number]);
@@ -67,6 +68,8 @@ Outcome run(const char* name, std::unique_ptr<Subject> (*make)(FakeDriver&), con
     }
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.refused = static_cast<std::uint64_t>(std::ranges::count(refused, true));
+  outcome.peak_allocated = trace.peak_bytes(refused);
   outcome.peak_reserved = device.peak_created_bytes();
   outcome.driver_calls = device.calls();
   return outcome;

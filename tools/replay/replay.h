@@ -35,7 +35,7 @@ std::unique_ptr<Subject> expandable_subject(FakeDriver& device);
 /// Result of a replay.
 struct Outcome {
   std::string allocator;
-  std::size_t peak_allocated = 0;  ///< by the trace, the same for all
+  std::size_t peak_allocated = 0;  ///< by the trace, without the refused allocations
   std::size_t peak_reserved = 0;
   std::uint64_t driver_calls = 0;
   /// Of these, the calls in the last step, without those for events: a block that another stream

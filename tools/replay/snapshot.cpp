@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's memory snapshots are pickles of plain containers. This reads only those and refuses
 // others. Nothing is called or imported, so a hostile file does no harm.
+#include <algorithm>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -77,9 +79,6 @@ class Unpickler {
   void push_integer(std::int64_t value) {
     push({.kind = Value::Kind::integer, .integer = value, .text = {}, .items = {}});
   }
-  void push_text(std::string_view text) {
-    push({.kind = Value::Kind::text, .integer = 0, .text = std::string(text), .items = {}});
-  }
   void push_items(Value::Kind kind, std::vector<Pointer> items) {
     push({.kind = kind, .integer = 0, .text = {}, .items = std::move(items)});
   }
@@ -113,22 +112,11 @@ class Unpickler {
     target.insert(target.end(), items.begin(), items.end());
   }
 
-  void remember(std::uint64_t key) {
-    if (stack_.empty()) {
-      failed_ = true;
-    } else {
-      memo_[key] = stack_.back();
-    }
-  }
-
-  void recall(std::uint64_t key) {
-    const auto found = memo_.find(key);
-    if (found == memo_.end()) {
-      failed_ = true;
-    } else {
-      stack_.push_back(found->second);
-    }
-  }
+  // What an opcode does with its argument.
+  void skip(std::uint64_t /*argument*/) {}
+  void nothing(std::uint64_t /*argument*/) { push({}); }
+  void integer(std::uint64_t value) { push_integer(static_cast<std::int64_t>(value)); }
+  void signed_integer(std::uint64_t value) { push_integer(static_cast<std::int32_t>(value)); }
 
   void long_integer(std::uint64_t count) {
     const std::string_view digits = bytes(count);
@@ -146,55 +134,73 @@ class Unpickler {
     push_integer(static_cast<std::int64_t>(value));
   }
 
-  // Opcodes of protocols 2 to 5, as Lib/pickletools.py of CPython describes them.
+  void text(std::uint64_t count) {
+    push({.kind = Value::Kind::text, .integer = 0, .text = std::string(bytes(count)), .items = {}});
+  }
+
+  void remember(std::uint64_t key) {
+    if (stack_.empty()) {
+      failed_ = true;
+    } else {
+      memo_[key] = stack_.back();
+    }
+  }
+
+  void recall(std::uint64_t key) {
+    const auto found = memo_.find(key);
+    if (found == memo_.end()) {
+      failed_ = true;
+    } else {
+      stack_.push_back(found->second);
+    }
+  }
+
+  struct WithArgument {
+    unsigned char opcode;
+    std::size_t bytes;  // of the argument, an unsigned little-endian number
+    void (Unpickler::*act)(std::uint64_t argument);
+  };
+  // The opcodes that have an argument, or push a constant, of protocols 2 to 5 (Lib/pickletools.py
+  // of CPython). act_on_stack has the others.
+  static constexpr WithArgument with_argument[] = {
+      {0x80, 1, &Unpickler::skip},           // PROTO
+      {0x95, 8, &Unpickler::skip},           // FRAME
+      {'N', 0, &Unpickler::nothing},         // NONE
+      {0x88, 0, &Unpickler::nothing},        // NEWTRUE
+      {0x89, 0, &Unpickler::nothing},        // NEWFALSE
+      {'G', 8, &Unpickler::nothing},         // BINFLOAT
+      {'K', 1, &Unpickler::integer},         // BININT1
+      {'M', 2, &Unpickler::integer},         // BININT2
+      {'J', 4, &Unpickler::signed_integer},  // BININT
+      {0x8a, 1, &Unpickler::long_integer},   // LONG1
+      {0x8b, 4, &Unpickler::long_integer},   // LONG4
+      {'U', 1, &Unpickler::text},            // SHORT_BINSTRING
+      {'T', 4, &Unpickler::text},            // BINSTRING
+      {'C', 1, &Unpickler::text},            // SHORT_BINBYTES
+      {'B', 4, &Unpickler::text},            // BINBYTES
+      {0x8c, 1, &Unpickler::text},           // SHORT_BINUNICODE
+      {'X', 4, &Unpickler::text},            // BINUNICODE
+      {0x8d, 8, &Unpickler::text},           // BINUNICODE8
+      {'q', 1, &Unpickler::remember},        // BINPUT
+      {'r', 4, &Unpickler::remember},        // LONG_BINPUT
+      {'h', 1, &Unpickler::recall},          // BINGET
+      {'j', 4, &Unpickler::recall},          // LONG_BINGET
+  };
+
   void step(unsigned char opcode) {
+    const auto* const found = std::ranges::find(with_argument, opcode, &WithArgument::opcode);
+    if (found == std::end(with_argument)) {
+      act_on_stack(opcode);
+    } else {
+      (this->*found->act)(number(found->bytes));
+    }
+  }
+
+  void act_on_stack(unsigned char opcode) {
     using Kind = Value::Kind;
     switch (opcode) {
-      case 0x80:  // PROTO
-        number(1);
-        break;
-      case 0x95:  // FRAME
-        number(8);
-        break;
       case '(':
         marks_.push_back(stack_.size());
-        break;
-      case 'N':
-      case 0x88:  // True
-      case 0x89:  // False
-        push({});
-        break;
-      case 'G':
-        number(8);
-        push({});
-        break;
-      case 'K':
-        push_integer(static_cast<std::int64_t>(number(1)));
-        break;
-      case 'M':
-        push_integer(static_cast<std::int64_t>(number(2)));
-        break;
-      case 'J':
-        push_integer(static_cast<std::int32_t>(number(4)));
-        break;
-      case 0x8a:  // LONG1
-        long_integer(number(1));
-        break;
-      case 0x8b:  // LONG4
-        long_integer(number(4));
-        break;
-      case 0x8c:  // SHORT_BINUNICODE
-      case 'U':
-      case 'C':
-        push_text(bytes(number(1)));
-        break;
-      case 'X':
-      case 'T':
-      case 'B':
-        push_text(bytes(number(4)));
-        break;
-      case 0x8d:  // BINUNICODE8
-        push_text(bytes(number(8)));
         break;
       case ']':
       case ')':
@@ -232,18 +238,6 @@ class Unpickler {
         break;
       case 0x94:  // MEMOIZE
         remember(memo_.size());
-        break;
-      case 'q':
-        remember(number(1));
-        break;
-      case 'r':
-        remember(number(4));
-        break;
-      case 'h':
-        recall(number(1));
-        break;
-      case 'j':
-        recall(number(4));
         break;
       default:
         failed_ = true;

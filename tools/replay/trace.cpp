@@ -58,14 +58,53 @@ bool numbers(std::string_view words, Number&... number) {
   return (one(number) && ...) && words.empty();
 }
 
+/// Reads the line of an operation into `trace`. `live` has a bit for each allocation: is it in use?
+/// @return null, or what was expected instead of the line
+const char* add_operation(std::string_view line, Trace& trace, std::vector<bool>& live) {
+  Trace::Operation operation{};
+  switch (line.empty() ? '\0' : line[0]) {
+    case 'a':
+      operation.kind = Trace::Kind::allocate;
+      if (!numbers(line.substr(1), operation.bytes, operation.stream) ||
+          operation.stream >= most_streams || operation.bytes >= largest_text << 20) {
+        return "\"a BYTES STREAM\"";
+      }
+      operation.number = trace.allocations++;
+      live.push_back(true);
+      break;
+    case 'f':
+    case 'r': {
+      const bool frees = line[0] == 'f';
+      operation.kind = frees ? Trace::Kind::free : Trace::Kind::record_stream;
+      const bool good = frees ? numbers(line.substr(1), operation.number)
+                              : numbers(line.substr(1), operation.number, operation.stream);
+      if (!good || operation.number >= trace.allocations || !live[operation.number] ||
+          operation.stream >= most_streams) {
+        return "\"f NUMBER\" or \"r NUMBER STREAM\" of an allocation in use";
+      }
+      if (frees) live[operation.number] = false;
+      break;
+    }
+    case 's':
+      operation.kind = Trace::Kind::step;
+      if (line.size() != 1) return "\"s\"";
+      break;
+    default:
+      return "a, f, r, s or #";
+  }
+  trace.operations.push_back(operation);
+  return nullptr;
+}
+
 }  // namespace
 
-std::size_t Trace::peak_bytes() const {
+std::size_t Trace::peak_bytes(const std::vector<bool>& refused) const {
   std::vector<std::size_t> sizes(allocations);
   std::size_t now = 0;
   std::size_t peak = 0;
   for (const Operation& operation : operations) {
     if (operation.kind == Kind::allocate) {
+      if (!refused.empty() && refused[operation.number]) continue;
       std::size_t& size = sizes[operation.number];
       size = std::max<std::size_t>(1, (operation.bytes + trace_quantum - 1) / trace_quantum) *
              trace_quantum;
@@ -94,48 +133,17 @@ std::variant<Trace, std::string> parse_trace(std::string_view content) {
     const std::string_view line = content.substr(0, length);
     content.remove_prefix(std::min(length + 1, content.size()));
     ++number;
-    const auto wrong = [number](const char* expected) {
-      return "line " + std::to_string(number) + ": expected " + expected;
-    };
+    const char* expected = nullptr;
     if (number == 1) {
-      if (line != first_line) return wrong("\"cinch-trace 1\"");
-      continue;
+      if (line != first_line) expected = "\"cinch-trace 1\"";
+    } else if (line.starts_with('#')) {
+      if (trace.title.empty() && line.size() > 2) trace.title = line.substr(2);
+    } else {
+      expected = add_operation(line, trace, live);
     }
-    Trace::Operation operation{};
-    switch (line.empty() ? '\0' : line[0]) {
-      case '#':
-        if (trace.title.empty() && line.size() > 2) trace.title = line.substr(2);
-        continue;
-      case 'a':
-        operation.kind = Trace::Kind::allocate;
-        if (!numbers(line.substr(1), operation.bytes, operation.stream) ||
-            operation.stream >= most_streams || operation.bytes >= largest_text << 20) {
-          return wrong("\"a BYTES STREAM\"");
-        }
-        operation.number = trace.allocations++;
-        live.push_back(true);
-        break;
-      case 'f':
-      case 'r': {
-        const bool frees = line[0] == 'f';
-        operation.kind = frees ? Trace::Kind::free : Trace::Kind::record_stream;
-        const bool good = frees ? numbers(line.substr(1), operation.number)
-                                : numbers(line.substr(1), operation.number, operation.stream);
-        if (!good || operation.number >= trace.allocations || !live[operation.number] ||
-            operation.stream >= most_streams) {
-          return wrong("\"f NUMBER\" or \"r NUMBER STREAM\" of an allocation in use");
-        }
-        if (frees) live[operation.number] = false;
-        break;
-      }
-      case 's':
-        operation.kind = Trace::Kind::step;
-        if (line.size() != 1) return wrong("\"s\"");
-        break;
-      default:
-        return wrong("a, f, r, s or #");
+    if (expected != nullptr) {
+      return "line " + std::to_string(number) + ": expected " + expected;
     }
-    trace.operations.push_back(operation);
   }
   if (number == 0) return std::string("empty");
   return trace;

@@ -33,8 +33,9 @@ struct Trace {
   std::uint32_t allocations = 0;
 
   /// Peak of the bytes in use, each block rounded up to 512 bytes, as every allocator of CUDA
-  /// memory has to.
-  std::size_t peak_bytes() const;
+  /// memory has to. `refused` is empty or has a bit for each allocation: those whose bit is set do
+  /// not count.
+  std::size_t peak_bytes(const std::vector<bool>& refused = {}) const;
 };
 
 inline constexpr std::size_t trace_quantum = 512;

@@ -61,74 +61,95 @@ Json live_json(const Run& run) {
           {"decisions", l.decisions}};
 }
 
-Json run_json(const Run& run) {
-  const auto& who = run.identity;
-  Json json = {{"pid", run.process.pid},
-               {"start_ticks", run.process.start_ticks},
-               {"state", telemetry::word(run.state)},
-               {"note", run.note},
-               {"job", telemetry::job_of(run)},
-               {"rank", or_null(who.rank)},
-               {"local_rank", or_null(who.local_rank)},
-               {"world_size", or_null(who.world)},
-               {"policy", who.policy.str()},
-               {"torch", who.torch.str()},
-               {"command", who.command.str()},
-               {"started", seconds(who.created_realtime)},
-               {"rss_bytes", run.rss},
-               {"peak_rss_bytes", run.peak_rss},
-               {"live", live_json(run)}};
-  json["devices"] = Json::array();
+Json devices_json(const Run& run) {
+  Json devices = Json::array();
   for (const auto& d : run.devices) {
-    json["devices"].push_back({{"device", device_name(d)},
-                               {"allocated_bytes", d.allocated},
-                               {"peak_allocated_bytes", d.peak_allocated},
-                               {"reserved_bytes", d.reserved},
-                               {"peak_reserved_bytes", d.peak_reserved},
-                               {"fragmentation", fragmentation_of(d)}});
+    devices.push_back({{"device", device_name(d)},
+                       {"allocated_bytes", d.allocated},
+                       {"peak_allocated_bytes", d.peak_allocated},
+                       {"reserved_bytes", d.reserved},
+                       {"peak_reserved_bytes", d.peak_reserved},
+                       {"fragmentation", fragmentation_of(d)}});
   }
-  json["ops"] = Json::array();
+  return devices;
+}
+
+Json ops_json(const Run& run) {
+  Json ops = Json::array();
   for (const auto& row : by_size(run)) {
     const auto& f = row.figures;
-    json["ops"].push_back({{"op", row.op},
-                           {"operand", row.operand},
-                           {"codec", row.codec},
-                           {"count", f.count},
-                           {"raw_bytes", f.raw},
-                           {"stored_bytes", f.stored},
-                           {"encode_seconds", seconds(f.encode_nanoseconds)},
-                           {"decode_seconds", seconds(f.decode_nanoseconds)},
-                           {"guard_checks", f.guard_checks},
-                           {"guard_moves", f.guard_moves},
-                           {"worst_relative_error", f.worst_relative_error},
-                           {"worst_gradient_error", f.worst_gradient_error}});
+    ops.push_back({{"op", row.op},
+                   {"operand", row.operand},
+                   {"codec", row.codec},
+                   {"count", f.count},
+                   {"raw_bytes", f.raw},
+                   {"stored_bytes", f.stored},
+                   {"encode_seconds", seconds(f.encode_nanoseconds)},
+                   {"decode_seconds", seconds(f.decode_nanoseconds)},
+                   {"guard_checks", f.guard_checks},
+                   {"guard_moves", f.guard_moves},
+                   {"worst_relative_error", f.worst_relative_error},
+                   {"worst_gradient_error", f.worst_gradient_error}});
   }
-  const auto ago = [&run](std::uint64_t time) {
-    return time < run.read_at ? seconds(run.read_at - time) : 0.0;
-  };
-  json["history"] = Json::array();
+  return ops;
+}
+
+double seconds_ago(const Run& run, std::uint64_t time) {
+  return time < run.read_at ? seconds(run.read_at - time) : 0.0;
+}
+
+Json history_json(const Run& run) {
+  Json history = Json::array();
   for (const auto& p : run.history) {
-    json["history"].push_back({{"step", p.step},
-                               {"seconds_ago", ago(p.time)},
-                               {"step_seconds", seconds(p.step_nanoseconds)},
-                               {"raw_bytes", p.raw},
-                               {"stored_bytes", p.stored},
-                               {"seconds_in_cinch", seconds(p.nanoseconds_in_cinch)},
-                               {"allocated_bytes", p.allocated},
-                               {"reserved_bytes", p.reserved}});
+    history.push_back({{"step", p.step},
+                       {"seconds_ago", seconds_ago(run, p.time)},
+                       {"step_seconds", seconds(p.step_nanoseconds)},
+                       {"raw_bytes", p.raw},
+                       {"stored_bytes", p.stored},
+                       {"seconds_in_cinch", seconds(p.nanoseconds_in_cinch)},
+                       {"allocated_bytes", p.allocated},
+                       {"reserved_bytes", p.reserved}});
   }
-  json["events"] = Json::array();
+  return history;
+}
+
+Json events_json(const Run& run) {
+  Json events = Json::array();
   for (const auto& e : run.events) {
-    json["events"].push_back({{"step", e.step},
-                              {"seconds_ago", ago(e.time)},
-                              {"kind", name_of(e.kind)},
-                              {"text", e.text.str()}});
+    events.push_back({{"step", e.step},
+                      {"seconds_ago", seconds_ago(run, e.time)},
+                      {"kind", name_of(e.kind)},
+                      {"text", e.text.str()}});
   }
-  json["dropped"] = {{"ops", run.rows_dropped},
-                     {"history", run.history_dropped},
-                     {"events", run.events_dropped},
-                     {"torn", run.torn}};
-  return json;
+  return events;
+}
+
+Json run_json(const Run& run) {
+  const auto& who = run.identity;
+  return {{"pid", run.process.pid},
+          {"start_ticks", run.process.start_ticks},
+          {"state", telemetry::word(run.state)},
+          {"note", run.note},
+          {"job", telemetry::job_of(run)},
+          {"rank", or_null(who.rank)},
+          {"local_rank", or_null(who.local_rank)},
+          {"world_size", or_null(who.world)},
+          {"policy", who.policy.str()},
+          {"torch", who.torch.str()},
+          {"command", who.command.str()},
+          {"started", seconds(who.created_realtime)},
+          {"rss_bytes", run.rss},
+          {"peak_rss_bytes", run.peak_rss},
+          {"live", live_json(run)},
+          {"devices", devices_json(run)},
+          {"ops", ops_json(run)},
+          {"history", history_json(run)},
+          {"events", events_json(run)},
+          {"dropped",
+           {{"ops", run.rows_dropped},
+            {"history", run.history_dropped},
+            {"events", run.events_dropped},
+            {"torn", run.torn}}}};
 }
 
 }  // namespace

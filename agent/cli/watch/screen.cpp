@@ -50,6 +50,30 @@ std::string job_line(const std::vector<const Run*>& ranks) {
   return text;
 }
 
+// More lines than there ever are.
+constexpr int far = 1'000'000;
+
+/// How many lines a key moves; 0 when it moves none.
+int distance_of(int key) {
+  constexpr int page = 10;
+  switch (key) {
+    case Screen::up:
+    case 'k':
+      return -1;
+    case Screen::down:
+    case 'j':
+      return 1;
+    case Screen::page_up:
+      return -page;
+    case Screen::page_down:
+      return page;
+    case Screen::home:
+      return -far;
+    default:
+      return 0;
+  }
+}
+
 const char* const help_lines[] = {
     "  up, down, k, j        choose a process; scroll its details",
     "  page up, page down    ten at a time",
@@ -147,6 +171,31 @@ bool Screen::edit_filter(int key) {
   return true;
 }
 
+// Scrolls the details, or chooses another process of the table.
+void Screen::move(int by) {
+  if (view_ == View::details) {
+    scroll_ = std::max(0, scroll_ + by);
+  } else {
+    select(by);
+  }
+}
+
+void Screen::open_details() {
+  if (view_ != View::table || selected() == nullptr) return;
+  selected_ = selected()->process;
+  view_ = View::details;
+  scroll_ = 0;
+}
+
+// To the table; from the table to all processes.
+void Screen::go_back() {
+  if (view_ == View::details && !options_.pid) {
+    view_ = View::table;
+  } else if (view_ == View::table) {
+    filter_.clear();
+  }
+}
+
 bool Screen::press(int key) {
   if (edit_filter(key)) return true;
   if (key == 'q' || key == 'Q') return false;
@@ -154,49 +203,20 @@ bool Screen::press(int key) {
     view_ = behind_help_;
     return true;
   }
-  const int page = 10;
-  const auto move = [this](int by) {
-    if (view_ == View::details) {
-      scroll_ = std::max(0, scroll_ + by);
-    } else {
-      select(by);
-    }
-  };
+  if (const int by = distance_of(key); by != 0) {
+    move(by);
+    return true;
+  }
   switch (key) {
-    case up:
-    case 'k':
-      move(-1);
-      break;
-    case down:
-    case 'j':
-      move(1);
-      break;
-    case page_up:
-      move(-page);
-      break;
-    case page_down:
-      move(page);
-      break;
-    case home:
-      move(-1'000'000);
-      break;
-    case end:
-      if (view_ == View::table) move(1'000'000);
+    case end:  // not in details: how many lines they have is not known here
+      if (view_ == View::table) move(far);
       break;
     case enter:
-      if (view_ == View::table && selected() != nullptr) {
-        selected_ = selected()->process;
-        view_ = View::details;
-        scroll_ = 0;
-      }
+      open_details();
       break;
     case escape:
     case backspace:
-      if (view_ == View::details && !options_.pid) {
-        view_ = View::table;
-      } else if (view_ == View::table) {
-        filter_.clear();
-      }
+      go_back();
       break;
     case 'c':
       per_codec_ = !per_codec_;

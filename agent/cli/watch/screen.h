@@ -40,6 +40,9 @@ class Screen {
   std::vector<const telemetry::Run*> shown() const;
   const telemetry::Run* selected() const;
   void select(std::ptrdiff_t by);
+  void move(int by);
+  void open_details();
+  void go_back();
   bool edit_filter(int key);
   std::string status(int width) const;
   std::vector<ScreenLine> table(int width) const;

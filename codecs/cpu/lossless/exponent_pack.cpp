@@ -89,6 +89,50 @@ void for_each_escape(const std::uint8_t* codes, int n, std::uint8_t escape, cons
   }
 }
 
+/// Sets the tops and codes of the n elements at `held`. @return the number of escapes
+template <typename T>
+int find_codes(const T* held, int n, std::uint8_t base, std::uint8_t escape,
+               Scratch<T>& scratch) noexcept {
+  int escapes = 0;
+  for (int k = 0; k < n; ++k) scratch.tops[k] = top_of(held[k]);
+  for (int k = 0; k < n; ++k) {
+    // Tops below the base wrap around to beyond the window.
+    const auto distance = static_cast<std::uint8_t>(scratch.tops[k] - base);
+    scratch.codes[k] = distance < escape ? distance : escape;
+    escapes += distance < escape ? 0 : 1;
+  }
+  return escapes;
+}
+
+/// Writes what the n elements at `held` have besides their tops: all parts of 4 bytes, then of 2,
+/// then of 1.
+template <typename T>
+void write_rests(const T* held, int n, std::byte* out) noexcept {
+  constexpr int kSize = sizeof(T);
+  const auto write_part = [&]<typename P>(P*, int bit) {
+    for (int k = 0; k < n; ++k) {
+      const auto bits = static_cast<P>(rotate_left(held[k]) >> bit);
+      std::memcpy(out + k * int{sizeof(P)}, &bits, sizeof(P));
+    }
+    out += n * int{sizeof(P)};
+  };
+  if constexpr (kSize == 8) write_part(static_cast<std::uint32_t*>(nullptr), 0);
+  if constexpr (kSize >= 4) write_part(static_cast<std::uint16_t*>(nullptr), 8 * kSize - 32);
+  write_part(static_cast<std::uint8_t*>(nullptr), 8 * kSize - 16);
+}
+
+/// Writes n codes of `bits` bits, and up to 7 bytes past them.
+template <typename T>
+void write_codes(Scratch<T>& scratch, int n, int bits, std::byte* out) noexcept {
+  std::fill(scratch.codes.data() + n, scratch.codes.data() + (n + 7) / 8 * 8, 0);
+  for (int k = 0; k < n; k += 8, out += bits) {
+    std::uint64_t eight;
+    std::memcpy(&eight, scratch.codes.data() + k, 8);
+    const std::uint64_t joined = join_codes(eight, bits);
+    std::memcpy(out, &joined, 8);
+  }
+}
+
 /// Encodes a block to `out` and describes it; copies its elements if that is no larger. Writes at
 /// most the elements' bytes, padded to a multiple of 8.
 template <typename T>
@@ -107,15 +151,7 @@ PackBlock encode_block(const T* x, int count, Scratch<T>& scratch, std::byte* ou
   }
   block.held = static_cast<std::uint16_t>(n);
   const auto escape = static_cast<std::uint8_t>(pack_window(block.bits));
-  int escapes = 0;
-  for (int k = 0; k < n; ++k) scratch.tops[k] = top_of(held[k]);
-  for (int k = 0; k < n; ++k) {
-    // Tops below the base wrap around to beyond the window.
-    const auto distance = static_cast<std::uint8_t>(scratch.tops[k] - block.base);
-    scratch.codes[k] = distance < escape ? distance : escape;
-    escapes += distance < escape ? 0 : 1;
-  }
-  block.escapes = static_cast<std::uint16_t>(escapes);
+  block.escapes = static_cast<std::uint16_t>(find_codes(held, n, block.base, escape, scratch));
 
   const PackSections packed(block, count, kSize);
   if (packed.size >= count * kSize) {
@@ -126,29 +162,9 @@ PackBlock encode_block(const T* x, int count, Scratch<T>& scratch, std::byte* ou
     return block;
   }
   std::memcpy(out, scratch.mask.data(), static_cast<std::size_t>(packed.rests));
-  std::byte* part = out + packed.rests;
-  const auto write_part = [&]<typename P>(P*, int bit) {
-    for (int k = 0; k < n; ++k) {
-      const auto bits = static_cast<P>(rotate_left(held[k]) >> bit);
-      std::memcpy(part + k * int{sizeof(P)}, &bits, sizeof(P));
-    }
-    part += n * int{sizeof(P)};
-  };
-  if constexpr (kSize == 8) write_part(static_cast<std::uint32_t*>(nullptr), 0);
-  if constexpr (kSize >= 4) write_part(static_cast<std::uint16_t*>(nullptr), 8 * kSize - 32);
-  write_part(static_cast<std::uint8_t*>(nullptr), 8 * kSize - 16);
-
-  if (block.bits > 0) {
-    std::fill(scratch.codes.data() + n, scratch.codes.data() + (n + 7) / 8 * 8, 0);
-    std::byte* to = out + packed.codes;
-    for (int k = 0; k < n; k += 8, to += block.bits) {
-      std::uint64_t eight;
-      std::memcpy(&eight, scratch.codes.data() + k, 8);
-      // Bytes past the codes are overwritten later; a block smaller than its elements has room.
-      const std::uint64_t joined = join_codes(eight, block.bits);
-      std::memcpy(to, &joined, 8);
-    }
-  }
+  write_rests(held, n, out + packed.rests);
+  // Bytes past the codes are overwritten below; a block smaller than its elements has room.
+  if (block.bits > 0) write_codes(scratch, n, block.bits, out + packed.codes);
   std::byte* next = out + packed.escapes;
   for_each_escape(scratch.codes.data(), n, escape,
                   [&](int k) { *next++ = static_cast<std::byte>(scratch.tops[k]); });

@@ -50,10 +50,7 @@ def too_large_a_batch(ctx: Context, case: str):
     times = 1.15 if tiny else 4.0
     ctx.check(f"{case} division at {times:g} x", judge, f"{case} division at {times:g} x", "division", times)
 
-    def under_budget():
-        raise NotHere("policies that adapt to the data can't handle CUDA tensors yet")
-
-    ctx.check(f"{case} budget at 1.2 x", under_budget)
+    ctx.row(f"{case} budget at 1.2 x", "not run", "this stage has no program for policy budget")
 
     def rescued():
         if not ctx.has_cuda_allocator():
