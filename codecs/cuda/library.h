@@ -11,7 +11,7 @@ namespace cinch::codecs::cuda {
 
 /// Increase this with every change to Library, DeviceCodec or the types that their functions take.
 /// The core and this library ship together; the core must not use a library of another version.
-inline constexpr std::uint32_t library_abi = 5;
+inline constexpr std::uint32_t library_abi = 6;
 
 /// The functions of libcinch_cuda.so. The CUDA engine is a library of its own, so the core needs no
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
