@@ -197,6 +197,13 @@ class Codec {
                       Reads reads, ParallelFor parallel) const = 0;
 };
 
+/// What values decode to where CodecSpec::with_sign holds the sign x > 0 beside approximations.
+enum class SignedValues : std::uint8_t {
+  non_negative,  ///< 0 where x > 0 is false. For data without negatives only: a ReLU's output
+  any,           ///< what the codec makes of them, near 0 perhaps of the other sign
+  agreeing,      ///< the same, but what has the other sign moves next to 0: a small bias
+};
+
 /// A codec by name with its parameters, as policies write it. Unused fields are ignored.
 struct CodecSpec {
   std::string name;  ///< one of codec_names()
@@ -218,10 +225,10 @@ struct CodecSpec {
   /// `interval`: the bounds of ReLU6, hardtanh and their like; lower < upper.
   float lower = 0.0F;
   float upper = 6.0F;
-  /// Also hold 1 bit an element, x > 0, and restore exact zeros where it is 0, so that decoded
-  /// values have exact signs. For non-negative data (a ReLU's output) whose values and signs are
-  /// both read.
+  /// Also hold the sign x > 0 of each element exactly, at most 1 bit. For data whose values and
+  /// signs are both read.
   bool with_sign = false;
+  SignedValues signed_values = SignedValues::non_negative;  ///< if with_sign
 
   bool operator==(const CodecSpec&) const = default;
 };
@@ -272,6 +279,9 @@ struct CodecTraits {
   /// Whether CodecSpec::group elements share a range, and planes may differ in bits
   /// (Description::plane_bits).
   bool shares_ranges = false;
+  /// Whether the codec itself holds signs of SignedValues::non_negative. All other signs beside
+  /// approximated values are with_sign.h's.
+  bool holds_signs = false;
 };
 
 /// The codec that holds floats losslessly.

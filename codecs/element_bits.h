@@ -15,6 +15,18 @@ CINCH_HD constexpr std::uint32_t bits_of_one(ElementType type) noexcept {
   return type == ElementType::bfloat16 ? 0x3F80U : 0x3C00U;
 }
 
+/// Pattern of the least value above 0 that stays above 0 on any processor: of float16 the smallest;
+/// of the other types the smallest that is not subnormal, as processors may take those for 0.
+CINCH_HD constexpr std::uint32_t bits_of_least(ElementType type) noexcept {
+  if (type == ElementType::float32) return 0x00800000U;
+  return type == ElementType::bfloat16 ? 0x0080U : 0x0001U;
+}
+
+/// Pattern of -0, the sign bit.
+CINCH_HD constexpr std::uint32_t bits_of_minus_zero(ElementType type) noexcept {
+  return type == ElementType::float32 ? 0x80000000U : 0x8000U;
+}
+
 /// Pattern of +infinity; larger magnitudes are NaNs.
 CINCH_HD constexpr std::uint32_t bits_of_infinity(ElementType type) noexcept {
   if (type == ElementType::float32) return 0x7F800000U;

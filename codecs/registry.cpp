@@ -83,17 +83,10 @@ CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
   return engine == Engine::cpu ? cpu() : reference();
 }
 
-/// Who implements CodecSpec::with_sign for a codec.
-enum class Signs : std::uint8_t {
-  own,     ///< the codec: holds signs itself, or has them exact anyway, or holds only signs
-  beside,  ///< with_sign.h, beside the codec's bytes
-};
-
 struct Family {
   std::string_view name;
   CodecPtr (*make)(const CodecSpec&, Engine);
   CodecTraits traits = {};
-  Signs signs = Signs::own;
 };
 
 constexpr CodecTraits within_bound(Planes planes, Fidelity fidelity = Fidelity::approximate) {
@@ -102,12 +95,15 @@ constexpr CodecTraits within_bound(Planes planes, Fidelity fidelity = Fidelity::
           .planes = planes,
           .sized_by_data = true};
 }
-constexpr CodecTraits kBlpa = {
-    .fidelity = Fidelity::approximate, .precision = Precision::bits, .planes = Planes::channels};
+constexpr CodecTraits kBlpa = {.fidelity = Fidelity::approximate,
+                               .precision = Precision::bits,
+                               .planes = Planes::channels,
+                               .holds_signs = true};
 constexpr CodecTraits kDivision = {.fidelity = Fidelity::approximate,
                                    .precision = Precision::bits,
                                    .planes = Planes::maps,
-                                   .keeps_means = true};
+                                   .keeps_means = true,
+                                   .holds_signs = true};
 constexpr CodecTraits kGroups = {.fidelity = Fidelity::approximate,
                                  .precision = Precision::bits,
                                  .planes = Planes::samples,
@@ -116,15 +112,15 @@ constexpr CodecTraits kGroups = {.fidelity = Fidelity::approximate,
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
     Family{"blpa", make_blpa, kBlpa},
-    Family{"dct", make_dct, within_bound(Planes::maps), Signs::beside},
+    Family{"dct", make_dct, within_bound(Planes::maps)},
     Family{"division", make_division, kDivision},
     Family{"error_bounded_ratio", make_error_bounded_ratio,
            within_bound(Planes::maps, Fidelity::exact_signs)},
     Family{"exponent_pack",
            make_plain<make_exponent_pack_reference, make_exponent_pack_cpu>,
            {.sized_by_data = true}},
-    Family{"fixed_point", make_fixed_point, within_bound(Planes::channels), Signs::beside},
-    Family{"group_quant", make_group_quant, kGroups, Signs::beside},
+    Family{"fixed_point", make_fixed_point, within_bound(Planes::channels)},
+    Family{"group_quant", make_group_quant, kGroups},
     Family{"interval", make_interval, {.restores = Reads::interval}},
     Family{"narrow",
            make_plain<make_narrow_reference, make_narrow_cpu>,
@@ -151,10 +147,11 @@ CodecPtr make_codec(const CodecSpec& spec, Engine engine) {
   if (!cpu::processor_has_target()) engine = Engine::reference;
   for (const Family& family : kFamilies) {
     if (family.name != spec.name) continue;
-    CodecPtr codec = family.make(spec, engine);
-    if (codec == nullptr || !spec.with_sign || family.signs == Signs::own) return codec;
-    return engine == Engine::cpu ? make_with_sign_cpu(std::move(codec))
-                                 : make_with_sign_reference(std::move(codec));
+    const auto beside_signs = spec_beside_signs(spec);
+    CodecPtr codec = family.make(beside_signs.value_or(spec), engine);
+    if (codec == nullptr || !beside_signs) return codec;
+    return engine == Engine::cpu ? make_with_sign_cpu(std::move(codec), spec.signed_values)
+                                 : make_with_sign_reference(std::move(codec), spec.signed_values);
   }
   return nullptr;
 }

@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "codecs/codec.h"
+#include "codecs/element_bits.h"
 #include "codecs/layout.h"
 
-/// CodecSpec::with_sign for codecs that don't hold signs themselves: 1 bit an element beside the
-/// inner codec's bytes, as ActNN keeps ReLU's mask beside the next layer's input.
+/// CodecSpec::with_sign beside any codec that approximates: 1 bit an element beside the inner
+/// codec's bytes, as ActNN keeps ReLU's mask beside the next layer's input. For Reads::sign,
+/// elements decode to 1 and 0.
 ///
-/// For non-negative data such as a ReLU's output: a negative element is not representable. An
-/// element whose bit is 0 decodes to +0, unless the inner codec decodes it to NaN because it could
-/// not hold the data. For Reads::sign, elements decode to 1 and 0.
+/// For Reads::values they decode to what the inner codec makes of them, with these exceptions. NaNs
+/// stay whatever their bit: they mark what the inner codec could not hold.
+///
+/// SignedValues::non_negative: an element whose bit is 0 decodes to +0. A negative element is not
+/// representable.
+///
+/// SignedValues::agreeing: an element whose bit is 0 decodes to -bits_of_least() if the inner codec
+/// says it is above 0. (Not to 0: PReLU's second derivative asks whether x >= 0.) One whose bit is
+/// 1 decodes to bits_of_least() if the inner codec says it is not above 0. So no element's error
+/// grows by more than bits_of_least(). But the result is biased: where one of the two codes that
+/// stochastic rounding chooses from has the other sign, the expected value moves away from 0, by at
+/// most a quarter of a step.
 ///
 /// Bytes: bit k, lowest first, is x > 0 of the element at logical index k, then zeros up to a
 /// multiple of kWithSignAlignment bytes | the inner codec's bytes.
@@ -26,9 +39,32 @@ inline std::int64_t with_sign_bytes(const PlaneLayout& layout) noexcept {
   return (bytes + kWithSignAlignment - 1) / kWithSignAlignment * kWithSignAlignment;
 }
 
+/// The pattern of an element whose bit is `positive`. The inner codec decodes it to `bits`, which
+/// are those of `x`.
+CINCH_HD inline std::uint32_t signed_bits(ElementType type, std::uint32_t bits, float x,
+                                          bool positive, SignedValues values) noexcept {
+  const bool is_nan = x != x;
+  if (values == SignedValues::any || is_nan) return bits;
+  if (values == SignedValues::non_negative) return positive ? bits : 0;
+  if ((x > 0.0F) == positive) return bits;
+  return positive ? bits_of_least(type) : bits_of_least(type) | bits_of_minus_zero(type);
+}
+
+/// The inner codec's spec where signs are held here; nothing where `spec` asks for no signs, or its
+/// codec holds them itself or restores them exactly.
+inline std::optional<CodecSpec> spec_beside_signs(const CodecSpec& spec) {
+  const auto traits = codec_traits(spec.name);
+  if (!spec.with_sign || !traits || traits->fidelity != Fidelity::approximate) return std::nullopt;
+  if (traits->holds_signs && spec.signed_values == SignedValues::non_negative) return std::nullopt;
+  CodecSpec inner = spec;
+  inner.with_sign = false;
+  return inner;
+}
+
 class WithSignCodec : public Codec {
  public:
-  explicit WithSignCodec(std::shared_ptr<const Codec> inner) noexcept : inner_(std::move(inner)) {}
+  WithSignCodec(std::shared_ptr<const Codec> inner, SignedValues values) noexcept
+      : inner_(std::move(inner)), values_(values) {}
 
   std::string_view name() const noexcept override { return inner_->name(); }
   Reads restores() const noexcept override { return Reads::values; }
@@ -42,6 +78,8 @@ class WithSignCodec : public Codec {
 
  protected:
   const Codec& inner() const noexcept { return *inner_; }
+  SignedValues values() const noexcept { return values_; }
+  bool may_be_negative() const noexcept { return values_ != SignedValues::non_negative; }
   bool can_decode(const Description& what, std::size_t size, Reads reads) const noexcept {
     return (reads == Reads::sign || reads == Reads::values) && accepts(what) &&
            size >= static_cast<std::size_t>(with_sign_bytes(what.layout));
@@ -49,10 +87,13 @@ class WithSignCodec : public Codec {
 
  private:
   std::shared_ptr<const Codec> inner_;
+  SignedValues values_;
 };
 
 /// @pre inner restores values
-std::shared_ptr<const Codec> make_with_sign_reference(std::shared_ptr<const Codec> inner);
-std::shared_ptr<const Codec> make_with_sign_cpu(std::shared_ptr<const Codec> inner);
+std::shared_ptr<const Codec> make_with_sign_reference(std::shared_ptr<const Codec> inner,
+                                                      SignedValues values);
+std::shared_ptr<const Codec> make_with_sign_cpu(std::shared_ptr<const Codec> inner,
+                                                SignedValues values);
 
 }  // namespace cinch::codecs

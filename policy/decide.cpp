@@ -26,6 +26,7 @@ using codecs::ElementType;
 using codecs::Holds;
 using codecs::PlaneLayout;
 using codecs::Planes;
+using codecs::SignedValues;
 using Level = Need::Level;
 
 constexpr std::int64_t flat_row_length = 256;    // for planes too small for DIVISION
@@ -128,12 +129,7 @@ class Entry {
   Decision decide_approximate() const {
     if (elements_ == 0 || !codecs::is_quantizable(type_)) return keep(unusable_reason());
     const KnownUse* best = nullptr;
-    std::vector<const KnownUse*> signs;
     for (const KnownUse& u : uses_) {
-      if (u.need.level == Level::sign) {
-        signs.push_back(&u);
-        continue;
-      }
       if (u.need.level == Level::interval) {
         return values_beside("a mask is read beside approximated values");
       }
@@ -142,14 +138,7 @@ class Entry {
     }
     CodecSpec spec = best->need.spec;
     const codecs::CodecTraits traits = *codecs::codec_traits(spec.name);
-    if (traits.fidelity != codecs::Fidelity::exact_signs) {
-      spec.with_sign = !signs.empty();
-      // `with_sign` restores zeros where x > 0 is false: right only for data without negatives.
-      const bool are_relus = std::ranges::all_of(signs, [this](const KnownUse* u) {
-        return functional_name(u->use->op) == "aten::relu" && covers(u->use->geometry, elements_);
-      });
-      if (!are_relus) return values_beside("a sign is read beside approximated values");
-    }
+    if (traits.fidelity != codecs::Fidelity::exact_signs) add_signs(spec);
     PlaneLayout layout =
         traits.keeps_means ? layout_with_means(spec, *best) : layout_of(traits.planes, *best);
     const bool chosen = best->need.chosen && description_.choice != nullptr;
@@ -161,6 +150,25 @@ class Entry {
     std::vector<Decision::Candidate> candidates = masks();
     candidates.push_back(std::move(candidate));
     return encode(std::move(candidates), best->need.reason);
+  }
+
+  /// Asks `spec` for the signs that uses read.
+  void add_signs(CodecSpec& spec) const {
+    const auto is_sign = [](const KnownUse& u) { return u.need.level == Level::sign; };
+    const auto has_exact_sign = [](const KnownUse& u) {
+      return u.need.level == Level::approximate && u.fact.exact_sign;
+    };
+    const auto may_be_negative = [&](const KnownUse& u) {
+      const bool is_relu = functional_name(u.use->op) == "aten::relu";
+      return is_sign(u) && !(is_relu && covers(u.use->geometry, elements_));
+    };
+    const bool agreeing = std::ranges::any_of(uses_, has_exact_sign);
+    spec.with_sign = agreeing || std::ranges::any_of(uses_, is_sign);
+    if (agreeing) {
+      spec.signed_values = SignedValues::agreeing;
+    } else if (std::ranges::any_of(uses_, may_be_negative)) {
+      spec.signed_values = SignedValues::any;
+    }
   }
 
   /// Encodes with bits by plane. Each caution doubles their average.
@@ -197,7 +205,7 @@ class Entry {
     return PlaneLayout::rows(elements_, row);
   }
 
-  /// For floats of which a mask is read besides.
+  /// For floats of which an interval's mask is read besides.
   Decision values_beside(std::string_view reason) const {
     return covers_floats_ ? lossless(reason) : keep(reason);
   }

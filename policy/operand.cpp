@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts about what PyTorch's derivative formulas read. tests/policy/verify_operand_facts.py checks
-// each claim of "sign", "interval" and "nothing" against the installed torch.
+// each claim of "sign", "interval", "nothing" and "signed_rows" against the installed torch.
 #include "policy/operand.h"
 
 #include <algorithm>
@@ -14,6 +14,7 @@ namespace {
 using codecs::Reads;
 
 constexpr OperandFact rows{Reads::values, OperandKind::activation, false, 0};
+constexpr OperandFact signed_rows{Reads::values, OperandKind::activation, false, 0, {0, 0}, true};
 constexpr OperandFact spatial{Reads::values, OperandKind::activation, true, 0};
 constexpr OperandFact factor{Reads::values, OperandKind::factor, false, 0};
 constexpr OperandFact base{Reads::values, OperandKind::base, false, 0};
@@ -70,7 +71,8 @@ constexpr Row facts[] = {
     {"aten::_native_batch_norm_legit", "*", exact},
     {"aten::_native_batch_norm_legit_no_training", "input", spatial},
     {"aten::_native_batch_norm_legit_no_training", "*", exact},
-    {"aten::_prelu_kernel", "self", rows},
+    // The gradient of the input depends on the sign alone, that of the weight on values below 0.
+    {"aten::_prelu_kernel", "self", signed_rows},
     {"aten::_prelu_kernel", "*", exact},
     {"aten::_safe_softmax", "result", factor},
     {"aten::_safe_softmax", "*", exact},

@@ -33,6 +33,9 @@ struct OperandFact {
   std::uint8_t plane_rank = 0;
   /// For `Reads::interval`: the operator's bounds where they are fixed.
   codecs::IntervalBounds bounds = {0, 0};
+  /// For `Reads::values`: backward also asks of each value whether x > 0, so the sign of an
+  /// approximated value has to be exact.
+  bool exact_sign = false;
 };
 
 /// The fact for `op` ("aten::native_batch_norm") and `operand`: the schema's argument name

@@ -22,7 +22,8 @@ std::shared_ptr<const DeviceCodec> make_sign_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_two_valued_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_window_index_cuda(const CodecSpec& spec);
 
-/// Adds CodecSpec::with_sign to `inner`, for codecs that don't store signs themselves.
-std::shared_ptr<const DeviceCodec> make_with_sign_cuda(std::shared_ptr<const DeviceCodec> inner);
+/// The signs of with_sign.h beside the values of `inner`.
+std::shared_ptr<const DeviceCodec> make_with_sign_cuda(std::shared_ptr<const DeviceCodec> inner,
+                                                       SignedValues values);
 
 }  // namespace cinch::codecs::cuda

@@ -10,12 +10,12 @@ namespace {
 
 template <ElementType type>
 __global__ void __launch_bounds__(kRunThreads)
-    with_sign_encode(const MaskJob job, std::int64_t bytes, const void* source, std::byte* out,
-                     Result* result) {
+    with_sign_encode(const MaskJob job, std::int64_t bytes, SignedValues values, const void* source,
+                     std::byte* out, Result* result) {
   using Bits = typename Element<type>::Bits;
-  encode_mask<Bits>(job, source, out, result, [&](Bits bits, bool& strange) {
+  encode_mask<Bits>(job, source, out, result, [values](Bits bits, bool& strange) {
     const float x = value_of<type>(bits);
-    strange |= x < 0.0F;
+    strange |= x < 0.0F && values == SignedValues::non_negative;
     return x > 0.0F;
   });
   const std::int64_t at = (job.elements + 7) / 8 + threadIdx.x;
@@ -26,11 +26,11 @@ static __global__ void with_sign_count(std::uint64_t before, Result* result) {
   result->bytes += before;
 }
 
-/// For Reads::values, zeroes the elements whose bit is 0, except NaNs. For Reads::sign, writes 1
-/// and 0.
+/// For Reads::values, corrects what the inner codec wrote. For Reads::sign, writes 1 and 0.
 template <ElementType type>
 __global__ void __launch_bounds__(kRunThreads)
-    with_sign_decode(const MaskJob job, const std::byte* in, Reads reads, void* target) {
+    with_sign_decode(const MaskJob job, const std::byte* in, Reads reads, SignedValues values,
+                     void* target) {
   using Bits = typename Element<type>::Bits;
   constexpr Bits kOne = static_cast<Bits>(bits_of_one(type));
   const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kRunThreads)
       x.of[j] = positive ? kOne : Bits{0};
     } else {
       const float value = value_of<type>(x.of[j]);
-      if (!positive && value == value) x.of[j] = 0;
+      x.of[j] = static_cast<Bits>(signed_bits(type, x.of[j], value, positive, values));
     }
   }
   store_any(static_cast<Bits*>(target), place, i, count, job.vectors, x);
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(kRunThreads)
 
 class WithSignCuda final : public DeviceCodec {
  public:
-  explicit WithSignCuda(std::shared_ptr<const DeviceCodec> inner) noexcept
-      : inner_(std::move(inner)) {}
+  WithSignCuda(std::shared_ptr<const DeviceCodec> inner, SignedValues values) noexcept
+      : inner_(std::move(inner)), values_(values) {}
 
   bool accepts(const Description& what) const noexcept override {
     return is_quantizable(what.type) && inner_->accepts(what) &&
@@ -78,7 +78,7 @@ class WithSignCuda final : public DeviceCodec {
     const bool signs =
         job.elements == 0 || with_element(what.type, [&](auto type) {
           return launch(with_sign_encode<type.value>, blocks_for(job.elements, kRunReach),
-                        kRunThreads, 0, stream, job, before, source, out, result);
+                        kRunThreads, 0, stream, job, before, values_, source, out, result);
         });
     return signs && inner_->encode(what, source, out + before, result, scratch, key, stream) &&
            launch(with_sign_count, 1, 1, 0, stream, static_cast<std::uint64_t>(before), result);
@@ -93,20 +93,23 @@ class WithSignCuda final : public DeviceCodec {
         !inner_->decode(what, in.subspan(before), target, reads, scratch, stream)) {
       return false;
     }
-    return job.elements == 0 || with_element(what.type, [&](auto type) {
+    const bool is_done = reads == Reads::values && values_ == SignedValues::any;
+    return job.elements == 0 || is_done || with_element(what.type, [&](auto type) {
              return launch(with_sign_decode<type.value>, blocks_for(job.elements, kRunReach),
-                           kRunThreads, 0, stream, job, in.data(), reads, target);
+                           kRunThreads, 0, stream, job, in.data(), reads, values_, target);
            });
   }
 
  private:
   std::shared_ptr<const DeviceCodec> inner_;
+  SignedValues values_;
 };
 
 }  // namespace
 
-std::shared_ptr<const DeviceCodec> make_with_sign_cuda(std::shared_ptr<const DeviceCodec> inner) {
-  return std::make_shared<WithSignCuda>(std::move(inner));
+std::shared_ptr<const DeviceCodec> make_with_sign_cuda(std::shared_ptr<const DeviceCodec> inner,
+                                                       SignedValues values) {
+  return std::make_shared<WithSignCuda>(std::move(inner), values);
 }
 
 }  // namespace cinch::codecs::cuda

@@ -2,7 +2,6 @@
 #include "codecs/with_sign.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "codecs/element_bits.h"
@@ -22,14 +21,14 @@ class WithSignReference final : public WithSignCodec {
     const std::size_t size = element_size(what.type);
     const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
     std::fill_n(out.data(), before, std::byte{0});
-    bool negative = false;
+    bool strange = false;
     for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
       const float x = value_of(what.type, load_bits(source, offset_of(what.layout, k), size));
       put_bits(out, k, 1, x > 0.0F);
-      negative |= x < 0.0F;
+      strange |= x < 0.0F && !may_be_negative();
     }
     const Encoded encoded = inner().encode(what, source, out.subspan(before), key, parallel);
-    return {encoded.representable && !negative, before + encoded.bytes};
+    return {encoded.representable && !strange, before + encoded.bytes};
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
@@ -46,9 +45,11 @@ class WithSignReference final : public WithSignCodec {
       const bool positive = get_bits(in, k, 1) != 0;
       if (reads == Reads::sign) {
         store_bits(target, offset, size, positive ? bits_of_one(what.type) : 0);
-      } else if (!positive && !std::isnan(value_of(what.type, load_bits(target, offset, size)))) {
-        store_bits(target, offset, size, 0);
+        continue;
       }
+      const auto bits = static_cast<std::uint32_t>(load_bits(target, offset, size));
+      store_bits(target, offset, size,
+                 signed_bits(what.type, bits, value_of(what.type, bits), positive, values()));
     }
     return true;
   }
@@ -56,8 +57,9 @@ class WithSignReference final : public WithSignCodec {
 
 }  // namespace
 
-std::shared_ptr<const Codec> make_with_sign_reference(std::shared_ptr<const Codec> inner) {
-  return std::make_shared<WithSignReference>(std::move(inner));
+std::shared_ptr<const Codec> make_with_sign_reference(std::shared_ptr<const Codec> inner,
+                                                      SignedValues values) {
+  return std::make_shared<WithSignReference>(std::move(inner), values);
 }
 
 }  // namespace cinch::codecs

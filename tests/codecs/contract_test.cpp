@@ -21,9 +21,13 @@ TEST(Contract, ApproximatedValuesServeNoInterval) {
   int approximate = 0;
   for (const std::string_view name : codec_names()) {
     if (codec_traits(name)->fidelity == Fidelity::exact) continue;
-    for (const bool with_sign : {false, true}) {
+    for (const auto& [with_sign, values] : {std::pair{false, SignedValues::any},
+                                            {true, SignedValues::non_negative},
+                                            {true, SignedValues::any},
+                                            {true, SignedValues::agreeing}}) {
       CodecSpec spec = spec_of(name);
       spec.with_sign = with_sign;
+      spec.signed_values = values;
       for (const Engine engine : {Engine::reference, Engine::cpu}) {
         const auto codec = make_codec(spec, engine);
         const Bytes bytes = encode(*codec, what, source);
@@ -35,7 +39,7 @@ TEST(Contract, ApproximatedValuesServeNoInterval) {
       ++approximate;
     }
   }
-  EXPECT_EQ(approximate, 12);
+  EXPECT_EQ(approximate, 24);
 }
 
 TEST(Contract, TraitsAreTheCodecs) {

@@ -29,6 +29,11 @@ std::vector<CodecSpec> all_specs() {
     specs.push_back({.name = "dct", .error_bound = bound});
     specs.push_back({.name = "fixed_point", .error_bound = bound});
   }
+  for (const SignedValues values : {SignedValues::any, SignedValues::agreeing}) {
+    for (const auto* name : {"blpa", "division", "group_quant"}) {
+      specs.push_back({.name = name, .bits = 4, .with_sign = true, .signed_values = values});
+    }
+  }
   return specs;
 }
 

@@ -186,6 +186,7 @@ inline Case::Case(std::span<const std::byte> input) {
   spec.refresh = fields.refresh;
   spec.edge_ceil = (fields.flags & Fields::kEdgeCeil) != 0;
   spec.with_sign = (fields.flags & Fields::kWithSign) != 0;
+  spec.signed_values = static_cast<SignedValues>((fields.flags >> 5) % 3);
   spec.zero_value = (fields.flags & Fields::kZeroValue) != 0;
   spec.subtractive_dither = (fields.flags & Fields::kSubtractive) != 0;
   spec.error_bound = fields.error_bound;

@@ -12,6 +12,7 @@ namespace {
 
 using Action = Decision::Action;
 using Type = codecs::ElementType;
+using SignedValues = codecs::SignedValues;
 using Extent = std::array<std::int64_t, 3>;
 
 Policy preset(std::string_view name) {
@@ -65,6 +66,7 @@ TEST(Decide, ReluOutputThatAConvolutionReadsKeepsItsSigns) {
                                   .use("aten::convolution", "input", {4, 16, 28, 28}));
   ASSERT_EQ(d.action, Action::encode);
   EXPECT_TRUE(d.candidates[0].spec.with_sign);
+  EXPECT_EQ(d.candidates[0].spec.signed_values, SignedValues::non_negative);
   EXPECT_EQ(d.candidates[0].spec.bits, 2);
 }
 
@@ -72,15 +74,39 @@ TEST(Decide, ReluOfAPartProvesNothingAboutTheRest) {
   const Decision d = division(EntryBuilder()
                                   .use("aten::convolution", "input", {4, 16, 28, 28})
                                   .use("aten::relu_", "result", {2, 16, 28, 28}));
-  EXPECT_THAT(codec_names(d), testing::ElementsAre("exponent_pack"));
-  EXPECT_EQ(d.reason, "a sign is read beside approximated values");
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("division"));
+  EXPECT_TRUE(d.candidates[0].spec.with_sign);
+  EXPECT_EQ(d.candidates[0].spec.signed_values, SignedValues::any);
 }
 
-TEST(Decide, LeakySignsAreNeverApproximated) {
+TEST(Decide, LeakySignsAreHeldBesideValues) {
   const Decision d = division(EntryBuilder()
                                   .use("aten::leaky_relu_", "result", {4, 16, 28, 28})
                                   .use("aten::convolution", "input", {4, 16, 28, 28}));
-  EXPECT_THAT(codec_names(d), testing::ElementsAre("exponent_pack"));
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("division"));
+  EXPECT_TRUE(d.candidates[0].spec.with_sign);
+  EXPECT_EQ(d.candidates[0].spec.signed_values, SignedValues::any);
+}
+
+TEST(Decide, ValuesWhoseSignsAreReadAgreeWithThem) {
+  EntryBuilder entry;
+  entry.use("aten::_prelu_kernel", "self", {4, 16, 28, 28});
+  const Decision d = division(entry);
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("division"));
+  EXPECT_EQ(d.candidates[0].spec.bits, 4);
+  EXPECT_TRUE(d.candidates[0].spec.with_sign);
+  EXPECT_EQ(d.candidates[0].spec.signed_values, SignedValues::agreeing);
+  EXPECT_THAT(codec_names(lossless(entry)), testing::ElementsAre("exponent_pack"));
+  EXPECT_THAT(codec_names(division(EntryBuilder().use("aten::_prelu_kernel", "weight", {64, 64}))),
+              testing::ElementsAre("exponent_pack"));
+  // One storage serves whoever else reads its signs or values.
+  entry.use("aten::leaky_relu", "self", {4, 16, 28, 28})
+      .use("aten::convolution", "input", {4, 16, 28, 28});
+  EXPECT_EQ(division(entry).candidates[0].spec.signed_values, SignedValues::agreeing);
+  const Decision bounded =
+      all_with(R"("error_bounded_ratio","error_bound":0.1)").decide(entry.build());
+  ASSERT_THAT(codec_names(bounded), testing::ElementsAre("error_bounded_ratio"));
+  EXPECT_FALSE(bounded.candidates[0].spec.with_sign);
 }
 
 TEST(Decide, SignsAloneTakeOneBit) {
@@ -453,11 +479,12 @@ TEST(Decide, SignsBesideApproximateValues) {
       with_rules(R"({"match":{"op":"aten::convolution"},"codec":{"name":"group_quant"}})");
   EXPECT_TRUE(groups.decide(relu_and_conv.build()).candidates[0].spec.with_sign);
 
-  // Leaky ReLU's input may be negative: only exact signs will do.
   EntryBuilder leaky;
   leaky.use("aten::leaky_relu", "self", {4, 16, 28, 28})
       .use("aten::convolution", "input", {4, 16, 28, 28});
-  EXPECT_EQ(groups.decide(leaky.build()).action, Action::keep);
+  const Decision beside = groups.decide(leaky.build());
+  ASSERT_THAT(codec_names(beside), testing::ElementsAre("group_quant"));
+  EXPECT_EQ(beside.candidates[0].spec.signed_values, SignedValues::any);
   const Policy bounded = with_rules(
       R"({"match":{"op":"aten::convolution"},"codec":{"name":"error_bounded_ratio","error_bound":0.1}})");
   const Decision d = bounded.decide(leaky.build());
@@ -479,7 +506,7 @@ TEST(Decide, ABoundIsMorePreciseThanBits) {
 
 TEST(Decide, CodecsAcceptTheirDescriptions) {
   const Dims shape{4, 16, 28, 28};
-  EntryBuilder entries[6];
+  EntryBuilder entries[8];
   entries[0].use("aten::relu", "result", shape);
   entries[1].use("aten::mul", "other", shape);
   entries[2].use("x", "y", shape).typed(Type::boolean);
@@ -487,6 +514,8 @@ TEST(Decide, CodecsAcceptTheirDescriptions) {
   entries[3].index_extent({1, 56, 56});
   entries[4].use("aten::gelu", "self", {64}).typed(Type::other).bytes(512);
   entries[5].use("aten::relu", "result", shape).use("aten::convolution", "input", shape);
+  entries[6].use("aten::leaky_relu", "self", shape).use("aten::convolution", "input", shape);
+  entries[7].use("aten::_prelu_kernel", "self", shape);
   for (const EntryBuilder& entry : entries) {
     for (const auto& decide : {division, lossless}) {
       for (const auto& candidate : decide(entry).candidates) {

@@ -29,6 +29,15 @@ TEST(OperandFact, InPlaceVariantsShareFacts) {
   EXPECT_EQ(operand_fact("aten::silu_", "self").kind, OperandKind::activation);
 }
 
+TEST(OperandFact, PreluReadsValuesWithTheirSigns) {
+  const OperandFact self = operand_fact("aten::_prelu_kernel", "self");
+  EXPECT_EQ(self.reads, Reads::values);
+  EXPECT_EQ(self.kind, OperandKind::activation);
+  EXPECT_TRUE(self.exact_sign);
+  EXPECT_FALSE(operand_fact("aten::elu", "self").exact_sign);
+  EXPECT_EQ(operand_fact("aten::_prelu_kernel", "weight").kind, OperandKind::exact);
+}
+
 TEST(OperandFact, Pooling) {
   EXPECT_EQ(operand_fact("aten::max_pool2d_with_indices", "self").reads, Reads::nothing);
   const OperandFact index = operand_fact("aten::max_pool2d_with_indices", "result1");

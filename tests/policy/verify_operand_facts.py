@@ -19,6 +19,11 @@ def signs(x):
     return (x > 0).to(x.dtype)
 
 
+def signs_of_images(x):
+    """The signs of an operator's input, but its weight as it is."""
+    return signs(x) if x.numel() > 100 else x
+
+
 def middles(lower, upper):
     """What an interval mask is restored to: its middle inside, the lower bound outside."""
 
@@ -89,6 +94,11 @@ def cases():
     ]:
         for layout, values in [("float32", wide), ("bfloat16", wide.bfloat16())]:
             yield f"{name}, {layout}", function, [values], middles(lower, upper)
+    # Of PReLU's input this is said of one gradient only: the weight's reads values below 0.
+    slopes = torch.tensor([0.25, -0.5, 0.0, 2.0])
+    for layout, values in [("contiguous", image), ("channels last", last), ("bfloat16", image.bfloat16())]:
+        weight = slopes.to(values.dtype)
+        yield f"prelu, its input's gradient, {layout}", lambda v, w=weight: F.prelu(v, w), [values], signs_of_images
     for name, function, values in [
         ("max_pool1d", lambda v: F.max_pool1d(v, 3, 2), series),
         ("max_pool2d", lambda v: F.max_pool2d(v, 3, 2, 1), image),

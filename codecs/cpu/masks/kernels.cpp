@@ -66,10 +66,12 @@ bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::
                    : encode_positives_as(x, count, static_cast<std::int16_t>(infinity), out);
 }
 
-/// Zeroes the elements whose bits are 0, except NaNs.
-template <typename T>
-HWY_INLINE void zero_others_as(const std::uint8_t* HWY_RESTRICT bits, std::int64_t count,
-                               T infinity, T* HWY_RESTRICT x) {
+/// Replaces all elements but NaNs: by `vectors(mask, v)` for a vector and the mask of its bits, by
+/// `scalar(bit, x)` for one element.
+template <typename T, class Vectors, class Scalar>
+HWY_INLINE void replace_by_bits(const std::uint8_t* HWY_RESTRICT bits, std::int64_t count,
+                                T infinity, T* HWY_RESTRICT x, const Vectors& vectors,
+                                const Scalar& scalar) {
   const MaskTag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto magnitude_mask = hn::Set(d, hwy::LimitsMax<T>());
@@ -79,15 +81,23 @@ HWY_INLINE void zero_others_as(const std::uint8_t* HWY_RESTRICT bits, std::int64
     // Highway may load 8 bytes wherever a mask begins.
     for (; i + lanes + 64 <= count; i += lanes) {
       const auto v = hn::LoadU(d, x + i);
-      const auto keep =
-          hn::Or(hn::LoadMaskBits(d, bits + i / 8), hn::Gt(hn::And(v, magnitude_mask), top));
-      hn::StoreU(hn::IfThenElseZero(keep, v), d, x + i);
+      const auto is_nan = hn::Gt(hn::And(v, magnitude_mask), top);
+      const auto replaced = vectors(hn::LoadMaskBits(d, bits + i / 8), v);
+      hn::StoreU(hn::IfThenElse(is_nan, v, replaced), d, x + i);
     }
   }
   for (; i < count; ++i) {
     const bool is_nan = (x[i] & hwy::LimitsMax<T>()) > infinity;
-    if ((bits[i / 8] >> (i % 8) & 1U) == 0 && !is_nan) x[i] = 0;
+    if (!is_nan) x[i] = scalar((bits[i / 8] >> (i % 8) & 1U) != 0, x[i]);
   }
+}
+
+template <typename T>
+HWY_INLINE void zero_others_as(const std::uint8_t* HWY_RESTRICT bits, std::int64_t count,
+                               T infinity, T* HWY_RESTRICT x) {
+  replace_by_bits(
+      bits, count, infinity, x, [](auto set, auto v) { return hn::IfThenElseZero(set, v); },
+      [](bool set, T v) { return set ? v : T{0}; });
 }
 
 void zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
@@ -97,6 +107,38 @@ void zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
     zero_others_as(from, count, static_cast<std::int32_t>(infinity), static_cast<std::int32_t*>(x));
   } else {
     zero_others_as(from, count, static_cast<std::int16_t>(infinity), static_cast<std::int16_t*>(x));
+  }
+}
+
+template <typename T>
+HWY_INLINE void agree_with_signs_as(const std::uint8_t* HWY_RESTRICT bits, std::int64_t count,
+                                    T infinity, T least, T* HWY_RESTRICT x) {
+  const MaskTag<T> d;
+  const auto zero = hn::Zero(d);
+  const auto negated = static_cast<T>(least | hwy::LimitsMin<T>());
+  const auto if_set = hn::Set(d, least);
+  const auto if_clear = hn::Set(d, negated);
+  replace_by_bits(
+      bits, count, infinity, x,
+      [&](auto set, auto v) {
+        const auto wrong = hn::Xor(set, hn::Gt(v, zero));
+        return hn::IfThenElse(wrong, hn::IfThenElse(set, if_set, if_clear), v);
+      },
+      [=](bool set, T v) {
+        const T if_wrong = set ? least : negated;
+        return set == (v > 0) ? v : if_wrong;
+      });
+}
+
+void agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t count,
+                      std::uint32_t infinity, std::uint32_t least, void* x) {
+  const auto* from = reinterpret_cast<const std::uint8_t*>(bits);
+  if (size == 4) {
+    agree_with_signs_as(from, count, static_cast<std::int32_t>(infinity),
+                        static_cast<std::int32_t>(least), static_cast<std::int32_t*>(x));
+  } else {
+    agree_with_signs_as(from, count, static_cast<std::int16_t>(infinity),
+                        static_cast<std::int16_t>(least), static_cast<std::int16_t*>(x));
   }
 }
 
@@ -200,6 +242,7 @@ namespace {
 HWY_EXPORT(encode_signs);
 HWY_EXPORT(encode_positives);
 HWY_EXPORT(zero_others);
+HWY_EXPORT(agree_with_signs);
 HWY_EXPORT(encode_inside);
 HWY_EXPORT(encode_two);
 HWY_EXPORT(find_other);
@@ -220,6 +263,11 @@ bool cpu::encode_positives(std::size_t size, const void* x, std::int64_t count,
 void cpu::zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
                       std::uint32_t infinity, void* x) {
   HWY_DYNAMIC_DISPATCH(zero_others)(size, bits, count, infinity, x);
+}
+
+void cpu::agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t count,
+                           std::uint32_t infinity, std::uint32_t least, void* x) {
+  HWY_DYNAMIC_DISPATCH(agree_with_signs)(size, bits, count, infinity, least, x);
 }
 
 bool cpu::encode_inside(std::size_t size, const void* x, std::int64_t count,

@@ -23,6 +23,11 @@ bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::
 void zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
                  std::uint32_t infinity, void* x);
 
+/// Makes elements agree with their bits, x > 0, except NaNs: an element that does not becomes the
+/// pattern `least` where its bit is 1, and the negative of that where it is 0.
+void agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t count,
+                      std::uint32_t infinity, std::uint32_t least, void* x);
+
 /// Writes whether elements lie strictly within `bounds`, one bit each. @return false if one is NaN
 bool encode_inside(std::size_t size, const void* x, std::int64_t count,
                    const IntervalPatterns& bounds, std::uint64_t infinity, std::byte* out);

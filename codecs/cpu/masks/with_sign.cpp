@@ -24,17 +24,16 @@ class WithSignCpu final : public WithSignCodec {
     const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
     const auto bits = static_cast<std::size_t>(bytes_for_bits(what.layout.elements()));
     std::fill(out.begin() + bits, out.begin() + before, std::byte{0});
-    std::atomic<bool> negative = false;
+    std::atomic<bool> strange = false;
     const bool good = cpu::read_runs(
         what, source, parallel, [&](std::int64_t begin, std::int64_t count, const void* run) {
-          if (!cpu::encode_positives(size, run, count, bits_of_infinity(what.type),
-                                     out.data() + begin / 8)) {
-            negative.store(true, std::memory_order_relaxed);
-          }
+          const bool any_negative = !cpu::encode_positives(
+              size, run, count, bits_of_infinity(what.type), out.data() + begin / 8);
+          if (any_negative && !may_be_negative()) strange.store(true, std::memory_order_relaxed);
           return true;
         });
     const Encoded encoded = inner().encode(what, source, out.subspan(before), key, parallel);
-    return {encoded.representable && good && !negative.load(), before + encoded.bytes};
+    return {encoded.representable && good && !strange.load(), before + encoded.bytes};
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
@@ -43,20 +42,29 @@ class WithSignCpu final : public WithSignCodec {
     if (reads == Reads::sign) return sign_->decode(what, in, target, reads, parallel);
     const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
     return inner().decode(what, in.subspan(before), target, reads, parallel) &&
-           zero_where_clear(what, in.data(), target, parallel);
+           (values() == SignedValues::any || agree(what, in.data(), target, parallel));
   }
 
  private:
-  static bool zero_where_clear(const Description& what, const std::byte* bits, void* target,
-                               ParallelFor parallel) {
+  void agree(ElementType type, const std::byte* bits, std::int64_t count, void* x) const {
+    const std::size_t size = element_size(type);
+    if (values() == SignedValues::agreeing) {
+      cpu::agree_with_signs(size, bits, count, bits_of_infinity(type), bits_of_least(type), x);
+    } else {
+      cpu::zero_others(size, bits, count, bits_of_infinity(type), x);
+    }
+  }
+
+  /// @return false when memory ran out
+  bool agree(const Description& what, const std::byte* bits, void* target,
+             ParallelFor parallel) const {
     const auto size = static_cast<std::int64_t>(element_size(what.type));
-    const std::uint32_t infinity = bits_of_infinity(what.type);
     const PlaneLayout& layout = what.layout;
     if (layout.is_contiguous()) {
       for_range(parallel, layout.elements(), cpu::kRunElements,
                 [&](std::int64_t begin, std::int64_t end) {
-                  cpu::zero_others(size, bits + begin / 8, end - begin, infinity,
-                                   static_cast<std::byte*>(target) + begin * size);
+                  agree(what.type, bits + begin / 8, end - begin,
+                        static_cast<std::byte*>(target) + begin * size);
                 });
       return true;
     }
@@ -68,8 +76,7 @@ class WithSignCpu final : public WithSignCodec {
       for (std::int64_t p = begin; p < end && good.load(std::memory_order_relaxed); p += tile) {
         const std::int64_t count = std::min(tile, end - p);
         cpu::gather_planes(layout, size, target, p, count, run);
-        cpu::zero_others(size, bits + p * layout.plane_size() / 8, count * layout.plane_size(),
-                         infinity, run);
+        agree(what.type, bits + p * layout.plane_size() / 8, count * layout.plane_size(), run);
         cpu::scatter_planes(layout, size, run, p, count, target);
       }
       cpu::workspace().tile.trim();
@@ -82,8 +89,9 @@ class WithSignCpu final : public WithSignCodec {
 
 }  // namespace
 
-std::shared_ptr<const Codec> make_with_sign_cpu(std::shared_ptr<const Codec> inner) {
-  return std::make_shared<WithSignCpu>(std::move(inner));
+std::shared_ptr<const Codec> make_with_sign_cpu(std::shared_ptr<const Codec> inner,
+                                                SignedValues values) {
+  return std::make_shared<WithSignCpu>(std::move(inner), values);
 }
 
 }  // namespace cinch::codecs

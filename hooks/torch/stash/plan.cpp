@@ -160,6 +160,11 @@ std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
   return codec != nullptr && codec->accepts(candidate.what) ? codec : nullptr;
 }
 
+/// Whether the values have to have exact signs. Values computed from approximated ones may not.
+bool needs_exact_signs(const policy::Decision::Candidate& candidate) {
+  return candidate.spec.with_sign && candidate.spec.signed_values == codecs::SignedValues::agreeing;
+}
+
 /// Gives the member a sized plan, unless the measured `bytes` are close to what `plan` expected.
 void note(EntryClass::Member& member, const std::shared_ptr<const Plan>& plan, std::size_t bytes) {
   constexpr std::size_t small = 16;  // a difference of 1/16 is not worth a new plan
@@ -381,7 +386,8 @@ std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& e
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
   const bool may_derive = entry.recipe != nullptr && choice == nullptr && caution == 0;
-  if (may_derive && plan->encodes()) derive(*plan, entry, *row);
+  const bool needs_signs = std::ranges::any_of(decision.candidates, needs_exact_signs);
+  if (may_derive && !needs_signs && plan->encodes()) derive(*plan, entry, *row);
   return plan;
 }
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "tests/codecs/cuda/device_support.h"
+
+namespace cinch::codecs::test {
+namespace {
+
+class WithSignCuda : public DeviceTest {};
+
+TEST_F(WithSignCuda, WritesTheReferencesBytes) {
+  Random random(41);
+  constexpr std::array kValues = {SignedValues::non_negative, SignedValues::any,
+                                  SignedValues::agreeing};
+  for (int round = 0; round < rounds(120) && !testing::Test::HasFailure(); ++round) {
+    constexpr std::array kNames = {"group_quant", "division", "blpa", "fixed_point", "dct"};
+    const CodecSpec spec{.name = kNames[draw(random, 0, kNames.size() - 1)],
+                         .group = 32,
+                         .error_bound = 0.5F,
+                         .with_sign = true,
+                         .signed_values = kValues[round % 3]};
+    const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+    const bool negatives = round % 3 != 0 || round % 9 == 0;
+    std::vector<float> x = random_values(random, what.layout, !negatives);
+    if (round % 7 == 0) x.front() = std::numeric_limits<float>::quiet_NaN();
+    SCOPED_TRACE(describe(what, spec) + " values " + std::to_string(round % 3));
+    expect_device_like_reference(spec, what, make_source(what, x), {1, 2, 3}, true);
+  }
+}
+
+}  // namespace
+}  // namespace cinch::codecs::test
