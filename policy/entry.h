@@ -43,6 +43,8 @@ struct Use {
   codecs::IntervalBounds bounds = {0, 0};
   /// For the base of a power: the exponent; 0 where unknown.
   float exponent = 0;
+  /// For operands of scatter_reduce: it sums or takes the mean.
+  bool is_linear_reduction = false;
 };
 
 /// One storage in the stash with all its uses, when the stash has become its only owner.

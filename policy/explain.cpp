@@ -9,7 +9,8 @@ namespace {
 std::string codec_words(const codecs::CodecSpec& spec) {
   const auto traits = codecs::codec_traits(spec.name);
   if (traits && traits->precision == codecs::Precision::bits) {
-    return spec.name + " at " + std::to_string(spec.bits) + " bits";
+    return spec.name + " at " + std::to_string(spec.bits) + " bits" +
+           (spec.subtractive_dither ? ", dithered" : "");
   }
   if (traits && traits->precision == codecs::Precision::error_bound) {
     return spec.name + " within " + number_in_words(double{spec.error_bound});

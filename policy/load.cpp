@@ -143,9 +143,9 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.raw_window = json.value("raw_window", is_off ? all : settings.raw_window);
   settings.offload = read_offload(json.value("offload", Json::object()));
   settings.derive.enabled =
-      json.value("derive", Json::object()).value("enabled", keeps_all_exact(settings));
+      json.value("derive", Json::object()).value("enabled", algorithm.derives);
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
-  settings.groups = {.name = "group_quant", .bits = 4};
+  settings.groups = {.name = "group_quant", .bits = 3, .subtractive_dither = true};
   if (json.contains("groups")) settings.groups = read_codec(json.at("groups"), settings.groups);
   settings.division.name = "division";
   if (json.contains("division")) {

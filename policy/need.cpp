@@ -92,7 +92,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     case Origin::op:
       break;
   }
-  if (fact.reads == Reads::nothing) return {Level::nothing, {}, {}};
+  if (reads_of(fact, use) == Reads::nothing) return {Level::nothing, {}, {}};
   if (fact.reads == Reads::sign && codecs::is_quantizable(use.type)) {
     return {Level::sign, {}, "data that a sign mask cannot stand for"};
   }
@@ -112,6 +112,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     case OperandKind::exact:
       return exactly(settings, use, "has to be exact", is_mask_type(use.type));
     case OperandKind::base:
+    case OperandKind::reduced:
     case OperandKind::unknown:
       return exactly(settings, use, "not known to tolerate approximation", true);
     case OperandKind::activation:

@@ -18,6 +18,7 @@ constexpr OperandFact signed_rows{Reads::values, OperandKind::activation, false,
 constexpr OperandFact spatial{Reads::values, OperandKind::activation, true, 0};
 constexpr OperandFact factor{Reads::values, OperandKind::factor, false, 0};
 constexpr OperandFact base{Reads::values, OperandKind::base, false, 0};
+constexpr OperandFact reduced{Reads::values, OperandKind::reduced, false, 0};
 constexpr OperandFact exact{Reads::values, OperandKind::exact, false, 0};
 constexpr OperandFact sign{Reads::sign, OperandKind::activation, false, 0};
 constexpr OperandFact unread{Reads::nothing, OperandKind::activation, false, 0};
@@ -191,6 +192,8 @@ constexpr Row facts[] = {
     {"aten::nll_loss_forward", "*", exact},
     {"aten::pow", "self", base},
     {"aten::relu", "result", sign},
+    {"aten::scatter_reduce", "index", exact},
+    {"aten::scatter_reduce", "*", reduced},
     {"aten::sigmoid", "result", rows},
     {"aten::silu", "self", rows},
     {"aten::slow_conv3d_forward", "self", spatial},
@@ -234,11 +237,13 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
 }
 
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
+  if (fact.kind == OperandKind::reduced) return OperandKind::unknown;
   if (fact.kind != OperandKind::base) return fact.kind;
   return use.exponent >= 1 ? OperandKind::factor : OperandKind::unknown;
 }
 
 Reads reads_of(const OperandFact& fact, const Use& use) noexcept {
+  if (fact.kind == OperandKind::reduced && use.is_linear_reduction) return Reads::nothing;
   const bool is_unknown_interval = fact.reads == Reads::interval && !interval_of(fact, use);
   return is_unknown_interval ? Reads::values : fact.reads;
 }

@@ -19,6 +19,7 @@ enum class OperandKind : std::uint8_t {
   /// are linear or smooth. Dropout's noise is one.
   factor,
   base,   ///< of a power: a factor where the exponent is 1 or more, else unknown
+  reduced,  ///< of scatter_reduce: unread where it is linear (sum, mean), else unknown
   exact,  ///< statistics, log-sum-exp, log-probabilities, seeds, gathered indices: never lossy
   window_index  ///< max-pool's indices into the input plane
 };
@@ -51,7 +52,8 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const
 /// The kind of `use`'s operand: `base` is settled by the exponent.
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept;
 
-/// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds.
+/// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds,
+/// `nothing` for what is `reduced` linearly.
 codecs::Reads reads_of(const OperandFact& fact, const Use& use) noexcept;
 
 }  // namespace cinch::policy

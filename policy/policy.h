@@ -121,7 +121,7 @@ struct DeriveSettings {
 /// A policy file, validated.
 struct Settings {
   std::string name;  ///< the preset's name, or the file's path
-  /// "groups", "division", "actnn", "blpa", "acgc", "comet", "budget", "auto", "lossless" or "off"
+  /// "default", "division", "actnn", "blpa", "acgc", "comet", "budget", "auto", "lossless" or "off"
   std::string policy = "division";
   std::size_t min_bytes = 4096;  ///< storages below this are left to PyTorch
   std::uint32_t seed = 0;
@@ -141,7 +141,7 @@ struct Settings {
   RescueSettings rescue;
   DeriveSettings derive;
   GuardSettings guard;
-  codecs::CodecSpec groups;    ///< parameters of the "groups" algorithm
+  codecs::CodecSpec groups;    ///< parameters of the "default" algorithm
   codecs::CodecSpec division;  ///< parameters of the "division" algorithm
   int blpa_bits = 4;           ///< K of the "blpa" algorithm
   ActnnSettings actnn;

@@ -21,7 +21,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CINCH = ROOT / "build/bin/cinch"
 LOGS = ROOT / "build/demo"
-DEFAULT = "division"
+DEFAULT = "default"
 SIDES = ("plain", "lossless", DEFAULT)
 
 

@@ -13,7 +13,7 @@ namespace cinch::cli {
 inline constexpr int usage_error = 2;  ///< bad policy, bad usage, or an incomplete installation
 
 struct RunOptions {
-  std::string policy = "division";  ///< a preset's name, or a path
+  std::string policy = "default";  ///< a preset's name, or a path
   std::string report;               ///< file for the report; "" for none
   std::string snapshot;             ///< file for a snapshot of CUDA's allocator; "" for none
   bool strict = false;
@@ -29,7 +29,7 @@ struct RunOptions {
 int run(const RunOptions& options);
 
 struct EnvOptions {
-  std::string policy = "division";  ///< a preset's name, or a path
+  std::string policy = "default";  ///< a preset's name, or a path
   std::string report;               ///< file for each process's report; "" for none
   std::string format = "sh";        ///< "sh", "fish" or "plain": NAME=VALUE
 };
@@ -96,7 +96,7 @@ int agent(const AgentOptions& options);
 
 struct DoctorOptions {
   std::string python = "python3";
-  std::string policy = "division";  ///< a preset's name, or a path
+  std::string policy = "default";  ///< a preset's name, or a path
   bool json = false;
 };
 int doctor(const DoctorOptions& options);

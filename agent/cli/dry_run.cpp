@@ -139,7 +139,7 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
   const TemporaryDirectory directory;
   Command command{request.command, {}, ""};
   command.environment = {{"LD_PRELOAD", preload_value(libraries.preload)},
-                         {"CINCH_POLICY", "division"},
+                         {"CINCH_POLICY", "default"},
                          {"CINCH_DRY_RUN", wanted},
                          {"CINCH_DISABLE", ""},
                          {"CINCH_REPORT", (directory.path() / "%p.json").string()}};

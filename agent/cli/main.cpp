@@ -30,11 +30,11 @@ constexpr const char* examples = R"--(Examples:
   cinch agent                                   keep their history; serve it, metrics, a live page
   eval "$(cinch env)"                           for what cinch run can't start
   cinch policy list                             ready policies
-  cinch policy show division > my.json          start a policy of your own
+  cinch policy show default > my.json           start a policy of your own
   cinch policy check my.json                    is it right?
 
 The same without this command:
-  LD_PRELOAD=.../libcinch.so CINCH_POLICY=division python train.py)--";
+  LD_PRELOAD=.../libcinch.so CINCH_POLICY=default python train.py)--";
 
 /// Without --, the program begins at the first word that is no option of ours. `command` is empty,
 /// or holds what came after --.
@@ -95,7 +95,7 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
       "  cinch run --snapshot s.pickle -- python train.py    # then python -m "
       "torch.cuda._memory_viz\n"
       "  cinch run --policy lossless --report r.json -- torchrun --nproc-per-node=2 train.py\n"
-      "  cinch run --dry-run --policies division,my.json -- python train.py\n"
+      "  cinch run --dry-run --policies default,my.json -- python train.py\n"
       "  cinch run --dry-run --json -- python train.py | jq '.policies[] | {policy, ratio}'\n\n"
       "The exit status is the program's; 128 + N when signal N killed it; 127 or 126 when it\n"
       "could not be started; 2 when the policy is wrong, and then the program is not started.\n"
@@ -137,7 +137,7 @@ void add_advise(CLI::App& app, AdviseOptions& options, int& status) {
   batch->add_flag("--json", options.json, "Print JSON");
   batch->footer(R"(Examples:
   cinch advise batch-size -- python train.py
-  cinch advise batch-size --memory 8GiB --policies division,my.json -- python train.py --batch 64
+  cinch advise batch-size --memory 8GiB --policies default,my.json -- python train.py --batch 64
   cinch advise batch-size --json -- python train.py | jq '.policies[] | {policy, batch_size}'
 
 The program is trained uncompressed for two or three steps and then ended; what it prints goes to
@@ -301,7 +301,7 @@ void add_env(CLI::App& app, EnvOptions& options, int& status) {
       ->check(CLI::IsMember({"sh", "fish", "plain"}))
       ->capture_default_str();
   sub->footer(R"--(Examples:
-  eval "$(cinch env --policy division)" && torchrun --nproc-per-node=8 train.py
+  eval "$(cinch env --policy default)" && torchrun --nproc-per-node=8 train.py
   cinch env --format fish | source
   cinch env --format plain > cinch.env && docker run --env-file cinch.env ...)--");
   sub->callback([&options, &status] { status = print_environment(options); });
@@ -333,7 +333,7 @@ void add_policy(CLI::App& app, std::string& argument, int& status) {
   sub->require_subcommand(1);
   sub->footer(R"(Examples:
   cinch policy list
-  cinch policy show division > my.json
+  cinch policy show default > my.json
   cinch policy check my.json && cinch policy explain my.json)");
   CLI::App* check = sub->add_subcommand("check", "Is this policy right? Exit 0, or 2 and why not");
   check->add_option("POLICY", argument, "A file or a preset's name")->required();
@@ -348,7 +348,7 @@ void add_policy(CLI::App& app, std::string& argument, int& status) {
   list->callback([&status] { status = list_policies(); });
   CLI::App* show = sub->add_subcommand("show", "Print a shipped policy's file");
   show->add_option("NAME", argument, "The preset's name")->required();
-  show->footer("Examples:\n  cinch policy show division > my.json");
+  show->footer("Examples:\n  cinch policy show default > my.json");
   show->callback([&] { status = show_policy(argument); });
 }
 

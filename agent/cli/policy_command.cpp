@@ -24,16 +24,12 @@ std::string shape_text(const Rule& rule) {
   return text.empty() ? "*" : '[' + text + ']';
 }
 
-std::string division_text(const codecs::CodecSpec& spec) {
-  return "block " + std::to_string(spec.block) + ", bits " + std::to_string(spec.bits) + ", edge " +
-         (spec.edge_ceil ? "ceil" : "paper");
-}
-
-std::string outcome(const Rule& rule) {
-  if (rule.keep) return "keep";
-  const codecs::CodecSpec& spec = *rule.codec;
+std::string codec_text(const codecs::CodecSpec& spec) {
   const auto traits = codecs::codec_traits(spec.name);
-  if (traits && traits->keeps_means) return spec.name + ": " + division_text(spec);
+  if (traits && traits->keeps_means) {
+    return spec.name + ": block " + std::to_string(spec.block) + ", bits " +
+           std::to_string(spec.bits) + ", edge " + (spec.edge_ceil ? "ceil" : "paper");
+  }
   if (traits && traits->precision == codecs::Precision::bits) {
     return spec.name + ": bits " + std::to_string(spec.bits) +
            (traits->shares_ranges ? ", group " + std::to_string(spec.group) : "") +
@@ -66,8 +62,11 @@ std::string addition_text(const policy::Settings& settings) {
 
 void print(const policy::Settings& settings) {
   std::printf("  policy     %s\n", settings.policy.c_str());
-  if (policy::algorithm_of(settings).idle && !settings.rescue.enabled) return;
-  std::printf("  division   %s\n", division_text(settings.division).c_str());
+  const policy::Algorithm& algorithm = policy::algorithm_of(settings);
+  if (algorithm.idle && !settings.rescue.enabled) return;
+  if (algorithm.codec != nullptr) {
+    std::printf("  codec      %s\n", codec_text(algorithm.codec(settings)).c_str());
+  }
   std::printf("  min_bytes  %zu\n", settings.min_bytes);
   const auto whose = [](bool ours) { return ours ? "Cinch's" : "PyTorch's own"; };
   std::printf("  allocator  host: %s, CUDA: %s\n", whose(settings.allocator_host),
@@ -78,7 +77,8 @@ void print(const policy::Settings& settings) {
   if (settings.rules.empty()) return;
   Table table({"op", "operand", "dtype", "shape", "what"});
   for (const Rule& rule : settings.rules) {
-    table.add({rule.op, rule.operand, dtype_name(rule.type), shape_text(rule), outcome(rule)});
+    table.add({rule.op, rule.operand, dtype_name(rule.type), shape_text(rule),
+               rule.keep ? "keep" : codec_text(*rule.codec)});
   }
   std::printf("  rules, the first match decides:\n%s", table.render("    ").c_str());
 }

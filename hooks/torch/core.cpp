@@ -45,6 +45,21 @@ namespace {
 // saves next point into this plane.
 thread_local Extent pooled_plane = {0, 0, 0};
 
+/// What the operator in `frame` says of an operand through its arguments.
+OperatorSays said(SiteNames::Parameters parameters, const OperatorFrame& frame) {
+  switch (parameters) {
+    case SiteNames::Parameters::bounds:
+      return argument_bounds(frame);
+    case SiteNames::Parameters::exponent:
+      return Exponent{argument_exponent(frame)};
+    case SiteNames::Parameters::reduction:
+      return Reduction{argument_reduces_linearly(frame)};
+    case SiteNames::Parameters::none:
+      break;
+  }
+  return {};
+}
+
 Extent trailing_extent(c10::IntArrayRef sizes, int dimensions) {
   Extent extent = {1, 1, 1};
   const auto n = std::min<std::size_t>(static_cast<std::size_t>(dimensions), sizes.size());
@@ -84,13 +99,10 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
     } else if (tensor.scalar_type() == c10::ScalarType::Long) {
       intent.operator_says = std::exchange(pooled_plane, {0, 0, 0});
     }
-    if (names != nullptr && names->numbers != SiteNames::Numbers::none) {
+    if (names != nullptr && names->parameters != SiteNames::Parameters::none) {
       keep_recording_names();
-      if (const OperatorFrame* frame = current_frame(); frame != nullptr) {
-        const bool is_power = names->numbers == SiteNames::Numbers::exponent;
-        intent.operator_says = is_power ? OperatorSays(Exponent{argument_exponent(*frame)})
-                                        : OperatorSays(argument_bounds(*frame));
-      }
+      const OperatorFrame* frame = current_frame();
+      if (frame != nullptr) intent.operator_says = said(names->parameters, *frame);
     }
     intent.site = site.python() ? &function_site(site) : &site;
     intent.is_output = is_output;
@@ -164,7 +176,7 @@ void listen_to_the_stash() {
 
 const CoreTable* start(EngineStub engine_stub) {
   const char* wanted = std::getenv("CINCH_POLICY");
-  const std::string name = wanted == nullptr || *wanted == '\0' ? "division" : wanted;
+  const std::string name = wanted == nullptr || *wanted == '\0' ? "default" : wanted;
   auto loaded = policy::load_settings(name);
   auto tried = dry_run_policies();
   const auto* error = std::get_if<policy::PolicyError>(&tried);

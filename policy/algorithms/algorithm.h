@@ -41,6 +41,8 @@ struct Algorithm {
   bool exact = false;
   /// Takes nothing until memory runs out.
   bool idle = false;
+  /// Derives values unless the file says otherwise (DeriveSettings).
+  bool derives = false;
 };
 
 /// All algorithms, in the order in which they are shown.

@@ -9,7 +9,8 @@ namespace cinch::policy {
 namespace {
 
 constexpr std::array kAlgorithms = {
-    Algorithm{.name = "groups", .words = groups_words, .codec = groups_codec},
+    Algorithm{
+        .name = "default", .words = default_words, .codec = default_codec, .derives = true},
     Algorithm{.name = "division", .words = division_words, .codec = division_codec},
     Algorithm{.name = "actnn",
               .words = actnn_words,
@@ -32,7 +33,7 @@ constexpr std::array kAlgorithms = {
               .director = make_budget_director},
     Algorithm{
         .name = "auto", .words = auto_words, .read = read_auto, .director = make_budget_director},
-    Algorithm{.name = "lossless", .words = lossless_words, .exact = true},
+    Algorithm{.name = "lossless", .words = lossless_words, .exact = true, .derives = true},
     Algorithm{.name = "off", .words = lossless_words, .exact = true, .idle = true},
 };
 

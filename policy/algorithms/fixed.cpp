@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The algorithms that never adapt: groups of equal bits, DIVISION (Wang et al., ICML 2023), BLPA
+// The algorithms that never adapt: the default, which is groups of equal bits, DIVISION (Wang et al., ICML 2023), BLPA
 // (Chakrabarti & Moseley, NeurIPS 2019), lossless, and off.
 #include "policy/algorithms/lines.h"
 
 namespace cinch::policy {
 
-std::string groups_words(const Settings& settings) {
-  return "Activations are held at " + std::to_string(settings.groups.bits) +
-         " bits in groups of " + std::to_string(settings.groups.group) + " elements" +
+std::string default_words(const Settings& settings) {
+  return "What other saved tensors give is computed anew. Inputs of convolutions, linear layers and "
+         "batch norms are held at " +
+         std::to_string(settings.groups.bits) + " bits in groups of " +
+         std::to_string(settings.groups.group) + " elements" +
          (settings.groups.subtractive_dither ? ", with subtractive dithering." : ".");
 }
 
-codecs::CodecSpec groups_codec(const Settings& settings) {
+codecs::CodecSpec default_codec(const Settings& settings) {
   return settings.groups;
 }
 

@@ -11,8 +11,8 @@
 /// are in fixed.cpp, a file for each adaptive algorithm, and settings.cpp (reading policy files).
 namespace cinch::policy {
 
-std::string groups_words(const Settings& settings);
-codecs::CodecSpec groups_codec(const Settings& settings);
+std::string default_words(const Settings& settings);
+codecs::CodecSpec default_codec(const Settings& settings);
 
 std::string division_words(const Settings& settings);
 codecs::CodecSpec division_codec(const Settings& settings);

@@ -9,6 +9,7 @@
 * cnn: a convolutional net with batch norm and max-pool, scikit-learn's digits at 16 x 16, test accuracy in %;
 * resnet18: torchvision's ResNet-18 at a quarter of its width, digits at 32 x 32, test accuracy in %;
 * gpt: a byte-level transformer on the source text of Python's standard library, test bits a byte;
+* gpt_eager: the same with attention written out;
 * vit: a vision transformer, digits at 32 x 32, test accuracy in %;
 * bert: an encoder of bytes that tells which package a piece of source is from, test accuracy in %;
 * unet: digits out of noise, with group norm and SiLU, test signal-to-noise ratio in dB.
@@ -41,6 +42,7 @@ MODELS = {
     "cnn": ("CNN, accuracy %", 160),
     "resnet18": ("ResNet-18 / 4, accuracy %", 160),
     "gpt": ("GPT, bits a byte", 300),
+    "gpt_eager": ("GPT, attention written out, bits a byte", 300),
     "vit": ("ViT-tiny, accuracy %", 300),
     "bert": ("BERT-tiny, accuracy %", 300),
     "unet": ("U-Net, dB", 160),
@@ -58,6 +60,7 @@ def variants() -> dict[str, dict]:
     return {
         "lossless": preset("lossless"),
         "lossless_stored": preset("lossless", derive={"enabled": False}),
+        "default": preset("default"),
         "division": preset("division"),
         "division_derived": preset("division", derive={"enabled": True}),
         "actnn_L2_4bit": preset("actnn", actnn={"level": "L2", "fixed_bits": 4}),

@@ -107,7 +107,7 @@ def groups(bits: int, norms: int, smooth: int, attention: int, dither: str = "su
     rules = [{"match": {"op": op, "operand": operand}} | codec(of) for op, operand, of in (
         ("aten::*_norm*", "input", norms), ("aten::gelu", "self", smooth), ("aten::silu", "self", smooth),
         ("aten::_scaled_dot_product*", "*", attention))]
-    content = {"policy": "groups", "groups": {"bits": bits, "dither": dither}, "derive": {"enabled": derive}}
+    content = {"policy": "default", "preset_rules": False, "groups": {"bits": bits, "dither": dither}, "derive": {"enabled": derive}}
     return {"version": 1, "rules": rules, "others": {"codec": {"name": "group_quant", "bits": 4}}} | content | BARE
 
 
@@ -123,6 +123,7 @@ AS = "budget_as_"
 def variants() -> dict[str, dict | None]:
     """Policies; None where the variant is a budget of another one's bytes."""
     return {
+        "default": preset("default"),
         "division": preset("division"),
         "division_derived": derived(2),
         "division_derived_3bit": derived(3),
@@ -207,7 +208,7 @@ def measured(result: dict, exact: dict) -> dict:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--model", choices=("cnn", "resnet18", "vit", "gpt", "bert", "unet"), default="resnet18")
+    parser.add_argument("--model", choices=("cnn", "resnet18", "vit", "gpt", "gpt_eager", "bert", "unet"), default="resnet18")
     parser.add_argument("--variant", nargs="+", choices=variants(), default=list(variants()))
     parser.add_argument("--draws", type=int, default=64)
     parser.add_argument("--training", type=int, default=40, help="steps before the measurement")

@@ -56,15 +56,23 @@ def resnet18() -> nn.Module:
     return model
 
 
+def attention_written_out(q, k, v, is_causal: bool):
+    """scaled_dot_product_attention, as programs older than it have it."""
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    if is_causal:
+        scores = scores.masked_fill(torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1), float("-inf"))
+    return scores.softmax(-1) @ v
+
+
 class Attention(nn.Module):
     def __init__(self, dim, heads, causal):
         super().__init__()
-        self.heads, self.causal = heads, causal
+        self.heads, self.causal, self.attend = heads, causal, F.scaled_dot_product_attention
         self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
     def forward(self, x):
         b, t, d = x.shape
         q, k, v = (s.view(b, t, self.heads, -1).transpose(1, 2) for s in self.qkv(x).chunk(3, dim=-1))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        y = self.attend(q, k, v, is_causal=self.causal)
         return self.out(y.transpose(1, 2).reshape(b, t, d))
 
 

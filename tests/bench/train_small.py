@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from small_models import GPT, Classifier, UNet, ViT, cnn, digits, resnet18
+from small_models import GPT, Classifier, UNet, ViT, attention_written_out, cnn, digits, resnet18
 
 CONTEXT = 96
 BATCH = 32
@@ -81,11 +81,14 @@ def source_text(pattern: str, files: int) -> torch.Tensor:
     return torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
 
 
-def write() -> Task:
-    """The next byte of source text: bits a byte, twice."""
+def write(eager: bool = False) -> Task:
+    """The next byte of source text: bits a byte, twice. @param eager With attention written out"""
     data = source_text("*.py", 60)
     train, test = data[: int(len(data) * 0.9)], data[int(len(data) * 0.9) :]
     model = GPT(context=CONTEXT)
+    if eager:
+        for block in model.blocks:
+            block.attention.attend = attention_written_out
 
     def rows(source, starts):
         return torch.stack([source[s : s + CONTEXT + 1] for s in starts])
@@ -164,6 +167,7 @@ def task(name: str, seed: int) -> Task:
         "resnet18": lambda: classify(resnet18(), 32, seed),
         "vit": lambda: vision_transformer(seed),
         "gpt": write,
+        "gpt_eager": lambda: write(eager=True),
         "bert": read,
         "unet": lambda: denoise(seed),
     }[name]()

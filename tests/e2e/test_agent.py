@@ -74,7 +74,7 @@ def test_metrics_and_history_of_a_run(tmp_path):
             assert ratio > 2
             devices = {sample["device"] for sample, _ in metrics["cinch_allocator_reserved_bytes"]}
             assert devices == {"cpu"}
-            assert any("division" in sample["codec"] for sample, _ in metrics["cinch_codec_raw_bytes"])
+            assert any("group_quant" in sample["codec"] for sample, _ in metrics["cinch_codec_raw_bytes"])
             # Every series is told apart by bounded labels alone.
             for samples in metrics.values():
                 for sample, _ in samples:

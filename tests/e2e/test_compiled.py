@@ -38,6 +38,6 @@ def test_silent(pair):
 
 def test_default_policy(pair, compiler, tmp_path):
     names = list(pair.plain.outcomes)
-    compressed = harness.run_workloads("compiled", tmp_path, "division", extra=compiler, only=names)
+    compressed = harness.run_workloads("compiled", tmp_path, "default", extra=compiler, only=names)
     assert list(compressed.outcomes) == names
     compressed.check_nothing_is_wrong(pair.plain)

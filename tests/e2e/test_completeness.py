@@ -23,4 +23,4 @@ def test_silent(pair):
 
 
 def test_default_policy(pair, tmp_path):
-    harness.run_workloads("completeness", tmp_path, "division").check_nothing_is_wrong(pair.plain)
+    harness.run_workloads("completeness", tmp_path, "default").check_nothing_is_wrong(pair.plain)

@@ -27,4 +27,4 @@ def test_silent(pair):
 
 
 def test_default_policy(pair, tmp_path):
-    harness.run_workloads("distributed", tmp_path, "division", processes=2).check_nothing_is_wrong(pair.plain)
+    harness.run_workloads("distributed", tmp_path, "default", processes=2).check_nothing_is_wrong(pair.plain)

@@ -23,7 +23,7 @@ def test_silent(pair):
 
 
 def test_under_the_default_policy(pair, tmp_path):
-    run = harness.run_workloads("meddling", tmp_path, "division", threads=1)
+    run = harness.run_workloads("meddling", tmp_path, "default", threads=1)
     run.check_nothing_is_wrong(pair.plain)
 
 

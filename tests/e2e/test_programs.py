@@ -33,7 +33,7 @@ def runs(tmp_path_factory):
             results |= json.loads(done.stdout.splitlines()[-1])
         return results
 
-    return {policy: run(policy) for policy in (None, "lossless", "division")}
+    return {policy: run(policy) for policy in (None, "lossless", "default")}
 
 
 def told(result):
@@ -53,7 +53,7 @@ def test_lossless_prints_the_same(runs, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_default_ends_close(runs, name):
-    plain, default = runs[None][name], runs["division"][name]
+    plain, default = runs[None][name], runs["default"][name]
     assert default["status"] == 0
     close = LOOSE.get(name, CLOSE)
     assert math.isclose(metric(plain), metric(default), rel_tol=close, abs_tol=close / 10)

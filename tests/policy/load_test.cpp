@@ -9,6 +9,7 @@
 
 #include "policy/algorithms/algorithm.h"
 #include "policy/embedded.h"
+#include "policy/explain.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {
@@ -289,7 +290,7 @@ TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
 
 TEST(Load, WrongEnumIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1,\n \"policy\": \"divison\"}"),
-            "p.json:2:12: policy: found \"divison\", expected one of \"groups\", \"division\", \"actnn\", "
+            "p.json:2:12: policy: found \"divison\", expected one of \"default\", \"division\", \"actnn\", "
             "\"blpa\", \"acgc\", \"comet\", \"budget\", \"auto\", \"lossless\", "
             "\"off\"; did you mean \"division\"?");
   std::string names;
@@ -305,7 +306,7 @@ TEST(Load, WrongEnumIsSuggested) {
 
 TEST(Load, WrongTypesAndRanges) {
   EXPECT_EQ(refused(R"({"version": 1, "policy": 3})"),
-            "p.json:1:26: policy: found 3, expected one of \"groups\", \"division\", \"actnn\", \"blpa\", "
+            "p.json:1:26: policy: found 3, expected one of \"default\", \"division\", \"actnn\", \"blpa\", "
             "\"acgc\", \"comet\", \"budget\", \"auto\", \"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": -1})"),
             "p.json:1:41: seed: found -1, expected an integer from 0 to 4294967295");
@@ -332,7 +333,7 @@ TEST(Load, WrongTypesAndRanges) {
 TEST(Load, MissingFields) {
   EXPECT_EQ(refused("\n {}"), "p.json:2:2: found no field \"version\", expected it to be 1");
   EXPECT_EQ(refused(R"({"version": 1})"),
-            "p.json:1:1: found no field \"policy\", expected it to be one of \"groups\", \"division\", "
+            "p.json:1:1: found no field \"policy\", expected it to be one of \"default\", \"division\", "
             "\"actnn\", \"blpa\", \"acgc\", \"comet\", \"budget\", \"auto\", "
             "\"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"keep":true}]})"),
@@ -394,7 +395,16 @@ TEST(Presets, AllAreValidAndDescribed) {
     EXPECT_EQ(std::get<Settings>(result).name, preset.name);
   }
   EXPECT_THAT(names, testing::ElementsAre("acgc", "actnn", "auto", "blpa", "budget", "comet",
-                                          "division", "lossless", "off"));
+                                          "default", "division", "lossless", "off"));
+}
+
+TEST(Presets, TheDefaultIsWhatAFileThatNamesItSays) {
+  const Settings file = accepted(R"({"version": 1, "policy": "default"})");
+  const Settings preset = std::get<Settings>(load_settings("default"));
+  EXPECT_EQ(explain(file), explain(preset));
+  EXPECT_EQ(file.groups, preset.groups);
+  EXPECT_TRUE(file.derive.enabled && preset.derive.enabled);
+  EXPECT_EQ(file.rules.size(), preset.rules.size());
 }
 
 TEST(Presets, AreTheFilesInConfigs) {
@@ -473,7 +483,7 @@ TEST(LoadSettings, UnknownPresetIsSuggested) {
   EXPECT_EQ(std::get<PolicyError>(result).to_string(),
             "losless: found no preset of this name, expected one of \"acgc\", \"actnn\", \"auto\", "
             "\"blpa\", "
-            "\"budget\", \"comet\", \"division\", \"lossless\", \"off\" or a path (with a '/' or "
+            "\"budget\", \"comet\", \"default\", \"division\", \"lossless\", \"off\" or a path (with a '/' or "
             "ending in \".json\"); did you mean \"lossless\"?");
 }
 

@@ -107,6 +107,19 @@ TEST(OperandFact, BasesAreFactorsUnderExponentsOfOneOrMore) {
   }
 }
 
+TEST(OperandFact, ScatteredSumsReadNoValues) {
+  Use use;
+  for (const char* operand : {"self", "src", "result"}) {
+    const OperandFact fact = operand_fact("aten::scatter_reduce_", operand);
+    use.is_linear_reduction = false;
+    EXPECT_EQ(reads_of(fact, use), Reads::values) << "a product, or a maximum";
+    EXPECT_EQ(kind_of(fact, use), OperandKind::unknown);
+    use.is_linear_reduction = true;
+    EXPECT_EQ(reads_of(fact, use), Reads::nothing);
+  }
+  EXPECT_EQ(reads_of(operand_fact("aten::scatter_reduce", "index"), use), Reads::values);
+}
+
 TEST(OperandFact, WhatIsNotListedIsUnknown) {
   for (const auto& [op, operand] : {std::pair{"aten::fmod", "other"},
                                     {"aten::threshold", "self"},

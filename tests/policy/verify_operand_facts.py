@@ -63,6 +63,16 @@ def inplace(function):
     return lambda x: function(x * 1.0)
 
 
+def scattered(how, include_self):
+    """scatter_reduce of a tensor into another that depends on it, too."""
+
+    def function(v):
+        into, index = v.narrow(2, 0, 5) * 2, torch.arange(v.numel()).reshape(v.shape) % 4
+        return into.scatter_reduce(2, index, v * 1.0, how, include_self=include_self)
+
+    return function
+
+
 def cases():
     def x(*sizes, dtype=torch.float32):
         values = torch.randn(*sizes, dtype=dtype)
@@ -118,6 +128,11 @@ def cases():
         ("adaptive_avg_pool3d", lambda v: F.adaptive_avg_pool3d(v, 4), volume),
         ("index_add, source", lambda v: torch.zeros(6, 4, 13).index_add(0, torch.tensor([4, 0, 4]), v), series),
         ("index_copy, source", lambda v: torch.zeros(6, 4, 13).index_copy(0, torch.tensor([4, 0, 2]), v), series),
+        *(
+            (f"scatter_reduce, {how}, {'with' if own else 'without'} its own", scattered(how, own), series)
+            for how in ("sum", "mean")
+            for own in (True, False)
+        ),
         ("gather", lambda v: v.gather(2, torch.arange(12).view(1, 4, 3).expand(3, 4, 3)), series),
         ("masked_select", lambda v: v.masked_select(torch.arange(13) % 3 == 0), series),
         ("cummax", lambda v: v.cummax(2).values, series),
@@ -189,6 +204,7 @@ def values_matter():
     yield "threshold", lambda v: F.threshold(v, 0.3, 0.0), [x], signs
     yield "prelu", F.prelu, [x, torch.full((1,), 0.2)], signs
     yield "conv2d", F.conv2d, [x, torch.randn(5, 4, 3, 3)], torch.zeros_like
+    yield "scatter_reduce, amax", scattered("amax", True), [torch.randn(3, 4, 13)], torch.zeros_like
 
 
 def main():

@@ -26,7 +26,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAMS = HERE / "programs"
-POLICIES = ["lossless", "division"]
+POLICIES = ["lossless", "default"]
 MIB = 1 << 20
 
 
@@ -110,10 +110,10 @@ def number(value: float, form: str) -> str:
 
 def row(name: str, results: dict, seeds: int) -> str:
     plain = [metric(results[f"plain {seed}"])[1] for seed in range(seeds)]
-    lossy = [metric(results[f"division {seed}"])[1] for seed in range(seeds)]
+    lossy = [metric(results[f"default {seed}"])[1] for seed in range(seeds)]
     difference = statistics.mean(lossy) - statistics.mean(plain)
     deviation = statistics.stdev(plain) if seeds > 1 else math.nan
-    report = results["division 0"].get("report", {"ops": [], "passed_through": [], "raw_bytes_at_peak": 0})
+    report = results["default 0"].get("report", {"ops": [], "passed_through": [], "raw_bytes_at_peak": 0})
     lossless = results["lossless 0"]
     same = "yes" if lossless["printed"] == results["plain 0"]["printed"] else "NO"
     cells = [
@@ -121,7 +121,7 @@ def row(name: str, results: dict, seeds: int) -> str:
         f"{report['raw_bytes_at_peak'] / MIB:.1f}",
         number(ratio(lossless), ".2f"),
         same,
-        number(ratio(results["division 0"]), ".1f"),
+        number(ratio(results["default 0"]), ".1f"),
         f"{metric(results['plain 0'])[0].replace('_', ' ')} {statistics.mean(plain):.4g}",
         number(deviation, ".2g"),
         number(difference, "+.2g"),
@@ -139,9 +139,9 @@ def mean(values: list[float]) -> float:
 def page(measured: dict, seeds: int, command: str) -> str:
     known = [name for name in names() if name in measured]
     lossless = mean([ratio(measured[name]["lossless 0"]) for name in known])
-    division = mean([ratio(measured[name]["division 0"]) for name in known])
+    default = mean([ratio(measured[name]["default 0"]) for name in known])
     torch_version = measured[known[0]]["lossless 0"]["report"]["torch_version"]
-    least = [name for name in known if ratio(measured[name]["division 0"]) < 2]
+    least = [name for name in known if ratio(measured[name]["default 0"]) < 2]
     lines = [
         "# The zoo",
         "",
@@ -152,7 +152,7 @@ def page(measured: dict, seeds: int, command: str) -> str:
         "",
         f"{datetime.date.today().isoformat()}, CPU, torch {torch_version}, {seeds} seed{'s' if seeds > 1 else ''}."
         + ("" if seeds > 1 else " With one, the difference of trainings as short as these is mostly chance."),
-        f"Geometric mean of the ratios: **{lossless:.2f}** under `lossless`, **{division:.2f}** under the default.",
+        f"Geometric mean of the ratios: **{lossless:.2f}** under `lossless`, **{default:.2f}** under the default.",
         f"Below 2 under the default: {', '.join(f'`{name}`' for name in least) or 'none'}.",
         "",
         "- **MiB**: activations at the peak, uncompressed. **same**: whether every loss that is printed under `lossless`",
@@ -189,7 +189,7 @@ def main() -> int:
     kept = build / "zoo.json"
     measured = json.loads(kept.read_text()) if arguments.resume and kept.exists() else {}
     wanted = [("plain", seed) for seed in range(arguments.seeds)] + [("lossless", 0)]
-    wanted += [("division", seed) for seed in range(arguments.seeds)]
+    wanted += [("default", seed) for seed in range(arguments.seeds)]
 
     def measure(name: str) -> bool:
         results = measured.get(name, {})

@@ -213,6 +213,13 @@ float argument_exponent(const OperatorFrame& frame) {
                                                        : static_cast<float>(exponent.toDouble());
 }
 
+bool argument_reduces_linearly(const OperatorFrame& frame) {
+  const auto arguments = frame.function->inputs();
+  if (arguments.size() < 5 || !arguments[4].isString()) return false;
+  const std::string& reduction = arguments[4].toStringRef();
+  return reduction == "sum" || reduction == "mean";
+}
+
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl) {
   if (frame.n_outputs == OperatorFrame::max_outputs) return;
   frame.outputs[frame.n_outputs++] = {&site, tensor_impl};

@@ -52,6 +52,8 @@ codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
 
 /// The operator's second argument as an exponent; 0 where it is no real number.
 float argument_exponent(const OperatorFrame& frame);
+/// Whether the operator's fifth argument names a reduction that is linear: a sum or a mean.
+bool argument_reduces_linearly(const OperatorFrame& frame);
 
 /// Names `site` when the operator returns: by the output that is the tensor `tensor_impl`.
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl);

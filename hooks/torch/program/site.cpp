@@ -45,10 +45,13 @@ int pooled_dimensions(const char* op) {
   return digit >= '1' && digit <= '3' ? digit - '0' : 0;
 }
 
-SiteNames::Numbers numbers_of(const char* op) {
-  if (contains(op, "::hardtanh")) return SiteNames::Numbers::bounds;
+SiteNames::Parameters parameters_of(const char* op, const std::string& operand) {
+  using enum SiteNames::Parameters;
+  if (contains(op, "::scatter_reduce") && operand != "index") return reduction;
+  if (operand != "self") return none;
+  if (contains(op, "::hardtanh")) return bounds;
   const bool is_power = std::strcmp(op, "aten::pow") == 0 || std::strcmp(op, "aten::pow_") == 0;
-  return is_power ? SiteNames::Numbers::exponent : SiteNames::Numbers::none;
+  return is_power ? exponent : none;
 }
 
 // Recognises torch's helpers that save for many operators: Python's autograd.Function, C++'s
@@ -142,8 +145,8 @@ void Site::name(const char* op, std::string operand) {
     return;
   }
   const int pooled = operand == "self" ? pooled_dimensions(op) : 0;
-  const auto numbers = operand == "self" ? numbers_of(op) : SiteNames::Numbers::none;
-  names_.store(new SiteNames{op, std::move(operand), pooled, numbers}, std::memory_order_release);
+  const auto parameters = parameters_of(op, operand);
+  names_.store(new SiteNames{op, std::move(operand), pooled, parameters}, std::memory_order_release);
   changes.fetch_add(1, std::memory_order_relaxed);
 }
 

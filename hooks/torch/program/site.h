@@ -14,9 +14,9 @@ struct SiteNames {
   /// For a max-pool's input, how many trailing dimensions are pooled; else 0. The indices that the
   /// same operator saves next point into the plane of these dimensions.
   int pooled_dimensions = 0;
-  /// Which numbers among the operator's arguments say how backward reads the operand.
-  enum class Numbers : std::uint8_t { none, bounds, exponent };
-  Numbers numbers = Numbers::none;
+  /// Which of the operator's arguments say how backward reads the operand.
+  enum class Parameters : std::uint8_t { none, bounds, exponent, reduction };
+  Parameters parameters = Parameters::none;
 };
 
 /// A place in torch's code that saves a tensor: the return address of a SavedVariable constructor

@@ -33,9 +33,16 @@ struct Exponent {
   float value;
 };
 
+/// That of scatter_reduce.
+struct Reduction {
+  bool is_linear;  ///< a sum or a mean
+};
+
 /// An operator's parameters that belong to a saved tensor: for max-pool's indices the extents of
-/// the pooled input's plane, for hardtanh's input the bounds, for the base of a power the exponent.
-using OperatorSays = std::variant<std::monostate, Extent, codecs::IntervalBounds, Exponent>;
+/// the pooled input's plane, for hardtanh's input the bounds, for the base of a power the exponent,
+/// for scatter_reduce's operands the reduction.
+using OperatorSays =
+    std::variant<std::monostate, Extent, codecs::IntervalBounds, Exponent, Reduction>;
 
 /// One saving of a storage: by which site, and as what. Owned by the hook that autograd holds, or
 /// by a recipe. Linked into its entry's list of uses.

@@ -64,6 +64,11 @@ float exponent(const Use& use) {
   return exponent == nullptr ? 0 : exponent->value;
 }
 
+bool reduces_linearly(const Use& use) {
+  const auto* reduction = std::get_if<Reduction>(&use.operator_says);
+  return reduction != nullptr && reduction->is_linear;
+}
+
 /// Geometries as policies see them, for as long as this lives.
 class Views {
  public:
@@ -86,7 +91,7 @@ struct Described {
       const SiteNames& names = known_names_of(*use);
       uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
                       views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use),
-                      exponent(*use)});
+                      exponent(*use), reduces_linearly(*use)});
     }
     const Geometry* cover = of.cover.get();
     entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
@@ -213,8 +218,8 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
     if (use->is_recipes && !derives_) continue;
     key_.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key_.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
-    key_.push_back(static_cast<std::int64_t>(use->type) * 4 + (use->is_output ? 1 : 0) +
-                   (use->is_recipes ? 2 : 0));
+    key_.push_back(static_cast<std::int64_t>(use->type) * 8 + (use->is_output ? 1 : 0) +
+                   (use->is_recipes ? 2 : 0) + (reduces_linearly(*use) ? 4 : 0));
     const auto extent = index_extent(*use);
     key_.insert(key_.end(), extent.begin(), extent.end());
     key_.push_back(std::bit_cast<std::int64_t>(bounds(*use)));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The division preset: what it may approximate, what it may not, and what it reports."""
+"""The presets default and division: what they may approximate, what they may not, and what they report."""
 
 import pytest
 import torch
@@ -17,9 +17,9 @@ APPROXIMATE = ["gradient_of_a_convolutional_net", "gradient_of_a_transformer"]
 TRAININGS = ["training_of_a_convolutional_net", "training_of_a_transformer"]
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    return harness.run_pair("approximate", tmp_path_factory.mktemp("division"), "division")
+@pytest.fixture(scope="module", params=["default", "division"])
+def pair(request, tmp_path_factory):
+    return harness.run_pair("approximate", tmp_path_factory.mktemp(request.param), request.param)
 
 
 @pytest.mark.parametrize("name", EXACT)
