@@ -52,6 +52,23 @@ def test_is_derived(pair, source):
     assert all(row["stored_bytes"] < row["raw_bytes"] / 2 for row in rows)
 
 
+HALVES = {
+    "transformer_under_autocast": {"native_layer_norm", "gelu"},
+    "transformer_under_autocast_to_float16": {"native_layer_norm", "silu"},
+    "resnet_under_autocast": {"native_batch_norm"},
+    "group_norm_under_autocast": {"native_group_norm"},
+    "max_pool_under_autocast": {"native_batch_norm", "max_pool2d_with_indices"},
+    "bfloat16_parameters": {"silu", "mul"},
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_is_derived_in_sixteen_bits(tmp_path, name):
+    run = harness.run_workloads("derived", tmp_path, harness.LOSSLESS, threads=2, only=[name])
+    found = {codec.split("::")[1].split()[0] for codec, row in derived(run.run).items() if row["count"] >= 2}
+    assert found >= HALVES[name]
+
+
 def test_nothing_is_derived_unless_asked(tmp_path, pair):
     policy = {**harness.LOSSLESS, "derive": {"enabled": False}}
     run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["transformer"])

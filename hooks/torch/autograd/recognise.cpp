@@ -52,6 +52,7 @@ enum class Kind : std::uint8_t {
   mul,
   div,
   max_pool,
+  cast,
   sigmoid,  ///< like those below not computed, only found: it saved its own result
   tanh,
   softmax,
@@ -70,6 +71,7 @@ Kind kind_of(const Node& node) {
       {typeid(generated::MulBackward0), Kind::mul},
       {typeid(generated::DivBackward0), Kind::div},
       {typeid(generated::MaxPool2DWithIndicesBackward0), Kind::max_pool},
+      {typeid(generated::ToCopyBackward0), Kind::cast},
       {typeid(generated::SigmoidBackward0), Kind::sigmoid},
       {typeid(generated::TanhBackward0), Kind::tanh},
       {typeid(generated::SoftmaxBackward0), Kind::softmax},
@@ -100,20 +102,31 @@ SavedVariable* result_of(Node& node) {
   }
 }
 
-/// A dense float32 tensor that fills its storage, from the first byte.
+bool has_recipes(c10::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+}
+
+/// The element type of the node's first output, in the forward.
+c10::ScalarType type_of(const Node& node) {
+  if (node.num_inputs() == 0) return c10::ScalarType::Undefined;
+  return c10::typeMetaToScalarType(node.input_metadata(0).dtype());
+}
+
+/// A dense tensor that fills its storage, from the first byte.
 struct Memory {
   c10::IntArrayRef sizes;
   c10::DimVector strides;
   std::int64_t elements = 0;
+  c10::ScalarType type = c10::ScalarType::Undefined;
 };
 
 std::optional<Memory> memory_of(const at::Tensor& tensor) {
   const bool fits =
-      tensor.scalar_type() == at::kFloat && tensor.is_cpu() && tensor.storage_offset() == 0 &&
-      tensor.is_non_overlapping_and_dense() &&
-      tensor.storage().nbytes() == static_cast<std::size_t>(tensor.numel()) * sizeof(float);
+      has_recipes(tensor.scalar_type()) && tensor.is_cpu() && tensor.storage_offset() == 0 &&
+      tensor.is_non_overlapping_and_dense() && tensor.storage().nbytes() == tensor.nbytes();
   if (!fits) return std::nullopt;
-  return Memory{tensor.sizes(), c10::DimVector(tensor.strides()), tensor.numel()};
+  return Memory{tensor.sizes(), c10::DimVector(tensor.strides()), tensor.numel(),
+                tensor.scalar_type()};
 }
 
 bool is_contiguous(const Memory& memory) {
@@ -154,6 +167,7 @@ class Maker {
  public:
   explicit Maker(const Memory& memory) : memory_(memory), recipe_(std::make_unique<Recipe>()) {
     recipe_->elements = memory.elements;
+    recipe_->type = memory.type;
     recipe_->sizes = memory.sizes;
     recipe_->strides = memory.strides;
     recipe_->threads = at::get_num_threads();
@@ -166,7 +180,8 @@ class Maker {
 
   /// Builds the recipe of the output `output` of `node`. @return whether it could
   bool make(Node& node, std::uint32_t output) {
-    return output == 0 && compute(node, recipe_->value) && recipe_->source_count != 0;
+    return output == 0 && compute(node, recipe_->value) && recipe_->source_count != 0 &&
+           recipe_->value.type() == memory_.type;
   }
 
   /// Hands out the recipe if it is proved to give `actual`'s bits; else returns null.
@@ -187,12 +202,16 @@ class Maker {
 
   /// Builds the first output of `node` from what `node`, and the nodes before it, saved.
   bool compute(Node& node, Value& to) {
-    if (++steps_ > most_steps) return false;
+    if (++steps_ > most_steps || !has_recipes(type_of(node))) return false;
     const Kind kind = kind_of(node);
     switch (kind) {
       case Kind::relu:
         if (!find(node.next_edge(0), to) || !is_alike(to)) return false;
-        step(to, Operator::relu);
+        step(to, Operator::relu, node);
+        return true;
+      case Kind::cast:
+        if (!find(node.next_edge(0), to) || !is_alike(to)) return false;
+        step(to, Operator::cast, node);
         return true;
       case Kind::gelu:
       case Kind::silu:
@@ -242,8 +261,8 @@ class Maker {
     auto* gelu = kind == Kind::gelu ? &static_cast<generated::GeluBackward0&>(node) : nullptr;
     SavedVariable& input =
         gelu != nullptr ? gelu->self_ : static_cast<generated::SiluBackward0&>(node).self_;
-    if (!hold_alike(input, to)) return false;
-    step(to, gelu != nullptr ? Operator::gelu : Operator::silu).tanh =
+    if (!hold_alike(input, to) || to.type() != type_of(node)) return false;
+    step(to, gelu != nullptr ? Operator::gelu : Operator::silu, node).tanh =
         gelu != nullptr && gelu->approximate == "tanh";
     return true;
   }
@@ -258,7 +277,7 @@ class Maker {
     const bool reversed = first.steps.empty() && !second->steps.empty();
     if (reversed) std::swap(first, *second);
     to = std::move(first);
-    Step& made = step(to, op);
+    Step& made = step(to, op, node);
     made.other = std::move(second);
     made.reversed = reversed;
     return true;
@@ -277,7 +296,7 @@ class Maker {
     const Lock lock(node);
     if (!lock || !hold_value(node.self_, to) || memory_.sizes.size() != 4) return false;
     const auto out = channel_order(memory_, 1);
-    const Memory pooled = {to.sizes, to.strides, c10::multiply_integers(to.sizes)};
+    const Memory pooled = {to.sizes, to.strides, c10::multiply_integers(to.sizes), to.type()};
     const auto in = to.sizes.size() == 4 ? channel_order(pooled, 1) : std::nullopt;
     if (!in || !out) return false;
     const bool last = !is_contiguous(memory_);
@@ -287,7 +306,7 @@ class Maker {
     if (!fit) return false;
     const auto held = hold(*indices);
     if (!held) return false;
-    Step& made = step(to, Operator::max_pool);
+    Step& made = step(to, Operator::max_pool, node);
     made.indices = *held;
     const std::int64_t planes = memory_.sizes[0] * (last ? 1 : memory_.sizes[1]);
     made.pool = {planes, last ? memory_.sizes[1] : 1, to.sizes[2] * to.sizes[3],
@@ -323,6 +342,7 @@ class Maker {
     if (!hold_value(node.input_, to) || c10::IntArrayRef(to.sizes) != memory_.sizes) return false;
     Step made;
     made.op = Operator::row_norm;
+    made.type = type_of(node);
     made.row = row;
     made.rows = memory_.elements / row;
     if (!copy_factors(node.weight_, row, 1, made.scale)) return false;
@@ -362,6 +382,7 @@ class Maker {
                          const codecs::ChannelOrder& order, std::int64_t statistics, Value& to) {
     Step made;
     made.op = Operator::channel_norm;
+    made.type = type_of(node);
     made.order = order;
     std::vector<float> weights;
     std::vector<float> biases;
@@ -398,9 +419,10 @@ class Maker {
     std::unique_lock<std::mutex> lock_;
   };
 
-  static Step& step(Value& to, Operator op) {
+  static Step& step(Value& to, Operator op, const Node& node) {
     Step& made = to.steps.emplace_back();
     made.op = op;
+    made.type = type_of(node);
     return made;
   }
 
@@ -435,17 +457,18 @@ class Maker {
     return true;
   }
 
-  /// Makes the saved value a source. @return whether it could: the stash must hold it, as float32
+  /// Makes the saved value a source. @return whether it could: the stash must hold it, on the host
   bool hold_value(SavedVariable& saved, Value& to) {
     const HeldTensor* held = held_by_stash(saved);
     return held != nullptr && hold_value(*held, to);
   }
 
   bool hold_value(const HeldTensor& held, Value& to) {
-    if (held.use().type != at::kFloat) return false;
+    if (!has_recipes(held.use().type) || held.entry()->device != nullptr) return false;
     const auto source = hold(held);
     if (!source) return false;
     to.source = *source;
+    to.source_type = held.use().type;
     to.sizes = held.use().geometry.sizes();
     to.strides = held.use().geometry.strides();
     return true;
@@ -486,17 +509,30 @@ class Maker {
     return saved.has_hooks() || members::data_of(saved).defined();
   }
 
-  /// Whether the tensor is `n` contiguous float32 elements on the CPU.
+  /// Whether the tensor is `n` contiguous elements on the CPU.
   static bool is_plain(const at::Tensor& tensor, std::int64_t n) {
-    return tensor.scalar_type() == at::kFloat && tensor.is_cpu() && tensor.numel() == n &&
-           tensor.is_contiguous();
+    return tensor.is_cpu() && tensor.numel() == n && tensor.is_contiguous();
+  }
+
+  template <typename T>
+  static bool assign(const at::Tensor& tensor, std::vector<float>& to) {
+    const T* const values = tensor.const_data_ptr<T>();
+    to.assign(values, values + tensor.numel());
+    return true;
   }
 
   static bool copy(const at::Tensor& tensor, std::int64_t n, std::vector<float>& to) {
     if (!is_plain(tensor, n)) return false;
-    const float* const values = tensor.const_data_ptr<float>();
-    to.assign(values, values + n);
-    return true;
+    switch (tensor.scalar_type()) {
+      case at::kFloat:
+        return assign<float>(tensor, to);
+      case at::kBFloat16:
+        return assign<at::BFloat16>(tensor, to);
+      case at::kHalf:
+        return assign<at::Half>(tensor, to);
+      default:
+        return false;
+    }
   }
 
   /// Copies a weight or bias, which the program may change before backward; `instead` for none.
@@ -537,12 +573,13 @@ class Maker {
   bool hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to) {
     if (!saved.has_hooks()) {
       const at::Tensor& data = members::data_of(saved);
-      if (!data.defined() || !is_plain(data, n)) return false;
+      if (!data.defined() || data.scalar_type() != at::kFloat || !is_plain(data, n)) return false;
       to.held = data.tensor_data();
       return true;
     }
     const HeldTensor* held = held_by_stash(saved);
     if (held == nullptr || held->use().geometry.offset() != 0) return false;
+    if (held->use().type != at::kFloat) return false;
     if (held->entry()->raw_bytes != static_cast<std::size_t>(n) * sizeof(float)) return false;
     const auto source = hold(*held);
     if (source) to.source = *source;

@@ -14,7 +14,7 @@ namespace cinch::hooks {
 /// stash holds the storage already. The recipe holds its sources: the caller must pass it to
 /// Stash::save() or Derivation::release_sources(). Never throws.
 ///
-/// docs/derived.md lists the operators that have recipes, for float32 on the CPU.
+/// docs/derived.md lists the operators that have recipes, on the CPU.
 std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) noexcept;
 
 }  // namespace cinch::hooks

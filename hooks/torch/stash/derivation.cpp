@@ -90,13 +90,12 @@ bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actu
     const SourceValues exact(
         recipe, [&](const Recipe::Source& source) { return keeper_.exact_values(*source.entry); });
     if (!exact.are_known()) return Proofs::Comparison::not_made;
-    const auto bytes = static_cast<std::size_t>(recipe.elements) * sizeof(float);
-    const c10::DataPtr computed = buffers_.decoded.take(bytes);
+    const c10::DataPtr computed = buffers_.decoded.take(recipe.bytes());
     if (computed.get() == nullptr) return Proofs::Comparison::not_made;
     const Stopwatch watch;
-    recipe.compute(exact.get(), nullptr, static_cast<float*>(computed.get()));
+    recipe.compute(exact.get(), nullptr, computed.get());
     recipe.nanoseconds = watch.nanoseconds();
-    return std::memcmp(computed.get(), actual.const_data_ptr(), bytes) == 0
+    return std::memcmp(computed.get(), actual.const_data_ptr(), recipe.bytes()) == 0
                ? Proofs::Comparison::equal
                : Proofs::Comparison::different;
   });
@@ -180,8 +179,7 @@ c10::Storage Derivation::compute(Entry& entry,
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
   const Stopwatch watch;
-  recipe.compute(sources.get(), static_cast<const std::byte*>(entry.encoded.get()),
-                 static_cast<float*>(data.get()));
+  recipe.compute(sources.get(), static_cast<const std::byte*>(entry.encoded.get()), data.get());
   const std::uint64_t nanoseconds = watch.nanoseconds();
   entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);

@@ -414,7 +414,7 @@ void Planner::derive(Plan& plan, const Entry& entry, const SiteNames& row) {
     sign_alone.name = "sign";
     const std::int64_t n = entry.recipe->elements;
     const auto layout = codecs::PlaneLayout::rows(n, policy::flat_row(n, 4096));
-    add_candidate(mask, entry, {sign_alone, {codecs::ElementType::float32, layout, {1, 1, 1}}}, row,
+    add_candidate(mask, entry, {sign_alone, {element_type(entry.recipe->type), layout, {1, 1, 1}}}, row,
                   false);
     if (mask.candidates.empty()) return;
     plan.mask = std::move(mask.candidates.front());

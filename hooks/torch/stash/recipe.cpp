@@ -2,6 +2,8 @@
 #include "hooks/torch/stash/recipe.h"
 
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/add_cpu_dispatch.h>
@@ -36,16 +38,22 @@ class Threads {
   const bool differ_;
 };
 
-at::Tensor blob(const void* data, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-  return at::from_blob(const_cast<void*>(data), sizes, strides, at::kFloat);
+at::Tensor blob(const void* data, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                c10::ScalarType type) {
+  return at::from_blob(const_cast<void*>(data), sizes, strides, type);
 }
 
 // The functions below call PyTorch's kernels without its dispatcher: no autograd, no mode and no
 // observer sees them.
 
-void activate(const Recipe::Step& step, std::int64_t n, const float* from, float* to) {
-  at::Tensor out = at::from_blob(to, {n}, at::kFloat);
-  const at::Tensor in = at::from_blob(const_cast<float*>(from), {n}, at::kFloat);
+void copy(const at::Tensor& from, at::Tensor& to) {
+  at::native::copy_(to, from);
+}
+
+void activate(const Recipe::Step& step, std::int64_t n, const at::Tensor& from, at::Tensor& to) {
+  at::Tensor out = at::from_blob(to.data_ptr(), {n}, to.scalar_type());
+  const at::Tensor in =
+      at::from_blob(const_cast<void*>(from.const_data_ptr()), {n}, from.scalar_type());
   if (step.op == Recipe::Operator::silu) {
     at::cpu::silu_out(out, in);
   } else {
@@ -70,6 +78,18 @@ void combine(Recipe::Operator op, const at::Tensor& a, const at::Tensor& b, at::
   }
 }
 
+/// A dense tensor with memory of its own.
+struct Temporary {
+  Temporary(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType type)
+      : memory(c10::GetAllocator(c10::kCPU)
+                   ->allocate(static_cast<std::size_t>(c10::multiply_integers(sizes)) *
+                              c10::elementSize(type))),
+        tensor(blob(memory.get(), sizes, strides, type)) {}
+
+  c10::DataPtr memory;
+  at::Tensor tensor;
+};
+
 /// One evaluation of a recipe.
 class Run {
  public:
@@ -77,12 +97,20 @@ class Run {
       : recipe_(recipe), values_(values), mask_(mask) {}
 
   /// Writes `value` to `out`. @pre it has steps
-  void compute(const Recipe::Value& value, float* out) const {
+  void compute(const Recipe::Value& value, void* out) const {
     at::Tensor from = start_of(value);
-    at::Tensor to = blob(out, recipe_.sizes, recipe_.strides);
+    std::optional<Temporary> last;  // where `from` lies, if not in `out`
     for (const Recipe::Step& step : value.steps) {
-      apply(step, from, to);
-      from = to;
+      if (step.type == value.type()) {
+        at::Tensor to = like_result(out, step.type);
+        apply(step, from, to);
+        from = to;
+        continue;
+      }
+      Temporary next(recipe_.sizes, recipe_.strides, step.type);
+      apply(step, from, next.tensor);
+      last = std::move(next);
+      from = last->tensor;
     }
   }
 
@@ -91,11 +119,55 @@ class Run {
     if (value.source < 0) {
       return at::from_blob(const_cast<float*>(value.constant.data()), value.sizes);
     }
-    return blob(values_[static_cast<std::size_t>(value.source)], value.sizes, value.strides);
+    return blob(values_[static_cast<std::size_t>(value.source)], value.sizes, value.strides,
+                value.source_type);
+  }
+
+  at::Tensor like_result(void* data, c10::ScalarType type) const {
+    return blob(data, recipe_.sizes, recipe_.strides, type);
   }
 
   void apply(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     using enum Recipe::Operator;
+    switch (step.op) {
+      case gelu:
+      case silu:
+        activate(step, recipe_.elements, from, to);
+        break;
+      case add:
+      case sub:
+      case mul:
+      case div:
+        combine_with(step, from, to);
+        break;
+      case cast:
+        copy(from, to);
+        break;
+      case channel_norm:
+      case row_norm:
+      case relu:
+      case max_pool:
+        apply_in_floats(step, from, to);
+        break;
+    }
+  }
+
+  /// For operators that compute in float32 whatever the types are, as PyTorch's kernels do.
+  void apply_in_floats(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
+    if (to.scalar_type() != at::kFloat) {
+      Temporary result(recipe_.sizes, recipe_.strides, at::kFloat);
+      apply_in_floats(step, from, result.tensor);
+      copy(result.tensor, to);
+      return;
+    }
+    using enum Recipe::Operator;
+    // Layer norm's input may lie in any way: normalize() copies it.
+    if (from.scalar_type() != at::kFloat && step.op != row_norm) {
+      Temporary floats(from.sizes(), from.strides(), at::kFloat);
+      copy(from, floats.tensor);
+      apply_in_floats(step, floats.tensor, to);
+      return;
+    }
     const auto* const x = static_cast<const float*>(from.const_data_ptr());
     auto* const y = static_cast<float*>(to.data_ptr());
     switch (step.op) {
@@ -106,7 +178,13 @@ class Run {
       case row_norm:
         normalize(step, from, to);
         break;
-      case relu:
+      case max_pool:
+        codecs::gather_planes(
+            step.pool, x,
+            static_cast<const std::int64_t*>(values_[static_cast<std::size_t>(step.indices)]), y,
+            torch_parallel_for);
+        break;
+      default:
         if (x != y) std::memcpy(y, x, static_cast<std::size_t>(recipe_.elements) * sizeof(float));
         // The mask holds the signs of the recipe's last step only.
         if (mask_ != nullptr && &step == &recipe_.value.steps.back()) {
@@ -115,22 +193,6 @@ class Run {
           codecs::zero_where_not_positive(recipe_.elements, y, torch_parallel_for);
         }
         break;
-      case gelu:
-      case silu:
-        activate(step, recipe_.elements, x, y);
-        break;
-      case add:
-      case sub:
-      case mul:
-      case div:
-        combine_with(step, from, to);
-        break;
-      case max_pool:
-        codecs::gather_planes(
-            step.pool, x,
-            static_cast<const std::int64_t*>(values_[static_cast<std::size_t>(step.indices)]), y,
-            torch_parallel_for);
-        break;
     }
   }
 
@@ -138,8 +200,8 @@ class Run {
   void normalize(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     const float* x = static_cast<const float*>(from.const_data_ptr());
     auto* const y = static_cast<float*>(to.data_ptr());
-    if (!from.is_contiguous()) {
-      at::native::copy_(to, from);
+    if (!from.is_contiguous() || from.scalar_type() != at::kFloat) {
+      copy(from, to);
       x = y;
     }
     codecs::normalize_rows(step.rows, step.row, x, statistic(step.mean), statistic(step.rstd),
@@ -147,15 +209,14 @@ class Run {
   }
 
   void combine_with(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
-    c10::DataPtr buffer;
+    std::optional<Temporary> computed;
     at::Tensor other;
     if (step.other->steps.empty()) {
       other = start_of(*step.other);
     } else {
-      buffer = c10::GetAllocator(c10::kCPU)->allocate(static_cast<std::size_t>(recipe_.elements) *
-                                                      sizeof(float));
-      compute(*step.other, static_cast<float*>(buffer.get()));
-      other = blob(buffer.get(), recipe_.sizes, recipe_.strides);
+      computed.emplace(recipe_.sizes, recipe_.strides, step.other->type());
+      compute(*step.other, computed->tensor.data_ptr());
+      other = computed->tensor;
     }
     if (step.reversed) {
       combine(step.op, other, from, to);
@@ -176,6 +237,7 @@ class Run {
 
 void append(std::vector<std::int64_t>& key, const Recipe::Value& value) {
   key.push_back(value.source);
+  key.push_back(static_cast<std::int64_t>(value.source_type));
   key.push_back(static_cast<std::int64_t>(value.sizes.size()));
   key.insert(key.end(), value.sizes.begin(), value.sizes.end());
   key.insert(key.end(), value.strides.begin(), value.strides.end());
@@ -183,6 +245,7 @@ void append(std::vector<std::int64_t>& key, const Recipe::Value& value) {
   for (const Recipe::Step& step : value.steps) {
     key.insert(key.end(), {static_cast<std::int64_t>(step.op) * 4 + (step.tanh ? 1 : 0) +
                                (step.reversed ? 2 : 0),
+                           static_cast<std::int64_t>(step.type),
                            step.order.outer, step.order.channels, step.order.inner,
                            step.order.tables, step.pool.outer, step.pool.channels,
                            step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
@@ -229,7 +292,7 @@ std::size_t Entry::constant_bytes() const noexcept {
   return recipe == nullptr ? 0 : recipe->constant_bytes();
 }
 
-void Recipe::compute(std::span<const void* const> values, const std::byte* mask, float* out) const {
+void Recipe::compute(std::span<const void* const> values, const std::byte* mask, void* out) const {
   const Threads as_then(threads);
   Run(*this, values, mask).compute(value, out);
 }

@@ -20,8 +20,8 @@
 namespace cinch::hooks {
 
 /// How to compute an entry's values from those of other entries (docs/derived.md): an expression of
-/// operators over sources and constants, as they were in the forward. Float32, dense, in the host's
-/// memory; results have the memory layout of the derived tensor.
+/// operators over sources and constants, as they were in the forward. Float32, bfloat16 or float16,
+/// dense, in the host's memory; results have the memory layout of the derived tensor.
 ///
 /// The expression does not change once the recipe belongs to an entry. The stash gives up the holds
 /// on sources.
@@ -50,6 +50,7 @@ struct Recipe {
     mul,
     div,
     max_pool,  ///< picks elements by the indices in another source: codecs::gather_planes
+    cast,      ///< to the step's element type
   };
 
   /// A layer norm's mean or reciprocal deviation: a source, or a small tensor that nobody changes.
@@ -66,11 +67,16 @@ struct Recipe {
     std::vector<float> constant;  ///< contiguous
     c10::DimVector sizes;         ///< of the source's tensor, or the constant's
     c10::DimVector strides;       ///< of the source's tensor
+    c10::ScalarType source_type = c10::ScalarType::Float;
     std::vector<Step> steps;
+
+    /// Of the value, after all steps.
+    c10::ScalarType type() const;
   };
 
   struct Step {
     Operator op = Operator::relu;
+    c10::ScalarType type = c10::ScalarType::Float;  ///< of the result
     bool tanh = false;      ///< GELU's approximation
     bool reversed = false;  ///< of two values: `other` is the left one
     std::unique_ptr<Value> other;
@@ -96,6 +102,7 @@ struct Recipe {
   c10::DimVector sizes;  ///< of the derived tensor, as it fills its storage
   c10::DimVector strides;
   std::int64_t elements = 0;
+  c10::ScalarType type = c10::ScalarType::Float;
   int threads = 0;                ///< of ATen; roundings of vectorized kernels may depend on it
   std::uint32_t version = 0;      ///< in-place changes of the value before it was saved
   std::uint64_t nanoseconds = 0;  ///< time to compute one recipe of this kind
@@ -116,14 +123,23 @@ struct Recipe {
   /// Bytes of its constants.
   std::size_t constant_bytes() const noexcept;
 
+  /// Bytes of the derived tensor.
+  std::size_t bytes() const noexcept {
+    return static_cast<std::size_t>(elements) * c10::elementSize(type);
+  }
+
   /// Whether the value is 0 where a mask's bit is clear: the last operator is ReLU.
   bool ends_in_relu() const noexcept { return value.steps.back().op == Operator::relu; }
 
   /// Computes the value. @param values First element of each source's values
   /// @param mask One bit an element for the last ReLU; null: compute it, as the other ReLUs
-  /// @param out `elements` floats, which overlap no source
+  /// @param out `elements` of `type`, which overlap no source
   /// @throws c10::Error when there is no memory for intermediate values
-  void compute(std::span<const void* const> values, const std::byte* mask, float* out) const;
+  void compute(std::span<const void* const> values, const std::byte* mask, void* out) const;
 };
+
+inline c10::ScalarType Recipe::Value::type() const {
+  return steps.empty() ? source_type : steps.back().type;
+}
 
 }  // namespace cinch::hooks

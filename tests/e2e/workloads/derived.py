@@ -156,6 +156,64 @@ def transformer_with_plain_norms():
     return train(nn.Sequential(*[Block(24, F.silu, **norm) for _ in range(2)], nn.Linear(24, 5)), sequences)
 
 
+class Autocast(nn.Module):
+    def __init__(self, *layers, dtype=torch.bfloat16):
+        super().__init__()
+        self.inner, self.dtype = nn.Sequential(*layers), dtype
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=self.dtype):
+            return self.inner(x).float()
+
+
+@workload
+def transformer_under_autocast():
+    return train(Autocast(*[Block(24) for _ in range(3)], nn.LayerNorm(24), nn.Linear(24, 5)), sequences)
+
+
+@workload
+def transformer_under_autocast_to_float16():
+    layers = [*[Block(24, F.silu) for _ in range(2)], nn.LayerNorm(24), nn.Linear(24, 5)]
+    return train(Autocast(*layers, dtype=torch.float16), sequences)
+
+
+@workload
+def resnet_under_autocast():
+    return train(Autocast(resnet(inplace=False)), images)
+
+
+@workload
+def group_norm_under_autocast():
+    block = lambda: nn.Sequential(nn.GroupNorm(4, 12), nn.SiLU(), nn.Conv2d(12, 12, 3, padding=1))
+    return train(Autocast(nn.Conv2d(3, 12, 1), *[block() for _ in range(3)]), images)
+
+
+@workload
+def max_pool_under_autocast():
+    layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3)]
+    return train(Autocast(*layers), images)
+
+
+class Gated(nn.Module):
+    """RMS norm and SwiGLU, written by hand."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.gate, self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        wide = x.float()
+        y = self.scale * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+@workload
+def bfloat16_parameters():
+    model = nn.Sequential(nn.Linear(24, 24), *[Gated(24) for _ in range(3)], nn.Linear(24, 5)).bfloat16()
+    return train(model, lambda: sequences().bfloat16(), loss=lambda y: y.float().square().mean())
+
+
 def norm_and_linear():
     torch.manual_seed(1)
     return nn.LayerNorm(32), nn.Linear(32, 32)
