@@ -47,6 +47,17 @@ enum class Kind : std::uint8_t {
   relu,
   gelu,
   silu,
+  leaky_relu,
+  leaky_relu_in_place,
+  elu,
+  elu_in_place,
+  hardswish,
+  hardtanh,
+  hardsigmoid,
+  mish,
+  softplus,
+  sin,
+  cos,
   add,
   sub,
   mul,
@@ -66,6 +77,17 @@ Kind kind_of(const Node& node) {
       {typeid(generated::ReluBackward0), Kind::relu},
       {typeid(generated::GeluBackward0), Kind::gelu},
       {typeid(generated::SiluBackward0), Kind::silu},
+      {typeid(generated::LeakyReluBackward0), Kind::leaky_relu},
+      {typeid(generated::LeakyReluBackward1), Kind::leaky_relu_in_place},
+      {typeid(generated::EluBackward0), Kind::elu},
+      {typeid(generated::EluBackward1), Kind::elu_in_place},
+      {typeid(generated::HardswishBackward0), Kind::hardswish},
+      {typeid(generated::HardtanhBackward0), Kind::hardtanh},
+      {typeid(generated::HardsigmoidBackward0), Kind::hardsigmoid},
+      {typeid(generated::MishBackward0), Kind::mish},
+      {typeid(generated::SoftplusBackward0), Kind::softplus},
+      {typeid(generated::SinBackward0), Kind::sin},
+      {typeid(generated::CosBackward0), Kind::cos},
       {typeid(generated::AddBackward0), Kind::add},
       {typeid(generated::SubBackward0), Kind::sub},
       {typeid(generated::MulBackward0), Kind::mul},
@@ -213,9 +235,6 @@ class Maker {
         if (!find(node.next_edge(0), to) || !is_alike(to)) return false;
         step(to, Operator::cast, node);
         return true;
-      case Kind::gelu:
-      case Kind::silu:
-        return make_activation(node, kind, to);
       case Kind::add:
         return static_cast<generated::AddBackward0&>(node).alpha.equal(1) &&
                make_pair(node, Operator::add, nullptr, nullptr, to);
@@ -232,8 +251,12 @@ class Maker {
       }
       case Kind::max_pool:
         return make_max_pool(static_cast<generated::MaxPool2DWithIndicesBackward0&>(node), to);
-      default:
+      case Kind::layer_norm:
+      case Kind::batch_norm:
+      case Kind::group_norm:
         return make_norm(node, kind, to);
+      default:
+        return make_activation(node, kind, to);
     }
   }
 
@@ -255,16 +278,84 @@ class Maker {
     return is_held || (edge.input_nr == 0 && compute(node, to));
   }
 
+  /// Builds an activation function of the value that the node saved as its input, or else of the
+  /// one that the node's edge leads to.
   bool make_activation(Node& node, Kind kind, Value& to) {
-    const Lock lock(node);
-    if (!lock) return false;
-    auto* gelu = kind == Kind::gelu ? &static_cast<generated::GeluBackward0&>(node) : nullptr;
-    SavedVariable& input =
-        gelu != nullptr ? gelu->self_ : static_cast<generated::SiluBackward0&>(node).self_;
-    if (!hold_alike(input, to) || to.type() != type_of(node)) return false;
-    step(to, gelu != nullptr ? Operator::gelu : Operator::silu, node).tanh =
-        gelu != nullptr && gelu->approximate == "tanh";
+    Step made;
+    made.type = type_of(node);
+    bool is_held = false;
+    {
+      const Lock lock(node);
+      SavedVariable* input = nullptr;
+      if (!lock || !describe(node, kind, made, input)) return false;
+      is_held = input != nullptr && hold_alike(*input, to);
+    }
+    if (!is_held && !(find(node.next_edge(0), to) && is_alike(to))) return false;
+    if (to.type() != made.type) return false;
+    to.steps.push_back(std::move(made));
     return true;
+  }
+
+  /// Sets the operator of an activation's node and its parameters, and what it saved as its input.
+  /// @return whether it is an activation @pre the node is locked
+  static bool describe(Node& node, Kind kind, Step& to, SavedVariable*& input) {
+    const auto set = [&](Operator op, SavedVariable* saved, std::array<double, 3> scalars = {}) {
+      to.op = op;
+      to.scalars = scalars;
+      input = saved;
+      return true;
+    };
+    const auto number = [](const at::Scalar& scalar) { return scalar.toDouble(); };
+    switch (kind) {
+      case Kind::gelu: {
+        auto& gelu = static_cast<generated::GeluBackward0&>(node);
+        to.tanh = gelu.approximate == "tanh";
+        return set(Operator::gelu, &gelu.self_);
+      }
+      case Kind::silu:
+        return set(Operator::silu, &static_cast<generated::SiluBackward0&>(node).self_);
+      case Kind::leaky_relu: {
+        auto& leaky = static_cast<generated::LeakyReluBackward0&>(node);
+        return set(Operator::leaky_relu, &leaky.self_, {number(leaky.negative_slope)});
+      }
+      case Kind::leaky_relu_in_place: {
+        auto& leaky = static_cast<generated::LeakyReluBackward1&>(node);
+        return set(Operator::leaky_relu, nullptr, {number(leaky.negative_slope)});
+      }
+      case Kind::elu: {
+        auto& elu = static_cast<generated::EluBackward0&>(node);
+        return set(Operator::elu, &elu.self_,
+                   {number(elu.alpha), number(elu.scale), number(elu.input_scale)});
+      }
+      case Kind::elu_in_place: {
+        auto& elu = static_cast<generated::EluBackward1&>(node);
+        return set(Operator::elu, nullptr,
+                   {number(elu.alpha), number(elu.scale), number(elu.input_scale)});
+      }
+      case Kind::hardswish:
+        return set(Operator::hardswish, &static_cast<generated::HardswishBackward0&>(node).self_);
+      case Kind::hardtanh: {
+        auto& hardtanh = static_cast<generated::HardtanhBackward0&>(node);
+        return set(Operator::hardtanh, &hardtanh.self_,
+                   {number(hardtanh.min_val), number(hardtanh.max_val)});
+      }
+      case Kind::hardsigmoid:
+        return set(Operator::hardsigmoid,
+                   &static_cast<generated::HardsigmoidBackward0&>(node).self_);
+      case Kind::mish:
+        return set(Operator::mish, &static_cast<generated::MishBackward0&>(node).self_);
+      case Kind::softplus: {
+        auto& softplus = static_cast<generated::SoftplusBackward0&>(node);
+        return set(Operator::softplus, &softplus.self_,
+                   {number(softplus.beta), number(softplus.threshold)});
+      }
+      case Kind::sin:
+        return set(Operator::sin, &static_cast<generated::SinBackward0&>(node).self_);
+      case Kind::cos:
+        return set(Operator::cos, &static_cast<generated::CosBackward0&>(node).self_);
+      default:
+        return false;
+    }
   }
 
   // Builds an operator of two operands that broadcast. Each is what the node saved in `left` or

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/recipe.h"
 
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/clamp_cpu_dispatch.h>
 #include <ATen/ops/copy_native.h>
+#include <ATen/ops/cos_cpu_dispatch.h>
 #include <ATen/ops/div_cpu_dispatch.h>
+#include <ATen/ops/elu_cpu_dispatch.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gelu_cpu_dispatch.h>
+#include <ATen/ops/hardsigmoid_cpu_dispatch.h>
+#include <ATen/ops/hardswish_native.h>
+#include <ATen/ops/leaky_relu_cpu_dispatch.h>
+#include <ATen/ops/mish_cpu_dispatch.h>
 #include <ATen/ops/mul_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
+#include <ATen/ops/sin_cpu_dispatch.h>
+#include <ATen/ops/softplus_cpu_dispatch.h>
 #include <ATen/ops/sub_cpu_dispatch.h>
 #include <c10/core/Allocator.h>
 
@@ -54,10 +64,41 @@ void activate(const Recipe::Step& step, std::int64_t n, const at::Tensor& from, 
   at::Tensor out = at::from_blob(to.data_ptr(), {n}, to.scalar_type());
   const at::Tensor in =
       at::from_blob(const_cast<void*>(from.const_data_ptr()), {n}, from.scalar_type());
-  if (step.op == Recipe::Operator::silu) {
-    at::cpu::silu_out(out, in);
-  } else {
-    at::cpu::gelu_out(out, in, step.tanh ? "tanh" : "none");
+  const auto& [a, b, c] = step.scalars;
+  switch (step.op) {
+    case Recipe::Operator::silu:
+      at::cpu::silu_out(out, in);
+      break;
+    case Recipe::Operator::leaky_relu:
+      at::cpu::leaky_relu_out(out, in, a);
+      break;
+    case Recipe::Operator::elu:
+      at::cpu::elu_out(out, in, a, b, c);
+      break;
+    case Recipe::Operator::hardswish:
+      at::native::hardswish_out(in, out);
+      break;
+    case Recipe::Operator::hardtanh:
+      at::cpu::clamp_out(out, in, a, b);
+      break;
+    case Recipe::Operator::hardsigmoid:
+      at::cpu::hardsigmoid_out(out, in);
+      break;
+    case Recipe::Operator::mish:
+      at::cpu::mish_out(out, in);
+      break;
+    case Recipe::Operator::softplus:
+      at::cpu::softplus_out(out, in, a, b);
+      break;
+    case Recipe::Operator::sin:
+      at::cpu::sin_out(out, in);
+      break;
+    case Recipe::Operator::cos:
+      at::cpu::cos_out(out, in);
+      break;
+    default:
+      at::cpu::gelu_out(out, in, step.tanh ? "tanh" : "none");
+      break;
   }
 }
 
@@ -132,6 +173,15 @@ class Run {
     switch (step.op) {
       case gelu:
       case silu:
+      case leaky_relu:
+      case elu:
+      case hardswish:
+      case hardtanh:
+      case hardsigmoid:
+      case mish:
+      case softplus:
+      case sin:
+      case cos:
         activate(step, recipe_.elements, from, to);
         break;
       case add:
@@ -249,6 +299,7 @@ void append(std::vector<std::int64_t>& key, const Recipe::Value& value) {
                            step.order.outer, step.order.channels, step.order.inner,
                            step.order.tables, step.pool.outer, step.pool.channels,
                            step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
+    for (const double scalar : step.scalars) key.push_back(std::bit_cast<std::int64_t>(scalar));
     if (step.other != nullptr) append(key, *step.other);
   }
 }

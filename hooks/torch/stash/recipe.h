@@ -43,8 +43,17 @@ struct Recipe {
     channel_norm,  ///< batch and group norm: codecs::scale_channels
     row_norm,      ///< layer norm: codecs::normalize_rows
     relu,
-    gelu,
+    gelu,  ///< this and the next ones: PyTorch's activation functions, with Step::scalars
     silu,
+    leaky_relu,
+    elu,
+    hardswish,
+    hardtanh,
+    hardsigmoid,
+    mish,
+    softplus,
+    sin,
+    cos,
     add,  ///< of two values, as are sub, mul and div
     sub,
     mul,
@@ -78,6 +87,8 @@ struct Recipe {
     Operator op = Operator::relu;
     c10::ScalarType type = c10::ScalarType::Float;  ///< of the result
     bool tanh = false;      ///< GELU's approximation
+    /// An activation function's parameters, in the order of its schema.
+    std::array<double, 3> scalars = {};
     bool reversed = false;  ///< of two values: `other` is the left one
     std::unique_ptr<Value> other;
     codecs::ChannelOrder order;
@@ -128,8 +139,12 @@ struct Recipe {
     return static_cast<std::size_t>(elements) * c10::elementSize(type);
   }
 
-  /// Whether the value is 0 where a mask's bit is clear: the last operator is ReLU.
-  bool ends_in_relu() const noexcept { return value.steps.back().op == Operator::relu; }
+  /// Whether signs may be held beside the recipe as a mask: the last operator is ReLU, whose value
+  /// is 0 where the bit is clear, or leaky ReLU.
+  bool may_hold_signs_apart() const noexcept {
+    const Operator last = value.steps.back().op;
+    return last == Operator::relu || last == Operator::leaky_relu;
+  }
 
   /// Computes the value. @param values First element of each source's values
   /// @param mask One bit an element for the last ReLU; null: compute it, as the other ReLUs

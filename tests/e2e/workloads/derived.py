@@ -156,6 +156,38 @@ def transformer_with_plain_norms():
     return train(nn.Sequential(*[Block(24, F.silu, **norm) for _ in range(2)], nn.Linear(24, 5)), sequences)
 
 
+ACTIVATIONS = {
+    "leaky_relu": lambda: nn.LeakyReLU(0.1),
+    "leaky_relu_": lambda: nn.LeakyReLU(0.1, inplace=True),
+    "elu": nn.ELU,
+    "elu_": lambda: nn.ELU(inplace=True),
+    "selu": nn.SELU,
+    "hardswish": nn.Hardswish,
+    "hardswish_": lambda: nn.Hardswish(inplace=True),
+    "hardtanh": lambda: nn.Hardtanh(-0.5, 0.7),
+    "relu6_": lambda: nn.ReLU6(inplace=True),
+    "hardsigmoid": nn.Hardsigmoid,
+    "mish": nn.Mish,
+    "softplus": lambda: nn.Softplus(beta=2, threshold=1),
+}
+
+
+class Waves(nn.Module):
+    def forward(self, x):
+        return torch.sin(x) * torch.cos(x + x)
+
+
+@workload
+def other_activations():
+    values = {}
+    for name, activation in {**ACTIVATIONS, "waves": Waves}.items():
+        block = lambda: [nn.Conv2d(6, 6, 3, padding=1), nn.BatchNorm2d(6), activation()]
+        model = nn.Sequential(nn.Conv2d(3, 6, 1), *block(), *block(), nn.Conv2d(6, 2, 1))
+        for key, value in train(model, images, steps=4).items():
+            values[f"{name}.{key}"] = value
+    return values
+
+
 class Autocast(nn.Module):
     def __init__(self, *layers, dtype=torch.bfloat16):
         super().__init__()
