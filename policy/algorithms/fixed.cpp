@@ -6,8 +6,7 @@
 namespace cinch::policy {
 
 std::string default_words(const Settings& settings) {
-  return "What other saved tensors give is computed anew. Inputs of convolutions, linear layers and "
-         "batch norms are held at " +
+  return "Inputs of convolutions, linear layers and batch norms are held at " +
          std::to_string(settings.groups.bits) + " bits in groups of " +
          std::to_string(settings.groups.group) + " elements" +
          (settings.groups.subtractive_dither ? ", with subtractive dithering." : ".");

@@ -86,7 +86,7 @@ TEST_F(Cli, RunSetsTheEnvironment) {
   const Outcome o = shell("echo \"$LD_PRELOAD|$CINCH_POLICY|$CINCH_REPORT\"");
   EXPECT_EQ(o.status, 0);
   const std::string library = (root() / "lib" / "libcinch.so").string();
-  EXPECT_THAT(o.output, StartsWith(library + "|division|" + (root() / "tmp" / "cinch-").string()));
+  EXPECT_THAT(o.output, StartsWith(library + "|default|" + (root() / "tmp" / "cinch-").string()));
   EXPECT_THAT(o.output, HasSubstr("/%p.json\n"));
   EXPECT_TRUE(left_nothing_behind());
 }
@@ -278,7 +278,7 @@ TEST_F(Cli, RunSummarizesTheReport) {
   const Outcome o = shell("FAKE_RAW_BYTES=4096 env true");
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.output, StartsWith("cinch: 4.0x less activation memory: 4.0 KiB kept as 1.0 KiB at "
-                                   "the peak (policy division)\n"));
+                                   "the peak (policy default)\n"));
   EXPECT_EQ(shell("FAKE_RAW_BYTES=4096 env true", {"--quiet"}).output, "");
   EXPECT_TRUE(left_nothing_behind());
 }
@@ -451,7 +451,7 @@ TEST_F(Cli, EnvPrintsWhatAShellCanRead) {
   const std::string library = (root() / "lib" / "libcinch.so").string();
   const Environment clean = {{"LD_PRELOAD", ""}};
   EXPECT_EQ(cli({"env"}, clean).output,
-            "export LD_PRELOAD='" + library + "'\nexport CINCH_POLICY='division'\n");
+            "export LD_PRELOAD='" + library + "'\nexport CINCH_POLICY='default'\n");
   EXPECT_EQ(
       cli({"env", "--format", "plain", "--policy", "lossless", "--report", "/x/%p.json"}, clean)
           .output,
@@ -460,7 +460,7 @@ TEST_F(Cli, EnvPrintsWhatAShellCanRead) {
               StartsWith("set -gx LD_PRELOAD '" + library + "'\n"));
   const Outcome used = program(
       {"sh", "-c", "eval \"$(" + cinch() + " env)\" && echo \"$LD_PRELOAD|$CINCH_POLICY\""}, clean);
-  EXPECT_THAT(used.output, HasSubstr(library + "|division\n"));
+  EXPECT_THAT(used.output, HasSubstr(library + "|default\n"));
   EXPECT_EQ(cli({"env", "--policy", "no-such-policy"}, clean).status, 2);
 }
 

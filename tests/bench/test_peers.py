@@ -104,9 +104,9 @@ def test_lines_that_are_missing_are_an_error():
 
 
 def test_default_policy_is_a_row_of_its_own_where_it_differs():
-    assert variants("division")["cinch division"].cinch == ()
+    assert variants("default")["cinch default"].cinch == ()
     assert variants("budget")["cinch budget"].cinch == ()
-    assert variants("budget")["cinch division"].cinch == ("--policy", "division")
+    assert variants("budget")["cinch default"].cinch == ("--policy", "default")
     assert variants("newer")["cinch (default)"].cinch == () and "`newer`" in variants("newer")["cinch (default)"].note
 
 
@@ -153,23 +153,23 @@ def test_runs_are_kept_and_not_made_again(results, monkeypatch):
 
 
 def test_what_cinch_did_not_take_counts_in_full():
-    run = made("cinch division", 0, raw_bytes_at_peak=90 << 20, stored_bytes_at_peak=9 << 20)
+    run = made("cinch default", 0, raw_bytes_at_peak=90 << 20, stored_bytes_at_peak=9 << 20)
     assert activations(run) == 19 << 20
     assert activations(run | {"raw_bytes_at_peak": 110 << 20}) == 9 << 20
 
 
 def test_document_has_a_row_for_every_variant(results):
-    chosen = variants("division")
+    chosen = variants("default")
     for seed in range(3):
         results.add(made(PLAIN, seed))
-        results.add(made("cinch division", seed, metric=89.5 + seed, raw_bytes_at_peak=100 << 20, stored_bytes_at_peak=10 << 20))
+        results.add(made("cinch default", seed, metric=89.5 + seed, raw_bytes_at_peak=100 << 20, stored_bytes_at_peak=10 << 20))
         results.add(made("jemalloc", seed, error="jemalloc | is not installed"))
     results.add(made("compile", 0, step_seconds=[60.0, 1.0, 1.0, 0.3, 0.3]))
     results.add(made("compile", 1, error="RuntimeError: no compiler"))
     text = render(results, chosen)
     rows = {line.split(" | ")[0][2:]: line for line in text.splitlines() if line.startswith("| ")}
     assert rows[PLAIN] == "| plain | 100 | 600 | 200 | 150 | 91.00 | 0 |"
-    assert rows["cinch division"] == "| cinch division | 10 (0.10 x) | 600 | 200 (1.00 x) | 150 (1.00 x) | 90.50 (-0.50) | 0 |"
+    assert rows["cinch default"] == "| cinch default | 10 (0.10 x) | 600 | 200 (1.00 x) | 150 (1.00 x) | 90.50 (-0.50) | 0 |"
     assert "failed: jemalloc \\| is not installed" in rows["jemalloc"]
     assert "not run" in rows["checkpoint"]
     assert rows.keys() >= chosen.keys()

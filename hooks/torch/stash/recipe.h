@@ -52,8 +52,6 @@ struct Recipe {
     hardsigmoid,
     mish,
     softplus,
-    sin,
-    cos,
     add,  ///< of two values, as are sub, mul and div
     sub,
     mul,
@@ -139,15 +137,9 @@ struct Recipe {
     return static_cast<std::size_t>(elements) * c10::elementSize(type);
   }
 
-  /// Whether signs may be held beside the recipe as a mask: the last operator is ReLU, whose value
-  /// is 0 where the bit is clear, or leaky ReLU.
-  bool may_hold_signs_apart() const noexcept {
-    const Operator last = value.steps.back().op;
-    return last == Operator::relu || last == Operator::leaky_relu;
-  }
-
   /// Computes the value. @param values First element of each source's values
-  /// @param mask One bit an element for the last ReLU; null: compute it, as the other ReLUs
+  /// @param mask One bit an element, for the ReLU that may be the last step; null: compute it, as
+  ///   the other ReLUs
   /// @param out `elements` of `type`, which overlap no source
   /// @throws c10::Error when there is no memory for intermediate values
   void compute(std::span<const void* const> values, const std::byte* mask, void* out) const;

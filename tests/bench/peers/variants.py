@@ -86,7 +86,7 @@ def variants(default: str | None) -> dict[str, Variant]:
     stash = "Activations: the report's bytes at the peak, and in full what plain would save beyond the report's raw bytes."
     policies = {
         "lossless": "nothing approximated",
-        "division": "the preset",
+        "default": "the preset",
         "budget": "the preset, which chooses bits for a tenth of the raw bytes",
     }
     for policy, what in policies.items():
