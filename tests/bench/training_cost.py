@@ -12,9 +12,9 @@ growth of peak RSS over what the process held before its first step.
 * plain: no preload;
 * tcmalloc: plain, with libtcmalloc_minimal preloaded (left out where it is not installed);
 * off: preloaded, min_bytes so large that every tensor is declined: the hooks alone;
-* division, lossless: the presets, on PyTorch's own CPU allocator;
-* side: division with `"stream": "side"`;
-* division+allocator, lossless+allocator: the presets as they ship.
+* default, division, lossless: the presets, on PyTorch's own CPU allocator;
+* side: default with `"stream": "side"`;
+* default+allocator, division+allocator, lossless+allocator: the presets as they ship.
 
 Every variant sets OMP_WAIT_POLICY=PASSIVE: spinning threads on a shared machine measure the others.
 """
@@ -86,15 +86,13 @@ MODELS = {"resnet18": "ResNet-18 at 64x64", "gpt": "6-layer GPT", "wide": "8 equ
 
 def policies(folder: pathlib.Path) -> dict[str, str]:
     """Policy files by variant."""
-    division = json.loads((ROOT / "configs/division.json").read_text())
+    presets = {name: json.loads((ROOT / f"configs/{name}.json").read_text()) for name in ("default", "division", "lossless")}
     own = {"allocator": {"enabled": False}}
     contents = {
         "off": {"version": 1, "policy": "division", "min_bytes": 2**52} | own,
-        "division": division | own,
-        "lossless": {"version": 1, "policy": "lossless"} | own,
-        "side": division | own | {"stream": "side"},
-        "division+allocator": division,
-        "lossless+allocator": {"version": 1, "policy": "lossless"},
+        **{name: preset | own for name, preset in presets.items()},
+        "side": presets["default"] | own | {"stream": "side"},
+        **{f"{name}+allocator": preset for name, preset in presets.items()},
     }
     files = {}
     for name, content in contents.items():
