@@ -117,6 +117,17 @@ def test_division_is_the_cpus(divided, stream, allocator, schedules, tmp_path):
         check_same(found, expected, SAME_OPERATORS)
 
 
+@pytest.mark.parametrize("stream", ["current", "side"])
+def test_dithered_groups_are_the_cpus(stream, tmp_path):
+    """Nothing is derived: only the CPU can."""
+    policy = DIVISION | {"policy": "default", "derive": {"enabled": False}, "stream": stream}
+    models = SAME_OPERATORS[:2]
+    (expected,), _ = train(tmp_path / "cpu", models, [""], "cpu", policy, dropout="no-dropout")
+    (found,), report = train(tmp_path / "cuda", models, ["random:5"], policy=policy, dropout="no-dropout", poison=True)
+    check_same(found, expected, models)
+    assert any("dithered" in row["codec"] for row in report["ops"])
+
+
 @over_streams
 def test_offload_changes_nothing(plain, stream, allocator, schedules, tmp_path):
     policy = LOSSLESS | OFFLOAD | allocator | {"stream": stream}
