@@ -142,15 +142,14 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
                          {"CINCH_POLICY", "default"},
                          {"CINCH_DRY_RUN", wanted},
                          {"CINCH_DISABLE", ""},
-                         {"CINCH_REPORT", (directory.path() / "%p.json").string()}};
+                         {"CINCH_REPORT", (directory.path() / "%p.json").string()},
+                         // Only the progress line reads the segments. A program that ends by
+                         // SIGTERM leaves them behind, and they go with this folder.
+                         {"CINCH_TELEMETRY_DIR", directory.path().string()}};
   command.output_to_stderr = true;
   Progress progress;
   std::unique_ptr<Relay> relay = Relay::open(progress);
-  if (relay != nullptr) {
-    command.output_file = relay->file();
-    // A private folder: only the progress line reads these segments.
-    command.environment.emplace_back("CINCH_TELEMETRY_DIR", directory.path().string());
-  }
+  if (relay != nullptr) command.output_file = relay->file();
   std::optional<Report> report;
   command.look = [&] {
     if (!report) report = complete_report(directory.path());

@@ -70,7 +70,10 @@ void add_run(CLI::App& app, RunOptions& options, int& status) {
       ->envname("CINCH_POLICY")
       ->type_name("POLICY")
       ->capture_default_str();
-  sub->add_option("--report,-r", options.report, "Keep the report of what was saved in this file")
+  sub->add_option(
+         "--report,-r", options.report,
+         "Keep the report of what was saved in this file: of the process that saved most,\n"
+         "or, with %p for a process's number, one of each")
       ->envname("CINCH_REPORT")
       ->type_name("FILE.json");
   sub->add_option(
@@ -366,6 +369,9 @@ int main(std::vector<std::string> arguments) {
   app.set_version_flag("--version", "cinch " CINCH_VERSION);
   app.require_subcommand(1);
   app.footer(examples);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return with_prefix(error.what()) + with_prefix("for the options, add --help");
+  });
   add_run(app, options, status);
   add_advise(app, advise_options, status);
   WatchOptions watch_options;

@@ -2,6 +2,7 @@
 #include "agent/cli/render.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace cinch::cli {
@@ -14,6 +15,9 @@ constexpr std::size_t summary_ops = 6;
 constexpr std::size_t summary_reasons = 4;
 /// Below this ratio, what was not compressed is printed first, and marked as bad.
 constexpr double low_ratio = 2;
+/// A reason for so much of what was saved gets a hint.
+constexpr double large_share = 0.25;
+constexpr const char* explanation = "docs/troubleshooting.md#not-compressed-and-why";
 
 std::string headline(const Report& r) {
   const std::string raw = human_bytes(r.raw_bytes_at_peak);
@@ -41,6 +45,52 @@ std::string passed_through(const Report& r, std::size_t most) {
   std::string text = table.render("  ");
   if (items.size() > most) text += "  and " + counted(items.size() - most, "more reason") + '\n';
   return text;
+}
+
+struct Hint {
+  std::string_view reason;  ///< as the report has it
+  std::string_view remedy;
+};
+
+/// Reasons that a setting changes. tests/agent/test_reasons.py checks that these reasons exist.
+constexpr Hint hints[] = {
+    {"smaller than min_bytes", "a smaller \"min_bytes\" in the policy"},
+    {"no rule chooses a codec", "\"rules\" or \"others\" in the policy"},
+    {"a rule keeps it", "\"rules\" in the policy"},
+    {"saved by a compiled region", "\"compiled\" in the policy"},
+    {"saved by a custom autograd.Function", "\"functions\" or \"rules\" in the policy"},
+    {"no codecs for this device in this installation", "cinch doctor"},
+    {"while Cinch was paused", "cinch ctl PID --resume"},
+};
+
+/// All bytes that were saved for backward, sums over the run. Those that were kept after a look at
+/// them have a row "kept" among the operators besides their reason, and count once.
+double saved_bytes(const Report& r) {
+  double bytes = 0;
+  for (const Report::Op& op : r.ops) {
+    if (op.codec != "kept") bytes += static_cast<double>(op.raw_bytes);
+  }
+  for (const auto& item : r.passed_through) bytes += static_cast<double>(item.bytes);
+  return bytes;
+}
+
+/// One line about the largest reason where it accounts for at least `large_share` of what was
+/// saved, else "". Leaves out what backward reads first, which nobody needs compressed.
+std::string hint(const Report& r) {
+  const Report::PassedThrough* largest = nullptr;
+  for (const Report::PassedThrough& item : r.passed_through) {
+    if (item.reason.starts_with("read by backward")) continue;
+    if (largest == nullptr || item.bytes > largest->bytes) largest = &item;
+  }
+  if (largest == nullptr || largest->bytes == 0) return "";
+  const double share = static_cast<double>(largest->bytes) / saved_bytes(r);
+  if (share < large_share) return "";
+  const auto* const found = std::ranges::find(hints, largest->reason, &Hint::reason);
+  const std::string remedy =
+      found == std::end(hints) ? "" : "try " + std::string(found->remedy) + ", or ";
+  return std::to_string(std::lround(share * 100)) +
+         " % of what was saved: " + printable(largest->reason) + "; " + remedy + "see " +
+         explanation + '\n';
 }
 
 /// Shortens an operator's name to leave room for numbers; the full report has the whole name.
@@ -125,7 +175,7 @@ std::string body(const Report& r, const Style& style, bool full) {
   if (!r.passed_through.empty()) {
     passed = (low ? style.bad("NOT COMPRESSED, and why (sums over the run):")
                   : std::string("not compressed, and why (sums over the run):")) +
-             '\n' + passed_through(r, full ? everything : summary_reasons);
+             '\n' + passed_through(r, full ? everything : summary_reasons) + hint(r);
   }
   if (low) text += passed;
   if (!r.ops.empty()) {

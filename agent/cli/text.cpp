@@ -69,6 +69,16 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string with_prefix(std::string_view text) {
+  std::string out;
+  for (;;) {
+    const std::size_t end = text.find('\n');
+    out += "cinch: " + printable(text.substr(0, end)) + '\n';
+    if (end == text.npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string printable_lines(std::string_view text) {
   std::string out;
   for (;;) {
@@ -81,7 +91,7 @@ std::string printable_lines(std::string_view text) {
 }
 
 void say(std::string_view text) {
-  std::fprintf(stderr, "cinch: %s\n", printable_lines(text).c_str());
+  std::fputs(with_prefix(text).c_str(), stderr);
 }
 
 void say_loudly(std::string_view text) {

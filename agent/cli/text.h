@@ -17,7 +17,9 @@ std::string printable(std::string_view text);
 /// As printable(), but newlines stay.
 std::string printable_lines(std::string_view text);
 
-/// Writes "cinch: " and the text, through printable_lines(), to stderr.
+/// The text's lines, printable, each with "cinch: " before it and a newline after it.
+std::string with_prefix(std::string_view text);
+/// Writes with_prefix(text) to stderr.
 void say(std::string_view text);
 /// Writes "cinch: " and the text, printable, to stderr, in red where colour is wanted.
 void say_loudly(std::string_view text);

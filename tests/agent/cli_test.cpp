@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -130,6 +131,37 @@ TEST_F(Cli, RunSaysWhatCouldNotBeStarted) {
   const Outcome directory = cli({"run", "--", root().string()});
   EXPECT_EQ(directory.status, 126);
   EXPECT_THAT(directory.output, HasSubstr("Permission denied"));
+  EXPECT_TRUE(left_nothing_behind());
+}
+
+TEST_F(Cli, EveryLineOfAnErrorNamesCinch) {
+  const std::vector<std::vector<std::string>> mistakes = {
+      {"run"},
+      {"run", "--polcy", "off", "--", "true"},
+      {"run", "--polcy\nagain", "--", "true"},
+      {"run", "--policies", "division", "--", "true"},
+      {"run", "--report", "--", "true"},
+      {"run", "--report", root().string(), "--", "true"},
+      {"run", "--policy", "bugdet", "--", "true"},
+      {"run", "--", "no-such\nprogram"},
+      {"run", "--dry-run", "--", "no-such-program"},
+      {"run", "--dry-run", "--policies", "bugdet", "--", "true"},
+      {"runn"}};
+  for (const auto& arguments : mistakes) {
+    const Outcome o = cli(arguments);
+    EXPECT_NE(o.status, 0) << testing::PrintToString(arguments);
+    EXPECT_THAT(o.output, testing::EndsWith("\n"));
+    std::istringstream lines(o.output);
+    for (std::string line; std::getline(lines, line);) EXPECT_THAT(line, StartsWith("cinch: "));
+  }
+}
+
+TEST_F(Cli, DryRunsLeaveNoFiles) {
+  const Outcome o = cli({"run", "--dry-run", "--", "sh", "-c",
+                         "echo in $CINCH_TELEMETRY_DIR; touch $CINCH_TELEMETRY_DIR/segment"},
+                        {{"CINCH_TELEMETRY_DIR", (root() / "lib").string()}});
+  EXPECT_THAT(o.output, StartsWith("in " + (root() / "tmp" / "cinch-").string()));
+  EXPECT_FALSE(fs::exists(root() / "lib" / "segment"));
   EXPECT_TRUE(left_nothing_behind());
 }
 
@@ -322,13 +354,15 @@ TEST_F(Cli, RunWritesReportsThroughLinksAndDevices) {
 }
 
 TEST_F(Cli, RunKeepsAReportOfEachProcessWhereTheNameTellsThemApart) {
-  shell("FAKE_RAW_BYTES=10 env true; FAKE_RAW_BYTES=8192 env true",
-        {"-q", "--report", (root() / "r-%p.json").string()});
+  const Outcome o =
+      shell("FAKE_RAW_BYTES=10 env true; FAKE_RAW_BYTES=8192 env true; FAKE_RAW_BYTES=20 env true",
+            {"--report", (root() / "r-%p.json").string()});
+  EXPECT_THAT(o.output, HasSubstr("8.0 KiB kept as")) << "the process that saved most";
   int reports = 0;
   for (const auto& entry : fs::directory_iterator(root())) {
     reports += entry.path().filename().string().starts_with("r-") ? 1 : 0;
   }
-  EXPECT_EQ(reports, 2);
+  EXPECT_EQ(reports, 3);
 }
 
 TEST_F(Cli, AFailedWriteToStdoutIsAnExitStatus) {

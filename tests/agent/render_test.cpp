@@ -59,6 +59,34 @@ TEST(RenderSummary, OfALowRatioNamesTheReasonsFirst) {
   EXPECT_LT(reasons, text.find("what was saved")) << text;
 }
 
+TEST(RenderSummary, SaysWhatToDoAboutALargeReason) {
+  const std::string see = "see docs/troubleshooting.md#not-compressed-and-why\n";
+  Report r = good_run();
+  r.passed_through = {{"has to be exact", 1400 * mib, 60},
+                      {"smaller than min_bytes", 1200 * mib, 600},
+                      {"read by backward before it was encoded", 9000 * mib, 60}};
+  EXPECT_THAT(render_summary(r, Style{}), testing::Not(testing::HasSubstr(see))) << "a tenth";
+  r.passed_through[2].bytes = 0;
+  const std::string exact = "26 % of what was saved: has to be exact; " + see;
+  EXPECT_THAT(render_summary(r, Style{}), testing::HasSubstr("cinch: " + exact));
+  EXPECT_THAT(render_report(r, Style{}), testing::HasSubstr("\n" + exact));
+  r.passed_through[1].bytes = 6000 * mib;
+  r.ops.push_back({"aten::mul", "self", "kept", 60, 1400 * mib, 1400 * mib, 0, 0});
+  const std::string small =
+      "59 % of what was saved: smaller than min_bytes; try a smaller \"min_bytes\" in the policy, "
+      "or " +
+      see;
+  EXPECT_THAT(render_summary(r, Style{}), testing::HasSubstr("cinch: " + small))
+      << "what was kept counts once";
+}
+
+TEST(RenderSummary, GivesNoHintAboutWhatBackwardReadsFirst) {
+  Report r = good_run();
+  r.passed_through = {{"read by backward before it was encoded", 9000 * mib, 60},
+                      {"read by backward when it was to be encoded", 8000 * mib, 60}};
+  EXPECT_THAT(render_summary(r, Style{}), testing::Not(testing::HasSubstr("of what was saved:")));
+}
+
 TEST(RenderSummary, IsShort) {
   Report r = good_run();
   for (int i = 0; i < 20; ++i) {

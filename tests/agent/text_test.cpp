@@ -57,7 +57,7 @@ TEST(Printable, IsWhatPeopleAreShown) {
   EXPECT_EQ(table.render(""), "a   b\n?c  ?\n");
   testing::internal::CaptureStderr();
   say("one\033[2J\ntwo\xC2\x9B");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "cinch: one?[2J\ntwo?\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "cinch: one?[2J\ncinch: two?\n");
 }
 
 TEST(Style, IsPlainWithoutColour) {

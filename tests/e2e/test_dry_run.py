@@ -121,6 +121,18 @@ def test_nothing_reaches_a_program_that_goes_on():
     assert "division" in done.stdout and "aten::convolution" in done.stdout and "gradient error" in done.stdout
 
 
+@pytest.mark.quick
+def test_no_files_stay(tmp_path):
+    """Where telemetry and temporary files go by default, other programs' come and go, so both are moved."""
+    folders = {"CINCH_TELEMETRY_DIR": tmp_path / "shared", "TMPDIR": tmp_path / "temporary"}
+    for folder in folders.values():
+        folder.mkdir()
+    env = harness.plain_environment({"OMP_NUM_THREADS": "1"} | {name: str(folder) for name, folder in folders.items()})
+    done = harness.run([harness.CINCH, "run", "--dry-run", "--policies", "division", *training()], env)
+    assert done.status == 0, done.stderr
+    assert not list(tmp_path.glob("*/cinch*"))
+
+
 def test_too_short_a_program():
     done = cinch("run", "--dry-run", "--policies", "division", *training(1))
     assert done.status == 1
