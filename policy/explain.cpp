@@ -84,7 +84,8 @@ std::string explain(const Settings& s) {
   }
   if (s.derive.enabled) {
     text +=
-        "Results of norms, activation functions, products and sums are computed anew in backward from what else is "
+        "Results of norms, activation functions, products and sums are computed anew in backward "
+        "from what else is "
         "held, where that gives their bits.\n";
   }
   text += "Storages below " + std::to_string(s.min_bytes) + " bytes are left to PyTorch.\n";

@@ -14,8 +14,8 @@ inline constexpr int usage_error = 2;  ///< bad policy, bad usage, or an incompl
 
 struct RunOptions {
   std::string policy = "default";  ///< a preset's name, or a path
-  std::string report;               ///< file for the report; "" for none
-  std::string snapshot;             ///< file for a snapshot of CUDA's allocator; "" for none
+  std::string report;              ///< file for the report; "" for none
+  std::string snapshot;            ///< file for a snapshot of CUDA's allocator; "" for none
   bool strict = false;
   bool disable = false;
   bool no_telemetry = false;
@@ -30,8 +30,8 @@ int run(const RunOptions& options);
 
 struct EnvOptions {
   std::string policy = "default";  ///< a preset's name, or a path
-  std::string report;               ///< file for each process's report; "" for none
-  std::string format = "sh";        ///< "sh", "fish" or "plain": NAME=VALUE
+  std::string report;              ///< file for each process's report; "" for none
+  std::string format = "sh";       ///< "sh", "fish" or "plain": NAME=VALUE
 };
 int print_environment(const EnvOptions& options);
 

@@ -27,7 +27,7 @@ struct GroupJob {
   int bits;
   std::int64_t plane_bits_at, ranges_at, codes_at;
   std::int64_t end;  ///< encode: encoded size; decode: size of the bytes given
-  RandomKey key;  ///< encode only: decoding reads it from the bytes
+  RandomKey key;     ///< encode only: decoding reads it from the bytes
 
   GroupJob(const GroupQuantParameters& parameters, const Description& what, const void* memory,
            RandomKey random_key) noexcept

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The algorithms that never adapt: the default, which is groups of equal bits, DIVISION (Wang et al., ICML 2023), BLPA
-// (Chakrabarti & Moseley, NeurIPS 2019), lossless, and off.
+// The algorithms that never adapt: the default, which is groups of equal bits, DIVISION (Wang et
+// al., ICML 2023), BLPA (Chakrabarti & Moseley, NeurIPS 2019), lossless, and off.
 #include "policy/algorithms/lines.h"
 
 namespace cinch::policy {

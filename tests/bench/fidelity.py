@@ -62,7 +62,6 @@ def variants() -> dict[str, dict]:
         "lossless_stored": preset("lossless", derive={"enabled": False}),
         "default": preset("default"),
         "division": preset("division"),
-        "division_derived": preset("division", derive={"enabled": True}),
         "actnn_L2_4bit": preset("actnn", actnn={"level": "L2", "fixed_bits": 4}),
         "actnn_L3_2bit": preset("actnn", actnn={"level": "L3", "bits": 2, "every_steps": 20}),
         "actnn_L3_1.5bit": preset("actnn", actnn={"level": "L3", "bits": 1.5, "every_steps": 20}),

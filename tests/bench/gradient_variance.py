@@ -3,7 +3,7 @@
 """How far each policy's gradients scatter around the exact one: a model on one batch, many draws.
 
     .venv/bin/python tests/bench/gradient_variance.py [--build build] [--model resnet18] [--variant NAME …]
-        [--draws 64] [--training 40] [--warm-up 60] [--json FILE]
+        [--policy FILE …] [--draws 64] [--training 40] [--warm-up 60] [--json FILE]
 
 One of train_small.py's models is trained for a few steps without Cinch. From there its weights stay as they are, and every policy sees the same batch again and
 again: it may adapt for a while, and then each step's gradients are one draw. Nothing but the codecs'
@@ -111,12 +111,6 @@ def groups(bits: int, norms: int, smooth: int, attention: int, dither: str = "su
     return {"version": 1, "rules": rules, "others": {"codec": {"name": "group_quant", "bits": 4}}} | content | BARE
 
 
-def derived(bits: int) -> dict:
-    """DIVISION with values derived where they can be, and batch norm's inputs, from which they are, at `bits`."""
-    rule = {"match": {"op": "aten::*batch_norm*", "operand": "input"}, "codec": {"name": "division", "bits": bits}}
-    return preset("division", derive={"enabled": True}, rules=[rule, *preset("division")["rules"]])
-
-
 AS = "budget_as_"
 
 
@@ -125,9 +119,6 @@ def variants() -> dict[str, dict | None]:
     return {
         "default": preset("default"),
         "division": preset("division"),
-        "division_derived": derived(2),
-        "division_derived_3bit": derived(3),
-        "division_derived_4bit": derived(4),
         "groups_4": groups(4, 4, 4, 4),
         "groups_4_stored": groups(4, 4, 4, 4, derive=False),
         "groups_4_stochastic": groups(4, 4, 4, 4, "nonsubtractive"),
@@ -209,7 +200,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--model", choices=("cnn", "resnet18", "vit", "gpt", "gpt_eager", "bert", "unet"), default="resnet18")
-    parser.add_argument("--variant", nargs="+", choices=variants(), default=list(variants()))
+    parser.add_argument("--variant", nargs="+", choices=variants(), default=[], metavar="NAME", help="default: all, or none with --policy")
+    parser.add_argument("--policy", type=pathlib.Path, nargs="+", default=[], help="policy files, as further variants")
     parser.add_argument("--draws", type=int, default=64)
     parser.add_argument("--training", type=int, default=40, help="steps before the measurement")
     parser.add_argument("--warm-up", type=int, default=60, help="steps in which a policy may adapt")
@@ -225,8 +217,10 @@ def main():
         noise = (exact["another"].double() - g).square().sum() / g.square().sum() / 2
         print(f"{options.model}: noise of a mini-batch {noise:.2f}")
         print(f"{'variant':26} {'error':>16} {'by weight':>10} {'bias':>8} {'ratio':>6}", flush=True)
-        for variant in with_needed(options.variant):
-            policy = variants()[variant] or within(done[variant.removeprefix(AS)]["stored"])
+        files = {file.stem: json.loads(file.read_text()) | BARE for file in options.policy}
+        chosen = options.variant or ([] if files else list(variants()))
+        for variant in with_needed([*chosen, *files]):
+            policy = (variants() | files)[variant] or within(done[variant.removeprefix(AS)]["stored"])
             result = bench.run(variant, policy, options.warm_up + options.draws, options.warm_up)
             row = done[variant] = measured(result, exact)
             error = f"{row['error']:.4f} ± {row['standard_error']:.4f}"

@@ -61,12 +61,9 @@ HWY_INLINE void write_dithered(S, const std::uint8_t* HWY_RESTRICT codes,
   const hn::Rebind<std::uint8_t, decltype(d16)> d8;
   const hn::RebindToUnsigned<decltype(df)> du;
   const DitheredValues value(lo, step);
-  const auto low = [&](auto pairs) HWY_ATTR {
-    return hn::BitCast(di, hn::And(pairs, hn::Set(du, 0xFFFF)));
-  };
-  const auto high = [&](auto pairs) HWY_ATTR {
-    return hn::BitCast(di, hn::ShiftRight<16>(pairs));
-  };
+  const auto low = [&](auto pairs)
+                       HWY_ATTR { return hn::BitCast(di, hn::And(pairs, hn::Set(du, 0xFFFF))); };
+  const auto high = [&](auto pairs) HWY_ATTR { return hn::BitCast(di, hn::ShiftRight<16>(pairs)); };
   write_blocks(d16, codes, count, static_cast<std::int64_t>(hn::Lanes(d16)), target,
                [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
                  const auto c = hn::BitCast(du, hn::PromoteTo(d16, hn::LoadU(d8, code)));

@@ -27,8 +27,8 @@ class GroupTask {
     // Whole blocks before and behind, and a vector of blocks.
     const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
     if (draws) {
-      draws_ = work.draws.get<std::uint16_t>(cpu::kStretchElements +
-                                             2 * philox::kDrawsPerBlock * slack);
+      draws_ =
+          work.draws.get<std::uint16_t>(cpu::kStretchElements + 2 * philox::kDrawsPerBlock * slack);
     }
   }
 

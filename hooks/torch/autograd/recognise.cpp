@@ -139,9 +139,9 @@ struct Memory {
 };
 
 std::optional<Memory> memory_of(const at::Tensor& tensor) {
-  const bool fits =
-      has_recipes(tensor.scalar_type()) && tensor.is_cpu() && tensor.storage_offset() == 0 &&
-      tensor.is_non_overlapping_and_dense() && tensor.storage().nbytes() == tensor.nbytes();
+  const bool fits = has_recipes(tensor.scalar_type()) && tensor.is_cpu() &&
+                    tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense() &&
+                    tensor.storage().nbytes() == tensor.nbytes();
   if (!fits) return std::nullopt;
   return Memory{tensor.sizes(), c10::DimVector(tensor.strides()), tensor.numel(),
                 tensor.scalar_type()};

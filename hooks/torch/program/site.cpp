@@ -146,7 +146,8 @@ void Site::name(const char* op, std::string operand) {
   }
   const int pooled = operand == "self" ? pooled_dimensions(op) : 0;
   const auto parameters = parameters_of(op, operand);
-  names_.store(new SiteNames{op, std::move(operand), pooled, parameters}, std::memory_order_release);
+  names_.store(new SiteNames{op, std::move(operand), pooled, parameters},
+               std::memory_order_release);
   changes.fetch_add(1, std::memory_order_relaxed);
 }
 

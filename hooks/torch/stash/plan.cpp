@@ -413,8 +413,8 @@ void Planner::derive(Plan& plan, const Entry& entry, const SiteNames& row) {
     sign_alone.name = "sign";
     const std::int64_t n = entry.recipe->elements;
     const auto layout = codecs::PlaneLayout::rows(n, policy::flat_row(n, 4096));
-    add_candidate(mask, entry, {sign_alone, {element_type(entry.recipe->type), layout, {1, 1, 1}}}, row,
-                  false);
+    add_candidate(mask, entry, {sign_alone, {element_type(entry.recipe->type), layout, {1, 1, 1}}},
+                  row, false);
     if (mask.candidates.empty()) return;
     plan.mask = std::move(mask.candidates.front());
     plan.stored_bytes += plan.mask->bound;

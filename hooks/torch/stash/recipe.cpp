@@ -114,9 +114,8 @@ void combine(Recipe::Operator op, const at::Tensor& a, const at::Tensor& b, at::
 /// A dense tensor with memory of its own.
 struct Temporary {
   Temporary(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType type)
-      : memory(c10::GetAllocator(c10::kCPU)
-                   ->allocate(static_cast<std::size_t>(c10::multiply_integers(sizes)) *
-                              c10::elementSize(type))),
+      : memory(c10::GetAllocator(c10::kCPU)->allocate(
+            static_cast<std::size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type))),
         tensor(blob(memory.get(), sizes, strides, type)) {}
 
   c10::DataPtr memory;
@@ -283,12 +282,12 @@ void append(std::vector<std::int64_t>& key, const Recipe::Value& value) {
   key.insert(key.end(), value.strides.begin(), value.strides.end());
   key.push_back(static_cast<std::int64_t>(value.steps.size()));
   for (const Recipe::Step& step : value.steps) {
-    key.insert(key.end(), {static_cast<std::int64_t>(step.op) * 4 + (step.tanh ? 1 : 0) +
-                               (step.reversed ? 2 : 0),
-                           static_cast<std::int64_t>(step.type),
-                           step.order.outer, step.order.channels, step.order.inner,
-                           step.order.tables, step.pool.outer, step.pool.channels,
-                           step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
+    key.insert(
+        key.end(),
+        {static_cast<std::int64_t>(step.op) * 4 + (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0),
+         static_cast<std::int64_t>(step.type), step.order.outer, step.order.channels,
+         step.order.inner, step.order.tables, step.pool.outer, step.pool.channels,
+         step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
     for (const double scalar : step.scalars) key.push_back(std::bit_cast<std::int64_t>(scalar));
     if (step.other != nullptr) append(key, *step.other);
   }

@@ -84,7 +84,7 @@ struct Recipe {
   struct Step {
     Operator op = Operator::relu;
     c10::ScalarType type = c10::ScalarType::Float;  ///< of the result
-    bool tanh = false;      ///< GELU's approximation
+    bool tanh = false;                              ///< GELU's approximation
     /// An activation function's parameters, in the order of its schema.
     std::array<double, 3> scalars = {};
     bool reversed = false;  ///< of two values: `other` is the left one
