@@ -4,6 +4,7 @@
 #include "policy/operand.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "policy/match.h"
@@ -239,7 +240,9 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
   if (fact.kind == OperandKind::reduced) return OperandKind::unknown;
   if (fact.kind != OperandKind::base) return fact.kind;
-  return use.exponent >= 1 ? OperandKind::factor : OperandKind::unknown;
+  // A fractional power of a value that an approximation made negative is NaN.
+  const bool is_polynomial = use.exponent >= 1 && use.exponent == std::trunc(use.exponent);
+  return is_polynomial ? OperandKind::factor : OperandKind::unknown;
 }
 
 Reads reads_of(const OperandFact& fact, const Use& use) noexcept {

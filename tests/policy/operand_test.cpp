@@ -93,11 +93,11 @@ TEST(OperandFact, FactorsTolerateApproximation) {
   EXPECT_EQ(operand_fact("aten::_log_softmax", "result").kind, OperandKind::exact);
 }
 
-TEST(OperandFact, BasesAreFactorsUnderExponentsOfOneOrMore) {
+TEST(OperandFact, BasesAreFactorsUnderWholeExponents) {
   const OperandFact fact = operand_fact("aten::pow", "self");
   Use use;
   EXPECT_EQ(kind_of(fact, use), OperandKind::unknown) << "no exponent is known";
-  for (const float exponent : {-0.5F, 0.5F}) {
+  for (const float exponent : {-0.5F, 0.5F, 1.5F}) {
     use.exponent = exponent;
     EXPECT_EQ(kind_of(fact, use), OperandKind::unknown) << exponent;
   }

@@ -152,7 +152,6 @@ def factors():
     yield "exp", lambda a, b: a.exp()
     yield "square", lambda a, b: a.square()
     yield "pow, 3", lambda a, b: a**3
-    yield "pow, 1.5", lambda a, b: (a * a) ** 1.5
     yield "expm1", lambda a, b: a.expm1()
     yield "erf", lambda a, b: a.erf()
     yield "tanh", lambda a, b: a.tanh()
@@ -178,6 +177,7 @@ def factors():
 
 def comparing():
     yield "amax", lambda a, b: a.amax(-1)
+    yield "pow, 1.5", lambda a, b: (a * a) ** 1.5
     yield "pow, -0.5", lambda a, b: (a * a * 1e-6) ** -0.5
     yield "norm of the largest", lambda a, b: torch.linalg.vector_norm(a, float("inf"), -1)
 
@@ -221,7 +221,7 @@ def main():
     inputs = [torch.randn(3, 4, 8, 8), torch.randn(3, 4, 8, 8)]
     for name, function in factors():
         count += 1
-        if error_of(function, inputs) > 0.02:
+        if not error_of(function, inputs) <= 0.02:  # NaN, too
             failures.append(f"{name}: small errors make large ones: no factor as operand.cpp says")
     for name, function in comparing():
         count += 1
