@@ -20,7 +20,9 @@ enum class OperandKind : std::uint8_t {
   factor,
   base,     ///< of a power: a factor where the exponent is a whole number from 1, else unknown
   reduced,  ///< of scatter_reduce: unread where it is linear (sum, mean), else unknown
-  exact,    ///< statistics, log-sum-exp, log-probabilities, seeds, gathered indices: never lossy
+  /// Statistics, log-sum-exp, log-probabilities, seeds, gathered indices, what is compared or
+  /// divided by: never lossy.
+  exact,
   window_index  ///< max-pool's indices into the input plane
 };
 
