@@ -18,9 +18,11 @@ enum class OperandKind : std::uint8_t {
   /// The same, but no layer's activation: a factor of a product and the like, in which gradients
   /// are linear or smooth. Dropout's noise is one.
   factor,
-  base,     ///< of a power: a factor where the exponent is 1 or more, else unknown
+  base,     ///< of a power: a factor where the exponent is a whole number from 1, else unknown
   reduced,  ///< of scatter_reduce: unread where it is linear (sum, mean), else unknown
-  exact,    ///< statistics, log-sum-exp, log-probabilities, seeds, gathered indices: never lossy
+  /// Statistics, log-sum-exp, log-probabilities, seeds, gathered indices, what is compared or
+  /// divided by: never lossy.
+  exact,
   window_index  ///< max-pool's indices into the input plane
 };
 
