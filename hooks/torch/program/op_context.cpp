@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
@@ -25,6 +27,9 @@ struct OperatorFrame {
   const at::RecordFunction* function = nullptr;
   const char* name = nullptr;
   std::array<const void*, max_inputs> inputs{};  // TensorImpl of each argument, null for others
+  // What is known of other arguments. They are gone when the operator runs.
+  std::array<std::optional<double>, 2> numbers;  // the second and third argument
+  bool reduces_linearly = false;                 // the fifth is "sum" or "mean"
   std::array<SavedOutput, max_outputs> outputs{};
   std::size_t n_outputs = 0;
 };
@@ -49,6 +54,18 @@ std::uint64_t changes_at_last = 0;          // under switch_mutex
 std::string& optimizer = *new std::string;  // under switch_mutex
 void (*at_step)() = nullptr;
 
+std::optional<double> number_in(const c10::IValue& argument) {
+  if (argument.isDouble()) return argument.toDouble();
+  if (argument.isInt()) return static_cast<double>(argument.toInt());
+  return std::nullopt;
+}
+
+bool is_linear_reduction(const c10::IValue& argument) {
+  if (!argument.isString()) return false;
+  const std::string& name = argument.toStringRef();
+  return name == "sum" || name == "mean";
+}
+
 std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& function) {
   Stack& s = stack;
   if (s.depth < max_depth) {
@@ -61,6 +78,10 @@ std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& f
     for (std::size_t i = 0; i < std::min(inputs.size(), OperatorFrame::max_inputs); ++i) {
       if (inputs[i].isTensor()) frame.inputs[i] = inputs[i].unsafeToTensorImpl();
     }
+    for (std::size_t i = 0; i < frame.numbers.size(); ++i) {
+      frame.numbers[i] = i + 1 < inputs.size() ? number_in(inputs[i + 1]) : std::nullopt;
+    }
+    frame.reduces_linearly = inputs.size() > 4 && is_linear_reduction(inputs[4]);
   }
   ++s.depth;
   return nullptr;
@@ -195,29 +216,17 @@ std::string argument_name(const OperatorFrame& frame, const void* tensor_impl) {
 }
 
 codecs::IntervalBounds argument_bounds(const OperatorFrame& frame) {
-  const auto arguments = frame.function->inputs();
-  if (arguments.size() < 3 || !arguments[1].isScalar() || !arguments[2].isScalar()) return {0, 0};
-  const c10::Scalar lower = arguments[1].toScalar();
-  const c10::Scalar upper = arguments[2].toScalar();
-  if (lower.isSymbolic() || upper.isSymbolic() || lower.isComplex() || upper.isComplex()) {
-    return {0, 0};
-  }
-  return {static_cast<float>(lower.toDouble()), static_cast<float>(upper.toDouble())};
+  const auto& [lower, upper] = frame.numbers;
+  if (!lower || !upper) return {0, 0};
+  return {static_cast<float>(*lower), static_cast<float>(*upper)};
 }
 
 float argument_exponent(const OperatorFrame& frame) {
-  const auto arguments = frame.function->inputs();
-  if (arguments.size() < 2 || !arguments[1].isScalar()) return 0;
-  const c10::Scalar exponent = arguments[1].toScalar();
-  return exponent.isSymbolic() || exponent.isComplex() ? 0
-                                                       : static_cast<float>(exponent.toDouble());
+  return static_cast<float>(frame.numbers[0].value_or(0));
 }
 
 bool argument_reduces_linearly(const OperatorFrame& frame) {
-  const auto arguments = frame.function->inputs();
-  if (arguments.size() < 5 || !arguments[4].isString()) return false;
-  const std::string& reduction = arguments[4].toStringRef();
-  return reduction == "sum" || reduction == "mean";
+  return frame.reduces_linearly;
 }
 
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl) {
