@@ -79,6 +79,26 @@ def test_other_activations_are_derived(tmp_path):
     assert found["derived from aten::native_batch_norm input"]["count"] >= 4
 
 
+# The operators whose operand is derived, and of what.
+JOINED = {
+    "instance_norm_and_leaky_relu": ("aten::convolution", "aten::leaky_relu self"),
+    "concatenation": ("aten::convolution", "aten::silu self"),
+    "concatenation_channels_last": ("aten::convolution", "aten::gelu self"),
+    "average_pooling": ("aten::convolution", "aten::tanh result"),
+    "copies_of_views": ("aten::mm", "aten::native_layer_norm input"),
+    "sums_with_numbers": ("aten::mul", "aten::sigmoid result"),
+    "sentences_of_all_lengths": ("aten::addmm", "aten::gelu self"),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_is_derived_from_parts_views_and_numbers(tmp_path, name):
+    run = harness.run_workloads("derived", tmp_path, harness.LOSSLESS, threads=2, only=[name])
+    op, source = JOINED[name]
+    found = {(row["op"], row["codec"]): row["count"] for row in run.run.report["ops"]}
+    assert found.get((op, f"derived from {source}"), 0) >= 2, found
+
+
 def test_nothing_is_derived_unless_asked(tmp_path, pair):
     policy = {**harness.LOSSLESS, "derive": {"enabled": False}}
     run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["transformer"])

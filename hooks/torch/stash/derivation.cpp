@@ -78,11 +78,12 @@ std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entr
   return entry.recipe == nullptr ? 0 : entry.recipe->depth;
 }
 
-void Derivation::release_sources(Recipe& recipe) noexcept {
-  for (Recipe::Source& source : recipe.sources()) {
+void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
+  for (Recipe::Source& source : recipe.sources().subspan(but)) {
     Entry* const entry = std::exchange(source.entry, nullptr);
     if (entry != nullptr) keeper_.drop_holder(*entry, &source.use);
   }
+  recipe.source_count = but;
 }
 
 bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
@@ -92,12 +93,17 @@ bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actu
     if (!exact.are_known()) return Proofs::Comparison::not_made;
     const c10::DataPtr computed = buffers_.decoded.take(recipe.bytes());
     if (computed.get() == nullptr) return Proofs::Comparison::not_made;
+    if (recipe.infers_number &&
+        !recipe.infer_number(exact.get(), actual.const_data_ptr(), computed.get())) {
+      return Proofs::Comparison::no_recipe;
+    }
     const Stopwatch watch;
     recipe.compute(exact.get(), nullptr, computed.get());
     recipe.nanoseconds = watch.nanoseconds();
-    return std::memcmp(computed.get(), actual.const_data_ptr(), recipe.bytes()) == 0
-               ? Proofs::Comparison::equal
-               : Proofs::Comparison::different;
+    if (std::memcmp(computed.get(), actual.const_data_ptr(), recipe.bytes()) == 0) {
+      return Proofs::Comparison::equal;
+    }
+    return recipe.infers_number ? Proofs::Comparison::no_recipe : Proofs::Comparison::different;
   });
 }
 

@@ -31,8 +31,8 @@ class Derivation {
   /// @return how many recipes lie between its values and stored ones; nothing, and no use is added,
   ///   where its values would be held only for the recipe
   std::optional<std::uint8_t> hold_source(Recipe::Source& source, Entry& entry, const Use& like);
-  /// Gives up the recipe's holds on its sources.
-  void release_sources(Recipe& recipe) noexcept;
+  /// Gives up the recipe's holds on its sources, but for the first `but`.
+  void release_sources(Recipe& recipe, std::size_t but = 0) noexcept;
 
   /// Whether recipes of this kind are proved to give PyTorch's bits (Proofs). Compares the recipe's
   /// values with `actual` if that is due. @param site Where `actual` is saved

@@ -8,6 +8,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/avg_pool2d_cpu_dispatch.h>
 #include <ATen/ops/clamp_cpu_dispatch.h>
 #include <ATen/ops/copy_native.h>
 #include <ATen/ops/div_cpu_dispatch.h>
@@ -25,6 +26,7 @@
 #include <c10/core/Allocator.h>
 
 #include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/inferred_number.h"
 
 namespace cinch::hooks {
 namespace {
@@ -46,9 +48,8 @@ class Threads {
   const bool differ_;
 };
 
-at::Tensor blob(const void* data, c10::IntArrayRef sizes, c10::IntArrayRef strides,
-                c10::ScalarType type) {
-  return at::from_blob(const_cast<void*>(data), sizes, strides, type);
+at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) {
+  return at::from_blob(const_cast<void*>(data), layout.sizes, layout.strides, type);
 }
 
 // The functions below call PyTorch's kernels without its dispatcher: no autograd, no mode and no
@@ -58,10 +59,9 @@ void copy(const at::Tensor& from, at::Tensor& to) {
   at::native::copy_(to, from);
 }
 
-void activate(const Recipe::Step& step, std::int64_t n, const at::Tensor& from, at::Tensor& to) {
-  at::Tensor out = at::from_blob(to.data_ptr(), {n}, to.scalar_type());
-  const at::Tensor in =
-      at::from_blob(const_cast<void*>(from.const_data_ptr()), {n}, from.scalar_type());
+// Both tensors lie as in the forward: for GELU, PyTorch chooses the kernel by whether its input is
+// contiguous, and the kernels differ in the last bit.
+void activate(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
   const auto& [a, b, c] = step.scalars;
   switch (step.op) {
     case Recipe::Operator::silu:
@@ -111,12 +111,20 @@ void combine(Recipe::Operator op, const at::Tensor& a, const at::Tensor& b, at::
   }
 }
 
-/// A dense tensor with memory of its own.
+void average(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
+  const auto& w = step.window;
+  std::optional<std::int64_t> divisor;
+  if (step.divisor != 0) divisor = step.divisor;
+  at::cpu::avg_pool2d_out(out, in, {w[0], w[1]}, {w[2], w[3]}, {w[4], w[5]}, step.ceil_mode,
+                          step.count_include_pad, divisor);
+}
+
+/// A tensor without gaps that has memory of its own.
 struct Temporary {
-  Temporary(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType type)
-      : memory(c10::GetAllocator(c10::kCPU)->allocate(
-            static_cast<std::size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type))),
-        tensor(blob(memory.get(), sizes, strides, type)) {}
+  Temporary(const Layout& layout, c10::ScalarType type)
+      : memory(c10::GetAllocator(c10::kCPU)->allocate(static_cast<std::size_t>(layout.elements()) *
+                                                      c10::elementSize(type))),
+        tensor(blob(memory.get(), layout, type)) {}
 
   c10::DataPtr memory;
   at::Tensor tensor;
@@ -128,35 +136,73 @@ class Run {
   Run(const Recipe& recipe, std::span<const void* const> values, const std::byte* mask)
       : recipe_(recipe), values_(values), mask_(mask) {}
 
-  /// Writes `value` to `out`. @pre it has steps
-  void compute(const Recipe::Value& value, void* out) const {
-    at::Tensor from = start_of(value);
+  /// Writes `value`, after its first `steps` steps, to `out`. @pre the last of them has its type
+  void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
     std::optional<Temporary> last;  // where `from` lies, if not in `out`
-    for (const Recipe::Step& step : value.steps) {
-      if (step.type == value.type()) {
-        at::Tensor to = like_result(out, step.type);
-        apply(step, from, to);
-        from = to;
-        continue;
-      }
-      Temporary next(recipe_.sizes, recipe_.strides, step.type);
-      apply(step, from, next.tensor);
-      last = std::move(next);
-      from = last->tensor;
+    at::Tensor from = value.parts.empty() ? start_of(value, last) : join(value, out, last);
+    for (const Recipe::Step& step : std::span(value.steps).first(steps)) {
+      std::optional<Temporary> next;
+      at::Tensor to = target(value.result, step.type, value.type(), out, next);
+      apply(step, from, to);
+      if (next) last = std::move(next);
+      from = to;
     }
+  }
+
+  /// What the last step is applied to. @param out Where that is computed, of `value`'s bytes
+  at::Tensor before_last_step(const Recipe::Value& value, void* out,
+                              std::optional<Temporary>& memory) const {
+    const std::size_t steps = value.steps.size() - 1;
+    if (steps == 0 && value.parts.empty()) return start_of(value, memory);
+    const auto type = steps == 0 ? value.start_type : value.steps[steps - 1].type;
+    if (type != value.type()) return {};
+    compute(value, steps, out);
+    return blob(out, value.result, type);
   }
 
  private:
-  at::Tensor start_of(const Recipe::Value& value) const {
-    if (value.source < 0) {
-      return at::from_blob(const_cast<float*>(value.constant.data()), value.sizes);
-    }
-    return blob(values_[static_cast<std::size_t>(value.source)], value.sizes, value.strides,
-                value.source_type);
+  /// Where a value of type `type` is written: to `out`, or to `memory` if that is of another type.
+  static at::Tensor target(const Layout& layout, c10::ScalarType type, c10::ScalarType type_of_out,
+                           void* out, std::optional<Temporary>& memory) {
+    if (type == type_of_out) return blob(out, layout, type);
+    return memory.emplace(layout, type).tensor;
   }
 
-  at::Tensor like_result(void* data, c10::ScalarType type) const {
-    return blob(data, recipe_.sizes, recipe_.strides, type);
+  at::Tensor join(const Recipe::Value& value, void* out, std::optional<Temporary>& memory) const {
+    at::Tensor to = target(value.start, value.start_type, value.type(), out, memory);
+    auto* const data = static_cast<std::byte*>(to.data_ptr());
+    const auto along = static_cast<std::size_t>(value.joined);
+    std::int64_t at = 0;
+    for (const Recipe::Value& part : value.parts) {
+      std::optional<Temporary> computed;
+      const at::Tensor from = evaluate(part, computed);
+      Layout place = value.start;
+      place.sizes[along] = part.layout().sizes[along];
+      const std::int64_t first = at * place.strides[along];
+      at::Tensor piece =
+          blob(data + static_cast<std::size_t>(first) * c10::elementSize(value.start_type), place,
+               value.start_type);
+      hooks::copy(from, piece);
+      at += place.sizes[along];
+    }
+    return to;
+  }
+
+  /// The value before its steps. @param memory For a view of what has to be computed
+  at::Tensor start_of(const Recipe::Value& value, std::optional<Temporary>& memory) const {
+    const void* data = value.constant.data();
+    if (value.source >= 0) data = values_[static_cast<std::size_t>(value.source)];
+    if (value.viewed != nullptr) data = evaluate(*value.viewed, memory).const_data_ptr();
+    const auto first = static_cast<std::size_t>(value.offset) * c10::elementSize(value.start_type);
+    return blob(static_cast<const std::byte*>(data) + first, value.start, value.start_type);
+  }
+
+  /// The value after its steps. @param memory For what has to be computed
+  at::Tensor evaluate(const Recipe::Value& value, std::optional<Temporary>& memory) const {
+    if (!value.is_computed()) return start_of(value, memory);
+    memory.emplace(value.layout(), value.type());
+    compute(value, value.steps.size(), memory->memory.get());
+    return memory->tensor;
   }
 
   void apply(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
@@ -171,7 +217,7 @@ class Run {
       case hardsigmoid:
       case mish:
       case softplus:
-        activate(step, recipe_.elements, from, to);
+        activate(step, from, to);
         break;
       case add:
       case sub:
@@ -179,8 +225,11 @@ class Run {
       case div:
         combine_with(step, from, to);
         break;
-      case cast:
-        copy(from, to);
+      case Recipe::Operator::copy:
+        hooks::copy(from, to);
+        break;
+      case avg_pool:
+        average(step, from, to);
         break;
       case channel_norm:
       case row_norm:
@@ -194,16 +243,16 @@ class Run {
   /// For operators that compute in float32 whatever the types are, as PyTorch's kernels do.
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     if (to.scalar_type() != at::kFloat) {
-      Temporary result(recipe_.sizes, recipe_.strides, at::kFloat);
+      Temporary result({c10::DimVector(to.sizes()), c10::DimVector(to.strides())}, at::kFloat);
       apply_in_floats(step, from, result.tensor);
-      copy(result.tensor, to);
+      hooks::copy(result.tensor, to);
       return;
     }
     using enum Recipe::Operator;
     // Layer norm's input may lie in any way: normalize() copies it.
     if (from.scalar_type() != at::kFloat && step.op != row_norm) {
-      Temporary floats(from.sizes(), from.strides(), at::kFloat);
-      copy(from, floats.tensor);
+      Temporary floats({c10::DimVector(from.sizes()), c10::DimVector(from.strides())}, at::kFloat);
+      hooks::copy(from, floats.tensor);
       apply_in_floats(step, floats.tensor, to);
       return;
     }
@@ -224,12 +273,12 @@ class Run {
             torch_parallel_for);
         break;
       default:
-        if (x != y) std::memcpy(y, x, static_cast<std::size_t>(recipe_.elements) * sizeof(float));
+        if (x != y) std::memcpy(y, x, static_cast<std::size_t>(to.numel()) * sizeof(float));
         // The mask holds the signs of the recipe's last step only.
         if (mask_ != nullptr && &step == &recipe_.value.steps.back()) {
-          codecs::zero_where_clear(recipe_.elements, mask_, y, torch_parallel_for);
+          codecs::zero_where_clear(to.numel(), mask_, y, torch_parallel_for);
         } else {
-          codecs::zero_where_not_positive(recipe_.elements, y, torch_parallel_for);
+          codecs::zero_where_not_positive(to.numel(), y, torch_parallel_for);
         }
         break;
     }
@@ -240,7 +289,7 @@ class Run {
     const float* x = static_cast<const float*>(from.const_data_ptr());
     auto* const y = static_cast<float*>(to.data_ptr());
     if (!from.is_contiguous() || from.scalar_type() != at::kFloat) {
-      copy(from, to);
+      hooks::copy(from, to);
       x = y;
     }
     codecs::normalize_rows(step.rows, step.row, x, statistic(step.mean), statistic(step.rstd),
@@ -249,14 +298,7 @@ class Run {
 
   void combine_with(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     std::optional<Temporary> computed;
-    at::Tensor other;
-    if (step.other->steps.empty()) {
-      other = start_of(*step.other);
-    } else {
-      computed.emplace(recipe_.sizes, recipe_.strides, step.other->type());
-      compute(*step.other, computed->tensor.data_ptr());
-      other = computed->tensor;
-    }
+    const at::Tensor other = evaluate(*step.other, computed);
     if (step.reversed) {
       combine(step.op, other, from, to);
     } else {
@@ -274,27 +316,51 @@ class Run {
   const std::byte* const mask_;
 };
 
-void append(std::vector<std::int64_t>& key, const Recipe::Value& value) {
-  key.push_back(value.source);
-  key.push_back(static_cast<std::int64_t>(value.source_type));
-  key.push_back(static_cast<std::int64_t>(value.sizes.size()));
-  key.insert(key.end(), value.sizes.begin(), value.sizes.end());
-  key.insert(key.end(), value.strides.begin(), value.strides.end());
-  key.push_back(static_cast<std::int64_t>(value.steps.size()));
-  for (const Recipe::Step& step : value.steps) {
-    key.insert(
-        key.end(),
-        {static_cast<std::int64_t>(step.op) * 4 + (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0),
-         static_cast<std::int64_t>(step.type), step.order.outer, step.order.channels,
-         step.order.inner, step.order.tables, step.pool.outer, step.pool.channels,
-         step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
-    for (const double scalar : step.scalars) key.push_back(std::bit_cast<std::int64_t>(scalar));
-    if (step.other != nullptr) append(key, *step.other);
+/// Collects what describes a recipe: its structure, and the extents of its values.
+struct Description {
+  std::vector<std::int64_t> structure;
+  std::vector<std::int64_t> extents;
+
+  void add(const Layout& layout) {
+    structure.push_back(static_cast<std::int64_t>(layout.sizes.size()));
+    structure.push_back(is_contiguous(layout) ? 1 : 0);
+    extents.insert(extents.end(), layout.sizes.begin(), layout.sizes.end());
+    extents.insert(extents.end(), layout.strides.begin(), layout.strides.end());
   }
-}
+
+  void add(const Recipe::Value& value) {
+    structure.insert(structure.end(), {value.source, static_cast<std::int64_t>(value.start_type),
+                                       value.joined, static_cast<std::int64_t>(value.parts.size()),
+                                       static_cast<std::int64_t>(value.steps.size())});
+    extents.push_back(value.offset);
+    add(value.start);
+    if (!value.steps.empty()) add(value.result);
+    for (const Recipe::Value& part : value.parts) add(part);
+    structure.push_back(value.viewed != nullptr ? 1 : 0);
+    if (value.viewed != nullptr) add(*value.viewed);
+    for (const Recipe::Step& step : value.steps) add(step);
+  }
+
+  void add(const Recipe::Step& step) {
+    const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.ceil_mode ? 4 : 0) +
+                      (step.count_include_pad ? 8 : 0) + (step.other != nullptr ? 16 : 0);
+    structure.insert(structure.end(), {static_cast<std::int64_t>(step.op),
+                                       static_cast<std::int64_t>(step.type), flags, step.divisor});
+    structure.insert(structure.end(), step.window.begin(), step.window.end());
+    for (const double scalar : step.scalars) {
+      structure.push_back(std::bit_cast<std::int64_t>(scalar));
+    }
+    extents.insert(extents.end(), {step.order.outer, step.order.channels, step.order.inner,
+                                   step.order.tables, step.pool.outer, step.pool.channels,
+                                   step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
+    if (step.other != nullptr) add(*step.other);
+  }
+};
 
 std::size_t constant_bytes_of(const Recipe::Value& value) {
   std::size_t bytes = value.constant.size() * sizeof(float);
+  for (const Recipe::Value& part : value.parts) bytes += constant_bytes_of(part);
+  if (value.viewed != nullptr) bytes += constant_bytes_of(*value.viewed);
   for (const Recipe::Step& step : value.steps) {
     bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
     for (const Recipe::Statistic* each : {&step.mean, &step.rstd}) {
@@ -312,11 +378,20 @@ const void* Recipe::Source::values_in(const c10::Storage& storage) const {
          use.geometry.offset() * static_cast<std::int64_t>(c10::elementSize(use.type));
 }
 
+std::vector<std::int64_t> Recipe::structure() const {
+  Description of{
+      {static_cast<std::int64_t>(source_count), threads, static_cast<std::int64_t>(version)}, {}};
+  of.add(value);
+  return std::move(of.structure);
+}
+
 std::vector<std::int64_t> Recipe::key() const {
-  std::vector<std::int64_t> key = {static_cast<std::int64_t>(source_count), elements, threads,
-                                   static_cast<std::int64_t>(version)};
-  append(key, value);
-  return key;
+  Description of{
+      {static_cast<std::int64_t>(source_count), threads, static_cast<std::int64_t>(version)},
+      {elements}};
+  of.add(value);
+  of.structure.insert(of.structure.end(), of.extents.begin(), of.extents.end());
+  return std::move(of.structure);
 }
 
 std::string Recipe::label() const {
@@ -334,7 +409,25 @@ std::size_t Entry::constant_bytes() const noexcept {
 
 void Recipe::compute(std::span<const void* const> values, const std::byte* mask, void* out) const {
   const Threads as_then(threads);
-  Run(*this, values, mask).compute(value, out);
+  Run(*this, values, mask).compute(value, value.steps.size(), out);
+}
+
+bool Recipe::infer_number(std::span<const void* const> values, const void* actual, void* memory) {
+  const Threads as_then(threads);
+  const Run run(*this, values, nullptr);
+  std::optional<Temporary> computed;
+  const at::Tensor x = run.before_last_step(value, memory, computed);
+  if (!x.defined() || x.scalar_type() != type) return false;
+  const bool lie_alike = x.sizes() == c10::IntArrayRef(value.result.sizes) &&
+                         x.strides() == c10::IntArrayRef(value.result.strides);
+  if (!lie_alike) return false;
+  Step& last = value.steps.back();
+  const NumberForm form = last.op == Operator::add ? NumberForm::sum
+                          : last.reversed          ? NumberForm::remainder
+                                                   : NumberForm::difference;
+  const auto number = inferred_number(form, type, x.const_data_ptr(), actual, elements);
+  if (number) last.other->constant = {*number};
+  return number.has_value();
 }
 
 }  // namespace cinch::hooks

@@ -11,17 +11,17 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
-#include <c10/util/DimVector.h>
 
 #include "codecs/norms.h"
 #include "codecs/pooling.h"
 #include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/layout.h"
 
 namespace cinch::hooks {
 
 /// How to compute an entry's values from those of other entries (docs/derived.md): an expression of
 /// operators over sources and constants, as they were in the forward. Float32, bfloat16 or float16,
-/// dense, in the host's memory; results have the memory layout of the derived tensor.
+/// in the host's memory; what is computed has no gaps.
 ///
 /// The expression does not change once the recipe belongs to an entry. The stash gives up the holds
 /// on sources.
@@ -57,7 +57,8 @@ struct Recipe {
     mul,
     div,
     max_pool,  ///< picks elements by the indices in another source: codecs::gather_planes
-    cast,      ///< to the step's element type
+    copy,      ///< of other strides, or to the step's element type
+    avg_pool,  ///< with Step::window
   };
 
   /// A layer norm's mean or reciprocal deviation: a source, or a small tensor that nobody changes.
@@ -68,17 +69,25 @@ struct Recipe {
 
   struct Step;
 
-  /// A value in the expression: a source or a copied constant, to which steps are applied in order.
+  /// A value in the expression. It begins as a source, a copied constant, several values joined
+  /// along a dimension, or another value seen through a view. Steps are applied to that in order.
   struct Value {
-    int source = -1;              ///< index; -1: a constant
+    int source = -1;              ///< index; -1: none
     std::vector<float> constant;  ///< contiguous
-    c10::DimVector sizes;         ///< of the source's tensor, or the constant's
-    c10::DimVector strides;       ///< of the source's tensor
-    c10::ScalarType source_type = c10::ScalarType::Float;
+    std::vector<Value> parts;     ///< what is joined
+    std::int64_t joined = 0;      ///< along this dimension
+    std::unique_ptr<Value> viewed;
+    std::int64_t offset = 0;  ///< of the view of a source or value, in elements
+    Layout start;             ///< before any step
+    c10::ScalarType start_type = c10::ScalarType::Float;
     std::vector<Step> steps;
+    Layout result;  ///< of each step
 
-    /// Of the value, after all steps.
+    /// After all steps.
     c10::ScalarType type() const;
+    const Layout& layout() const { return steps.empty() ? start : result; }
+    /// Whether it needs memory of its own: it is no source or constant, nor a view of one.
+    bool is_computed() const { return !steps.empty() || !parts.empty(); }
   };
 
   struct Step {
@@ -89,6 +98,11 @@ struct Recipe {
     std::array<double, 3> scalars = {};
     bool reversed = false;  ///< of two values: `other` is the left one
     std::unique_ptr<Value> other;
+    /// Of average pooling: kernel, stride and padding, each of height and width.
+    std::array<std::int64_t, 6> window = {};
+    bool ceil_mode = false;
+    bool count_include_pad = false;
+    std::int64_t divisor = 0;  ///< 0: none is given
     codecs::ChannelOrder order;
     codecs::PoolOrder pool;
     int indices = -1;  ///< of `max_pool`: the source of the indices
@@ -104,18 +118,19 @@ struct Recipe {
   Recipe(const Recipe&) = delete;
   Recipe& operator=(const Recipe&) = delete;
 
-  static constexpr std::size_t most_sources = 4;
+  static constexpr std::size_t most_sources = 8;
   std::array<Source, most_sources> all_sources;  // never moved: entries' lists link to the uses
   std::size_t source_count = 0;
-  Value value;           ///< of at least one step
-  c10::DimVector sizes;  ///< of the derived tensor, as it fills its storage
-  c10::DimVector strides;
+  Value value;  ///< the derived tensor's, which fills its storage
   std::int64_t elements = 0;
   c10::ScalarType type = c10::ScalarType::Float;
   int threads = 0;                ///< of ATen; roundings of vectorized kernels may depend on it
   std::uint32_t version = 0;      ///< in-place changes of the value before it was saved
   std::uint64_t nanoseconds = 0;  ///< time to compute one recipe of this kind
   std::uint8_t depth = 1;         ///< recipes between its values and stored ones; 0: not used
+  /// The last step's other value is a Python number, which autograd does not save: infer_number()
+  /// finds it, and the values of every such recipe are compared before it is used.
+  bool infers_number = false;
   // Set when the entry is settled.
   bool is_ready = false;      ///< all sources have values that will not change
   bool approximates = false;  ///< some sources have approximated values
@@ -123,7 +138,9 @@ struct Recipe {
   std::span<Source> sources() noexcept { return {all_sources.data(), source_count}; }
   std::span<const Source> sources() const noexcept { return {all_sources.data(), source_count}; }
 
-  /// Describes the computation (operators and extents); equal for recipes of one kind.
+  /// Describes the operators and how they depend on each other, whatever the tensors' sizes are.
+  std::vector<std::int64_t> structure() const;
+  /// The structure, and the tensors' sizes and strides; equal for recipes of one kind.
   std::vector<std::int64_t> key() const;
 
   /// The report's name for it: "derived from aten::native_layer_norm input".
@@ -143,10 +160,15 @@ struct Recipe {
   /// @param out `elements` of `type`, which overlap no source
   /// @throws c10::Error when there is no memory for intermediate values
   void compute(std::span<const void* const> values, const std::byte* mask, void* out) const;
+
+  /// Sets the last step's number to one with which a sample of the values come out as `actual`.
+  /// @param memory Of bytes(), to be overwritten
+  /// @return whether there is one @pre infers_number
+  bool infer_number(std::span<const void* const> values, const void* actual, void* memory);
 };
 
 inline c10::ScalarType Recipe::Value::type() const {
-  return steps.empty() ? source_type : steps.back().type;
+  return steps.empty() ? start_type : steps.back().type;
 }
 
 }  // namespace cinch::hooks

@@ -624,3 +624,107 @@ def a_product_of_parameters():
         y = F.linear(x, scale * direction).exp().sum()
         values[f"{step}"] = torch.cat([g.flatten() for g in torch.autograd.grad(y, [x, scale, direction])])
     return values
+
+
+@workload
+def instance_norm_and_leaky_relu():
+    def block(inputs):
+        return nn.Sequential(nn.Conv2d(inputs, 13, 3, padding=1), nn.InstanceNorm2d(13, affine=True), nn.LeakyReLU(0.1))
+
+    return train(nn.Sequential(block(3), block(13), nn.InstanceNorm2d(13), nn.Conv2d(13, 2, 1)), images)
+
+
+class Branches(nn.Module):
+    """Both join in one tensor, which the next convolution saves."""
+
+    def __init__(self):
+        super().__init__()
+        self.left = nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.BatchNorm2d(5), nn.SiLU())
+        self.right = nn.Sequential(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8), nn.ReLU())
+        self.last = nn.Sequential(nn.Conv2d(13, 13, 1), nn.GELU(), nn.Conv2d(13, 2, 1))
+
+    def forward(self, x):
+        return self.last(torch.cat([self.left(x), self.right(x)], 1))
+
+
+@workload
+def concatenation():
+    return train(Branches(), images)
+
+
+@workload
+def concatenation_channels_last():
+    return train(Branches().to(memory_format=torch.channels_last), channels_last_images)
+
+
+@workload
+def average_pooling():
+    stem = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(3, 2, 1, True, False)]
+    return train(nn.Sequential(*stem, nn.Conv2d(8, 4, 1), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(4, 2, 1)), images)
+
+
+class Transposed(nn.Module):
+    """A layer over another dimension than the norm's: a copy of a view is saved."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.over_time, self.last = nn.LayerNorm(24), nn.Linear(17, 17), nn.Linear(8, 24)
+
+    def forward(self, x):
+        x = x + self.over_time(self.norm(x).transpose(1, 2)).transpose(1, 2)
+        first, *_ = self.norm(x).split(8, dim=2)
+        third = self.norm(x)[:, 1::2].unflatten(2, (3, 8)).unbind(2)[2]
+        return self.last(F.gelu(first).contiguous()).sum() + self.last(third.permute(1, 0, 2).contiguous()).sum()
+
+
+@workload
+def copies_of_views():
+    return train(Transposed(), sequences, loss=lambda y: y)
+
+
+@workload
+def sums_with_numbers():
+    class Gates(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate, self.value = nn.Linear(24, 24), nn.Linear(24, 24)
+
+        def forward(self, x):
+            z, y = self.gate(x).sigmoid(), self.value(x)
+            return (1 - z) * y.tanh() + (y.tanh() - 0.3) * z + (y.exp() + 1e-3) * z
+
+    return train(Gates(), sequences)
+
+
+@workload
+def another_number_in_each_step():
+    linear, values = nn.Linear(24, 24), {}
+    for step in range(2 * STEPS):
+        y = linear(sequences()).tanh()
+        loss = ((y + 0.1 * step) * (y - torch.rand(()).item())).sum()
+        values[f"{step}"] = torch.autograd.grad(loss, linear.weight)[0]
+    return values
+
+
+@workload
+def sentences_of_all_lengths():
+    model, values = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 96), nn.GELU(), nn.Linear(96, 24)), {}
+    for length in range(3, 60):
+        loss = model(torch.randn(2, length, 24)).square().mean()
+        values[f"{length}"] = torch.autograd.grad(loss, list(model.parameters())[0])[0]
+    return values
+
+
+@workload
+def a_viewed_value_changes_after_it_was_saved():
+    """Only in some steps: the first ones prove nothing."""
+    norm, linear, values = nn.LayerNorm(24), nn.Linear(17, 17), {}
+    for step in range(2 * STEPS):
+        y = norm(sequences())
+        z = y.sin()
+        if step % 3 == 2:
+            with torch.no_grad():
+                y.mul_(2)
+        values[f"{step}"] = torch.autograd.grad(linear(y.transpose(1, 2)).sum(), linear.weight)[0]
+        del z
+    return values

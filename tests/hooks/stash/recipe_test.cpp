@@ -27,16 +27,18 @@ Recipe::Step layer_norm(std::int64_t rows, std::int64_t row) {
   return step;
 }
 
+Layout layout_of(const at::Tensor& tensor) {
+  return {c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides())};
+}
+
 /// A recipe of a tensor of `like`'s sizes and strides, whose first source is as `first` is.
 std::unique_ptr<Recipe> recipe_like(const at::Tensor& like, const at::Tensor& first) {
   auto recipe = std::make_unique<Recipe>();
   recipe->elements = like.numel();
-  recipe->sizes = like.sizes();
-  recipe->strides = like.strides();
   recipe->threads = at::get_num_threads();
   recipe->value.source = 0;
-  recipe->value.sizes = first.sizes();
-  recipe->value.strides = first.strides();
+  recipe->value.start = layout_of(first);
+  recipe->value.result = layout_of(like);
   return recipe;
 }
 
@@ -49,14 +51,14 @@ Recipe::Step& add_step(Recipe::Value& value, Recipe::Operator op) {
 std::unique_ptr<Recipe::Value> value_of(int source, const at::Tensor& tensor) {
   auto value = std::make_unique<Recipe::Value>();
   value->source = source;
-  value->sizes = tensor.sizes();
-  value->strides = tensor.strides();
+  value->start = value->result = layout_of(tensor);
   return value;
 }
 
 at::Tensor computed(const Recipe& recipe, const std::vector<const void*>& values,
                     const std::byte* mask = nullptr) {
-  at::Tensor out = at::empty_strided(recipe.sizes, recipe.strides);
+  const Layout& layout = recipe.value.layout();
+  at::Tensor out = at::empty_strided(layout.sizes, layout.strides);
   recipe.compute(values, mask, out.mutable_data_ptr<float>());
   return out;
 }
@@ -115,7 +117,7 @@ TEST(Recipe, TwoValuesBroadcastLieAnyhowAndKeepTheirSides) {
   const auto with_constant = recipe_like(x, x);
   auto weight = std::make_unique<Recipe::Value>();
   weight->constant = {1, 2, 3, 4, 5};
-  weight->sizes = {5};
+  weight->start = contiguous({5});
   add_step(with_constant->value, mul).other = std::move(weight);
   EXPECT_TRUE(same_bits(computed(*with_constant, values), x * at::arange(1.0F, 6.0F)));
   EXPECT_EQ(with_constant->constant_bytes(), 5 * sizeof(float));
@@ -144,6 +146,76 @@ TEST(Recipe, MaxPoolsResultIsGathered) {
     step.pool = {last ? 2 : 6, last ? 3 : 1, 42, y.size(2) * y.size(3)};
     EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr(), indices.const_data_ptr()}), y));
   }
+}
+
+TEST(Recipe, PartsAreJoinedAndViewsAreRead) {
+  const at::Tensor x = at::randn({4, 3, 5});
+  const at::Tensor y = at::randn({4, 5, 2});
+  const at::Tensor expected = at::cat({at::silu(x).transpose(1, 2), y}, 2);
+  const auto recipe = recipe_like(expected, x);
+  Recipe::Value& joined = recipe->value;
+  joined.source = -1;
+  joined.start = layout_of(expected);
+  joined.joined = 2;
+  Recipe::Value activated;
+  activated.source = 0;
+  activated.start = activated.result = layout_of(x);
+  add_step(activated, Recipe::Operator::silu);
+  Recipe::Value turned;
+  turned.start = layout_of(x.transpose(1, 2));
+  turned.viewed = std::make_unique<Recipe::Value>(std::move(activated));
+  joined.parts.push_back(std::move(turned));
+  joined.parts.push_back(std::move(*value_of(1, y)));
+  const std::vector<const void*> values = {x.const_data_ptr(), y.const_data_ptr()};
+  EXPECT_TRUE(same_bits(computed(*recipe, values), expected));
+  add_step(joined, Recipe::Operator::gelu);
+  EXPECT_TRUE(same_bits(computed(*recipe, values), at::gelu(expected)));
+}
+
+TEST(Recipe, AViewOfASourceBeginsAtItsOffset) {
+  const at::Tensor x = at::randn({6, 8});
+  const at::Tensor part = x.slice(0, 1, 6, 2).slice(1, 3, 7);
+  const auto recipe = recipe_like(part.contiguous(), part);
+  recipe->value.offset = part.storage_offset();
+  add_step(recipe->value, Recipe::Operator::copy);
+  EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr()}), part));
+}
+
+TEST(Recipe, AveragePoolingGivesTorchsBits) {
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const at::Tensor x = at::randn({2, 3, 7, 6}).contiguous(format);
+    const at::Tensor y = at::avg_pool2d(x, {3, 2}, {2, 2}, {1, 0}, true, false, 5);
+    const auto recipe = recipe_like(y, x);
+    Recipe::Step& step = add_step(recipe->value, Recipe::Operator::avg_pool);
+    step.window = {3, 2, 2, 2, 1, 0};
+    step.ceil_mode = true;
+    step.divisor = 5;
+    EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr()}), y));
+  }
+}
+
+TEST(Recipe, ANumberIsInferred) {
+  const at::Tensor x = at::randn({6, 8});
+  const at::Tensor y = 1 - at::silu(x);
+  const auto recipe = recipe_like(y, x);
+  recipe->elements = x.numel();
+  add_step(recipe->value, Recipe::Operator::silu);
+  Recipe::Step& difference = add_step(recipe->value, Recipe::Operator::sub);
+  difference.reversed = true;
+  difference.other = std::make_unique<Recipe::Value>();
+  difference.other->constant = {0};
+  const at::Tensor memory = at::empty_like(x);
+  const std::vector<const void*> values = {x.const_data_ptr()};
+  ASSERT_TRUE(recipe->infer_number(values, y.const_data_ptr(), memory.data_ptr()));
+  EXPECT_TRUE(same_bits(computed(*recipe, values), y));
+  EXPECT_FALSE(recipe->infer_number(values, x.const_data_ptr(), memory.data_ptr()));
+}
+
+TEST(Recipe, GeluOfChannelsLastGivesTorchsBits) {
+  const at::Tensor x = at::randn({2, 3, 8, 8}).contiguous(at::MemoryFormat::ChannelsLast);
+  const auto recipe = recipe_like(x, x);
+  add_step(recipe->value, Recipe::Operator::gelu);
+  EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr()}), at::gelu(x)));
 }
 
 class ProofsTest : public testing::Test {
@@ -182,6 +254,41 @@ TEST_F(ProofsTest, OneDifferenceIsEnough) {
   EXPECT_EQ(compared, 3);
   EXPECT_EQ(proofs.refused(), 1U);
   EXPECT_FALSE(admits(Proofs::Comparison::equal));
+}
+
+TEST_F(ProofsTest, ManySizesProveAStructure) {
+  for (int size = 1; size <= 16; ++size) {
+    recipe.elements = size;
+    EXPECT_EQ(admits(Proofs::Comparison::equal), size == 16);
+  }
+  int compared_later = -compared;
+  for (int size = 17; size <= 48; ++size) {
+    recipe.elements = size;
+    EXPECT_TRUE(admits(Proofs::Comparison::equal));
+  }
+  compared_later += compared;
+  EXPECT_EQ(compared_later, 2);
+}
+
+TEST_F(ProofsTest, OneDifferenceEndsAStructuresProof) {
+  for (int size = 1; size <= 20; ++size) {
+    recipe.elements = size;
+    admits(size == 3 ? Proofs::Comparison::different : Proofs::Comparison::equal);
+  }
+  recipe.elements = 21;
+  EXPECT_FALSE(admits(Proofs::Comparison::equal));
+  recipe.elements = 4;
+  EXPECT_TRUE(admits(Proofs::Comparison::equal));
+}
+
+TEST_F(ProofsTest, WithANumberEveryRecipeIsCompared) {
+  recipe.infers_number = true;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(admits(Proofs::Comparison::equal));
+  EXPECT_FALSE(admits(Proofs::Comparison::not_made));
+  EXPECT_EQ(compared, 4);
+  EXPECT_FALSE(admits(Proofs::Comparison::no_recipe));
+  EXPECT_FALSE(admits(Proofs::Comparison::equal));
+  EXPECT_EQ(compared, 5);
 }
 
 TEST_F(ProofsTest, AnotherKindIsProvedAnew) {

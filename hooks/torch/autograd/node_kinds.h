@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+namespace cinch::hooks {
+
+/// Nodes whose result can be computed again, or can be found among what they saved.
+enum class NodeKind : std::uint8_t {
+  other,
+  layer_norm,
+  batch_norm,
+  group_norm,
+  relu,
+  gelu,
+  silu,
+  leaky_relu,
+  leaky_relu_in_place,
+  elu,
+  elu_in_place,
+  hardswish,
+  hardtanh,
+  hardsigmoid,
+  mish,
+  softplus,
+  add,
+  sub,
+  subtract_from_number,
+  mul,
+  div,
+  max_pool,
+  avg_pool,
+  cat,
+  copy,     ///< to other strides or to another element type
+  sigmoid,  ///< like those below not computed, only found: it saved its own result
+  tanh,
+  softmax,
+  view,  ///< this and those below: views (node_views.h)
+  permute,
+  transpose,
+  t,
+  expand,
+  slice,
+  select,
+  split,
+  unbind,
+};
+
+NodeKind kind_of(const torch::autograd::Node& node);
+
+/// The saved variable of the node's own result; null if the node does not save its result.
+torch::autograd::SavedVariable* result_of(torch::autograd::Node& node);
+
+}  // namespace cinch::hooks

@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/autograd/recipe_maker.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/WrapDimUtils.h>
+#include <c10/core/SymIntArrayRef.h>
+
+#include "hooks/torch/autograd/members.h"
+#include "hooks/torch/autograd/node_views.h"
+#include "hooks/torch/autograd/saved_constants.h"
+#include "hooks/torch/autograd/saved_inputs.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+namespace generated = torch::autograd::generated;
+using saved_constants::has_data;
+using saved_constants::held_by_stash;
+using torch::autograd::Node;
+using torch::autograd::SavedVariable;
+
+// Most recipes between a derived value and stored ones.
+constexpr std::uint8_t most_depth = 2;
+
+// Most operators of one recipe.
+constexpr int most_steps = 8;
+
+/// The element type of the node's first output, in the forward.
+c10::ScalarType type_of(const Node& node) {
+  if (node.num_inputs() == 0) return c10::ScalarType::Undefined;
+  return c10::typeMetaToScalarType(node.input_metadata(0).dtype());
+}
+
+/// Tries to lock a node. Never waits: a thread that runs the node or releases its saved variables
+/// may wait for the interpreter, whose lock this thread may hold.
+class Lock {
+ public:
+  explicit Lock(Node& node) : lock_(members::mutex_of(node), std::try_to_lock) {}
+  explicit operator bool() const { return lock_.owns_lock(); }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+bool broadcast_to(c10::IntArrayRef result, c10::IntArrayRef a, c10::IntArrayRef b) {
+  const std::size_t rank = result.size();
+  if (std::max(a.size(), b.size()) != rank) return false;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t size = result[rank - 1 - i];
+    const std::int64_t of_a = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const std::int64_t of_b = i < b.size() ? b[b.size() - 1 - i] : 1;
+    const bool fits = (of_a == size || of_a == 1) && (of_b == size || of_b == 1);
+    if (!fits || std::max(of_a, of_b) != size) return false;
+  }
+  return true;
+}
+
+bool lies_alike(const HeldTensor& held, const Layout& want) {
+  return held.use().geometry.sizes() == c10::IntArrayRef(want.sizes) &&
+         held.use().geometry.strides() == want.strides;
+}
+
+/// Sees the value, as it is after its steps, through `view`.
+void take_view(View view, Recipe::Value& to) {
+  if (to.is_computed()) {
+    Recipe::Value viewed;
+    viewed.start_type = to.type();
+    viewed.viewed = std::make_unique<Recipe::Value>(std::move(to));
+    to = std::move(viewed);
+  }
+  to.start = std::move(view.layout);
+  to.offset += view.offset;
+}
+
+/// Copies a small tensor that PyTorch keeps itself: a parameter, a factor.
+bool copy_constant(SavedVariable& saved, Recipe::Value& to) {
+  if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
+  const at::Tensor& data = members::data_of(saved);
+  if (data.numel() > saved_constants::most || !data.is_cpu()) return false;
+  if (data.dim() == 0 && data.scalar_type() == at::kDouble) {
+    to.constant = {static_cast<float>(*data.const_data_ptr<double>())};  // of a Python number
+  } else if (!saved_constants::copy(data, data.numel(), to.constant)) {
+    return false;
+  }
+  to.start = contiguous(data.sizes());
+  return true;
+}
+
+/// Sets the operator of an activation's node and its parameters, and what it saved as its input.
+/// @return whether it is an activation @pre the node is locked
+bool describe_activation(Node& node, Recipe::Step& to, SavedVariable*& input) {
+  const auto set = [&](Recipe::Operator op, SavedVariable* saved,
+                       std::array<double, 3> scalars = {}) {
+    to.op = op;
+    to.scalars = scalars;
+    input = saved;
+    return true;
+  };
+  const auto number = [](const at::Scalar& scalar) { return scalar.toDouble(); };
+  switch (kind_of(node)) {
+    case NodeKind::gelu: {
+      auto& gelu = static_cast<generated::GeluBackward0&>(node);
+      to.tanh = gelu.approximate == "tanh";
+      return set(Recipe::Operator::gelu, &gelu.self_);
+    }
+    case NodeKind::silu:
+      return set(Recipe::Operator::silu, &static_cast<generated::SiluBackward0&>(node).self_);
+    case NodeKind::leaky_relu: {
+      auto& leaky = static_cast<generated::LeakyReluBackward0&>(node);
+      return set(Recipe::Operator::leaky_relu, &leaky.self_, {number(leaky.negative_slope)});
+    }
+    case NodeKind::leaky_relu_in_place: {
+      auto& leaky = static_cast<generated::LeakyReluBackward1&>(node);
+      return set(Recipe::Operator::leaky_relu, nullptr, {number(leaky.negative_slope)});
+    }
+    case NodeKind::elu: {
+      auto& elu = static_cast<generated::EluBackward0&>(node);
+      return set(Recipe::Operator::elu, &elu.self_,
+                 {number(elu.alpha), number(elu.scale), number(elu.input_scale)});
+    }
+    case NodeKind::elu_in_place: {
+      auto& elu = static_cast<generated::EluBackward1&>(node);
+      return set(Recipe::Operator::elu, nullptr,
+                 {number(elu.alpha), number(elu.scale), number(elu.input_scale)});
+    }
+    case NodeKind::hardswish:
+      return set(Recipe::Operator::hardswish,
+                 &static_cast<generated::HardswishBackward0&>(node).self_);
+    case NodeKind::hardtanh: {
+      auto& hardtanh = static_cast<generated::HardtanhBackward0&>(node);
+      return set(Recipe::Operator::hardtanh, &hardtanh.self_,
+                 {number(hardtanh.min_val), number(hardtanh.max_val)});
+    }
+    case NodeKind::hardsigmoid:
+      return set(Recipe::Operator::hardsigmoid,
+                 &static_cast<generated::HardsigmoidBackward0&>(node).self_);
+    case NodeKind::mish:
+      return set(Recipe::Operator::mish, &static_cast<generated::MishBackward0&>(node).self_);
+    case NodeKind::softplus: {
+      auto& softplus = static_cast<generated::SoftplusBackward0&>(node);
+      return set(Recipe::Operator::softplus, &softplus.self_,
+                 {number(softplus.beta), number(softplus.threshold)});
+    }
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool has_recipes(c10::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+}
+
+RecipeMaker::RecipeMaker(Layout layout, c10::ScalarType type)
+    : layout_(std::move(layout)), recipe_(std::make_unique<Recipe>()) {
+  recipe_->elements = layout_.elements();
+  recipe_->type = type;
+  recipe_->threads = at::get_num_threads();
+}
+
+RecipeMaker::~RecipeMaker() {
+  if (recipe_ != nullptr) stash().derivation().release_sources(*recipe_);
+}
+
+bool RecipeMaker::make(Node& node, std::uint32_t output) {
+  last_ = &node;
+  Value& made = recipe_->value;
+  if (output != 0) return false;
+  if (kind_of(node) >= NodeKind::view) {
+    // A view that autograd does not know as one, as reshape() makes of the copy that it makes.
+    if (!find_viewed(node, output, made) || made.viewed == nullptr || !made.steps.empty()) {
+      return false;
+    }
+    if (!is_contiguous(layout_) || !is_contiguous(made.viewed->layout())) return false;
+    made = std::move(*std::unique_ptr<Value>(std::move(made.viewed)));
+  } else if (!compute(node, layout_, made) || made.layout() != layout_) {
+    return false;
+  }
+  return recipe_->source_count != 0 && made.is_computed() && made.type() == recipe_->type &&
+         made.layout().elements() == recipe_->elements;
+}
+
+std::unique_ptr<Recipe> RecipeMaker::take(std::uint32_t version, const Site& site,
+                                          const at::Tensor& actual) {
+  recipe_->version = version;
+  const bool serves =
+      recipe_->depth <= most_depth && stash().derivation().proves(*recipe_, site, actual);
+  return serves ? std::move(recipe_) : nullptr;
+}
+
+/// Builds the first output of `node` from what `node`, and the nodes before it, saved.
+bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
+  if (++steps_ > most_steps || !has_recipes(type_of(node))) return false;
+  switch (kind_of(node)) {
+    case NodeKind::relu:
+      if (!find_alike(node.next_edge(0), want, to)) return false;
+      extend(to, Operator::relu, node, want);
+      return true;
+    case NodeKind::copy:
+      return make_copy(node, want, to);
+    case NodeKind::add:
+      return static_cast<generated::AddBackward0&>(node).alpha.equal(1) &&
+             make_sum(node, Operator::add, want, to);
+    case NodeKind::sub:
+      return static_cast<generated::SubBackward0&>(node).alpha.equal(1) &&
+             make_sum(node, Operator::sub, want, to);
+    case NodeKind::subtract_from_number:
+      return static_cast<generated::RsubBackward1&>(node).alpha.equal(1) &&
+             make_with_number(node, Operator::sub, true, want, to);
+    case NodeKind::mul: {
+      auto& mul = static_cast<generated::MulBackward0&>(node);
+      return make_pair(node, Operator::mul, &mul.self_, &mul.other_, want, to);
+    }
+    case NodeKind::div: {
+      auto& div = static_cast<generated::DivBackward0&>(node);
+      return make_pair(node, Operator::div, &div.self_, &div.other_, want, to);
+    }
+    case NodeKind::max_pool:
+      return make_max_pool(static_cast<generated::MaxPool2DWithIndicesBackward0&>(node), want, to);
+    case NodeKind::avg_pool:
+      return make_avg_pool(static_cast<generated::AvgPool2DBackward0&>(node), want, to);
+    case NodeKind::cat:
+      return make_cat(static_cast<generated::CatBackward0&>(node), want, to);
+    case NodeKind::layer_norm:
+    case NodeKind::batch_norm:
+    case NodeKind::group_norm:
+      return make_norm(node, want, to);
+    default:
+      return make_activation(node, want, to);
+  }
+}
+
+/// Builds the value that `edge` leads to: a source if some node saved the value, else a view of
+/// what is built in the same way, else computed.
+bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
+  if (!edge.is_valid()) return false;
+  Node& node = *edge.function;
+  if (edge.input_nr == 0) {
+    if (SavedVariable* result = result_of(node)) {
+      const Lock lock(node);
+      if (lock && hold_value(*result, to)) return true;
+    }
+  }
+  const Mark before = mark();
+  bool is_derived = false;
+  bool has_changed = false;
+  const auto hold_saved = [&] {
+    bool is_held = false;
+    saved_inputs::find(node, edge.input_nr, [&](const HeldTensor& held) {
+      has_changed = !held.is_as_saved();
+      // A tensor that was changed before it was saved may have had other values when used here.
+      is_held = held.saved_version() == 0 && hold_value(held, to);
+      is_derived = is_held && held.entry()->recipe != nullptr;
+    });
+    return is_held;
+  };
+  const auto make = [&] {
+    return find_viewed(node, edge.input_nr, to) || (edge.input_nr == 0 && compute(node, want, to));
+  };
+  if (!hold_saved()) return !has_changed && make();
+  if (!is_derived) return true;
+  // What is derived itself is better computed here: no recipe lies between then.
+  go_back(before, to);
+  if (make()) return true;
+  go_back(before, to);
+  return hold_saved();
+}
+
+RecipeMaker::Mark RecipeMaker::mark() const {
+  return {recipe_->source_count, recipe_->depth, recipe_->infers_number, steps_};
+}
+
+void RecipeMaker::go_back(const Mark& to, Value& begun) {
+  stash().derivation().release_sources(*recipe_, to.source_count);
+  recipe_->depth = to.depth;
+  recipe_->infers_number = to.infers_number;
+  steps_ = to.steps;
+  begun = {};
+}
+
+/// Builds the output `output` of a node that makes views.
+bool RecipeMaker::find_viewed(Node& node, std::uint32_t output, Value& to) {
+  if (kind_of(node) < NodeKind::view) return false;
+  const Edge& edge = node.next_edge(0);
+  if (!edge.is_valid()) return false;
+  const auto sizes = output_sizes(*edge.function, edge.input_nr);
+  if (!sizes || !find(edge, contiguous(*sizes), to)) return false;
+  auto view = view_by(node, output, to.layout());
+  if (view) take_view(*std::move(view), to);
+  return view.has_value();
+}
+
+/// The same as find(), but only a value of this layout.
+bool RecipeMaker::find_alike(const Edge& edge, const Layout& want, Value& to) {
+  return find(edge, want, to) && to.layout() == want;
+}
+
+/// Builds an activation function of the value that the node saved as its input, or else of the
+/// one that the node's edge leads to.
+bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
+  Step made;
+  made.type = type_of(node);
+  bool is_held = false;
+  {
+    const Lock lock(node);
+    SavedVariable* input = nullptr;
+    if (!lock || !describe_activation(node, made, input)) return false;
+    is_held = input != nullptr && hold_alike(*input, want, to);
+  }
+  if (!is_held && !find_alike(node.next_edge(0), want, to)) return false;
+  if (to.type() != made.type) return false;
+  Step& step = extend(to, made.op, node, want);
+  step = std::move(made);
+  return true;
+}
+
+// Builds an operator of two operands that broadcast. Each is what the node saved in `left` or
+// `right` (null if it saves no such operand), or else the value that the node's edge leads to.
+bool RecipeMaker::make_pair(Node& node, Operator op, SavedVariable* left, SavedVariable* right,
+                            const Layout& want, Value& to) {
+  Value first;
+  auto second = std::make_unique<Value>();
+  if (!make_operand(node, 0, left, want, first) || !make_operand(node, 1, right, want, *second)) {
+    return false;
+  }
+  if (!broadcast_to(want.sizes, first.layout().sizes, second->layout().sizes)) return false;
+  const bool reversed = !first.is_computed() && second->is_computed();
+  if (reversed) std::swap(first, *second);
+  to = std::move(first);
+  Step& made = extend(to, op, node, want);
+  made.other = std::move(second);
+  made.reversed = reversed;
+  return true;
+}
+
+bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* saved,
+                               const Layout& want, Value& to) {
+  if (saved != nullptr) {
+    const Lock lock(node);
+    if (!lock) return false;
+    if (has_data(*saved)) return hold_value(*saved, to) || copy_constant(*saved, to);
+  }
+  if (edge >= node.num_outputs()) return false;
+  const Edge& next = node.next_edge(edge);
+  if (!next.is_valid()) return false;
+  const auto sizes = output_sizes(*next.function, next.input_nr);
+  return sizes && find(next, dense_like(*sizes, want), to);
+}
+
+/// Builds a sum or difference. The second operand may be a Python number: it has no gradient then.
+bool RecipeMaker::make_sum(Node& node, Operator op, const Layout& want, Value& to) {
+  if (!node.next_edge(1).is_valid()) return make_with_number(node, op, false, want, to);
+  return make_pair(node, op, nullptr, nullptr, want, to);
+}
+
+/// Builds an operator of a value and a Python number, which can be found for the last step alone,
+/// whose values are known.
+bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, const Layout& want,
+                                   Value& to) {
+  if (&node != last_ || !find_alike(node.next_edge(0), want, to)) return false;
+  if (to.type() != type_of(node)) return false;
+  Step& made = extend(to, op, node, want);
+  made.other = std::make_unique<Value>();
+  made.other->constant = {0};
+  made.reversed = number_first;
+  recipe_->infers_number = true;
+  return true;
+}
+
+bool RecipeMaker::make_copy(Node& node, const Layout& want, Value& to) {
+  if (!find(node.next_edge(0), want, to) || to.layout().sizes != want.sizes) return false;
+  extend(to, Operator::copy, node, want);
+  return true;
+}
+
+bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Value& to) {
+  const auto& all_sizes = node.tensors_args_sizes_symint;
+  const auto rank = static_cast<std::int64_t>(want.sizes.size());
+  if (all_sizes.size() != node.num_outputs() || rank == 0) return false;
+  to.joined = at::maybe_wrap_dim(node.dim, rank);
+  to.start = want;
+  to.start_type = type_of(node);
+  for (std::size_t i = 0; i < all_sizes.size(); ++i) {
+    const auto sizes = c10::asIntArrayRefSlowOpt(all_sizes[i]);
+    if (!sizes || sizes->size() != want.sizes.size()) return false;
+    Value& part = to.parts.emplace_back();
+    if (!find(node.next_edge(i), dense_like(*sizes, want), part)) return false;
+    if (part.type() != to.start_type || c10::IntArrayRef(part.layout().sizes) != *sizes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, const Layout& want,
+                                Value& to) {
+  const Lock lock(node);
+  if (!lock || !hold_value(node.self_, to) || want.sizes.size() != 4) return false;
+  const Layout pooled = to.layout();
+  if (pooled.sizes.size() != 4 || !channel_order(want, 1) || !channel_order(pooled, 1)) {
+    return false;
+  }
+  const bool last = !is_contiguous(want);
+  if (last == is_contiguous(pooled)) return false;
+  const HeldTensor* indices = held_by_stash(node.result1_);
+  const bool fit =
+      indices != nullptr && indices->use().type == at::kLong && lies_alike(*indices, want);
+  if (!fit) return false;
+  const auto held = hold(*indices);
+  if (!held) return false;
+  Step& made = extend(to, Operator::max_pool, node, want);
+  made.indices = *held;
+  const std::int64_t planes = want.sizes[0] * (last ? 1 : want.sizes[1]);
+  made.pool = {planes, last ? want.sizes[1] : 1, pooled.sizes[2] * pooled.sizes[3],
+               want.sizes[2] * want.sizes[3]};
+  return true;
+}
+
+bool RecipeMaker::make_avg_pool(generated::AvgPool2DBackward0& node, const Layout& want,
+                                Value& to) {
+  const Edge& edge = node.next_edge(0);
+  if (!edge.is_valid()) return false;
+  const auto sizes = output_sizes(*edge.function, edge.input_nr);
+  if (!sizes || !find(edge, dense_like(*sizes, want), to) || to.type() != type_of(node)) {
+    return false;
+  }
+  const auto both = [](const std::vector<std::int64_t>& of, std::size_t i) {
+    return of.size() == 1 ? of[0] : of[i];
+  };
+  if (node.kernel_size.empty() || node.padding.empty()) return false;
+  const auto& stride = node.stride.empty() ? node.kernel_size : node.stride;
+  Step& made = extend(to, Operator::avg_pool, node, want);
+  for (std::size_t i = 0; i < 2; ++i) {
+    made.window[i] = both(node.kernel_size, i);
+    made.window[2 + i] = both(stride, i);
+    made.window[4 + i] = both(node.padding, i);
+  }
+  made.ceil_mode = node.ceil_mode;
+  made.count_include_pad = node.count_include_pad;
+  made.divisor = node.divisor_override.value_or(0);
+  return true;
+}
+
+bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
+  const Lock lock(node);
+  if (!lock) return false;
+  switch (kind_of(node)) {
+    case NodeKind::layer_norm:
+      return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
+    case NodeKind::batch_norm:
+      return make_batch_norm(static_cast<generated::NativeBatchNormBackward0&>(node), want, to);
+    case NodeKind::group_norm:
+      return make_group_norm(static_cast<generated::NativeGroupNormBackward0&>(node), want, to);
+    default:
+      return false;
+  }
+}
+
+// fma((x - mean) * rstd, weight, bias), as aten/src/ATen/native/cpu/layer_norm_kernel.cpp has it.
+bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, const Layout& want,
+                                  Value& to) {
+  std::int64_t row = 1;
+  for (const c10::SymInt& size : node.normalized_shape) {
+    const auto known = size.maybe_as_int();
+    if (!known) return false;
+    row *= *known;
+  }
+  if (row <= 0 || row > saved_constants::most || !is_contiguous(want)) return false;
+  // The operator makes its input contiguous first.
+  if (!hold_value(node.input_, to) || to.start.sizes != want.sizes) return false;
+  Step made;
+  made.op = Operator::row_norm;
+  made.type = type_of(node);
+  made.row = row;
+  made.rows = want.elements() / row;
+  if (!saved_constants::copy_factors(node.weight_, row, 1, made.scale)) return false;
+  if (!saved_constants::copy_factors(node.bias_, row, 0, made.shift)) return false;
+  if (!hold_statistic(node.result1_, made.rows, made.mean)) return false;
+  if (!hold_statistic(node.result2_, made.rows, made.rstd)) return false;
+  extend(to, made.op, node, want) = std::move(made);
+  return true;
+}
+
+/// Mean and reciprocal deviation of each channel, or of each sample's group of channels.
+struct RecipeMaker::ChannelStatistics {
+  std::vector<float> means;
+  std::vector<float> rstds;
+
+  bool copy(SavedVariable& mean, SavedVariable& rstd, std::int64_t count) {
+    return saved_constants::copy_statistic(mean, count, means) &&
+           saved_constants::copy_statistic(rstd, count, rstds);
+  }
+};
+
+// fma(x, scale, fma(-mean, scale, bias)) with scale = rstd * weight, as
+// aten/src/ATen/native/cpu/batch_norm_kernel.cpp has it. In evaluation the statistics are the
+// running ones.
+bool RecipeMaker::make_batch_norm(generated::NativeBatchNormBackward0& node, const Layout& want,
+                                  Value& to) {
+  const auto order = channel_order(want, 1);
+  if (!order || order->channels > saved_constants::most) return false;
+  ChannelStatistics statistics;
+  if (node.training) {
+    if (!statistics.copy(node.result1_, node.result2_, order->channels)) return false;
+  } else {
+    if (!statistics.copy(node.running_mean_, node.running_var_, order->channels)) return false;
+    const auto epsilon = static_cast<float>(node.eps);
+    for (float& each : statistics.rstds) each = 1 / std::sqrt(each + epsilon);
+  }
+  return make_channel_norm(node, node.input_, node.weight_, statistics, *order, want, to);
+}
+
+// The same with a mean and a deviation for each sample's group of channels
+// (aten/src/ATen/native/cpu/group_norm_kernel.cpp).
+bool RecipeMaker::make_group_norm(generated::NativeGroupNormBackward0& node, const Layout& want,
+                                  Value& to) {
+  if (want.sizes.empty()) return false;
+  const std::int64_t samples = want.sizes[0];
+  const auto order = channel_order(want, samples);
+  if (!order || node.group <= 0) return false;
+  // There is one pair of factors for each sample and channel.
+  constexpr std::int64_t least_elements_a_factor = 64;
+  if (want.elements() < least_elements_a_factor * samples * order->channels) return false;
+  ChannelStatistics statistics;
+  if (!statistics.copy(node.result1_, node.result2_, node.group * samples)) return false;
+  return make_channel_norm(node, node.input_, node.weight_, statistics, *order, want, to);
+}
+
+bool RecipeMaker::make_channel_norm(Node& node, SavedVariable& input, SavedVariable& weight,
+                                    const ChannelStatistics& statistics,
+                                    const codecs::ChannelOrder& order, const Layout& want,
+                                    Value& to) {
+  std::vector<float> weights;
+  std::vector<float> biases;
+  if (!saved_constants::copy_factors(weight, order.channels, 1, weights)) return false;
+  if (!saved_constants::copy_bias(node.next_edge(2), has_data(weight), order.channels, biases)) {
+    return false;
+  }
+  if (!hold_alike(input, want, to)) return false;
+  Step& made = extend(to, Operator::channel_norm, node, want);
+  made.order = order;
+  const std::int64_t all = order.channels * order.tables;
+  const auto count = static_cast<std::int64_t>(statistics.means.size());
+  made.scale.resize(static_cast<std::size_t>(all));
+  made.shift.resize(static_cast<std::size_t>(all));
+  for (std::int64_t k = 0; k < all; ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    const auto c = static_cast<std::size_t>(k % order.channels);
+    const auto s = static_cast<std::size_t>(k * count / all);
+    made.scale[i] = statistics.rstds[s] * weights[c];
+    made.shift[i] = std::fma(-statistics.means[s], made.scale[i], biases[c]);
+  }
+  return true;
+}
+
+RecipeMaker::Step& RecipeMaker::extend(Value& to, Operator op, const Node& node,
+                                       const Layout& want) {
+  // The steps of one value have one layout: a step of another one sees the value so far as a view.
+  if (to.is_computed() && to.layout() != want) take_view({to.layout()}, to);
+  to.result = want;
+  Step& made = to.steps.emplace_back();
+  made.op = op;
+  made.type = type_of(node);
+  return made;
+}
+
+bool RecipeMaker::hold_value(SavedVariable& saved, Value& to) {
+  const HeldTensor* held = held_by_stash(saved);
+  return held != nullptr && hold_value(*held, to);
+}
+
+bool RecipeMaker::hold_value(const HeldTensor& held, Value& to) {
+  if (!has_recipes(held.use().type) || held.entry()->device != nullptr) return false;
+  const auto source = hold(held);
+  if (!source) return false;
+  to.source = *source;
+  to.start_type = held.use().type;
+  to.start = {c10::DimVector(held.use().geometry.sizes()), held.use().geometry.strides()};
+  return true;
+}
+
+bool RecipeMaker::hold_alike(SavedVariable& saved, const Layout& want, Value& to) {
+  const HeldTensor* held = held_by_stash(saved);
+  return held != nullptr && lies_alike(*held, want) && hold_value(*held, to);
+}
+
+bool RecipeMaker::hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to) {
+  if (!saved.has_hooks()) {
+    const at::Tensor& data = members::data_of(saved);
+    const bool fits =
+        data.defined() && data.scalar_type() == at::kFloat && saved_constants::is_plain(data, n);
+    if (fits) to.held = data.tensor_data();
+    return fits;
+  }
+  const HeldTensor* held = held_by_stash(saved);
+  if (held == nullptr || held->use().geometry.offset() != 0) return false;
+  if (held->use().type != at::kFloat) return false;
+  if (held->entry()->raw_bytes != static_cast<std::size_t>(n) * sizeof(float)) return false;
+  const auto source = hold(*held);
+  if (source) to.source = *source;
+  return source.has_value();
+}
+
+std::optional<int> RecipeMaker::hold(const HeldTensor& held) {
+  if (!held.is_as_saved() || recipe_->source_count == Recipe::most_sources) return std::nullopt;
+  Recipe::Source& source = recipe_->all_sources[recipe_->source_count];
+  source.version = held.version();
+  source.saved_version = held.saved_version();
+  const auto depth = stash().derivation().hold_source(source, *held.entry(), held.use());
+  if (!depth) return std::nullopt;
+  recipe_->depth = std::max<std::uint8_t>(recipe_->depth, *depth + 1);
+  return static_cast<int>(recipe_->source_count++);
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/generated/Functions.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include "hooks/torch/autograd/held_tensor.h"
+#include "hooks/torch/autograd/node_kinds.h"
+#include "hooks/torch/stash/layout.h"
+#include "hooks/torch/stash/recipe.h"
+
+namespace cinch::hooks {
+
+/// Whether recipes compute values of this type.
+bool has_recipes(c10::ScalarType type);
+
+/// Builds the recipe of one tensor, from the node that made it backwards. Where autograd does not
+/// say how a computed value lay in memory, it is taken to lie as its result does: what is wrong
+/// comes to light when the recipe is proved. Releases the sources that the recipe holds, unless
+/// take() hands it out.
+class RecipeMaker {
+ public:
+  /// @param layout Of the tensor, which fills its storage
+  RecipeMaker(Layout layout, c10::ScalarType type);
+  RecipeMaker(const RecipeMaker&) = delete;
+  RecipeMaker& operator=(const RecipeMaker&) = delete;
+  ~RecipeMaker();
+
+  /// Builds the recipe of the output `output` of `node`. @return whether it could
+  bool make(torch::autograd::Node& node, std::uint32_t output);
+
+  /// Hands out the recipe if it is proved to give `actual`'s bits; else returns null.
+  std::unique_ptr<Recipe> take(std::uint32_t version, const Site& site, const at::Tensor& actual);
+
+ private:
+  using Node = torch::autograd::Node;
+  using Edge = torch::autograd::Edge;
+  using SavedVariable = torch::autograd::SavedVariable;
+  using Step = Recipe::Step;
+  using Operator = Recipe::Operator;
+  using Value = Recipe::Value;
+
+  // The functions that build a value into `to` return whether they could. If not, the sources that
+  // they have held by then stay held until the destructor releases them. `want` is the layout that
+  // the value has if it is computed.
+
+  bool compute(Node& node, const Layout& want, Value& to);
+  bool find(const Edge& edge, const Layout& want, Value& to);
+  bool find_viewed(Node& node, std::uint32_t output, Value& to);
+  bool find_alike(const Edge& edge, const Layout& want, Value& to);
+  bool make_activation(Node& node, const Layout& want, Value& to);
+  bool make_pair(Node& node, Operator op, SavedVariable* left, SavedVariable* right,
+                 const Layout& want, Value& to);
+  bool make_operand(Node& node, std::uint32_t edge, SavedVariable* saved, const Layout& want,
+                    Value& to);
+  bool make_sum(Node& node, Operator op, const Layout& want, Value& to);
+  bool make_with_number(Node& node, Operator op, bool number_first, const Layout& want, Value& to);
+  bool make_copy(Node& node, const Layout& want, Value& to);
+  bool make_cat(torch::autograd::generated::CatBackward0& node, const Layout& want, Value& to);
+  bool make_max_pool(torch::autograd::generated::MaxPool2DWithIndicesBackward0& node,
+                     const Layout& want, Value& to);
+  bool make_avg_pool(torch::autograd::generated::AvgPool2DBackward0& node, const Layout& want,
+                     Value& to);
+  bool make_norm(Node& node, const Layout& want, Value& to);
+  bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
+                       const Layout& want, Value& to);
+  bool make_batch_norm(torch::autograd::generated::NativeBatchNormBackward0& node,
+                       const Layout& want, Value& to);
+  bool make_group_norm(torch::autograd::generated::NativeGroupNormBackward0& node,
+                       const Layout& want, Value& to);
+  struct ChannelStatistics;
+  bool make_channel_norm(Node& node, SavedVariable& input, SavedVariable& weight,
+                         const ChannelStatistics& statistics, const codecs::ChannelOrder& order,
+                         const Layout& want, Value& to);
+
+  /// How far the recipe is, to go back to it when an attempt fails.
+  struct Mark {
+    std::size_t source_count;
+    std::uint8_t depth;
+    bool infers_number;
+    int steps;
+  };
+  Mark mark() const;
+  /// @param begun What was begun since, to be made empty
+  void go_back(const Mark& to, Value& begun);
+
+  /// Appends a step whose result has the layout `want`.
+  static Step& extend(Value& to, Operator op, const Node& node, const Layout& want);
+
+  /// Makes the saved value a source. The stash must hold it, on the host.
+  bool hold_value(SavedVariable& saved, Value& to);
+  bool hold_value(const HeldTensor& held, Value& to);
+  /// The same, but only for a tensor of this layout.
+  bool hold_alike(SavedVariable& saved, const Layout& want, Value& to);
+  bool hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to);
+  std::optional<int> hold(const HeldTensor& held);
+
+  const Layout layout_;
+  std::unique_ptr<Recipe> recipe_;
+  const Node* last_ = nullptr;  // the node that made the tensor
+  int steps_ = 0;
+};
+
+}  // namespace cinch::hooks

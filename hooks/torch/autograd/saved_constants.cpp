@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/autograd/saved_constants.h"
+
+#include <algorithm>
+#include <typeinfo>
+
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/generated/Functions.h>
+
+#include "hooks/torch/autograd/members.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks::saved_constants {
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::SavedVariable;
+
+template <typename T>
+bool assign(const at::Tensor& tensor, std::vector<float>& to) {
+  const T* const values = tensor.const_data_ptr<T>();
+  to.assign(values, values + tensor.numel());
+  return true;
+}
+
+/// The parameter that `edge` leads to; null if it leads to none.
+const at::Tensor* parameter(const Edge& edge) {
+  if (!edge.is_valid()) return nullptr;
+  const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(edge.function.get());
+  return leaf == nullptr || !leaf->variable.defined() ? nullptr : &leaf->variable;
+}
+
+}  // namespace
+
+HeldTensor* held_by_stash(SavedVariable& saved) {
+  auto* held = dynamic_cast<HeldTensor*>(members::hooks_of(saved).get());
+  return held == nullptr || held->entry() == nullptr ? nullptr : held;
+}
+
+bool has_data(SavedVariable& saved) {
+  return saved.has_hooks() || members::data_of(saved).defined();
+}
+
+bool is_plain(const at::Tensor& tensor, std::int64_t n) {
+  return tensor.is_cpu() && tensor.numel() == n && tensor.is_contiguous();
+}
+
+bool copy(const at::Tensor& tensor, std::int64_t n, std::vector<float>& to) {
+  if (!is_plain(tensor, n)) return false;
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return assign<float>(tensor, to);
+    case at::kBFloat16:
+      return assign<at::BFloat16>(tensor, to);
+    case at::kHalf:
+      return assign<at::Half>(tensor, to);
+    default:
+      return false;
+  }
+}
+
+bool copy_factors(SavedVariable& saved, std::int64_t n, float instead, std::vector<float>& to) {
+  if (!has_data(saved)) {
+    to.assign(static_cast<std::size_t>(n), instead);
+    return true;
+  }
+  if (saved.has_hooks()) return copy_statistic(saved, n, to);
+  return members::is_as_saved(saved) && copy(members::data_of(saved), n, to);
+}
+
+bool copy_bias(const Edge& edge, bool has_weight, std::int64_t n, std::vector<float>& to) {
+  if (!edge.is_valid()) {
+    to.assign(static_cast<std::size_t>(n), 0);
+    return !has_weight;
+  }
+  if (const at::Tensor* bias = parameter(edge)) return copy(*bias, n, to);
+  const torch::autograd::Node& node = *edge.function;
+  if (typeid(node) != typeid(torch::autograd::generated::RepeatBackward0)) return false;
+  const at::Tensor* bias = parameter(node.next_edge(0));
+  if (bias == nullptr || bias->dim() != 1 || bias->numel() == 0 || n % bias->numel() != 0) {
+    return false;
+  }
+  if (!copy(*bias, bias->numel(), to)) return false;
+  const auto once = static_cast<std::ptrdiff_t>(to.size());
+  to.resize(static_cast<std::size_t>(n));
+  for (auto next = to.begin() + once; next != to.end(); next += once) {
+    std::copy_n(to.begin(), once, next);
+  }
+  return true;
+}
+
+bool copy_statistic(SavedVariable& saved, std::int64_t n, std::vector<float>& to) {
+  if (!saved.has_hooks()) {
+    return members::data_of(saved).defined() && copy(members::data_of(saved), n, to);
+  }
+  const HeldTensor* held = held_by_stash(saved);
+  if (held == nullptr || !held->is_as_saved()) return false;
+  const c10::Storage exact = stash().exact().of(*held->entry());
+  if (!exact || exact.nbytes() != static_cast<std::size_t>(n) * sizeof(float)) return false;
+  const auto* const values = static_cast<const float*>(exact.data());
+  to.assign(values, values + n);
+  return true;
+}
+
+}  // namespace cinch::hooks::saved_constants
