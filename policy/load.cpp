@@ -207,7 +207,7 @@ std::optional<Fault> parameter_fault(const Settings& settings, const JsonSource&
   if (!settings.state_file.empty() && algorithm.director == nullptr) {
     return Fault{"/state_file", "found a file for what policy \"" + settings.policy +
                                     "\" learns, which learns nothing; expected it under "
-                                    "\"actnn\", \"acgc\", \"comet\", \"budget\" or \"auto\""};
+                                    "\"actnn\", \"acgc\", \"comet\" or \"budget\""};
   }
   return std::nullopt;
 }

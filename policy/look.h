@@ -27,7 +27,6 @@ struct Look {
   double samples = 1;                 ///< first extent of gY
   double weight_gradient = 0;         ///< |gW|^2; 0 if the weight takes no gradient
   double momentum = 0;                ///< mean magnitude of gW's moving average; 0 unknown
-  double gradient_noise = 0;          ///< |gW - its moving average|^2 / |gW|^2; 0 unknown
   double kernel = 1;                  ///< convolution: positions of the kernel
   double stride = 1;                  ///< convolution: product of the strides
   double locations = 1;               ///< convolution: positions of the input's plane

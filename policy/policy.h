@@ -88,11 +88,10 @@ struct CometSettings {
   double evacuate_below = 2;
 };
 
-/// Parameters of "budget" and "auto" (docs/adaptive-policies.md).
+/// Budget's parameters (docs/adaptive-policies.md).
 struct BudgetSettings {
   std::uint64_t peak_bytes = 0;  ///< most bytes that the stash may hold; 0: `ratio` decides
   double ratio = 0;              ///< raw bytes at peak / stored bytes
-  double noise = 0;  ///< policy "auto": bound on gradient variance in place of a bound on bytes
   /// Relative gradient variance that counts as much as a second of encoding and decoding a step.
   double variance_per_second = 0.01;
   bool offload = false;             ///< whether CUDA tensors may move to the host's memory
@@ -121,7 +120,7 @@ struct DeriveSettings {
 /// A policy file, validated.
 struct Settings {
   std::string name;  ///< the preset's name, or the file's path
-  /// "default", "division", "actnn", "blpa", "acgc", "comet", "budget", "auto", "lossless" or "off"
+  /// "default", "division", "actnn", "blpa", "acgc", "comet", "budget", "lossless" or "off"
   std::string policy = "division";
   std::size_t min_bytes = 4096;  ///< storages below this are left to PyTorch
   std::uint32_t seed = 0;

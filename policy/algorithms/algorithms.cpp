@@ -30,8 +30,6 @@ constexpr std::array kAlgorithms = {
               .read = read_budget,
               .fault = budget_fault,
               .director = make_budget_director},
-    Algorithm{
-        .name = "auto", .words = auto_words, .read = read_auto, .director = make_budget_director},
     Algorithm{.name = "lossless", .words = lossless_words, .exact = true, .derives = true},
     Algorithm{.name = "off", .words = lossless_words, .exact = true, .idle = true},
 };

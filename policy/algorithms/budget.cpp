@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policies "budget" (least gradient variance within so many bytes) and "auto" (least bytes
-// within so much gradient variance): docs/adaptive-policies.md says what a plan costs
-// and what may be chosen.
+// The policy "budget", the least gradient variance within so many bytes: docs/adaptive-policies.md
+// says what a plan costs and what may be chosen.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -31,9 +30,6 @@ constexpr std::size_t trial_share = 16;
 constexpr std::size_t again_share = 10;
 // The largest ratio of stored to planned bytes that is believed.
 constexpr double most_overhead = 4;
-// Steps of each interval in which the weights' gradients are followed. Half of them pass before the
-// moving averages mean something.
-constexpr std::uint64_t following_steps = 10;
 
 /// Larger and worse than any option; takes an option's place so that indices stay the menu's.
 constexpr KnapsackOption not_an_option = {1e18, 1e18};
@@ -59,22 +55,18 @@ class Budget final : public Director {
     follow_bounds();
     take_shares();
     if (last != nullptr) take(*last);
-    const bool over = last != nullptr && settings_.noise == 0 &&
-                      static_cast<double>(last->stored_bytes) > capacity(*last);
+    const bool over = last != nullptr && static_cast<double>(last->stored_bytes) > capacity(*last);
     const bool rested = step >= planned_at_ + steps_of_rest || planned_at_ == 0;
     if (footprint_.raw_bytes != 0 && (over || (news_ && rested))) plan(step, over);
     tried_bytes_ = 0;
     const std::uint64_t within = step % settings_.every_steps;
     trying_ = step > 0 && (trying_anew(step) || within < round_steps_);
     if (within == 0) begin_round();
-    following_ = settings_.noise > 0 && (step < settling_steps || within < following_steps);
   }
 
   Wants wants() const override {
     Wants wants;
-    wants.trials = trying_;
-    wants.weights = trying_ || following_;
-    wants.momentum = following_;
+    wants.trials = wants.weights = trying_;
     return wants;
   }
 
@@ -123,10 +115,6 @@ class Budget final : public Director {
 
   void observe(std::uint32_t number, Look look) override {
     Known& known = known_[number];
-    if (look.gradient_noise > 0) {
-      own_noise_ = own_noise_ > 0 ? own_noise_ + 0.05 * (look.gradient_noise - own_noise_)
-                                  : look.gradient_noise;
-    }
     if (look.share_of_sum > 0) {
       known.share_of_sum += known.summed ? news * (look.share_of_sum - known.share_of_sum)
                                          : look.share_of_sum - known.share_of_sum;
@@ -196,7 +184,7 @@ class Budget final : public Director {
     numbers["share_of_sum"] = known.share_of_sum;
     return numbers;
   }
-  Numbers numbers() const override { return {{"own_noise", own_noise_}, {"overhead", overhead_}}; }
+  Numbers numbers() const override { return {{"overhead", overhead_}}; }
   void recall(std::uint32_t number, const Numbers& numbers) override {
     Known& known = known_[number];
     known.noise.recall(numbers);
@@ -208,7 +196,6 @@ class Budget final : public Director {
     known.round = 1;  // as if the first round of trials had tried it
   }
   void recall(const Numbers& numbers) override {
-    take_number(numbers, "own_noise", own_noise_);
     take_number(numbers, "overhead", overhead_);
     overhead_ = std::clamp(overhead_, 1.0, most_overhead);
     planned_at_ = 1;  // the restored choices count as a plan
@@ -315,17 +302,11 @@ class Budget final : public Director {
   void plan(std::uint64_t step, bool over) {
     news_ = false;
     const auto entries = options(footprint_.layers);
-    const double room = capacity_for_entries();
-    Selection best = settings_.noise > 0 ? least_bytes(entries) : choose_options(entries, room);
-    Selection current = as_chosen(entries);
-    const bool limits_noise = settings_.noise > 0;
-    const double now = limits_noise ? current.size : current.cost;
-    const double then = limits_noise ? best.size : best.cost;
+    const Selection best = choose_options(entries, capacity_for_entries());
     // Sizes that depend on the data count as their largest of late. Their sum may exceed the budget
     // although the stored bytes did not, so `over` decides.
-    const bool fits = limits_noise ? current.cost <= noise_limit() * 1.001 : !over;
-    const bool current_fits = planned_at_ != 0 && fits;
-    if (current_fits && !(then < (1 - worthwhile) * now)) return;
+    const bool current_fits = planned_at_ != 0 && !over;
+    if (current_fits && !(best.cost < (1 - worthwhile) * cost_as_chosen(entries))) return;
     planned_at_ = std::max<std::uint64_t>(step, 1);
     for (std::size_t i = 0; i < footprint_.layers.size(); ++i) {
       const std::uint32_t number = footprint_.layers[i];
@@ -333,7 +314,7 @@ class Budget final : public Director {
     }
     const double overall = (best.size + static_cast<double>(footprint_.other_bytes)) * overhead_;
     // The least possible size is not known until layers were tried.
-    if (best.fits || settings_.noise > 0 || said_ || trying_anew(step)) return;
+    if (best.fits || said_ || trying_anew(step)) return;
     said_ = true;
     say("budget: " + size_text(capacity(footprint_)) + " can't be met: " + size_text(overall) +
         " is the least that " + size_text(static_cast<double>(footprint_.raw_bytes)) +
@@ -344,33 +325,14 @@ class Budget final : public Director {
     return capacity(footprint_) / overhead_ - static_cast<double>(footprint_.other_bytes);
   }
 
-  Selection as_chosen(const std::vector<std::vector<KnapsackOption>>& entries) const {
-    Selection current;
+  /// The cost of the layers' choices in force.
+  double cost_as_chosen(const std::vector<std::vector<KnapsackOption>>& entries) const {
+    double cost = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const std::uint32_t index = chosen_index(footprint_.layers[i]);
-      if (index == entries[i].size()) continue;
-      current.size += entries[i][index].size;
-      current.cost += entries[i][index].cost;
+      if (index < entries[i].size()) cost += entries[i][index].cost;
     }
-    return current;
-  }
-
-  double noise_limit() const {
-    // Used until measured: a mini-batch's gradient is mostly noise, except in the very beginning.
-    constexpr double assumed = 0.5;
-    return settings_.noise * (own_noise_ > 0 ? own_noise_ : assumed);
-  }
-
-  /// Solves the knapsack with size and cost exchanged.
-  Selection least_bytes(const std::vector<std::vector<KnapsackOption>>& entries) const {
-    std::vector<std::vector<KnapsackOption>> turned;
-    for (const auto& options : entries) {
-      auto& to = turned.emplace_back();
-      for (const KnapsackOption& option : options) to.push_back({option.cost, option.size});
-    }
-    Selection selection = choose_options(turned, noise_limit());
-    std::swap(selection.size, selection.cost);
-    return selection;
+    return cost;
   }
 
   const Settings all_settings_;
@@ -378,11 +340,9 @@ class Budget final : public Director {
   std::vector<Known> known_;
   Footprint footprint_;
   double overhead_ = 1;
-  double own_noise_ = 0;
   bool news_ = false;
   bool said_ = false;
   bool trying_ = false;
-  bool following_ = false;
   std::uint64_t planned_at_ = 0;  // 0: never
   std::uint32_t round_ = 0;
   std::size_t tried_bytes_ = 0;  // in this step
@@ -411,15 +371,6 @@ std::string budget_words(const Settings& settings) {
          "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
          "says so, and what could be. A second of encoding and decoding counts like " +
          number_in_words(b.variance_per_second) + " of relative variance.";
-}
-
-std::string auto_words(const Settings& settings) {
-  const BudgetSettings& b = settings.budget;
-  return "Automatic: activations take the fewest bytes that add at most " +
-         number_in_words(100 * b.noise) +
-         " % to the variance that mini-batches give the gradients anyway. Starts at 4 bits, tries "
-         "layers in turn, and decides anew every " +
-         std::to_string(b.every_steps) + " steps.";
 }
 
 std::unique_ptr<Director> make_budget_director(const Settings& settings) {

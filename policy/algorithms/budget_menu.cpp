@@ -59,9 +59,7 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
   // On a device, sizes that depend on the data are known too late to be weighed.
   if (!layer.on_device) {
     menu.push_back({Choice::Action::lossless, {}, 0, {}});
-    // Rounding to nearest is biased, so "auto", which is asked for quality, does without.
-    if (settings.budget.noise == 0)
-      std::ranges::move(bounded_menu(layer.kind), std::back_inserter(menu));
+    std::ranges::move(bounded_menu(layer.kind), std::back_inserter(menu));
   }
   menu.push_back({});
   const bool offloads = settings.budget.offload && layer.on_device;
@@ -74,8 +72,7 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
 }
 
 Choice budget_start(const Layer& layer, const Settings& settings) {
-  if (settings.budget.noise == 0 && is_feature_map(layer.kind))
-    return divided(settings.division, 2);
+  if (is_feature_map(layer.kind)) return divided(settings.division, 2);
   return grouped(std::max(4, least_measured_bits(layer.kind)));
 }
 

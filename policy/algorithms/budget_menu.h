@@ -9,10 +9,10 @@
 
 namespace cinch::policy {
 
-/// The choices of "budget" and "auto" for a layer, by its kind, size and device.
+/// The choices of "budget" for a layer, by its kind, size and device.
 std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings);
 
-/// Their first choice for a layer, before anything is measured.
+/// Its first choice for a layer, before anything is measured.
 Choice budget_start(const Layer& layer, const Settings& settings);
 
 /// Seconds to encode and decode `raw_bytes` by `choice` and, if it offloads, to copy what is held

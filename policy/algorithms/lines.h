@@ -39,9 +39,7 @@ std::unique_ptr<Director> make_comet_director(const Settings& settings);
 std::string budget_words(const Settings& settings);
 void read_budget(const nlohmann::json& file, Settings& settings);
 std::optional<Fault> budget_fault(const nlohmann::json& file, const Settings& settings);
-std::string auto_words(const Settings& settings);
-void read_auto(const nlohmann::json& file, Settings& settings);
-std::unique_ptr<Director> make_budget_director(const Settings& settings);  // "budget" and "auto"
+std::unique_ptr<Director> make_budget_director(const Settings& settings);
 
 std::string lossless_words(const Settings& settings);
 

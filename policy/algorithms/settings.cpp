@@ -116,11 +116,4 @@ std::optional<Fault> budget_fault(const Json& file, const Settings& settings) {
                "\"peak_bytes\" or \"ratio\" in it"};
 }
 
-void read_auto(const Json& file, Settings& settings) {
-  read_budget(file, settings);
-  const Json json = field_of(file, "auto");
-  settings.budget.noise = json.value("noise", 0.1);
-  settings.budget.every_steps = json.value("every_steps", settings.budget.every_steps);
-}
-
 }  // namespace cinch::policy

@@ -29,7 +29,6 @@ POLICIES = {
     "acgc": ({}, 100),
     "comet": ({}, 1000),
     "budget": ({"ratio": 10}, 100),
-    "auto": ({"noise": 0.1}, 100),
 }
 
 

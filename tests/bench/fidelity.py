@@ -71,9 +71,6 @@ def variants() -> dict[str, dict]:
         "acgc_expected": preset("acgc", acgc={"mode": "expected", "every_steps": 20}),
         "comet": preset("comet", comet={"every_steps": 40}),
         "budget_10x": preset("budget", budget={"ratio": 10, "every_steps": 50}),
-        "auto": preset("auto", auto={"noise": 0.1, "every_steps": 50}),
-        "auto_0.05": preset("auto", auto={"noise": 0.05, "every_steps": 50}),
-        "auto_0.03": preset("auto", auto={"noise": 0.03, "every_steps": 50}),
     }
 
 

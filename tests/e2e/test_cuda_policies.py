@@ -110,14 +110,6 @@ def test_mixed_actnn_adapts_and_offloads(plain, tmp_path):
     assert found["L3"] == pytest.approx(plain, abs=0.02)
 
 
-def test_auto_adapts(plain, tmp_path):
-    policy = UNGUARDED | {"policy": "auto", "auto": {"noise": 0.5, "every_steps": 20}}
-    losses, run = train(tmp_path, policy, steps=24, schedule="random:3", poison=True)
-    assert any(event["kind"] == "choice" for event in run.report["events"])
-    assert run.report["ratio"] > 5
-    assert losses[:8] == pytest.approx(plain, abs=0.05)
-
-
 def test_a_budget_is_kept(plain, tmp_path):
     policy = UNGUARDED | {"policy": "budget", "budget": {"ratio": 4}}
     losses, run = train(tmp_path, policy, steps=30, schedule="random:3", poison=True)

@@ -38,7 +38,7 @@ def training(*arguments) -> list:
     return ["--", sys.executable, "-c", TRAINING, *map(str, arguments)]
 
 
-POLICIES = ["division", "lossless", "actnn", "acgc", "comet", "budget", "auto", "blpa"]
+POLICIES = ["division", "lossless", "actnn", "acgc", "comet", "budget", "blpa"]
 
 
 @pytest.fixture(scope="module")

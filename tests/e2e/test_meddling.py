@@ -77,8 +77,7 @@ def calls_of_hooks(tmp_path_factory):
 
 @pytest.mark.parametrize("policy", [
     {"policy": "division", "guard": {"every_steps": 1}},
-    {"policy": "auto", "auto": {"every_steps": 1}, "guard": {"every_steps": 1}},
-    {"policy": "budget", "budget": {"ratio": 6, "every_steps": 1}},
+    {"policy": "budget", "budget": {"ratio": 6, "every_steps": 1}, "guard": {"every_steps": 1}},
     {"policy": "acgc", "acgc": {"every_steps": 1}},
     {"policy": "comet", "comet": {"every_steps": 1}},
     {"policy": "actnn", "actnn": {"level": "L3", "every_steps": 1}},

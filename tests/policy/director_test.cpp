@@ -21,7 +21,6 @@ class RehearsalTest : public testing::TestWithParam<const char*> {};
 TEST_P(RehearsalTest, TwoStepsAreEnoughToChoose) {
   Settings settings = with(GetParam());
   if (settings.policy == "budget") settings.budget.ratio = 10;
-  if (settings.policy == "auto") settings.budget.noise = 0.1;
   const auto director = make_director(settings);
   const Rehearsal steps = director->rehearsal();
   EXPECT_LT(steps.learning, steps.use);
@@ -81,7 +80,7 @@ TEST(Adding, ChangesNothingWithoutMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, RehearsalTest,
-                         testing::Values("actnn", "acgc", "comet", "budget", "auto"));
+                         testing::Values("actnn", "acgc", "comet", "budget"));
 
 TEST(Keeping, CountsLayersAndKeepsThem) {
   const auto director = make_keeping_director();

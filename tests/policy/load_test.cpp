@@ -157,7 +157,7 @@ TEST(Load, UnknownFieldIsSuggested) {
 TEST(Load, AStateFileIsForPoliciesThatLearn) {
   EXPECT_THAT(refused(R"({"version": 1, "policy": "division", "state_file": "x.json"})"),
               testing::HasSubstr("state_file: found a file for what policy \"division\" learns"));
-  EXPECT_EQ(accepted(R"({"version": 1, "policy": "auto", "state_file": "x.json"})").state_file,
+  EXPECT_EQ(accepted(R"({"version": 1, "policy": "comet", "state_file": "x.json"})").state_file,
             "x.json");
 }
 
@@ -290,7 +290,7 @@ TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
 TEST(Load, WrongEnumIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1,\n \"policy\": \"divison\"}"),
             "p.json:2:12: policy: found \"divison\", expected one of \"default\", \"division\", \"actnn\", "
-            "\"blpa\", \"acgc\", \"comet\", \"budget\", \"auto\", \"lossless\", "
+            "\"blpa\", \"acgc\", \"comet\", \"budget\", \"lossless\", "
             "\"off\"; did you mean \"division\"?");
   std::string names;
   for (const std::string_view name : codecs::codec_names()) {
@@ -306,7 +306,7 @@ TEST(Load, WrongEnumIsSuggested) {
 TEST(Load, WrongTypesAndRanges) {
   EXPECT_EQ(refused(R"({"version": 1, "policy": 3})"),
             "p.json:1:26: policy: found 3, expected one of \"default\", \"division\", \"actnn\", \"blpa\", "
-            "\"acgc\", \"comet\", \"budget\", \"auto\", \"lossless\", \"off\"");
+            "\"acgc\", \"comet\", \"budget\", \"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": -1})"),
             "p.json:1:41: seed: found -1, expected an integer from 0 to 4294967295");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": 1.5})"),
@@ -329,11 +329,19 @@ TEST(Load, WrongTypesAndRanges) {
             "p.json:1:53: rules[0].match.op: found \"\", expected a string, not empty");
 }
 
+TEST(Load, WhatPoliciesUsedToBeIsUnknown) {
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "auto"})"),
+            "p.json:1:26: policy: found \"auto\", expected one of \"default\", \"division\", "
+            "\"actnn\", \"blpa\", \"acgc\", \"comet\", \"budget\", \"lossless\", \"off\"");
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "budget", "budget": {"ratio": 8}, "auto": {}})"),
+              testing::HasSubstr("auto: found an unknown field, expected one of "));
+}
+
 TEST(Load, MissingFields) {
   EXPECT_EQ(refused("\n {}"), "p.json:2:2: found no field \"version\", expected it to be 1");
   EXPECT_EQ(refused(R"({"version": 1})"),
             "p.json:1:1: found no field \"policy\", expected it to be one of \"default\", \"division\", "
-            "\"actnn\", \"blpa\", \"acgc\", \"comet\", \"budget\", \"auto\", "
+            "\"actnn\", \"blpa\", \"acgc\", \"comet\", \"budget\", "
             "\"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"keep":true}]})"),
             "p.json:1:38: rules[0]: found no field \"match\", expected it");
@@ -393,8 +401,8 @@ TEST(Presets, AllAreValidAndDescribed) {
     if (const auto* error = std::get_if<PolicyError>(&result)) ADD_FAILURE() << error->to_string();
     EXPECT_EQ(std::get<Settings>(result).name, preset.name);
   }
-  EXPECT_THAT(names, testing::ElementsAre("acgc", "actnn", "auto", "blpa", "budget", "comet",
-                                          "default", "division", "lossless", "off"));
+  EXPECT_THAT(names, testing::ElementsAre("acgc", "actnn", "blpa", "budget", "comet", "default",
+                                          "division", "lossless", "off"));
 }
 
 TEST(Presets, TheDefaultIsWhatAFileThatNamesItSays) {
@@ -484,7 +492,7 @@ TEST(PresetRules, ACopyOfAPresetIsThePreset) {
 TEST(LoadSettings, UnknownPresetIsSuggested) {
   const auto result = load_settings("losless");
   EXPECT_EQ(std::get<PolicyError>(result).to_string(),
-            "losless: found no preset of this name, expected one of \"acgc\", \"actnn\", \"auto\", "
+            "losless: found no preset of this name, expected one of \"acgc\", \"actnn\", "
             "\"blpa\", "
             "\"budget\", \"comet\", \"default\", \"division\", \"lossless\", \"off\" or a path (with a '/' or "
             "ending in \".json\"); did you mean \"lossless\"?");

@@ -18,11 +18,11 @@ using Action = Choice::Action;
 
 constexpr std::size_t raw_bytes = 1 << 20;
 
-Settings automatic() {
+Settings budget() {
   Settings settings;
-  settings.policy = "auto";
+  settings.policy = "budget";
   settings.division.name = "division";
-  settings.budget.noise = 0.1;
+  settings.budget.ratio = 10;
   return settings;
 }
 
@@ -42,9 +42,9 @@ std::uint32_t add(Director& director, LayerKind kind, std::string op) {
   return director.add(std::move(layer));
 }
 
-/// An automatic policy that found two layers of the same shape, one of which tolerates much.
+/// A budget that found two layers of the same shape, one of which tolerates much.
 std::unique_ptr<Director> experienced() {
-  auto director = make_director(automatic());
+  auto director = make_director(budget());
   Footprint footprint;
   for (const char* op : {"aten::addmm", "aten::addmm"}) {
     footprint.layers.push_back(add(*director, LayerKind::linear, op));
@@ -73,7 +73,7 @@ TEST(StateFile, ALaterRunBeginsWhereTheFirstEnded) {
   ASSERT_NE(before->choice(1), before->choice(0));
   auto state = parse_state(state_text(before->learned()));
   ASSERT_TRUE(std::holds_alternative<LearnedState>(state)) << std::get<std::string>(state);
-  const auto after = make_director(automatic());
+  const auto after = make_director(budget());
   EXPECT_EQ(after->resume(std::get<LearnedState>(std::move(state))), "");
   const auto other = add(*after, LayerKind::linear, "aten::mm");
   const auto first = add(*after, LayerKind::linear, "aten::addmm");
@@ -86,7 +86,7 @@ TEST(StateFile, ALaterRunBeginsWhereTheFirstEnded) {
 }
 
 TEST(StateFile, LayersThatDoNotComeBackStayKnown) {
-  const auto after = make_director(automatic());
+  const auto after = make_director(budget());
   ASSERT_EQ(after->resume(experienced()->learned()), "");
   add(*after, LayerKind::linear, "aten::mm");
   EXPECT_EQ(after->learned().layers.size(), 3U);
@@ -95,7 +95,7 @@ TEST(StateFile, LayersThatDoNotComeBackStayKnown) {
 TEST(StateFile, AChoiceThatTheLayerDoesNotHaveIsLeftOut) {
   LearnedState state = experienced()->learned();
   for (auto& [name, layer] : state.layers) layer.choice.spec.bits = 5;
-  const auto after = make_director(automatic());
+  const auto after = make_director(budget());
   ASSERT_EQ(after->resume(std::move(state)), "");
   EXPECT_EQ(after->choice(add(*after, LayerKind::linear, "aten::addmm")).spec.bits, 4);
 }
@@ -128,12 +128,12 @@ TEST(StateFile, SaysWhatIsWrongWithAText) {
   const std::pair<const char*, const char*> texts[] = {
       {"{", "1:2: "},
       {"[]", "type"},
-      {R"({"version": 7, "policy": "auto", "layers": []})", "found version 7, expected 1"},
-      {R"({"version": 1, "policy": "auto", "layers": [{"layer": "x", "action": "burn"}]})",
+      {R"({"version": 7, "policy": "budget", "layers": []})", "found version 7, expected 1"},
+      {R"({"version": 1, "policy": "budget", "layers": [{"layer": "x", "action": "burn"}]})",
        "unknown action \"burn\""},
-      {R"({"version": 1, "policy": "auto", "layers": [{"layer": "x", "action": "encode"}]})",
+      {R"({"version": 1, "policy": "budget", "layers": [{"layer": "x", "action": "encode"}]})",
        "codec"},
-      {R"({"version": 1, "policy": "auto", "learned": {"a": "b"}, "layers": []})", "type"},
+      {R"({"version": 1, "policy": "budget", "learned": {"a": "b"}, "layers": []})", "type"},
   };
   for (const auto& [text, message] : texts) {
     const auto parsed = parse_state(text);
@@ -156,9 +156,9 @@ TEST_F(StateOnDisk, IsWrittenWhenSomethingWasLearned) {
   const std::string path = folder_ / "state.json";
   const StateFile file(path);
   const auto before = experienced();
-  EXPECT_EQ(file.load(*make_director(automatic())), "") << "the first run finds none";
+  EXPECT_EQ(file.load(*make_director(budget())), "") << "the first run finds none";
   EXPECT_EQ(file.save(*before), "");
-  const auto after = make_director(automatic());
+  const auto after = make_director(budget());
   EXPECT_EQ(file.load(*after), "");
   EXPECT_EQ(after->choice(add(*after, LayerKind::linear, "aten::addmm")), before->choice(0));
   std::filesystem::remove(path);
@@ -183,16 +183,16 @@ TEST_F(StateOnDisk, JobsThatShareAFileLeaveOneOfTheirs) {
     }
   }
   EXPECT_EQ(errors, std::vector<std::string>(2));
-  EXPECT_EQ(StateFile(path).load(*make_director(automatic())), "");
+  EXPECT_EQ(StateFile(path).load(*make_director(budget())), "");
 }
 
 TEST_F(StateOnDisk, SaysWhyItCannotBeUsed) {
   const std::string path = folder_ / "state.json";
   const StateFile file(path);
   std::ofstream(path) << "hello";
-  EXPECT_NE(file.load(*make_director(automatic())).find("starting without"), std::string::npos);
+  EXPECT_NE(file.load(*make_director(budget())).find("starting without"), std::string::npos);
   std::ofstream(path) << R"({"version": 1, "policy": "comet", "layers": []})";
-  EXPECT_NE(file.load(*make_director(automatic())).find("expected \"auto\""), std::string::npos);
+  EXPECT_NE(file.load(*make_director(budget())).find("expected \"budget\""), std::string::npos);
   const StateFile nowhere(folder_ / "missing" / "state.json");
   EXPECT_NE(nowhere.save(*experienced()).find("cannot write"), std::string::npos);
 }

@@ -20,17 +20,10 @@ class MovingAverage {
   /// Mean of |m|; 0 before the first gradient. Waits for the device.
   double mean_magnitude() const;
 
-  /// The noise of the last gradient g: |g - m|^2 / |g|^2 with the average m before g, less the part
-  /// that is m's own noise. At most 1; 0 for the first five gradients. Waits for the device.
-  double relative_noise() const;
-
  private:
   at::Tensor average_;         // in float64, not yet divided by `weight_`
-  at::Tensor difference_;      // |g - m|^2 of the last gradient
-  at::Tensor size_;            // |g|^2
   std::int64_t elements_ = 0;  // of the whole weight
   double weight_ = 0;          // 1 - 0.9^n
-  std::uint32_t seen_ = 0;
 };
 
 }  // namespace cinch::hooks

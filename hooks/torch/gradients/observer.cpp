@@ -209,7 +209,6 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
   const c10::TensorImpl* parameter = node.variable.unsafeGetTensorImpl();
   std::vector<Waiting> looks;
   double momentum = 0;
-  double noise = 0;
   {
     const std::lock_guard lock(mutex);
     const auto known = waiting.find(parameter);
@@ -221,10 +220,7 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
       MovingAverage& average = averages[parameter];
       average.add(gradient);
       // Read only if needed: reading may wait for a device.
-      if (!looks.empty()) {
-        momentum = average.mean_magnitude();
-        noise = average.relative_noise();
-      }
+      if (!looks.empty()) momentum = average.mean_magnitude();
     }
   }
   if (looks.empty()) return;
@@ -233,7 +229,6 @@ void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
   for (Waiting& one : looks) {
     one.look.weight_gradient = squared;
     one.look.momentum = momentum;
-    one.look.gradient_noise = noise;
     if (!one.look.channels.empty()) {
       if (elements.empty()) elements = doubles(gradient);
       for (std::size_t c = 0; c < std::min(elements.size(), one.look.channels.size()); ++c) {

@@ -82,7 +82,6 @@ Outcome change_budget(std::string_view argument) {
   settings.policy = "budget";
   settings.name = "budget of " + std::string(argument) + " bytes";
   settings.budget.ratio = 0;
-  settings.budget.noise = 0;
   return change_to(std::move(settings));
 }
 

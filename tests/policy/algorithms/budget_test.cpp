@@ -112,6 +112,36 @@ TEST_F(BudgetTest, SpendsBitsWhereTrialsSayTheyMatter) {
   EXPECT_GT(director_->choice(layers_[0]).spec.bits, director_->choice(layers_[2]).spec.bits);
 }
 
+/// Bits of a smooth function's input in a branch of a residual net, of whose gradient such a share
+/// arrives at the sum with the skip connection's.
+int bits_in_branch(double share_of_sum) {
+  Settings settings = with("budget");
+  settings.budget.ratio = 6;
+  const auto director = make_director(settings);
+  director->begin_step(0, nullptr);
+  Footprint footprint;
+  for (const auto kind : {LayerKind::linear, LayerKind::linear, LayerKind::convolution,
+                          LayerKind::elementwise, LayerKind::linear}) {
+    footprint.layers.push_back(add(*director, kind));
+  }
+  footprint.raw_bytes = 5 << 20;
+  footprint.planned_bytes = footprint.stored_bytes = footprint.raw_bytes / 6;
+  for (std::uint64_t step = 1; step < 30; ++step) {
+    director->begin_step(step, &footprint);
+    for (const auto layer : footprint.layers) {
+      Look sum;
+      sum.share_of_sum = layer == 2 ? share_of_sum : 1;
+      director->observe(layer, sum);
+      try_layer(*director, layer, 0.5);
+    }
+  }
+  return director->choice(footprint.layers[3]).spec.bits;
+}
+
+TEST(Budget, ErrorsInABranchCountByItsShareOfTheGradient) {
+  EXPECT_GT(bits_in_branch(1), bits_in_branch(0.05));
+}
+
 TEST_F(BudgetTest, DoesNotOscillate) {
   start(6);
   for (int i = 0; i < 15; ++i) step();
