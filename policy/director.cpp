@@ -41,10 +41,6 @@ std::vector<std::uint32_t> Director::trials(std::uint32_t) const {
   return {};
 }
 
-std::size_t Director::expected_bytes(std::uint32_t) const {
-  return 0;
-}
-
 void Director::note_size(std::uint32_t, std::size_t) {}
 
 std::uint32_t Director::add(Layer layer) {

@@ -89,9 +89,6 @@ class Director {
 
   virtual void observe(std::uint32_t layer, Look look) = 0;
 
-  /// The expected encoded size under the layer's choice, where the data decide; 0: not known.
-  virtual std::size_t expected_bytes(std::uint32_t layer) const;
-
   /// Tells the director the encoded size of one activation of the layer, held by its choice.
   virtual void note_size(std::uint32_t layer, std::size_t bytes);
 

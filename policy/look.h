@@ -52,9 +52,6 @@ struct Look {
     /// Of the gradients passed on, taken together; 0 if they don't depend on the activation.
     double passed = -1;
     double passed_worst = -1;  ///< the largest among those passed on
-    /// Mean of (x' - x)^2 of the values, not relative; below 0 if not known.
-    double values = -1;
-    std::size_t bytes = 0;  ///< encoded size; 0 if not known
 
     bool was_tried() const noexcept { return own >= 0 || passed >= 0; }
   };

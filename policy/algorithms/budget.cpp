@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "policy/algorithms/bounded_options.h"
 #include "policy/algorithms/budget_menu.h"
 #include "policy/algorithms/knapsack.h"
 #include "policy/algorithms/layer_noise.h"
@@ -52,7 +51,6 @@ class Budget final : public Director {
   bool tries_choices() const noexcept override { return true; }
 
   void begin_step(std::uint64_t step, const Footprint* last) override {
-    follow_bounds();
     take_shares();
     if (last != nullptr) take(*last);
     const bool over = last != nullptr && static_cast<double>(last->stored_bytes) > capacity(*last);
@@ -91,10 +89,6 @@ class Budget final : public Director {
     for (std::uint32_t i = 0; i < layer.menu.size(); ++i) {
       const Choice& choice = layer.menu[i];
       if (choice.action != Choice::Action::encode) continue;
-      if (is_bounded(choice)) {
-        if (known_[number].bounded.is_worth_trial(i, guard())) indices.push_back(i);
-        continue;
-      }
       if (is_single(choice)) {
         // Not tried again if its errors are above the guard's limit.
         const LayerNoise& noise = known_[number].noise;
@@ -125,25 +119,15 @@ class Budget final : public Director {
     if (look.trials.empty() && std::isfinite(look.weight_gradient)) {
       known.looked += look.weight_gradient;  // several weights may read the layer
     }
-    known.bounded.follow(look, states_[number].layer);
     if (!known.noise.follow(look, layer)) return;
     if (std::isfinite(look.own_gradient)) known.tried = std::max(known.tried, look.own_gradient);
     known.round = round_;
     news_ = true;
   }
 
-  std::size_t expected_bytes(std::uint32_t number) const override {
-    return static_cast<std::size_t>(known_[number].bounded.bytes(chosen_index(number)));
-  }
-
-  void note_size(std::uint32_t number, std::size_t bytes) override {
-    if (known_[number].bounded.note_size(chosen_index(number), bytes)) news_ = true;
-  }
-
  private:
   struct Known {
     LayerNoise noise;
-    BoundedOptions bounded;
     double share = 0;         // see HitLayer
     double share_of_sum = 1;  // likewise
     bool summed = false;      // whether `share_of_sum` was measured
@@ -151,35 +135,15 @@ class Budget final : public Director {
     double tried = 0;         // the same, by trials
     std::uint32_t round = 0;
 
-    bool is_untried() const { return noise.tries() == 0 || bounded.wants_trial(); }
+    bool is_untried() const { return noise.tries() == 0; }
   };
 
   const GuardSettings& guard() const noexcept { return all_settings_.guard; }
-
-  /// Index of the layer's choice in its menu; the menu's size if the choice is not in it.
-  std::uint32_t chosen_index(std::uint32_t number) const {
-    const State& state = states_[number];
-    return static_cast<std::uint32_t>(std::ranges::find(state.layer.menu, state.choice) -
-                                      state.layer.menu.begin());
-  }
-
-  /// Gives layers held within an error bound the bound that the last step's trials found.
-  void follow_bounds() {
-    for (std::uint32_t i = 0; i < states_.size(); ++i) {
-      if (!is_bounded(states_[i].choice)) continue;
-      const auto same = [now = states_[i].choice.spec](const Choice& choice) {
-        return is_bounded(choice) && choice.spec.name == now.name && choice.spec.bits == now.bits;
-      };
-      const auto choice = std::ranges::find_if(states_[i].layer.menu, same);
-      if (choice != states_[i].layer.menu.end()) choose(i, *choice);
-    }
-  }
 
   Numbers numbers(std::uint32_t number) const override {
     const Known& known = known_[number];
     Numbers numbers = known.noise.numbers();
     if (numbers.empty()) return numbers;
-    known.bounded.add_numbers(numbers);
     numbers["share"] = known.share;
     numbers["share_of_sum"] = known.share_of_sum;
     return numbers;
@@ -188,7 +152,6 @@ class Budget final : public Director {
   void recall(std::uint32_t number, const Numbers& numbers) override {
     Known& known = known_[number];
     known.noise.recall(numbers);
-    known.bounded.recall(numbers, states_[number].layer);
     take_number(numbers, "share", known.share);
     take_number(numbers, "share_of_sum", known.share_of_sum);
     known.share_of_sum = std::min(known.share_of_sum, 1.0);
@@ -204,7 +167,7 @@ class Budget final : public Director {
   Choice first_choice(std::uint32_t number) override {
     const Layer& layer = states_[number].layer;
     known_.erase(known_.begin() + number, known_.end());
-    known_.push_back({.noise = LayerNoise(layer.kind), .bounded = BoundedOptions(layer)});
+    known_.push_back({.noise = LayerNoise(layer.kind)});
     news_ = true;
     return budget_start(layer, all_settings_);
   }
@@ -269,18 +232,15 @@ class Budget final : public Director {
     const Layer& layer = states_[number].layer;
     const Known& known = known_[number];
     const Choice& choice = layer.menu[index];
-    const bool bounded = is_bounded(choice);
-    if (bounded && !known.bounded.is_option(index, guard())) return not_an_option;
     if (is_single(choice) && !known.noise.takes_single(guard())) return not_an_option;
     constexpr double lossless_share = 0.85;  // exponent_pack on dense float32
     const auto raw = static_cast<double>(layer.raw_bytes);
     double size = std::min(static_cast<double>(layer.menu_bytes[index]), raw);
     if (choice.action == Choice::Action::keep) size = raw;
     if (choice.action == Choice::Action::lossless) size = lossless_share * raw;
-    if (bounded) size = known.bounded.bytes(index);
-    const double noise = bounded ? known.bounded.noise(index, hit) : known.noise.of(choice, hit);
-    const double seconds = seconds_of(choice, raw, size);
-    return {choice.offload ? 0 : size, noise + settings_.variance_per_second * seconds};
+    const double cost =
+        known.noise.of(choice, hit) + settings_.variance_per_second * seconds_of(choice, raw, size);
+    return {choice.offload ? 0 : size, cost};
   }
 
   std::vector<std::vector<KnapsackOption>> options(const std::vector<std::uint32_t>& layers) const {
@@ -303,8 +263,6 @@ class Budget final : public Director {
     news_ = false;
     const auto entries = options(footprint_.layers);
     const Selection best = choose_options(entries, capacity_for_entries());
-    // Sizes that depend on the data count as their largest of late. Their sum may exceed the budget
-    // although the stored bytes did not, so `over` decides.
     const bool current_fits = planned_at_ != 0 && !over;
     if (current_fits && !(best.cost < (1 - worthwhile) * cost_as_chosen(entries))) return;
     planned_at_ = std::max<std::uint64_t>(step, 1);
@@ -329,8 +287,10 @@ class Budget final : public Director {
   double cost_as_chosen(const std::vector<std::vector<KnapsackOption>>& entries) const {
     double cost = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      const std::uint32_t index = chosen_index(footprint_.layers[i]);
-      if (index < entries[i].size()) cost += entries[i][index].cost;
+      const State& state = states_[footprint_.layers[i]];
+      const auto chosen = std::ranges::find(state.layer.menu, state.choice);
+      if (chosen == state.layer.menu.end()) continue;
+      cost += entries[i][static_cast<std::size_t>(chosen - state.layer.menu.begin())].cost;
     }
     return cost;
   }
@@ -365,8 +325,8 @@ std::string budget_words(const Settings& settings) {
          std::to_string(b.every_steps) +
          " steps a few of them: their backward is run on what a few bits would give, and the "
          "difference counts. "
-         "Among 1 to 8 bits, DIVISION, lossless, raw, of host tensors error bounds" +
-         std::string(b.offload ? " and, of CUDA tensors, the host's memory" : "") +
+         "Among 1 to 8 bits, DIVISION, lossless" +
+         std::string(b.offload ? ", raw and, of CUDA tensors, the host's memory" : " and raw") +
          " a knapsack is solved at step boundaries, "
          "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
          "says so, and what could be. A second of encoding and decoding counts like " +

@@ -2,10 +2,8 @@
 #include "policy/algorithms/budget_menu.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
-#include "policy/algorithms/bounded_options.h"
 #include "policy/algorithms/layer_noise.h"
 
 namespace cinch::policy {
@@ -38,7 +36,6 @@ Choice offloaded(Choice choice) {
 double seconds_per_byte(const Choice& choice) noexcept {
   if (choice.action == Choice::Action::keep) return 0;
   if (choice.action == Choice::Action::lossless) return 0.60e-9;
-  if (is_bounded(choice)) return 0.65e-9;
   return keeps_means(choice) ? 0.14e-9 : 0.10e-9;
 }
 
@@ -57,10 +54,7 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
     for (const int bits : {2, 4}) menu.push_back(divided(settings.division, bits));
   }
   // On a device, sizes that depend on the data are known too late to be weighed.
-  if (!layer.on_device) {
-    menu.push_back({Choice::Action::lossless, {}, 0, {}});
-    std::ranges::move(bounded_menu(layer.kind), std::back_inserter(menu));
-  }
+  if (!layer.on_device) menu.push_back({Choice::Action::lossless, {}, 0, {}});
   menu.push_back({});
   const bool offloads = settings.budget.offload && layer.on_device;
   if (!offloads || layer.raw_bytes < settings.offload.min_bytes) return menu;

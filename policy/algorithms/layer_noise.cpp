@@ -40,20 +40,12 @@ codecs::CodecTraits traits_of(const Choice& choice) {
 
 }  // namespace
 
-bool is_grouped(const Choice& choice) {
-  return traits_of(choice).shares_ranges;
-}
-
 bool is_single(const Choice& choice) {
-  return is_grouped(choice) && choice.spec.bits == 1;
+  return traits_of(choice).shares_ranges && choice.spec.bits == 1;
 }
 
 bool keeps_means(const Choice& choice) {
   return traits_of(choice).keeps_means;
-}
-
-bool is_bounded(const Choice& choice) {
-  return traits_of(choice).precision == codecs::Precision::error_bound;
 }
 
 LayerNoise::LayerNoise(LayerKind kind) noexcept
@@ -65,7 +57,7 @@ bool LayerNoise::follow(const Look& look, const Layer& layer) {
   const double weight = tries_ == 0 ? 1 : news;
   for (std::uint32_t i = 0; i < std::min(look.trials.size(), layer.menu.size()); ++i) {
     const Look::Trial& trial = look.trials[i];
-    if (!counts(trial) || is_bounded(layer.menu[i])) continue;
+    if (!counts(trial)) continue;
     const Choice& choice = layer.menu[i];
     if (is_single(choice)) {
       single_.follow(trial);

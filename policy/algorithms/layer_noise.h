@@ -20,15 +20,14 @@ class LayerNoise {
 
   explicit LayerNoise(LayerKind kind) noexcept;
 
-  /// Takes a node's trials over `layer`'s menu, except those of error bounds. @return whether a
-  /// trial of more than 1 bit counted
+  /// Takes a node's trials over `layer`'s menu. @return whether a trial of more than 1 bit counted
   bool follow(const Look& look, const Layer& layer);
 
   /// How often follow() returned true.
   std::uint32_t tries() const noexcept { return tries_; }
 
   /// The noise of `choice`, weighted by `hit`; 0 where the choice is exact.
-  /// @pre `choice` has no error bound; if it is 1 bit, takes_single() holds
+  /// @pre if `choice` is 1 bit, takes_single() holds
   double of(const Choice& choice, const Noise& hit) const noexcept;
 
   /// Whether 1 bit is an option: tried, and its errors within the guard's limit, with a margin.
@@ -46,16 +45,10 @@ class LayerNoise {
   std::uint32_t tries_ = 0;
 };
 
-/// Whether `choice` quantizes in groups.
-bool is_grouped(const Choice& choice);
-
 /// Whether `choice` is 1 bit in groups.
 bool is_single(const Choice& choice);
 
 /// Whether `choice` holds block means beside residuals, as DIVISION does.
 bool keeps_means(const Choice& choice);
-
-/// Whether `choice` has an error bound.
-bool is_bounded(const Choice& choice);
 
 }  // namespace cinch::policy

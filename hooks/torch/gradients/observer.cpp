@@ -330,8 +330,6 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
       look.trials.resize(std::max<std::size_t>(look.trials.size(), trial.index + 1));
       policy::Look::Trial& found = look.trials[trial.index];
       found = errors_of_results(*node, results, reference, look.own_gradient);
-      found.values = trial.mean_square;
-      found.bytes = trial.bytes;
       if (!reference_before.defined()) continue;
       const at::Tensor otherwise_before = weight_gradient_before(*node, results[0]);
       const double at_weight = worst_difference_squared({otherwise_before}, {reference_before});

@@ -64,8 +64,8 @@ std::vector<ExactValues::Trial> ExactValues::trials(Entry& entry) {
   const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
   for (const auto& [index, plan] : plans) {
     if (plan->candidates.empty()) continue;
-    auto found = holdings_.of(entry).try_out(entry, exact, plan->candidates.front(), key);
-    if (found) trials.push_back({std::move(*found), index});
+    auto values = holdings_.of(entry).try_out(entry, exact, plan->candidates.front(), key);
+    if (values) trials.push_back({index, std::move(values)});
   }
   return trials;
 }

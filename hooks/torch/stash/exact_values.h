@@ -37,8 +37,9 @@ class ExactValues {
   std::vector<float> plane_ranges(Entry& entry);
 
   /// The values as one choice of the entry's menu would restore them.
-  struct Trial : Holding::Trial {
+  struct Trial {
     std::uint32_t index = 0;  ///< of the choice
+    c10::Storage values;
   };
   /// Encodes and decodes `entry` by each choice that the policy wants tried. Costs time and memory.
   std::vector<Trial> trials(Entry& entry);

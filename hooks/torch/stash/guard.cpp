@@ -20,7 +20,6 @@ ValueError value_error_of(const void* exact, const void* decoded, std::size_t by
   ValueError error;
   double difference = 0;
   double size = 0;
-  std::size_t compared = 0;
   for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
     const auto value = static_cast<double>(static_cast<float>(x[i]));
     const auto restored = static_cast<double>(static_cast<float>(y[i]));
@@ -31,10 +30,8 @@ ValueError value_error_of(const void* exact, const void* decoded, std::size_t by
     }
     difference += (restored - value) * (restored - value);
     size += value * value;
-    ++compared;
   }
   if (size > 0) error.relative = std::sqrt(difference / size);
-  if (compared > 0) error.mean_square = difference / static_cast<double>(compared);
   return error;
 }
 

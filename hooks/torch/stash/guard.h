@@ -15,8 +15,7 @@ namespace cinch::hooks {
 
 /// The error of decoded values x' against exact values x.
 struct ValueError {
-  double relative = 0;     ///< ||x' - x|| / ||x|| over the elements with a finite x; 0 for x = 0
-  double mean_square = 0;  ///< the mean of (x' - x)^2 over the same
+  double relative = 0;  ///< ||x' - x|| / ||x|| over the elements with a finite x; 0 for x = 0
   std::size_t non_finite = 0;  ///< elements that are finite in x but not in x'
 };
 

@@ -65,16 +65,10 @@ class Holding {
   /// policy::plane_ranges of the values in `candidate`'s layout; may be empty. @pre entry.is_raw()
   virtual std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) = 0;
 
-  /// The result of encoding and decoding exact values.
-  struct Trial {
-    c10::Storage values;
-    // Only of host tensors; see policy::Look::Trial.
-    double mean_square = -1;
-    std::size_t bytes = 0;
-  };
-  /// @return nothing when there is no memory, or the codec can't represent the values
-  virtual std::optional<Trial> try_out(const Entry& entry, const c10::Storage& exact,
-                                       const Plan::Candidate& candidate, codecs::RandomKey key) = 0;
+  /// Encodes and decodes exact values.
+  /// @return null when there is no memory, or the codec can't represent the values
+  virtual c10::Storage try_out(const Entry& entry, const c10::Storage& exact,
+                               const Plan::Candidate& candidate, codecs::RandomKey key) = 0;
 
   /// Tells the entry's class its encoded size. The stash's lock is held as well.
   virtual void note_size(Planner& planner, const Entry& entry) = 0;

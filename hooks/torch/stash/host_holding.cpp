@@ -97,17 +97,11 @@ std::vector<float> HostHolding::plane_ranges(const Plan::Candidate& candidate, c
   return policy::plane_ranges(candidate.what, entry.raw.data(), candidate.group);
 }
 
-std::optional<Holding::Trial> HostHolding::try_out(const Entry& entry, const c10::Storage& exact,
-                                                   const Plan::Candidate& candidate,
-                                                   codecs::RandomKey key) {
+c10::Storage HostHolding::try_out(const Entry& entry, const c10::Storage& exact,
+                                  const Plan::Candidate& candidate, codecs::RandomKey key) {
   auto result = round_trip(candidate, exact.data(), entry.raw_bytes, codecs::Reads::values, key,
                            buffers_.encoded, buffers_.decoded, torch_parallel_for);
-  if (!result) return std::nullopt;
-  const ValueError error =
-      value_error(exact.data(), result->decoded.get(), candidate.what.type, entry.raw_bytes);
-  const double mean_square = error.non_finite == 0 ? error.mean_square : -1;
-  return Trial{storage_of(std::move(result->decoded), entry.raw_bytes), mean_square,
-               result->encoded_bytes};
+  return result ? storage_of(std::move(result->decoded), entry.raw_bytes) : c10::Storage();
 }
 
 void HostHolding::note_size(Planner& planner, const Entry& entry) {

@@ -27,8 +27,8 @@ class HostHolding final : public Holding {
   c10::Storage without_values(const Entry& entry) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
   std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) override;
-  std::optional<Trial> try_out(const Entry& entry, const c10::Storage& exact,
-                               const Plan::Candidate& candidate, codecs::RandomKey key) override;
+  c10::Storage try_out(const Entry& entry, const c10::Storage& exact,
+                       const Plan::Candidate& candidate, codecs::RandomKey key) override;
   void note_size(Planner& planner, const Entry& entry) override;
   bool is_for_side_thread() const noexcept override { return true; }
   void settle_now(std::span<Entry* const> ready, int device, std::size_t bytes) override;

@@ -342,21 +342,15 @@ const std::shared_ptr<const Plan>& Planner::chosen_plan(const Entry& entry,
   }
   const std::uint32_t version = director_->version(member.layer);
   if (member.plan == nullptr || member.version != version || member.plan_caution != entry.caution) {
-    auto plan = make(policy_, entry, entry.caution, &director_->choice(member.layer));
-    const std::size_t expected = director_->expected_bytes(member.layer);
-    if (expected != 0 && plan->encodes()) {
-      plan->stored_bytes = std::min(expected, entry.raw_bytes);
-      plan->sized = true;
-    }
-    member.plan = std::move(plan);
+    member.plan = make(policy_, entry, entry.caution, &director_->choice(member.layer));
     member.version = version;
     member.plan_caution = entry.caution;
   }
   return member.plan;
 }
 
-std::shared_ptr<Plan> Planner::make(const policy::Policy& policy, const Entry& entry, int caution,
-                                    const policy::Choice* choice) {
+std::shared_ptr<const Plan> Planner::make(const policy::Policy& policy, const Entry& entry,
+                                          int caution, const policy::Choice* choice) {
   auto plan = std::make_shared<Plan>();
   const SiteNames* row = nullptr;  // names for the report: of a use that reads values, if any
   Described described(entry, derives_);

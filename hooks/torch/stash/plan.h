@@ -57,7 +57,7 @@ struct Plan {
   std::size_t stored_bytes = 0;
   bool on_device = false;           ///< for entries on CUDA devices
   std::size_t least_offloaded = 0;  ///< entries held in fewer bytes stay on their device
-  bool sized = false;               ///< stored_bytes was measured, on an entry or in a trial
+  bool sized = false;               ///< stored_bytes was measured on an entry
 
   /// The part of stored_bytes that will be moved from the entry's device to the host.
   std::size_t offloaded_bytes() const noexcept {
@@ -170,8 +170,8 @@ class Planner {
   };
   void derive(Plan& plan, const Entry& entry, const SiteNames& row);
   void plan_as_member(Entry& entry, EntryClass& of_kind);
-  std::shared_ptr<Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
-                             const policy::Choice* choice);
+  std::shared_ptr<const Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
+                                   const policy::Choice* choice);
   /// Tells the director the encoded size of an entry of `member` with this plan, unless the layer's
   /// choice has changed since.
   void tell_size(const EntryClass::Member& member, const std::shared_ptr<const Plan>& plan,

@@ -40,8 +40,8 @@ class Told final : public Holding {
   c10::Storage without_values(const Entry&) override { return {}; }
   std::optional<ValueError> error_of(Entry&, const c10::Storage&) override { return {}; }
   std::vector<float> plane_ranges(const Plan::Candidate&, const Entry&) override { return {}; }
-  std::optional<Trial> try_out(const Entry&, const c10::Storage&, const Plan::Candidate&,
-                               codecs::RandomKey) override {
+  c10::Storage try_out(const Entry&, const c10::Storage&, const Plan::Candidate&,
+                       codecs::RandomKey) override {
     return {};
   }
   void note_size(Planner&, const Entry&) override {}

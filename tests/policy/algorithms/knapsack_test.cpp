@@ -98,37 +98,6 @@ TEST(Knapsack, IsWithinOnePercentOfTheOptimumWhereEntriesMayLeave) {
   EXPECT_GT(staying, 50);
 }
 
-/// The same where entries may be held within the error of 3 or 4 bits in as many bytes as the data
-/// say, and with a noise of their own: often fewer bytes than groups of 2 bits take, sometimes more
-/// than 8.
-TEST(Knapsack, IsWithinOnePercentOfTheOptimumWhereDataDecideOnSizes) {
-  std::mt19937 random(7);
-  double worst = 0;
-  int bounded = 0;
-  for (int round = 0; round < 200; ++round) {
-    Entries entries = training_like(random, 2 + round % 4);
-    double least = 0;
-    double most = 0;
-    for (auto& options : entries) {
-      const double raw = options.back().size;
-      const double entropy = std::lognormal_distribution<double>(0.7, 0.7)(random);
-      for (const int index : {1, 2}) {
-        const double noise = std::lognormal_distribution<double>(0, 0.7)(random);
-        options.push_back({raw * (entropy + index) / 32, options[index].cost * noise});
-      }
-      least += std::ranges::min_element(options, {}, &KnapsackOption::size)->size;
-      most += raw;
-    }
-    const double capacity =
-        least + (most - least) * std::uniform_real_distribution<double>(0, 0.2)(random);
-    const Selection found = choose_options(entries, capacity);
-    worst = std::max(worst, gap(entries, capacity, found));
-    bounded += static_cast<int>(std::ranges::count_if(found.chosen, [](auto i) { return i >= 6; }));
-  }
-  EXPECT_LE(worst, 0.01);
-  EXPECT_GT(bounded, 50);
-}
-
 TEST(Knapsack, IsExactWhereSizesAreSmallWholeNumbers) {
   std::mt19937 random(2);
   std::uniform_int_distribution<int> number(1, 40);

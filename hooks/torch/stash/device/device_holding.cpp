@@ -99,12 +99,9 @@ std::vector<float> DeviceHolding::plane_ranges(const Plan::Candidate& candidate,
   return policy::plane_ranges(candidate.what, copy.get(), candidate.group);
 }
 
-std::optional<Holding::Trial> DeviceHolding::try_out(const Entry& entry, const c10::Storage& exact,
-                                                     const Plan::Candidate& candidate,
-                                                     codecs::RandomKey key) {
-  c10::Storage values = round_trip(exact, candidate, key, entry.device->saved_on);
-  if (!values) return std::nullopt;
-  return Trial{.values = std::move(values)};
+c10::Storage DeviceHolding::try_out(const Entry& entry, const c10::Storage& exact,
+                                    const Plan::Candidate& candidate, codecs::RandomKey key) {
+  return round_trip(exact, candidate, key, entry.device->saved_on);
 }
 
 void DeviceHolding::note_size(Planner& planner, const Entry& entry) {

@@ -32,8 +32,8 @@ class DeviceHolding final : public Holding {
   c10::Storage restore_in_capture(Entry& entry, const Use& use) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
   std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) override;
-  std::optional<Trial> try_out(const Entry& entry, const c10::Storage& exact,
-                               const Plan::Candidate& candidate, codecs::RandomKey key) override;
+  c10::Storage try_out(const Entry& entry, const c10::Storage& exact,
+                       const Plan::Candidate& candidate, codecs::RandomKey key) override;
   void note_size(Planner& planner, const Entry& entry) override;
 
   void saved(Entry& entry, const c10::Storage& storage) override;
