@@ -9,11 +9,19 @@
 namespace cinch::policy {
 namespace {
 
-Choice grouped(int bits) {
+/// Whether groups have subtractive dithering, which does not keep zeros. The preset "default" has
+/// it for these kinds too, and for batched products, but not for results of softmax. Dropout may
+/// stand between such a result and a batched product, so here the operands of these do without.
+bool is_dithered(LayerKind kind) noexcept {
+  return kind != LayerKind::matmul && kind != LayerKind::other;
+}
+
+Choice grouped(LayerKind kind, int bits) {
   Choice choice;
   choice.action = Choice::Action::encode;
   choice.spec.name = "group_quant";
   choice.spec.bits = bits;
+  choice.spec.subtractive_dither = is_dithered(kind);
   return choice;
 }
 
@@ -48,7 +56,7 @@ constexpr double seconds_per_offloaded_byte = 2 / 12e9;
 std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
   std::vector<Choice> menu;
   for (const int bits : {1, 2, 3, 4, 6, 8}) {
-    if (bits >= least_measured_bits(layer.kind)) menu.push_back(grouped(bits));
+    if (bits >= least_measured_bits(layer.kind)) menu.push_back(grouped(layer.kind, bits));
   }
   if (is_feature_map(layer.kind)) {
     for (const int bits : {2, 4}) menu.push_back(divided(settings.division, bits));
@@ -59,7 +67,8 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
   const bool offloads = settings.budget.offload && layer.on_device;
   if (!offloads || layer.raw_bytes < settings.offload.min_bytes) return menu;
   for (const int bits : {4, 8}) {
-    if (bits >= least_measured_bits(layer.kind)) menu.push_back(offloaded(grouped(bits)));
+    if (bits < least_measured_bits(layer.kind)) continue;
+    menu.push_back(offloaded(grouped(layer.kind, bits)));
   }
   menu.push_back(offloaded({}));
   return menu;
@@ -67,7 +76,7 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
 
 Choice budget_start(const Layer& layer, const Settings& settings) {
   if (is_feature_map(layer.kind)) return divided(settings.division, 2);
-  return grouped(std::max(4, least_measured_bits(layer.kind)));
+  return grouped(layer.kind, std::max(4, least_measured_bits(layer.kind)));
 }
 
 double seconds_of(const Choice& choice, double raw_bytes, double held_bytes) noexcept {

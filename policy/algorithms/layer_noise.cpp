@@ -33,6 +33,12 @@ Noise prior_noise(LayerKind kind) noexcept {
 }
 constexpr double prior_division = 0.3;
 
+/// Noise under `spec` / noise of stochastic rounding at the reference bits.
+double relative_noise(const codecs::CodecSpec& spec) noexcept {
+  const double rounding = spec.subtractive_dither ? 0.5 : 1;
+  return rounding * levels_squared(LayerNoise::reference_bits) / levels_squared(spec.bits);
+}
+
 codecs::CodecTraits traits_of(const Choice& choice) {
   if (choice.action != Choice::Action::encode) return {};
   return codecs::codec_traits(choice.spec.name).value_or(codecs::CodecTraits{});
@@ -63,8 +69,7 @@ bool LayerNoise::follow(const Look& look, const Layer& layer) {
       single_.follow(trial);
       continue;
     }
-    const double factor = levels_squared(choice.spec.bits) / levels_squared(reference_bits);
-    mix(keeps_means(choice) ? division_ : group_, trial, factor, weight);
+    mix(keeps_means(choice) ? division_ : group_, trial, 1 / relative_noise(choice.spec), weight);
     tried = true;
   }
   if (tried) ++tries_;
@@ -75,8 +80,7 @@ double LayerNoise::of(const Choice& choice, const Noise& hit) const noexcept {
   if (choice.action != Choice::Action::encode) return 0;
   if (is_single(choice)) return single_.of(hit);
   const Noise& reference = keeps_means(choice) ? division_ : group_;
-  return (hit.own * reference.own + hit.passed * reference.passed) *
-         levels_squared(reference_bits) / levels_squared(choice.spec.bits);
+  return (hit.own * reference.own + hit.passed * reference.passed) * relative_noise(choice.spec);
 }
 
 Numbers LayerNoise::numbers() const {

@@ -15,7 +15,8 @@ namespace cinch::policy {
 /// trials measure it, then the running mean of trials. Pure arithmetic.
 class LayerNoise {
  public:
-  /// The noise is stored for this many bits; at b bits it is proportional to 1 / (2^b - 1)^2.
+  /// The noise is stored for this many bits and stochastic rounding. At b bits it is proportional
+  /// to 1 / (2^b - 1)^2, and subtractive dithering halves it.
   static constexpr int reference_bits = 2;
 
   explicit LayerNoise(LayerKind kind) noexcept;
@@ -38,7 +39,7 @@ class LayerNoise {
   void recall(const Numbers& numbers);
 
  private:
-  Noise group_;     // at the reference bits
+  Noise group_;     // for the reference
   Noise division_;  // the same for DIVISION
   // For 1 bit: where a few values lie far from the rest, far below 9 times the noise of 2 bits.
   MeasuredNoise single_;

@@ -170,8 +170,10 @@ def test_budget_says_what_cannot_be(tmp_path):
 @pytest.mark.quick
 def test_budget_begins_with_4_bits_and_measures(runs):
     run = runs("budget")
-    assert codecs_of(run, "aten::addmm")["group_quant 4-bit"] > 0
+    assert codecs_of(run, "aten::addmm")["group_quant 4-bit dithered"] > 0
     assert any(event["kind"] == "choice" for event in run.report["events"])
+    grouped = {codec for codec in codecs_of(run, "aten::addmm", *FEATURE_MAPS) if codec.startswith("group_quant")}
+    assert len(grouped) > 1 and all("dithered" in codec for codec in grouped)
 
 
 def test_a_resumed_run_begins_with_what_was_learned(runs, tmp_path):

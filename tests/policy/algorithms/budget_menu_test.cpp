@@ -3,7 +3,12 @@
 
 #include <algorithm>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "policy/describe_layer.h"
+#include "tests/policy/director_builder.h"
+#include "tests/policy/entry_builder.h"
 
 namespace cinch::policy {
 namespace {
@@ -14,6 +19,50 @@ Layer layer(LayerKind kind, bool on_device = false) {
   layer.raw_bytes = 1 << 20;
   layer.on_device = on_device;
   return layer;
+}
+
+TEST(BudgetMenu, GroupsAreDitheredWhereZerosNeedNotStayZeros) {
+  Settings settings;
+  settings.budget.offload = true;
+  for (const auto kind :
+       {LayerKind::linear, LayerKind::convolution, LayerKind::batch_norm, LayerKind::layer_norm,
+        LayerKind::elementwise, LayerKind::matmul, LayerKind::attention, LayerKind::other}) {
+    const bool wanted = kind != LayerKind::matmul && kind != LayerKind::other;
+    auto menu = budget_menu(layer(kind, true), settings);
+    menu.push_back(budget_start(layer(kind), settings));
+    for (const Choice& choice : menu) {
+      EXPECT_EQ(choice.spec.subtractive_dither, wanted && choice.spec.name == "group_quant")
+          << static_cast<int>(kind) << ' ' << choice.spec.name << ' ' << choice.spec.bits;
+    }
+  }
+}
+
+/// Bits of the groups that an entry of one or two uses may have; negative without dithering.
+std::vector<int> bits_of(const char* op, const char* operand, const char* other_op = nullptr,
+                         const char* other_operand = nullptr) {
+  Settings settings = with("budget");
+  settings.budget.ratio = 10;
+  EntryBuilder builder;
+  builder.use(op, operand, {8, 64, 64});
+  if (other_op != nullptr) builder.use(other_op, other_operand, {8, 64, 64});
+  const auto described =
+      describe_layer(Policy(settings), *make_director(settings), builder.build());
+  std::vector<int> bits;
+  for (std::size_t i = 0; described && i < described->menu.size(); ++i) {
+    const Choice& choice = described->menu[i];
+    if (choice.spec.name != "group_quant") continue;
+    EXPECT_LT(described->menu_bytes[i], described->raw_bytes);
+    bits.push_back(choice.spec.subtractive_dither ? choice.spec.bits : -choice.spec.bits);
+  }
+  return bits;
+}
+
+TEST(BudgetMenu, AttentionsProbabilitiesAreNotDithered) {
+  EXPECT_THAT(bits_of("aten::native_layer_norm", "input", "aten::addmm", "mat1"),
+              testing::ElementsAre(1, 2, 3, 4, 6, 8));
+  EXPECT_THAT(bits_of("aten::bmm", "self"), testing::ElementsAre(-8)) << "after dropout";
+  EXPECT_THAT(bits_of("aten::_softmax", "result", "aten::bmm", "self"), testing::ElementsAre())
+      << "are no layer's activation";
 }
 
 TEST(BudgetMenu, EveryLayerMayBeKeptAndBeginsWithItsMenu) {

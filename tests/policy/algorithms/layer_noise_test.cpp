@@ -16,6 +16,12 @@ Choice held(const char* codec, int bits) {
   return choice;
 }
 
+Choice dithered(int bits) {
+  Choice choice = held("group_quant", bits);
+  choice.spec.subtractive_dither = true;
+  return choice;
+}
+
 /// A linear layer that may have 1, 2 and 4 bits, DIVISION at 2, or be kept.
 Layer layer() {
   Layer layer;
@@ -57,6 +63,21 @@ TEST(LayerNoise, ATrialReplacesWhatWasAssumedAndLaterOnesAreAveraged) {
   EXPECT_TRUE(noise.follow(tried(1, {.own = 1.25, .passed = 0, .passed_worst = 0}), layer()));
   EXPECT_NEAR(noise.of(held("group_quant", 2), {1, 0}), 0.25 + 0.3 * (1.25 - 0.25), 1e-12);
   EXPECT_EQ(noise.tries(), 2U);
+}
+
+TEST(LayerNoise, DitheringHalvesIt) {
+  LayerNoise noise(LayerKind::linear);
+  for (const int bits : {2, 3, 8}) {
+    EXPECT_NEAR(noise.of(dithered(bits), all), noise.of(held("group_quant", bits), all) / 2, 1e-12)
+        << "assumed, before anything was tried";
+  }
+  // A trial measured the halved noise.
+  Layer all_dithered = layer();
+  all_dithered.menu[2] = dithered(4);
+  EXPECT_TRUE(noise.follow(tried(2, {.own = 0.01, .passed = 0, .passed_worst = 0}), all_dithered));
+  EXPECT_NEAR(noise.of(dithered(4), {1, 0}), 0.01, 1e-12);
+  EXPECT_NEAR(noise.of(dithered(2), {1, 0}), 0.25, 1e-12);
+  EXPECT_NEAR(noise.of(held("group_quant", 2), {1, 0}), 0.5, 1e-12);
 }
 
 TEST(LayerNoise, WhatIsNoNumberCountsForNothing) {
