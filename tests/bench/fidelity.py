@@ -12,7 +12,10 @@
 * gpt_eager: the same with attention written out;
 * vit: a vision transformer, digits at 32 x 32, test accuracy in %;
 * bert: an encoder of bytes that tells which package a piece of source is from, test accuracy in %;
-* unet: digits out of noise, with group norm and SiLU, test signal-to-noise ratio in dB.
+* unet: digits out of noise, with group norm and SiLU, test signal-to-noise ratio in dB;
+* convnext: torchvision's ConvNeXt with six blocks, digits at 32 x 32, test accuracy in %;
+* lstm: two recurrent layers on the source text, test bits a byte;
+* diffusion: the noise in noisy digits, with attention at the lowest resolution, mean squared error.
 
 A difference is variant - plain of the same seed (initial weights, order of data); printed are its mean and
 standard error over the seeds, and the same of the test loss, which tells small differences sooner. The data of another
@@ -39,13 +42,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 MODELS = {
-    "cnn": ("CNN, accuracy %", 160),
-    "resnet18": ("ResNet-18 / 4, accuracy %", 160),
+    "cnn": ("CNN, accuracy %", 300),
+    "resnet18": ("ResNet-18 / 4, accuracy %", 200),
+    "convnext": ("ConvNeXt-tiny, accuracy %", 300),
     "gpt": ("GPT, bits a byte", 300),
     "gpt_eager": ("GPT, attention written out, bits a byte", 300),
-    "vit": ("ViT-tiny, accuracy %", 300),
-    "bert": ("BERT-tiny, accuracy %", 300),
+    "lstm": ("LSTM, bits a byte", 400),
+    "vit": ("ViT-tiny, accuracy %", 500),
+    "bert": ("BERT-tiny, accuracy %", 700),
     "unet": ("U-Net, dB", 160),
+    "diffusion": ("Diffusion U-Net, squared error", 300),
 }
 PLAIN = "plain"
 
