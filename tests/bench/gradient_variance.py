@@ -29,7 +29,7 @@ import sys
 import tempfile
 
 import child_run
-from fidelity import MODELS
+from fidelity_table import MODELS
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
