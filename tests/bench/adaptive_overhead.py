@@ -17,7 +17,8 @@ import sys
 import tempfile
 
 import child_run
-from fidelity import MODELS, ROOT, preset
+from fidelity import ROOT, preset
+from fidelity_table import MODELS
 
 HERE = pathlib.Path(__file__).resolve().parent
 INTERVAL, SHORT, LONG = 50, 75, 225
@@ -50,7 +51,7 @@ def main():
     preload = str((options.build / "lib/libcinch.so").resolve(strict=True))
     everything = []
     for model in options.model:
-        print(f"\n{MODELS[model][0].split(',')[0]}")
+        print(f"\n{MODELS[model].title}")
         print(f"{'policy':8} {'ms a step':>10} {'ms an adaptation':>17} {'every':>6} {'share':>7} {'once, ms':>9}", flush=True)
         for policy in options.policy:
             short, long = (run(model, policy, steps, preload) for steps in (SHORT, LONG))

@@ -7,6 +7,10 @@ import pathlib
 import subprocess
 
 
+class Failed(SystemExit):
+    """A program's failure. Uncaught it ends the benchmark and says what failed."""
+
+
 def clean_environment() -> dict[str, str]:
     """The caller's, without anything that would load or steer Cinch. Spinning threads would measure who else uses the
     machine."""
@@ -15,8 +19,8 @@ def clean_environment() -> dict[str, str]:
 
 
 def run(command: list, folder: pathlib.Path, what: str, preload: str, policy: dict | None, **environment: str):
-    """Runs `command` on one thread, under the preload where there is a `policy`. Its failure ends the benchmark and says
-    `what` failed. @return the process that has ended, and the report or None"""
+    """Runs `command` on one thread, under the preload where there is a `policy`. Throws Failed, which says `what` failed.
+    @return the process that has ended, and the report or None"""
     clean = clean_environment() | {"OMP_NUM_THREADS": "1"} | environment
     report = folder / "report.json"
     report.unlink(missing_ok=True)
@@ -26,5 +30,5 @@ def run(command: list, folder: pathlib.Path, what: str, preload: str, policy: di
         clean |= {"LD_PRELOAD": preload, "CINCH_POLICY": str(file), "CINCH_REPORT": str(report), "CINCH_STRICT": "1"}
     done = subprocess.run([str(word) for word in command], env=clean, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise SystemExit(f"{what}: exit status {done.returncode}\n{done.stderr}")
+        raise Failed(f"{what}: exit status {done.returncode}\n{done.stderr}")
     return done, json.loads(report.read_text()) if report.is_file() else None

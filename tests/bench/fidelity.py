@@ -2,52 +2,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each policy costs in the quality of training: small models on real data, paired by seed with plain runs.
 
-    .venv/bin/python tests/bench/fidelity.py [--build build] [--model NAME …] [--variant NAME …]
-        [--seeds 5] [--steps N] [--json FILE [--minutes M]]
-    .venv/bin/python tests/bench/fidelity.py --show FILE …
+    .venv/bin/python tests/bench/fidelity.py [--build build] [--model NAME …] [--variant NAME …] [--seeds 5] [--steps N]
+        [--jobs N] [--minutes M] [--json build/fidelity.json [--resume]] [--write docs/fidelity.md]
+    .venv/bin/python tests/bench/fidelity.py --show [--json FILE] [--write docs/fidelity.md]
 
-* cnn: a convolutional net with batch norm and max-pool, scikit-learn's digits at 16 x 16, test accuracy in %;
-* resnet18: torchvision's ResNet-18 at a quarter of its width, digits at 32 x 32, test accuracy in %;
-* gpt: a byte-level transformer on the source text of Python's standard library, test bits a byte;
-* gpt_eager: the same with attention written out;
-* vit: a vision transformer, digits at 32 x 32, test accuracy in %;
-* bert: an encoder of bytes that tells which package a piece of source is from, test accuracy in %;
-* unet: digits out of noise, with group norm and SiLU, test signal-to-noise ratio in dB.
+train_small.py has the models, docs/fidelity.md describes them.
 
-A difference is variant - plain of the same seed (initial weights, order of data); printed are its mean and
-standard error over the seeds, and the same of the test loss, which tells small differences sooner. The data of another
-seed are split otherwise, so that seeds differ in more than chance draws. Ratio and the share of time spent in Cinch are the reports'; "of the rest" is the ratio without what
-backward reads first, which is never encoded (a language model's log-probabilities), and "to learn" what looking at
-gradients, trying and deciding took.
+A difference is variant - plain of the same seed (initial weights, order of data); the table has its mean and standard
+error over the seeds, and the same of the test loss, which tells small differences sooner. The data of another seed are
+split otherwise, so that seeds differ in more than chance draws. Ratio and the share of time spent in Cinch are the
+reports'; "without what is read first" is the ratio without what backward reads first, which is never encoded (a language
+model's log-probabilities), and "adapting" what looking at gradients, trying and deciding took.
 
-With --json every run is kept in FILE as soon as it is done, and runs that FILE already has are not made again: call it
-as often as it takes, each time for --minutes at most. --show prints the tables of one or several such files together.
+Every run is kept in the JSON file as soon as it is done. With --resume, runs that the file has are not made again; those
+that failed are, and those of a policy whose preset has changed since. --write puts the table between the marks of a
+document.
 """
 
 import argparse
+import concurrent.futures
+import datetime
 import json
-import math
 import pathlib
-import statistics
+import shlex
 import sys
 import tempfile
+import threading
 import time
 
 import child_run
+from fidelity_table import MODELS, PLAIN, around_the_marks, put, render
+from kept_runs import KeptRuns
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-
-MODELS = {
-    "cnn": ("CNN, accuracy %", 160),
-    "resnet18": ("ResNet-18 / 4, accuracy %", 160),
-    "gpt": ("GPT, bits a byte", 300),
-    "gpt_eager": ("GPT, attention written out, bits a byte", 300),
-    "vit": ("ViT-tiny, accuracy %", 300),
-    "bert": ("BERT-tiny, accuracy %", 300),
-    "unet": ("U-Net, dB", 160),
-}
-PLAIN = "plain"
+# The presets; mixed 1.5 bits show what too few do. The other variants are for questions about one of them.
+STUDIED = [
+    "lossless", "default", "division", "actnn_L2_4bit", "actnn_L3_2bit", "actnn_L3_1.5bit", "blpa_4bit", "acgc", "comet", "budget_10x",
+]  # fmt: skip
 
 
 def preset(name: str, **more) -> dict:
@@ -74,96 +66,131 @@ def variants() -> dict[str, dict]:
     }
 
 
-def run(model: str, variant: str, seed: int, steps: int, preload: str) -> dict:
-    """One training. @return what train_small.py and the report tell of it"""
-    command = [sys.executable, HERE / "train_small.py", model, seed, steps]
-    policy = None if variant == PLAIN else variants()[variant]
+def figures(done: dict, told: dict, steps: int) -> dict:
+    """@param done What train_small.py printed @param told The report of the same run"""
+    raw, stored = told["raw_bytes_at_peak"], told["stored_bytes_at_peak"]
+    # What backward reads first, such as the loss's own scores, is never encoded: it is needed at once.
+    first = sum(p["bytes"] for p in told["passed_through"] if p["reason"].startswith("read by backward")) / steps
+    ratio = told["ratio"] or 1.0  # the report's is 0 where nothing was held
+    return {
+        "ratio": ratio,
+        "rest": (raw - first) / (stored - first) if stored > first else ratio,
+        "share": told["seconds_in_cinch"] / done["seconds"],
+        "learning": told["seconds_adapting"] / done["seconds"],
+    }
+
+
+def run(made: dict, preload: str) -> dict:
+    """One training. @param made Which @return what train_small.py and the report tell of it, or "error" """
+    command = [sys.executable, HERE / "train_small.py", made["model"], made["seed"], made["steps"]]
+    what = f"{made['model']}, {made['variant']}, seed {made['seed']}"
+    policy = made.get("settings")
     with tempfile.TemporaryDirectory() as folder:
-        done, told = child_run.run(command, pathlib.Path(folder), f"{model}, {variant}, seed {seed}", preload, policy)
+        try:
+            done, told = child_run.run(command, pathlib.Path(folder), what, preload, policy)
+        except child_run.Failed as failure:
+            return {"error": str(failure)[-4000:]}
     result = json.loads(done.stdout.splitlines()[-1])
-    result |= {"model": model, "variant": variant, "seed": seed, "steps": steps}
-    if told is not None:
-        result["ratio"] = told["ratio"]
-        # What backward reads first, such as the loss's own scores, is never encoded: it is needed at once.
-        first = sum(p["bytes"] for p in told["passed_through"] if p["reason"].startswith("read by backward")) / steps
-        result["rest"] = (told["raw_bytes_at_peak"] - first) / (told["stored_bytes_at_peak"] - first)
-        result["share"] = told["seconds_in_cinch"] / result["seconds"]
-        result["learning"] = told["seconds_adapting"] / result["seconds"]
-        result["guard_lines"] = done.stderr.count("cinch: guard")
-    return result
+    if policy is None:
+        return result
+    if told is None or not told["active"]:
+        return {"error": f"Cinch was not active: {told['inactive_reason'] if told else 'no report'}"}
+    return result | figures(result, told, made["steps"]) | {"guard_lines": done.stderr.count("cinch: guard")}
 
 
-def key(result: dict) -> tuple:
-    return result["model"], result["steps"], result["variant"], result["seed"]
+def missing(kept: KeptRuns, options) -> list[dict]:
+    """The runs that `kept` has not got: all models and variants of a seed before the next seed, so that what is there at
+    any time can be compared."""
+    policies = variants()
+    wanted = []
+    for seed in range(options.seeds):
+        for model in options.model:
+            for variant in [PLAIN, *options.variant]:
+                steps = options.steps or MODELS[model].steps
+                made = {"model": model, "variant": variant, "seed": seed, "steps": steps, "threads": 1}
+                wanted.append(made if variant == PLAIN else made | {"settings": policies[variant]})
+    return [made for made in wanted if not kept.has(made)]
 
 
-def mean_and_error(values: list[float]) -> str:
-    mean = statistics.mean(values)
-    if len(values) < 2:
-        return f"{mean:+.3f}"
-    return f"{mean:+.3f} ± {statistics.stdev(values) / math.sqrt(len(values)):.3f}"
+def study(kept: KeptRuns, options) -> int:
+    """Makes the runs that are missing, options.jobs at a time, and begins none after options.minutes.
+    @return how many are left"""
+    preload = str((options.build / "lib/libcinch.so").resolve(strict=True))
+    begin = time.monotonic()
+    one_at_a_time, stopped = threading.Lock(), threading.Event()
+
+    def measure(made: dict) -> None:
+        started = time.monotonic()
+        if stopped.is_set() or (options.minutes is not None and started - begin > 60 * options.minutes):
+            return
+        made = made | run(made, preload) | {"date": str(datetime.date.today())}
+        with one_at_a_time:
+            if stopped.is_set():  # by a person, who interrupted the training too
+                return
+            kept.about["torch"] = made.pop("torch", kept.about["torch"])
+            kept.add(made)
+            outcome = f"failed: {made['error']}" if "error" in made else f"{made['metric']:.4f} {MODELS[made['model']].unit}"
+            ratio = f", ratio {made['ratio']:.1f}" if "ratio" in made else ""
+            took = f"({time.monotonic() - started:.0f} s)"
+            print(f"{made['model']}, seed {made['seed']}, {made['variant']} {took}: {outcome}{ratio}", file=sys.stderr, flush=True)
+
+    pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
+    try:
+        for future in [pool.submit(measure, made) for made in missing(kept, options)]:
+            future.result()
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
+    return len(missing(kept, options))
 
 
-def show(results: list[dict]) -> None:
-    """A table for each model and number of steps."""
-    runs = {key(result): result for result in results}
-    for model, steps in sorted({(r["model"], r["steps"]) for r in results}, key=lambda m: (list(MODELS).index(m[0]), m[1])):
-        of_model = [r for r in runs.values() if (r["model"], r["steps"]) == (model, steps)]
-        plain = {r["seed"]: r["metric"] for r in of_model if r["variant"] == PLAIN}
-        losses = {r["seed"]: r["loss"] for r in of_model if r["variant"] == PLAIN}
-        if not plain:
-            continue
-        spread = f" (sd {statistics.stdev(plain.values()):.3f})" if len(plain) > 1 else ""
-        print(f"\n{MODELS[model][0]}, {steps} steps: plain {statistics.mean(plain.values()):.3f}{spread}, {len(plain)} seeds")
-        print(f"{'variant':18} {'seeds':>5} {'difference':>18} {'of the loss':>18} {'ratio':>7} {'of the rest':>12} {'in Cinch':>9} {'to learn':>9} {'guard':>6}")
-        for variant in variants():
-            rows = [r for r in of_model if r["variant"] == variant and r["seed"] in plain]
-            if not rows:
-                continue
-            difference = mean_and_error([r["metric"] - plain[r["seed"]] for r in rows])
-            of_loss = mean_and_error([r["loss"] - losses[r["seed"]] for r in rows])
-            means = (statistics.mean(r[what] for r in rows) for what in ("ratio", "rest", "share", "learning"))
-            ratio, rest, share, learning = means
-            guard = sum(r["guard_lines"] for r in rows)
-            print(f"{variant:18} {len(rows):5} {difference:>18} {of_loss:>18} {ratio:7.2f} {rest:12.2f} {100 * share:8.1f}% {100 * learning:8.2f}% {guard:6}", flush=True)
-
-
-def main():
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--variant", nargs="+", choices=variants(), default=list(variants()))
+    parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS), metavar="NAME", help=f"some of {', '.join(MODELS)}")
+    known = f"some of {', '.join(variants())}; default: {', '.join(STUDIED)}"
+    parser.add_argument("--variant", nargs="+", choices=variants(), default=STUDIED, metavar="NAME", help=known)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, help="instead of each model's own number")
-    parser.add_argument("--json", type=pathlib.Path, help="keep all runs in this file, and make none again that it has")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, of one thread each")
     parser.add_argument("--minutes", type=float, help="begin no run after that many")
-    parser.add_argument("--show", type=pathlib.Path, nargs="+", metavar="FILE", help="run nothing, print what these files have")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/fidelity.json")
+    parser.add_argument("--resume", action="store_true", help="go on with the file's runs")
+    parser.add_argument("--show", action="store_true", help="run nothing, render what the file has")
+    parser.add_argument("--write", type=pathlib.Path, metavar="FILE.md", help="the document with the marks; default: standard output")
     options = parser.parse_args()
-    if options.show:
-        show([result for file in options.show for result in json.loads(file.read_text())])
-        return
-    preload = str((options.build / "lib/libcinch.so").resolve(strict=True))
-    results = json.loads(options.json.read_text()) if options.json and options.json.is_file() else []
-    known = {key(result) for result in results}
-    begin = time.monotonic()
-    left_out = 0
-    # All variants of a seed before the next seed, so that what is there at any time can be compared.
-    for model in options.model:
-        steps = options.steps or MODELS[model][1]
-        for seed in range(options.seeds):
-            for variant in [PLAIN, *options.variant]:
-                if (model, steps, variant, seed) in known:
-                    continue
-                if options.minutes and time.monotonic() - begin > 60 * options.minutes:
-                    left_out += 1
-                    continue
-                results.append(run(model, variant, seed, steps, preload))
-                if options.json:
-                    options.json.write_text(json.dumps(results))
-    show(results)
-    if left_out:
-        print(f"\n{left_out} runs are left: the same command goes on with them")
+    if options.show and not options.json.exists():
+        parser.error(f"{options.json} is missing: there is nothing to show")
+    if not options.show and options.json.exists() and not options.resume:
+        parser.error(f"{options.json} has runs already: pass --resume to go on with them, or remove it")
+    if options.write:
+        try:
+            around_the_marks(options.write)
+        except (OSError, ValueError) as bad:  # now, not after hours of training
+            parser.error(str(bad))
+    return options
+
+
+def main() -> int:
+    options = parse_arguments()
+    command = shlex.join([".venv/bin/python", "tests/bench/fidelity.py", *sys.argv[1:]])
+    kept = KeptRuns.opened(options.json, command, threads=1)
+    left = 0
+    if not options.show:
+        kept.about["command"] = command
+        try:
+            left = study(kept, options)
+        except KeyboardInterrupt:
+            sys.exit("fidelity: interrupted; the same command with --resume goes on")
+    table = render(kept, list(variants()))
+    if options.write:
+        put(table, options.write)
+    else:
+        print(table, end="")
+    if left:
+        print(f"fidelity: {left} runs are left; the same command with --resume goes on", file=sys.stderr)
+    return 1 if left else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,9 +5,10 @@
     .venv/bin/python tests/bench/gradient_variance.py [--build build] [--model resnet18] [--variant NAME …]
         [--policy FILE …] [--draws 64] [--training 40] [--warm-up 60] [--json FILE]
 
-One of train_small.py's models is trained for a few steps without Cinch. From there its weights stay as they are, and every policy sees the same batch again and
-again: it may adapt for a while, and then each step's gradients are one draw. Nothing but the codecs'
-rounding differs between draws (one thread, so that PyTorch's sums are the same).
+One of train_small.py's models is trained for a few steps without Cinch. From there its weights stay as they are, and
+every policy sees the same batch again and again: it may adapt for a while, and then each step's gradients are one draw.
+Nothing but the codecs' rounding differs between draws: there is one thread, so that PyTorch's sums are the same, and
+dropout drops the same elements in every step.
 
 Printed are, of ĝ around the exact gradient g,
 * error: the mean of |ĝ - g|² / |g|², over all weights;
@@ -28,6 +29,7 @@ import sys
 import tempfile
 
 import child_run
+from fidelity_table import MODELS
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -40,7 +42,7 @@ import train_small
 name, state, output, steps, skipped, training = *sys.argv[1:4], *map(int, sys.argv[4:7])
 torch.manual_seed(0)
 torch.set_num_threads(1)
-task = train_small.task(name, 0)
+task = train_small.TASKS[name](0)
 
 def backward(batch):
     task.optimizer.zero_grad()
@@ -60,6 +62,7 @@ for group in task.optimizer.param_groups:
 parameters = [p for p in task.model.parameters()]
 draws = []
 for step in range(steps):
+    torch.manual_seed(0)  # the same elements are dropped in every step
     loss = backward(batch)
     task.optimizer.step()
     if step >= skipped:
@@ -199,7 +202,7 @@ def measured(result: dict, exact: dict) -> dict:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--model", choices=("cnn", "resnet18", "vit", "gpt", "gpt_eager", "bert", "unet"), default="resnet18")
+    parser.add_argument("--model", choices=MODELS, default="resnet18")
     parser.add_argument("--variant", nargs="+", choices=variants(), default=[], metavar="NAME", help="default: all, or none with --policy")
     parser.add_argument("--policy", type=pathlib.Path, nargs="+", default=[], help="policy files, as further variants")
     parser.add_argument("--draws", type=int, default=64)

@@ -13,7 +13,6 @@ a row that says so. What torch.compile compiled is kept in a folder beside the J
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -32,7 +31,8 @@ sys.path.insert(0, str(HERE / "peers"))
 import changes  # noqa: E402
 from child_run import clean_environment  # noqa: E402
 from host_allocator import can_preload  # noqa: E402
-from results import Results, activations, render, step_seconds  # noqa: E402
+from kept_runs import KeptRuns  # noqa: E402
+from results import activations, render, step_seconds  # noqa: E402
 from variants import MODELS, PLAIN, QUICK_STEPS, Variant, default_policy, variants  # noqa: E402
 
 
@@ -97,13 +97,7 @@ def run(model: str, variant: Variant, seed: int, steps: int, threads: int, optio
     return figures
 
 
-def machine() -> str:
-    names = [line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{len(os.sched_getaffinity(0))} cores of {names[0] if names else os.uname().machine}, {memory:.0f} GiB"
-
-
-def study(results: Results, chosen: dict[str, Variant], options) -> None:
+def study(results: KeptRuns, chosen: dict[str, Variant], options) -> None:
     """Makes the runs that `results` has not got: all variants of a model in turn, all models, then the next seed."""
     for seed in range(options.seeds):
         for model in options.models:
@@ -163,13 +157,8 @@ def main():
             print(f"{name}: {changes.touched_lines(change)} lines" + (f", {change.file} among them" if change.file else ""))
             print(changes.diff(change))
         return
-    if options.json.exists():
-        results = Results.load(options.json)
-    else:
-        command = shlex.join([".venv/bin/python", "tests/bench/peers.py", *sys.argv[1:]])
-        results = Results(options.json, {
-            "date": str(datetime.date.today()), "machine": machine(), "torch": "?", "threads": options.threads, "command": command,
-        })  # fmt: skip
+    command = shlex.join([".venv/bin/python", "tests/bench/peers.py", *sys.argv[1:]])
+    results = KeptRuns.opened(options.json, command, options.threads)
     if not options.show:
         study(results, chosen, options)
     text = render(results, chosen)

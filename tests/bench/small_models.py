@@ -56,6 +56,15 @@ def resnet18() -> nn.Module:
     return model
 
 
+def convnext() -> nn.Module:
+    """torchvision's ConvNeXt, three stages of 32, 64 and 128 channels, for digits at 32 x 32."""
+    from torchvision.models.convnext import CNBlockConfig, ConvNeXt
+    stages = [CNBlockConfig(32, 64, 2), CNBlockConfig(64, 128, 2), CNBlockConfig(128, None, 2)]
+    model = ConvNeXt(stages, stochastic_depth_prob=0.1, num_classes=10)
+    model.features[0][0] = nn.Conv2d(1, 32, 2, stride=2)  # patches of 4 x 4 are for larger images
+    return model
+
+
 def attention_written_out(q, k, v, is_causal: bool):
     """scaled_dot_product_attention, as programs older than it have it."""
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
@@ -96,6 +105,17 @@ class GPT(nn.Module):
         self.head = nn.Linear(dim, 256, bias=False)
     def forward(self, x):
         return self.head(self.norm(self.blocks(self.tokens(x) + self.places.weight[: x.shape[1]])))
+
+
+class LSTM(nn.Module):
+    """A byte-level language model of two recurrent layers with dropout between them."""
+
+    def __init__(self, dim=64, hidden=128):
+        super().__init__()
+        self.tokens, self.head = nn.Embedding(256, dim), nn.Linear(hidden, 256)
+        self.cells = nn.LSTM(dim, hidden, num_layers=2, batch_first=True, dropout=0.1)
+    def forward(self, x):
+        return self.head(self.cells(self.tokens(x))[0])
 
 
 class Classifier(nn.Module):

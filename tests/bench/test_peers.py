@@ -15,8 +15,9 @@ sys.path[:0] = [str(HERE), str(HERE / "peers")]
 
 import changes  # noqa: E402
 import peers  # noqa: E402
+from kept_runs import KeptRuns  # noqa: E402
 from quantized_hooks import LEAST_ELEMENTS, Packed, Quantizer  # noqa: E402
-from results import Results, activations, render  # noqa: E402
+from results import activations, render  # noqa: E402
 from saved_bytes import SavedBytes  # noqa: E402
 from variants import MODELS, PLAIN, variants  # noqa: E402
 
@@ -125,13 +126,13 @@ def made(variant, seed, **figures):
 @pytest.fixture
 def results(tmp_path):
     about = {"date": "2026-01-02", "machine": "a machine", "torch": "2.11.0", "threads": 2, "command": "peers.py"}
-    return Results(tmp_path / "deep/peers.json", about)
+    return KeptRuns(tmp_path / "deep/peers.json", about)
 
 
 def test_runs_are_kept_and_not_made_again(results, monkeypatch):
     results.add(made(PLAIN, 0))
     results.add(made("compile", 0, error="RuntimeError: no compiler"))
-    again = Results.load(results.file)
+    again = KeptRuns.load(results.file)
     assert again.about == results.about and again.runs == results.runs
     assert again.has(made(PLAIN, 0)) and not again.has(made(PLAIN, 1)) and not again.has(made("compile", 0))
     assert not again.has(made(PLAIN, 0) | {"steps": 6})
@@ -148,7 +149,7 @@ def test_runs_are_kept_and_not_made_again(results, monkeypatch):
     peers.study(again, chosen, options)
     plain, compiled = chosen[PLAIN].note, chosen["compile"].note
     assert calls == [(compiled, 0), (compiled, 1), (plain, 1)]  # the order is reversed for the second seed
-    assert len(Results.load(results.file).runs) == 4
+    assert len(KeptRuns.load(results.file).runs) == 4
     assert not any("error" in run for run in json.loads(results.file.read_text())["runs"])
 
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from small_models import GPT, Classifier, UNet, ViT, attention_written_out, cnn, digits, resnet18
+from small_diffusion import DiffusionUNet, noisy
+from small_models import GPT, LSTM, Classifier, UNet, ViT, attention_written_out, cnn, convnext, digits, resnet18
 
 CONTEXT = 96
 BATCH = 32
@@ -57,20 +58,38 @@ def told_right(model, batches) -> tuple[float, float]:
     return 100 * right / count, loss / count
 
 
+PLACES = 9
+
+
+def moved(images: torch.Tensor, place: int) -> torch.Tensor:
+    """`images` at one of PLACES: as they are, or half a pixel of the digits' own 8 x 8 away in one of eight directions."""
+    height, width = images.shape[2:]
+    by = height // 16
+    wide = F.pad(images, (by,) * 4, mode="replicate")
+    down, right = by * (place // 3), by * (place % 3)
+    return wide[:, :, down : down + height, right : right + width]
+
+
 def classify(model, size: int, seed: int, optimizer=None) -> Task:
+    """Digits at random places; tested on each test image at every place, since the images are only a few hundred."""
     x, y, xt, yt, grow = digits(size, seed)
     rows = shuffled(len(y), BATCH)
 
     def batch():
         picked = next(rows)
-        return grow(x[picked]), y[picked]
+        places = torch.randint(PLACES, (BATCH,)).tolist()
+        return torch.cat([moved(image, place) for image, place in zip(grow(x[picked]).split(1), places)]), y[picked]
+
+    def tested():
+        pieces = [(grow(a), b) for a, b in zip(xt.split(200), yt.split(200))]
+        return told_right(model, ((moved(a, place), b) for a, b in pieces for place in range(PLACES)))
 
     return Task(
         model,
         optimizer or torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4),
         batch,
         lambda batch: F.cross_entropy(model(batch[0]), batch[1]),
-        lambda: told_right(model, ((grow(a), b) for a, b in zip(xt.split(200), yt.split(200)))),
+        tested,
     )
 
 
@@ -81,14 +100,19 @@ def source_text(pattern: str, files: int) -> torch.Tensor:
     return torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
 
 
-def write(eager: bool = False) -> Task:
-    """The next byte of source text: bits a byte, twice. @param eager With attention written out"""
-    data = source_text("*.py", 60)
-    train, test = data[: int(len(data) * 0.9)], data[int(len(data) * 0.9) :]
+def gpt(eager: bool = False) -> torch.nn.Module:
+    """@param eager With attention written out"""
     model = GPT(context=CONTEXT)
     if eager:
         for block in model.blocks:
             block.attention.attend = attention_written_out
+    return model
+
+
+def write(model, rate: float) -> Task:
+    """The next byte of source text: bits a byte, twice."""
+    data = source_text("*.py", 60)
+    train, test = data[: int(len(data) * 0.9)], data[int(len(data) * 0.9) :]
 
     def rows(source, starts):
         return torch.stack([source[s : s + CONTEXT + 1] for s in starts])
@@ -104,7 +128,7 @@ def write(eager: bool = False) -> Task:
     def batch():
         return rows(train, torch.randint(len(train) - CONTEXT - 1, (16,)).tolist())
 
-    return Task(model, adamw(model, 2e-3), batch, loss, tested)
+    return Task(model, adamw(model, rate), batch, loss, tested)
 
 
 def read() -> Task:
@@ -125,7 +149,7 @@ def read() -> Task:
 
     def tested():
         torch.manual_seed(1)
-        return told_right(model, [pieces(tests, 128) for _ in range(8)])
+        return told_right(model, [pieces(tests, 128) for _ in range(32)])
 
     def loss(batch):
         return F.cross_entropy(model(batch[0]), batch[1])
@@ -155,22 +179,48 @@ def denoise(seed: int) -> Task:
     return Task(model, adamw(model, 2e-3), batch, lambda batch: F.mse_loss(model(batch[0]), batch[1]), tested)
 
 
-def vision_transformer(seed: int) -> Task:
-    model = ViT()
-    return classify(model, 32, seed, adamw(model, 1e-3))
+def diffuse(seed: int) -> Task:
+    """The noise in noisy digits: the mean squared error, twice."""
+    x, _, xt, _, grow = digits(32, seed)
+    model = DiffusionUNet()
+    rows = shuffled(len(x), 16)
+
+    def with_noise(clean):
+        return clean, torch.rand(len(clean)), torch.randn_like(clean)
+
+    def loss(batch):
+        clean, time, noise = batch
+        return F.mse_loss(model(noisy(clean, time, noise), time), noise)
+
+    def tested():
+        """Each test image at six times, with another noise each time."""
+        torch.manual_seed(1)
+        squares = 0
+        for part in xt.repeat(6, 1, 1, 1).split(90):
+            squares += loss(with_noise(grow(part))).item() * len(part)
+        mean = squares / (6 * len(xt))
+        return mean, mean
+
+    return Task(model, adamw(model, 2e-3), lambda: with_noise(grow(x[next(rows)])), loss, tested)
 
 
-def task(name: str, seed: int) -> Task:
-    """@param seed Of the split of the data; initial weights come from torch's own generator"""
-    return {
-        "cnn": lambda: classify(cnn(), 16, seed),
-        "resnet18": lambda: classify(resnet18(), 32, seed),
-        "vit": lambda: vision_transformer(seed),
-        "gpt": write,
-        "gpt_eager": lambda: write(eager=True),
-        "bert": read,
-        "unet": lambda: denoise(seed),
-    }[name]()
+def with_adamw(model, rate: float, seed: int) -> Task:
+    return classify(model, 32, seed, adamw(model, rate))
+
+
+# By name; the seed is of the split of the data. Initial weights come from torch's own generator.
+TASKS: dict[str, Callable[[int], Task]] = {
+    "cnn": lambda seed: classify(cnn(), 16, seed),
+    "resnet18": lambda seed: classify(resnet18(), 32, seed),
+    "convnext": lambda seed: with_adamw(convnext(), 2e-3, seed),
+    "vit": lambda seed: with_adamw(ViT(), 1e-3, seed),
+    "gpt": lambda seed: write(gpt(), 2e-3),
+    "gpt_eager": lambda seed: write(gpt(eager=True), 2e-3),
+    "lstm": lambda seed: write(LSTM(), 1e-2),
+    "bert": lambda seed: read(),
+    "unet": denoise,
+    "diffusion": diffuse,
+}
 
 
 def train(of: Task, steps: int) -> None:
@@ -188,13 +238,14 @@ def main():
     name, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.manual_seed(seed)
     random.seed(seed)
+    chosen = TASKS[name](seed)
     begin = time.perf_counter()
-    chosen = task(name, seed)
     train(chosen, steps)
+    seconds = time.perf_counter() - begin
     chosen.model.eval()
     with torch.no_grad():
         metric, loss = chosen.tested()
-    print(json.dumps({"metric": metric, "loss": loss, "seconds": time.perf_counter() - begin}))
+    print(json.dumps({"metric": metric, "loss": loss, "seconds": seconds, "torch": torch.__version__}))
 
 
 if __name__ == "__main__":

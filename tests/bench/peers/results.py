@@ -1,46 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study's runs in a file, and as a document."""
+"""The study's runs as a document."""
 
-import json
-import os
-import pathlib
 import statistics
 import textwrap
 
 import changes
+from kept_runs import KeptRuns
 from variants import MODELS, PLAIN, WARM_UP, Variant
-
-
-def key(run: dict) -> tuple:
-    return run["model"], run["variant"], run["seed"], run["steps"], run["threads"]
-
-
-class Results:
-    """Runs, kept in `file` as soon as they are added."""
-
-    def __init__(self, file: pathlib.Path, about: dict):
-        self.file = file
-        self.about = about
-        self.runs = []
-
-    @staticmethod
-    def load(file: pathlib.Path) -> "Results":
-        content = json.loads(file.read_text())
-        results = Results(file, content["about"])
-        results.runs = content["runs"]
-        return results
-
-    def has(self, run: dict) -> bool:
-        """Whether a run like `run` is there and succeeded."""
-        return any(key(known) == key(run) and "error" not in known for known in self.runs)
-
-    def add(self, run: dict) -> None:
-        """Takes the place of a run that failed before. The file is replaced in one step."""
-        self.runs = [known for known in self.runs if key(known) != key(run)] + [run]
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.file.with_name(self.file.name + ".new")
-        beside.write_text(json.dumps({"about": self.about, "runs": self.runs}, indent=1) + "\n")
-        os.replace(beside, self.file)
 
 
 def activations(run: dict) -> int:
@@ -130,7 +96,7 @@ def table(model: str, runs: list[dict], variants: dict[str, Variant]) -> list[st
     return lines + ([""] + notes if notes else [])
 
 
-def render(results: Results, variants: dict[str, Variant]) -> str:
+def render(results: KeptRuns, variants: dict[str, Variant]) -> str:
     about = results.about
     seeds = sorted({run["seed"] for run in results.runs})
     medians = f"medians over {len(seeds)} seeds" if len(seeds) != 1 else "of one seed"
