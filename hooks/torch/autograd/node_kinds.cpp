@@ -41,6 +41,8 @@ NodeKind kind_of(const Node& node) {
       {typeid(generated::CloneBackward0), Kind::copy},
       {typeid(generated::CatBackward0), Kind::cat},
       {typeid(generated::AvgPool2DBackward0), Kind::avg_pool},
+      {typeid(generated::UpsampleNearest2DBackward0), Kind::upsample_nearest},
+      {typeid(generated::UpsampleBilinear2DBackward0), Kind::upsample_bilinear},
       {typeid(generated::ViewBackward0), Kind::view},
       {typeid(generated::UnsafeViewBackward0), Kind::view},
       {typeid(generated::ReshapeAliasBackward0), Kind::view},

@@ -33,6 +33,8 @@ enum class NodeKind : std::uint8_t {
   div,
   max_pool,
   avg_pool,
+  upsample_nearest,
+  upsample_bilinear,
   cat,
   copy,     ///< to other strides or to another element type
   sigmoid,  ///< like those below not computed, only found: it saved its own result

@@ -228,6 +228,9 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
       return make_max_pool(static_cast<generated::MaxPool2DWithIndicesBackward0&>(node), want, to);
     case NodeKind::avg_pool:
       return make_avg_pool(static_cast<generated::AvgPool2DBackward0&>(node), want, to);
+    case NodeKind::upsample_nearest:
+    case NodeKind::upsample_bilinear:
+      return make_upsampled(node, want, to);
     case NodeKind::cat:
       return make_cat(static_cast<generated::CatBackward0&>(node), want, to);
     case NodeKind::layer_norm:
@@ -305,21 +308,29 @@ bool RecipeMaker::find_alike(const Edge& edge, const Layout& want, Value& to) {
 }
 
 /// Builds an activation function of the value that the node saved as its input, or else of the
-/// one that the node's edge leads to.
+/// one that the node's edge leads to. The other way round where the saved one is derived itself.
 bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
   Step made;
   made.type = type_of(node);
-  bool is_held = false;
+  SavedVariable* input = nullptr;
+  bool is_derived = false;
+  bool found = false;
   {
     const Lock lock(node);
-    SavedVariable* input = nullptr;
     if (!lock || !describe_activation(node, made, input)) return false;
-    is_held = input != nullptr && hold_alike(*input, want, to);
+    const HeldTensor* held = input == nullptr ? nullptr : held_by_stash(*input);
+    is_derived = held != nullptr && held->entry()->recipe != nullptr;
+    found = held != nullptr && !is_derived && hold_alike(*input, want, to);
   }
-  if (!is_held && !find_alike(node.next_edge(0), want, to)) return false;
-  if (to.type() != made.type) return false;
-  Step& step = extend(to, made.op, node, want);
-  step = std::move(made);
+  const Mark before = mark();
+  if (!found) found = find_alike(node.next_edge(0), want, to);
+  if (!found && is_derived) {
+    go_back(before, to);
+    const Lock lock(node);
+    found = lock && hold_alike(*input, want, to);
+  }
+  if (!found || to.type() != made.type) return false;
+  extend(to, made.op, node, want) = std::move(made);
   return true;
 }
 
@@ -427,12 +438,7 @@ bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, 
 
 bool RecipeMaker::make_avg_pool(generated::AvgPool2DBackward0& node, const Layout& want,
                                 Value& to) {
-  const Edge& edge = node.next_edge(0);
-  if (!edge.is_valid()) return false;
-  const auto sizes = output_sizes(*edge.function, edge.input_nr);
-  if (!sizes || !find(edge, dense_like(*sizes, want), to) || to.type() != type_of(node)) {
-    return false;
-  }
+  if (!find_of_other_sizes(node, want, to)) return false;
   const auto both = [](const std::vector<std::int64_t>& of, std::size_t i) {
     return of.size() == 1 ? of[0] : of[i];
   };
@@ -448,6 +454,30 @@ bool RecipeMaker::make_avg_pool(generated::AvgPool2DBackward0& node, const Layou
   made.count_include_pad = node.count_include_pad;
   made.divisor = node.divisor_override.value_or(0);
   return true;
+}
+
+bool RecipeMaker::make_upsampled(Node& node, const Layout& want, Value& to) {
+  if (want.sizes.size() != 4 || !find_of_other_sizes(node, want, to)) return false;
+  const bool is_nearest = kind_of(node) == NodeKind::upsample_nearest;
+  Step& made =
+      extend(to, is_nearest ? Operator::upsample_nearest : Operator::upsample_bilinear, node, want);
+  if (is_nearest) {
+    const auto& nearest = static_cast<const generated::UpsampleNearest2DBackward0&>(node);
+    made.scalars = {nearest.scales_h.value_or(0), nearest.scales_w.value_or(0)};
+  } else {
+    const auto& bilinear = static_cast<const generated::UpsampleBilinear2DBackward0&>(node);
+    made.scalars = {bilinear.scales_h.value_or(0), bilinear.scales_w.value_or(0)};
+    made.align_corners = bilinear.align_corners;
+  }
+  return true;
+}
+
+/// Finds the value that the node's first edge leads to, which has sizes of its own.
+bool RecipeMaker::find_of_other_sizes(Node& node, const Layout& want, Value& to) {
+  const Edge& edge = node.next_edge(0);
+  if (!edge.is_valid()) return false;
+  const auto sizes = output_sizes(*edge.function, edge.input_nr);
+  return sizes && find(edge, dense_like(*sizes, want), to) && to.type() == type_of(node);
 }
 
 bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {

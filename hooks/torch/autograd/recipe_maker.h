@@ -68,6 +68,8 @@ class RecipeMaker {
                      const Layout& want, Value& to);
   bool make_avg_pool(torch::autograd::generated::AvgPool2DBackward0& node, const Layout& want,
                      Value& to);
+  bool make_upsampled(Node& node, const Layout& want, Value& to);
+  bool find_of_other_sizes(Node& node, const Layout& want, Value& to);
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
                        const Layout& want, Value& to);

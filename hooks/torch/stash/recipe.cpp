@@ -23,6 +23,8 @@
 #include <ATen/ops/silu_cpu_dispatch.h>
 #include <ATen/ops/softplus_cpu_dispatch.h>
 #include <ATen/ops/sub_cpu_dispatch.h>
+#include <ATen/ops/upsample_bilinear2d_cpu_dispatch.h>
+#include <ATen/ops/upsample_nearest2d_cpu_dispatch.h>
 #include <c10/core/Allocator.h>
 
 #include "hooks/torch/process/parallel.h"
@@ -117,6 +119,20 @@ void average(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
   if (step.divisor != 0) divisor = step.divisor;
   at::cpu::avg_pool2d_out(out, in, {w[0], w[1]}, {w[2], w[3]}, {w[4], w[5]}, step.ceil_mode,
                           step.count_include_pad, divisor);
+}
+
+void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
+  const auto factor = [](double scalar) {
+    return scalar == 0 ? std::nullopt : std::optional<double>(scalar);
+  };
+  const auto height = factor(step.scalars[0]);
+  const auto width = factor(step.scalars[1]);
+  const c10::IntArrayRef size = out.sizes().slice(2);
+  if (step.op == Recipe::Operator::upsample_nearest) {
+    at::cpu::upsample_nearest2d_out(out, in, size, height, width);
+  } else {
+    at::cpu::upsample_bilinear2d_out(out, in, size, step.align_corners, height, width);
+  }
 }
 
 /// A tensor without gaps that has memory of its own.
@@ -231,6 +247,10 @@ class Run {
       case avg_pool:
         average(step, from, to);
         break;
+      case upsample_nearest:
+      case upsample_bilinear:
+        upsample(step, from, to);
+        break;
       case channel_norm:
       case row_norm:
       case relu:
@@ -343,7 +363,8 @@ struct Description {
 
   void add(const Recipe::Step& step) {
     const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.ceil_mode ? 4 : 0) +
-                      (step.count_include_pad ? 8 : 0) + (step.other != nullptr ? 16 : 0);
+                      (step.count_include_pad ? 8 : 0) + (step.other != nullptr ? 16 : 0) +
+                      (step.align_corners ? 32 : 0);
     structure.insert(structure.end(), {static_cast<std::int64_t>(step.op),
                                        static_cast<std::int64_t>(step.type), flags, step.divisor});
     structure.insert(structure.end(), step.window.begin(), step.window.end());

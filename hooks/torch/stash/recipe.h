@@ -56,9 +56,11 @@ struct Recipe {
     sub,
     mul,
     div,
-    max_pool,  ///< picks elements by the indices in another source: codecs::gather_planes
-    copy,      ///< of other strides, or to the step's element type
-    avg_pool,  ///< with Step::window
+    max_pool,           ///< picks elements by the indices in another source: codecs::gather_planes
+    copy,               ///< of other strides, or to the step's element type
+    avg_pool,           ///< with Step::window
+    upsample_nearest,   ///< by Step::scalars, height and width; 0: by the sizes alone
+    upsample_bilinear,  ///< the same
   };
 
   /// A layer norm's mean or reciprocal deviation: a source, or a small tensor that nobody changes.
@@ -94,7 +96,7 @@ struct Recipe {
     Operator op = Operator::relu;
     c10::ScalarType type = c10::ScalarType::Float;  ///< of the result
     bool tanh = false;                              ///< GELU's approximation
-    /// An activation function's parameters, in the order of its schema.
+    /// An activation function's parameters, in the order of its schema; factors of upsampling.
     std::array<double, 3> scalars = {};
     bool reversed = false;  ///< of two values: `other` is the left one
     std::unique_ptr<Value> other;
@@ -103,6 +105,7 @@ struct Recipe {
     bool ceil_mode = false;
     bool count_include_pad = false;
     std::int64_t divisor = 0;  ///< 0: none is given
+    bool align_corners = false;
     codecs::ChannelOrder order;
     codecs::PoolOrder pool;
     int indices = -1;  ///< of `max_pool`: the source of the indices

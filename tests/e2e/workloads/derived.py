@@ -728,3 +728,19 @@ def a_viewed_value_changes_after_it_was_saved():
         values[f"{step}"] = torch.autograd.grad(linear(y.transpose(1, 2)).sum(), linear.weight)[0]
         del z
     return values
+
+
+@workload
+def upsampling():
+    def block(mode):
+        return nn.Sequential(nn.GELU(), nn.Upsample(scale_factor=2, mode=mode), nn.Conv2d(8, 8, 3, padding=1))
+
+    return train(nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), block("nearest"), block("bilinear")), images)
+
+
+@workload
+def bounded_relu():
+    def block(inputs):
+        return nn.Sequential(nn.Conv2d(inputs, 13, 3, padding=1), nn.BatchNorm2d(13), nn.ReLU6())
+
+    return train(nn.Sequential(block(3), block(13), nn.Conv2d(13, 2, 1)), images)
