@@ -37,10 +37,16 @@ std::string_view type_name(ElementType type) noexcept;
 /// The type with this name, or nullopt. "other" is not a name that can be looked up.
 std::optional<ElementType> type_named(std::string_view name) noexcept;
 
-/// Whether quantizing codecs take elements of this type: float32, bfloat16 and float16.
+/// Whether all quantizing codecs take elements of this type: float32, bfloat16 and float16. Some
+/// take float64 too (CodecTraits::takes_float64).
 constexpr bool is_quantizable(ElementType type) noexcept {
   return type == ElementType::float32 || type == ElementType::bfloat16 ||
          type == ElementType::float16;
+}
+
+/// Whether elements of this type are floating-point numbers.
+constexpr bool is_float(ElementType type) noexcept {
+  return is_quantizable(type) || type == ElementType::float64;
 }
 
 /// What an operator's backward reads of one of its saved operands.
@@ -282,6 +288,14 @@ struct CodecTraits {
   /// Whether the codec itself holds signs of SignedValues::non_negative. All other signs beside
   /// approximated values are with_sign.h's.
   bool holds_signs = false;
+  /// Of codecs that hold floats: whether they take float64 too. Those that quantize work on it as
+  /// float32.
+  bool takes_float64 = false;
+
+  /// Whether a codec that holds floats takes floats of this type.
+  constexpr bool takes(ElementType type) const noexcept {
+    return is_quantizable(type) || (takes_float64 && type == ElementType::float64);
+  }
 };
 
 /// The codec that holds floats losslessly.

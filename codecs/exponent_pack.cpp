@@ -32,7 +32,7 @@ bool PackHeader::read(std::span<const std::byte> in, const Description& what) no
 }
 
 bool ExponentPackCodec::accepts(const Description& what) const noexcept {
-  return (is_quantizable(what.type) || what.type == ElementType::float64) && is_valid(what.layout);
+  return is_float(what.type) && is_valid(what.layout);
 }
 
 std::size_t ExponentPackCodec::encoded_bytes(const Description& what) const noexcept {

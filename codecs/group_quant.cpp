@@ -32,7 +32,7 @@ GroupQuantSections::GroupQuantSections(const GroupQuantParameters& parameters,
 }
 
 bool GroupQuantCodec::accepts(const Description& what) const noexcept {
-  if (!is_quantizable(what.type) || !is_valid(what.layout)) return false;
+  if (!is_float(what.type) || !is_valid(what.layout)) return false;
   if (what.plane_bits.empty()) return true;
   return static_cast<std::int64_t>(what.plane_bits.size()) == what.layout.planes() &&
          are_valid(what.plane_bits);
@@ -45,7 +45,7 @@ std::size_t GroupQuantCodec::encoded_bytes(const Description& what) const noexce
 
 std::optional<std::span<const std::uint8_t>> GroupQuantCodec::encoded_plane_bits(
     const Description& what, std::span<const std::byte> in, Reads reads) const noexcept {
-  if (reads != Reads::values || !is_quantizable(what.type) || !is_valid(what.layout)) return {};
+  if (reads != Reads::values || !is_float(what.type) || !is_valid(what.layout)) return {};
   std::span<const std::uint8_t> plane_bits;
   if (!what.plane_bits.empty()) {
     const auto planes = static_cast<std::size_t>(what.layout.planes());

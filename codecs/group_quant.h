@@ -24,9 +24,12 @@
 ///  1. lo, step = affine_range(min x, max x, b).
 ///  2. code = affine_code(x, lo, affine_scale(range), b, draw16(key, logical index)).
 ///
+/// Of float64 elements, x is the nearest float32, which is infinite for magnitudes beyond its
+/// range.
+///
 /// Decoded: affine_value(lo, step, code), rounded to nearest even for 16-bit types (float16 clamped
-/// to its finite range). Its expectation is x to within 2^-16 steps. Its variance is
-/// step^2 p (1 - p), where p is the fraction of a step by which x lies above a code.
+/// to its finite range), widened for float64. Its expectation is x to within 2^-16 steps. Its
+/// variance is step^2 p (1 - p), where p is the fraction of a step by which x lies above a code.
 /// A group of equal elements decodes exactly if bfloat16 holds their value. Any group with
 /// max x = lo decodes to lo, whatever the draws.
 ///

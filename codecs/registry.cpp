@@ -107,7 +107,8 @@ constexpr CodecTraits kDivision = {.fidelity = Fidelity::approximate,
 constexpr CodecTraits kGroups = {.fidelity = Fidelity::approximate,
                                  .precision = Precision::bits,
                                  .planes = Planes::samples,
-                                 .shares_ranges = true};
+                                 .shares_ranges = true,
+                                 .takes_float64 = true};
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
@@ -118,7 +119,7 @@ constexpr std::array kFamilies = {
            within_bound(Planes::maps, Fidelity::exact_signs)},
     Family{"exponent_pack",
            make_plain<make_exponent_pack_reference, make_exponent_pack_cpu>,
-           {.sized_by_data = true}},
+           {.sized_by_data = true, .takes_float64 = true}},
     Family{"fixed_point", make_fixed_point, within_bound(Planes::channels)},
     Family{"group_quant", make_group_quant, kGroups},
     Family{"interval", make_interval, {.restores = Reads::interval}},
@@ -126,7 +127,9 @@ constexpr std::array kFamilies = {
            make_plain<make_narrow_reference, make_narrow_cpu>,
            {.holds = Holds::integers, .sized_by_data = true}},
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>, {.holds = Holds::anything}},
-    Family{"sign", make_plain<make_sign_reference, make_sign_cpu>, {.restores = Reads::sign}},
+    Family{"sign",
+           make_plain<make_sign_reference, make_sign_cpu>,
+           {.restores = Reads::sign, .takes_float64 = true}},
     Family{"two_valued",
            make_plain<make_two_valued_reference, make_two_valued_cpu>,
            {.holds = Holds::flags}},

@@ -20,7 +20,7 @@ class SignCodec : public Codec {
   Reads restores() const noexcept override { return Reads::sign; }
   bool exact() const noexcept override { return true; }
   bool accepts(const Description& what) const noexcept override {
-    return is_quantizable(what.type) && is_valid(what.layout);
+    return is_float(what.type) && is_valid(what.layout);
   }
   std::size_t encoded_bytes(const Description& what) const noexcept override {
     return static_cast<std::size_t>(bytes_for_bits(what.layout.elements()));

@@ -39,14 +39,12 @@ inline std::int64_t with_sign_bytes(const PlaneLayout& layout) noexcept {
   return (bytes + kWithSignAlignment - 1) / kWithSignAlignment * kWithSignAlignment;
 }
 
-/// The pattern of an element whose bit is `positive`. The inner codec decodes it to `bits`, which
-/// are those of `x`.
-CINCH_HD inline std::uint32_t signed_bits(ElementType type, std::uint32_t bits, float x,
-                                          bool positive, SignedValues values) noexcept {
-  const bool is_nan = x != x;
-  if (values == SignedValues::any || is_nan) return bits;
+/// The pattern of an element whose bit is `positive`, and which the inner codec decodes to `bits`.
+CINCH_HD inline std::uint64_t signed_bits(ElementType type, std::uint64_t bits, bool positive,
+                                          SignedValues values) noexcept {
+  if (values == SignedValues::any || is_nan_pattern(type, bits)) return bits;
   if (values == SignedValues::non_negative) return positive ? bits : 0;
-  if ((x > 0.0F) == positive) return bits;
+  if (is_positive_pattern(type, bits) == positive) return bits;
   return positive ? bits_of_least(type) : bits_of_least(type) | bits_of_minus_zero(type);
 }
 
@@ -70,7 +68,7 @@ class WithSignCodec : public Codec {
   Reads restores() const noexcept override { return Reads::values; }
   bool exact() const noexcept override { return inner_->exact(); }
   bool accepts(const Description& what) const noexcept override {
-    return is_quantizable(what.type) && inner_->accepts(what);
+    return is_float(what.type) && inner_->accepts(what);
   }
   std::size_t encoded_bytes(const Description& what) const noexcept override {
     return static_cast<std::size_t>(with_sign_bytes(what.layout)) + inner_->encoded_bytes(what);

@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The quantizable element types as C++ types: their representation and conversions.
+// The element types of floats as C++ types: their representation and conversions.
 
 struct Float32 {
   using Raw = float;
@@ -91,11 +91,24 @@ struct Float16 {
   }
 };
 
+/// Has no conversions: kernels that take float64 work on it as Float32.
+struct Float64 {
+  using Raw = double;
+  static constexpr ElementType kType = ElementType::float64;
+};
+
 /// Calls f with Float32(), Bfloat16() or Float16(). @pre is_quantizable(type)
 template <class F>
 HWY_INLINE auto with_element(ElementType type, const F& f) {
   if (type == ElementType::float32) return f(Float32());
   return type == ElementType::bfloat16 ? f(Bfloat16()) : f(Float16());
+}
+
+/// The same with Float64() too. @pre is_float(type)
+template <class F>
+HWY_INLINE auto with_any_element(ElementType type, const F& f) {
+  if (type == ElementType::float64) return f(Float64());
+  return with_element(type, f);
 }
 
 }  // namespace cinch::codecs::HWY_NAMESPACE

@@ -213,6 +213,32 @@ HWY_INLINE auto with_elements(ElementType type, const F& f) {
   return f(Float16Elements());
 }
 
+/// Converts n doubles to the nearest floats; values beyond float's range become infinities, or its
+/// largest numbers.
+inline HWY_NOINLINE void narrow_doubles(const double* HWY_RESTRICT source, std::int64_t n,
+                                        float* HWY_RESTRICT floats) {
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, decltype(dd)> df;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(dd));
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(hn::DemoteTo(df, hn::LoadU(dd, source + i)), df, floats + i);
+  }
+  for (; i < n; ++i) floats[i] = static_cast<float>(source[i]);
+}
+
+inline HWY_NOINLINE void widen_floats(const float* HWY_RESTRICT floats, std::int64_t n,
+                                      double* HWY_RESTRICT target) {
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, decltype(dd)> df;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(dd));
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(hn::PromoteTo(dd, hn::LoadU(df, floats + i)), dd, target + i);
+  }
+  for (; i < n; ++i) target[i] = floats[i];
+}
+
 /// Converts n elements of `type` at `source` to floats. @pre is_quantizable(type)
 inline HWY_NOINLINE void to_floats(ElementType type, const void* source, std::int64_t n,
                                    float* HWY_RESTRICT floats) {

@@ -8,8 +8,8 @@
 #include "codecs/element_bits.h"
 #include "codecs/float_formats.h"
 
-/// Elements of the types that quantizing codecs take, in global memory. Kernels work on stretches
-/// of 8 logical elements: one Philox block, whole bytes at any number of bits, and 16 or 32 bytes.
+/// Elements of floating-point types in global memory. Kernels work on stretches of 8 logical
+/// elements: one Philox block, whole bytes at any number of bits, and 16, 32 or 64 bytes.
 namespace cinch::codecs::cuda {
 
 inline constexpr int kStretch = 8;
@@ -25,20 +25,43 @@ struct Element<ElementType::float32> {
   static constexpr int kPerVector = 4;
 };
 
+template <>
+struct Element<ElementType::float64> {
+  using Bits = std::uint64_t;
+  static constexpr int kPerVector = 2;
+};
+
+/// The value of a bit pattern; that of float64 rounded to the nearest float32.
 template <ElementType type>
-__device__ __forceinline__ float value_of(std::uint32_t bits) {
-  if constexpr (type == ElementType::float32) return float_of_bits(bits);
-  if constexpr (type == ElementType::bfloat16)
-    return float_of_bf16(static_cast<std::uint16_t>(bits));
-  return float_of_f16(static_cast<std::uint16_t>(bits));
+__device__ __forceinline__ float value_of(typename Element<type>::Bits bits) {
+  if constexpr (type == ElementType::float64) {
+    double x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return static_cast<float>(x);
+  } else if constexpr (type == ElementType::float32) {
+    return float_of_bits(bits);
+  } else if constexpr (type == ElementType::bfloat16) {
+    return float_of_bf16(bits);
+  } else {
+    return float_of_f16(bits);
+  }
 }
 
 /// The bit pattern of the value nearest to x. @pre x is not NaN
 template <ElementType type>
 __device__ __forceinline__ typename Element<type>::Bits bits_of(float x) {
-  if constexpr (type == ElementType::float32) return float_bits(x);
-  if constexpr (type == ElementType::bfloat16) return bf16_nearest(x);
-  return f16_nearest(x);
+  if constexpr (type == ElementType::float64) {
+    const double wide = x;
+    std::uint64_t bits;
+    __builtin_memcpy(&bits, &wide, sizeof bits);
+    return bits;
+  } else if constexpr (type == ElementType::float32) {
+    return float_bits(x);
+  } else if constexpr (type == ElementType::bfloat16) {
+    return bf16_nearest(x);
+  } else {
+    return f16_nearest(x);
+  }
 }
 
 template <ElementType type>
@@ -54,7 +77,9 @@ struct Vector {
   __device__ __forceinline__ void load(const void* at) {
     const uint4 v = *static_cast<const uint4*>(at);
     const std::uint32_t words[4] = {v.x, v.y, v.z, v.w};
-    if constexpr (type == ElementType::float32) {
+    if constexpr (type == ElementType::float64) {
+      for (int i = 0; i < 2; ++i) bits[i] = words[2 * i] | std::uint64_t{words[2 * i + 1]} << 32;
+    } else if constexpr (type == ElementType::float32) {
       for (int i = 0; i < 4; ++i) bits[i] = words[i];
     } else {
       for (int i = 0; i < 8; ++i) {
@@ -65,7 +90,9 @@ struct Vector {
 
   __device__ __forceinline__ void store(void* at) const {
     std::uint32_t words[4];
-    if constexpr (type == ElementType::float32) {
+    if constexpr (type == ElementType::float64) {
+      for (int i = 0; i < 4; ++i) words[i] = static_cast<std::uint32_t>(bits[i / 2] >> (i % 2 * 32));
+    } else if constexpr (type == ElementType::float32) {
       for (int i = 0; i < 4; ++i) words[i] = bits[i];
     } else {
       for (int i = 0; i < 4; ++i) words[i] = bits[2 * i] | std::uint32_t{bits[2 * i + 1]} << 16;
@@ -113,6 +140,15 @@ auto with_element(ElementType type, const F& f) {
     default:
       return f(std::integral_constant<ElementType, ElementType::float32>());
   }
+}
+
+/// The same with float64 too. @pre is_float(type)
+template <typename F>
+auto with_any_element(ElementType type, const F& f) {
+  if (type == ElementType::float64) {
+    return f(std::integral_constant<ElementType, ElementType::float64>());
+  }
+  return with_element(type, f);
 }
 
 }  // namespace cinch::codecs::cuda

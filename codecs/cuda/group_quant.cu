@@ -36,7 +36,7 @@ class GroupQuantCuda final : public DeviceCodec {
                        launch(group_offsets, 1, kGroupThreads, 0, stream, job, out, offsets))) {
       return false;
     }
-    return with_element(what.type, [&](auto type) {
+    return with_any_element(what.type, [&](auto type) {
       if (job.fits_warp()) {
         return launch(group_quant_encode<type.value>,
                       blocks_for(job.planes * job.slots, kGroupThreads), kGroupThreads, 0, stream,
@@ -59,7 +59,7 @@ class GroupQuantCuda final : public DeviceCodec {
     if (job.mixed && !launch(group_offsets, 1, kGroupThreads, 0, stream, job, in.data(), offsets)) {
       return false;
     }
-    return with_element(what.type, [&](auto type) {
+    return with_any_element(what.type, [&](auto type) {
       return launch(job.subtractive ? group_quant_decode<type.value, true>
                                     : group_quant_decode<type.value, false>,
                     blocks_for(job.planes * job.slots, kGroupThreads * kGroupDecodeEach),

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kRunThreads)
 class SignCuda final : public DeviceCodec {
  public:
   bool accepts(const Description& what) const noexcept override {
-    return is_quantizable(what.type) && is_valid(what.layout) &&
+    return is_float(what.type) && is_valid(what.layout) &&
            LogicalOrder::accepts(what.layout) && what.layout.elements() <= kRunReach * kMaxBlocks;
   }
 

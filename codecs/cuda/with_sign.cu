@@ -14,9 +14,8 @@ __global__ void __launch_bounds__(kRunThreads)
                      std::byte* out, Result* result) {
   using Bits = typename Element<type>::Bits;
   encode_mask<Bits>(job, source, out, result, [values](Bits bits, bool& strange) {
-    const float x = value_of<type>(bits);
-    strange |= x < 0.0F && values == SignedValues::non_negative;
-    return x > 0.0F;
+    strange |= is_negative_pattern(type, bits) && values == SignedValues::non_negative;
+    return is_positive_pattern(type, bits);
   });
   const std::int64_t at = (job.elements + 7) / 8 + threadIdx.x;
   if (blockIdx.x == 0 && at < bytes) out[at] = std::byte{0};
@@ -50,8 +49,7 @@ __global__ void __launch_bounds__(kRunThreads)
     if (reads == Reads::sign) {
       x.of[j] = positive ? kOne : Bits{0};
     } else {
-      const float value = value_of<type>(x.of[j]);
-      x.of[j] = static_cast<Bits>(signed_bits(type, x.of[j], value, positive, values));
+      x.of[j] = static_cast<Bits>(signed_bits(type, x.of[j], positive, values));
     }
   }
   store_any(static_cast<Bits*>(target), place, i, count, job.vectors, x);
@@ -63,7 +61,7 @@ class WithSignCuda final : public DeviceCodec {
       : inner_(std::move(inner)), values_(values) {}
 
   bool accepts(const Description& what) const noexcept override {
-    return is_quantizable(what.type) && inner_->accepts(what) &&
+    return is_float(what.type) && inner_->accepts(what) &&
            LogicalOrder::accepts(what.layout) && what.layout.elements() <= kRunReach * kMaxBlocks;
   }
 
@@ -76,7 +74,7 @@ class WithSignCuda final : public DeviceCodec {
     const MaskJob job(what, source);
     const std::int64_t before = with_sign_bytes(what.layout);
     const bool signs =
-        job.elements == 0 || with_element(what.type, [&](auto type) {
+        job.elements == 0 || with_any_element(what.type, [&](auto type) {
           return launch(with_sign_encode<type.value>, blocks_for(job.elements, kRunReach),
                         kRunThreads, 0, stream, job, before, values_, source, out, result);
         });
@@ -94,7 +92,7 @@ class WithSignCuda final : public DeviceCodec {
       return false;
     }
     const bool is_done = reads == Reads::values && values_ == SignedValues::any;
-    return job.elements == 0 || is_done || with_element(what.type, [&](auto type) {
+    return job.elements == 0 || is_done || with_any_element(what.type, [&](auto type) {
              return launch(with_sign_decode<type.value>, blocks_for(job.elements, kRunReach),
                            kRunThreads, 0, stream, job, in.data(), reads, values_, target);
            });

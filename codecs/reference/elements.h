@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -36,15 +37,18 @@ inline void store_bits(void* target, std::int64_t offset, std::size_t size,
   std::memcpy(static_cast<std::byte*>(target) + offset * std::int64_t(size), &bits, size);
 }
 
-/// Value of a floating-point bit pattern. @pre is_quantizable(type)
+/// Value of a floating-point bit pattern; that of float64 rounded to the nearest float32.
+/// @pre is_float(type)
 inline float value_of(ElementType type, std::uint64_t bits) noexcept {
+  if (type == ElementType::float64) return static_cast<float>(std::bit_cast<double>(bits));
   if (type == ElementType::float32) return float_of_bits(static_cast<std::uint32_t>(bits));
   const auto half = static_cast<std::uint16_t>(bits);
   return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
 }
 
-/// Nearest bit pattern of a finite value. @pre is_quantizable(type)
+/// Nearest bit pattern of a finite value. @pre is_float(type)
 inline std::uint64_t bits_of(ElementType type, float value) noexcept {
+  if (type == ElementType::float64) return std::bit_cast<std::uint64_t>(double{value});
   if (type == ElementType::float32) return float_bits(value);
   return type == ElementType::bfloat16 ? bf16_nearest(value) : f16_nearest(value);
 }

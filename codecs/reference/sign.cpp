@@ -2,7 +2,6 @@
 #include "codecs/sign.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "codecs/element_bits.h"
@@ -20,9 +19,9 @@ class SignReference final : public SignCodec {
     const std::size_t size = element_size(what.type);
     std::fill_n(out.data(), encoded_bytes(what), std::byte{0});
     for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
-      const float x = value_of(what.type, load_bits(source, offset_of(what.layout, k), size));
-      if (std::isnan(x)) return {};
-      put_bits(out, k, 1, x > 0.0F);
+      const std::uint64_t bits = load_bits(source, offset_of(what.layout, k), size);
+      if (is_nan_pattern(what.type, bits)) return {};
+      put_bits(out, k, 1, is_positive_pattern(what.type, bits));
     }
     return {true, encoded_bytes(what)};
   }

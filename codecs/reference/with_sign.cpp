@@ -23,9 +23,9 @@ class WithSignReference final : public WithSignCodec {
     std::fill_n(out.data(), before, std::byte{0});
     bool strange = false;
     for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
-      const float x = value_of(what.type, load_bits(source, offset_of(what.layout, k), size));
-      put_bits(out, k, 1, x > 0.0F);
-      strange |= x < 0.0F && !may_be_negative();
+      const std::uint64_t bits = load_bits(source, offset_of(what.layout, k), size);
+      put_bits(out, k, 1, is_positive_pattern(what.type, bits));
+      strange |= is_negative_pattern(what.type, bits) && !may_be_negative();
     }
     const Encoded encoded = inner().encode(what, source, out.subspan(before), key, parallel);
     return {encoded.representable && !strange, before + encoded.bytes};
@@ -47,9 +47,8 @@ class WithSignReference final : public WithSignCodec {
         store_bits(target, offset, size, positive ? bits_of_one(what.type) : 0);
         continue;
       }
-      const auto bits = static_cast<std::uint32_t>(load_bits(target, offset, size));
       store_bits(target, offset, size,
-                 signed_bits(what.type, bits, value_of(what.type, bits), positive, values()));
+                 signed_bits(what.type, load_bits(target, offset, size), positive, values()));
     }
     return true;
   }

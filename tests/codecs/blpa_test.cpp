@@ -393,7 +393,7 @@ TEST(Blpa, ChannelsThatCannotBeHeldArePoisonedAlone) {
             what.channel_center = center.data();
             what.channel_scale = scale.data();
           }
-          for (const std::uint32_t bad :
+          for (const std::uint64_t bad :
                {bits_of_nan(type), bits_of_infinity(type), bits_of_infinity(type) + 1,
                 bits_of_nan(type) << 1 >> 1}) {
             const std::int64_t where = layout.elements() * 2 / 3 + 1;
@@ -541,7 +541,7 @@ TEST(Blpa, EnginesWriteTheSameBytes) {
       Bytes source = make_source(what, random_values(random, what.layout, non_negative));
       if (round % 5 == 0) {
         for (std::int64_t i = draw(random, 1, 3); i > 0; --i) {
-          const std::array<std::uint32_t, 3> kBad = {
+          const std::array<std::uint64_t, 3> kBad = {
               bits_of_infinity(what.type), bits_of_nan(what.type), bits_of_infinity(what.type) + 1};
           reference::store_bits(
               source.data(),

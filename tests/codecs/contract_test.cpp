@@ -59,6 +59,23 @@ TEST(Contract, TraitsAreTheCodecs) {
   }
 }
 
+TEST(Contract, TraitsNameTheFloatsThatCodecsTake) {
+  for (const std::string_view name : codec_names()) {
+    const auto traits = *codec_traits(name);
+    if (traits.holds != Holds::floats) continue;
+    for (const ElementType type : kTypes) {
+      const Description what{.type = type, .layout = contiguous(2, {1, 9, 11})};
+      for (const bool with_sign : {false, true}) {
+        CodecSpec spec = spec_of(name);
+        spec.with_sign = with_sign;
+        for (const Engine engine : {Engine::reference, Engine::cpu}) {
+          EXPECT_EQ(make_codec(spec, engine)->accepts(what), traits.takes(type)) << name;
+        }
+      }
+    }
+  }
+}
+
 TEST(Contract, NamesAreUnique) {
   const auto names = codec_names();
   EXPECT_EQ(std::set<std::string_view>(names.begin(), names.end()).size(), names.size());

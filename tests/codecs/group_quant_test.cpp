@@ -461,19 +461,20 @@ TEST(GroupQuant, GroupsThatCannotBeHeldArePoisonedAlone) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   constexpr std::int64_t kPlane = 3 * 64 + 40;
-  for (const ElementType type : kFloats) {
+  for (const ElementType type :
+       {ElementType::float32, ElementType::bfloat16, ElementType::float16, ElementType::float64}) {
     const Description what = described(contiguous(2, {1, 1, kPlane}), type);
     for (const float bad : {nan, -nan, inf, -inf, 0x1p81F, -0x1p121F}) {
       if (type == ElementType::float16 && std::isfinite(bad)) continue;
       for (const std::int64_t where : {0, 63, 64, 130, 231, 232, 463}) {
         std::vector<float> x = normal_values(what.layout.elements(), 4);
         Bytes source = make_source(what, x);
-        const std::uint32_t nan_bits = bits_of_nan(type);
+        const std::uint64_t nan_bits = bits_of_nan(type);
         if (std::isnan(bad)) {
           std::memcpy(source.data() + where * element_size(type), &nan_bits, element_size(type));
         } else if (std::isinf(bad)) {
-          const std::uint32_t bits =
-              bits_of_infinity(type) | (bad < 0 ? 1U << (8 * element_size(type) - 1) : 0U);
+          const std::uint64_t bits =
+              bits_of_infinity(type) | (bad < 0 ? bits_of_minus_zero(type) : 0);
           std::memcpy(source.data() + where * element_size(type), &bits, element_size(type));
         } else {
           set_element(what, source, where, bad);
@@ -498,6 +499,68 @@ TEST(GroupQuant, GroupsThatCannotBeHeldArePoisonedAlone) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+/// Float64 elements, contiguous.
+Bytes bytes_of(const std::vector<double>& x) {
+  Bytes bytes(x.size() * sizeof(double));
+  std::memcpy(bytes.data(), x.data(), bytes.size());
+  return bytes;
+}
+
+TEST(GroupQuant, Float64IsHeldAsTheNearestFloat32) {
+  constexpr std::int64_t kPlane = 777;
+  const Description wide = described(contiguous(5, {1, 1, kPlane}), ElementType::float64);
+  const Description narrow = described(contiguous(5, {1, 1, kPlane}));
+  std::mt19937_64 random(8);
+  std::normal_distribution<double> normal;
+  std::vector<double> x(wide.layout.elements());
+  for (double& v : x) v = normal(random);
+  // Halfway between two of float32: to the even one. And values that float32 has no normal numbers
+  // for.
+  for (std::size_t i = 0; i < x.size(); i += 50) x[i] = 1.0 + std::ldexp(double(i), -24);
+  for (std::size_t i = 7; i < x.size(); i += 90) x[i] *= 0x1p-1030;
+  std::vector<float> nearest(x.begin(), x.end());
+  for (const CodecSpec& spec : {group_quant(1), group_quant(3), group_quant(8), dithered(2)}) {
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec(spec, engine);
+      const Bytes bytes = encode(*codec, wide, bytes_of(x), {1, 2, 3});
+      EXPECT_EQ(bytes, encode(*codec, narrow, make_source(narrow, nearest), {1, 2, 3}));
+      const std::vector<float> y = values_of(narrow, decode(*codec, narrow, bytes));
+      EXPECT_EQ(decode(*codec, wide, bytes), bytes_of({y.begin(), y.end()}));
+    }
+  }
+}
+
+TEST(GroupQuant, Float64BeyondFloat32IsNotRepresentable) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const Description what = described(contiguous(1, {1, 1, 300}), ElementType::float64);
+  struct Row {
+    double x;
+    bool holds;
+  };
+  for (const Row& row : {Row{1e-320, true},
+                         {0x1p80, true},
+                         {std::nextafter(0x1p80, kInf), true},
+                         {0x1.00001p80, false},
+                         {-1e39, false},
+                         {1e300, false},
+                         {-kInf, false},
+                         {std::numeric_limits<double>::quiet_NaN(), false}}) {
+    std::vector<double> x(300, 0.5);
+    x[130] = row.x;
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec(group_quant(2, 64), engine);
+      const Encoding encoding = encode_any(*codec, what, bytes_of(x));
+      EXPECT_EQ(encoding.representable, row.holds) << row.x;
+      const Bytes decoded = decode(*codec, what, encoding.bytes);
+      for (std::size_t i = 0; i < 300; ++i) {
+        const auto y = load<double>(decoded, 8 * i);
+        const bool in_its_group = i >= 128 && i < 192;
+        ASSERT_EQ(std::isfinite(y), row.holds || !in_its_group) << row.x << " " << i;
       }
     }
   }
@@ -606,7 +669,8 @@ TEST(GroupQuant, EnginesWriteTheSameBytes) {
       CodecSpec spec = group_quant(static_cast<int>(draw(random, 1, 8)),
                                    kGroups[draw(random, 0, kGroups.size() - 1)]);
       spec.subtractive_dither = round % 3 == 0;
-      Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+      Description what{.type = random_float(random, *codec_traits(spec.name)),
+                       .layout = random_layout(random)};
       if (round % 4 == 0) {
         what.layout = samples_last(draw(random, 1, 3),
                                    {draw(random, 1, 40), draw(random, 1, 20), draw(random, 1, 20)});
@@ -619,9 +683,10 @@ TEST(GroupQuant, EnginesWriteTheSameBytes) {
         what.plane_bits = bits;
       }
       Bytes source = make_source(what, random_values(random, what.layout, false));
+      source = with_low_bits(random, what, std::move(source));
       if (round % 5 == 0) {
         for (std::int64_t i = draw(random, 1, 3); i > 0; --i) {
-          const std::array<std::uint32_t, 3> kBad = {
+          const std::array<std::uint64_t, 3> kBad = {
               bits_of_infinity(what.type), bits_of_nan(what.type), bits_of_infinity(what.type) + 1};
           reference::store_bits(
               source.data(),

@@ -31,6 +31,23 @@ TEST(Sign, IsOneWhereTheElementIsPositive) {
   }
 }
 
+TEST(Sign, OfFloat64IsThatOfItsOwnValue) {
+  const std::vector<double> x = {0.0, -0.0, 1e-200, -1e-200, 0x1p-1074, -0x1p-1074, 1e300, -1e300};
+  const Description what = row(8, ElementType::float64);
+  Bytes source(source_bytes(what));
+  std::memcpy(source.data(), x.data(), source.size());
+  for (const Engine engine : kEngines) {
+    const auto codec = make_codec({.name = "sign"}, engine);
+    const Bytes bytes = encode(*codec, what, source);
+    EXPECT_THAT(bytes, testing::ElementsAre(std::byte{0b01010100}));
+    EXPECT_THAT(values_of(what, decode(*codec, what, bytes, Reads::sign)),
+                testing::ElementsAre(0, 0, 1, 0, 1, 0, 1, 0));
+    for (const std::uint64_t nan : {0x7FF8000000000000U, 0xFFF0000000000001U}) {
+      EXPECT_TRUE(encode(*codec, what, with_value(source, 24, nan)).empty());
+    }
+  }
+}
+
 TEST(Sign, NanIsNotRepresentable) {
   for (const Engine engine : kEngines) {
     const auto codec = make_codec({.name = "sign"}, engine);

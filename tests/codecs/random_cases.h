@@ -267,4 +267,26 @@ inline constexpr std::array kTypes = {
 inline constexpr std::array kFloats = {ElementType::float32, ElementType::bfloat16,
                                        ElementType::float16};
 
+/// A type that codecs with these traits take.
+inline ElementType random_float(Random& random, const CodecTraits& traits) {
+  const std::int64_t last = traits.takes_float64 ? 3 : 2;
+  const std::int64_t i = draw(random, 0, last);
+  return i == 3 ? ElementType::float64 : kFloats[i];
+}
+
+/// Gives finite float64 elements numbers of more bits than float32 has; sometimes halfway between
+/// two of float32. Other types stay as they are.
+inline Bytes with_low_bits(Random& random, const Description& what, Bytes source) {
+  if (what.type != ElementType::float64) return source;
+  constexpr std::uint64_t kLow = (1U << 29) - 1;  // what float64's mantissa has beyond float32's
+  for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+    const std::int64_t offset = reference::offset_of(what.layout, k);
+    const std::uint64_t bits = reference::load_bits(source.data(), offset, 8);
+    if ((bits & ~bits_of_minus_zero(what.type)) >= bits_of_infinity(what.type)) continue;
+    const std::uint64_t low = draw(random, 0, 7) == 0 ? 1U << 28 : random() & kLow;
+    reference::store_bits(source.data(), offset, 8, bits ^ low);
+  }
+  return source;
+}
+
 }  // namespace cinch::codecs::test

@@ -36,7 +36,8 @@ TEST(WithSign, EnginesWriteTheSameBytes) {
     Random random(57);
     for (int round = 0; round < rounds(150) && !testing::Test::HasFailure(); ++round) {
       const CodecSpec with = spec(kValues[round % 3], kNames[draw(random, 0, kNames.size() - 1)]);
-      const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+      const Description what{.type = random_float(random, *codec_traits(with.name)),
+                             .layout = random_layout(random)};
       const bool negatives = round % 3 != 0 || round % 9 == 0;
       std::vector<float> x = random_values(random, what.layout, !negatives);
       if (round % 7 == 0) x.front() = std::numeric_limits<float>::quiet_NaN();
@@ -44,6 +45,37 @@ TEST(WithSign, EnginesWriteTheSameBytes) {
       expect_same_engines(with, what, make_source(what, x), {1, 2, 3});
     }
   });
+}
+
+// Numbers whose nearest float32 is 0 have a sign too.
+TEST(WithSign, SignsOfFloat64AreThoseOfItsOwnValues) {
+  const Description what = flat(300, ElementType::float64);
+  std::vector<double> x(300, 0.25);
+  for (std::size_t i = 0; i < x.size(); i += 7) x[i] = i % 2 == 0 ? 0x1p-1074 : 1e-200;
+  for (std::size_t i = 1; i < x.size(); i += 7) x[i] = i % 2 == 0 ? 0.0 : -0.0;
+  for (const SignedValues values : kValues) {
+    if (values != SignedValues::non_negative) {
+      for (std::size_t i = 2; i < x.size(); i += 7) x[i] = i % 2 == 0 ? -0x1p-1074 : -3.0;
+    }
+    Bytes source(source_bytes(what));
+    std::memcpy(source.data(), x.data(), source.size());
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec(spec(values), engine);
+      const Bytes bytes = encode(*codec, what, source);
+      ASSERT_FALSE(bytes.empty());
+      const Bytes signs = decode(*codec, what, bytes, Reads::sign);
+      const Bytes decoded = decode(*codec, what, bytes);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        ASSERT_EQ(load<double>(signs, 8 * i), x[i] > 0 ? 1.0 : 0.0) << i;
+        const auto y = load<double>(decoded, 8 * i);
+        if (values == SignedValues::agreeing) {
+          ASSERT_EQ(y > 0, x[i] > 0) << i;
+        } else if (values == SignedValues::non_negative && !(x[i] > 0)) {
+          ASSERT_EQ(load<std::uint64_t>(decoded, 8 * i), 0U) << i;
+        }
+      }
+    }
+  }
 }
 
 TEST(WithSign, ValuesOfAnyDataAreThoseOfTheCodec) {

@@ -229,7 +229,7 @@ inline Bytes Case::source() const {
       for (std::size_t b = 0; b < size; ++b) {
         bits |= std::uint64_t(byte(k * std::int64_t(size) + b)) << (8 * b);
       }
-    } else if (is_quantizable(what.type)) {  // numbers of either sign, or a ReLU's output
+    } else if (is_float(what.type)) {  // numbers of either sign, or a ReLU's output
       const float x = 0.0625F * static_cast<float>(static_cast<std::int8_t>(byte(k)));
       bits = reference::bits_of(what.type, kind == 1 && x < 0.0F ? 0.0F : x);
     } else if (kind == 1) {  // small integers, a few of them negative

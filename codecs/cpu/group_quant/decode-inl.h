@@ -31,7 +31,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// Decodes elements [begin, end) of `plane`. @pre begin % 8 == 0
 template <class S>
-HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte* in,
+HWY_NOINLINE void decode_elements(S /*kind*/, const cpu::GroupQuantJob& job, const std::byte* in,
                                   std::int64_t plane, std::int64_t begin, std::int64_t end,
                                   const GroupTask& task, bool past_caches,
                                   typename S::Raw* HWY_RESTRICT x) {
@@ -71,6 +71,21 @@ HWY_NOINLINE void decode_elements(const cpu::GroupQuantJob& job, const std::byte
   }
 }
 
+/// The same by way of floats, a stretch at a time.
+inline HWY_NOINLINE void decode_elements(Float64 /*kind*/, const cpu::GroupQuantJob& job,
+                                         const std::byte* in, std::int64_t plane,
+                                         std::int64_t begin, std::int64_t end,
+                                         const GroupTask& task, bool /*past_caches*/,
+                                         double* HWY_RESTRICT x) {
+  HWY_ALIGN float floats[cpu::kStretchElements];
+  for (std::int64_t i = begin; i < end; i += cpu::kStretchElements) {
+    const std::int64_t stop = std::min(end, i + cpu::kStretchElements);
+    decode_elements(Float32(), job, in, plane, i, stop, task, false, floats);
+    widen_floats(floats, stop - i, x);
+    x += stop - i;
+  }
+}
+
 /// Decodes elements [begin, end), by logical index, to `x`. May write 8 elements before `x`.
 template <class S>
 void decode_stretch(const cpu::GroupQuantJob& job, const std::byte* in, std::int64_t begin,
@@ -80,7 +95,7 @@ void decode_stretch(const cpu::GroupQuantJob& job, const std::byte* in, std::int
     const std::int64_t plane = begin / size;
     const std::int64_t from = begin % size;
     const std::int64_t stop = std::min(end - plane * size, size);
-    decode_elements<S>(job, in, plane, from / 8 * 8, stop, task, false, x - from % 8);
+    decode_elements(S(), job, in, plane, from / 8 * 8, stop, task, false, x - from % 8);
     x += stop - from;
     begin = plane * size + stop;
   }
@@ -102,8 +117,8 @@ bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* 
     const std::int64_t some = std::min(last - g, groups - in_plane);
     const std::int64_t begin = in_plane * job.group;
     auto* const x = static_cast<typename S::Raw*>(target) + plane_offset(layout, plane) + begin;
-    decode_elements<S>(job, in, plane, begin, std::min(size, begin + some * job.group), task,
-                       past_caches, x);
+    decode_elements(S(), job, in, plane, begin, std::min(size, begin + some * job.group), task,
+                    past_caches, x);
     g += some;
   }
   if (past_caches) hwy::FlushStream();
@@ -114,7 +129,7 @@ bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* 
 /// @return false when memory ran out
 bool decode_groups(const cpu::GroupQuantJob& job, const std::byte* in, void* target,
                    std::int64_t first, std::int64_t last) {
-  return with_element(job.what.type, [&](auto kind) {
+  return with_any_element(job.what.type, [&](auto kind) {
     return decode_groups_of<decltype(kind)>(job, in, target, first, last);
   });
 }
@@ -141,7 +156,7 @@ bool decode_planes_of(const cpu::GroupQuantJob& job, const PlaneLayout& layout, 
 /// @return false when memory ran out
 bool decode_planes(const cpu::GroupQuantJob& job, const PlaneLayout& layout, const std::byte* in,
                    void* target, std::int64_t first, std::int64_t last) {
-  return with_element(job.what.type, [&](auto kind) {
+  return with_any_element(job.what.type, [&](auto kind) {
     return decode_planes_of<decltype(kind)>(job, layout, in, target, first, last);
   });
 }

@@ -61,6 +61,24 @@ bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HW
   return !affine.any_poisoned();
 }
 
+/// The kind as which elements of kind S are encoded, and these elements; null when memory ran out.
+template <class S>
+struct Worked {
+  using Kind = S;
+  static const typename S::Raw* from(const std::byte* x, std::int64_t /*count*/, cpu::Buffer&) {
+    return reinterpret_cast<const typename S::Raw*>(x);
+  }
+};
+template <>
+struct Worked<Float64> {
+  using Kind = Float32;
+  static const float* from(const std::byte* x, std::int64_t count, cpu::Buffer& room) {
+    auto* const floats = room.get<float>(count);
+    if (floats != nullptr) narrow_doubles(reinterpret_cast<const double*>(x), count, floats);
+    return floats;
+  }
+};
+
 template <class S>
 bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::byte* out,
                       std::int64_t first, std::int64_t last, bool* representable) {
@@ -82,11 +100,13 @@ bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::by
     const std::int64_t begin = in_plane * job.group;
     const std::int64_t count = std::min(some * job.group, size - begin);
     const int bits = job.codes.bits(plane);
-    const std::byte* const x = reader.read(plane * size + begin, count);
+    const std::byte* const read = reader.read(plane * size + begin, count);
+    if (read == nullptr) return false;
+    const auto* const x = Worked<S>::from(read, count, work.plane);
     if (x == nullptr) return false;
-    const bool good = encode_some_groups<S>(
-        job, reinterpret_cast<const typename S::Raw*>(x), count, plane * size + begin, bits, task,
-        out + job.sections.ranges + g * 4, out + job.codes.begin(plane) + begin / 8 * bits);
+    const bool good = encode_some_groups<typename Worked<S>::Kind>(
+        job, x, count, plane * size + begin, bits, task, out + job.sections.ranges + g * 4,
+        out + job.codes.begin(plane) + begin / 8 * bits);
     if (!good) *representable = false;
     g += some;
   }
@@ -97,7 +117,7 @@ bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::by
 /// @return false when memory ran out
 bool encode_groups(const cpu::GroupQuantJob& job, const void* source, std::byte* out,
                    std::int64_t first, std::int64_t last, bool* representable) {
-  return with_element(job.what.type, [&](auto kind) {
+  return with_any_element(job.what.type, [&](auto kind) {
     return encode_groups_of<decltype(kind)>(job, source, out, first, last, representable);
   });
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cpu/masks/kernels.h"
 
+#include <type_traits>
+
 #include "codecs/with_pattern.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -33,10 +35,17 @@ HWY_INLINE bool encode_signs_as(const void* x, std::int64_t count, std::uint64_t
   return hn::AllFalse(d, hn::Gt(largest, hn::Set(d, static_cast<T>(infinity))));
 }
 
+/// Calls f with a null pointer to the signed integer type of `size` bytes: 2, 4 or 8.
+template <class F>
+HWY_INLINE auto with_signed_pattern(std::size_t size, const F& f) {
+  return with_float_pattern(
+      size, [&]<typename T>(T*) { return f(static_cast<std::make_signed_t<T>*>(nullptr)); });
+}
+
 bool encode_signs(std::size_t size, const void* x, std::int64_t count, std::uint64_t infinity,
                   std::byte* out) {
-  return size == 4 ? encode_signs_as<std::int32_t>(x, count, infinity, out)
-                   : encode_signs_as<std::int16_t>(x, count, infinity, out);
+  return with_signed_pattern(
+      size, [&]<typename T>(T*) { return encode_signs_as<T>(x, count, infinity, out); });
 }
 
 /// Writes x > 0 of `count` elements, whose bit patterns T holds. False when one is negative.
@@ -60,10 +69,11 @@ HWY_INLINE bool encode_positives_as(const void* x, std::int64_t count, T infinit
   return hn::AllFalse(d, negative);
 }
 
-bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::uint32_t infinity,
+bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::uint64_t infinity,
                       std::byte* out) {
-  return size == 4 ? encode_positives_as(x, count, static_cast<std::int32_t>(infinity), out)
-                   : encode_positives_as(x, count, static_cast<std::int16_t>(infinity), out);
+  return with_signed_pattern(size, [&]<typename T>(T*) {
+    return encode_positives_as(x, count, static_cast<T>(infinity), out);
+  });
 }
 
 /// Replaces all elements but NaNs: by `vectors(mask, v)` for a vector and the mask of its bits, by
@@ -101,13 +111,11 @@ HWY_INLINE void zero_others_as(const std::uint8_t* HWY_RESTRICT bits, std::int64
 }
 
 void zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
-                 std::uint32_t infinity, void* x) {
+                 std::uint64_t infinity, void* x) {
   const auto* from = reinterpret_cast<const std::uint8_t*>(bits);
-  if (size == 4) {
-    zero_others_as(from, count, static_cast<std::int32_t>(infinity), static_cast<std::int32_t*>(x));
-  } else {
-    zero_others_as(from, count, static_cast<std::int16_t>(infinity), static_cast<std::int16_t*>(x));
-  }
+  with_signed_pattern(size, [&]<typename T>(T*) {
+    zero_others_as(from, count, static_cast<T>(infinity), static_cast<T*>(x));
+  });
 }
 
 template <typename T>
@@ -131,15 +139,12 @@ HWY_INLINE void agree_with_signs_as(const std::uint8_t* HWY_RESTRICT bits, std::
 }
 
 void agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t count,
-                      std::uint32_t infinity, std::uint32_t least, void* x) {
+                      std::uint64_t infinity, std::uint64_t least, void* x) {
   const auto* from = reinterpret_cast<const std::uint8_t*>(bits);
-  if (size == 4) {
-    agree_with_signs_as(from, count, static_cast<std::int32_t>(infinity),
-                        static_cast<std::int32_t>(least), static_cast<std::int32_t*>(x));
-  } else {
-    agree_with_signs_as(from, count, static_cast<std::int16_t>(infinity),
-                        static_cast<std::int16_t>(least), static_cast<std::int16_t*>(x));
-  }
+  with_signed_pattern(size, [&]<typename T>(T*) {
+    agree_with_signs_as(from, count, static_cast<T>(infinity), static_cast<T>(least),
+                        static_cast<T*>(x));
+  });
 }
 
 /// Writes whether the keys of `count` elements, whose bit patterns T holds, lie strictly between
@@ -256,17 +261,17 @@ bool cpu::encode_signs(std::size_t size, const void* x, std::int64_t count, std:
 }
 
 bool cpu::encode_positives(std::size_t size, const void* x, std::int64_t count,
-                           std::uint32_t infinity, std::byte* out) {
+                           std::uint64_t infinity, std::byte* out) {
   return HWY_DYNAMIC_DISPATCH(encode_positives)(size, x, count, infinity, out);
 }
 
 void cpu::zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
-                      std::uint32_t infinity, void* x) {
+                      std::uint64_t infinity, void* x) {
   HWY_DYNAMIC_DISPATCH(zero_others)(size, bits, count, infinity, x);
 }
 
 void cpu::agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t count,
-                           std::uint32_t infinity, std::uint32_t least, void* x) {
+                           std::uint64_t infinity, std::uint64_t least, void* x) {
   HWY_DYNAMIC_DISPATCH(agree_with_signs)(size, bits, count, infinity, least, x);
 }
 

@@ -7,7 +7,7 @@
 #include "codecs/interval.h"
 
 /// Kernels of codecs that hold one bit an element, dispatched to this processor's target. Elements
-/// have 2 or 4 bytes unless noted; unused bits of the last byte are 0.
+/// have 2, 4 or 8 bytes unless noted; unused bits of the last byte are 0.
 namespace cinch::codecs::cpu {
 
 /// Writes x > 0 of `count` elements of `size` bytes, one bit each. @return false if one is a NaN
@@ -16,19 +16,20 @@ bool encode_signs(std::size_t size, const void* x, std::int64_t count, std::uint
                   std::byte* out);
 
 /// The same, with bit 0 for NaNs. @return false when an element is negative
-bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::uint32_t infinity,
+bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::uint64_t infinity,
                       std::byte* out);
 
 /// Zeroes the elements whose bits are 0, except NaNs.
 void zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
-                 std::uint32_t infinity, void* x);
+                 std::uint64_t infinity, void* x);
 
 /// Makes elements agree with their bits, x > 0, except NaNs: an element that does not becomes the
 /// pattern `least` where its bit is 1, and the negative of that where it is 0.
 void agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t count,
-                      std::uint32_t infinity, std::uint32_t least, void* x);
+                      std::uint64_t infinity, std::uint64_t least, void* x);
 
-/// Writes whether elements lie strictly within `bounds`, one bit each. @return false if one is NaN
+/// Writes whether elements, of 2 or 4 bytes, lie strictly within `bounds`, one bit each.
+/// @return false if one is NaN
 bool encode_inside(std::size_t size, const void* x, std::int64_t count,
                    const IntervalPatterns& bounds, std::uint64_t infinity, std::byte* out);
 

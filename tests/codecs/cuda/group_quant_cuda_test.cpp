@@ -15,11 +15,13 @@ TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
     constexpr std::array kGroups = {8, 16, 24, 32, 64, 128, 256, 264, 512, 4096};
     spec.group = kGroups[draw(random, 0, kGroups.size() - 1)];
     spec.subtractive_dither = round % 3 == 0;
-    Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+    Description what{.type = random_float(random, *codec_traits(spec.name)),
+                     .layout = random_layout(random)};
     std::vector<std::uint8_t> bits(what.layout.planes());
     for (std::uint8_t& b : bits) b = static_cast<std::uint8_t>(draw(random, 1, 8));
     if (draw(random, 0, 1) != 0) what.plane_bits = bits;
-    const Bytes source = make_source(what, random_values(random, what.layout, false));
+    const Bytes source =
+        with_low_bits(random, what, make_source(what, random_values(random, what.layout, false)));
     const RandomKey key{static_cast<std::uint32_t>(random()), 3, random()};
     SCOPED_TRACE(describe(what, spec) + " G " + std::to_string(spec.group));
     expect_device_like_reference(spec, what, source, key, true);
@@ -53,12 +55,25 @@ TEST_F(GroupQuantCuda, PoisonsTheReferencesGroups) {
   Random random(40);
   for (const int group : {32, 256, 520}) {
     for (const float bad : {kNan, kInf, -kInf, 0x1p90F}) {
-      const Description what{.type = ElementType::float32, .layout = contiguous(3, {1, 1, 1000})};
+      const ElementType type = group == 256 ? ElementType::float64 : ElementType::float32;
+      const Description what{.type = type, .layout = contiguous(3, {1, 1, 1000})};
       std::vector<float> x = random_values(random, what.layout, false);
       for (const std::int64_t k : {0, 999, 1500, 2999}) x[k] = bad;
       expect_device_like_reference({.name = "group_quant", .bits = 3, .group = group}, what,
                                    make_source(what, x), {4, 5, 6}, true);
     }
+  }
+}
+
+TEST_F(GroupQuantCuda, Float64BeyondFloat32IsPoisonedAsInTheReference) {
+  const Description what{.type = ElementType::float64, .layout = contiguous(1, {1, 1, 1000})};
+  for (const double bad : {1e300, -1e39, 0x1.00001p80, 1e-320}) {
+    std::vector<double> x(1000, 0.3);
+    x[500] = bad;
+    Bytes source(source_bytes(what));
+    std::memcpy(source.data(), x.data(), source.size());
+    expect_device_like_reference({.name = "group_quant", .group = 64}, what, source, {4, 5, 6},
+                                 true);
   }
 }
 

@@ -11,7 +11,8 @@ class MasksCuda : public DeviceTest {};
 TEST_F(MasksCuda, WriteTheReferencesBytes) {
   Random random(27);
   for (int round = 0; round < rounds(60) && !testing::Test::HasFailure(); ++round) {
-    Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+    Description what{.type = random_float(random, *codec_traits("sign")),
+                     .layout = random_layout(random)};
     SCOPED_TRACE(describe(what, {.name = "masks"}));
     expect_device_like_reference({.name = "sign"}, what,
                                  make_source(what, random_values(random, what.layout, false)), {},

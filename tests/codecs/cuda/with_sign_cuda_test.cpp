@@ -19,7 +19,8 @@ TEST_F(WithSignCuda, WritesTheReferencesBytes) {
                          .error_bound = 0.5F,
                          .with_sign = true,
                          .signed_values = kValues[round % 3]};
-    const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
+    const Description what{.type = random_float(random, *codec_traits(spec.name)),
+                           .layout = random_layout(random)};
     const bool negatives = round % 3 != 0 || round % 9 == 0;
     std::vector<float> x = random_values(random, what.layout, !negatives);
     if (round % 7 == 0) x.front() = std::numeric_limits<float>::quiet_NaN();
