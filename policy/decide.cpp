@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -36,6 +37,7 @@ struct KnownUse {
   const Use* use;
   OperandFact fact;
   Need need;
+  Geometry geometry;  ///< in elements of the use's type, of which complex numbers are two each
 };
 
 Decision keep(std::string_view reason) {
@@ -52,7 +54,9 @@ class Entry {
         bytes_(static_cast<std::int64_t>(description.storage_bytes)) {
     for (const Use& use : description.uses) {
       const OperandFact fact = operand_fact(use.op, use.operand);
-      uses_.push_back({&use, fact, need_of(settings, use, fact, description.choice)});
+      uses_.push_back(
+          {&use, fact, need_of(settings, use, fact, description.choice),
+           use.is_complex ? pairs_.emplace_back(use.geometry).geometry() : use.geometry});
     }
     type_ = uses_.front().use->type;
     if (std::ranges::any_of(uses_, [this](const KnownUse& u) { return u.use->type != type_; })) {
@@ -127,7 +131,7 @@ class Entry {
   }
 
   Decision decide_approximate() const {
-    if (elements_ == 0 || !codecs::is_quantizable(type_)) return keep(unusable_reason());
+    if (elements_ == 0) return keep(unusable_reason());
     const KnownUse* best = nullptr;
     for (const KnownUse& u : uses_) {
       if (u.need.level == Level::interval) {
@@ -160,7 +164,7 @@ class Entry {
     };
     const auto may_be_negative = [&](const KnownUse& u) {
       const bool is_relu = functional_name(u.use->op) == "aten::relu";
-      return is_sign(u) && !(is_relu && covers(u.use->geometry, elements_));
+      return is_sign(u) && !(is_relu && covers(u.geometry, elements_));
     };
     const bool agreeing = std::ranges::any_of(uses_, has_exact_sign);
     spec.with_sign = agreeing || std::ranges::any_of(uses_, is_sign);
@@ -235,9 +239,9 @@ class Entry {
 
   PlaneLayout layout_of(Planes planes, const KnownUse& best) const {
     if (planes == Planes::samples) {
-      const auto rank = static_cast<int>(best.use->geometry.sizes.size());
-      const bool whole = best.fact.spatial && covers(best.use->geometry, elements_);
-      if (const auto samples = whole ? plane_layout(best.use->geometry, rank - 1) : std::nullopt) {
+      const auto rank = static_cast<int>(best.geometry.sizes.size());
+      const bool whole = best.fact.spatial && covers(best.geometry, elements_);
+      if (const auto samples = whole ? plane_layout(best.geometry, rank - 1) : std::nullopt) {
         return *samples;
       }
       return flat(type_, elements_).layout;
@@ -258,7 +262,7 @@ class Entry {
 
   PlaneLayout approximate_layout(const KnownUse& best) const {
     if (best.fact.spatial) {
-      for (const Geometry* geometry : {&best.use->geometry, &description_.cover}) {
+      for (const Geometry* geometry : {&best.geometry, &description_.cover}) {
         if (geometry->sizes.empty() || !covers(*geometry, elements_)) continue;
         if (const auto planes = plane_layout(*geometry, best.fact.plane_rank)) return *planes;
       }
@@ -266,7 +270,7 @@ class Entry {
     // Rows that no use cuts: heads, where a fused projection holds several.
     std::int64_t row = 0;
     for (const KnownUse& u : uses_) {
-      if (u.need.level == Level::approximate) row = std::gcd(row, row_length(u.use->geometry));
+      if (u.need.level == Level::approximate) row = std::gcd(row, row_length(u.geometry));
     }
     const bool usable = row >= shortest_row || row == elements_;
     if (!usable || elements_ % row != 0) row = flat_row(elements_, flat_row_length);
@@ -289,8 +293,8 @@ class Entry {
   }
 
   void append_window_index(const KnownUse& u, std::vector<Decision::Candidate>& to) const {
-    if (!covers(u.use->geometry, elements_)) return;
-    const auto planes = plane_layout(u.use->geometry, u.fact.plane_rank);
+    if (!covers(u.geometry, elements_)) return;
+    const auto planes = plane_layout(u.geometry, u.fact.plane_rank);
     if (!planes) return;
     CodecSpec spec;
     spec.name = "window_index";
@@ -325,6 +329,7 @@ class Entry {
   int caution_;
   bool covers_floats_;  // see Settings::others
   std::int64_t bytes_;
+  std::deque<Pairs> pairs_;  // what geometries of uses_ point into
   std::vector<KnownUse> uses_;
   ElementType type_ = ElementType::other;
   bool mixed_types_ = false;

@@ -45,6 +45,9 @@ struct Use {
   float exponent = 0;
   /// For operands of scatter_reduce: it sums or takes the mean.
   bool is_linear_reduction = false;
+  /// The elements are complex numbers, which is what `geometry` counts: each is two neighbours of
+  /// `type`, the real and the imaginary part.
+  bool is_complex = false;
 };
 
 /// One storage in the stash with all its uses, when the stash has become its only owner.

@@ -25,7 +25,7 @@ std::string treatment_words(const Treatment& treatment) {
 std::string rule_words(const Rule& rule) {
   std::string text = "  - " + rule.op;
   if (rule.operand != "*") text += " " + rule.operand;
-  if (rule.type) text += ", " + std::string(codecs::type_name(*rule.type));
+  if (rule.dtype) text += ", " + std::string(name_of(*rule.dtype));
   if (!rule.shape.empty()) {
     text += ", shape";
     for (const std::string& dimension : rule.shape) text += " " + dimension;

@@ -32,6 +32,13 @@ std::int64_t contiguous_run(const Geometry& g, std::int64_t enough) noexcept {
 
 }  // namespace
 
+Pairs::Pairs(const Geometry& of_numbers)
+    : sizes_(of_numbers.sizes.begin(), of_numbers.sizes.end()), offset_(2 * of_numbers.offset) {
+  sizes_.push_back(2);
+  for (const std::int64_t stride : of_numbers.strides) strides_.push_back(2 * stride);
+  strides_.push_back(1);
+}
+
 bool covers(const Geometry& geometry, std::int64_t elements) noexcept {
   if (geometry.offset != 0 || geometry.sizes.size() != geometry.strides.size()) return false;
   std::int64_t count = 1;

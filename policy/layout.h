@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "policy/entry.h"
 
@@ -12,6 +13,21 @@ namespace cinch::policy {
 /// Whether `geometry` reaches each of the `elements` elements of a storage exactly once, from its
 /// first: a permutation of a contiguous tensor.
 bool covers(const Geometry& geometry, std::int64_t elements) noexcept;
+
+/// The geometry of complex numbers in elements of their parts: one more dimension, of two
+/// neighbours, as torch.view_as_real has it.
+class Pairs {
+ public:
+  explicit Pairs(const Geometry& of_numbers);
+
+  /// Valid as long as this is.
+  Geometry geometry() const { return {sizes_, strides_, offset_}; }
+
+ private:
+  std::vector<std::int64_t> sizes_;
+  std::vector<std::int64_t> strides_;
+  std::int64_t offset_;
+};
 
 /// Planes of a feature map (N, C, plane…) whose last `plane_rank` dimensions form the plane (0
 /// stands for rank - 2). Logical channels, whatever the memory format.

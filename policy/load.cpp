@@ -44,7 +44,7 @@ Rule read_rule(const Json& json, const CodecSpec& defaults) {
   const Json& match = json.at("match");
   rule.op = match.value("op", rule.op);
   rule.operand = match.value("operand", rule.operand);
-  if (match.contains("dtype")) rule.type = codecs::type_named(match.at("dtype").get<std::string>());
+  if (match.contains("dtype")) rule.dtype = dtype_named(match.at("dtype").get<std::string>());
   if (match.contains("shape")) rule.shape = match.at("shape").get<std::vector<std::string>>();
   rule.keep = json.contains("keep");
   if (json.contains("offload")) rule.offload = json.at("offload").get<bool>();
@@ -92,7 +92,7 @@ RescueSettings read_rescue(const Json& json, bool by_default) {
 }
 
 bool match_the_same(const Rule& a, const Rule& b) {
-  return std::tie(a.op, a.operand, a.type, a.shape) == std::tie(b.op, b.operand, b.type, b.shape);
+  return std::tie(a.op, a.operand, a.dtype, a.shape) == std::tie(b.op, b.operand, b.dtype, b.shape);
 }
 
 /// Takes over what the preset of the algorithm's name says and the file `json` does not. The

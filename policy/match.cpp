@@ -46,7 +46,7 @@ std::string_view functional_name(std::string_view op) noexcept {
 bool rule_match(const Rule& rule, const Use& use) noexcept {
   if (!glob_match(rule.op, use.op) && !glob_match(rule.op, functional_name(use.op))) return false;
   if (!glob_match(rule.operand, use.operand)) return false;
-  if (rule.type && *rule.type != use.type) return false;
+  if (rule.dtype && *rule.dtype != Dtype{use.type, use.is_complex}) return false;
   if (rule.shape.empty()) return true;
   if (rule.shape.size() != use.geometry.sizes.size()) return false;
   for (std::size_t i = 0; i < rule.shape.size(); ++i) {

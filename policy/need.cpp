@@ -17,6 +17,7 @@ using Level = Need::Level;
 
 constexpr std::string_view not_finite = "not finite, or too large in magnitude";
 constexpr std::string_view no_rule = "no rule chooses a codec";
+constexpr std::string_view no_codec = "element type without a codec";
 
 CodecSpec named(std::string_view codec) {
   CodecSpec spec;
@@ -28,8 +29,9 @@ bool is_mask_type(ElementType type) noexcept {
   return type == ElementType::boolean || type == ElementType::uint8;
 }
 
-bool is_float_type(ElementType type) noexcept {
-  return codecs::is_quantizable(type) || type == ElementType::float64;
+bool takes(std::string_view codec, ElementType type) noexcept {
+  const auto traits = codecs::codec_traits(codec);
+  return traits && traits->takes(type);
 }
 
 /// An exact need: floats are compressed without loss where the policy covers all floats.
@@ -37,7 +39,7 @@ bool is_float_type(ElementType type) noexcept {
 /// a float per element
 Need exactly(const Settings& settings, const Use& use, std::string_view reason, bool may_be_mask) {
   Need need{Level::exact, {}, reason};
-  const bool is_float = is_float_type(use.type);
+  const bool is_float = codecs::is_float(use.type);
   if (is_float && (algorithm_of(settings).exact || !settings.others.keep)) {
     need.spec = named(codecs::kLosslessFloats);
   }
@@ -57,14 +59,14 @@ bool may_be_statistics(const Use& use) noexcept {
 
 Need treated(const Settings& settings, const Treatment& treatment, const Use& use,
              std::string_view kept_because) {
-  if (treatment.keep || !is_float_type(use.type)) {
+  if (treatment.keep || !codecs::is_float(use.type)) {
     return exactly(settings, use, kept_because, true);
   }
   const auto traits = codecs::codec_traits(treatment.codec.name);
   if (traits->fidelity == codecs::Fidelity::exact) {
     return {Level::exact, treatment.codec, "no smaller when held losslessly"};
   }
-  if (!codecs::is_quantizable(use.type) || may_be_statistics(use)) {
+  if (!traits->takes(use.type) || may_be_statistics(use)) {
     return exactly(settings, use, kept_because, true);
   }
   return {Level::approximate, treatment.codec, not_finite};
@@ -93,10 +95,10 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
       break;
   }
   if (reads_of(fact, use) == Reads::nothing) return {Level::nothing, {}, {}};
-  if (fact.reads == Reads::sign && codecs::is_quantizable(use.type)) {
+  if (fact.reads == Reads::sign && takes("sign", use.type)) {
     return {Level::sign, {}, "data that a sign mask cannot stand for"};
   }
-  if (const auto bounds = interval_of(fact, use); bounds && codecs::is_quantizable(use.type)) {
+  if (const auto bounds = interval_of(fact, use); bounds && takes("interval", use.type)) {
     CodecSpec spec = named("interval");
     spec.lower = bounds->lower;
     spec.upper = bounds->upper;
@@ -122,7 +124,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
   // Under "off" the stash exists only for rescues, whose first steps change no result.
   const Algorithm& algorithm = algorithm_of(settings);
   const bool is_factor = kind == OperandKind::factor;
-  if (algorithm.exact && is_float_type(use.type)) {
+  if (algorithm.exact && codecs::is_float(use.type)) {
     return exactly(settings, use, "no smaller when held losslessly", is_factor);
   }
   if (is_factor) {
@@ -130,25 +132,44 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     if (need.level == Level::approximate) need.may_be_mask = true;
     return need;
   }
-  if (!codecs::is_quantizable(use.type)) {
-    return exactly(settings, use, "element type without a codec", is_mask_type(use.type));
+  if (!codecs::is_float(use.type)) {
+    return exactly(settings, use, no_codec, is_mask_type(use.type));
   }
-  if (choice != nullptr) return chosen_need(*choice);
+  // Directors choose among codecs of which most take no float64.
+  const bool is_adaptive = algorithm.director != nullptr;
+  if (choice != nullptr && codecs::is_quantizable(use.type)) return chosen_need(*choice);
+  std::string_view kept_because =
+      is_adaptive && !codecs::is_quantizable(use.type) ? no_codec : no_rule;
   const bool is_classic = fact.spatial || is_linear(functional_name(use.op));
   if (is_classic && algorithm.codec != nullptr) {
-    return {Level::approximate, algorithm.codec(settings), not_finite};
+    CodecSpec spec = algorithm.codec(settings);
+    if (takes(spec.name, use.type)) return {Level::approximate, std::move(spec), not_finite};
+    kept_because = no_codec;
   }
-  if (settings.others.keep) return exactly(settings, use, no_rule, false);
-  return treated(settings, settings.others, use, no_rule);
+  if (settings.others.keep) return exactly(settings, use, kept_because, false);
+  return treated(settings, settings.others, use, kept_because);
+}
+
+/// float64 gets twice the bits that a policy names for floats: the same ratio as float32, and the
+/// errors that who computes in double precision expects.
+Need with_bits_for_type(Need need, const Use& use) {
+  constexpr int most_bits = 8;
+  if (need.level == Level::approximate && use.type == ElementType::float64) {
+    need.spec.bits = std::min(2 * need.spec.bits, most_bits);
+  }
+  return need;
 }
 
 }  // namespace
 
 Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
              const Choice* choice) {
+  const auto by_default = [&] {
+    return with_bits_for_type(default_need(settings, use, fact, choice), use);
+  };
   const auto rule = std::ranges::find_if(
       settings.rules, [&use](const Rule& candidate) { return rule_match(candidate, use); });
-  if (rule == settings.rules.end()) return default_need(settings, use, fact, choice);
+  if (rule == settings.rules.end()) return by_default();
   if (rule->keep || !rule->codec) return {Level::keep, {}, "a rule keeps it"};
 
   const CodecSpec& codec = *rule->codec;
@@ -156,17 +177,15 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
   if (traits && traits->fidelity != codecs::Fidelity::exact) {
     // A rule's wildcards may match operands that it does not mean: the facts still protect those.
     const bool may_lose = fact.kind != OperandKind::exact && fact.kind != OperandKind::window_index;
-    if (!may_lose || reads_of(fact, use) != Reads::values || !codecs::is_quantizable(use.type)) {
-      return default_need(settings, use, fact, choice);
+    if (!may_lose || reads_of(fact, use) != Reads::values || !traits->takes(use.type)) {
+      return by_default();
     }
     Need need{Level::approximate, codec, not_finite};
     need.may_be_mask = kind_of(fact, use) == OperandKind::factor;
-    return need;
+    return rule->dtype ? need : with_bits_for_type(std::move(need), use);
   }
   // A rule can't change what backward reads; where that is a mask, a mask is the default already.
-  if (traits && traits->restores != Reads::values) {
-    return default_need(settings, use, fact, choice);
-  }
+  if (traits && traits->restores != Reads::values) return by_default();
   return {Level::exact, codec, "data that the rule's codec cannot represent"};
 }
 

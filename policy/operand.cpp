@@ -20,6 +20,8 @@ constexpr OperandFact rows{Reads::values, OperandKind::activation, false, 0};
 constexpr OperandFact signed_rows{Reads::values, OperandKind::activation, false, 0, {0, 0}, true};
 constexpr OperandFact spatial{Reads::values, OperandKind::activation, true, 0};
 constexpr OperandFact factor{Reads::values, OperandKind::factor, false, 0};
+constexpr OperandFact factor_with_poles{Reads::values, OperandKind::factor, false, 0, {0, 0}, false,
+                                        true};
 constexpr OperandFact base{Reads::values, OperandKind::base, false, 0};
 constexpr OperandFact reduced{Reads::values, OperandKind::reduced, false, 0};
 constexpr OperandFact exact{Reads::values, OperandKind::exact, false, 0};
@@ -154,8 +156,8 @@ constexpr Row facts[] = {
     {"aten::amax", "*", exact},
     {"aten::amin", "*", exact},
     {"aten::asin", "self", exact},
-    {"aten::asinh", "self", factor},
-    {"aten::atan", "self", factor},
+    {"aten::asinh", "self", factor_with_poles},
+    {"aten::atan", "self", factor_with_poles},
     {"aten::atan2", "*", exact},
     {"aten::atanh", "self", exact},
     {"aten::avg_pool2d", "self", unread},
@@ -399,6 +401,7 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
 
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
   if (fact.kind == OperandKind::reduced) return OperandKind::unknown;
+  if (fact.has_poles && use.is_complex) return OperandKind::unknown;
   if (fact.kind != OperandKind::base) return fact.kind;
   // A fractional power of a value that an approximation made negative is NaN.
   const bool is_polynomial = use.exponent >= 1 && use.exponent == std::trunc(use.exponent);

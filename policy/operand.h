@@ -39,6 +39,8 @@ struct OperandFact {
   /// For `Reads::values`: backward also asks of each value whether x > 0, so the sign of an
   /// approximated value has to be exact.
   bool exact_sign = false;
+  /// The derivative has poles at complex numbers: only real values tolerate approximation.
+  bool has_poles = false;
 };
 
 /// The fact for `op` ("aten::native_batch_norm") and `operand`: the schema's argument name
@@ -51,7 +53,7 @@ OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept
 /// reads something else, or where the bounds are not known.
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;
 
-/// The kind of `use`'s operand: `base` is settled by the exponent.
+/// The kind of `use`'s operand: `base` is settled by the exponent, `has_poles` by the type.
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds,

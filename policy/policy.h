@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codecs/codec.h"
+#include "policy/dtype.h"
 #include "policy/entry.h"
 
 namespace cinch::policy {
@@ -20,7 +21,7 @@ namespace cinch::policy {
 struct Rule {
   std::string op = "*";       ///< glob over the operator's name
   std::string operand = "*";  ///< glob over the operand's name
-  std::optional<codecs::ElementType> type;
+  std::optional<Dtype> dtype;
   std::vector<std::string> shape;  ///< per dimension "*", "64" or ">=64"; empty matches every shape
   bool keep = false;               ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`

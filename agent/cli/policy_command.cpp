@@ -14,8 +14,8 @@ namespace {
 
 using policy::Rule;
 
-std::string dtype_name(const std::optional<codecs::ElementType>& type) {
-  return type ? std::string(codecs::type_name(*type)) : "*";
+std::string dtype_text(const Rule& rule) {
+  return rule.dtype ? std::string(name_of(*rule.dtype)) : "*";
 }
 
 std::string shape_text(const Rule& rule) {
@@ -77,7 +77,7 @@ void print(const policy::Settings& settings) {
   if (settings.rules.empty()) return;
   Table table({"op", "operand", "dtype", "shape", "what"});
   for (const Rule& rule : settings.rules) {
-    table.add({rule.op, rule.operand, dtype_name(rule.type), shape_text(rule),
+    table.add({rule.op, rule.operand, dtype_text(rule), shape_text(rule),
                rule.keep ? "keep" : codec_text(*rule.codec)});
   }
   std::printf("  rules, the first match decides:\n%s", table.render("    ").c_str());

@@ -60,6 +60,11 @@ class EntryBuilder {
     uses_.back().type = type;
     return *this;
   }
+  /// The last use's elements are complex numbers, with parts of its type.
+  EntryBuilder& complex() {
+    uses_.back().is_complex = true;
+    return *this;
+  }
   EntryBuilder& from(Origin origin) {
     uses_.back().origin = origin;
     return *this;
@@ -89,7 +94,7 @@ class EntryBuilder {
     const Use& first = uses_.front();
     std::size_t bytes = bytes_;
     if (bytes == 0) {
-      bytes = codecs::element_size(first.type) *
+      bytes = codecs::element_size(first.type) * (first.is_complex ? 2 : 1) *
               static_cast<std::size_t>(
                   count({first.geometry.sizes.begin(), first.geometry.sizes.end()}));
     }

@@ -41,6 +41,18 @@ TEST(Covers, ExpandedAndOverlappingViewsDoNot) {
   EXPECT_FALSE(covers(view(none, expanded), 0));
 }
 
+TEST(Pairs, AreNeighbours) {
+  const Dims sizes = {3, 4};
+  const Dims strides = {1, 3};
+  const Pairs pairs({sizes, strides, 5});
+  const Geometry found = pairs.geometry();
+  EXPECT_EQ(Dims(found.sizes.begin(), found.sizes.end()), (Dims{3, 4, 2}));
+  EXPECT_EQ(Dims(found.strides.begin(), found.strides.end()), (Dims{2, 6, 1}));
+  EXPECT_EQ(found.offset, 10);
+  EXPECT_TRUE(covers(Pairs({sizes, strides, 0}).geometry(), 24));
+  EXPECT_FALSE(covers(Pairs({sizes, strides, 0}).geometry(), 12));
+}
+
 TEST(PlaneLayout, ByRank) {
   const Dims sizes4{2, 3, 4, 5};
   const Dims strides4 = contiguous(sizes4);

@@ -135,7 +135,7 @@ TEST(Load, EveryField) {
   ASSERT_EQ(s.rules.size(), 2U);
   EXPECT_EQ(s.rules[0].op, "aten::mm");
   EXPECT_EQ(s.rules[0].operand, "self");
-  EXPECT_EQ(s.rules[0].type, codecs::ElementType::bfloat16);
+  EXPECT_EQ(s.rules[0].dtype, Dtype{codecs::ElementType::bfloat16});
   EXPECT_THAT(s.rules[0].shape, testing::ElementsAre("*", ">=64"));
   EXPECT_EQ(s.rules[0].codec->bits, 8);
   EXPECT_EQ(s.rules[0].codec->block, 16) << "left out: the file's own division parameters";

@@ -48,6 +48,20 @@ TEST(FunctionalName, DropsTheInPlaceUnderscoreOnly) {
   EXPECT_EQ(functional_name("MyFunction_"), "MyFunction_");
 }
 
+TEST(Dtype, NamesArePyTorchs) {
+  for (const char* name :
+       {"float32", "bfloat16", "float64", "int64", "complex32", "complex64", "complex128"}) {
+    const auto dtype = dtype_named(name);
+    ASSERT_TRUE(dtype) << name;
+    EXPECT_EQ(name_of(*dtype), name);
+    EXPECT_EQ(dtype->is_complex, std::string_view(name).starts_with("complex"));
+  }
+  EXPECT_EQ(dtype_named("complex128")->type, codecs::ElementType::float64);
+  EXPECT_FALSE(dtype_named("other"));
+  EXPECT_FALSE(dtype_named("complex16"));
+  EXPECT_EQ(name_of({codecs::ElementType::int64, true}), "other");
+}
+
 TEST(RuleMatch, EveryGivenFieldHasToMatch) {
   const std::int64_t sizes[] = {8, 64, 14, 14};
   const std::int64_t strides[] = {64 * 196, 196, 14, 1};
@@ -59,13 +73,18 @@ TEST(RuleMatch, EveryGivenFieldHasToMatch) {
   rule.operand = "result";
   EXPECT_FALSE(rule_match(rule, use));
   rule.operand = "s*";
-  rule.type = codecs::ElementType::bfloat16;
+  rule.dtype = Dtype{codecs::ElementType::bfloat16};
   EXPECT_FALSE(rule_match(rule, use));
-  rule.type = codecs::ElementType::float32;
+  rule.dtype = Dtype{codecs::ElementType::float32};
   rule.shape = {"*", "64", ">=8", ">=8"};
   EXPECT_TRUE(rule_match(rule, use));
   rule.shape = {"*", "64", ">=8"};
   EXPECT_FALSE(rule_match(rule, use)) << "ranks differ";
+  rule.shape = {"*", "64", "14", "14"};
+  use.is_complex = true;
+  EXPECT_FALSE(rule_match(rule, use)) << "complex64 is not float32";
+  rule.dtype = dtype_named("complex64");
+  EXPECT_TRUE(rule_match(rule, use));
 }
 
 }  // namespace

@@ -35,10 +35,10 @@ def middles(lower, upper):
 
 
 def gradients(function, inputs, replace=None, double=False):
-    """Gradients of sum(function(*inputs) * weights); each saved float tensor goes through replace."""
+    """Gradients of sum(function(*inputs) * weights); each saved float or complex tensor goes through replace."""
 
     def unpack(x):
-        if replace is None or not x.is_floating_point():
+        if replace is None or not (x.is_floating_point() or x.is_complex()):
             return x
         restored = torch.empty_strided(x.size(), x.stride(), dtype=x.dtype)
         return restored.copy_(replace(x))
@@ -222,6 +222,47 @@ def factors():
     )
 
 
+def complex_factors():
+    """Functions of two complex tensors that save factors or activations."""
+    yield "mul", lambda a, b: a * b
+    yield "mul, conjugate", lambda a, b: a.conj() * b
+    yield "div, numerator", lambda a, b: a / (3 + b.detach().sgn())
+    yield "addcmul", lambda a, b: torch.addcmul(a, a, b, value=0.5)
+    yield "addcdiv", lambda a, b: torch.addcdiv(a, a, 3 + b.sgn())
+    yield "bmm", lambda a, b: a[0] @ b[0].mT
+    yield "mm", lambda a, b: a[0, 0] @ b[0, 0].conj()
+    yield "einsum", lambda a, b: torch.einsum("bixy,ioxy->boxy", a, b.transpose(0, 1))
+    yield "addmm", lambda a, b: torch.addmm(a[0, 0], a[0, 1], b[0, 0])
+    yield "addbmm", lambda a, b: torch.addbmm(a[0, 0], a[0], b[0])
+    yield "baddbmm", lambda a, b: torch.baddbmm(a[0], a[0], b[0])
+    yield "mv", lambda a, b: a.flatten(0, 2) @ b[0, 0, 0]
+    yield "addmv", lambda a, b: torch.addmv(a[0, 0, 0], a[0, 0], b[0, 0, 0])
+    yield "addr", lambda a, b: torch.addr(a[0, 0], a[0, 0, 0], b[0, 0, 0])
+    yield "dot", lambda a, b: a.flatten().dot(b.flatten())
+    yield "vdot", lambda a, b: a.flatten().vdot(b.flatten())
+    yield "exp", lambda a, b: a.exp()
+    yield "exp2", lambda a, b: a.exp2()
+    yield "expm1", lambda a, b: a.expm1()
+    yield "tanh", lambda a, b: a.tanh()
+    yield "sigmoid", lambda a, b: a.sigmoid()
+    yield "square", lambda a, b: a.square()
+    yield "pow, 3", lambda a, b: a**3
+    yield "pow, of a number", lambda a, b: 2.0**a
+    yield "pow, result", lambda a, b: (3 + a.detach().sgn()) ** b
+    yield "lerp", lambda a, b: torch.lerp(a, b, a.detach()) + torch.lerp(a.detach(), b.detach(), a)
+    yield "var", lambda a, b: a.var(-1)
+    yield "std", lambda a, b: a.std(-1)
+    yield "linalg_cross", lambda a, b: torch.linalg.cross(a, b, dim=0)
+    yield "irfft", lambda a, b: torch.fft.irfft(a * b)
+    yield "fft", lambda a, b: torch.fft.fft(a * b)
+
+
+def poles():
+    """Functions of a complex tensor, near a pole of the derivative, that tolerate errors in real numbers only."""
+    yield "asinh", lambda a: (1j + 1e-3 * a).asinh()
+    yield "atan", lambda a: (1j + 1e-3 * a).atan()
+
+
 def second_factors():
     """The same, whose gradients' gradients save factors."""
     yield "tanh_backward", lambda a, b: a.tanh()
@@ -300,7 +341,9 @@ def error_of(function, inputs, double=False):
     generator = torch.Generator().manual_seed(1)
 
     def off(x):
-        return x + 1e-3 * torch.randn(x.shape, generator=generator).to(x) * x.float().square().mean().sqrt().to(x)
+        noise = torch.randn(*x.shape, 2, generator=generator)
+        noise = torch.view_as_complex(noise) if x.is_complex() else noise[..., 0]
+        return x + 1e-3 * noise.to(x) * x.abs().float().square().mean().sqrt().to(x)
 
     pairs = zip(gradients(function, inputs, None, double), gradients(function, inputs, off, double))
     return max(((a - b).norm() / a.norm()).item() for a, b in pairs if a.norm() > 0)
@@ -336,6 +379,15 @@ def main():
         count += 1
         if not error_of(function, inputs) <= 0.02:
             failures.append(f"{name}: small errors make large ones: no factor as operand.cpp says")
+    numbers = [torch.randn(3, 4, 8, 8, dtype=torch.complex64), torch.randn(3, 4, 8, 8, dtype=torch.complex64)]
+    for name, function in complex_factors():
+        count += 1
+        if not error_of(function, numbers) <= 0.02:
+            failures.append(f"{name}, complex: small errors make large ones: no factor as operand.cpp says")
+    for name, function in poles():
+        count += 1
+        if error_of(function, numbers[:1]) <= 0.02:
+            failures.append(f"{name}, complex: small errors went unnoticed: has no poles as operand.cpp says")
     for name, function in second_factors():
         count += 1
         if not error_of(function, inputs, True) <= 0.02:
