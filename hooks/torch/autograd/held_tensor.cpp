@@ -84,6 +84,7 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
     return;
   }
   use_.type = tensor.scalar_type();
+  use_.is_conjugate = tensor.is_conj();
   use_.sequence = static_cast<std::uint32_t>(at::sequence_number::peek() -
                                              1);  // of the node that is being made
   try {
@@ -117,6 +118,7 @@ at::Tensor HeldTensor::restore(Reader reader) {
   if (at::Tensor changed = changed_original(); changed.defined()) return changed;
   at::Tensor tensor = make_tensor(stash().restore(*entry_, use_, reader), device_type(*entry_),
                                   use_.type, use_.geometry);
+  if (use_.is_conjugate) tensor.unsafeGetTensorImpl()->_set_conj(true);
   // As in PyTorch, the unpacked tensor and the original share one version counter.
   tensor.unsafeGetTensorImpl()->set_version_counter(version_);
   return tensor;
@@ -128,11 +130,11 @@ at::Tensor HeldTensor::changed_original() const {
   const auto original = original_.lock();
   if (original == nullptr) return {};
   const at::Tensor tensor(original);
-  const bool same = original->has_storage() && tensor.scalar_type() == use_.type &&
-                    tensor.sizes() == use_.geometry.sizes() &&
-                    tensor.strides().equals(use_.geometry.strides()) &&
-                    tensor.storage_offset() == use_.geometry.offset() &&
-                    Stash::is_storage_of(*entry_, tensor.storage().unsafeGetStorageImpl());
+  const bool same =
+      original->has_storage() && tensor.scalar_type() == use_.type &&
+      tensor.sizes() == use_.geometry.sizes() && tensor.strides().equals(use_.geometry.strides()) &&
+      tensor.storage_offset() == use_.geometry.offset() && tensor.is_conj() == use_.is_conjugate &&
+      Stash::is_storage_of(*entry_, tensor.storage().unsafeGetStorageImpl());
   return same ? at::Tensor() : tensor.tensor_data();
 }
 

@@ -26,9 +26,8 @@ struct Difference {
 };
 
 std::optional<Difference> difference(const at::Tensor& a, const at::Tensor& e) {
-  if (!a.defined() || !e.defined() || !e.is_floating_point() || e.layout() != at::kStrided) {
-    return std::nullopt;
-  }
+  const bool has_norm = a.defined() && e.defined() && (e.is_floating_point() || e.is_complex());
+  if (!has_norm || e.layout() != at::kStrided) return std::nullopt;
   return Difference{at::norm(at::sub(a, e)).item().toDouble(), at::norm(e).item().toDouble()};
 }
 

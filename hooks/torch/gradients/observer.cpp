@@ -68,7 +68,8 @@ Entry* entry_behind(const SavedVariable& saved, std::vector<std::int64_t>* sizes
 }
 
 double sum_of_squares(const at::Tensor& x) {
-  const double norm = at::norm(x.to(at::kFloat)).item().toDouble();
+  const bool is_wide = x.is_complex() || x.scalar_type() == at::kDouble;
+  const double norm = at::norm(is_wide ? x : x.to(at::kFloat)).item().toDouble();
   return norm * norm;
 }
 
@@ -158,6 +159,7 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
   if (!facts || function.inputs().empty() || !function.inputs()[0].isTensor()) return;
   const at::Tensor gradient = function.inputs()[0].toTensor();
   if (!gradient.defined() || gradient.dim() < 2 || gradient.layout() != at::kStrided) return;
+  if (gradient.is_complex()) return;  // the looks' formulas are for real numbers
   std::vector<std::int64_t> sizes;
   Entry* entry = entry_behind(*facts->input, &sizes);
   if (entry == nullptr || stash().adaptation().layer_of(*entry) == policy::no_layer) return;
@@ -205,7 +207,7 @@ void look_at(const at::RecordFunction& function, const NodePointer& node,
 // A weight's gradient is accumulated: completes the looks that wait for it.
 void weight_gradient(const AccumulateGrad& node, const at::Tensor& gradient,
                      const policy::Wants& wants) {
-  if (!gradient.defined() || gradient.layout() != at::kStrided) return;
+  if (!gradient.defined() || gradient.layout() != at::kStrided || gradient.is_complex()) return;
   const c10::TensorImpl* parameter = node.variable.unsafeGetTensorImpl();
   std::vector<Waiting> looks;
   double momentum = 0;

@@ -17,8 +17,8 @@ using torch::autograd::AccumulateGrad;
 using torch::autograd::Node;
 
 // Classes of generated autograd nodes whose result is the same memory as, or a dtype cast of, their
-// first input. Names as in torch/csrc/autograd/generated/Functions.h, without the overload's
-// number.
+// first input, perhaps lazily conjugated. Names as in torch/csrc/autograd/generated/Functions.h,
+// without the overload's number.
 constexpr std::string_view same_data_nodes[] = {
     "TBackward",
     "TransposeBackward",
@@ -42,6 +42,7 @@ constexpr std::string_view same_data_nodes[] = {
     "UnfoldBackward",
     "ViewAsRealBackward",
     "ViewAsComplexBackward",
+    "ConjBackward",
     "ToCopyBackward",
     "MkldnnReorderBackward",
 };

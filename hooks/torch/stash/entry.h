@@ -54,6 +54,7 @@ struct Use {
   OperatorSays operator_says;
   c10::ScalarType type = c10::ScalarType::Undefined;
   bool is_output = false;
+  bool is_conjugate = false;  ///< lazily: the storage holds the complex conjugates
   /// Whether a recipe made it: recipes read values, whatever the operator's backward reads.
   bool is_recipes = false;
   /// What backward reads of it; set when the entry is planned.
@@ -144,7 +145,9 @@ struct Entry {
   std::uint32_t step = 0;         ///< optimizer steps before it was saved
   std::uint32_t place_index = 0;  ///< position in the list of `place`, or in its EntryQueue
   std::size_t raw_bytes = 0;
-  std::unique_ptr<Geometry> cover;  ///< of the first use's base if it is a view; null once planned
+  /// Of the first use's base if it is a view; null once planned. Counts elements of the base, which
+  /// may be of another type.
+  std::unique_ptr<Geometry> cover;
   Use* first_use = nullptr;
   Use* last_use = nullptr;
   std::shared_ptr<EntryClass> entry_class;

@@ -21,8 +21,8 @@ ValueError value_error_of(const void* exact, const void* decoded, std::size_t by
   double difference = 0;
   double size = 0;
   for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
-    const auto value = static_cast<double>(static_cast<float>(x[i]));
-    const auto restored = static_cast<double>(static_cast<float>(y[i]));
+    const auto value = static_cast<double>(x[i]);
+    const auto restored = static_cast<double>(y[i]);
     if (!std::isfinite(value)) continue;
     if (!std::isfinite(restored)) {
       ++error.non_finite;
@@ -46,6 +46,8 @@ ValueError value_error(const void* exact, const void* decoded, codecs::ElementTy
       return value_error_of<c10::BFloat16>(exact, decoded, bytes);
     case codecs::ElementType::float16:
       return value_error_of<c10::Half>(exact, decoded, bytes);
+    case codecs::ElementType::float64:
+      return value_error_of<double>(exact, decoded, bytes);
     default:
       return {};
   }

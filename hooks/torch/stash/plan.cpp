@@ -91,7 +91,7 @@ struct Described {
       const SiteNames& names = known_names_of(*use);
       uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
                       views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use),
-                      exponent(*use), reduces_linearly(*use)});
+                      exponent(*use), reduces_linearly(*use), c10::isComplexType(use->type)});
     }
     const Geometry* cover = of.cover.get();
     entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,

@@ -16,16 +16,16 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-// Every key that an ordinary dense CPU tensor may carry. A closed list: tensors with keys that
-// later versions of torch add are declined.
+// Every key that an ordinary dense CPU tensor may carry, also a lazily conjugated one. A closed
+// list: tensors with keys that later versions of torch add are declined.
 const std::uint64_t plain_cpu_keys =
     DispatchKeySet({DispatchKey::CPU, DispatchKey::ADInplaceOrView, DispatchKey::AutogradCPU,
-                    DispatchKey::AutocastCPU})
+                    DispatchKey::AutocastCPU, DispatchKey::Conjugate})
         .raw_repr();
 
 const std::uint64_t plain_cuda_keys =
     DispatchKeySet({DispatchKey::CUDA, DispatchKey::ADInplaceOrView, DispatchKey::AutogradCUDA,
-                    DispatchKey::AutocastCUDA})
+                    DispatchKey::AutocastCUDA, DispatchKey::Conjugate})
         .raw_repr();
 
 // Whether the tensor lies within its storage: the program may have shrunk the storage.
@@ -100,12 +100,15 @@ std::string_view reason(Verdict verdict) noexcept {
 codecs::ElementType element_type(c10::ScalarType type) noexcept {
   switch (type) {
     case c10::ScalarType::Float:
+    case c10::ScalarType::ComplexFloat:
       return codecs::ElementType::float32;
     case c10::ScalarType::BFloat16:
       return codecs::ElementType::bfloat16;
     case c10::ScalarType::Half:
+    case c10::ScalarType::ComplexHalf:
       return codecs::ElementType::float16;
     case c10::ScalarType::Double:
+    case c10::ScalarType::ComplexDouble:
       return codecs::ElementType::float64;
     case c10::ScalarType::Bool:
       return codecs::ElementType::boolean;

@@ -16,7 +16,7 @@ namespace cinch::hooks {
 enum class Verdict : std::uint8_t {
   wanted,
   undefined,        ///< nothing is saved
-  not_plain,        ///< subclass, fake, functorch, sparse, nested, quantized, lazy conj or neg …
+  not_plain,        ///< subclass, fake, functorch, sparse, nested, quantized, lazily negative …
   device,           ///< on a CUDA device, and this installation has no codecs for it
   transform,        ///< torch.func, tracing, functionalization at work
   inplace_view,     ///< output of an in-place op on a view: PyTorch's own bookkeeping is needed
@@ -48,7 +48,8 @@ bool from_ordinary_allocator(const c10::StorageImpl& storage);
 /// Bytes of `tensor`'s storage; 0 without one, or if the tensor has symbolic sizes.
 std::size_t storage_bytes(const at::Tensor& tensor) noexcept;
 
-/// The codecs' type for a dtype; `other` for dtypes that they don't know.
+/// The codecs' type for a dtype, of complex dtypes for their parts; `other` for dtypes that they
+/// don't know.
 codecs::ElementType element_type(c10::ScalarType type) noexcept;
 
 }  // namespace cinch::hooks

@@ -26,6 +26,13 @@ TEST(DerivesFromParameter, ViewsAndCastsOfOne) {
   EXPECT_TRUE(derives_from_parameter(w.expand({3, 8, 8})));
 }
 
+TEST(DerivesFromParameter, LazyConjugatesOfOne) {
+  const at::Tensor w = at::randn({8, 8}, at::kComplexFloat).requires_grad_();
+  EXPECT_TRUE(derives_from_parameter(w.conj()));
+  EXPECT_TRUE(derives_from_parameter(at::view_as_real(w)));
+  EXPECT_FALSE(derives_from_parameter(w.conj() * 2));
+}
+
 TEST(DerivesFromParameter, NotWhatIsComputedFromOne) {
   const at::Tensor w = parameter();
   EXPECT_FALSE(derives_from_parameter(w * 2));

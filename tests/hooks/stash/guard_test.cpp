@@ -25,6 +25,8 @@ TEST(ValueError, IsRelativeToTheEuclideanNorm) {
   EXPECT_EQ(error_of<float>(type, {3, 4}, {3, 4}).relative, 0);
   EXPECT_EQ(error_of<float>(type, {0, 0}, {0, 0}).relative, 0);
   EXPECT_EQ(error_of<float>(type, {}, {}).relative, 0);
+  EXPECT_NEAR(error_of<double>(codecs::ElementType::float64, {3, 4}, {3, 4.5}).relative, 0.1,
+              1e-12);
   EXPECT_NEAR(error_of<c10::BFloat16>(codecs::ElementType::bfloat16, {3, 4}, {3, 5}).relative, 0.2,
               1e-12);
 }

@@ -105,6 +105,27 @@ TEST_P(StashTest, ViewsOfOneStorageAreOneEntryWithTheirOwnGeometry) {
   EXPECT_TRUE(slice->call_unpack_hook().equal(expected.slice(1, 3, 20, 2)));
 }
 
+TEST_P(StashTest, ComplexNumbersAndTheirLazyConjugatesShareAnEntry) {
+  for (const auto type : {at::kComplexFloat, at::kComplexDouble}) {
+    at::Tensor x = at::randn({30, 40}, type);
+    const at::Tensor expected = x.clone();
+    const auto whole = pack(x);
+    const auto conjugate = pack(x.conj());
+    const auto adjoint = pack(x.t().conj());
+    const auto parts = pack(at::view_as_real(x));
+    EXPECT_EQ(stash().lists().bytes(), expected.nbytes());
+    x.reset();
+    poll();
+    EXPECT_FALSE(whole->call_unpack_hook().is_conj());
+    EXPECT_TRUE(whole->call_unpack_hook().equal(expected));
+    EXPECT_TRUE(conjugate->call_unpack_hook().is_conj());
+    EXPECT_TRUE(conjugate->call_unpack_hook().equal(expected.conj()));
+    EXPECT_TRUE(adjoint->call_unpack_hook().equal(expected.conj().t()));
+    EXPECT_EQ(adjoint->call_unpack_hook().strides(), expected.t().strides());
+    EXPECT_TRUE(parts->call_unpack_hook().equal(at::view_as_real(expected)));
+  }
+}
+
 TEST_P(StashTest, AnotherPolicyWaitsUntilNothingIsHeld) {
   static std::string told;
   told.clear();
@@ -244,12 +265,12 @@ TEST_P(StashTest, UnjudgedTensorsAreTakenOrHeldAsTheyAre) {
   };
   at::Tensor x = at::ones({50, 50});
   const auto taken = pack_unjudged(x);
-  const auto declined = pack_unjudged(at::ones({3}, at::kComplexDouble));
+  const auto declined = pack_unjudged(at::ones({3}, at::kChar));
   EXPECT_EQ(stash().lists().bytes(), 50u * 50 * 4);
   x.reset();
   poll();
   EXPECT_TRUE(taken->call_unpack_hook().equal(at::ones({50, 50})));
-  EXPECT_TRUE(declined->call_unpack_hook().equal(at::ones({3}, at::kComplexDouble)));
+  EXPECT_TRUE(declined->call_unpack_hook().equal(at::ones({3}, at::kChar)));
 }
 
 TEST_P(StashTest, ReleasedWhilePendingLeavesNothing) {
