@@ -9,7 +9,7 @@ namespace cinch::allocator {
 // Makes the stream's quick blocks and those in fronts free. Returns whether there were any.
 bool Core::flush_quick(std::uint32_t stream) noexcept {
   bool any = drain_fronts(stream);
-  if (stream >= quick_.size()) return any;
+  if (stream >= quick_.size() || quick_bytes_ == 0) return any;
   for (std::size_t i = 0; i <= config_.quick_limit / config_.quantum; ++i) {
     Block* block = std::exchange(quick_[stream].heads[i], nullptr);
     while (block != nullptr) {

@@ -132,6 +132,9 @@ void Space::insert_free(Block* block) noexcept {
     join(block);
   }
   tree.insert(*block);
+  // Neighbours of the same stream were joined.
+  const auto is_free = [](const Block* b) { return b != nullptr && b->state == State::free; };
+  if (is_free(block->previous) || is_free(block->next)) foreign_neighbours_ = true;
 }
 
 // pre: block is in no tree, nothing is mapped in it

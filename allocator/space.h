@@ -169,6 +169,7 @@ class Space {
   Place choose(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
   Status reserve(std::size_t pool, std::size_t bytes) noexcept;
   void take_unmapped(List& list, std::size_t& remaining, std::size_t room) noexcept;
+  BlockTree::iterator donor_from(BlockTree& tree, BlockTree::iterator at) const noexcept;
   Block* claim_run(Block* block, std::size_t most) noexcept;
   Block* claim_donors(std::size_t& remaining, std::uint32_t stream, Donors whose) noexcept;
   Status create(List& list, std::size_t& remaining, std::size_t room, std::size_t pool) noexcept;
@@ -195,6 +196,8 @@ class Space {
   NodePool<Block> blocks_;
   NodePool<Physical> physicals_;
   Physical* unmapped_ = nullptr;  // the list of unmapped handles
+  // Whether neighbouring free blocks may be of different streams.
+  bool foreign_neighbours_ = false;
   std::size_t limit_;
   Counters counters_;
 };

@@ -122,6 +122,15 @@ void Space::take_unmapped(List& list, std::size_t& remaining, std::size_t room) 
   }
 }
 
+// The first free block from `at` on that is large enough for a whole handle. Of each stream the
+// smaller ones, which may be many, are skipped at once.
+BlockTree::iterator Space::donor_from(BlockTree& tree, BlockTree::iterator at) const noexcept {
+  while (at != tree.end() && at->bytes < driver_.granularity) {
+    at = tree.lower_bound(ByFit::Key(at->stream, driver_.granularity, 0), ByFit());
+  }
+  return at;
+}
+
 // Cuts the last run of whole, unpinned handles, at most `most` bytes, out of a free block. The run
 // is claimed, in no tree; the rest stays free. Null when there is no such run.
 Block* Space::claim_run(Block* block, std::size_t most) noexcept {
@@ -173,13 +182,15 @@ Block* Space::claim_donors(std::size_t& remaining, std::uint32_t stream, Donors 
   }
   for (const std::size_t pool : {large, small}) {
     BlockTree& tree = pools_[pool].free;
-    for (auto at = tree.begin(); at != tree.end() && remaining > 0;) {
+    const bool all = whose == Donors::all;
+    auto at = all ? tree.begin() : tree.lower_bound(ByFit::Key(stream, 0, 0), ByFit());
+    while (remaining > 0) {
+      at = donor_from(tree, at);
+      if (at == tree.end() || (!all && at->stream != stream)) break;
       Block* block = &*at;
       const ByFit::Key key = ByFit::key(*block);
-      const bool may = (whose == Donors::all || block->stream == stream) &&
-                       block->bytes >= driver_.granularity &&
-                       order_.idle(block->stream, block->free_number);
-      Block* run = may ? claim_run(block, remaining) : nullptr;
+      const bool idle = order_.idle(block->stream, block->free_number);
+      Block* run = idle ? claim_run(block, remaining) : nullptr;
       if (run != nullptr) {
         remaining -= run->bytes;
         run->quick_next = donors;

@@ -2,6 +2,7 @@
 // Giving memory and addresses back, and checking invariants.
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "allocator/space.h"
 
@@ -61,7 +62,8 @@ void Space::retry_stuck() noexcept {
 // either stream can use idle memory, and a handle under both blocks could not be moved otherwise.
 void Space::look_for_idle() noexcept {
   for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) order_.query(stream);
-  if (order_.stream_count() < 2) return;
+  // Looking through all blocks at each refusal would take long where many are refused.
+  if (!std::exchange(foreign_neighbours_, false)) return;
   const auto idle = [this](const Block* block) {
     return block->state == State::free && order_.idle(block->stream, block->free_number);
   };
@@ -70,6 +72,7 @@ void Space::look_for_idle() noexcept {
     for (Block* block = region->first; block->next != nullptr;) {
       Block* after = block->next;
       if (!idle(block) || !idle(after)) {
+        if (block->state == State::free && after->state == State::free) foreign_neighbours_ = true;
         block = after;
         continue;
       }
@@ -115,7 +118,7 @@ std::size_t Space::release(std::size_t bytes, bool may_unmap) noexcept {
   look_for_idle();
   for (const std::size_t pool : {large, small}) {
     BlockTree& tree = pools_[pool].free;
-    for (auto at = tree.begin(); at != tree.end() && given < bytes;) {
+    for (auto at = donor_from(tree, tree.begin()); at != tree.end() && given < bytes;) {
       Block* block = &*at;
       const ByFit::Key key = ByFit::key(*block);
       while (block != nullptr && given < bytes && block->bytes >= driver_.granularity &&
@@ -132,7 +135,7 @@ std::size_t Space::release(std::size_t bytes, bool may_unmap) noexcept {
         }
         if (block != nullptr && block->state != State::free) block = nullptr;
       }
-      at = tree.upper_bound(key, ByFit());
+      at = donor_from(tree, tree.upper_bound(key, ByFit()));
     }
   }
   return given;
@@ -253,6 +256,10 @@ bool Space::verify_blocks(const Region& region, Found& found) const {
     if (before != nullptr && before->state == b->state &&
         (b->state == State::hole || (b->state == State::free && before->stream == b->stream))) {
       return found.wrong("neighbours not coalesced", b->address);
+    }
+    if (before != nullptr && before->state == State::free && b->state == State::free &&
+        !foreign_neighbours_) {
+      return found.wrong("neighbours of two streams not noted", b->address);
     }
     if (b->state == State::stuck) continue;
     const bool hole = b->state == State::hole;
