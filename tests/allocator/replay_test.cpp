@@ -81,6 +81,33 @@ TEST(Snapshot, IsImported) {
   EXPECT_EQ(trace.operations[2].number, 0u);
 }
 
+/// A snapshot of allocations, one in each of `streams` streams.
+std::string snapshot_of_streams(std::uint32_t streams) {
+  const auto word = [](std::string_view text) {
+    return std::string("U") + static_cast<char>(text.size()) + std::string(text);
+  };
+  const auto number = [](std::uint32_t value) {
+    std::string text = "J";
+    for (int shift = 0; shift < 32; shift += 8) text += static_cast<char>(value >> shift & 0xFF);
+    return text;
+  };
+  std::string text = "\x80\x02}" + word("device_traces") + "]](";
+  for (std::uint32_t i = 0; i < streams; ++i) {
+    text += "}(" + word("action") + word("alloc") + word("addr") + number(512 * i) + word("size") +
+            number(512) + word("stream") + number(7 * i) + "u";
+  }
+  return text + "eas.";
+}
+
+TEST(Snapshot, HasNoMoreStreamsThanATrace) {
+  auto imported = import_snapshot(snapshot_of_streams(Trace::most_streams));
+  ASSERT_TRUE(std::holds_alternative<Trace>(imported)) << std::get<std::string>(imported);
+  EXPECT_EQ(accepted(to_file(std::get<Trace>(imported))).allocations, Trace::most_streams);
+  imported = import_snapshot(snapshot_of_streams(Trace::most_streams + 1));
+  ASSERT_TRUE(std::holds_alternative<std::string>(imported));
+  EXPECT_THAT(std::get<std::string>(imported), HasSubstr("more than 1024 streams"));
+}
+
 TEST(Snapshot, EveryDamagedOneIsRefusedOrRead) {
   for (std::size_t at = 0; at < sizeof snapshot; ++at) {
     std::string damaged(reinterpret_cast<const char*>(snapshot), sizeof snapshot);

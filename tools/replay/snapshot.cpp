@@ -258,6 +258,9 @@ std::optional<std::int64_t> integer_of(const Value& value, std::string_view key)
   return found->integer;
 }
 
+// An event has some ten. A pickle may hold the same one many times.
+constexpr std::size_t most_fields = 100;
+
 }  // namespace
 
 std::variant<Trace, std::string> import_snapshot(std::string_view pickle, std::size_t device) {
@@ -275,14 +278,20 @@ std::variant<Trace, std::string> import_snapshot(std::string_view pickle, std::s
   std::map<std::int64_t, std::uint32_t> live;     // by address
   std::map<std::int64_t, std::uint32_t> streams;  // PyTorch's to ours
   for (const Value* entry : traces->items[device]->items) {
+    if (entry->items.size() > 2 * most_fields) return std::string("an event has too many fields");
     const Value* action = entry->at("action");
     const auto address = integer_of(*entry, "addr");
     if (action == nullptr || !address) continue;
     if (action->text == "alloc") {
       const auto bytes = integer_of(*entry, "size");
-      if (!bytes || *bytes < 0) return std::string("an allocation has no size");
+      if (!bytes || *bytes < 0 || static_cast<std::size_t>(*bytes) >= Trace::most_bytes) {
+        return std::string("an allocation has no size, or too large a one");
+      }
       const std::int64_t stream = integer_of(*entry, "stream").value_or(0);
       const auto known = streams.emplace(stream, static_cast<std::uint32_t>(streams.size())).first;
+      if (known->second >= Trace::most_streams) {
+        return "the snapshot has more than " + std::to_string(Trace::most_streams) + " streams";
+      }
       live[*address] = trace.allocations;
       trace.operations.push_back({Trace::Kind::allocate, trace.allocations++, known->second,
                                   static_cast<std::size_t>(*bytes)});

@@ -18,7 +18,6 @@ constexpr std::string_view zstd_magic = "\x28\xB5\x2F\xFD";
 constexpr char pickle_magic = '\x80';
 // Traces of ours are smaller than this.
 constexpr std::size_t largest_text = std::size_t{1} << 30;
-constexpr std::uint32_t most_streams = 1024;
 
 std::variant<std::string, const char*> decompressed(std::string_view content) {
   const std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(),
@@ -66,7 +65,7 @@ const char* add_operation(std::string_view line, Trace& trace, std::vector<bool>
     case 'a':
       operation.kind = Trace::Kind::allocate;
       if (!numbers(line.substr(1), operation.bytes, operation.stream) ||
-          operation.stream >= most_streams || operation.bytes >= largest_text << 20) {
+          operation.stream >= Trace::most_streams || operation.bytes >= Trace::most_bytes) {
         return "\"a BYTES STREAM\"";
       }
       operation.number = trace.allocations++;
@@ -79,7 +78,7 @@ const char* add_operation(std::string_view line, Trace& trace, std::vector<bool>
       const bool good = frees ? numbers(line.substr(1), operation.number)
                               : numbers(line.substr(1), operation.number, operation.stream);
       if (!good || operation.number >= trace.allocations || !live[operation.number] ||
-          operation.stream >= most_streams) {
+          operation.stream >= Trace::most_streams) {
         return "\"f NUMBER\" or \"r NUMBER STREAM\" of an allocation in use";
       }
       if (frees) live[operation.number] = false;

@@ -28,6 +28,11 @@ struct Trace {
     std::size_t bytes = 0;
   };
 
+  /// Streams count from 0. Allocators keep figures of each.
+  static constexpr std::uint32_t most_streams = 1024;
+  /// An allocation is smaller than this.
+  static constexpr std::size_t most_bytes = std::size_t{1} << 50;
+
   std::string title;
   std::vector<Operation> operations;
   std::uint32_t allocations = 0;
