@@ -21,8 +21,7 @@
 namespace cinch::hooks {
 namespace {
 
-// Bounds the memory for plans in programs whose shapes never repeat.
-constexpr std::size_t most_classes = 4096;
+// Bounds the members of a class.
 constexpr std::uint32_t most_places = 1024;
 
 // The most that an allocator may add to a block's size.
@@ -228,7 +227,7 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
   }
   auto known = classes_.find(key_);
   if (known == classes_.end()) {
-    if (classes_.size() >= most_classes) classes_.clear();
+    if (classes_.size() >= most_classes) forget_the_oldest();
     known = classes_.emplace(key_, std::make_shared<EntryClass>()).first;
   }
   EntryClass& of_kind = *known->second;
@@ -247,6 +246,16 @@ void Planner::plan(Entry& entry, std::uint64_t growth) {
     entry.own_plan.reset();
     throw;
   }
+}
+
+// Forgets the classes that were planned longest ago, at least half of them. Those that a program
+// has in each step keep what the guard and an adaptive policy know of them.
+void Planner::forget_the_oldest() {
+  std::vector<std::uint64_t> growths;
+  for (const auto& [key, of_kind] : classes_) growths.push_back(of_kind->growth);
+  const auto middle = growths.begin() + static_cast<std::ptrdiff_t>(growths.size() / 2);
+  std::ranges::nth_element(growths, middle);
+  std::erase_if(classes_, [&](const auto& each) { return each.second->growth <= *middle; });
 }
 
 void Planner::plan_as_member(Entry& entry, EntryClass& of_kind) {

@@ -125,6 +125,10 @@ struct EntryClass {
 /// Asks the policy once per description. Not thread-safe: the stash's lock guards it.
 class Planner {
  public:
+  /// The most classes that are known at a time: a program whose shapes never repeat has new ones
+  /// forever.
+  static constexpr std::size_t most_classes = 4096;
+
   /// @param director Null where the policy never adapts.
   /// @param harder The policy that decides in a rescue; null where none is allowed.
   Planner(const policy::Policy& policy, policy::Director* director, Statistics& statistics,
@@ -169,6 +173,7 @@ class Planner {
     std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
   };
   void derive(Plan& plan, const Entry& entry, const SiteNames& row);
+  void forget_the_oldest();
   void plan_as_member(Entry& entry, EntryClass& of_kind);
   std::shared_ptr<const Plan> make(const policy::Policy& policy, const Entry& entry, int caution,
                                    const policy::Choice* choice);
