@@ -7,20 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "files/terminal.h"
+
 namespace cinch::cli {
 
-/// Makes untrusted text (from files, command lines, names of jobs) safe for a terminal: replaces
-/// each control character (C0, DEL, C1, line separators, those that change the direction of
-/// writing) and each byte that is no UTF-8 by '?'. The number of characters stays the same. All
-/// text for people must pass through here: say(), Style, Table and watch's lines do so themselves.
-std::string printable(std::string_view text);
-/// As printable(), but newlines stay.
-std::string printable_lines(std::string_view text);
+using files::printable;
+using files::printable_lines;
+using files::say;
+using files::with_prefix;
 
-/// The text's lines, printable, each with "cinch: " before it and a newline after it.
-std::string with_prefix(std::string_view text);
-/// Writes with_prefix(text) to stderr.
-void say(std::string_view text);
 /// Writes "cinch: " and the text, printable, to stderr, in red where colour is wanted.
 void say_loudly(std::string_view text);
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "allocator/torch/host_allocator.h"
+#include "files/terminal.h"
 #include "hooks/preload/core_abi.h"
 #include "hooks/preload/environment.h"
 #include "hooks/torch/autograd/engine.h"
@@ -182,7 +183,7 @@ const CoreTable* start(EngineStub engine_stub) {
   const auto* error = std::get_if<policy::PolicyError>(&tried);
   if (error == nullptr) error = std::get_if<policy::PolicyError>(&loaded);
   if (error != nullptr) {
-    std::fprintf(stderr, "cinch: inactive: %s\n", error->to_string().c_str());
+    files::say("inactive: " + error->to_string());
     // The one place where Cinch ends a process: CINCH_STRICT asks for exactly that.
     if (is_set("CINCH_STRICT")) _exit(2);
     leave_report(inactive_report(error->to_string(), name));

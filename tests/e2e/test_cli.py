@@ -189,6 +189,19 @@ class TestBarePreload:
         assert (done.status, done.stdout) == (2, "")
         assert_names_the_mistake(done.stderr, wrong_policy)
 
+    def test_what_files_hold_commands_no_terminal(self, tmp_path):
+        """Neither a policy that is refused nor what an earlier run is said to have learned."""
+        evil = "\x1b]52;c;AAAA\x07\x9b2J"
+        wrong, learned, good = (tmp_path / name for name in ("wrong.json", "learned.json", "good.json"))
+        wrong.write_text(json.dumps({"version": 1, "policy": evil, evil: evil}))
+        learned.write_text(json.dumps({"version": 1, "policy": evil, "layers": []}))
+        good.write_text(json.dumps({"version": 1, "policy": "comet", "min_bytes": 0, "state_file": str(learned)}))
+        for policy in wrong, good:
+            lines = bare([sys.executable, "-c", TRAINING], {"CINCH_POLICY": str(policy)}).stderr.split("\n")
+            said = [line for line in lines if line.startswith("cinch: ")]
+            assert any("]52;c;AAAA" in line for line in said), lines
+            assert all(line.isprintable() for line in said), said
+
 
 class TestOtherCommands:
     def test_doctor_finds_all_well(self):

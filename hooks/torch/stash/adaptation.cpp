@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/adaptation.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "files/terminal.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/op_context.h"
@@ -55,7 +55,7 @@ bool Adaptation::is_tried(std::uint32_t sequence) const {
 void Adaptation::keep_learned() noexcept {
   const std::lock_guard lock(mutex_);
   const std::string message = save_learned();
-  if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
+  if (!message.empty()) files::say(message);
 }
 
 std::vector<std::string> Adaptation::begin(const policy::Settings& settings) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/stash.h"
 
-#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <shared_mutex>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "allocator/torch/host_allocator.h"
+#include "files/terminal.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/process_memory.h"
@@ -93,7 +93,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     message = adaptation_.take_message();
     lists_.note_change();
   }
-  if (!message.empty()) std::fprintf(stderr, "cinch: %s\n", message.c_str());
+  if (!message.empty()) files::say(message);
   if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
   if_memory_allows([&] {
     if (dry_run_ != nullptr && dry_run_->take_done()) listeners().dry_run_done();
