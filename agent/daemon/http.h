@@ -41,7 +41,8 @@ bool names_loopback(std::string_view host_field);
 /// An HTTP/1.1 server for small answers. Requests have no body; a connection carries one request.
 /// One thread serves all connections and waits for none of them. Limits hold before anything is
 /// parsed: a request's bytes and time, and the number of connections; beyond it a new connection
-/// replaces the one whose request the server has awaited longest.
+/// replaces the one whose request the server has awaited longest. Why no library does this:
+/// docs/design.md, "The agent's HTTP".
 class HttpServer {
  public:
   static constexpr std::size_t most_connections = 64;
