@@ -18,7 +18,7 @@ AT_ONCE = 12  # programs, whose libraries are imported once
 
 # Metrics that plain trainings with seeds 0, 1 and 2 give farther apart than CLOSE: 2.98 and 3.38; 0.71, 0.43 and
 # 0.72; an accuracy barely above chance.
-LOOSE = {"timm_efficientnet": 0.5, "tv_resnet18": 0.5, "video_3d": 0.5}
+LOOSE = {"physics_informed": 0.6, "timm_efficientnet": 0.5, "tv_resnet18": 0.5, "video_3d": 0.5}
 CLOSE = 0.1
 
 

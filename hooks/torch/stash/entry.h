@@ -53,10 +53,10 @@ struct Use {
   Geometry geometry;
   OperatorSays operator_says;
   c10::ScalarType type = c10::ScalarType::Undefined;
-  bool is_output = false;
-  bool is_conjugate = false;  ///< lazily: the storage holds the complex conjugates
+  bool is_output : 1 = false;
+  bool is_conjugate : 1 = false;  ///< lazily: the storage holds the complex conjugates
   /// Whether a recipe made it: recipes read values, whatever the operator's backward reads.
-  bool is_recipes = false;
+  bool is_recipes : 1 = false;
   /// What backward reads of it; set when the entry is planned.
   codecs::Reads reads = codecs::Reads::values;
   /// The lower half of the autograd node's sequence number, which counts per forward thread.
