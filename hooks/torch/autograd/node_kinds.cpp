@@ -8,84 +8,102 @@
 #include <torch/csrc/autograd/generated/Functions.h>
 
 namespace cinch::hooks {
+namespace {
 
 namespace generated = torch::autograd::generated;
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using Kind = NodeKind;
 
-NodeKind kind_of(const Node& node) {
-  static const std::unordered_map<std::type_index, Kind> kinds = {
-      {typeid(generated::NativeLayerNormBackward0), Kind::layer_norm},
-      {typeid(generated::NativeBatchNormBackward0), Kind::batch_norm},
-      {typeid(generated::NativeGroupNormBackward0), Kind::group_norm},
-      {typeid(generated::ReluBackward0), Kind::relu},
-      {typeid(generated::GeluBackward0), Kind::gelu},
-      {typeid(generated::SiluBackward0), Kind::silu},
-      {typeid(generated::LeakyReluBackward0), Kind::leaky_relu},
-      {typeid(generated::LeakyReluBackward1), Kind::leaky_relu_in_place},
-      {typeid(generated::EluBackward0), Kind::elu},
-      {typeid(generated::EluBackward1), Kind::elu_in_place},
-      {typeid(generated::HardswishBackward0), Kind::hardswish},
-      {typeid(generated::HardtanhBackward0), Kind::hardtanh},
-      {typeid(generated::HardsigmoidBackward0), Kind::hardsigmoid},
-      {typeid(generated::MishBackward0), Kind::mish},
-      {typeid(generated::SoftplusBackward0), Kind::softplus},
-      {typeid(generated::AddBackward0), Kind::add},
-      {typeid(generated::SubBackward0), Kind::sub},
-      {typeid(generated::MulBackward0), Kind::mul},
-      {typeid(generated::DivBackward0), Kind::div},
-      {typeid(generated::MaxPool2DWithIndicesBackward0), Kind::max_pool},
-      {typeid(generated::ToCopyBackward0), Kind::copy},
-      {typeid(generated::RsubBackward1), Kind::subtract_from_number},
-      {typeid(generated::CloneBackward0), Kind::copy},
-      {typeid(generated::CatBackward0), Kind::cat},
-      {typeid(generated::AvgPool2DBackward0), Kind::avg_pool},
-      {typeid(generated::UpsampleNearest2DBackward0), Kind::upsample_nearest},
-      {typeid(generated::UpsampleBilinear2DBackward0), Kind::upsample_bilinear},
-      {typeid(generated::ViewBackward0), Kind::view},
-      {typeid(generated::UnsafeViewBackward0), Kind::view},
-      {typeid(generated::ReshapeAliasBackward0), Kind::view},
-      {typeid(generated::UnsqueezeBackward0), Kind::view},
-      {typeid(generated::SqueezeBackward0), Kind::view},
-      {typeid(generated::SqueezeBackward1), Kind::view},
-      {typeid(generated::SqueezeBackward2), Kind::view},
-      {typeid(generated::PermuteBackward0), Kind::permute},
-      {typeid(generated::TransposeBackward0), Kind::transpose},
-      {typeid(generated::TBackward0), Kind::t},
-      {typeid(generated::ExpandBackward0), Kind::expand},
-      {typeid(generated::SliceBackward0), Kind::slice},
-      {typeid(generated::SelectBackward0), Kind::select},
-      {typeid(generated::SplitBackward0), Kind::split},
-      {typeid(generated::UnbindBackward0), Kind::unbind},
-      {typeid(generated::SigmoidBackward0), Kind::sigmoid},
-      {typeid(generated::TanhBackward0), Kind::tanh},
-      {typeid(generated::SoftmaxBackward0), Kind::softmax},
+struct Known {
+  Kind kind = Kind::other;
+  SavedVariable* (*result)(Node&) = nullptr;  // null: the node does not save its result
+};
+
+template <typename NodeType>
+SavedVariable* result_in(Node& node) {
+  return &static_cast<NodeType&>(node).result_;
+}
+
+/// A node that saves its result.
+template <typename NodeType>
+Known with_result(Kind kind = Kind::found) {
+  return {kind, result_in<NodeType>};
+}
+
+const Known& known(const Node& node) {
+  static const std::unordered_map<std::type_index, Known> all = {
+      {typeid(generated::NativeLayerNormBackward0), {Kind::layer_norm}},
+      {typeid(generated::NativeBatchNormBackward0), {Kind::batch_norm}},
+      {typeid(generated::NativeGroupNormBackward0), {Kind::group_norm}},
+      {typeid(generated::GeluBackward0), {Kind::gelu}},
+      {typeid(generated::SiluBackward0), {Kind::silu}},
+      {typeid(generated::LeakyReluBackward0), {Kind::leaky_relu}},
+      {typeid(generated::LeakyReluBackward1), {Kind::leaky_relu_in_place}},
+      {typeid(generated::EluBackward0), {Kind::elu}},
+      {typeid(generated::EluBackward1), {Kind::elu_in_place}},
+      {typeid(generated::HardswishBackward0), {Kind::hardswish}},
+      {typeid(generated::HardtanhBackward0), {Kind::hardtanh}},
+      {typeid(generated::HardsigmoidBackward0), {Kind::hardsigmoid}},
+      {typeid(generated::MishBackward0), {Kind::mish}},
+      {typeid(generated::SoftplusBackward0), {Kind::softplus}},
+      {typeid(generated::AddBackward0), {Kind::add}},
+      {typeid(generated::SubBackward0), {Kind::sub}},
+      {typeid(generated::MulBackward0), {Kind::mul}},
+      {typeid(generated::DivBackward0), {Kind::div}},
+      {typeid(generated::MaxPool2DWithIndicesBackward0), {Kind::max_pool}},
+      {typeid(generated::ToCopyBackward0), {Kind::copy}},
+      {typeid(generated::RsubBackward1), {Kind::subtract_from_number}},
+      {typeid(generated::CloneBackward0), {Kind::copy}},
+      {typeid(generated::CatBackward0), {Kind::cat}},
+      {typeid(generated::AvgPool2DBackward0), {Kind::avg_pool}},
+      {typeid(generated::UpsampleNearest2DBackward0), {Kind::upsample_nearest}},
+      {typeid(generated::UpsampleBilinear2DBackward0), {Kind::upsample_bilinear}},
+      {typeid(generated::ViewBackward0), {Kind::view}},
+      {typeid(generated::UnsafeViewBackward0), {Kind::view}},
+      {typeid(generated::ReshapeAliasBackward0), {Kind::view}},
+      {typeid(generated::UnsqueezeBackward0), {Kind::view}},
+      {typeid(generated::SqueezeBackward0), {Kind::view}},
+      {typeid(generated::SqueezeBackward1), {Kind::view}},
+      {typeid(generated::SqueezeBackward2), {Kind::view}},
+      {typeid(generated::PermuteBackward0), {Kind::permute}},
+      {typeid(generated::TransposeBackward0), {Kind::transpose}},
+      {typeid(generated::TBackward0), {Kind::t}},
+      {typeid(generated::ExpandBackward0), {Kind::expand}},
+      {typeid(generated::SliceBackward0), {Kind::slice}},
+      {typeid(generated::SelectBackward0), {Kind::select}},
+      {typeid(generated::SplitBackward0), {Kind::split}},
+      {typeid(generated::UnbindBackward0), {Kind::unbind}},
+      {typeid(generated::ReluBackward0), with_result<generated::ReluBackward0>(Kind::relu)},
+      {typeid(generated::SigmoidBackward0), with_result<generated::SigmoidBackward0>()},
+      {typeid(generated::TanhBackward0), with_result<generated::TanhBackward0>()},
+      {typeid(generated::SoftmaxBackward0), with_result<generated::SoftmaxBackward0>()},
+      {typeid(generated::SafeSoftmaxBackward0), with_result<generated::SafeSoftmaxBackward0>()},
+      {typeid(generated::LogSoftmaxBackward0), with_result<generated::LogSoftmaxBackward0>()},
+      {typeid(generated::ExpBackward0), with_result<generated::ExpBackward0>()},
+      {typeid(generated::SqrtBackward0), with_result<generated::SqrtBackward0>()},
+      {typeid(generated::RsqrtBackward0), with_result<generated::RsqrtBackward0>()},
+      {typeid(generated::ReciprocalBackward0), with_result<generated::ReciprocalBackward0>()},
   };
-  thread_local std::unordered_map<const std::type_info*, Kind> known;  // by address, not by name
+  thread_local std::unordered_map<const std::type_info*, Known> seen;  // by address, not by name
   const std::type_info& type = typeid(node);
-  const auto [it, is_new] = known.try_emplace(&type, Kind::other);
+  const auto [it, is_new] = seen.try_emplace(&type);
   if (is_new) {
-    const auto found = kinds.find(type);
-    if (found != kinds.end()) it->second = found->second;
+    const auto found = all.find(type);
+    if (found != all.end()) it->second = found->second;
   }
   return it->second;
 }
 
-/// The saved variable of the node's own result; null if the node does not save its result.
+}  // namespace
+
+NodeKind kind_of(const Node& node) {
+  return known(node).kind;
+}
+
 SavedVariable* result_of(Node& node) {
-  switch (kind_of(node)) {
-    case Kind::relu:
-      return &static_cast<generated::ReluBackward0&>(node).result_;
-    case Kind::sigmoid:
-      return &static_cast<generated::SigmoidBackward0&>(node).result_;
-    case Kind::tanh:
-      return &static_cast<generated::TanhBackward0&>(node).result_;
-    case Kind::softmax:
-      return &static_cast<generated::SoftmaxBackward0&>(node).result_;
-    default:
-      return nullptr;
-  }
+  const auto result = known(node).result;
+  return result == nullptr ? nullptr : result(node);
 }
 
 }  // namespace cinch::hooks

@@ -36,11 +36,9 @@ enum class NodeKind : std::uint8_t {
   upsample_nearest,
   upsample_bilinear,
   cat,
-  copy,     ///< to other strides or to another element type
-  sigmoid,  ///< like those below not computed, only found: it saved its own result
-  tanh,
-  softmax,
-  view,  ///< this and those below: views (node_views.h)
+  copy,   ///< to other strides or to another element type
+  found,  ///< not computed: it saved its own result
+  view,   ///< this and those below: views (node_views.h)
   permute,
   transpose,
   t,
