@@ -88,6 +88,7 @@ JOINED = {
     "upsampling": ("aten::convolution", "aten::gelu self"),
     "bounded_relu": ("aten::convolution", "aten::native_batch_norm input"),
     "copies_of_views": ("aten::mm", "aten::native_layer_norm input"),
+    "shifted_windows": ("aten::addmm", "aten::native_layer_norm input"),
     "sums_with_numbers": ("aten::mul", "aten::sigmoid result"),
     "sentences_of_all_lengths": ("aten::addmm", "aten::gelu self"),
 }

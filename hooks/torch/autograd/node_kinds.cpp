@@ -56,6 +56,8 @@ const Known& known(const Node& node) {
       {typeid(generated::RsubBackward1), {Kind::subtract_from_number}},
       {typeid(generated::CloneBackward0), {Kind::copy}},
       {typeid(generated::CatBackward0), {Kind::cat}},
+      {typeid(generated::ConstantPadNdBackward0), {Kind::pad}},
+      {typeid(generated::RollBackward0), {Kind::roll}},
       {typeid(generated::AvgPool2DBackward0), {Kind::avg_pool}},
       {typeid(generated::UpsampleNearest2DBackward0), {Kind::upsample_nearest}},
       {typeid(generated::UpsampleBilinear2DBackward0), {Kind::upsample_bilinear}},

@@ -36,6 +36,8 @@ enum class NodeKind : std::uint8_t {
   upsample_nearest,
   upsample_bilinear,
   cat,
+  pad,
+  roll,
   copy,   ///< to other strides or to another element type
   found,  ///< not computed: it saved its own result
   view,   ///< this and those below: views (node_views.h)

@@ -80,6 +80,12 @@ void take_view(View view, Recipe::Value& to) {
   to.offset += view.offset;
 }
 
+/// Whether the node pads by nothing at all, which is a copy.
+bool pads_nothing(const generated::ConstantPadNdBackward0& node) {
+  return std::ranges::all_of(node.pad,
+                             [](const c10::SymInt& size) { return size.maybe_as_int() == 0; });
+}
+
 /// Copies a small tensor that PyTorch keeps itself: a parameter, a factor.
 bool copy_constant(SavedVariable& saved, Recipe::Value& to) {
   if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
@@ -231,6 +237,11 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
     case NodeKind::upsample_nearest:
     case NodeKind::upsample_bilinear:
       return make_upsampled(node, want, to);
+    case NodeKind::pad:
+      return pads_nothing(static_cast<const generated::ConstantPadNdBackward0&>(node)) &&
+             make_copy(node, want, to);
+    case NodeKind::roll:
+      return make_rolled(static_cast<generated::RollBackward0&>(node), want, to);
     case NodeKind::cat:
       return make_cat(static_cast<generated::CatBackward0&>(node), want, to);
     case NodeKind::layer_norm:
@@ -390,6 +401,22 @@ bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, c
 bool RecipeMaker::make_copy(Node& node, const Layout& want, Value& to) {
   if (!find(node.next_edge(0), want, to) || to.layout().sizes != want.sizes) return false;
   extend(to, Operator::copy, node, want);
+  return true;
+}
+
+bool RecipeMaker::make_rolled(generated::RollBackward0& node, const Layout& want, Value& to) {
+  if (!find(node.next_edge(0), want, to) || to.layout().sizes != want.sizes) return false;
+  const auto rank = static_cast<std::int64_t>(want.sizes.size());
+  c10::DimVector shifts(want.sizes.size(), 0);
+  if (node.dims.size() != node.shifts.size() || node.dims.empty()) return false;
+  for (std::size_t i = 0; i < node.dims.size(); ++i) {
+    const auto shift = node.shifts[i].maybe_as_int();
+    const auto dim = static_cast<std::size_t>(at::maybe_wrap_dim(node.dims[i], rank));
+    const std::int64_t size = want.sizes[dim];
+    if (!shift || size == 0) return false;
+    shifts[dim] = ((shifts[dim] + *shift) % size + size) % size;
+  }
+  extend(to, Operator::roll, node, want).shifts = std::move(shifts);
   return true;
 }
 

@@ -63,6 +63,7 @@ class RecipeMaker {
   bool make_sum(Node& node, Operator op, const Layout& want, Value& to);
   bool make_with_number(Node& node, Operator op, bool number_first, const Layout& want, Value& to);
   bool make_copy(Node& node, const Layout& want, Value& to);
+  bool make_rolled(torch::autograd::generated::RollBackward0& node, const Layout& want, Value& to);
   bool make_cat(torch::autograd::generated::CatBackward0& node, const Layout& want, Value& to);
   bool make_max_pool(torch::autograd::generated::MaxPool2DWithIndicesBackward0& node,
                      const Layout& want, Value& to);

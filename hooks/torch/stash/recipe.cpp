@@ -121,6 +121,30 @@ void average(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
                           step.count_include_pad, divisor);
 }
 
+/// Copies the elements of `in` to where they are after the shifts of the dimensions from `dim` on.
+void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::Tensor& out) {
+  if (dim == step.shifts.size()) {
+    copy(in, out);
+    return;
+  }
+  const auto along = static_cast<std::int64_t>(dim);
+  const std::int64_t size = in.size(along);
+  const std::int64_t shift = step.shifts[dim];
+  const auto piece = [along](const at::Tensor& of, std::int64_t first, std::int64_t count) {
+    const auto part =
+        slice({c10::DimVector(of.sizes()), c10::DimVector(of.strides())}, along, first, 1, count);
+    const auto* const data = static_cast<const std::byte*>(of.const_data_ptr());
+    return blob(data + static_cast<std::size_t>(part->offset) * of.element_size(), part->layout,
+                of.scalar_type());
+  };
+  for (const auto& [from, to, count] : {std::array{std::int64_t{0}, shift, size - shift},
+                                        std::array{size - shift, std::int64_t{0}, shift}}) {
+    if (count == 0) continue;
+    at::Tensor target = piece(out, to, count);
+    roll(step, dim + 1, piece(in, from, count), target);
+  }
+}
+
 void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
   const auto factor = [](double scalar) {
     return scalar == 0 ? std::nullopt : std::optional<double>(scalar);
@@ -246,6 +270,9 @@ class Run {
         break;
       case avg_pool:
         average(step, from, to);
+        break;
+      case Recipe::Operator::roll:
+        hooks::roll(step, 0, from, to);
         break;
       case upsample_nearest:
       case upsample_bilinear:
@@ -374,6 +401,7 @@ struct Description {
     extents.insert(extents.end(), {step.order.outer, step.order.channels, step.order.inner,
                                    step.order.tables, step.pool.outer, step.pool.channels,
                                    step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
+    extents.insert(extents.end(), step.shifts.begin(), step.shifts.end());
     if (step.other != nullptr) add(*step.other);
   }
 };

@@ -59,6 +59,7 @@ struct Recipe {
     max_pool,           ///< picks elements by the indices in another source: codecs::gather_planes
     copy,               ///< of other strides, or to the step's element type
     avg_pool,           ///< with Step::window
+    roll,               ///< by Step::shifts
     upsample_nearest,   ///< by Step::scalars, height and width; 0: by the sizes alone
     upsample_bilinear,  ///< the same
   };
@@ -106,6 +107,8 @@ struct Recipe {
     bool count_include_pad = false;
     std::int64_t divisor = 0;  ///< 0: none is given
     bool align_corners = false;
+    /// Of a roll: how far each dimension's elements move towards the end, from 0 to its size.
+    c10::DimVector shifts;
     codecs::ChannelOrder order;
     codecs::PoolOrder pool;
     int indices = -1;  ///< of `max_pool`: the source of the indices

@@ -744,3 +744,24 @@ def bounded_relu():
         return nn.Sequential(nn.Conv2d(inputs, 13, 3, padding=1), nn.BatchNorm2d(13), nn.ReLU6())
 
     return train(nn.Sequential(block(3), block(13), nn.Conv2d(13, 2, 1)), images)
+
+
+class Window(nn.Module):
+    """Attention of windows that are shifted, without the attention."""
+
+    def __init__(self, shift):
+        super().__init__()
+        self.shift, self.norm, self.linear = shift, nn.LayerNorm(12), nn.Linear(12, 12)
+
+    def forward(self, x):
+        y = F.pad(self.norm(x), (0, 0, 0, 0, 0, 0))
+        y = torch.roll(y, (-self.shift, self.shift), (1, 2)) if self.shift else y
+        y = y.view(4, 2, 4, 2, 4, 12).permute(0, 1, 3, 2, 4, 5).reshape(16, 16, 12)
+        y = self.linear(y).view(4, 2, 2, 4, 4, 12).permute(0, 1, 3, 2, 4, 5).reshape(4, 8, 8, 12)
+        return x + torch.roll(y, (self.shift, -self.shift), (1, 2))
+
+
+@workload
+def shifted_windows():
+    patches = lambda: torch.randn(4, 8, 8, 12)
+    return train(nn.Sequential(Window(0), Window(3), Window(9), nn.Linear(12, 5)), patches)
