@@ -212,7 +212,7 @@ void Stash::end_of_growth(const Entry& reading) {
   publish();
   buffers_.encoded.new_period();
   buffers_.decoded.new_period();
-  if (allocator::Core* core = allocator::host_core(); core != nullptr) core->decay();
+  if (allocator::Core* core = allocator::host_core(); core != nullptr) core->end_round();
 }
 
 // Measures what is held, and updates the peak. What the program itself owns at this moment costs
