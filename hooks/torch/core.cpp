@@ -121,12 +121,15 @@ void at_exit() {
   stash().side().stop();
   stash().adaptation().keep_learned();
   end_telemetry();
+  // What is idle must not add to what other libraries read while the process ends.
+  stash().release_idle();
   // A process that saved nothing must not replace the report of another process of the same run.
   const char* where = std::getenv("CINCH_REPORT");
   const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
   const bool saved = stash().rss_at_start() != 0;
-  if (saved ||
-      (!is_forked_child() && (own_file || (where != nullptr && access(where, F_OK) != 0)))) {
+  if (saved) {
+    leave_last_report();
+  } else if (!is_forked_child() && (own_file || (where != nullptr && access(where, F_OK) != 0))) {
     leave_report(current_report());
   }
 }

@@ -10,6 +10,10 @@ namespace cinch::hooks {
 /// The report as of now. @pre the stash was started
 telemetry::Report current_report();
 
+/// Leaves the current report, as leave_report does. When the process's peak memory still grows
+/// while it ends, the report is left again with the last peak. @pre the stash was started
+void leave_last_report();
+
 /// A report that only says why Cinch is not active.
 telemetry::Report inactive_report(std::string reason, std::string policy);
 

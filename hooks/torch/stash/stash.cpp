@@ -259,6 +259,12 @@ void Stash::publish() noexcept {
   listeners().boundary(boundary, statistics_);
 }
 
+std::size_t Stash::release_idle() {
+  std::size_t bytes = buffers_.encoded.release_idle() + buffers_.decoded.release_idle();
+  if (allocator::Core* core = allocator::host_core()) bytes += core->release_idle();
+  return bytes;
+}
+
 void Stash::begin_in_child() {
   side_.begin_in_child();
   const std::lock_guard lock(lists_.mutex);
