@@ -91,7 +91,7 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
       stash().statistics().declined(Verdict::python_object, storage_bytes(tensor));
       return;
     }
-    if (recording_names() || site.names() == nullptr) {
+    if (learning_sites() || site.names() == nullptr) {
       learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
     }
     const SiteNames* names = site.names();
@@ -101,8 +101,7 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
       intent.operator_says = std::exchange(pooled_plane, {0, 0, 0});
     }
     if (names != nullptr && names->parameters != SiteNames::Parameters::none) {
-      keep_recording_names();
-      const OperatorFrame* frame = current_frame();
+      const OperatorFrame* frame = frame_with_arguments(storage_bytes(tensor));
       if (frame != nullptr) intent.operator_says = said(names->parameters, *frame);
     }
     intent.site = site.python() ? &function_site(site) : &site;
