@@ -214,6 +214,7 @@ const CoreTable* start(EngineStub engine_stub) {
     serve_control(/*python_may_run=*/true);
   });
   register_fork_lock(module_names_mutex());
+  if (details_wanted()) want_module_names();
   observe_backward();
   observe_nodes();
   if (stash().settings().allocator_cuda) install_cuda_allocator();

@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include "agent/telemetry/process.h"
+#include "hooks/preload/environment.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/process_memory.h"
 #include "hooks/torch/program/op_context.h"
@@ -45,6 +46,11 @@ telemetry::Report* last_report = nullptr;  // never destroyed
 
 }  // namespace
 
+bool details_wanted() noexcept {
+  const char* where = std::getenv("CINCH_REPORT");
+  return where != nullptr && *where != '\0' && !is_off("CINCH_REPORT_DETAILS");
+}
+
 telemetry::Report current_report() {
   telemetry::Report report = of_this_process();
   report.active = true;
@@ -78,6 +84,11 @@ telemetry::Report current_report() {
   stash().statistics().fill(report);
   stash().lists().fill_timeline(report);
   if (const DryRun* dry_run = stash().dry_run()) dry_run->fill(report);
+  if (is_off("CINCH_REPORT_DETAILS")) {
+    report.entries.clear();
+    report.memory.clear();
+    report.events.clear();
+  }
   return report;
 }
 

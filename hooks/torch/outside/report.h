@@ -7,6 +7,10 @@
 
 namespace cinch::hooks {
 
+/// Whether a report will be left and is to hold each entry, with its module, and what happened over
+/// time. CINCH_REPORT_DETAILS=0 asks for the rest only, which is what a summary shows.
+bool details_wanted() noexcept;
+
 /// The report as of now. @pre the stash was started
 telemetry::Report current_report();
 
