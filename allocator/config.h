@@ -43,6 +43,10 @@ struct Config {
   /// Memory beyond the peak use of this period and of the period before is given back. Nanoseconds;
   /// 0: only on request.
   std::uint64_t idle_period = 0;
+  /// A period also ends after so many rounds of the program (Core::end_round), but not within
+  /// `least_idle_period`: short steps would give back and take again too often.
+  std::uint32_t idle_rounds = 8;
+  std::uint64_t least_idle_period = 1'000'000'000;
   /// When the driver has less free memory than this, idle memory is given back before new memory is
   /// created. 0: the driver is not asked.
   std::size_t pressure = 0;

@@ -259,7 +259,7 @@ void Core::free_block(Block* block) noexcept {
     count_pending(block);
     space_.suspend(block);
   }
-  if (config_.idle_period != 0) decay_locked();
+  if (config_.idle_period != 0) give_back_idle();
 }
 
 bool Core::free(Address address) {
@@ -390,17 +390,23 @@ void Core::unlock_after_fork() noexcept {
   lock_.mutex().unlock();
 }
 
-void Core::decay() {
+void Core::end_round() {
   const std::lock_guard lock(lock_);
-  if (config_.idle_period != 0) decay_locked();
+  if (config_.idle_period == 0) return;
+  ++rounds_;
+  give_back_idle();
 }
 
-void Core::decay_locked() noexcept {
+void Core::give_back_idle() noexcept {
   const std::uint64_t now = driver_.now(driver_.self);
-  if (now - looked_at_ < config_.idle_period / looks_per_period) return;
+  const std::uint64_t age = now - period_began_;
+  const bool is_over = age >= config_.idle_period ||
+                       (rounds_ >= config_.idle_rounds && age >= config_.least_idle_period);
+  if (!is_over && now - looked_at_ < config_.idle_period / looks_per_period) return;
   looked_at_ = now;
-  if (now - period_began_ >= config_.idle_period) {
+  if (is_over) {
     period_began_ = now;
+    rounds_ = 0;
     most_used_before_ = most_used_now_;
     most_used_now_ = counts_.allocated;
   }

@@ -119,9 +119,10 @@ class Core {
   /// Null: no calls. Fronts stay closed while a callback is set.
   void set_completed(Completed completed);
 
-  /// Gives back what has been idle too long (Config::idle_period). Frees do so as well; this is for
-  /// programs that may not free for a while.
-  void decay();
+  /// Notes the end of one round of what the program does over and over, such as a backward pass.
+  /// After some rounds, or some time, what they did not use is given back (Config::idle_period).
+  /// Frees give back as well, but only by time.
+  void end_round();
 
   /// Checks all invariants. Slow; for tests. @pre no other thread allocates or frees
   bool verify(std::string& fault) const;
@@ -164,7 +165,7 @@ class Core {
   void uncount_pending(const Block* block) noexcept;
   void note_active() noexcept;
   void heed_pressure() noexcept;
-  void decay_locked() noexcept;
+  void give_back_idle() noexcept;
   Block* used_block(Address address) const noexcept;
   bool may_remap() const noexcept { return paused_ == 0; }
   bool contended() const noexcept { return lock_.busy() || fronts_.ever_open(); }
@@ -188,6 +189,7 @@ class Core {
   Stats counts_;  // the fields that the core counts; not those of space_ and fronts_
   std::uint64_t period_began_ = 0;
   std::uint64_t looked_at_ = 0;
+  std::uint32_t rounds_ = 0;          // in this idle period
   std::size_t most_used_now_ = 0;     // in this idle period
   std::size_t most_used_before_ = 0;  // in the one before
 };

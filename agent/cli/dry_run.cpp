@@ -143,6 +143,7 @@ DryRunOutcome run_dry(const DryRunRequest& request) {
                          {"CINCH_DRY_RUN", wanted},
                          {"CINCH_DISABLE", ""},
                          {"CINCH_REPORT", (directory.path() / "%p.json").string()},
+                         {"CINCH_REPORT_DETAILS", "1"},
                          // Only the progress line reads the segments. A program that ends by
                          // SIGTERM leaves them behind, and they go with this folder.
                          {"CINCH_TELEMETRY_DIR", directory.path().string()}};

@@ -123,7 +123,8 @@ int run(const RunOptions& options) {
   Command command{options.command, {}, ""};
   command.environment = {{"LD_PRELOAD", preload_value(libraries.preload)},
                          {"CINCH_POLICY", absolute_policy(options.policy)},
-                         {"CINCH_REPORT", (directory.path() / "%p.json").string()}};
+                         {"CINCH_REPORT", (directory.path() / "%p.json").string()},
+                         {"CINCH_REPORT_DETAILS", options.report.empty() ? "0" : "1"}};
   const std::string snapshot =
       options.snapshot.empty() ? "" : fs::absolute(options.snapshot).string();
   if (!snapshot.empty()) {

@@ -110,7 +110,7 @@ const cinchReport = (() => {
     const points = report.memory || [];
     if (points.length < 2) {
       return section("memory", "Memory over time",
-        make("p", { class: "note" }, "This report holds no series: it is of an older Cinch, or the run saved nothing."));
+        make("p", { class: "note" }, "This report holds no series: it was asked for without details, is of an older Cinch, or the run saved nothing."));
     }
     const series = [
       { name: "plain run's RSS, reconstructed", colour: "--plain", of: plainRss, dash: "5 4" },
@@ -331,7 +331,7 @@ const cinchReport = (() => {
       ["worst_gradient_error", "Gradient error", (e) => (e.guard_checks ? error(e.worst_gradient_error) : "-"), 1],
     ];
     if (!entries.length) {
-      return section("entries", "Entries", make("p", { class: "note" }, "This report holds no entries: it is of an older Cinch."));
+      return section("entries", "Entries", make("p", { class: "note" }, "This report holds no entries: it was asked for without details, or is of an older Cinch."));
     }
     const valueOf = (e) => (state.sort === "ratio" ? (e.stored_bytes ? e.raw_bytes / e.stored_bytes : Infinity)
                                                    : state.sort === "module" ? placeOf(e) : e[state.sort]);

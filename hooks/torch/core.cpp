@@ -91,7 +91,7 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
       stash().statistics().declined(Verdict::python_object, storage_bytes(tensor));
       return;
     }
-    if (recording_names() || site.names() == nullptr) {
+    if (learning_sites() || site.names() == nullptr) {
       learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
     }
     const SiteNames* names = site.names();
@@ -101,8 +101,7 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
       intent.operator_says = std::exchange(pooled_plane, {0, 0, 0});
     }
     if (names != nullptr && names->parameters != SiteNames::Parameters::none) {
-      keep_recording_names();
-      const OperatorFrame* frame = current_frame();
+      const OperatorFrame* frame = frame_with_arguments(storage_bytes(tensor));
       if (frame != nullptr) intent.operator_says = said(names->parameters, *frame);
     }
     intent.site = site.python() ? &function_site(site) : &site;
@@ -121,12 +120,15 @@ void at_exit() {
   stash().side().stop();
   stash().adaptation().keep_learned();
   end_telemetry();
+  // What is idle must not add to what other libraries read while the process ends.
+  stash().release_idle();
   // A process that saved nothing must not replace the report of another process of the same run.
   const char* where = std::getenv("CINCH_REPORT");
   const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
   const bool saved = stash().rss_at_start() != 0;
-  if (saved ||
-      (!is_forked_child() && (own_file || (where != nullptr && access(where, F_OK) != 0)))) {
+  if (saved) {
+    leave_last_report();
+  } else if (!is_forked_child() && (own_file || (where != nullptr && access(where, F_OK) != 0))) {
     leave_report(current_report());
   }
 }
@@ -212,6 +214,7 @@ const CoreTable* start(EngineStub engine_stub) {
     serve_control(/*python_may_run=*/true);
   });
   register_fork_lock(module_names_mutex());
+  if (details_wanted()) want_module_names();
   observe_backward();
   observe_nodes();
   if (stash().settings().allocator_cuda) install_cuda_allocator();

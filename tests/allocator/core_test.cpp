@@ -319,6 +319,67 @@ TEST(Core, IdleMemoryDecays) {
   EXPECT_GE(device.core.stats().reserved, 40 * mebibyte);
 }
 
+// A training: each step takes 40 MiB and is a round that takes `step` nanoseconds.
+class Rounds {
+ public:
+  explicit Rounds(std::uint64_t step) : step_(step) {}
+  void evaluate() { device_.core.free(device_.core.allocate(400 * mebibyte)); }
+  void train(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      const Address address = device_.core.allocate(40 * mebibyte);
+      device_.fake.advance(step_);
+      device_.core.end_round();
+      device_.core.free(address);
+    }
+  }
+  std::size_t reserved() const { return device_.core.stats().reserved; }
+  std::uint64_t released() const { return device_.fake.calls(Call::release); }
+
+ private:
+  static FakeDriver::Options host() {
+    FakeDriver::Options options;
+    options.synchronous = true;
+    return options;
+  }
+  static Config config() {
+    Config config = Config::host();
+    config.pressure = 0;
+    return config;
+  }
+  const std::uint64_t step_;
+  Device device_{host(), config()};
+};
+
+TEST(Core, APeriodEndsAfterAFewRounds) {
+  Rounds rounds(200'000'000);
+  rounds.train(20);
+  rounds.evaluate();
+  rounds.train(4);
+  EXPECT_GE(rounds.reserved(), 400 * mebibyte) << "the next evaluation may be near";
+  rounds.train(12);
+  EXPECT_LE(rounds.reserved(), 44 * mebibyte);
+  EXPECT_GE(rounds.reserved(), 40 * mebibyte);
+}
+
+TEST(Core, ShortRoundsEndNoPeriodBeforeASecond) {
+  Rounds rounds(1'000'000);
+  rounds.train(20);
+  rounds.evaluate();
+  rounds.train(900);
+  EXPECT_GE(rounds.reserved(), 400 * mebibyte);
+  rounds.train(1300);
+  EXPECT_LE(rounds.reserved(), 44 * mebibyte);
+}
+
+TEST(Core, WhatEveryRoundUsesIsKept) {
+  Rounds rounds(200'000'000);
+  for (int i = 0; i < 50; ++i) {
+    rounds.evaluate();
+    rounds.train(1);
+  }
+  EXPECT_EQ(rounds.released(), 0u);
+}
+
 TEST(Core, MemoryPressureReleasesWhatIsIdle) {
   Config config = plain_pages(2 * mebibyte);
   config.pressure = 50 * mebibyte;

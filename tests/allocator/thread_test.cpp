@@ -132,7 +132,7 @@ TEST(Threads, BlocksWanderWhileTheTableGrows) {
   std::thread trimmer([&] {
     while (!stop) {
       core.release_idle();
-      core.decay();
+      core.end_round();
       std::this_thread::yield();
     }
   });

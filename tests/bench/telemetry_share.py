@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PARTS = {
     "segment and control": r"Stash::publish\b|publish_(boundary|rows|device)|serve_control|publish_event",
     "series and events of the report": r"EntryLists::note_change|Timeline::|resident_bytes",
-    "entries of the report, module names": r"EntryRows::|note_module|name_modules|find_parameter|names_of_parameters|own_parameters",
+    "entries of the report, module names": r"EntryRows::|note_module|name_modules|(find|own)_parameter|run_task",
 }
 
 
@@ -53,7 +53,7 @@ def main():
         preload = f"LD_PRELOAD={options.build.resolve() / 'lib/libcinch.so'}"
         subprocess.run(
             ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(options.rate), "--call-graph", "dwarf,4096",
-             "-o", data, "--", "env", preload, sys.executable, *options.program],
+             "-o", data, "--", "env", preload, f"CINCH_REPORT={folder}/report.json", sys.executable, *options.program],
             env=env, check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         stacks = samples(data)

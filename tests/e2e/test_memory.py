@@ -2,6 +2,9 @@
 """Nothing accumulates: over many steps of whatever a program may do, memory stays where it was."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -130,3 +133,28 @@ def test_declining_costs_no_memory(tmp_path, model):
     declining = {"version": 1, "policy": "division", "min_bytes": 2**52, "allocator": {"enabled": False}}
     plain = peak(tmp_path, model, None, **steady)
     assert peak(tmp_path, model, declining, **steady) <= 1.02 * plain
+
+
+ENDING = """
+import torch
+x = torch.randn(2**22, requires_grad=True)
+sum((x * 0.1 * i).exp().sum() for i in range(16)).backward()
+del x
+with open("/proc/self/status") as status:
+    print(next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")))
+"""
+
+
+def test_the_end_adds_nothing_to_the_peak(tmp_path):
+    """While a process ends, libraries read their files: NVIDIA's add 110 MiB to what is resident. What is idle goes back
+    before. The report's peak is the kernel's last one."""
+    environment = harness.plain_environment(harness.preload_environment(tmp_path, harness.LOSSLESS))
+    process = subprocess.Popen([sys.executable, "-c", ENDING], env=environment, stdout=subprocess.PIPE, text=True)
+    before = int(process.stdout.read()) * 1024
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    peak = usage.ru_maxrss * 1024
+    assert peak <= before + 32 * MEBIBYTE
+    report = json.loads((tmp_path / f"report-{process.pid}.json").read_text())
+    assert report["peak_rss_bytes"] == pytest.approx(peak, rel=0.01)

@@ -53,3 +53,26 @@ def test_bounded_operators_take_one_bit(tmp_path):
         assert row["raw_bytes"] == 32 * row["stored_bytes"]
     # An in-place operator saves a copy of what it modifies, which is still its argument "self".
     assert ops["aten::silu_", "self", "exponent_pack"]["count"] >= 3
+
+
+RARELY_BOUNDED = """
+import torch
+import torch.nn.functional as F
+small, large = (torch.randn(n, n, requires_grad=True) for n in (64, 2048))
+other = torch.zeros(2)
+for step in range(60):
+    F.relu6(small * 1.0).exp().sum().backward()
+    for _ in range(3000):
+        other = other + 1
+for step in range(6):
+    F.relu6(large * 1.0).exp().sum().backward()
+"""
+
+
+def test_arguments_are_recorded_where_that_pays(tmp_path):
+    """The bounds of 16 KiB a step are not worth looking at 3,000 operators for long; those of 16 MiB are."""
+    report = harness.run_python(["-c", RARELY_BOUNDED], tmp_path, harness.LOSSLESS).report
+    rows = {op["codec"]: op for op in report["ops"] if (op["op"], op["operand"]) == ("aten::hardtanh", "self")}
+    assert rows["interval"]["count"] >= 10
+    assert rows["exponent_pack"]["count"] >= 20
+    assert rows["interval"]["raw_bytes"] >= 3 * 2**24

@@ -17,7 +17,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include "agent/telemetry/control.h"
-#include "allocator/torch/host_allocator.h"
+#include "allocator/config.h"
 #include "hooks/torch/outside/control_snapshot_program.h"
 #include "hooks/torch/outside/giving.h"
 #include "hooks/torch/outside/memory_of_others.h"
@@ -103,8 +103,7 @@ Outcome empty_cache() {
       return {false, "a CUDA graph is being captured: ask again later"};
     }
   }
-  std::uint64_t given = 0;
-  if (allocator::Core* core = allocator::host_core()) given += core->release_idle();
+  std::uint64_t given = stash().release_idle();
   const std::int64_t before = reserved();
   if (cuda != nullptr) cuda->emptyCache();
   given += static_cast<std::uint64_t>(std::max<std::int64_t>(before - reserved(), 0));

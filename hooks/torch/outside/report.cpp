@@ -7,6 +7,8 @@
 #include <torch/version.h>
 
 #include "agent/telemetry/process.h"
+#include "hooks/preload/environment.h"
+#include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/process_memory.h"
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/stash/device/memory.h"
@@ -28,7 +30,26 @@ telemetry::Report of_this_process() {
   return report;
 }
 
+telemetry::Report* last_report = nullptr;  // never destroyed
+
+// Runs after all exit handlers. Those of libraries read much of their files: NVIDIA's add 110 MiB
+// to what is resident, with Cinch and without.
+[[gnu::destructor]] void correct_last_report() {
+  if (last_report == nullptr) return;
+  if_memory_allows([] {
+    const std::uint64_t peak = peak_resident_bytes();
+    if (peak <= last_report->peak_rss_bytes) return;
+    last_report->peak_rss_bytes = peak;
+    leave_report(*last_report);
+  });
+}
+
 }  // namespace
+
+bool details_wanted() noexcept {
+  const char* where = std::getenv("CINCH_REPORT");
+  return where != nullptr && *where != '\0' && !is_off("CINCH_REPORT_DETAILS");
+}
 
 telemetry::Report current_report() {
   telemetry::Report report = of_this_process();
@@ -63,6 +84,11 @@ telemetry::Report current_report() {
   stash().statistics().fill(report);
   stash().lists().fill_timeline(report);
   if (const DryRun* dry_run = stash().dry_run()) dry_run->fill(report);
+  if (is_off("CINCH_REPORT_DETAILS")) {
+    report.entries.clear();
+    report.memory.clear();
+    report.events.clear();
+  }
   return report;
 }
 
@@ -71,6 +97,11 @@ telemetry::Report inactive_report(std::string reason, std::string policy) {
   report.inactive_reason = std::move(reason);
   report.policy = std::move(policy);
   return report;
+}
+
+void leave_last_report() {
+  last_report = new telemetry::Report(current_report());
+  leave_report(*last_report);
 }
 
 void leave_report(const telemetry::Report& report) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
@@ -26,6 +27,7 @@ struct OperatorFrame {
 
   const at::RecordFunction* function = nullptr;
   const char* name = nullptr;
+  Recording recorded = Recording::nothing;
   std::array<const void*, max_inputs> inputs{};  // TensorImpl of each argument, null for others
   // What is known of other arguments. They are gone when the operator runs.
   std::array<std::optional<double>, 2> numbers;  // the second and third argument
@@ -41,13 +43,24 @@ constexpr int max_depth = 32;
 struct Stack {
   std::array<OperatorFrame, max_depth> frames;
   int depth = 0;
+  std::int64_t unpaid = 0;  // operators whose arguments were recorded, since the last pay()
 };
 thread_local Stack stack;
 
-std::atomic<bool> recording{false};
-std::atomic<bool> for_good{false};
+// Recording an operator's arguments takes the time in which so many bytes are compressed.
+constexpr std::int64_t bytes_per_operator = 256;
+// Arguments are recorded from this credit on, until it is used up.
+constexpr std::int64_t most_credit = std::int64_t{16} << 20;
+constexpr std::int64_t operators_per_payment = 1024;
+
+std::atomic<Recording> recording{Recording::nothing};
 std::atomic<std::uint64_t> steps_begun{0};
-at::CallbackHandle names_handle{};
+// Bytes saved whose codec depends on arguments, less what recording them cost.
+std::atomic<std::int64_t> credit{most_credit};
+std::atomic<bool> names_wanted{false};
+std::atomic<bool> arguments_wanted{false};
+std::atomic<bool> tensors_wanted{false};
+std::array<at::CallbackHandle, 4> handles{};  // by Recording
 std::mutex& switch_mutex = *new std::mutex;
 int quiet_looks = 0;                        // under switch_mutex
 std::uint64_t changes_at_last = 0;          // under switch_mutex
@@ -66,24 +79,62 @@ bool is_linear_reduction(const c10::IValue& argument) {
   return name == "sum" || name == "mean";
 }
 
+// Has as much recorded as is wanted by now. pre: switch_mutex is held
+void switch_recording() {
+  const Recording wanted = tensors_wanted     ? Recording::tensors
+                           : arguments_wanted ? Recording::arguments
+                           : names_wanted     ? Recording::names
+                                              : Recording::nothing;
+  const Recording before = recording.exchange(wanted);
+  if (before == wanted) return;
+  const auto handle_of = [](Recording level) { return handles[static_cast<std::size_t>(level)]; };
+  if (before != Recording::nothing) at::disableCallback(handle_of(before));
+  if (wanted != Recording::nothing) at::reenableCallback(handle_of(wanted));
+}
+
+void want(std::atomic<bool>& what, bool wanted) {
+  if (what == wanted) return;
+  const std::lock_guard lock(switch_mutex);
+  what = wanted;
+  switch_recording();
+}
+
+// Takes what recording the arguments of `operators` operators cost from the credit.
+void pay(std::int64_t operators) {
+  const std::int64_t cost = operators * bytes_per_operator;
+  if (credit.fetch_sub(cost, std::memory_order_relaxed) <= cost) want(arguments_wanted, false);
+}
+
+void note_arguments(OperatorFrame& frame, c10::ArrayRef<const c10::IValue> inputs) {
+  for (std::size_t i = 0; i < frame.numbers.size(); ++i) {
+    frame.numbers[i] = i + 1 < inputs.size() ? number_in(inputs[i + 1]) : std::nullopt;
+  }
+  frame.reduces_linearly = inputs.size() > 4 && is_linear_reduction(inputs[4]);
+}
+
+void note_tensors(OperatorFrame& frame, c10::ArrayRef<const c10::IValue> inputs) {
+  frame.inputs.fill(nullptr);
+  for (std::size_t i = 0; i < std::min(inputs.size(), OperatorFrame::max_inputs); ++i) {
+    if (inputs[i].isTensor()) frame.inputs[i] = inputs[i].unsafeToTensorImpl();
+  }
+}
+
+template <Recording level>
 std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& function) {
   Stack& s = stack;
   if (s.depth < max_depth) {
     OperatorFrame& frame = s.frames[static_cast<std::size_t>(s.depth)];
     frame.function = &function;
     frame.name = function.name();
+    frame.recorded = level;
     frame.n_outputs = 0;
-    frame.inputs.fill(nullptr);
-    const auto inputs = function.inputs();
-    for (std::size_t i = 0; i < std::min(inputs.size(), OperatorFrame::max_inputs); ++i) {
-      if (inputs[i].isTensor()) frame.inputs[i] = inputs[i].unsafeToTensorImpl();
-    }
-    for (std::size_t i = 0; i < frame.numbers.size(); ++i) {
-      frame.numbers[i] = i + 1 < inputs.size() ? number_in(inputs[i + 1]) : std::nullopt;
-    }
-    frame.reduces_linearly = inputs.size() > 4 && is_linear_reduction(inputs[4]);
+    if constexpr (level >= Recording::arguments) note_arguments(frame, function.inputs());
+    if constexpr (level >= Recording::tensors) note_tensors(frame, function.inputs());
   }
   ++s.depth;
+  if constexpr (level == Recording::arguments) {
+    if (++s.unpaid == operators_per_payment) pay(std::exchange(s.unpaid, 0));
+  }
   return nullptr;
 }
 
@@ -139,14 +190,25 @@ std::unique_ptr<at::ObserverContext> scope_starts(const at::RecordFunction& func
   return nullptr;
 }
 
-// Stops recording at the `enough`-th call in a row that finds no new or newly named site.
+// Stops recording tensors at the `enough`-th call in a row that finds no new or newly named site.
 void stop_if_quiet(int enough) {
   const std::lock_guard lock(switch_mutex);
   const std::uint64_t changes = site_changes();
   quiet_looks = changes == changes_at_last ? quiet_looks + 1 : 0;
   changes_at_last = changes;
-  if (quiet_looks < enough || for_good || !recording.exchange(false)) return;
-  at::disableCallback(names_handle);
+  if (quiet_looks < enough) return;
+  tensors_wanted = false;
+  switch_recording();
+}
+
+template <Recording level>
+void add_callback() {
+  at::CallbackHandle& handle = handles[static_cast<std::size_t>(level)];
+  handle = at::addGlobalCallback(at::RecordFunctionCallback(operator_starts<level>, operator_ends)
+                                     .needsInputs(level >= Recording::arguments)
+                                     .needsOutputs(level >= Recording::tensors)
+                                     .scopes({at::RecordScope::FUNCTION}));
+  at::disableCallback(handle);
 }
 
 }  // namespace
@@ -156,30 +218,38 @@ void observe_operators(void (*at_optimizer_step)()) {
   register_fork_lock(switch_mutex);
   at::addGlobalCallback(
       at::RecordFunctionCallback(scope_starts).scopes({at::RecordScope::USER_SCOPE}));
-  names_handle = at::addGlobalCallback(at::RecordFunctionCallback(operator_starts, operator_ends)
-                                           .needsInputs(true)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
-  at::disableCallback(names_handle);  // until a tensor is taken whose site has no name
+  add_callback<Recording::names>();
+  add_callback<Recording::arguments>();
+  add_callback<Recording::tensors>();
 }
 
-bool recording_names() noexcept {
-  return recording.load(std::memory_order_relaxed);
+bool learning_sites() noexcept {
+  return tensors_wanted.load(std::memory_order_relaxed);
 }
 
-void record_names() {
+void learn_sites() {
   const std::lock_guard lock(switch_mutex);
   quiet_looks = 0;
-  if (recording.exchange(true)) return;
-  at::reenableCallback(names_handle);
+  tensors_wanted = true;
+  switch_recording();
 }
 
-void keep_recording_names() {
-  if (for_good.exchange(true)) return;
-  record_names();
+OperatorFrame* frame_with_name() {
+  want(names_wanted, true);
+  return current_frame(Recording::names);
 }
 
-void saved_while_recording() {
+OperatorFrame* frame_with_arguments(std::size_t bytes) {
+  const std::int64_t before =
+      credit.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  if (before + static_cast<std::int64_t>(bytes) >= most_credit) {
+    credit.store(most_credit, std::memory_order_relaxed);
+    want(arguments_wanted, true);
+  }
+  return current_frame(Recording::arguments);
+}
+
+void saved_while_learning() {
   constexpr int look_every = 4096;
   static std::atomic<int> saves{0};
   if (saves.fetch_add(1, std::memory_order_relaxed) % look_every == look_every - 1) {
@@ -188,14 +258,19 @@ void saved_while_recording() {
 }
 
 void backward_began() {
-  if (recording_names()) stop_if_quiet(2);
+  if (learning_sites()) stop_if_quiet(2);
 }
 
-OperatorFrame* current_frame() noexcept {
+OperatorFrame* current_frame(Recording least) noexcept {
   // Torch disables recording on a thread here and there. Operators then run without a frame of
   // their own, and their saves would be attributed to the frame on top.
-  if (!recording_names() || stack.depth == 0 || !at::isRecordFunctionEnabled()) return nullptr;
-  return &stack.frames[static_cast<std::size_t>(std::min(stack.depth, max_depth) - 1)];
+  if (recording.load(std::memory_order_relaxed) < least || stack.depth == 0 ||
+      !at::isRecordFunctionEnabled()) {
+    return nullptr;
+  }
+  OperatorFrame& frame =
+      stack.frames[static_cast<std::size_t>(std::min(stack.depth, max_depth) - 1)];
+  return frame.recorded < least ? nullptr : &frame;
 }
 
 const char* frame_name(const OperatorFrame& frame) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -10,33 +11,48 @@
 namespace cinch::hooks {
 
 /// Observes operators and optimizer steps through at::RecordFunction. Keeps a stack of running
-/// operators per thread, but only while there are sites to be named (about 0.5 µs an operator).
+/// operators per thread, but only while somebody needs it.
+
+/// What is recorded of each operator. A level includes those before it.
+enum class Recording : std::uint8_t {
+  nothing,
+  names,      ///< 0.15 µs an operator
+  arguments,  ///< numbers and words among its arguments; 0.3 µs
+  tensors     ///< which tensors it takes and gives; 0.4 µs
+};
 
 /// Registers the callbacks. @pre called once
 /// @param at_optimizer_step Called when an optimizer's step begins, on its thread, where Python may
 ///   run. Must not throw
 void observe_operators(void (*at_optimizer_step)());
 
-/// Whether operator names are being recorded.
-bool recording_names() noexcept;
+/// Whether tensors are recorded, so that sites can be named.
+bool learning_sites() noexcept;
 
-/// Starts recording (again).
-void record_names();
+/// Starts recording tensors (again).
+void learn_sites();
 
-/// Starts recording for good: at each save of a program's own autograd.Function its name is needed,
-/// and at each save of an operator with bounds or an exponent its arguments.
-void keep_recording_names();
-
-/// Called at each start of a backward. Stops recording after two in a row without a new site.
+/// Called at each start of a backward. Stops recording tensors after two in a row without a new
+/// site.
 void backward_began();
 
-/// Called at each save while names are recorded. Stops recording after some thousand saves without
-/// a new site, for programs that never run a backward.
-void saved_while_recording();
+/// Called at each save while tensors are recorded. Stops that after some thousand saves without a
+/// new site, for programs that never run a backward.
+void saved_while_learning();
 
-/// The innermost operator that runs on this thread; null while names are not recorded or none runs.
+/// The innermost operator that runs on this thread; null if less than `least` of it was recorded,
+/// or none runs.
 struct OperatorFrame;
-OperatorFrame* current_frame() noexcept;
+OperatorFrame* current_frame(Recording least) noexcept;
+
+/// The same with its name, which is recorded for good from the first call on: each save of a
+/// program's own autograd.Function needs it.
+OperatorFrame* frame_with_name();
+
+/// The same with its arguments, which an operator with bounds or an exponent needs when it saves
+/// `bytes`. They are recorded from the first call on, but not while the saves that need them are
+/// few: then the operators' time is worth more than what the arguments save. Call once a save.
+OperatorFrame* frame_with_arguments(std::size_t bytes);
 
 /// The operator's name, valid while it runs.
 const char* frame_name(const OperatorFrame& frame) noexcept;

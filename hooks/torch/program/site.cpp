@@ -101,16 +101,16 @@ std::uint64_t site_changes() noexcept {
 }
 
 void learn_site(Site& site, const void* tensor_impl, bool is_output) {
-  if (recording_names()) saved_while_recording();
+  if (learning_sites()) saved_while_learning();
   if (site.shared()) return;
-  OperatorFrame* frame = current_frame();
+  OperatorFrame* frame = current_frame(Recording::tensors);
   if (frame == nullptr) {
     if (site.names() != nullptr) return;
-    if (recording_names()) {
+    if (learning_sites()) {
       site.could_not_name();
     } else {
       changes.fetch_add(1, std::memory_order_relaxed);
-      record_names();
+      learn_sites();
     }
   } else if (is_output) {
     // For in-place operators too, although their output is also an argument.
@@ -121,8 +121,7 @@ void learn_site(Site& site, const void* tensor_impl, bool is_output) {
 }
 
 Site& function_site(Site& site) {
-  keep_recording_names();
-  const OperatorFrame* frame = current_frame();
+  const OperatorFrame* frame = frame_with_name();
   // Operators have a namespace, classes have none.
   if (frame == nullptr || contains(frame_name(*frame), "::")) return site;
   Table& t = table();

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -143,6 +144,18 @@ void BufferPool::new_period() {
     trim(freed);
   }
   unmap(freed);
+}
+
+std::size_t BufferPool::release_idle() {
+  std::list<Buffer*> freed;
+  std::size_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    freed.swap(idle_);
+    bytes = std::exchange(idle_bytes_, 0);
+  }
+  unmap(freed);
+  return bytes;
 }
 
 std::size_t BufferPool::used_bytes() const {

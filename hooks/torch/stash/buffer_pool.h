@@ -32,6 +32,9 @@ class BufferPool {
   /// Starts a new period of use. The stash does so when a growth ends.
   void new_period();
 
+  /// Gives all idle buffers to the operating system. Returns the bytes.
+  std::size_t release_idle();
+
   std::size_t used_bytes() const;
   std::size_t idle_bytes() const;
 

@@ -34,18 +34,23 @@ using torch::autograd::Node;
 constexpr std::size_t most_nodes = 64;
 /// A node with more parameters than this is a compiled region, not a layer.
 constexpr std::size_t most_parameters = 4;
-/// How often names are looked up at most, at steps further and further apart: parameters without a
-/// module would be looked for in vain for ever.
+/// How often names are looked up at most, at steps further and further apart. A look takes tens of
+/// milliseconds, and some programs make parameters for ever.
 constexpr int most_looks = 8;
 
-struct Waiting {
+/// The parameter that is nearest to the entry of a row.
+struct Nearest {
   EntryRow* row;
   const c10::TensorImpl* parameter;
   bool own;
 };
 
+using Names = std::unordered_map<const void*, std::string>;
+
+std::atomic<bool> wanted{false};
 std::mutex& mutex = module_names_mutex();
-auto& waiting = *new std::vector<Waiting>;  // under mutex
+auto& names = *new Names;                   // of the last look; under mutex
+auto& waiting = *new std::vector<Nearest>;  // under mutex
 std::atomic<bool> any_waiting{false};
 int looks = 0;                   // under mutex
 std::uint64_t next_look_at = 0;  // under mutex
@@ -63,7 +68,7 @@ std::vector<const c10::TensorImpl*> own_parameters(const Node& node) {
 }
 
 /// Sets `parameter` and `own` of `found`. Searches breadth first, for the nearest parameter.
-bool find_parameter(const Node& reader, Waiting& found) {
+bool find_parameter(const Node& reader, Nearest& found) {
   std::vector<const Node*> nodes = {&reader};
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto parameters = own_parameters(*nodes[i]);
@@ -84,10 +89,8 @@ bool find_parameter(const Node& reader, Waiting& found) {
   return false;
 }
 
-using Names = std::unordered_map<const void*, std::string>;
-
 Names names_of_parameters() {
-  Names names;
+  Names found;
   const std::string answer = run_python(module_names_program(), "names");
   for (std::string_view rest = answer; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
@@ -97,9 +100,16 @@ Names names_of_parameters() {
     if (second == std::string_view::npos) continue;
     std::uintptr_t address = 0;
     std::from_chars(line.data(), line.data() + tab, address);
-    names.emplace(reinterpret_cast<const void*>(address), line.substr(tab + 1, second - tab - 1));
+    found.emplace(reinterpret_cast<const void*>(address), line.substr(tab + 1, second - tab - 1));
   }
-  return names;
+  return found;
+}
+
+/// Where the last look found the parameter; an empty module if it did not. @pre mutex is held
+EntryRow::Where where_is(const Nearest& parameter) {
+  const auto at = names.find(parameter.parameter);
+  if (at == names.end()) return {};
+  return {at->second, parameter.own ? "own" : "after"};
 }
 
 }  // namespace
@@ -109,16 +119,28 @@ std::mutex& module_names_mutex() noexcept {
   return lock;
 }
 
+void want_module_names() noexcept {
+  wanted.store(true, std::memory_order_relaxed);
+}
+
 void note_module(EntryRow& row) noexcept {
+  if (!wanted.load(std::memory_order_relaxed)) return;
   try {
     const auto node = torch::autograd::get_current_node();
     if (node == nullptr || row.looked_for.exchange(true)) return;
-    Waiting found{&row, nullptr, false};
+    Nearest found{&row, nullptr, false};
     if (!find_parameter(*node, found)) return;
-    const std::lock_guard lock(mutex);
-    if (looks == most_looks) return;
-    waiting.push_back(found);
-    any_waiting = true;
+    EntryRow::Where where;
+    {
+      const std::lock_guard lock(mutex);
+      // Later another parameter may have the address.
+      if (optimizer_steps() < next_look_at) where = where_is(found);
+      if (where.module.empty() && looks < most_looks) {
+        waiting.push_back(found);
+        any_waiting = true;
+      }
+    }
+    if (!where.module.empty()) stash().statistics().entries().place(row, std::move(where));
   } catch (const std::exception&) {
     // No memory: one name less.
   }
@@ -132,24 +154,22 @@ void name_modules() noexcept {
       const std::uint64_t step = optimizer_steps();
       if (step < next_look_at) return;
       next_look_at = step * 4;
-      if (++looks == most_looks) any_waiting = false;
+      ++looks;
     }
     // Without the lock, since Python may wait for other threads.
-    const Names names = names_of_parameters();
-    std::vector<Waiting> found;
+    Names found = names_of_parameters();
+    std::vector<std::pair<EntryRow*, EntryRow::Where>> placed;
     {
       const std::lock_guard lock(mutex);
-      std::erase_if(waiting, [&](const Waiting& one) {
-        const bool known = names.contains(one.parameter);
-        if (known) found.push_back(one);
-        return known || looks == most_looks;
-      });
-      if (waiting.empty()) any_waiting = false;
+      names = std::move(found);
+      // Those that are not found belong to no module: they are not looked for again.
+      for (const Nearest& one : std::exchange(waiting, {})) {
+        placed.emplace_back(one.row, where_is(one));
+      }
+      any_waiting = false;
     }
     EntryRows& rows = stash().statistics().entries();
-    for (const Waiting& one : found) {
-      rows.place(*one.row, {names.at(one.parameter), one.own ? "own" : "after"});
-    }
+    for (auto& [row, where] : placed) rows.place(*row, std::move(where));
   } catch (const std::exception&) {
     // No memory: no names.
   }

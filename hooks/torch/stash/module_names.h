@@ -16,6 +16,9 @@ struct EntryRow;
 /// dictionaries; none of the program's code is called. Programs without Python or without an
 /// optimizer of torch.optim have no names.
 
+/// Nothing is named before this call: looking the parameters up takes tens of milliseconds.
+void want_module_names() noexcept;
+
 /// Notes the parameter of the entry of `row`, found from the node that the calling thread executes;
 /// does nothing outside of backward. @pre one of the node's saved tensors is being unpacked
 void note_module(EntryRow& row) noexcept;

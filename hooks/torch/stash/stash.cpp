@@ -212,7 +212,7 @@ void Stash::end_of_growth(const Entry& reading) {
   publish();
   buffers_.encoded.new_period();
   buffers_.decoded.new_period();
-  if (allocator::Core* core = allocator::host_core(); core != nullptr) core->decay();
+  if (allocator::Core* core = allocator::host_core(); core != nullptr) core->end_round();
 }
 
 // Measures what is held, and updates the peak. What the program itself owns at this moment costs
@@ -257,6 +257,12 @@ void Stash::publish() noexcept {
                 director == nullptr ? 0 : director->changes()};
   }
   listeners().boundary(boundary, statistics_);
+}
+
+std::size_t Stash::release_idle() {
+  std::size_t bytes = buffers_.encoded.release_idle() + buffers_.decoded.release_idle();
+  if (allocator::Core* core = allocator::host_core()) bytes += core->release_idle();
+  return bytes;
 }
 
 void Stash::begin_in_child() {

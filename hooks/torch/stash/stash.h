@@ -89,6 +89,10 @@ class Stash final : private EntryKeeper {
   void pause(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
   bool is_paused() const noexcept { return paused_.load(std::memory_order_relaxed); }
 
+  /// Gives the host's memory that neither the stash nor the host's allocator uses at the moment to
+  /// the operating system. Returns the bytes.
+  std::size_t release_idle();
+
   /// Call in a forked child: restarts the figures, and marks the side thread as ended.
   void begin_in_child();
 

@@ -68,6 +68,16 @@ TEST(BufferPool, ForgetsAPeakAfterTwoPeriods) {
   EXPECT_EQ(pool.idle_bytes(), 1 * mebibyte);
 }
 
+TEST(BufferPool, GivesBackWhatIsIdleOnRequest) {
+  BufferPool pool;
+  const auto used = pool.take(2 * mebibyte);
+  pool.take(16 * mebibyte);
+  EXPECT_EQ(pool.release_idle(), 16 * mebibyte);
+  EXPECT_EQ(pool.release_idle(), 0u);
+  EXPECT_EQ(pool.used_bytes(), 2 * mebibyte);
+  std::memset(pool.take(16 * mebibyte).get(), 1, 16 * mebibyte);
+}
+
 TEST(BufferPool, SmallAndEmptyRequests) {
   BufferPool pool;
   EXPECT_EQ(pool.take(0).get(), nullptr);
