@@ -32,6 +32,7 @@ struct OperatorFrame {
   bool reduces_linearly = false;                 // the fifth is "sum" or "mean"
   std::array<SavedOutput, max_outputs> outputs{};
   std::size_t n_outputs = 0;
+  FunctionSaves saves;
 };
 
 namespace {
@@ -73,6 +74,7 @@ std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& f
     frame.function = &function;
     frame.name = function.name();
     frame.n_outputs = 0;
+    frame.saves = {};
     frame.inputs.fill(nullptr);
     const auto inputs = function.inputs();
     for (std::size_t i = 0; i < std::min(inputs.size(), OperatorFrame::max_inputs); ++i) {
@@ -227,6 +229,14 @@ float argument_exponent(const OperatorFrame& frame) {
 
 bool argument_reduces_linearly(const OperatorFrame& frame) {
   return frame.reduces_linearly;
+}
+
+FunctionSaves& saves_of(OperatorFrame& frame) noexcept {
+  return frame.saves;
+}
+
+void count_save() noexcept {
+  if (OperatorFrame* const frame = current_frame()) ++frame->saves.count;
 }
 
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl) {
