@@ -52,12 +52,7 @@ class Entry {
         caution_(caution),
         covers_floats_(!settings.others.keep),
         bytes_(static_cast<std::int64_t>(description.storage_bytes)) {
-    for (const Use& use : description.uses) {
-      const OperandFact fact = operand_fact(use.op, use.operand);
-      uses_.push_back(
-          {&use, fact, need_of(settings, use, fact, description.choice),
-           use.is_complex ? pairs_.emplace_back(use.geometry).geometry() : use.geometry});
-    }
+    for (const Use& use : description.uses) add(settings, use);
     type_ = uses_.front().use->type;
     if (std::ranges::any_of(uses_, [this](const KnownUse& u) { return u.use->type != type_; })) {
       type_ = ElementType::other;
@@ -88,6 +83,21 @@ class Entry {
   }
 
  private:
+  /// Adds a use; of a compiled region's tensor one for each read of its backward, as all of them
+  /// get the same values.
+  void add(const Settings& settings, const Use& use) {
+    const Geometry geometry =
+        use.is_complex ? pairs_.emplace_back(use.geometry).geometry() : use.geometry;
+    if (use.reads.empty()) {
+      const OperandFact fact = operand_fact(use.op, use.operand);
+      uses_.push_back({&use, fact, need_of(settings, use, fact, description_.choice), geometry});
+    }
+    for (const BackwardRead& read : use.reads) {
+      const OperandFact fact = fact_of(read);
+      uses_.push_back({&use, fact, need_of(settings, use, read, fact), geometry});
+    }
+  }
+
   std::string_view unusable_reason() const {
     return mixed_types_ ? "one storage of several element types"
                         : "storage that is no whole number of elements";

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,14 @@ enum class Origin : std::uint8_t {
   function,  ///< a custom autograd.Function
 };
 
+/// An operand as which the backward of a compiled region reads a saved tensor.
+struct BackwardRead {
+  std::string op;       ///< "aten::mm"
+  std::string operand;  ///< "self"
+  /// Whether the values have to be exact, whatever is known of that operand.
+  bool exact = false;
+};
+
 /// One saving of a storage, as a policy sees it.
 struct Use {
   /// "aten::convolution"; a Python autograd.Function's class name; "" unknown
@@ -48,6 +57,8 @@ struct Use {
   /// The elements are complex numbers, which is what `geometry` counts: each is two neighbours of
   /// `type`, the real and the imaginary part.
   bool is_complex = false;
+  /// For tensors that a compiled region saves; none if that is not known.
+  std::span<const BackwardRead> reads = {};
 };
 
 /// One storage in the stash with all its uses, when the stash has become its only owner.

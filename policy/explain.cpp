@@ -75,8 +75,12 @@ std::string explain(const Settings& s) {
   text +=
       "Signs, masks, pooling indices, statistics, log-sum-exp, losses and weights are exact "
       "whatever a rule says.\n";
-  text += "Floats of compiled regions " + treatment_words(s.compiled) +
-          "; those of custom autograd Functions " + treatment_words(s.functions) + ".\n";
+  const bool by_facts = s.compiled_by_facts && !s.others.keep;
+  text += by_facts ? "Floats of compiled regions are held as those of the operators that backward "
+                     "reads them for; where that is not known they "
+                   : "Floats of compiled regions ";
+  text += treatment_words(s.compiled) + "; those of custom autograd Functions " +
+          treatment_words(s.functions) + ".\n";
   if (!s.others.keep) {
     text += "Other floats that tolerate approximation " + treatment_words(s.others) +
             (s.from_preset.others ? ", as in the preset " + s.policy : "") +

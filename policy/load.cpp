@@ -156,6 +156,7 @@ Settings read_settings(const Json& json, std::string_view file) {
   set_default_treatments(settings);
   if (json.contains("compiled")) {
     settings.compiled = read_treatment(json.at("compiled"), settings.division);
+    settings.compiled_by_facts = false;
   }
   if (json.contains("functions")) {
     settings.functions = read_treatment(json.at("functions"), settings.division);

@@ -57,6 +57,28 @@ bool may_be_statistics(const Use& use) noexcept {
   return use.geometry.sizes.size() < 2 || use.geometry.sizes.back() == 1;
 }
 
+/// Whether a compiled region's tensor is held as an operator's operand of these facts. What has to
+/// be exact is so whatever the policy says of compiled regions. (Complex functions have poles.)
+bool follows_facts(const Settings& settings, const Use& use, const OperandFact& fact) noexcept {
+  switch (kind_of(fact, use)) {
+    case OperandKind::exact:
+      return true;
+    case OperandKind::activation:
+    case OperandKind::factor:
+      return settings.compiled_by_facts && !settings.others.keep && !use.is_complex;
+    default:
+      return false;
+  }
+}
+
+/// Whether a compiled region's tensor may hold statistics: its factors may have one value a plane.
+bool may_be_statistics(const Use& use, OperandKind kind) noexcept {
+  const auto& sizes = use.geometry.sizes;
+  if (use.origin != Origin::compiled) return false;
+  if (may_be_statistics(use)) return true;
+  return kind == OperandKind::factor && std::ranges::find(sizes.subspan(1), 1) != sizes.end();
+}
+
 Need treated(const Settings& settings, const Treatment& treatment, const Use& use,
              std::string_view kept_because) {
   if (treatment.keep || !codecs::is_float(use.type)) {
@@ -88,7 +110,10 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
                   const Choice* choice) {
   switch (use.origin) {
     case Origin::compiled:
-      return treated(settings, settings.compiled, use, "saved by a compiled region");
+      if (!follows_facts(settings, use, fact)) {
+        return treated(settings, settings.compiled, use, "saved by a compiled region");
+      }
+      break;
     case Origin::function:
       return treated(settings, settings.functions, use, "saved by a custom autograd.Function");
     case Origin::op:
@@ -121,6 +146,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     case OperandKind::factor:
       break;
   }
+  if (may_be_statistics(use, kind)) return exactly(settings, use, "has to be exact", true);
   // Under "off" the stash exists only for rescues, whose first steps change no result.
   const Algorithm& algorithm = algorithm_of(settings);
   const bool is_factor = kind == OperandKind::factor;
@@ -160,15 +186,12 @@ Need with_bits_for_type(Need need, const Use& use) {
   return need;
 }
 
-}  // namespace
-
-Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
-             const Choice* choice) {
+/// The need of `use` by the rule that matches it. @pre the rule is one of settings' or their end
+Need need_by(std::vector<Rule>::const_iterator rule, const Settings& settings, const Use& use,
+             const OperandFact& fact, const Choice* choice) {
   const auto by_default = [&] {
     return with_bits_for_type(default_need(settings, use, fact, choice), use);
   };
-  const auto rule = std::ranges::find_if(
-      settings.rules, [&use](const Rule& candidate) { return rule_match(candidate, use); });
   if (rule == settings.rules.end()) return by_default();
   if (rule->keep || !rule->codec) return {Level::keep, {}, "a rule keeps it"};
 
@@ -177,7 +200,8 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
   if (traits && traits->fidelity != codecs::Fidelity::exact) {
     // A rule's wildcards may match operands that it does not mean: the facts still protect those.
     const bool may_lose = fact.kind != OperandKind::exact && fact.kind != OperandKind::window_index;
-    if (!may_lose || reads_of(fact, use) != Reads::values || !traits->takes(use.type)) {
+    if (!may_lose || reads_of(fact, use) != Reads::values || !traits->takes(use.type) ||
+        may_be_statistics(use, fact.kind)) {
       return by_default();
     }
     Need need{Level::approximate, codec, not_finite};
@@ -187,6 +211,29 @@ Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
   // A rule can't change what backward reads; where that is a mask, a mask is the default already.
   if (traits && traits->restores != Reads::values) return by_default();
   return {Level::exact, codec, "data that the rule's codec cannot represent"};
+}
+
+}  // namespace
+
+Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
+             const Choice* choice) {
+  const auto rule = std::ranges::find_if(
+      settings.rules, [&use](const Rule& candidate) { return rule_match(candidate, use); });
+  return need_by(rule, settings, use, fact, choice);
+}
+
+Need need_of(const Settings& settings, const Use& use, const BackwardRead& read,
+             const OperandFact& fact) {
+  Use as = use;
+  as.op = read.op;
+  as.operand = read.operand;
+  // Where an operator reads no values, rules that name it are about a mask.
+  const bool by_operator =
+      settings.compiled_by_facts && operand_fact(read.op, read.operand).reads == Reads::values;
+  const auto rule = std::ranges::find_if(settings.rules, [&](const Rule& candidate) {
+    return rule_match(candidate, use) || (by_operator && rule_match(candidate, as));
+  });
+  return need_by(rule, settings, as, fact, nullptr);
 }
 
 }  // namespace cinch::policy

@@ -29,4 +29,9 @@ struct Need {
 Need need_of(const Settings& settings, const Use& use, const OperandFact& fact,
              const Choice* choice = nullptr);
 
+/// The need of one read of `use`, which a compiled region saved. Rules may name the region or the
+/// operator behind it.
+Need need_of(const Settings& settings, const Use& use, const BackwardRead& read,
+             const OperandFact& fact);
+
 }  // namespace cinch::policy

@@ -390,6 +390,18 @@ OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept
   return {};
 }
 
+OperandFact fact_of(const BackwardRead& read) noexcept {
+  if (read.exact) return exact;
+  OperandFact fact = operand_fact(read.op, read.operand);
+  if (fact.reads == Reads::sign || fact.reads == Reads::nothing) {
+    const bool reads_sign = fact.reads == Reads::sign;
+    fact = factor;
+    fact.exact_sign = reads_sign;
+  }
+  fact.reads = Reads::values;
+  return fact;
+}
+
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
                                                   const Use& use) noexcept {
   if (fact.reads != Reads::interval) return std::nullopt;

@@ -49,6 +49,10 @@ struct OperandFact {
 /// default fact: values, unknown.
 OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept;
 
+/// The fact for `read`, about values: the code of a compiled region's backward is Python's, which
+/// is always given values.
+OperandFact fact_of(const BackwardRead& read) noexcept;
+
 /// The bounds between which backward tests whether each element of `use` lies; nothing where it
 /// reads something else, or where the bounds are not known.
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;

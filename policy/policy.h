@@ -149,8 +149,11 @@ struct Settings {
   CometSettings comet;
   BudgetSettings budget;
   std::string state_file;  ///< where an adaptive policy keeps what it learned; "" nowhere
-  Treatment compiled;      ///< floats saved by a region that torch.compile compiled
-  Treatment functions;     ///< floats saved by a custom autograd.Function that no rule names
+  /// Floats saved by a region that torch.compile compiled, of which it is not known what backward
+  /// reads them for; all that need not be exact where `compiled_by_facts` is false.
+  Treatment compiled;
+  bool compiled_by_facts = true;  ///< false: the file says how they are held
+  Treatment functions;            ///< floats saved by a custom autograd.Function that no rule names
   /// Other floats of operators that no rule names: those that tolerate approximation are held by
   /// the codec, all others without loss. `keep`: only what the algorithm itself is for is encoded.
   Treatment others{.keep = true, .codec = {}};

@@ -77,6 +77,7 @@ void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_
   const auto& tensor = *static_cast<const at::Tensor*>(tensor_pointer);
   intent = {};
   intent.decided = true;
+  count_save();
   const Verdict verdict = stash().judge(tensor, is_output, is_inplace_on_view);
   if (verdict != Verdict::wanted) {
     if (verdict != Verdict::undefined) {

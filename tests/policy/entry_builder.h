@@ -69,6 +69,10 @@ class EntryBuilder {
     uses_.back().origin = origin;
     return *this;
   }
+  EntryBuilder& read_as(std::vector<BackwardRead> reads) {
+    uses_.back().reads = reads_.emplace_back(std::move(reads));
+    return *this;
+  }
   EntryBuilder& index_extent(std::array<std::int64_t, 3> extent) {
     uses_.back().index_extent = extent;
     return *this;
@@ -110,6 +114,7 @@ class EntryBuilder {
   }
 
   std::deque<Dims> dims_;
+  std::deque<std::vector<BackwardRead>> reads_;
   std::vector<Use> uses_;
   Geometry cover_;
   std::size_t bytes_ = 0;

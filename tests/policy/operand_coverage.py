@@ -2,8 +2,8 @@
 """Compares the facts of policy/operand.cpp with the derivative formulas of the installed torch.
 
 Prints for how many float tensors that autograd saves there is a fact, and lists those without one. With
---check it prints nothing but rows of operand.cpp whose operator or operand torch does not have, and fails
-if there is one.
+--check it prints nothing but rows of operand.cpp and of backward_reads.cpp whose operator or operand torch does
+not have, or of the latter those that operand.cpp has no fact for, and fails if there is one.
 
 Which tensors a formula saves is asked of torchgen, the code generator that PyTorch itself is built with. It
 ships with torch, but needs PyYAML; --check does not.
@@ -18,7 +18,11 @@ import torch
 
 FACTS = Path(__file__).parents[2] / "policy/operand.cpp"
 
+READS = FACTS.with_name("backward_reads.cpp")
+
 ROW = re.compile(r'\{"aten::(\w+)",\s*"(\w+|\*)",\s*\w+\}')
+CONTACT = re.compile(r'\{"aten::(\w+)",\s*"(\w+|\*)",\s*"aten::(\w+)",\s*"(\w+|\*)"\}')
+EFFECT = re.compile(r'\{"aten::(\w+)", Effect::\w+\}')
 
 # Saved tensors of integers, of bytes, or of an opaque state.
 NOT_FLOAT = re.compile(
@@ -109,11 +113,17 @@ def rows():
 
 
 def misspelt():
-    known = schemas()
-    return [
+    known, facts, contacts = schemas(), set(rows()), CONTACT.findall(READS.read_text())
+    pairs = [*rows(), *(contact[:2] for contact in contacts), *((op, "*") for op in EFFECT.findall(READS.read_text()))]
+    wrong = [
         f"aten::{op} has no {operand}" if op in known else f"no operator aten::{op}"
-        for op, operand in rows()
+        for op, operand in pairs
         if op not in known or operand not in known[op] | {"*"}
+    ]
+    return wrong + [
+        f"no fact about {operand} of aten::{op}"
+        for *_, op, operand in contacts
+        if not {(op, operand), (op, "*")} & facts
     ]
 
 

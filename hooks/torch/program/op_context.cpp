@@ -34,6 +34,7 @@ struct OperatorFrame {
   bool reduces_linearly = false;                 // the fifth is "sum" or "mean"
   std::array<SavedOutput, max_outputs> outputs{};
   std::size_t n_outputs = 0;
+  FunctionSaves saves;
 };
 
 namespace {
@@ -128,6 +129,7 @@ std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& f
     frame.name = function.name();
     frame.recorded = level;
     frame.n_outputs = 0;
+    frame.saves = {};
     if constexpr (level >= Recording::arguments) note_arguments(frame, function.inputs());
     if constexpr (level >= Recording::tensors) note_tensors(frame, function.inputs());
   }
@@ -302,6 +304,14 @@ float argument_exponent(const OperatorFrame& frame) {
 
 bool argument_reduces_linearly(const OperatorFrame& frame) {
   return frame.reduces_linearly;
+}
+
+FunctionSaves& saves_of(OperatorFrame& frame) noexcept {
+  return frame.saves;
+}
+
+void count_save() noexcept {
+  if (OperatorFrame* const frame = current_frame(Recording::names)) ++frame->saves.count;
 }
 
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl) {

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "codecs/interval.h"
 #include "hooks/torch/program/site.h"
+#include "policy/entry.h"
 
 namespace cinch::hooks {
 
@@ -70,6 +72,18 @@ codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
 float argument_exponent(const OperatorFrame& frame);
 /// Whether the operator's fifth argument names a reduction that is linear: a sum or a mean.
 bool argument_reduces_linearly(const OperatorFrame& frame);
+
+/// What an autograd.Function in a frame has saved so far.
+struct FunctionSaves {
+  std::uint32_t count = 0;  ///< tensors, wanted or not
+  /// For compiled_region.h: what is known of the region, and whether that was looked for.
+  const std::vector<std::vector<policy::BackwardRead>>* region = nullptr;
+  bool is_looked_for = false;
+};
+FunctionSaves& saves_of(OperatorFrame& frame) noexcept;
+
+/// Counts a save for the innermost operator. Called at every save, before the tensor is judged.
+void count_save() noexcept;
 
 /// Names `site` when the operator returns: by the output that is the tensor `tensor_impl`.
 void name_output_later(OperatorFrame& frame, Site& site, const void* tensor_impl);

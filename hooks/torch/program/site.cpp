@@ -10,7 +10,9 @@
 #include <dlfcn.h>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/program/compiled_region.h"
 #include "hooks/torch/program/op_context.h"
+#include "policy/backward_reads.h"
 
 namespace cinch::hooks {
 namespace {
@@ -94,6 +96,7 @@ Site& site_at(void* address) {
 void register_site_locks() {
   register_fork_lock(table().mutex);
   register_fork_lock(names_mutex());
+  register_compiled_region_lock();
 }
 
 std::uint64_t site_changes() noexcept {
@@ -121,18 +124,24 @@ void learn_site(Site& site, const void* tensor_impl, bool is_output) {
 }
 
 Site& function_site(Site& site) {
-  const OperatorFrame* frame = frame_with_name();
+  OperatorFrame* frame = frame_with_name();
   // Operators have a namespace, classes have none.
   if (frame == nullptr || contains(frame_name(*frame), "::")) return site;
+  SiteNames names{frame_name(*frame), ""};
+  const auto* reads = is_compiled_region(names.op.c_str()) ? reads_of_saved(*frame) : nullptr;
+  if (reads != nullptr) {
+    names.operand = policy::in_words(*reads);
+    names.reads = *reads;
+  }
   Table& t = table();
   const std::lock_guard lock(t.mutex);
-  Site*& of_class = t.by_function[frame_name(*frame)];
-  if (of_class == nullptr) of_class = &t.sites.emplace_back(frame_name(*frame));
-  return *of_class;
+  Site*& known = t.by_function[names.op + '\n' + names.operand];
+  if (known == nullptr) known = &t.sites.emplace_back(std::move(names));
+  return *known;
 }
 
-Site::Site(const char* function)
-    : shared_(false), python_(true), names_(new SiteNames{function, ""}) {}
+Site::Site(SiteNames names)
+    : shared_(false), python_(true), names_(new SiteNames(std::move(names))) {}
 
 void Site::name(const char* op, std::string operand) {
   const SiteNames* known = names_.load(std::memory_order_acquire);

@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "policy/entry.h"
 
 namespace cinch::hooks {
 
@@ -17,6 +20,8 @@ struct SiteNames {
   /// Which of the operator's arguments say how backward reads the operand.
   enum class Parameters : std::uint8_t { none, bounds, exponent, reduction };
   Parameters parameters = Parameters::none;
+  /// For a compiled region: what its backward reads the tensor for. `operand` says it in words.
+  std::vector<policy::BackwardRead> reads = {};
 };
 
 /// A place in torch's code that saves a tensor: the return address of a SavedVariable constructor
@@ -27,11 +32,12 @@ class Site {
   enum class Kind : std::uint8_t {
     one,     ///< serves one operator
     many,    ///< serves many (a helper for lists of tensors): a learned name would be wrong later
-    python,  ///< serves Python's autograd.Function; each known class has a site of its own
+    python,  ///< serves Python's autograd.Function; each known class has a site of its own, and
+             ///< each kind of tensor that a compiled region saves
   };
   explicit Site(Kind kind) : shared_(kind != Kind::one), python_(kind == Kind::python) {}
   /// The site of a Python class.
-  explicit Site(const char* function);
+  explicit Site(SiteNames names);
 
   bool python() const noexcept { return python_; }
   bool shared() const noexcept { return shared_.load(std::memory_order_relaxed); }
@@ -72,7 +78,8 @@ Site& site_at(void* address);
 void learn_site(Site& site, const void* tensor_impl, bool is_output);
 
 /// The site of the autograd.Function that saves on this thread; `site` itself if that class is not
-/// known, as at the first save. Has operator names recorded from then on. @pre site.python()
+/// known, as at the first save. Has operator names recorded from then on. May run Python, in
+/// another thread. @pre site.python(), no lock of Cinch's is held
 Site& function_site(Site& site);
 
 /// Grows with every site that is seen for the first time or named; recording goes on meanwhile.

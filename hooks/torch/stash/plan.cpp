@@ -8,6 +8,7 @@
 
 #include <c10/core/DeviceGuard.h>
 
+#include "hooks/torch/program/compiled_region.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
@@ -42,8 +43,7 @@ const SiteNames& known_names_of(const Use& use) {
 
 policy::Origin origin_of(const Use& use) {
   if (!use.site->python()) return policy::Origin::op;
-  // AOTAutograd's name of the autograd.Function of every region that torch.compile compiled.
-  const bool compiled = names_of(use).op == "CompiledFunction";
+  const bool compiled = is_compiled_region(names_of(use).op.c_str());
   return compiled ? policy::Origin::compiled : policy::Origin::function;
 }
 
@@ -90,7 +90,8 @@ struct Described {
       const SiteNames& names = known_names_of(*use);
       uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
                       views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use),
-                      exponent(*use), reduces_linearly(*use), c10::isComplexType(use->type)});
+                      exponent(*use), reduces_linearly(*use), c10::isComplexType(use->type),
+                      names.reads});
     }
     const Geometry* cover = of.cover.get();
     entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
