@@ -24,20 +24,6 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <ElementType type>
-HWY_INLINE float value_of_bits(std::make_unsigned_t<ElementBits<type>> bits) {
-  if constexpr (type == ElementType::float32) return float_of_bits(bits);
-  if constexpr (type == ElementType::bfloat16) return float_of_bf16(bits);
-  if constexpr (type == ElementType::float16) return float_of_f16(bits);
-}
-
-template <ElementType type>
-HWY_INLINE std::make_unsigned_t<ElementBits<type>> bits_of_value(float value) {
-  if constexpr (type == ElementType::float32) return float_bits(value);
-  if constexpr (type == ElementType::bfloat16) return bf16_nearest(value);
-  if constexpr (type == ElementType::float16) return f16_nearest(value);
-}
-
 // ------------------------------ Encoding
 
 /// A chunk's escapes.
@@ -47,12 +33,12 @@ struct EscapeList {
 };
 
 /// Quantizes one element apart from the vectors: one that they don't hold, or that is left over.
-template <ElementType type>
+template <class S>
 HWY_NOINLINE void quantize_apart(const ErrorBound& bound, bool closes_gap, const std::byte* x,
                                  std::int64_t i, std::int32_t* codes, EscapeList& escapes) {
-  std::make_unsigned_t<ElementBits<type>> bits;
+  typename S::Bits bits;
   std::memcpy(&bits, x + i * static_cast<std::int64_t>(sizeof bits), sizeof bits);
-  const RatioCode code = ratio_code(bound, closes_gap, value_of_bits<type>(bits));
+  const RatioCode code = ratio_code(bound, closes_gap, S::value(bits));
   codes[i] = code.code;
   if (code.escape == 0) return;
   escapes.list[escapes.count++] = {static_cast<std::uint32_t>(i),
@@ -60,7 +46,7 @@ HWY_NOINLINE void quantize_apart(const ErrorBound& bound, bool closes_gap, const
                                    code.escape == kEscapeRaw ? std::uint32_t{bits} : 0U};
 }
 
-template <ElementType type, bool is_regular>
+template <class S, bool is_regular>
 HWY_NOINLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes_gap,
                                             const std::byte* HWY_RESTRICT x, std::int64_t count,
                                             std::int32_t* HWY_RESTRICT codes,
@@ -80,11 +66,10 @@ HWY_NOINLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes
   EscapeList escapes = {list, 0};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto value =
-        load_elements<type>(df, x + i * static_cast<std::int64_t>(sizeof(ElementBits<type>)));
+    const auto value = S::load(df, reinterpret_cast<const typename S::Raw*>(x) + i);
     const auto magnitude = hn::Abs(value);
     const auto code = lanes_code<is_regular>(df, magnitude, scale);
-    const auto near = lanes_are_near<type, is_regular>(df, magnitude, code, step, limit);
+    const auto near = lanes_are_near<S, is_regular>(df, magnitude, code, step, limit);
     const auto in_range = hn::And(hn::Le(code, max_code), hn::Ge(code, min_code));
     // The low bits of the sum are the integer.
     const auto whole = hn::And(hn::BitCast(di, hn::Add(code, magic)), hn::Set(di, 0x7FFFFF));
@@ -94,10 +79,10 @@ HWY_NOINLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes
     hn::StoreU(closed, di, codes + i);
     std::uint64_t apart = all & ~std::uint64_t{bits_of_mask(df, hn::And(near, in_range))};
     for (; HWY_UNLIKELY(apart != 0); apart &= apart - 1) {
-      quantize_apart<type>(bound, closes_gap, x, i + __builtin_ctzll(apart), codes, escapes);
+      quantize_apart<S>(bound, closes_gap, x, i + __builtin_ctzll(apart), codes, escapes);
     }
   }
-  for (; i < count; ++i) quantize_apart<type>(bound, closes_gap, x, i, codes, escapes);
+  for (; i < count; ++i) quantize_apart<S>(bound, closes_gap, x, i, codes, escapes);
   return escapes.count;
 }
 
@@ -105,10 +90,10 @@ HWY_NOINLINE std::int64_t quantize_chunk_as(const ErrorBound& bound, bool closes
 std::int64_t quantize_chunk(const ErrorBound& bound, bool closes_gap,
                             const std::byte* HWY_RESTRICT x, std::int64_t count,
                             std::int32_t* HWY_RESTRICT codes, RatioEscape* HWY_RESTRICT list) {
-  return with_type(bound.type, [&](auto type) {
-    return bound.is_regular
-               ? quantize_chunk_as<type.value, true>(bound, closes_gap, x, count, codes, list)
-               : quantize_chunk_as<type.value, false>(bound, closes_gap, x, count, codes, list);
+  return with_element(bound.type, [&](auto kind) {
+    using S = decltype(kind);
+    return bound.is_regular ? quantize_chunk_as<S, true>(bound, closes_gap, x, count, codes, list)
+                            : quantize_chunk_as<S, false>(bound, closes_gap, x, count, codes, list);
   });
 }
 
@@ -509,7 +494,7 @@ HWY_NOINLINE std::int64_t read_chunk(const cpu::DecodeTables& tables, std::int64
 }
 
 /// Decodes `count` codes as if none were escaped.
-template <ElementType type>
+template <class S>
 HWY_NOINLINE void dequantize(const ErrorBound& bound, bool closes_gap,
                              const std::int32_t* HWY_RESTRICT codes, std::int64_t count,
                              std::byte* HWY_RESTRICT x) {
@@ -519,33 +504,33 @@ HWY_NOINLINE void dequantize(const ErrorBound& bound, bool closes_gap,
   const auto step = hn::Set(df, bound.coarse.step);
   const auto zero = hn::Zero(df);
   const auto gap = hn::Set(df, closes_gap ? 1.0F : 0.0F);
-  const auto vector = [&](std::int64_t i, std::byte* to) {
+  const auto vector = [&](std::int64_t i, typename S::Raw* to) {
     auto code = hn::ConvertTo(df, hn::LoadU(di, codes + i));
     code = hn::Add(code, hn::IfThenElseZero(hn::Ge(code, zero), gap));
     const auto magnitude = hn::Abs(code);
     const auto value =
         hn::IfThenZeroElse(hn::Eq(magnitude, zero), lanes_point(df, magnitude, step));
-    store_elements<type>(df, hn::Or(value, hn::And(code, hn::SignBit(df))), to);
+    S::store(df, hn::Or(value, hn::And(code, hn::SignBit(df))), to);
   };
-  constexpr auto kSize = static_cast<std::int64_t>(sizeof(ElementBits<type>));
+  auto* const elements = reinterpret_cast<typename S::Raw*>(x);
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) vector(i, x + i * kSize);
+  for (; i + lanes <= count; i += lanes) vector(i, elements + i);
   if (i < count) {
-    std::byte rest[32 * kSize];
+    typename S::Raw rest[32];
     vector(i, rest);
-    std::memcpy(x + i * kSize, rest, (count - i) * kSize);
+    std::memcpy(elements + i, rest, (count - i) * sizeof *rest);
   }
 }
 
-template <ElementType type>
+template <class S>
 HWY_NOINLINE void restore_escapes(const ErrorBound& bound, bool closes_gap,
                                   const std::int32_t* HWY_RESTRICT codes, const EscapeList& escapes,
                                   std::byte* HWY_RESTRICT x) {
   for (std::int64_t e = 0; e < escapes.count; ++e) {
     const RatioEscape& escape = escapes.list[e];
-    auto bits = static_cast<std::make_unsigned_t<ElementBits<type>>>(escape.bits);
+    auto bits = static_cast<typename S::Bits>(escape.bits);
     if (escape.symbol != kEscapeRaw) {
-      bits = bits_of_value<type>(
+      bits = S::nearest(
           ratio_value(bound, closes_gap, codes[escape.position], static_cast<int>(escape.symbol)));
     }
     std::memcpy(x + escape.position * sizeof bits, &bits, sizeof bits);
@@ -556,19 +541,19 @@ HWY_NOINLINE void restore_escapes(const ErrorBound& bound, bool closes_gap,
 bool decode_chunk(const ErrorBound& bound, const RatioPlan& plan, const cpu::DecodeTables& tables,
                   bool only_signs, const RatioChunks::Chunk& chunk, std::span<const std::byte> in,
                   const cpu::RatioScratch& scratch, std::byte* HWY_RESTRICT x) {
-  return with_type(bound.type, [&](auto type) {
-    constexpr auto kSize = static_cast<std::int64_t>(sizeof(ElementBits<type.value>));
+  return with_element(bound.type, [&](auto kind) {
+    using S = decltype(kind);
+    constexpr auto kSize = static_cast<std::int64_t>(sizeof(typename S::Raw));
     if (static_cast<std::int64_t>(in.size()) == chunk.count * kSize) {
       std::memcpy(x, in.data(), in.size());
     } else {
       const std::int64_t escapes = read_chunk(tables, chunk.count, kSize, in, scratch);
       if (escapes < 0) return false;
       for_each_predicted(plan.predictor, chunk, scratch.codes, add_before);
-      dequantize<type.value>(bound, plan.closes_gap, scratch.codes, chunk.count, x);
-      restore_escapes<type.value>(bound, plan.closes_gap, scratch.codes, {scratch.escapes, escapes},
-                                  x);
+      dequantize<S>(bound, plan.closes_gap, scratch.codes, chunk.count, x);
+      restore_escapes<S>(bound, plan.closes_gap, scratch.codes, {scratch.escapes, escapes}, x);
     }
-    if (only_signs) keep_signs<type.value>(x, chunk.count);
+    if (only_signs) keep_signs<S>(x, chunk.count);
     return true;
   });
 }
