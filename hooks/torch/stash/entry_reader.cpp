@@ -46,6 +46,12 @@ codecs::Reads reads_of(const Entry& entry, const Use& use, Reader reader) {
 
 }  // namespace
 
+bool holds_raw(const Entry& entry, const c10::Storage& storage) {
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(entry.mutex());
+  return entry.raw && entry.raw.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl();
+}
+
 c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe) {
   side_.await_settled(entry);
   const bool may_compute = entry.recipe != nullptr && reader_gets_values(use, reader);

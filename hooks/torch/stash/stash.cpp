@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <mutex>
-#include <shared_mutex>
 #include <string_view>
 #include <utility>
 
@@ -62,7 +61,7 @@ Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
                      bool is_inplace_on_view) const noexcept {
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
   if (verdict != Verdict::wanted) return verdict;
-  return is_paused() ? Verdict::paused : verdict;
+  return policy_.is_paused() ? Verdict::paused : verdict;
 }
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe) {
@@ -130,12 +129,6 @@ c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
       }
     }
   }
-}
-
-bool Stash::is_storage_of(Entry& entry, const c10::StorageImpl* storage) {
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
-  return entry.raw && entry.raw.unsafeGetStorageImpl() == storage;
 }
 
 void Stash::release(Entry& entry, Use& use) noexcept {
