@@ -155,6 +155,12 @@ struct DctForm {
   static CINCH_HD bool is_dense(std::uint8_t form) noexcept { return (form & 0x80U) != 0; }
   static CINCH_HD int level(std::uint8_t form) noexcept { return form >> 5 & 3; }
   static CINCH_HD int width(std::uint8_t form) noexcept { return form & 0x1F; }
+  static CINCH_HD bool has_dc(std::uint8_t form) noexcept {
+    return form != kDctRawForm && form != kDctZeroForm;
+  }
+  static CINCH_HD bool is_sparse(std::uint8_t form) noexcept {
+    return form != kDctRawForm && !is_dense(form) && width(form) > 0;
+  }
   /// Whether `form` is a value that encoders write.
   static CINCH_HD bool is_valid(std::uint8_t form) noexcept {
     return form == kDctRawForm || form == kDctZeroForm ||

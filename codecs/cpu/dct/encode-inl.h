@@ -14,7 +14,7 @@
 
 #include "codecs/cpu/dct/job.h"
 #include "codecs/cpu/dct/transform-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/wide_codes-inl.h"
 #include "codecs/cpu/workspace.h"
@@ -45,23 +45,15 @@ struct DctTile {
 /// Loads 8 * eights elements as floats.
 HWY_INLINE void load_eights(ElementType type, const void* HWY_RESTRICT source, std::int64_t eights,
                             float* HWY_RESTRICT to) {
-  const hn::CappedTag<float, kDctEdge> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const hn::Rebind<std::uint16_t, decltype(d)> d16;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  if (type == ElementType::float32) {
-    const auto* const from = static_cast<const float*>(source);
+  with_element(type, [&](auto kind) CINCH_INLINE_LAMBDA {
+    using S = decltype(kind);
+    const hn::CappedTag<float, kDctEdge> d;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    const auto* const from = static_cast<const typename S::Raw*>(source);
     for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
-      hn::StoreU(hn::LoadU(d, from + k), d, to + k);
+      hn::StoreU(S::load(d, from + k), d, to + k);
     }
-    return;
-  }
-  const auto* const from = static_cast<const std::uint16_t*>(source);
-  for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
-    const auto bits = hn::PromoteTo(du, hn::LoadU(d16, from + k));
-    const auto x = type == ElementType::bfloat16 ? lanes_of_bf16(d, bits) : lanes_of_f16(d, bits);
-    hn::StoreU(x, d, to + k);
-  }
+  });
 }
 
 /// Copies `count` elements of `size` bytes, `from_stride` and `to_stride` elements apart.
@@ -124,34 +116,27 @@ inline HWY_NOINLINE void gather_blocks(const DctGeometry& geometry, ElementType 
   }
 }
 
-/// Writes the codes of the blocks in columns [0, n) of the tile's x, in steps of `step`, and the
-/// facts about them.
-/// @return one bit a block: all elements finite and within the bound, all codes small enough
-inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n, float step,
-                                                  float bound, ElementType type) {
-  const DctTag d;
-  const hn::RebindToSigned<DctTag> di;
-  const hn::RebindToUnsigned<DctTag> du;
-  const hn::Rebind<std::uint16_t, DctTag> d16;
-  constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(d));
-  const auto scale = hn::Set(d, 1.0F / step);
-  const auto steps = hn::Set(d, step);
-  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the sum's low bits.
-  const auto magic = hn::Set(d, 0x1.8p23F);
-  const auto limit = hn::Set(d, kDctMaxCode + 0.5F);
-  const auto largest = hn::Set(d, kAffineMaxMagnitude);
-  const auto all = hn::Not(hn::MaskFromVec(hn::Zero(d)));
-  std::uint64_t bad = 0;
-  const auto note = [&](std::int64_t c, auto good) CINCH_INLINE_LAMBDA {
+/// Facts about a tile's blocks, from vectors of their coefficients that begin in column `c`.
+struct DctFacts {
+  using DU = hn::RebindToUnsigned<DctTag>;
+  static constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(DctTag()));
+
+  DctTile& tile;
+  std::uint64_t bad = 0;  ///< one bit a block: a lane was not good
+
+  template <class M>
+  HWY_INLINE void note_good(std::int64_t c, M good) {
     std::uint8_t bits[8] = {};
-    hn::StoreMaskBits(d, hn::Not(good), bits);
+    hn::StoreMaskBits(DctTag(), hn::Not(good), bits);
     if (bits[0] != 0) bad |= std::uint64_t{1} << (c / kDctEdge);
     if (kLanes > 8 && bits[1] != 0) bad |= std::uint64_t{2} << (c / kDctEdge);
-  };
-  // One byte a block, or half of one.
-  const auto put_mask = [&](std::int64_t c, int row, auto mask) CINCH_INLINE_LAMBDA {
+  }
+
+  /// One byte a block, or half of one.
+  template <class M>
+  HWY_INLINE void put_mask(std::int64_t c, int row, M mask) const {
     std::uint8_t bits[8];
-    hn::StoreMaskBits(du, mask, bits);
+    hn::StoreMaskBits(DU(), mask, bits);
     std::uint8_t* const to = tile.masks + c + row;
     if constexpr (kLanes >= 8) {
       to[0] = bits[0];
@@ -161,22 +146,44 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
     } else {
       (to - c % kDctEdge)[0] |= static_cast<std::uint8_t>(bits[0] << 4);
     }
-  };
-  const auto put_all = [&](std::int64_t c, auto of_lanes, std::uint16_t* all_of_block)
-                           CINCH_INLINE_LAMBDA {
-                             HWY_ALIGN std::uint16_t lanes[16] = {};
-                             hn::Store(hn::TruncateTo(d16, of_lanes), d16, lanes);
-                             for (std::int64_t lane = 0; lane < kLanes; lane += kDctEdge) {
-                               std::uint64_t words[2];
-                               std::memcpy(words, lanes + lane, 16);
-                               std::uint64_t joined = words[0] | words[1];
-                               joined |= joined >> 32;
-                               joined |= joined >> 16;
-                               std::uint16_t& to = all_of_block[(c + lane) / kDctEdge];
-                               const bool begins = (c + lane) % kDctEdge == 0;
-                               to = static_cast<std::uint16_t>(begins ? joined : to | joined);
-                             }
-                           };
+  }
+
+  /// Puts the OR of a block's lanes, which have 16 bits.
+  static HWY_INLINE void put_all(std::int64_t c, hn::Vec<DU> of_lanes,
+                                 std::uint16_t* all_of_block) {
+    const hn::Rebind<std::uint16_t, DctTag> d16;
+    HWY_ALIGN std::uint16_t lanes[16] = {};
+    hn::Store(hn::TruncateTo(d16, of_lanes), d16, lanes);
+    for (std::int64_t lane = 0; lane < kLanes; lane += kDctEdge) {
+      std::uint64_t words[2];
+      std::memcpy(words, lanes + lane, 16);
+      std::uint64_t joined = words[0] | words[1];
+      joined |= joined >> 32;
+      joined |= joined >> 16;
+      std::uint16_t& to = all_of_block[(c + lane) / kDctEdge];
+      const bool begins = (c + lane) % kDctEdge == 0;
+      to = static_cast<std::uint16_t>(begins ? joined : to | joined);
+    }
+  }
+};
+
+/// Writes the codes of the blocks in columns [0, n) of the tile's x, in steps of `step`, and the
+/// facts about them.
+/// @return one bit a block: all elements finite and within the bound, all codes small enough
+inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n, float step,
+                                                  float bound, ElementType type) {
+  const DctTag d;
+  const hn::RebindToSigned<DctTag> di;
+  const hn::RebindToUnsigned<DctTag> du;
+  const hn::Rebind<std::uint16_t, DctTag> d16;
+  const auto scale = hn::Set(d, 1.0F / step);
+  const auto steps = hn::Set(d, step);
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the sum's low bits.
+  const auto magic = hn::Set(d, 0x1.8p23F);
+  const auto limit = hn::Set(d, kDctMaxCode + 0.5F);
+  const auto largest = hn::Set(d, kAffineMaxMagnitude);
+  const auto all = hn::Not(hn::MaskFromVec(hn::Zero(d)));
+  DctFacts facts{tile};
   // DC is the first of eight lanes.
   HWY_ALIGN std::uint32_t but_dc[16];
   for (int lane = 0; lane < 16; ++lane) but_dc[lane] = lane % 8 == 0 ? 0 : 0xFFFFFFFF;
@@ -200,11 +207,11 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
           const auto nonzero = hn::Ne(z, hn::Zero(du));
           dense = hn::Or(dense, z);
           sparse = hn::Or(sparse, hn::IfThenElseZero(nonzero, hn::Sub(z, hn::Set(du, 1))));
-          put_mask(c, v, nonzero);
+          facts.put_mask(c, v, nonzero);
         });
-        note(c, good);
-        put_all(c, dense, tile.all_dense);
-        put_all(c, sparse, tile.all_sparse);
+        facts.note_good(c, good);
+        facts.put_all(c, dense, tile.all_dense);
+        facts.put_all(c, sparse, tile.all_sparse);
       });
   const auto bounds = hn::Set(d, bound);
   dct_reconstruct(tile.coefficients, n, type,
@@ -215,9 +222,9 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
                       good = hn::And(good, hn::Lt(hn::Abs(hn::Sub(x, y)), bounds));
                       good = hn::And(good, hn::Le(hn::Abs(x), largest));
                     });
-                    note(c, good);
+                    facts.note_good(c, good);
                   });
-  return ~bad;
+  return ~facts.bad;
 }
 
 /// Copies block `from` of one tile, except its elements, to block `to` of another.
