@@ -11,7 +11,7 @@
 #include "hooks/torch/stash/adaptation.h"
 #include "hooks/torch/stash/entry_lists.h"
 #include "hooks/torch/stash/guard.h"
-#include "hooks/torch/stash/plan.h"
+#include "hooks/torch/stash/planner.h"
 #include "hooks/torch/stash/statistics.h"
 #include "policy/policy.h"
 

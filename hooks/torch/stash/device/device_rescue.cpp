@@ -14,6 +14,7 @@
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/planner.h"
 
 namespace cinch::hooks {
 namespace {
