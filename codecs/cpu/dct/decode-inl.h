@@ -12,10 +12,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/dct/encode-inl.h"
 #include "codecs/cpu/dct/job.h"
+#include "codecs/cpu/dct/tile-inl.h"
 #include "codecs/cpu/dct/transform-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/wide_codes-inl.h"
 #include "codecs/cpu/workspace.h"
@@ -119,64 +118,6 @@ HWY_INLINE bool read_block(std::uint8_t form, DctReader& reader, std::uint16_t* 
   }
   z[0] = static_cast<std::uint16_t>(dct_zigzag(dc));
   return true;
-}
-
-/// Stores 8 * eights floats as elements.
-HWY_INLINE void store_eights(ElementType type, const float* HWY_RESTRICT x, std::int64_t eights,
-                             void* HWY_RESTRICT target) {
-  with_element(type, [&](auto kind) CINCH_INLINE_LAMBDA {
-    using S = decltype(kind);
-    const hn::CappedTag<float, kDctEdge> d;
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    auto* const to = static_cast<typename S::Raw*>(target);
-    for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
-      S::store(d, hn::LoadU(d, x + k), to + k);
-    }
-  });
-}
-
-/// Copies the elements of a chunk's blocks, except raw ones, from x to their places.
-inline HWY_NOINLINE void scatter_blocks(const DctGeometry& geometry, ElementType type,
-                                        const DctGeometry::Block* blocks, const std::uint8_t* forms,
-                                        std::int64_t count, const float* HWY_RESTRICT x,
-                                        void* target) {
-  const auto size = static_cast<std::int64_t>(element_size(type));
-  const auto at = [&](std::int64_t offset) {
-    return static_cast<std::byte*>(target) + offset * size;
-  };
-  for (std::int64_t b = 0; b < count;) {
-    const DctGeometry::Block& block = blocks[b];
-    std::int64_t run = 1;
-    if (forms[b] == kDctRawForm) {
-      b += run;
-      continue;
-    }
-    const bool is_rows = geometry.is_rows();
-    const bool whole =
-        geometry.column_stride() == 1 && block.columns == (is_rows ? kDctBlock : kDctEdge);
-    // Whole blocks that follow each other along the width go together.
-    if (whole && !is_rows) {
-      while (b + run < count && blocks[b + run].offset == block.offset + run * kDctEdge &&
-             blocks[b + run].columns == kDctEdge && forms[b + run] != kDctRawForm) {
-        ++run;
-      }
-    }
-    const std::int64_t rows = is_rows ? (block.columns + kDctEdge - 1) / kDctEdge : block.rows;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const float* const from = x + i * kDctColumns + b * kDctEdge;
-      const std::int64_t offset = block.offset + geometry.offset_in(block, i, 0);
-      const std::int64_t columns =
-          is_rows ? std::min(kDctEdge, block.columns - i * kDctEdge) : block.columns;
-      if (whole) {
-        store_eights(type, from, run, at(offset));
-        continue;
-      }
-      HWY_ALIGN std::byte some[kDctEdge * sizeof(float)];
-      store_eights(type, from, 1, some);
-      copy_apart(size, some, 1, columns, at(offset), geometry.column_stride());
-    }
-    b += run;
-  }
 }
 
 /// Copies a raw block's elements to their places. @return false when the bytes run out
