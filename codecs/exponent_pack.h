@@ -174,7 +174,6 @@ class ExponentPackCodec : public Codec {
  public:
   std::string_view name() const noexcept override { return "exponent_pack"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return true; }
   /// float32, bfloat16, float16 and float64.
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;
