@@ -13,6 +13,7 @@
 #include "codecs/codec.h"
 #include "codecs/float_formats.h"
 #include "codecs/host_device.h"
+#include "codecs/sized_header.h"
 
 /// Error-bounded block transform in place of AC-GC's AutoJPEG and AutoJPEGZ (Evans & Aamodt,
 /// NeurIPS 2021, section 5): the discrete cosine transform of blocks of 8 x 8 elements, uniform
@@ -64,6 +65,11 @@ namespace cinch::codecs {
 
 inline constexpr std::uint8_t kDctVersion = 1;
 inline constexpr std::int64_t kDctHeaderBytes = 32;
+
+CINCH_HD constexpr SizedHeader<4> dct_header(ElementType type, std::int64_t blocks,
+                                             std::int64_t elements, std::int64_t size) noexcept {
+  return {version_word(kDctVersion, type), blocks, elements, size};
+}
 inline constexpr std::int64_t kDctEdge = 8;
 inline constexpr std::int64_t kDctBlock = kDctEdge * kDctEdge;
 inline constexpr std::int64_t kDctChunk = 32;  ///< blocks

@@ -4,6 +4,7 @@
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/device.h"
 #include "codecs/cuda/elements.cuh"
+#include "codecs/cuda/header.cuh"
 #include "codecs/dct.h"
 
 /// A block of threads takes a chunk, and eight neighbouring lanes take a block of it. Depending on
@@ -41,12 +42,7 @@ struct DctJob {
   /// @param size the encoded size
   __device__ __forceinline__ void write_header(std::int64_t size, std::byte* out,
                                                Result* result) const {
-    auto* const header = reinterpret_cast<std::int64_t*>(out);
-    header[0] = kDctVersion | static_cast<std::int64_t>(type) << 8;
-    header[1] = blocks;
-    header[2] = elements;
-    header[3] = size;
-    result->bytes = static_cast<std::uint64_t>(size);
+    store_header(dct_header(type, blocks, elements, size), out, result);
   }
 };
 

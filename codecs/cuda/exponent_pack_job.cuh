@@ -3,6 +3,7 @@
 
 #include "codecs/cuda/block_scan.cuh"
 #include "codecs/cuda/codec.h"
+#include "codecs/cuda/header.cuh"
 #include "codecs/cuda/logical.cuh"
 #include "codecs/exponent_pack.h"
 
@@ -36,11 +37,7 @@ struct PackJob {
   /// @param size the encoded size
   __device__ __forceinline__ void write_header(std::int64_t size, std::byte* out,
                                                Result* result) const {
-    auto* const header = reinterpret_cast<std::int64_t*>(out);
-    header[0] = kPackVersion | static_cast<std::int64_t>(type) << 8;
-    header[1] = elements;
-    header[2] = size;
-    result->bytes = static_cast<std::uint64_t>(size);
+    store_header(pack_header(type, elements, size), out, result);
   }
 };
 

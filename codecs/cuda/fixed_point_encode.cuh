@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/fixed_point_job.cuh"
+#include "codecs/cuda/header.cuh"
 #include "codecs/cuda/stretch_draws.cuh"
 
 namespace cinch::codecs::cuda {
@@ -90,12 +91,7 @@ static __global__ void __launch_bounds__(kChunkThreads)
                 kFixedPointEntryBytes);
   }
   if (threadIdx.x != 0) return;
-  auto* const header = reinterpret_cast<std::int64_t*>(out);
-  header[0] = kFixedPointVersion | static_cast<std::int64_t>(job.type) << 8;
-  header[1] = job.channels;
-  header[2] = job.channel_size;
-  header[3] = size;
-  result->bytes = static_cast<std::uint64_t>(size);
+  store_header(fixed_point_header(job.type, job.channels, job.channel_size, size), out, result);
 }
 
 /// Computes the codes of the calling thread's elements.
