@@ -165,8 +165,8 @@ policy::Settings dry_run_settings(const std::vector<policy::Settings>& policies)
 void listen_to_the_stash() {
   Listeners& all = listeners();
   if (telemetry_wanted()) {
-    all.boundary = [](const Boundary& boundary, const Statistics& statistics) noexcept {
-      publish_boundary(boundary, statistics);
+    all.boundary = [](telemetry::LiveFigures live, const Statistics& statistics) noexcept {
+      publish_boundary(live, statistics);
       serve_control(/*python_may_run=*/false);
     };
   }

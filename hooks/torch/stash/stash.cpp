@@ -234,22 +234,22 @@ void Stash::sample() {
 // Gives the current figures to the telemetry segment.
 void Stash::publish() noexcept {
   if (listeners().boundary == nullptr) return;
-  Boundary boundary;
+  telemetry::LiveFigures live;
   const PinnedPool::Figures pinned = devices().offloader().pinned();
+  live.pinned = pinned.used;
+  live.pinned_reserved = pinned.reserved;
   {
     const std::lock_guard lock(lists_.mutex);
+    live.raw = lists_.at_boundary.raw_bytes;
+    live.stored = lists_.at_boundary.stored_bytes;
+    live.offloaded = lists_.at_boundary.offloaded_bytes;
+    live.raw_at_peak = lists_.peak.raw_bytes;
+    live.stored_at_peak = lists_.peak.stored_bytes;
+    live.held_elsewhere_at_peak = lists_.peak.held_elsewhere_bytes;
     const policy::Director* director = adaptation_.director();
-    boundary = {lists_.at_boundary.raw_bytes,
-                lists_.at_boundary.stored_bytes,
-                lists_.peak.raw_bytes,
-                lists_.peak.stored_bytes,
-                lists_.peak.held_elsewhere_bytes,
-                lists_.at_boundary.offloaded_bytes,
-                pinned.used,
-                pinned.reserved,
-                director == nullptr ? 0 : director->changes()};
+    live.decisions = director == nullptr ? 0 : director->changes();
   }
-  listeners().boundary(boundary, statistics_);
+  listeners().boundary(live, statistics_);
 }
 
 std::size_t Stash::release_idle() {
