@@ -125,7 +125,7 @@ void at_exit() {
   // A process that saved nothing must not replace the report of another process of the same run.
   const char* where = std::getenv("CINCH_REPORT");
   const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
-  const bool saved = stash().rss_at_start() != 0;
+  const bool saved = stash().statistics().rss_at_start() != 0;
   if (saved) {
     leave_last_report();
   } else if (!is_forked_child() && (own_file || (where != nullptr && access(where, F_OK) != 0))) {

@@ -93,7 +93,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     lists_.note_change();
   }
   if (!message.empty()) files::say(message);
-  if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
+  if (statistics_.rss_at_start() == 0) statistics_.set_rss_at_start(resident_bytes());
   if_memory_allows([&] {
     if (dry_run_ != nullptr && dry_run_->take_done()) listeners().dry_run_done();
     holding.before_settling(*entry);
@@ -267,7 +267,7 @@ void Stash::begin_in_child() {
   of_parents.push_back(settler_.take_freed());
   lists_.peak = {};
   lists_.timeline.restart();
-  rss_at_start_ = 0;
+  statistics_.set_rss_at_start(0);
 }
 
 bool has_stash() noexcept {

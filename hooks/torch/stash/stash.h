@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -94,9 +93,6 @@ class Stash final : private EntryKeeper {
   /// Null in ordinary runs.
   DryRun* dry_run() noexcept { return dry_run_.get(); }
 
-  /// Resident memory of the process when it saved its first tensor; 0 before.
-  std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
-
  private:
   // EntryKeeper
   void settle(Entry& entry, codecs::ParallelFor parallel_for, When when) noexcept override {
@@ -120,7 +116,6 @@ class Stash final : private EntryKeeper {
   void sample();
   void publish() noexcept;
 
-  std::atomic<std::uint64_t> rss_at_start_{0};
   const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
   // Each part may call those above it. For the rest of the stash it has the interface EntryKeeper.
   EntryLists lists_;
