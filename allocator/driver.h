@@ -76,23 +76,4 @@ struct Driver {
   std::uint64_t (*now)(void* self) = nullptr;
 };
 
-/// The calls, for counting, tracing and failing them on purpose.
-enum class Call : std::uint8_t {
-  reserve,
-  unreserve,
-  create,
-  release,
-  map,
-  unmap,
-  set_access,
-  memory_info,
-  event_create,
-  event_destroy,
-  event_record,
-  event_query,
-  event_synchronize,
-  stream_wait,
-};
-inline constexpr std::size_t call_count = 14;
-
 }  // namespace cinch::allocator

@@ -164,10 +164,18 @@ class Space {
   Physical* physical_at(const Region& region, Address address) const noexcept {
     return region.units[unit_index(region, address)].physical;
   }
+  /// `bytes`, rounded up.
+  std::size_t in_granules(std::size_t bytes) const noexcept {
+    return (bytes + driver_.granularity - 1) / driver_.granularity * driver_.granularity;
+  }
   bool pinned(const Region& region, const Physical& physical) const noexcept;
 
   Place choose(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
   Status reserve(std::size_t pool, std::size_t bytes) noexcept;
+  Status find_place(std::size_t pool, std::uint32_t stream, std::size_t bytes, Donors whose,
+                    Place& place) noexcept;
+  void claim(std::size_t pool, const Place& place) noexcept;
+  Block* cut_target(const Place& place, std::size_t bytes) noexcept;
   void take_unmapped(List& list, std::size_t& remaining, std::size_t room) noexcept;
   BlockTree::iterator donor_from(BlockTree& tree, BlockTree::iterator at) const noexcept;
   Block* claim_run(Block* block, std::size_t most) noexcept;
@@ -176,7 +184,7 @@ class Space {
   bool could_create(std::size_t bytes) noexcept;
   void count_in(Physical* physical, std::size_t pool) noexcept;
   void count_out(Physical* physical) noexcept;
-  Status unmap_donors(Block* donors, List& list) noexcept;
+  Status unmap_donors(Block* donors, List& list, Status status) noexcept;
   bool unmap_run(Block* block, List& list) noexcept;
   Status map_all(Block* target, const List& list) noexcept;
   void set_unmapped(Physical* physical) noexcept;

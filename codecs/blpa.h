@@ -180,7 +180,6 @@ class BlpaCodec : public Codec {
 
   std::string_view name() const noexcept override { return "blpa"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return false; }
   bool accepts(const Description& what) const noexcept override;
   /// Upper bound: counts the sign bits if with_sign, though they may not be needed.
   std::size_t encoded_bytes(const Description& what) const noexcept override;

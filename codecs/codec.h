@@ -176,9 +176,6 @@ class Codec {
   /// The most that `decode` can restore.
   virtual Reads restores() const noexcept = 0;
 
-  /// True when the restored data give bit-exact gradients to any backward that they serve.
-  virtual bool exact() const noexcept = 0;
-
   /// Whether this codec can encode data of this description.
   virtual bool accepts(const Description& what) const noexcept = 0;
 

@@ -70,18 +70,9 @@ std::size_t DctCodec::encoded_bytes(const Description& what) const noexcept {
                                   what.layout.elements() * std::int64_t(element_size(what.type)));
 }
 
-namespace {
-
-/// The header for an encoded size of `size` bytes.
-std::array<std::int64_t, 4> dct_header(const Description& what, std::int64_t size) noexcept {
-  return {kDctVersion | std::int64_t{static_cast<std::uint8_t>(what.type)} << 8,
-          DctGeometry(what.layout).blocks(), what.layout.elements(), size};
-}
-
-}  // namespace
-
 void DctCodec::write_header(const Description& what, std::int64_t size, std::byte* out) noexcept {
-  const auto header = dct_header(what, size);
+  const auto header =
+      dct_header(what.type, DctGeometry(what.layout).blocks(), what.layout.elements(), size);
   static_assert(sizeof header == kDctHeaderBytes);
   std::memcpy(out, header.data(), sizeof header);
 }
@@ -89,13 +80,9 @@ void DctCodec::write_header(const Description& what, std::int64_t size, std::byt
 std::int64_t DctCodec::read_header(const Description& what, std::span<const std::byte> in,
                                    Reads reads) const noexcept {
   if (reads != Reads::values || !accepts(what)) return -1;
-  const std::int64_t begin = payload(DctGeometry(what.layout));
-  if (in.size() < static_cast<std::size_t>(begin)) return -1;
-  std::array<std::int64_t, 4> header;
-  std::memcpy(header.data(), in.data(), sizeof header);
-  const std::int64_t size = header[3];
-  if (header != dct_header(what, size) || size < begin) return -1;
-  return static_cast<std::size_t>(size) <= in.size() ? size : -1;
+  const DctGeometry geometry(what.layout);
+  const auto expected = dct_header(what.type, geometry.blocks(), what.layout.elements(), 0);
+  return stated_size(expected, in, payload(geometry));
 }
 
 }  // namespace cinch::codecs

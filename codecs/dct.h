@@ -13,6 +13,7 @@
 #include "codecs/codec.h"
 #include "codecs/float_formats.h"
 #include "codecs/host_device.h"
+#include "codecs/sized_header.h"
 
 /// Error-bounded block transform in place of AC-GC's AutoJPEG and AutoJPEGZ (Evans & Aamodt,
 /// NeurIPS 2021, section 5): the discrete cosine transform of blocks of 8 x 8 elements, uniform
@@ -64,6 +65,11 @@ namespace cinch::codecs {
 
 inline constexpr std::uint8_t kDctVersion = 1;
 inline constexpr std::int64_t kDctHeaderBytes = 32;
+
+CINCH_HD constexpr SizedHeader<4> dct_header(ElementType type, std::int64_t blocks,
+                                             std::int64_t elements, std::int64_t size) noexcept {
+  return {version_word(kDctVersion, type), blocks, elements, size};
+}
 inline constexpr std::int64_t kDctEdge = 8;
 inline constexpr std::int64_t kDctBlock = kDctEdge * kDctEdge;
 inline constexpr std::int64_t kDctChunk = 32;  ///< blocks
@@ -155,6 +161,12 @@ struct DctForm {
   static CINCH_HD bool is_dense(std::uint8_t form) noexcept { return (form & 0x80U) != 0; }
   static CINCH_HD int level(std::uint8_t form) noexcept { return form >> 5 & 3; }
   static CINCH_HD int width(std::uint8_t form) noexcept { return form & 0x1F; }
+  static CINCH_HD bool has_dc(std::uint8_t form) noexcept {
+    return form != kDctRawForm && form != kDctZeroForm;
+  }
+  static CINCH_HD bool is_sparse(std::uint8_t form) noexcept {
+    return form != kDctRawForm && !is_dense(form) && width(form) > 0;
+  }
   /// Whether `form` is a value that encoders write.
   static CINCH_HD bool is_valid(std::uint8_t form) noexcept {
     return form == kDctRawForm || form == kDctZeroForm ||
@@ -277,7 +289,6 @@ class DctCodec : public Codec {
 
   std::string_view name() const noexcept override { return "dct"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return false; }
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;
 

@@ -282,7 +282,6 @@ class ErrorBoundedRatioCodec : public Codec {
 
   std::string_view name() const noexcept override { return "error_bounded_ratio"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return false; }
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;
 

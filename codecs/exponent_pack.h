@@ -9,6 +9,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/host_device.h"
+#include "codecs/sized_header.h"
 
 /// Lossless codec for floating-point numbers. A tensor has few different exponents: they are held
 /// in as few bits as most of them need, and the other bits as they are. Zeros, frequent in a ReLU's
@@ -157,34 +158,32 @@ struct PackLayout {
         payload(blocks + 8 * count) {}
 };
 
-/// The bytes before the index (the blocks' offsets).
-struct PackHeader {
-  ElementType type;
-  std::int64_t elements;
-  std::int64_t size;  ///< encoded size
-
-  void write(std::byte* out) const noexcept;
-  /// False when `in` does not begin with a header that `write` makes for this type and number of
-  /// elements, or is shorter than the stated size.
-  bool read(std::span<const std::byte> in, const Description& what) noexcept;
-};
+/// The words before the index (the blocks' offsets).
+CINCH_HD constexpr SizedHeader<3> pack_header(ElementType type, std::int64_t elements,
+                                              std::int64_t size) noexcept {
+  return {version_word(kPackVersion, type), elements, size};
+}
 
 /// What both engines share: everything but encode and decode.
 class ExponentPackCodec : public Codec {
  public:
   std::string_view name() const noexcept override { return "exponent_pack"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return true; }
   /// float32, bfloat16, float16 and float64.
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;
 
  protected:
+  /// Writes the header. `size` is the encoded size.
+  static void write_header(const Description& what, std::int64_t size, std::byte* out) noexcept;
+  /// The encoded size as the header at `in` states it; -1 when decode can't serve `reads` from
+  /// `in`.
+  std::int64_t read_header(const Description& what, std::span<const std::byte> in,
+                           Reads reads) const noexcept;
   /// Finds description and bytes of block `index`. False when they are damaged.
-  /// @pre header.read(in, what)
-  static bool find_block(const PackHeader& header, std::span<const std::byte> in,
-                         std::int64_t index, PackBlock& block,
-                         std::span<const std::byte>& found) noexcept;
+  /// @pre `in` is what read_header found good, cut to its size
+  static bool find_block(const Description& what, std::span<const std::byte> in, std::int64_t index,
+                         PackBlock& block, std::span<const std::byte>& found) noexcept;
 };
 
 std::shared_ptr<const Codec> make_exponent_pack_reference();

@@ -46,20 +46,10 @@ std::size_t FixedPointCodec::encoded_bytes(const Description& what) const noexce
                                   layout.elements() * std::int64_t(element_size(what.type)));
 }
 
-namespace {
-
-/// The header for an encoded size of `size` bytes.
-std::array<std::int64_t, 4> fixed_point_header(const Description& what,
-                                               std::int64_t size) noexcept {
-  return {kFixedPointVersion | std::int64_t{static_cast<std::uint8_t>(what.type)} << 8,
-          what.layout.channels(), channel_elements(what.layout), size};
-}
-
-}  // namespace
-
 void FixedPointCodec::write_header(const Description& what, std::int64_t size,
                                    std::byte* out) noexcept {
-  const auto header = fixed_point_header(what, size);
+  const auto header =
+      fixed_point_header(what.type, what.layout.channels(), channel_elements(what.layout), size);
   static_assert(sizeof header == kFixedPointHeaderBytes);
   std::memcpy(out, header.data(), sizeof header);
 }
@@ -69,12 +59,9 @@ std::int64_t FixedPointCodec::read_header(const Description& what, std::span<con
   if (reads != Reads::values || !accepts(what)) return -1;
   const std::int64_t tables =
       kFixedPointHeaderBytes + what.layout.channels() * kFixedPointEntryBytes;
-  if (in.size() < static_cast<std::size_t>(tables)) return -1;
-  std::array<std::int64_t, 4> header;
-  std::memcpy(header.data(), in.data(), sizeof header);
-  const std::int64_t size = header[3];
-  if (header != fixed_point_header(what, size) || size < tables) return -1;
-  return static_cast<std::size_t>(size) <= in.size() ? size : -1;
+  const auto expected =
+      fixed_point_header(what.type, what.layout.channels(), channel_elements(what.layout), 0);
+  return stated_size(expected, in, tables);
 }
 
 }  // namespace cinch::codecs

@@ -12,6 +12,7 @@
 #include "codecs/codec.h"
 #include "codecs/float_formats.h"
 #include "codecs/host_device.h"
+#include "codecs/sized_header.h"
 
 /// AC-GC's AutoQuant and AutoQuantZ (Evans & Aamodt, NeurIPS 2021, section 5, Eq. 11): every
 /// channel in the fewest stochastically rounded bits that keep its elements within its error bound.
@@ -59,6 +60,13 @@ inline constexpr int kFixedPointMinBits = 2;
 inline constexpr int kFixedPointMaxBits = 16;
 inline constexpr std::int64_t kFixedPointChunk = 2048;
 inline constexpr std::int64_t kFixedPointHeaderBytes = 32;
+
+/// @param channel_size Elements of one channel
+CINCH_HD constexpr SizedHeader<4> fixed_point_header(ElementType type, std::int64_t channels,
+                                                     std::int64_t channel_size,
+                                                     std::int64_t size) noexcept {
+  return {version_word(kFixedPointVersion, type), channels, channel_size, size};
+}
 inline constexpr std::int64_t kFixedPointEntryBytes = 5;
 inline constexpr std::uint8_t kFixedPointZeroValueFlag = 0x80;
 
@@ -156,7 +164,6 @@ class FixedPointCodec : public Codec {
 
   std::string_view name() const noexcept override { return "fixed_point"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return false; }
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;
 

@@ -56,7 +56,6 @@ class IntervalCodec : public Codec {
 
   std::string_view name() const noexcept override { return "interval"; }
   Reads restores() const noexcept override { return Reads::interval; }
-  bool exact() const noexcept override { return true; }
   /// float32, bfloat16 and float16, if IntervalPatterns::of has a result for the type.
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override {

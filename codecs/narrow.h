@@ -39,7 +39,6 @@ class NarrowCodec : public Codec {
  public:
   std::string_view name() const noexcept override { return "narrow"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return true; }
   /// int64, int32, int16 and uint8.
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;

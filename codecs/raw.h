@@ -15,7 +15,6 @@ class RawCodec : public Codec {
  public:
   std::string_view name() const noexcept override { return "raw"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return true; }
   bool accepts(const Description& what) const noexcept override { return is_valid(what.layout); }
   std::size_t encoded_bytes(const Description& what) const noexcept override {
     return static_cast<std::size_t>(what.layout.elements()) * element_size_or_byte(what.type);

@@ -18,7 +18,6 @@ class SignCodec : public Codec {
  public:
   std::string_view name() const noexcept override { return "sign"; }
   Reads restores() const noexcept override { return Reads::sign; }
-  bool exact() const noexcept override { return true; }
   bool accepts(const Description& what) const noexcept override {
     return is_float(what.type) && is_valid(what.layout);
   }

@@ -21,7 +21,6 @@ class TwoValuedCodec : public Codec {
  public:
   std::string_view name() const noexcept override { return "two_valued"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return true; }
   bool accepts(const Description& what) const noexcept override {
     return element_size(what.type) != 0 && is_valid(what.layout);
   }

@@ -45,7 +45,6 @@ class WindowIndexCodec : public Codec {
  public:
   std::string_view name() const noexcept override { return "window_index"; }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return true; }
   /// int64 with an index_extent whose plane has fewer than 2^31 elements.
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;

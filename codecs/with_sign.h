@@ -66,7 +66,6 @@ class WithSignCodec : public Codec {
 
   std::string_view name() const noexcept override { return inner_->name(); }
   Reads restores() const noexcept override { return Reads::values; }
-  bool exact() const noexcept override { return inner_->exact(); }
   bool accepts(const Description& what) const noexcept override {
     return is_float(what.type) && inner_->accepts(what);
   }

@@ -106,6 +106,37 @@ Need chosen_need(const Choice& choice) {
   return {Level::approximate, choice.spec, not_finite, true};
 }
 
+/// That of an operand that tolerates approximation.
+Need approximate_need(const Settings& settings, const Use& use, const OperandFact& fact,
+                      bool is_factor, const Choice* choice) {
+  // Under "off" the stash exists only for rescues, whose first steps change no result.
+  const Algorithm& algorithm = algorithm_of(settings);
+  if (algorithm.exact && codecs::is_float(use.type)) {
+    return exactly(settings, use, "no smaller when held losslessly", is_factor);
+  }
+  if (is_factor) {
+    Need need = treated(settings, settings.others, use, no_rule);
+    if (need.level == Level::approximate) need.may_be_mask = true;
+    return need;
+  }
+  if (!codecs::is_float(use.type)) {
+    return exactly(settings, use, no_codec, is_mask_type(use.type));
+  }
+  // Directors choose among codecs of which most take no float64.
+  const bool is_adaptive = algorithm.director != nullptr;
+  if (choice != nullptr && codecs::is_quantizable(use.type)) return chosen_need(*choice);
+  std::string_view kept_because =
+      is_adaptive && !codecs::is_quantizable(use.type) ? no_codec : no_rule;
+  const bool is_classic = fact.spatial || is_linear(functional_name(use.op));
+  if (is_classic && algorithm.codec != nullptr) {
+    CodecSpec spec = algorithm.codec(settings);
+    if (takes(spec.name, use.type)) return {Level::approximate, std::move(spec), not_finite};
+    kept_because = no_codec;
+  }
+  if (settings.others.keep) return exactly(settings, use, kept_because, false);
+  return treated(settings, settings.others, use, kept_because);
+}
+
 Need default_need(const Settings& settings, const Use& use, const OperandFact& fact,
                   const Choice* choice) {
   switch (use.origin) {
@@ -147,33 +178,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
       break;
   }
   if (may_be_statistics(use, kind)) return exactly(settings, use, "has to be exact", true);
-  // Under "off" the stash exists only for rescues, whose first steps change no result.
-  const Algorithm& algorithm = algorithm_of(settings);
-  const bool is_factor = kind == OperandKind::factor;
-  if (algorithm.exact && codecs::is_float(use.type)) {
-    return exactly(settings, use, "no smaller when held losslessly", is_factor);
-  }
-  if (is_factor) {
-    Need need = treated(settings, settings.others, use, no_rule);
-    if (need.level == Level::approximate) need.may_be_mask = true;
-    return need;
-  }
-  if (!codecs::is_float(use.type)) {
-    return exactly(settings, use, no_codec, is_mask_type(use.type));
-  }
-  // Directors choose among codecs of which most take no float64.
-  const bool is_adaptive = algorithm.director != nullptr;
-  if (choice != nullptr && codecs::is_quantizable(use.type)) return chosen_need(*choice);
-  std::string_view kept_because =
-      is_adaptive && !codecs::is_quantizable(use.type) ? no_codec : no_rule;
-  const bool is_classic = fact.spatial || is_linear(functional_name(use.op));
-  if (is_classic && algorithm.codec != nullptr) {
-    CodecSpec spec = algorithm.codec(settings);
-    if (takes(spec.name, use.type)) return {Level::approximate, std::move(spec), not_finite};
-    kept_because = no_codec;
-  }
-  if (settings.others.keep) return exactly(settings, use, kept_because, false);
-  return treated(settings, settings.others, use, kept_because);
+  return approximate_need(settings, use, fact, kind == OperandKind::factor, choice);
 }
 
 /// float64 gets twice the bits that a policy names for floats: the same ratio as float32, and the

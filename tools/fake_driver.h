@@ -14,6 +14,25 @@
 
 namespace cinch::allocator {
 
+/// The calls of a driver, for counting and failing them.
+enum class Call : std::uint8_t {
+  reserve,
+  unreserve,
+  create,
+  release,
+  map,
+  unmap,
+  set_access,
+  memory_info,
+  event_create,
+  event_destroy,
+  event_record,
+  event_query,
+  event_synchronize,
+  stream_wait,
+};
+inline constexpr std::size_t call_count = 14;
+
 /// A simulated device: limits, failures on demand, streams whose work is done when a test says so,
 /// a clock that a test advances. Thread-safe.
 ///

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <vector>
 
+#include "agent/cli/text.h"
+
 namespace cinch::cli {
 namespace {
 
@@ -97,14 +99,6 @@ std::string for_bash(const CLI::App& app) {
   return out.str();
 }
 
-/// `text` as one word for fish. @pre it has no backslash
-std::string quoted(std::string text) {
-  for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 2) {
-    text.insert(at, "\\");
-  }
-  return '\'' + text + '\'';
-}
-
 std::string for_fish(const CLI::App& app) {
   std::ostringstream out;
   out << "# cinch completion for fish: cinch completion fish | source\n";
@@ -117,17 +111,17 @@ std::string for_fish(const CLI::App& app) {
         when += (when.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + word);
       }
     }
-    const std::string start = "complete -c cinch -n " + quoted(when);
+    const std::string start = "complete -c cinch -n " + quoted(when, Shell::fish);
     for (const CLI::App* below : commands_of(sub)) {
-      out << start << " -f -a " << below->get_name() << " -d " << quoted(below->get_description())
-          << '\n';
+      out << start << " -f -a " << below->get_name() << " -d "
+          << quoted(below->get_description(), Shell::fish) << '\n';
     }
     for (const CLI::Option* option : options_of(sub)) {
       out << start;
       for (const auto& name : option->get_lnames()) out << " -l " << name;
       for (const auto& name : option->get_snames()) out << " -s " << name;
       if (option->get_items_expected_max() > 0) out << " -r";
-      out << " -d " << quoted(option->get_description()) << '\n';
+      out << " -d " << quoted(option->get_description(), Shell::fish) << '\n';
     }
   });
   out << "complete -c cinch -n '__fish_seen_subcommand_from run' -l policy -x -a "

@@ -13,32 +13,6 @@
 #include "policy/policy.h"
 
 namespace cinch::cli {
-namespace {
-
-/// `text` as one word for a POSIX shell.
-std::string quoted(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      word += "'\\''";
-    } else {
-      word += c;
-    }
-  }
-  return word + '\'';
-}
-
-/// `text` as one word for fish, where a backslash is special inside quotes.
-std::string quoted_for_fish(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'' || c == '\\') word += '\\';
-    word += c;
-  }
-  return word + '\'';
-}
-
-}  // namespace
 
 int print_environment(const EnvOptions& options) {
   const Libraries libraries = find_libraries();
@@ -57,11 +31,11 @@ int print_environment(const EnvOptions& options) {
   }
   for (const auto& [name, value] : variables) {
     if (options.format == "fish") {
-      std::printf("set -gx %s %s\n", name.c_str(), quoted_for_fish(value).c_str());
+      std::printf("set -gx %s %s\n", name.c_str(), quoted(value, Shell::fish).c_str());
     } else if (options.format == "plain") {
       std::printf("%s=%s\n", name.c_str(), value.c_str());
     } else {
-      std::printf("export %s=%s\n", name.c_str(), quoted(value).c_str());
+      std::printf("export %s=%s\n", name.c_str(), quoted(value, Shell::posix).c_str());
     }
   }
   return 0;

@@ -76,6 +76,20 @@ std::string counted(std::uint64_t count, std::string_view noun) {
   return std::to_string(count) + ' ' + std::string(noun) + (count == 1 ? "" : "s");
 }
 
+std::string quoted(std::string_view text, Shell shell) {
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      word += shell == Shell::fish ? "\\'" : "'\\''";
+    } else if (c == '\\' && shell == Shell::fish) {
+      word += "\\\\";
+    } else {
+      word += c;
+    }
+  }
+  return word + '\'';
+}
+
 bool colour_wanted(int file_descriptor) {
   const char* refused = std::getenv("NO_COLOR");
   return (refused == nullptr || *refused == '\0') && isatty(file_descriptor) == 1;

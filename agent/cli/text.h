@@ -48,6 +48,11 @@ inline bool begins_character(char c) {
 /// "1 step", "60 steps".
 std::string counted(std::uint64_t count, std::string_view noun);
 
+enum class Shell { posix, fish };
+
+/// `text` as one word for `shell`. In fish a backslash is special inside quotes, too.
+std::string quoted(std::string_view text, Shell shell);
+
 /// Whether text may carry escape sequences: on a terminal, unless NO_COLOR is set.
 bool colour_wanted(int file_descriptor);
 

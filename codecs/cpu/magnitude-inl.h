@@ -21,12 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// An element's bit pattern as a signed and as an unsigned integer.
-template <class S>
-using SignedBits = std::conditional_t<sizeof(typename S::Raw) == 4, std::int32_t, std::int16_t>;
-template <class S>
-using UnsignedBits = std::make_unsigned_t<SignedBits<S>>;
-
 /// The largest of f(bit patterns) over `count` elements, as integers of type T.
 template <class T, class F>
 HWY_INLINE T largest_of(const void* x, std::int64_t count, const F& f) {
@@ -51,9 +45,9 @@ HWY_INLINE T largest_of(const void* x, std::int64_t count, const F& f) {
 /// Whether no element is NaN, infinite or larger than kAffineMaxMagnitude.
 template <class S>
 HWY_NOINLINE bool all_finite(S, const void* x, std::int64_t count) {
-  using T = SignedBits<S>;
+  using T = std::make_signed_t<typename S::Bits>;
   // As integers, infinities and NaNs are the largest of all.
-  constexpr auto kMask = static_cast<T>(static_cast<UnsignedBits<S>>(-1) >> 1);
+  constexpr auto kMask = static_cast<T>(static_cast<typename S::Bits>(-1) >> 1);
   const T most = largest_of<T>(
       x, count, [&](auto d, auto bits) HWY_ATTR { return hn::And(bits, hn::Set(d, kMask)); });
   if constexpr (S::kType == ElementType::float16) {
@@ -66,7 +60,7 @@ HWY_NOINLINE bool all_finite(S, const void* x, std::int64_t count) {
 /// Whether an element is below 0, or a NaN that has its sign set.
 template <class S>
 HWY_NOINLINE bool any_negative(S, const void* x, std::int64_t count) {
-  using T = UnsignedBits<S>;
+  using T = typename S::Bits;
   constexpr auto kMinusZero = static_cast<T>(T{1} << (8 * sizeof(T) - 1));
   return largest_of<T>(x, count, [](auto, auto bits) HWY_ATTR { return bits; }) > kMinusZero;
 }

@@ -64,6 +64,14 @@ __device__ __forceinline__ void store_wide_stretch(std::byte* at,
   if (filled > 0) store_bytes(at, waiting, (filled + 7) / 8);
 }
 
+/// Sets the bits of a code that begins at `bit`, where `words` are zero. Threads may share words.
+__device__ __forceinline__ void or_code(std::uint32_t* words, int bit, std::uint32_t code) {
+  const std::uint64_t shifted = std::uint64_t{code} << (bit % 32);
+  atomicOr(&words[bit / 32], static_cast<std::uint32_t>(shifted));
+  const auto rest = static_cast<std::uint32_t>(shifted >> 32);
+  if (rest != 0) atomicOr(&words[bit / 32 + 1], rest);
+}
+
 /// Loads codes [k, k + count) of a stream, the first in the lowest bits. @pre count * bits <= 64
 __device__ __forceinline__ std::uint64_t load_codes(const std::byte* stream, std::int64_t k,
                                                     int bits, int count) {

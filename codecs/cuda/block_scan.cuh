@@ -7,6 +7,16 @@
 
 namespace cinch::codecs::cuda {
 
+/// The sum over the lanes up to the calling one. All lanes of the warp must call it.
+template <typename T>
+__device__ __forceinline__ T warp_sum(T value) {
+  for (unsigned step = 1; step < kWarp; step *= 2) {
+    const T before = __shfl_up_sync(kAllLanes, value, step);
+    if (threadIdx.x % kWarp >= step) value += before;
+  }
+  return value;
+}
+
 /// Prefix sums over the `kThreads` threads of a block. All threads of the block must call it.
 template <unsigned kThreads>
 class BlockScan {
@@ -19,11 +29,7 @@ class BlockScan {
     __shared__ T sums[kWarps];
     const unsigned lane = threadIdx.x % kWarp;
     const unsigned warp = threadIdx.x / kWarp;
-    T sum = value;
-    for (unsigned step = 1; step < kWarp; step *= 2) {
-      const T before = __shfl_up_sync(kAllLanes, sum, step);
-      if (lane >= step) sum += before;
-    }
+    const T sum = warp_sum(value);
     __syncthreads();  // all threads have read the last call's sums
     if (lane == kWarp - 1) sums[warp] = sum;
     __syncthreads();

@@ -185,11 +185,8 @@ __global__ void __launch_bounds__(kRunThreads)
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     result->bytes = static_cast<std::uint64_t>(job.end[has_signs]);
   }
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  const std::uint32_t i = threadIdx.x * kStretch;
-  const std::int64_t left = job.elements - first - i;
-  if (left <= 0) return;
-  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
+  const auto [first, i, count] = run_stretch(job.elements);
+  if (count == 0) return;
   const BlockPlace place(job.order, first);
   const ChannelPlace channels(job, first);
   Patterns<Bits> x = {};
@@ -220,11 +217,8 @@ __global__ void __launch_bounds__(kRunThreads)
   using Bits = typename Element<type>::Bits;
   const bool has_signs = state->has_signs != 0;
   if (job.end[has_signs] > in_size) return;
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  const std::uint32_t i = threadIdx.x * kStretch;
-  const std::int64_t left = job.elements - first - i;
-  if (left <= 0) return;
-  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
+  const auto [first, i, count] = run_stretch(job.elements);
+  if (count == 0) return;
   const BlockPlace place(job.order, first);
   const ChannelPlace channels(job, first);
   const std::int64_t stretch = (first + i) / kStretch;

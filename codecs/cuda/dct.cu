@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/dct_kernels.cuh"
+#include "codecs/cuda/dct_decode.cuh"
+#include "codecs/cuda/dct_encode.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/dct.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/fixed_point_job.cuh"
+#include "codecs/cuda/header.cuh"
 #include "codecs/cuda/stretch_draws.cuh"
 
 namespace cinch::codecs::cuda {
@@ -90,12 +91,7 @@ static __global__ void __launch_bounds__(kChunkThreads)
                 kFixedPointEntryBytes);
   }
   if (threadIdx.x != 0) return;
-  auto* const header = reinterpret_cast<std::int64_t*>(out);
-  header[0] = kFixedPointVersion | static_cast<std::int64_t>(job.type) << 8;
-  header[1] = job.channels;
-  header[2] = job.channel_size;
-  header[3] = size;
-  result->bytes = static_cast<std::uint64_t>(size);
+  store_header(fixed_point_header(job.type, job.channels, job.channel_size, size), out, result);
 }
 
 /// Computes the codes of the calling thread's elements.
@@ -131,8 +127,39 @@ __device__ __forceinline__ void quantize_chunk(const FixedPointJob& job, const C
   }
 }
 
-/// Writes a chunk's part of its channel's stream. In the zero_value form a thread's codes may begin
-/// at any bit, so they are joined in shared memory.
+/// Writes a chunk in the zero_value form, where a thread's codes may begin at any bit. All threads
+/// of the block must call it. @param joined zeroed here, for the chunk's codes
+template <ElementType type>
+__device__ __forceinline__ void store_nonzeros(const typename Element<type>::Bits (&x)[kStretch],
+                                               const std::uint32_t (&codes)[kStretch], int count,
+                                               int bits, std::int64_t elements,
+                                               const ChunkState& chunk, std::uint32_t* joined,
+                                               std::byte* at) {
+  unsigned mask = 0;
+  int nonzero = 0;
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    const bool present = j < count && value_of<type>(x[j]) != 0.0F;
+    mask |= static_cast<unsigned>(present) << j;
+    nonzero += present;
+  }
+  const std::int64_t bytes = codes_bytes(chunk.nonzero, bits);
+  for (std::int64_t w = threadIdx.x; w <= bytes / 4; w += kChunkThreads) joined[w] = 0;
+  int total = 0;
+  int position = BlockScan<kChunkThreads>::exclusive(nonzero, total);
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if ((mask >> j & 1U) != 0) or_code(joined, position++ * bits, codes[j]);
+  }
+  __syncthreads();
+  if (count > 0) at[threadIdx.x] = static_cast<std::byte>(mask);
+  std::byte* const codes_at = at + (elements + 7) / 8;
+  for (std::int64_t b = threadIdx.x; b < bytes; b += kChunkThreads) {
+    codes_at[b] = static_cast<std::byte>(joined[b / 4] >> (b % 4 * 8));
+  }
+}
+
+/// Writes a chunk's part of its channel's stream.
 template <ElementType type>
 __global__ void __launch_bounds__(kChunkThreads)
     fixed_point_encode(const FixedPointJob job, const void* source, const ChannelState* states,
@@ -165,35 +192,8 @@ __global__ void __launch_bounds__(kChunkThreads)
   }
 
   const ChunkState& chunk = chunks[place.channel * job.chunks + place.chunk];
-  unsigned mask = 0;
-  int nonzero = 0;
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    const bool present = j < count && value_of<type>(x[j]) != 0.0F;
-    mask |= static_cast<unsigned>(present) << j;
-    nonzero += present;
-  }
-  const std::int64_t elements = chunk_elements(job.channel_size, place.chunk);
-  const std::int64_t bytes = codes_bytes(chunk.nonzero, bits);
-  for (std::int64_t w = threadIdx.x; w <= bytes / 4; w += kChunkThreads) joined[w] = 0;
-  int total = 0;
-  int position = BlockScan<kChunkThreads>::exclusive(nonzero, total);
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    if ((mask >> j & 1U) == 0) continue;
-    const int bit = position++ * bits;
-    const std::uint64_t shifted = std::uint64_t{codes[j]} << (bit % 32);
-    atomicOr(&joined[bit / 32], static_cast<std::uint32_t>(shifted));
-    const auto rest = static_cast<std::uint32_t>(shifted >> 32);
-    if (rest != 0) atomicOr(&joined[bit / 32 + 1], rest);
-  }
-  __syncthreads();
-  std::byte* const at = stream + chunk.at;
-  if (count > 0) at[threadIdx.x] = static_cast<std::byte>(mask);
-  std::byte* const codes_at = at + (elements + 7) / 8;
-  for (std::int64_t b = threadIdx.x; b < bytes; b += kChunkThreads) {
-    codes_at[b] = static_cast<std::byte>(joined[b / 4] >> (b % 4 * 8));
-  }
+  store_nonzeros<type>(x, codes, count, bits, chunk_elements(job.channel_size, place.chunk), chunk,
+                       joined, stream + chunk.at);
   if (threadIdx.x == 0) {
     store_bytes(out + state.counts_at + 2 * place.chunk, static_cast<std::uint64_t>(chunk.nonzero),
                 2);

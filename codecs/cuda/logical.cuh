@@ -73,6 +73,20 @@ class BlockPlace {
   std::uint32_t within_ = 0;
 };
 
+/// The calling thread's elements of its block's run: `count` from logical index first + i on.
+struct RunStretch {
+  std::int64_t first;  ///< of the block
+  std::uint32_t i;
+  int count;  ///< 0 to 8
+};
+
+__device__ __forceinline__ RunStretch run_stretch(std::int64_t elements) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const std::uint32_t i = threadIdx.x * kStretch;
+  const std::int64_t left = elements - first - i;
+  return {first, i, left <= 0 ? 0 : left < kStretch ? static_cast<int>(left) : kStretch};
+}
+
 /// The bit patterns of eight elements, also as 32-bit words for wide loads and stores.
 template <typename T>
 union Patterns {

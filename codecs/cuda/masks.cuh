@@ -24,12 +24,9 @@ struct MaskJob {
 template <typename T, typename Test>
 __device__ __forceinline__ void encode_mask(const MaskJob& job, const void* source, std::byte* out,
                                             Result* result, const Test& test) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const auto [first, i, count] = run_stretch(job.elements);
+  if (count == 0) return;
   const BlockPlace place(job.order, first);
-  const std::uint32_t i = threadIdx.x * kStretch;
-  const std::int64_t left = job.elements - first - i;
-  if (left <= 0) return;
-  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
   Patterns<T> x = {};
   load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
   unsigned bits = 0;
@@ -46,12 +43,9 @@ __device__ __forceinline__ void encode_mask(const MaskJob& job, const void* sour
 template <typename T>
 __device__ __forceinline__ void decode_mask(const MaskJob& job, const std::byte* in, T set, T clear,
                                             void* target) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const auto [first, i, count] = run_stretch(job.elements);
+  if (count == 0) return;
   const BlockPlace place(job.order, first);
-  const std::uint32_t i = threadIdx.x * kStretch;
-  const std::int64_t left = job.elements - first - i;
-  if (left <= 0) return;
-  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
   const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
   Patterns<T> x;
 #pragma unroll

@@ -78,11 +78,8 @@ __global__ void __launch_bounds__(kRunThreads)
     narrow_encode(const MaskJob job, const void* source, const NarrowBounds* bounds,
                   std::byte* codes) {
   const int bits = bounds->bits;
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  const std::uint32_t i = threadIdx.x * kStretch;
-  const std::int64_t left = job.elements - first - i;
-  if (bits == 0 || left <= 0) return;
-  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
+  const auto [first, i, count] = run_stretch(job.elements);
+  if (bits == 0 || count == 0) return;
   const BlockPlace place(job.order, first);
   Patterns<T> x = {};
   load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);

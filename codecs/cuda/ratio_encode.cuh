@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/block_scan.cuh"
 #include "codecs/cuda/ratio_tokens.cuh"
 
 namespace cinch::codecs::cuda {
@@ -101,6 +102,44 @@ __device__ __forceinline__ void copy_out(const std::uint32_t* words, unsigned by
   if (threadIdx.x < bytes - done) to[done + threadIdx.x] = byte(done + threadIdx.x);
 }
 
+/// Where the calling thread's bits begin, and the sizes of the chunk's streams.
+struct StreamPlaces {
+  unsigned position = 0;    ///< in bits, from the chunk's first byte
+  unsigned bytes;           ///< of the whole chunk
+  std::uint64_t sizes = 0;  ///< of all streams but the last, 16 bits each: the chunk's header
+
+  /// All threads of the block must call it. @param own the calling thread's number of bits
+  __device__ __forceinline__ explicit StreamPlaces(unsigned own) : bytes(kChunkHeaderBytes) {
+    __shared__ unsigned warp_bits[kRatioWarps];
+    const unsigned warp = threadIdx.x / kWarp;
+    const unsigned sum = warp_sum(own);
+    if (threadIdx.x % kWarp == kWarp - 1) warp_bits[warp] = sum;
+    __syncthreads();
+#pragma unroll
+    for (unsigned s = 0; s < kChunkStreams; ++s) {
+      unsigned bits = 0;
+      for (unsigned w = s * kStreamWarps; w < (s + 1) * kStreamWarps; ++w) {
+        if (w == warp) position = 8 * bytes + bits + sum - own;
+        bits += warp_bits[w];
+      }
+      const unsigned size = (bits + 7) / 8;
+      if (s + 1 < kChunkStreams) sizes |= std::uint64_t{size & 0xFFFFU} << (16 * s);
+      bytes += size;
+    }
+  }
+};
+
+/// Sets words to `count` elements of `kSize` bytes as they are. @param raw as TokenCoder's
+template <unsigned kSize, typename Raw>
+__device__ __forceinline__ void copy_raw(const Raw& raw, unsigned count, std::uint32_t* words) {
+  constexpr unsigned kPer = 4 / kSize;
+  for (unsigned i = threadIdx.x * kPer; i < count; i += kRatioThreads * kPer) {
+    std::uint32_t word = raw(i);
+    if (kPer == 2 && i + 1 < count) word |= raw(i + 1) << 16;
+    words[i / kPer] = word;
+  }
+}
+
 template <ElementType type>
 __global__ void __launch_bounds__(kRatioThreads)
     ratio_encode(const RatioJob job, const void* source, RunningTotal* total,
@@ -110,71 +149,41 @@ __global__ void __launch_bounds__(kRatioThreads)
   CINCH_DYNAMIC_SHARED(std::uint32_t, words);
   __shared__ RatioCodeBook book;
   __shared__ unsigned ends[kRatioWarps];
-  __shared__ unsigned warp_bits[kRatioWarps];
   const std::int64_t turn = take_turn(total);
   const RatioChunks::Chunk chunk = job.chunks[turn];
   const auto count = static_cast<unsigned>(chunk.count);
-  const auto* const elements = static_cast<const Bits*>(source);
   const BlockPlace place(job.order, chunk.begin);
-  const bool runs = plan->runs != 0;
   book.load(*plan);
   quantize_chunk<type>(job, chunk, source, plan->closes_gap != 0, words);
   __syncthreads();
 
   const ThreadTokens tokens(job, words, words + kChunkWords, count,
-                            static_cast<Predictor>(plan->predictor), runs, false);
+                            static_cast<Predictor>(plan->predictor), plan->runs != 0, false);
   const unsigned run_begin = tokens.run_begin(ends);  // a barrier: now all codes have been read
   for (unsigned i = threadIdx.x; i < kChunkWords; i += kRatioThreads) words[i] = 0;
 
-  const auto raw = [&](unsigned i) { return std::uint32_t{elements[place.offset(i)]}; };
+  const auto raw = [&](unsigned i) {
+    return std::uint32_t{static_cast<const Bits*>(source)[place.offset(i)]};
+  };
   constexpr int kBits = 8 * sizeof(Bits);
   BitCounter counter;
   TokenCoder<BitCounter, decltype(raw)> sizes{book, kBits, raw, counter};
   tokens.visit(run_begin, sizes);
-  const unsigned lane = threadIdx.x % kWarp;
-  const unsigned warp = threadIdx.x / kWarp;
-  unsigned sum = counter.bits;
-  for (unsigned step = 1; step < kWarp; step *= 2) {
-    const unsigned before = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += before;
-  }
-  if (lane == kWarp - 1) warp_bits[warp] = sum;
-  __syncthreads();
-
-  // Where the thread's bits begin, and the sizes of the streams.
-  unsigned bytes = kChunkHeaderBytes;
-  unsigned position = 0;
-  std::uint64_t stream_sizes = 0;  // 16 bits each
-#pragma unroll
-  for (unsigned s = 0; s < kChunkStreams; ++s) {
-    unsigned bits = 0;
-    for (unsigned w = s * kStreamWarps; w < (s + 1) * kStreamWarps; ++w) {
-      if (w == warp) position = 8 * bytes + bits + sum - counter.bits;
-      bits += warp_bits[w];
-    }
-    const unsigned size = (bits + 7) / 8;
-    if (s + 1 < kChunkStreams) stream_sizes |= std::uint64_t{size & 0xFFFFU} << (16 * s);
-    bytes += size;
-  }
-  const unsigned own = count * unsigned{sizeof(Bits)};
-  if (bytes < own) {
-    BitWriter writer(words, position);
+  const StreamPlaces places(counter.bits);
+  const bool is_smaller = places.bytes < count * sizeof(Bits);
+  if (is_smaller) {
+    BitWriter writer(words, places.position);
     TokenCoder<BitWriter, decltype(raw)> coder{book, kBits, raw, writer};
     tokens.visit(run_begin, coder);
     writer.finish();
     if (threadIdx.x < 2) {
-      atomicOr(words + threadIdx.x, static_cast<std::uint32_t>(stream_sizes >> (32 * threadIdx.x)));
+      atomicOr(words + threadIdx.x, static_cast<std::uint32_t>(places.sizes >> (32 * threadIdx.x)));
     }
   } else {
-    bytes = own;
-    constexpr unsigned kPer = 4 / sizeof(Bits);
-    for (unsigned i = threadIdx.x * kPer; i < count; i += kRatioThreads * kPer) {
-      std::uint32_t word = raw(i);
-      if (kPer == 2 && i + 1 < count) word |= raw(i + 1) << 16;
-      words[i / kPer] = word;
-    }
+    copy_raw<sizeof(Bits)>(raw, count, words);
   }
 
+  const unsigned bytes = is_smaller ? places.bytes : count * unsigned{sizeof(Bits)};
   const std::int64_t before = add_to_total(total, turn, bytes);  // also a barrier
   const std::int64_t index = RatioHeader::kBooks + (std::int64_t{plan->book_bytes} + 7) / 8 * 8;
   const std::int64_t payload = index + 8 * job.count;

@@ -139,6 +139,38 @@ struct RatioBook {
   }
 };
 
+/// The cheapest books of values, the first of equals: 2 * predictor, plus 1 where zeros are in
+/// runs.
+__device__ __forceinline__ unsigned cheapest(const RatioBook* books) {
+  unsigned best = 0;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (unsigned v = 0; v < kValueBooks; ++v) {
+    const std::uint64_t bits = books[v].bits + (v % 2 != 0 ? books[kValueBooks + v / 2].bits : 0);
+    if (bits < least) best = v;
+    if (bits < least) least = bits;
+  }
+  return best;
+}
+
+/// Writes everything before the index, except the encoded size.
+__device__ __forceinline__ void write_header(const RatioJob& job, const RatioDevicePlan& plan,
+                                             std::byte* out) {
+  const std::uint32_t book_bytes = plan.book_bytes;
+  if (threadIdx.x == 0) {
+    auto* const header = reinterpret_cast<std::uint32_t*>(out);
+    header[0] = kRatioVersion | static_cast<std::uint32_t>(job.type) << 8 | plan.predictor << 16 |
+                plan.runs << 24 | plan.closes_gap << 25;
+    header[1] = float_bits(job.bound);
+    reinterpret_cast<std::int64_t*>(out)[1] = job.elements;
+    header[6] = book_bytes;
+    header[7] = 0;
+  }
+  for (unsigned i = threadIdx.x; i < (book_bytes + 7) / 8 * 8; i += kPlanThreads) {
+    out[RatioHeader::kBooks + i] =
+        i < book_bytes ? static_cast<std::byte>(plan.books[i]) : std::byte{0};
+  }
+}
+
 /// Makes a plan from the survey, and writes the encoded data's header and books. Runs as one block.
 static __global__ void __launch_bounds__(kPlanThreads)
     ratio_plan(const RatioJob job, const RatioSurvey* survey, RatioDevicePlan* plan,
@@ -165,13 +197,7 @@ static __global__ void __launch_bounds__(kPlanThreads)
   });
   __syncthreads();
 
-  unsigned best = 0;  // the first of equals
-  std::uint64_t least = ~std::uint64_t{0};
-  for (unsigned v = 0; v < kValueBooks; ++v) {
-    const std::uint64_t bits = books[v].bits + (v % 2 != 0 ? books[kValueBooks + v / 2].bits : 0);
-    if (bits < least) best = v;
-    if (bits < least) least = bits;
-  }
+  const unsigned best = cheapest(books);
   const RatioBook& values = books[best];
   const RatioBook& run_lengths = books[kValueBooks + best / 2];
   const bool runs = best % 2 != 0;
@@ -192,22 +218,7 @@ static __global__ void __launch_bounds__(kPlanThreads)
     plan->book_bytes = values.bytes + (runs ? run_lengths.bytes : 0);
   }
   __syncthreads();
-
-  // Everything before the index, except the encoded size.
-  const std::uint32_t book_bytes = plan->book_bytes;
-  if (t == 0) {
-    auto* const header = reinterpret_cast<std::uint32_t*>(out);
-    header[0] = kRatioVersion | static_cast<std::uint32_t>(job.type) << 8 | plan->predictor << 16 |
-                plan->runs << 24 | plan->closes_gap << 25;
-    header[1] = float_bits(job.bound);
-    reinterpret_cast<std::int64_t*>(out)[1] = job.elements;
-    header[6] = book_bytes;
-    header[7] = 0;
-  }
-  for (unsigned i = t; i < (book_bytes + 7) / 8 * 8; i += kPlanThreads) {
-    out[RatioHeader::kBooks + i] =
-        i < book_bytes ? static_cast<std::byte>(plan->books[i]) : std::byte{0};
-  }
+  write_header(job, *plan, out);
 }
 
 }  // namespace cinch::codecs::cuda

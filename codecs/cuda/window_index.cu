@@ -162,11 +162,8 @@ static __global__ void __launch_bounds__(kRunThreads)
     window_encode(const WindowJob job, const std::int64_t* source, WindowTables* tables,
                   std::byte* codes) {
   const int bits = tables->bits;
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  const std::uint32_t i = threadIdx.x * kStretch;
-  const std::int64_t left = job.elements - first - i;
-  if (bits == 0 || left <= 0) return;
-  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
+  const auto [first, i, count] = run_stretch(job.elements);
+  if (bits == 0 || count == 0) return;
   const BlockPlace place(job.order, first);
   const auto e0 = static_cast<std::uint32_t>(first % job.order.layout.plane_size());
   const std::uint32_t mask = (1U << bits) - 1;

@@ -32,12 +32,9 @@ __global__ void __launch_bounds__(kRunThreads)
                      void* target) {
   using Bits = typename Element<type>::Bits;
   constexpr Bits kOne = static_cast<Bits>(bits_of_one(type));
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+  const auto [first, i, count] = run_stretch(job.elements);
+  if (count == 0) return;
   const BlockPlace place(job.order, first);
-  const std::uint32_t i = threadIdx.x * kStretch;
-  const std::int64_t left = job.elements - first - i;
-  if (left <= 0) return;
-  const int count = left < kStretch ? static_cast<int>(left) : kStretch;
   const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
   Patterns<Bits> x = {};
   if (reads == Reads::values) {
@@ -61,8 +58,8 @@ class WithSignCuda final : public DeviceCodec {
       : inner_(std::move(inner)), values_(values) {}
 
   bool accepts(const Description& what) const noexcept override {
-    return is_float(what.type) && inner_->accepts(what) &&
-           LogicalOrder::accepts(what.layout) && what.layout.elements() <= kRunReach * kMaxBlocks;
+    return is_float(what.type) && inner_->accepts(what) && LogicalOrder::accepts(what.layout) &&
+           what.layout.elements() <= kRunReach * kMaxBlocks;
   }
 
   std::size_t scratch_bytes(const Description& what) const noexcept override {

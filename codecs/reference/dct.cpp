@@ -220,13 +220,10 @@ class DctReference final : public DctCodec {
     std::int64_t dc_count = 0, sparse_count = 0, column_count = 0;
     if (std::int64_t(data.size()) < count) return false;
     const auto form_of = [&](std::int64_t b) { return std::to_integer<std::uint8_t>(data[b]); };
-    const auto is_sparse = [](std::uint8_t form) {
-      return form != kDctRawForm && !DctForm::is_dense(form) && DctForm::width(form) > 0;
-    };
     for (std::int64_t b = 0; b < count; ++b) {
       if (!DctForm::is_valid(form_of(b))) return false;
-      dc_count += form_of(b) != kDctRawForm && form_of(b) != kDctZeroForm;
-      sparse_count += is_sparse(form_of(b));
+      dc_count += DctForm::has_dc(form_of(b));
+      sparse_count += DctForm::is_sparse(form_of(b));
     }
     Reader rest{data.subspan(count)};
     Reader dcs{rest.take(2 * dc_count)};

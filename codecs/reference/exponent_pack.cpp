@@ -159,14 +159,14 @@ class ExponentPackReference final : public ExponentPackCodec {
  public:
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                  RandomKey /*key*/, ParallelFor /*parallel*/) const override {
-    PackHeader header = {what.type, what.layout.elements(), 0};
-    const PackLayout at(header.elements);
+    const std::int64_t elements = what.layout.elements();
+    const PackLayout at(elements);
     Elements x;
     x.size = static_cast<int>(element_size(what.type));
     std::uint64_t payload = 0;
     for (std::int64_t i = 0; i < at.count; ++i) {
       const std::int64_t begin = i * kPackElements;
-      x.count = static_cast<int>(std::min(kPackElements, header.elements - begin));
+      x.count = static_cast<int>(std::min(kPackElements, elements - begin));
       for (int k = 0; k < x.count; ++k) {
         x.of[k] =
             rotated_left(load_bits(source, offset_of(what.layout, begin + k), x.size), x.size);
@@ -180,23 +180,25 @@ class ExponentPackReference final : public ExponentPackCodec {
       std::memcpy(out.data() + at.blocks + 8 * i, &block, 8);
       payload += sections.size;
     }
-    header.size = at.payload + static_cast<std::int64_t>(payload);
-    header.write(out.data());
-    return {true, static_cast<std::size_t>(header.size)};
+    const std::int64_t size = at.payload + static_cast<std::int64_t>(payload);
+    write_header(what, size, out.data());
+    return {true, static_cast<std::size_t>(size)};
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor /*parallel*/) const override {
-    PackHeader header;
-    if (reads == Reads::nothing || !accepts(what) || !header.read(in, what)) return false;
+    const std::int64_t size = read_header(what, in, reads);
+    if (size < 0) return false;
+    in = in.first(static_cast<std::size_t>(size));
+    const std::int64_t elements = what.layout.elements();
     Elements x;
     x.size = static_cast<int>(element_size(what.type));
-    for (std::int64_t i = 0; i < PackLayout(header.elements).count; ++i) {
+    for (std::int64_t i = 0; i < PackLayout(elements).count; ++i) {
       const std::int64_t begin = i * kPackElements;
-      x.count = static_cast<int>(std::min(kPackElements, header.elements - begin));
+      x.count = static_cast<int>(std::min(kPackElements, elements - begin));
       PackBlock block;
       std::span<const std::byte> bytes;
-      if (!find_block(header, in, i, block, bytes) || !read_block(block, bytes, x)) return false;
+      if (!find_block(what, in, i, block, bytes) || !read_block(block, bytes, x)) return false;
       for (int k = 0; k < x.count; ++k) {
         store_bits(target, offset_of(what.layout, begin + k), x.size,
                    rotated_right(x.of[k], x.size));

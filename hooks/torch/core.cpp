@@ -126,7 +126,7 @@ void at_exit() {
   // A process that saved nothing must not replace the report of another process of the same run.
   const char* where = std::getenv("CINCH_REPORT");
   const bool own_file = where != nullptr && std::strstr(where, "%p") != nullptr;
-  const bool saved = stash().rss_at_start() != 0;
+  const bool saved = stash().statistics().rss_at_start() != 0;
   if (saved) {
     leave_last_report();
   } else if (!is_forked_child() && (own_file || (where != nullptr && access(where, F_OK) != 0))) {
@@ -166,8 +166,8 @@ policy::Settings dry_run_settings(const std::vector<policy::Settings>& policies)
 void listen_to_the_stash() {
   Listeners& all = listeners();
   if (telemetry_wanted()) {
-    all.boundary = [](const Boundary& boundary, const Statistics& statistics) noexcept {
-      publish_boundary(boundary, statistics);
+    all.boundary = [](telemetry::LiveFigures live, const Statistics& statistics) noexcept {
+      publish_boundary(live, statistics);
       serve_control(/*python_may_run=*/false);
     };
   }

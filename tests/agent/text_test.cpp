@@ -35,6 +35,12 @@ TEST(Counted, HasAPlural) {
   EXPECT_EQ(counted(0, "step"), "0 steps");
 }
 
+TEST(Quoted, IsOneWordOfTheShell) {
+  EXPECT_EQ(quoted("it's $HOME", Shell::posix), R"('it'\''s $HOME')");
+  EXPECT_EQ(quoted(R"(a\b)", Shell::posix), R"('a\b')");
+  EXPECT_EQ(quoted(R"(it's a\b)", Shell::fish), R"('it\'s a\\b')");
+}
+
 TEST(Printable, LeavesATerminalAlone) {
   EXPECT_EQ(printable("größer ▁▂ 学習 🙂"), "größer ▁▂ 学習 🙂");
   EXPECT_EQ(printable("\033]52;c;AAAA\007"), "?]52;c;AAAA?") << "would write to the clipboard";

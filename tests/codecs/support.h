@@ -95,6 +95,11 @@ inline PlaneLayout channels_last(std::int64_t outer, std::int64_t inner,
   return layout;
 }
 
+/// Whether the codec is registered as one that restores bit for bit what it restores.
+inline bool is_exact(const Codec& codec) {
+  return codec_traits(codec.name())->fidelity == Fidelity::exact;
+}
+
 /// Bytes of a source that `layout` reaches.
 inline std::size_t source_bytes(const Description& what) {
   return static_cast<std::size_t>(reach(what.layout)) * element_size_or_byte(what.type);

@@ -17,7 +17,6 @@
 #include "codecs/cpu/blpa/job.h"
 #include "codecs/cpu/code_values-inl.h"
 #include "codecs/cpu/element_kinds-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/stream-inl.h"
 #include "codecs/cpu/stream.h"
@@ -190,7 +189,7 @@ class BlpaDecoder {
       }
       i += some;
     }
-    if constexpr (!std::is_same_v<S, Float32>) from_floats(S::kType, values, count, x);
+    if constexpr (!std::is_same_v<S, Float32>) from_floats<S>(values, count, x);
   }
 
   float* target_or_floats(Raw* x) const {

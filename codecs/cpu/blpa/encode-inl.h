@@ -16,7 +16,6 @@
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/blpa/job.h"
 #include "codecs/cpu/element_kinds-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/magnitude-inl.h"
 #include "codecs/cpu/narrow-inl.h"
 #include "codecs/cpu/prefetch-inl.h"
@@ -213,9 +212,12 @@ class BlpaEncoder {
   }
 
   const float* floats(const Raw* x, std::int64_t count) const {
-    if constexpr (std::is_same_v<S, Float32>) return x;
-    to_floats(S::kType, x, count, floats_);
-    return floats_;
+    if constexpr (std::is_same_v<S, Float32>) {
+      return x;
+    } else {
+      to_floats<S>(x, count, floats_);
+      return floats_;
+    }
   }
 
   /// Encodes elements [k, k + count), which are contiguous at x.

@@ -16,7 +16,6 @@
 #include "codecs/blpa.h"
 #include "codecs/cpu/blpa/survey.h"
 #include "codecs/cpu/element_kinds-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/magnitude-inl.h"
 #include "codecs/cpu/prefetch-inl.h"
 #include "codecs/cpu/workspace.h"
@@ -143,7 +142,7 @@ class ChunkSummer {
     if constexpr (std::is_same_v<S, Float32>) {
       floats = x;
     } else {
-      to_floats(S::kType, x, count, floats_);
+      to_floats<S>(x, count, floats_);
     }
     sum_chunk(floats, count, survey_.sums + at, survey_.squares + at);
   }
@@ -256,7 +255,7 @@ class ChunkSummer {
         prefetch(from + kRowsAhead * stride, 1);
         HWY_ALIGN Raw rest[kChannels] = {};
         if (count < lanes) std::memcpy(rest, from, count * sizeof(Raw));
-        const auto v = load_floats(df, count < lanes ? rest : from);
+        const auto v = S::load(df, count < lanes ? rest : from);
         // As integers, infinities and NaNs are the largest of all.
         most = hn::Max(most, hn::BitCast(di, hn::Abs(v)));
         add(hn::PromoteTo(dd, hn::LowerHalf(half, v)), lane * kChannels);
@@ -265,16 +264,6 @@ class ChunkSummer {
       }
     });
     hn::StoreU(hn::BitCast(df, most), df, largest);
-  }
-
-  template <class DF>
-  static HWY_INLINE hn::Vec<DF> load_floats(DF df, const float* x) {
-    return hn::LoadU(df, x);
-  }
-  template <class DF>
-  static HWY_INLINE hn::Vec<DF> load_floats(DF df, const std::uint16_t* x) {
-    const hn::Rebind<std::uint16_t, DF> d16;
-    return S::low(df, hn::PromoteTo(hn::RebindToUnsigned<DF>(), hn::LoadU(d16, x)));
   }
 
   const cpu::BlpaSurvey& survey_;

@@ -12,10 +12,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/dct/encode-inl.h"
 #include "codecs/cpu/dct/job.h"
+#include "codecs/cpu/dct/tile-inl.h"
 #include "codecs/cpu/dct/transform-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/wide_codes-inl.h"
 #include "codecs/cpu/workspace.h"
@@ -45,8 +44,8 @@ struct DctReader {
     for (std::int64_t b = 0; b < count; ++b) {
       const std::uint8_t form = forms[b];
       if (!DctForm::is_valid(form)) return false;
-      dc_count += form != kDctRawForm && form != kDctZeroForm;
-      row_count += is_sparse(form);
+      dc_count += DctForm::has_dc(form);
+      row_count += DctForm::is_sparse(form);
     }
     dcs = in + count;
     rows = dcs + 2 * dc_count;
@@ -60,9 +59,6 @@ struct DctReader {
     return code_bytes >= 0;
   }
 
-  static bool is_sparse(std::uint8_t form) {
-    return form != kDctRawForm && !DctForm::is_dense(form) && DctForm::width(form) > 0;
-  }
   /// The next `size` bytes of codes, or null.
   const std::byte* take(std::int64_t size) {
     if (size > code_bytes) return nullptr;
@@ -124,68 +120,37 @@ HWY_INLINE bool read_block(std::uint8_t form, DctReader& reader, std::uint16_t* 
   return true;
 }
 
-/// Stores 8 * eights floats as elements.
-HWY_INLINE void store_eights(ElementType type, const float* HWY_RESTRICT x, std::int64_t eights,
-                             void* HWY_RESTRICT target) {
-  const hn::CappedTag<float, kDctEdge> d;
-  const hn::Rebind<std::uint16_t, decltype(d)> d16;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  if (type == ElementType::float32) {
-    auto* const to = static_cast<float*>(target);
-    for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
-      hn::StoreU(hn::LoadU(d, x + k), d, to + k);
-    }
-    return;
+/// Copies a raw block's elements to their places. @return false when the bytes run out
+inline bool read_raw(const DctGeometry& geometry, const DctGeometry::Block& block,
+                     std::int64_t size, DctReader& reader, void* target) {
+  const std::byte* from = reader.take(block.elements() * size);
+  if (from == nullptr) return false;
+  for (std::int64_t i = 0; i < block.rows; ++i, from += block.columns * size) {
+    copy_apart(size, from, 1, block.columns,
+               static_cast<std::byte*>(target) + (block.offset + i * geometry.row_stride()) * size,
+               geometry.column_stride());
   }
-  auto* const to = static_cast<std::uint16_t*>(target);
-  for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
-    const auto y = hn::LoadU(d, x + k);
-    const auto bits = type == ElementType::bfloat16 ? lanes_to_bf16(d, y) : lanes_to_f16(d, y);
-    hn::StoreU(hn::TruncateTo(d16, bits), d16, to + k);
-  }
+  return true;
 }
 
-/// Copies the elements of a chunk's blocks, except raw ones, from x to their places.
-inline HWY_NOINLINE void scatter_blocks(const DctGeometry& geometry, ElementType type,
-                                        const DctGeometry::Block* blocks, const std::uint8_t* forms,
-                                        std::int64_t count, const float* HWY_RESTRICT x,
-                                        void* target) {
-  const auto size = static_cast<std::int64_t>(element_size(type));
-  const auto at = [&](std::int64_t offset) {
-    return static_cast<std::byte*>(target) + offset * size;
-  };
-  for (std::int64_t b = 0; b < count;) {
-    const DctGeometry::Block& block = blocks[b];
-    std::int64_t run = 1;
-    if (forms[b] == kDctRawForm) {
-      b += run;
-      continue;
+/// Multiplies the codes in columns [0, n) of the tile by their blocks' `steps`.
+HWY_INLINE void dequantize_blocks(DctTile& tile, std::int64_t n, const float* steps) {
+  const DctTag d;
+  const hn::RebindToSigned<DctTag> di;
+  const hn::Rebind<std::uint16_t, DctTag> d16;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t c = 0; c < n; c += lanes) {
+    auto step = hn::Set(d, steps[c / kDctEdge]);
+    if (lanes == 16) {
+      const auto second = hn::Set(d, steps[c / kDctEdge + 1]);
+      step = hn::IfThenElse(hn::FirstN(d, 8), step, second);
     }
-    const bool is_rows = geometry.is_rows();
-    const bool whole =
-        geometry.column_stride() == 1 && block.columns == (is_rows ? kDctBlock : kDctEdge);
-    // Whole blocks that follow each other along the width go together.
-    if (whole && !is_rows) {
-      while (b + run < count && blocks[b + run].offset == block.offset + run * kDctEdge &&
-             blocks[b + run].columns == kDctEdge && forms[b + run] != kDctRawForm) {
-        ++run;
-      }
+    for (int v = 0; v < kDctEdge; ++v) {
+      const auto z = hn::PromoteTo(di, hn::LoadU(d16, tile.codes + v * kDctColumns + c));
+      const auto sign = hn::Neg(hn::And(z, hn::Set(di, 1)));
+      const auto q = hn::ConvertTo(d, hn::Xor(hn::ShiftRight<1>(z), sign));
+      hn::StoreU(hn::Mul(q, step), d, tile.coefficients + v * kDctColumns + c);
     }
-    const std::int64_t rows = is_rows ? (block.columns + kDctEdge - 1) / kDctEdge : block.rows;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const float* const from = x + i * kDctColumns + b * kDctEdge;
-      const std::int64_t offset = block.offset + geometry.offset_in(block, i, 0);
-      const std::int64_t columns =
-          is_rows ? std::min(kDctEdge, block.columns - i * kDctEdge) : block.columns;
-      if (whole) {
-        store_eights(type, from, run, at(offset));
-        continue;
-      }
-      HWY_ALIGN std::byte some[kDctEdge * sizeof(float)];
-      store_eights(type, from, 1, some);
-      copy_apart(size, some, 1, columns, at(offset), geometry.column_stride());
-    }
-    b += run;
   }
 }
 
@@ -205,16 +170,8 @@ inline HWY_NOINLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry&
   for (std::int64_t b = 0; b < count; ++b) {
     const std::uint8_t form = reader.forms[b];
     std::uint16_t* const z = tile.codes + b * kDctEdge;
-    if (form == kDctRawForm) {
-      const DctGeometry::Block& block = blocks[b];
-      const std::byte* from = reader.take(block.elements() * element);
-      if (from == nullptr) return false;
-      for (std::int64_t i = 0; i < block.rows; ++i, from += block.columns * element) {
-        copy_apart(
-            element, from, 1, block.columns,
-            static_cast<std::byte*>(target) + (block.offset + i * geometry.row_stride()) * element,
-            geometry.column_stride());
-      }
+    if (form == kDctRawForm && !read_raw(geometry, blocks[b], element, reader, target)) {
+      return false;
     }
     if (form == kDctRawForm || form == kDctZeroForm) {
       for (int v = 0; v < kDctEdge; ++v) {
@@ -227,24 +184,9 @@ inline HWY_NOINLINE bool decode_chunk(const cpu::DctJob& job, const DctGeometry&
   }
   if (reader.code_bytes != 0) return false;
 
-  const DctTag d;
-  const hn::RebindToSigned<DctTag> di;
-  const hn::Rebind<std::uint16_t, DctTag> d16;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t n = (count * kDctEdge + 15) / 16 * 16;
-  for (std::int64_t c = 0; c < n; c += lanes) {
-    auto step = hn::Set(d, steps[c / kDctEdge]);
-    if (lanes == 16) {
-      const auto second = hn::Set(d, steps[c / kDctEdge + 1]);
-      step = hn::IfThenElse(hn::FirstN(d, 8), step, second);
-    }
-    for (int v = 0; v < kDctEdge; ++v) {
-      const auto z = hn::PromoteTo(di, hn::LoadU(d16, tile.codes + v * kDctColumns + c));
-      const auto sign = hn::Neg(hn::And(z, hn::Set(di, 1)));
-      const auto q = hn::ConvertTo(d, hn::Xor(hn::ShiftRight<1>(z), sign));
-      hn::StoreU(hn::Mul(q, step), d, tile.coefficients + v * kDctColumns + c);
-    }
-  }
+  dequantize_blocks(tile, n, steps);
+  const DctTag d;
   dct_reconstruct(
       tile.coefficients, n, type, [&](std::int64_t c, DctRows& rows) CINCH_INLINE_LAMBDA {
         rows.for_each([&](int i, const DctVec& y)

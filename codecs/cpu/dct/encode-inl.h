@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "codecs/cpu/dct/job.h"
+#include "codecs/cpu/dct/tile-inl.h"
 #include "codecs/cpu/dct/transform-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/wide_codes-inl.h"
 #include "codecs/cpu/workspace.h"
@@ -28,101 +28,56 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr std::int64_t kDctColumns = cpu::DctJob::kColumns;
+/// Facts about a tile's blocks, from vectors of their coefficients that begin in column `c`.
+struct DctFacts {
+  using DU = hn::RebindToUnsigned<DctTag>;
+  static constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(DctTag()));
 
-/// Some blocks side by side, row by row, and facts about their coefficients.
-struct DctTile {
-  HWY_ALIGN float x[kDctEdge * kDctColumns];
-  HWY_ALIGN float coefficients[kDctEdge * kDctColumns];
-  HWY_ALIGN std::uint16_t codes[kDctEdge * kDctColumns];  ///< z
-  /// For each block, without DC: one bit a coefficient, z != 0, one byte a row; the OR of all z;
-  /// and the OR of all z - 1.
-  std::uint8_t masks[kDctChunk * kDctEdge];
-  std::uint16_t all_dense[kDctChunk];
-  std::uint16_t all_sparse[kDctChunk];
+  DctTile& tile;
+  std::uint64_t bad = 0;  ///< one bit a block: a lane was not good
+
+  template <class M>
+  HWY_INLINE void note_good(std::int64_t c, M good) {
+    std::uint8_t bits[8] = {};
+    hn::StoreMaskBits(DctTag(), hn::Not(good), bits);
+    if (bits[0] != 0) bad |= std::uint64_t{1} << (c / kDctEdge);
+    if (kLanes > 8 && bits[1] != 0) bad |= std::uint64_t{2} << (c / kDctEdge);
+  }
+
+  /// One byte a block, or half of one.
+  template <class M>
+  HWY_INLINE void put_mask(std::int64_t c, int row, M mask) const {
+    std::uint8_t bits[8];
+    hn::StoreMaskBits(DU(), mask, bits);
+    std::uint8_t* const to = tile.masks + c + row;
+    if constexpr (kLanes >= 8) {
+      to[0] = bits[0];
+      if constexpr (kLanes > 8) to[kDctEdge] = bits[1];
+    } else if (c % kDctEdge == 0) {
+      to[0] = bits[0];
+    } else {
+      (to - c % kDctEdge)[0] |= static_cast<std::uint8_t>(bits[0] << 4);
+    }
+  }
+
+  /// Puts the OR of a block's lanes, which have 16 bits.
+  static HWY_INLINE void put_all(std::int64_t c, hn::Vec<DU> of_lanes,
+                                 std::uint16_t* all_of_block) {
+    const hn::Rebind<std::uint16_t, DctTag> d16;
+    HWY_ALIGN std::uint16_t lanes[16] = {};
+    hn::Store(hn::TruncateTo(d16, of_lanes), d16, lanes);
+    for (std::int64_t lane = 0; lane < kLanes; lane += kDctEdge) {
+      std::uint64_t words[2];
+      std::memcpy(words, lanes + lane, 16);
+      std::uint64_t joined = words[0] | words[1];
+      joined |= joined >> 32;
+      joined |= joined >> 16;
+      std::uint16_t& to = all_of_block[(c + lane) / kDctEdge];
+      const bool begins = (c + lane) % kDctEdge == 0;
+      to = static_cast<std::uint16_t>(begins ? joined : to | joined);
+    }
+  }
 };
-
-/// Loads 8 * eights elements as floats.
-HWY_INLINE void load_eights(ElementType type, const void* HWY_RESTRICT source, std::int64_t eights,
-                            float* HWY_RESTRICT to) {
-  const hn::CappedTag<float, kDctEdge> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const hn::Rebind<std::uint16_t, decltype(d)> d16;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  if (type == ElementType::float32) {
-    const auto* const from = static_cast<const float*>(source);
-    for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
-      hn::StoreU(hn::LoadU(d, from + k), d, to + k);
-    }
-    return;
-  }
-  const auto* const from = static_cast<const std::uint16_t*>(source);
-  for (std::int64_t k = 0; k < kDctEdge * eights; k += lanes) {
-    const auto bits = hn::PromoteTo(du, hn::LoadU(d16, from + k));
-    const auto x = type == ElementType::bfloat16 ? lanes_of_bf16(d, bits) : lanes_of_f16(d, bits);
-    hn::StoreU(x, d, to + k);
-  }
-}
-
-/// Copies `count` elements of `size` bytes, `from_stride` and `to_stride` elements apart.
-inline void copy_apart(std::int64_t size, const std::byte* from, std::int64_t from_stride,
-                       std::int64_t count, std::byte* to, std::int64_t to_stride) {
-  if (size == 4) {
-    for (std::int64_t j = 0; j < count; ++j) {
-      std::memcpy(to + 4 * j * to_stride, from + 4 * j * from_stride, 4);
-    }
-    return;
-  }
-  for (std::int64_t j = 0; j < count; ++j) {
-    std::memcpy(to + 2 * j * to_stride, from + 2 * j * from_stride, 2);
-  }
-}
-
-/// Gathers a chunk's blocks to columns [0, 8 * count) of x. @param readable elements at `source`
-inline HWY_NOINLINE void gather_blocks(const DctGeometry& geometry, ElementType type,
-                                       const void* source, std::int64_t readable,
-                                       const DctGeometry::Block* blocks, std::int64_t count,
-                                       float* HWY_RESTRICT x) {
-  const auto size = static_cast<std::int64_t>(element_size(type));
-  const auto at = [&](std::int64_t offset) {
-    return static_cast<const std::byte*>(source) + offset * size;
-  };
-  for (std::int64_t b = 0; b < count;) {
-    const DctGeometry::Block& block = blocks[b];
-    float* const to = x + b * kDctEdge;
-    const bool whole = geometry.column_stride() == 1 &&
-                       block.columns == (geometry.is_rows() ? kDctBlock : kDctEdge);
-    // Whole blocks that follow each other along the width go together.
-    std::int64_t run = 1;
-    if (whole && !geometry.is_rows()) {
-      while (b + run < count && blocks[b + run].offset == block.offset + run * kDctEdge &&
-             blocks[b + run].columns == kDctEdge) {
-        ++run;
-      }
-    }
-    for (std::int64_t i = 0; i < kDctEdge; ++i) {
-      const std::int64_t row = block.offset + geometry.offset_in(block, i, 0);
-      float* const to_row = to + i * kDctColumns;
-      if (whole) {
-        load_eights(type, at(row), run, to_row);
-        continue;
-      }
-      std::int64_t columns = block.columns;
-      if (geometry.is_rows()) {
-        columns = std::clamp<std::int64_t>(columns - i * kDctEdge, 1, kDctEdge);
-      }
-      if (geometry.column_stride() == 1 && row + kDctEdge <= readable) {
-        load_eights(type, at(row), 1, to_row);
-      } else {
-        HWY_ALIGN std::byte some[kDctEdge * sizeof(float)] = {};
-        copy_apart(size, at(row), geometry.column_stride(), columns, some, 1);
-        load_eights(type, some, 1, to_row);
-      }
-      for (std::int64_t j = columns; j < kDctEdge; ++j) to_row[j] = to_row[columns - 1];
-    }
-    b += run;
-  }
-}
 
 /// Writes the codes of the blocks in columns [0, n) of the tile's x, in steps of `step`, and the
 /// facts about them.
@@ -133,7 +88,6 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
   const hn::RebindToSigned<DctTag> di;
   const hn::RebindToUnsigned<DctTag> du;
   const hn::Rebind<std::uint16_t, DctTag> d16;
-  constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(d));
   const auto scale = hn::Set(d, 1.0F / step);
   const auto steps = hn::Set(d, step);
   // Adding 1.5 * 2^23 rounds to an integer and leaves it in the sum's low bits.
@@ -141,42 +95,7 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
   const auto limit = hn::Set(d, kDctMaxCode + 0.5F);
   const auto largest = hn::Set(d, kAffineMaxMagnitude);
   const auto all = hn::Not(hn::MaskFromVec(hn::Zero(d)));
-  std::uint64_t bad = 0;
-  const auto note = [&](std::int64_t c, auto good) CINCH_INLINE_LAMBDA {
-    std::uint8_t bits[8] = {};
-    hn::StoreMaskBits(d, hn::Not(good), bits);
-    if (bits[0] != 0) bad |= std::uint64_t{1} << (c / kDctEdge);
-    if (kLanes > 8 && bits[1] != 0) bad |= std::uint64_t{2} << (c / kDctEdge);
-  };
-  // One byte a block, or half of one.
-  const auto put_mask = [&](std::int64_t c, int row, auto mask) CINCH_INLINE_LAMBDA {
-    std::uint8_t bits[8];
-    hn::StoreMaskBits(du, mask, bits);
-    std::uint8_t* const to = tile.masks + c + row;
-    if constexpr (kLanes >= 8) {
-      to[0] = bits[0];
-      if constexpr (kLanes > 8) to[kDctEdge] = bits[1];
-    } else if (c % kDctEdge == 0) {
-      to[0] = bits[0];
-    } else {
-      (to - c % kDctEdge)[0] |= static_cast<std::uint8_t>(bits[0] << 4);
-    }
-  };
-  const auto put_all = [&](std::int64_t c, auto of_lanes, std::uint16_t* all_of_block)
-                           CINCH_INLINE_LAMBDA {
-                             HWY_ALIGN std::uint16_t lanes[16] = {};
-                             hn::Store(hn::TruncateTo(d16, of_lanes), d16, lanes);
-                             for (std::int64_t lane = 0; lane < kLanes; lane += kDctEdge) {
-                               std::uint64_t words[2];
-                               std::memcpy(words, lanes + lane, 16);
-                               std::uint64_t joined = words[0] | words[1];
-                               joined |= joined >> 32;
-                               joined |= joined >> 16;
-                               std::uint16_t& to = all_of_block[(c + lane) / kDctEdge];
-                               const bool begins = (c + lane) % kDctEdge == 0;
-                               to = static_cast<std::uint16_t>(begins ? joined : to | joined);
-                             }
-                           };
+  DctFacts facts{tile};
   // DC is the first of eight lanes.
   HWY_ALIGN std::uint32_t but_dc[16];
   for (int lane = 0; lane < 16; ++lane) but_dc[lane] = lane % 8 == 0 ? 0 : 0xFFFFFFFF;
@@ -200,11 +119,11 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
           const auto nonzero = hn::Ne(z, hn::Zero(du));
           dense = hn::Or(dense, z);
           sparse = hn::Or(sparse, hn::IfThenElseZero(nonzero, hn::Sub(z, hn::Set(du, 1))));
-          put_mask(c, v, nonzero);
+          facts.put_mask(c, v, nonzero);
         });
-        note(c, good);
-        put_all(c, dense, tile.all_dense);
-        put_all(c, sparse, tile.all_sparse);
+        facts.note_good(c, good);
+        facts.put_all(c, dense, tile.all_dense);
+        facts.put_all(c, sparse, tile.all_sparse);
       });
   const auto bounds = hn::Set(d, bound);
   dct_reconstruct(tile.coefficients, n, type,
@@ -215,9 +134,9 @@ inline HWY_NOINLINE std::uint64_t quantize_blocks(DctTile& tile, std::int64_t n,
                       good = hn::And(good, hn::Lt(hn::Abs(hn::Sub(x, y)), bounds));
                       good = hn::And(good, hn::Le(hn::Abs(x), largest));
                     });
-                    note(c, good);
+                    facts.note_good(c, good);
                   });
-  return ~bad;
+  return ~facts.bad;
 }
 
 /// Copies block `from` of one tile, except its elements, to block `to` of another.

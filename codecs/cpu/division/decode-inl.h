@@ -14,7 +14,7 @@
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/division/job.h"
 #include "codecs/cpu/division/rows-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/element_bits.h"
@@ -30,7 +30,7 @@ namespace division {
 template <class Elements, bool kWithSign>
 class Decoder {
  public:
-  using T = typename Elements::T;
+  using T = typename Elements::Raw;
 
   /// Logical indices from `end` on will not be decoded.
   Decoder(const cpu::DivisionJob& job, const std::byte* in, std::int64_t end)
@@ -97,7 +97,7 @@ class Decoder {
         std::memcpy(rest, from, (readable - b) * 2);
         from = rest;
       }
-      hn::StoreU(hn::Add(Bfloat16Elements::load(df, from), hn::Set(df, lo)), df, means_ + b);
+      hn::StoreU(hn::Add(Bfloat16::load(df, from), hn::Set(df, lo)), df, means_ + b);
     }
     spread_(means_, row_);
   }
@@ -167,9 +167,9 @@ class Decoder {
 };
 
 template <class Elements, bool kWithSign>
-bool decode_planes(const cpu::DivisionJob& job, const std::byte* in, typename Elements::T* target,
+bool decode_planes(const cpu::DivisionJob& job, const std::byte* in, typename Elements::Raw* target,
                    std::int64_t first, std::int64_t last) {
-  using T = typename Elements::T;
+  using T = typename Elements::Raw;
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t n = layout.plane_size();
   cpu::Workspace& work = cpu::workspace();
@@ -193,9 +193,9 @@ bool decode_planes(const cpu::DivisionJob& job, const std::byte* in, typename El
 /// Decodes the values of planes [first, last). @return false when memory ran out
 bool division_decode(const cpu::DivisionJob& job, const std::byte* in, void* target,
                      std::int64_t first, std::int64_t last) {
-  return with_elements(job.what.type, [&](auto elements) {
+  return with_element(job.what.type, [&](auto elements) {
     using Elements = decltype(elements);
-    auto* const x = static_cast<typename Elements::T*>(target);
+    auto* const x = static_cast<typename Elements::Raw*>(target);
     return job.parameters.with_sign
                ? division::decode_planes<Elements, true>(job, in, x, first, last)
                : division::decode_planes<Elements, false>(job, in, x, first, last);

@@ -18,7 +18,7 @@
 #include "codecs/cpu/division/rows-inl.h"
 #include "codecs/cpu/division/small-inl.h"
 #include "codecs/cpu/division/survey-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/philox-inl.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/workspace.h"
@@ -35,7 +35,7 @@ namespace division {
 template <class Elements>
 class Encoder {
  public:
-  using T = typename Elements::T;
+  using T = typename Elements::Raw;
 
   Encoder(const cpu::DivisionJob& job, cpu::Workspace& work, std::byte* out, std::int64_t first,
           std::int64_t last)
@@ -217,9 +217,10 @@ class Encoder {
 };
 
 template <class Elements>
-cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job, const typename Elements::T* source,
-                                   std::byte* out, std::int64_t first, std::int64_t last) {
-  using T = typename Elements::T;
+cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job,
+                                   const typename Elements::Raw* source, std::byte* out,
+                                   std::int64_t first, std::int64_t last) {
+  using T = typename Elements::Raw;
   const PlaneLayout& layout = job.what.layout;
   const std::int64_t n = layout.plane_size();
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
@@ -254,9 +255,9 @@ cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job, const typename E
 /// Encodes planes [first, last). @pre first is a multiple of planes_per_byte
 cpu::DivisionOutcome division_encode(const cpu::DivisionJob& job, const void* source,
                                      std::byte* out, std::int64_t first, std::int64_t last) {
-  return with_elements(job.what.type, [&](auto elements) {
+  return with_element(job.what.type, [&](auto elements) {
     using Elements = decltype(elements);
-    const auto* const x = static_cast<const typename Elements::T*>(source);
+    const auto* const x = static_cast<const typename Elements::Raw*>(source);
     return division::encode_planes<Elements>(job, x, out, first, last);
   });
 }

@@ -116,11 +116,11 @@ HWY_INLINE V loaded_once(V x) {
 /// from column w on, of a pool of the plane at `x`.
 template <class Elements>
 HWY_INLINE Columns pool_columns(const DivisionGeometry& g, const Pool& pool,
-                                const typename Elements::T* HWY_RESTRICT x, std::int64_t w) {
+                                const typename Elements::Raw* HWY_RESTRICT x, std::int64_t w) {
   const hn::ScalableTag<float> df;
   const std::int64_t width = g.extent[2];
   const std::int64_t ahead = std::max<std::int64_t>(g.block[1] * width, 512);
-  const typename Elements::T* at = x + pool.first + w;
+  const typename Elements::Raw* at = x + pool.first + w;
   auto sum = Elements::load(df, at), low = sum, high = sum;
   hwy::Prefetch(at + ahead);
   std::int64_t left = pool.heights - 1;

@@ -27,7 +27,7 @@ namespace division {
 template <class Elements>
 class SmallSurvey {
  public:
-  using T = typename Elements::T;
+  using T = typename Elements::Raw;
 
   /// Whether planes of this geometry are small enough.
   static bool takes(const DivisionGeometry& g) {

@@ -32,7 +32,7 @@ namespace division {
 template <class Elements>
 class Survey {
  public:
-  using T = typename Elements::T;
+  using T = typename Elements::Raw;
 
   explicit Survey(const DivisionGeometry& g)
       : g_(g),

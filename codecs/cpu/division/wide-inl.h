@@ -27,7 +27,7 @@ namespace division {
 template <class Elements>
 class WideSurvey {
  public:
-  using T = typename Elements::T;
+  using T = typename Elements::Raw;
 
   explicit WideSurvey(const DivisionGeometry& g)
       : g_(g),

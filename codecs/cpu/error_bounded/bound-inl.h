@@ -11,7 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/element_bits.h"
 #include "codecs/error_bound.h"
 #include "hwy/highway.h"
@@ -20,37 +20,13 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// A vector of elements as floats.
-template <ElementType type, class DF>
-HWY_INLINE hn::Vec<DF> load_elements(DF df, const void* from) {
-  if constexpr (type == ElementType::float32) {
-    return Float32Elements::load(df, static_cast<const float*>(from));
-  } else if constexpr (type == ElementType::bfloat16) {
-    return Bfloat16Elements::load(df, static_cast<const std::uint16_t*>(from));
-  } else {
-    return Float16Elements::load(df, static_cast<const std::uint16_t*>(from));
-  }
-}
-
-/// Stores a vector of floats as the nearest elements.
-template <ElementType type, class DF, class VF = hn::Vec<DF>>
-HWY_INLINE void store_elements(DF df, VF x, void* to) {
-  if constexpr (type == ElementType::float32) {
-    Float32Elements::store(df, x, static_cast<float*>(to));
-  } else if constexpr (type == ElementType::bfloat16) {
-    Bfloat16Elements::store(df, x, static_cast<std::uint16_t*>(to));
-  } else {
-    Float16Elements::store(df, x, static_cast<std::uint16_t*>(to));
-  }
-}
-
 /// round_to of codecs/error_bound.h, for points of lattices. @pre x is at least minus the bound; a
 /// negative x is a value of the type, or half of one
-template <ElementType type, class DF, class VF = hn::Vec<DF>>
+template <class S, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE VF lanes_round_to(DF df, VF x) {
-  if constexpr (type == ElementType::bfloat16) {
+  if constexpr (S::kType == ElementType::bfloat16) {
     return nearest_bf16_value(df, x);
-  } else if constexpr (type == ElementType::float16) {
+  } else if constexpr (S::kType == ElementType::float16) {
     return nearest_f16_value(df, x);
   } else {
     return x;
@@ -77,9 +53,9 @@ HWY_INLINE VF lanes_point(DF df, VF code, VF step) {
 
 /// is_held without the check that the code is small enough. `is_regular` as in ErrorBound.
 /// @pre the type does not round the lattice's first point to 0
-template <ElementType type, bool is_regular, class DF, class VF = hn::Vec<DF>>
+template <class S, bool is_regular, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE hn::Mask<DF> lanes_are_near(DF df, VF magnitude, VF code, VF step, VF limit) {
-  const auto value = lanes_round_to<type>(df, lanes_point(df, code, step));
+  const auto value = lanes_round_to<S>(df, lanes_point(df, code, step));
   const auto near = hn::Le(hn::Abs(hn::Sub(magnitude, value)), limit);
   // A regular lattice's -step / 2 is within the bound of 0, too.
   return is_regular ? near : hn::Or(near, hn::Eq(magnitude, hn::Zero(df)));
@@ -95,18 +71,14 @@ HWY_INLINE std::uint32_t bits_of_mask(D d, M mask) {
   return bits;
 }
 
-/// Bit patterns of elements, as signed integers.
-template <ElementType type>
-using ElementBits = std::conditional_t<type == ElementType::float32, std::int32_t, std::int16_t>;
-
 /// For Reads::sign: replaces `count` elements by 1 where positive and 0 elsewhere; NaNs stay.
-template <ElementType type>
+template <class S>
 HWY_NOINLINE void keep_signs(std::byte* HWY_RESTRICT x, std::int64_t count) {
-  using Bits = ElementBits<type>;
+  using Bits = std::make_signed_t<typename S::Bits>;
   const hn::ScalableTag<Bits> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto infinity = hn::Set(d, static_cast<Bits>(bits_of_infinity(type)));
-  const auto one = hn::Set(d, static_cast<Bits>(bits_of_one(type)));
+  const auto infinity = hn::Set(d, static_cast<Bits>(bits_of_infinity(S::kType)));
+  const auto one = hn::Set(d, static_cast<Bits>(bits_of_one(S::kType)));
   const auto sign_of = [&](auto bits) {
     const auto magnitude = hn::And(bits, hn::Set(d, hwy::LimitsMax<Bits>()));
     const auto positive = hn::IfThenElseZero(hn::Gt(bits, hn::Zero(d)), one);
@@ -123,18 +95,6 @@ HWY_NOINLINE void keep_signs(std::byte* HWY_RESTRICT x, std::int64_t count) {
     hn::Store(sign_of(hn::Load(d, rest)), d, rest);
     std::memcpy(elements + i, rest, (count - i) * sizeof(Bits));
   }
-}
-
-/// Calls f with std::integral_constant<ElementType, type>. @pre is_quantizable(type)
-template <class F>
-HWY_INLINE auto with_type(ElementType type, const F& f) {
-  if (type == ElementType::float32) {
-    return f(std::integral_constant<ElementType, ElementType::float32>());
-  }
-  if (type == ElementType::bfloat16) {
-    return f(std::integral_constant<ElementType, ElementType::bfloat16>());
-  }
-  return f(std::integral_constant<ElementType, ElementType::float16>());
 }
 
 }  // namespace cinch::codecs::HWY_NAMESPACE

@@ -6,7 +6,8 @@
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off
-#include "codecs/cpu/error_bounded/ratio-inl.h"
+#include "codecs/cpu/error_bounded/ratio_decode-inl.h"
+#include "codecs/cpu/error_bounded/ratio_encode-inl.h"
 // clang-format on
 
 #if HWY_ONCE

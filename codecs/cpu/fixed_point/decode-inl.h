@@ -24,36 +24,22 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Stores a vector of floats as elements of `type`, all lanes or the first `count`.
-template <ElementType type, class DF, class VF = hn::Vec<DF>>
+/// Stores a vector of floats as elements of `S`, all lanes or the first `count`.
+template <class S, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE void store_floats(DF df, VF x, std::int64_t count, void* target, std::int64_t i) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
-  BitsOf<type>* const to = element_at<type>(target, i);
-  const auto store = [&](auto d, auto bits) {
-    if (count >= lanes) {
-      hn::StoreU(bits, d, to);
-      return;
-    }
-    BitsOf<type> rest[HWY_MAX_BYTES / sizeof(float)];
-    hn::StoreU(bits, d, rest);
-    std::memcpy(to, rest, static_cast<std::size_t>(count) * sizeof(BitsOf<type>));
-  };
-  if constexpr (type == ElementType::float32) {
-    const hn::RebindToUnsigned<DF> du;
-    store(du, hn::BitCast(du, x));
-  } else {
-    const hn::Rebind<std::uint16_t, DF> d16;
-    if constexpr (type == ElementType::bfloat16) {
-      store(d16, hn::TruncateTo(d16, lanes_to_bf16(df, x)));
-    } else {
-      store(d16, floats_to_f16(df, x));
-    }
+  auto* const to = static_cast<typename S::Raw*>(target) + i;
+  if (count >= static_cast<std::int64_t>(hn::Lanes(df))) {
+    S::store(df, x, to);
+    return;
   }
+  typename S::Raw rest[HWY_MAX_BYTES / sizeof(float)];
+  S::store(df, x, rest);
+  std::memcpy(to, rest, static_cast<std::size_t>(count) * sizeof *to);
 }
 
-/// Decodes n codes to elements of `type` at `target`. If `mask` is not null, elements are zero
+/// Decodes n codes to elements of `S` at `target`. If `mask` is not null, elements are zero
 /// where its bits are 0; a vector is readable past it. Loads up to a vector past the codes.
-template <ElementType type, class Code>
+template <class S, class Code>
 HWY_NOINLINE void dequantize(const Code* HWY_RESTRICT codes, const std::uint8_t* mask,
                              std::int64_t n, AffineRange range, void* HWY_RESTRICT target) {
   const hn::ScalableTag<float> df;
@@ -67,7 +53,7 @@ HWY_NOINLINE void dequantize(const Code* HWY_RESTRICT codes, const std::uint8_t*
       const auto code = hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d_code, codes + i)));
       auto x = hn::Add(lo, hn::Mul(step, code));
       if constexpr (masked.value) x = hn::IfThenElseZero(mask_at(df, mask, i), x);
-      store_floats<type>(df, x, n - i, target, i);
+      store_floats<S>(df, x, n - i, target, i);
     }
   };
   if (mask != nullptr) {
@@ -104,15 +90,15 @@ struct ChunkReader {
 /// Decodes elements [begin, begin + count) of a chunk to `target`. `room` and `spread` have room
 /// for a piece and two vectors.
 /// @return false when the ones in a zero_value chunk's mask don't match the number of codes
-template <ElementType type, class Code>
+template <class S, class Code>
 bool decode_codes(ChunkReader& chunk, std::int64_t begin, std::int64_t count,
                   const ChannelFormat& format, Code* HWY_RESTRICT room, Code* HWY_RESTRICT spread,
                   void* HWY_RESTRICT target) {
   const int bits = format.bits;
   if (format.form == ChannelForm::codes) {
     const std::int64_t size = codes_bytes(chunk.whole, bits);
-    dequantize<type>(unpack_run(bits, chunk.in, size, begin, count, room), nullptr, count,
-                     format.range, target);
+    dequantize<S>(unpack_run(bits, chunk.in, size, begin, count, room), nullptr, count,
+                  format.range, target);
     return true;
   }
   const std::int64_t mask_bytes = (count + 7) / 8;
@@ -131,15 +117,15 @@ bool decode_codes(ChunkReader& chunk, std::int64_t begin, std::int64_t count,
                                        codes_bytes(chunk.nonzero, bits), chunk.used, ones, room);
   chunk.used += ones;
   spread_codes(mask, mask_bytes, codes, spread);
-  dequantize<type>(spread, mask, count, format.range, target);
+  dequantize<S>(spread, mask, count, format.range, target);
   return true;
 }
 
-template <ElementType type>
+template <class S>
 bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in, const ChannelFormat* formats,
                   const std::int64_t* offsets, const std::int32_t* nonzero, std::int64_t first,
                   std::int64_t last, void* target) {
-  constexpr std::int64_t kSize = sizeof(BitsOf<type>);
+  constexpr std::int64_t kSize = sizeof(typename S::Bits);
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
   const std::int64_t channels = job.what.layout.channels();
   const std::int64_t stride = tile_stride(job);
@@ -162,11 +148,11 @@ bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in, const Chan
     if (format.form == ChannelForm::raw) {
       std::memcpy(x, readers[i].in + begin * kSize, static_cast<std::size_t>(count * kSize));
     } else if (format.bits > 8) {
-      good &= decode_codes<type>(readers[i], begin, count, format, room, spread, x);
+      good &= decode_codes<S>(readers[i], begin, count, format, room, spread, x);
     } else {
-      good &= decode_codes<type>(readers[i], begin, count, format,
-                                 reinterpret_cast<std::uint8_t*>(room),
-                                 reinterpret_cast<std::uint8_t*>(spread), x);
+      good &=
+          decode_codes<S>(readers[i], begin, count, format, reinterpret_cast<std::uint8_t*>(room),
+                          reinterpret_cast<std::uint8_t*>(spread), x);
     }
   };
   for (std::int64_t t = first; t < last && good; ++t) {
@@ -187,7 +173,7 @@ bool decode_tasks(const cpu::FixedPointJob& job, const std::byte* in, const Chan
         decode(tile + i * stride * kSize, task.first_channel + i, i, task.begin / kFixedPointChunk,
                begin, piece.count);
       }
-      scatter_tile<type>(job, piece, tile, target);
+      scatter_tile<S>(job, piece, tile, target);
     }
   }
   return good;
@@ -199,8 +185,8 @@ bool fixed_point_decode(const cpu::FixedPointJob& job, const std::byte* in,
                         const ChannelFormat* formats, const std::int64_t* offsets,
                         const std::int32_t* nonzero, std::int64_t first, std::int64_t last,
                         void* target) {
-  return with_float_type(job.what.type, [&](auto type) {
-    return decode_tasks<type.value>(job, in, formats, offsets, nonzero, first, last, target);
+  return with_element(job.what.type, [&](auto kind) {
+    return decode_tasks<decltype(kind)>(job, in, formats, offsets, nonzero, first, last, target);
   });
 }
 

@@ -77,9 +77,9 @@ class Quantizer {
   std::int32_t top_;
 };
 
-/// Writes the codes of n elements of `type` at `source`, or of only the non-zero ones. Loads and
+/// Writes the codes of n elements of `S` at `source`, or of only the non-zero ones. Loads and
 /// stores up to a vector past source, draws and codes. @return the number of codes
-template <ElementType type, bool kNonzeroOnly, class Code, class Q>
+template <class S, bool kNonzeroOnly, class Code, class Q>
 HWY_NOINLINE std::int64_t quantize_run(const void* HWY_RESTRICT source,
                                        const std::uint16_t* HWY_RESTRICT draws, std::int64_t n,
                                        const Q& quantizer, Code* HWY_RESTRICT codes) {
@@ -91,7 +91,7 @@ HWY_NOINLINE std::int64_t quantize_run(const void* HWY_RESTRICT source,
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
   std::int64_t at = 0;
   for (std::int64_t i = 0; i < n; i += lanes) {
-    const auto x = load_floats<type>(df, source, i);
+    const auto x = load_floats<S>(df, source, i);
     const auto draw = hn::PromoteTo(di, hn::LoadU(d16, draws + i));
     const auto code = hn::BitCast(du, quantizer(df, x, draw));
     if constexpr (kNonzeroOnly) {
@@ -128,9 +128,9 @@ struct PendingCodes {
   std::byte codes[8 * sizeof(std::uint16_t)];
 };
 
-/// Appends the codes of n elements of `type` at `source`, in `format`, to the stream at `out`.
+/// Appends the codes of n elements of `S` at `source`, in `format`, to the stream at `out`.
 /// @param last whether they end the stream @param room room for n codes, 8 more and a vector
-template <ElementType type, bool kNonzeroOnly>
+template <class S, bool kNonzeroOnly>
 void encode_codes(const void* HWY_RESTRICT source, const std::uint16_t* HWY_RESTRICT draws,
                   std::int64_t n, bool last, const ChannelFormat& format, std::uint16_t* room,
                   PendingCodes& pending, std::byte* HWY_RESTRICT out) {
@@ -139,7 +139,7 @@ void encode_codes(const void* HWY_RESTRICT source, const std::uint16_t* HWY_REST
     const Quantizer<max_bits.value> quantizer(format.range, format.bits);
     const std::int64_t count =
         pending.waiting +
-        quantize_run<type, kNonzeroOnly>(source, draws, n, quantizer, codes + pending.waiting);
+        quantize_run<S, kNonzeroOnly>(source, draws, n, quantizer, codes + pending.waiting);
     const std::int64_t ready = last ? count : count / 8 * 8;
     std::memcpy(pending.codes, codes + ready, 8 * sizeof *codes);
     pack_run(format.bits, codes, ready, out + pending.written);
@@ -156,27 +156,27 @@ void encode_codes(const void* HWY_RESTRICT source, const std::uint16_t* HWY_REST
 }
 
 /// Writes one bit an element: whether it is not zero.
-template <ElementType type>
+template <class S>
 HWY_NOINLINE void encode_mask(const void* HWY_RESTRICT source, std::int64_t n,
                               std::byte* HWY_RESTRICT out) {
   // A zero's bits are 0 but for its sign.
-  using Bits = BitsOf<type>;
+  using Bits = typename S::Bits;
   constexpr Bits kMagnitude = static_cast<Bits>(-1) / 2;
   const MaskTag<Bits> d;
   const auto magnitude = hn::Set(d, kMagnitude);
   masks(
-      element_at<type>(source, 0), n,
+      element_at<S>(source, 0), n,
       [&](auto v) { return hn::Ne(hn::And(v, magnitude), hn::Zero(d)); },
       reinterpret_cast<std::uint8_t*>(out));
 }
 
 /// Encodes elements [begin, begin + count) of a chunk of `whole` elements; `out` is its place.
-template <ElementType type>
+template <class S>
 void encode_piece(const void* HWY_RESTRICT source, const std::uint16_t* HWY_RESTRICT draws,
                   std::int64_t begin, std::int64_t count, std::int64_t whole,
                   const ChannelFormat& format, std::uint16_t* room, PendingCodes& pending,
                   std::byte* HWY_RESTRICT out) {
-  constexpr std::int64_t kSize = sizeof(BitsOf<type>);
+  constexpr std::int64_t kSize = sizeof(typename S::Bits);
   if (begin == 0) pending = {};
   const bool last = begin + count == whole;
   switch (format.form) {
@@ -184,20 +184,20 @@ void encode_piece(const void* HWY_RESTRICT source, const std::uint16_t* HWY_REST
       std::memcpy(out + begin * kSize, source, count * kSize);
       break;
     case ChannelForm::codes:
-      encode_codes<type, false>(source, draws, count, last, format, room, pending, out);
+      encode_codes<S, false>(source, draws, count, last, format, room, pending, out);
       break;
     case ChannelForm::zero_value:
-      encode_mask<type>(source, count, out + begin / 8);
-      encode_codes<type, true>(source, draws, count, last, format, room, pending,
-                               out + (whole + 7) / 8);
+      encode_mask<S>(source, count, out + begin / 8);
+      encode_codes<S, true>(source, draws, count, last, format, room, pending,
+                            out + (whole + 7) / 8);
   }
 }
 
-template <ElementType type>
+template <class S>
 bool encode_tasks(const cpu::FixedPointJob& job, const void* source, const ChannelFormat* formats,
                   const std::int64_t* offsets, RandomKey key, std::int64_t first, std::int64_t last,
                   std::byte* out) {
-  constexpr std::int64_t kSize = sizeof(BitsOf<type>);
+  constexpr std::int64_t kSize = sizeof(typename S::Bits);
   const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
   const std::int64_t channels = job.what.layout.channels();
   const std::int64_t stride = tile_stride(job);
@@ -215,8 +215,8 @@ bool encode_tasks(const cpu::FixedPointJob& job, const void* source, const Chann
   const auto encode = [&](const std::byte* x, const std::uint16_t* u, std::int64_t c,
                           std::int64_t i, std::int64_t chunk, std::int64_t begin,
                           std::int64_t count) {
-    encode_piece<type>(x, u, begin, count, chunk_elements(job.elements, chunk), formats[c], codes,
-                       pending[i], out + offsets[chunk * channels + c]);
+    encode_piece<S>(x, u, begin, count, chunk_elements(job.elements, chunk), formats[c], codes,
+                    pending[i], out + offsets[chunk * channels + c]);
   };
   for (std::int64_t t = first; t < last; ++t) {
     const auto task = job.task(job.cut, t);
@@ -238,7 +238,7 @@ bool encode_tasks(const cpu::FixedPointJob& job, const void* source, const Chann
       auto piece = task;
       piece.begin += begin;
       piece.count = std::min(job.piece, task.count - begin);
-      gather_tile<type>(job, piece, source, tile);
+      gather_tile<S>(job, piece, source, tile);
       tile_draws.fill(piece, some, draws);
       for (std::int64_t i = 0; i < task.channels; ++i) {
         encode(tile + i * stride * kSize, draws + i * stride, task.first_channel + i, i,
@@ -254,8 +254,8 @@ bool encode_tasks(const cpu::FixedPointJob& job, const void* source, const Chann
 bool fixed_point_encode(const cpu::FixedPointJob& job, const void* source,
                         const ChannelFormat* formats, const std::int64_t* offsets, RandomKey key,
                         std::int64_t first, std::int64_t last, std::byte* out) {
-  return with_float_type(job.what.type, [&](auto type) {
-    return encode_tasks<type.value>(job, source, formats, offsets, key, first, last, out);
+  return with_element(job.what.type, [&](auto kind) {
+    return encode_tasks<decltype(kind)>(job, source, formats, offsets, key, first, last, out);
   });
 }
 

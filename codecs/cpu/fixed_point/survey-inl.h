@@ -14,7 +14,6 @@
 
 #include "codecs/cpu/fixed_point/job.h"
 #include "codecs/cpu/fixed_point/tiles-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,8 +41,8 @@ struct Extremes {
   }
 };
 
-/// Surveys n contiguous elements of `type`.
-template <ElementType type>
+/// Surveys n contiguous elements of `S`.
+template <class S>
 HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
@@ -56,7 +55,7 @@ HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n
   auto zeros = hn::Zero(di);
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto x = load_floats<type>(df, source, i);
+    const auto x = load_floats<S>(df, source, i);
     min = hn::Min(min, x);
     max = hn::Max(max, x);
     const auto magnitude = hn::And(hn::BitCast(di, x), magnitude_mask);
@@ -69,23 +68,23 @@ HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t n
     result.largest = hn::GetLane(hn::MaxOfLanes(di, largest));
     result.nonzero = static_cast<std::int32_t>(i) - hn::GetLane(hn::SumOfLanes(di, zeros));
   }
-  for (; i < n; ++i) result.add(float_at<type>(source, i));
+  for (; i < n; ++i) result.add(S::value(*element_at<S>(source, i)));
   return result;
 }
 
 /// Surveys n elements, `stride` apart.
-template <ElementType type>
+template <class S>
 HWY_NOINLINE Extremes survey_run(const void* HWY_RESTRICT source, std::int64_t stride,
                                  std::int64_t n) {
-  if (stride == 1) return survey_run<type>(source, n);
+  if (stride == 1) return survey_run<S>(source, n);
   Extremes result;
-  for (std::int64_t i = 0; i < n; ++i) result.add(float_at<type>(source, i * stride));
+  for (std::int64_t i = 0; i < n; ++i) result.add(S::value(*element_at<S>(source, i * stride)));
   return result;
 }
 
 /// Surveys a vector of neighbouring channels, the first at `source`: `rows` elements of each,
 /// `stride` apart. Merges the result into `to`, from entry `at` on.
-template <ElementType type>
+template <class S>
 HWY_NOINLINE void survey_lanes(const void* HWY_RESTRICT source, std::int64_t stride,
                                std::int64_t rows, const cpu::ChannelSurvey& to, std::int64_t at) {
   const hn::ScalableTag<float> df;
@@ -96,7 +95,7 @@ HWY_NOINLINE void survey_lanes(const void* HWY_RESTRICT source, std::int64_t str
   auto largest = hn::LoadU(di, to.largest + at);
   auto nonzero = hn::Add(hn::LoadU(di, to.nonzero + at), hn::Set(di, static_cast<int>(rows)));
   for (std::int64_t r = 0; r < rows; ++r) {
-    const auto x = load_floats<type>(df, source, r * stride);
+    const auto x = load_floats<S>(df, source, r * stride);
     min = hn::Min(min, x);
     max = hn::Max(max, x);
     const auto magnitude = hn::And(hn::BitCast(di, x), magnitude_mask);
@@ -121,7 +120,7 @@ HWY_INLINE void put_extremes(const Extremes& e, const cpu::ChannelSurvey& survey
 }
 
 /// Surveys the channels of a task of a single chunk, which lie side by side in memory.
-template <ElementType type>
+template <class S>
 void survey_columns(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
                     const void* source, const cpu::ChannelSurvey& to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
@@ -137,19 +136,18 @@ void survey_columns(const cpu::FixedPointJob& job, const cpu::FixedPointTask& ta
         for (std::int64_t r = 0; r < rows; r += kRows) {
           const std::int64_t some = std::min(kRows, rows - r);
           for (std::int64_t c = 0; c < whole; c += lanes) {
-            survey_lanes<type>(element_at<type>(source, base + c + r * stride), stride, some, to,
-                               at + c);
+            survey_lanes<S>(element_at<S>(source, base + c + r * stride), stride, some, to, at + c);
           }
         }
         for (std::int64_t c = whole; c < task.channels; ++c) {
           Extremes e = get_extremes(to, at + c);
-          e.add(survey_run<type>(element_at<type>(source, base + c), stride, rows));
+          e.add(survey_run<S>(element_at<S>(source, base + c), stride, rows));
           put_extremes(e, to, at + c);
         }
       });
 }
 
-template <ElementType type>
+template <class S>
 void survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
                   std::int64_t last, const cpu::ChannelSurvey& to) {
   const std::int64_t channels = job.what.layout.channels();
@@ -161,14 +159,14 @@ void survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_
       }
     }
     if (job.way == cpu::FixedPointJob::Way::columns) {
-      survey_columns<type>(job, task, source, to);
+      survey_columns<S>(job, task, source, to);
       continue;
     }
     job.for_each_part(task, [&](std::int64_t c, std::int64_t chunk, std::int64_t,
                                 std::int64_t count, std::int64_t offset) {
       const std::int64_t at = chunk * channels + c;
       Extremes e = get_extremes(to, at);
-      e.add(survey_run<type>(element_at<type>(source, offset), job.walk.inner_stride(), count));
+      e.add(survey_run<S>(element_at<S>(source, offset), job.walk.inner_stride(), count));
       put_extremes(e, to, at);
     });
   }
@@ -177,8 +175,8 @@ void survey_tasks(const cpu::FixedPointJob& job, const void* source, std::int64_
 /// Surveys tasks [first, last).
 void fixed_point_survey(const cpu::FixedPointJob& job, const void* source, std::int64_t first,
                         std::int64_t last, const cpu::ChannelSurvey& to) {
-  with_float_type(job.what.type,
-                  [&](auto type) { survey_tasks<type.value>(job, source, first, last, to); });
+  with_element(job.what.type,
+               [&](auto kind) { survey_tasks<decltype(kind)>(job, source, first, last, to); });
 }
 
 }  // namespace cinch::codecs::HWY_NAMESPACE

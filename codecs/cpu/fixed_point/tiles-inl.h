@@ -10,12 +10,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "codecs/codec.h"
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/fixed_point/channels.h"
 #include "codecs/cpu/fixed_point/job.h"
-#include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/philox-inl.h"
 #include "codecs/cpu/transpose-inl.h"
 #include "hwy/highway.h"
@@ -30,92 +29,59 @@ HWY_INLINE std::int64_t tile_stride(const cpu::FixedPointJob& job) {
   return job.piece + 3 * 64 / 2;
 }
 
-/// Calls f with std::integral_constant<ElementType, type>. @pre is_quantizable(type)
-template <class F>
-HWY_INLINE auto with_float_type(ElementType type, const F& f) {
-  switch (type) {
-    case ElementType::float32:
-      return f(std::integral_constant<ElementType, ElementType::float32>());
-    case ElementType::bfloat16:
-      return f(std::integral_constant<ElementType, ElementType::bfloat16>());
-    default:
-      return f(std::integral_constant<ElementType, ElementType::float16>());
-  }
+/// The bit pattern of element `i`.
+template <class S>
+HWY_INLINE const typename S::Bits* element_at(const void* source, std::int64_t i) {
+  return static_cast<const typename S::Bits*>(source) + i;
 }
-
-/// Bit patterns of `type`.
-template <ElementType type>
-using BitsOf = std::conditional_t<type == ElementType::float32, std::uint32_t, std::uint16_t>;
-
-template <ElementType type>
-HWY_INLINE const BitsOf<type>* element_at(const void* source, std::int64_t i) {
-  return static_cast<const BitsOf<type>*>(source) + i;
-}
-template <ElementType type>
-HWY_INLINE BitsOf<type>* element_at(void* target, std::int64_t i) {
-  return static_cast<BitsOf<type>*>(target) + i;
+template <class S>
+HWY_INLINE typename S::Bits* element_at(void* target, std::int64_t i) {
+  return static_cast<typename S::Bits*>(target) + i;
 }
 
 /// A vector of elements from `i` on, as floats.
-template <ElementType type, class DF>
+template <class S, class DF>
 HWY_INLINE hn::Vec<DF> load_floats(DF df, const void* source, std::int64_t i) {
-  if constexpr (type == ElementType::float32) {
-    return hn::LoadU(df, static_cast<const float*>(source) + i);
-  } else {
-    const hn::Rebind<std::uint16_t, DF> d16;
-    const auto bits = hn::LoadU(d16, element_at<type>(source, i));
-    if constexpr (type == ElementType::bfloat16) {
-      return lanes_of_bf16(df, hn::PromoteTo(hn::RebindToUnsigned<DF>(), bits));
-    } else {
-      return floats_of_f16(df, bits);
-    }
-  }
-}
-
-template <ElementType type>
-HWY_INLINE float float_at(const void* source, std::int64_t i) {
-  if constexpr (type == ElementType::float32) return float_of_bits(*element_at<type>(source, i));
-  const auto half = static_cast<std::uint16_t>(*element_at<type>(source, i));
-  return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
+  return S::load(df, static_cast<const typename S::Raw*>(source) + i);
 }
 
 /// Gathers the elements of every channel of a task to `tile`, tile_stride() a channel.
-template <ElementType type>
+template <class S>
 HWY_NOINLINE void gather_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
                               const void* source, void* tile) {
   const std::int64_t stride = job.walk.inner_stride();
   job.walk.for_each_run(
       task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
         if (job.way == cpu::FixedPointJob::Way::columns) {
-          transpose(sizeof(BitsOf<type>), element_at<type>(source, task.first_channel + offset),
-                    stride, n, task.channels, element_at<type>(tile, at), tile_stride(job), true);
+          transpose(sizeof(typename S::Bits), element_at<S>(source, task.first_channel + offset),
+                    stride, n, task.channels, element_at<S>(tile, at), tile_stride(job), true);
           return;
         }
         for (std::int64_t i = 0; i < task.channels; ++i) {
           const std::int64_t base = (task.first_channel + i) * job.what.layout.inner_stride;
-          cpu::gather_run(element_at<type>(source, base + offset), stride, n,
-                          element_at<type>(tile, i * tile_stride(job) + at));
+          cpu::gather_run(element_at<S>(source, base + offset), stride, n,
+                          element_at<S>(tile, i * tile_stride(job) + at));
         }
       });
 }
 
 /// The reverse of gather_tile.
-template <ElementType type>
+template <class S>
 HWY_NOINLINE void scatter_tile(const cpu::FixedPointJob& job, const cpu::FixedPointTask& task,
                                const void* tile, void* target) {
   const std::int64_t stride = job.walk.inner_stride();
   job.walk.for_each_run(
       task.begin, task.count, [&](std::int64_t at, std::int64_t n, std::int64_t offset) {
         if (job.way == cpu::FixedPointJob::Way::columns) {
-          transpose(sizeof(BitsOf<type>), element_at<type>(tile, at), tile_stride(job),
-                    task.channels, n, element_at<type>(target, task.first_channel + offset), stride,
+          transpose(sizeof(typename S::Bits), element_at<S>(tile, at), tile_stride(job),
+                    task.channels, n, element_at<S>(target, task.first_channel + offset), stride,
                     false);
           return;
         }
         for (std::int64_t i = 0; i < task.channels; ++i) {
           const std::int64_t base = (task.first_channel + i) * job.what.layout.inner_stride;
-          cpu::scatter_run(element_at<type>(tile, i * tile_stride(job) + at), stride, n,
-                           element_at<type>(target, base + offset));
+          cpu::scatter_run(element_at<S>(tile, i * tile_stride(job) + at), stride, n,
+                           element_at<S>(target, base + offset));
         }
       });
 }

@@ -298,24 +298,24 @@ class ExponentPackCpu final : public ExponentPackCodec {
  public:
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                  RandomKey /*key*/, ParallelFor parallel) const override {
-    PackHeader header = {what.type, what.layout.elements(), 0};
-    const PackLayout at(header.elements);
+    const PackLayout at(what.layout.elements());
     const bool good = with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
       return encode_blocks(what, static_cast<const T*>(source), out.data(), parallel);
     });
     if (!good) return {};
     const std::int64_t room = kPackElements * std::int64_t(element_size(what.type));
-    header.size =
+    const std::int64_t size =
         at.payload + cpu::close_gaps(out.data() + at.payload, out.data() + PackLayout::kIndex,
                                      at.count, [room](std::int64_t i) { return i * room; });
-    header.write(out.data());
-    return {true, static_cast<std::size_t>(header.size)};
+    write_header(what, size, out.data());
+    return {true, static_cast<std::size_t>(size)};
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
-    PackHeader header;
-    if (reads == Reads::nothing || !accepts(what) || !header.read(in, what)) return false;
+    const std::int64_t size = read_header(what, in, reads);
+    if (size < 0) return false;
+    in = in.first(static_cast<std::size_t>(size));
     return with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
       return for_ranges<T>(
           what, parallel, [&](std::int64_t first, std::int64_t last, T* tile, Scratch<T>& scratch) {
@@ -324,7 +324,7 @@ class ExponentPackCpu final : public ExponentPackCodec {
               T* const x = tile != nullptr ? tile : static_cast<T*>(target) + i * kPackElements;
               PackBlock block;
               std::span<const std::byte> bytes;
-              if (!find_block(header, in, i, block, bytes) ||
+              if (!find_block(what, in, i, block, bytes) ||
                   !decode_block(block, bytes.data(), count, scratch, x)) {
                 return false;
               }

@@ -191,27 +191,16 @@ bool window_encode(const cpu::WindowJob& job, const void* source, const std::int
   return good;
 }
 
-/// Decodes the codes of one plane to indices. @return false when memory ran out
-bool window_decode(const cpu::WindowJob& job, const std::byte* in, std::int64_t size,
-                   const std::int32_t* origins, const WindowShape& shape, std::int64_t plane,
-                   std::int64_t* indices) {
+/// The reverse of window_offsets. Loads up to a vector past the codes.
+inline HWY_NOINLINE void window_indices(const cpu::WindowJob& job, const std::uint8_t* codes,
+                                        const std::int32_t* origins, const WindowShape& shape,
+                                        std::int64_t* indices) {
   const hn::ScalableTag<std::int64_t> di;
   const hn::Rebind<std::uint32_t, decltype(di)> d32;
   const hn::Rebind<std::int32_t, decltype(di)> di32;
   const hn::Rebind<std::uint8_t, decltype(di)> d8;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
   const auto& [depth, height, width] = job.output;
-  const std::int64_t n = job.layout.plane_size();
-  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
-  auto* const buffer = cpu::workspace().codes.get<std::uint8_t>(n + 8 + 2 * slack);
-  if (buffer == nullptr) return false;
-  const std::uint8_t* codes = buffer;
-  if (shape.bits == 0) {
-    std::fill_n(buffer, n, std::uint8_t{0});
-  } else {
-    codes = unpack_codes(shape.bits, in, size, plane * n, n, buffer);
-  }
-
   // A code is (slice * Kh + row) * Kw + column in the window, an index
   // (slice * H + row) * W + column in the plane: they differ by multiples of the numbers of rows
   // and slices. A quotient is (code * (2^16 / divisor, rounded up)) >> 16, exact because codes are
@@ -246,7 +235,7 @@ bool window_decode(const cpu::WindowJob& job, const std::byte* in, std::int64_t 
         return hn::PromoteTo(di, hn::BitCast(di32, at));
       };
       // A vector may reach into the next row, which is written after, but not past the plane.
-      const std::int64_t room = n - (d * height + h) * width;
+      const std::int64_t room = ((depth - d) * height - h) * width;
       std::int64_t w = 0;
       for (; w < width && w + lanes <= room; w += lanes) hn::StoreU(index(w), di, indices + w);
       if (w < width) {
@@ -258,6 +247,23 @@ bool window_decode(const cpu::WindowJob& job, const std::byte* in, std::int64_t 
       codes += width;
     }
   }
+}
+
+/// Decodes the codes of one plane to indices. @return false when memory ran out
+bool window_decode(const cpu::WindowJob& job, const std::byte* in, std::int64_t size,
+                   const std::int32_t* origins, const WindowShape& shape, std::int64_t plane,
+                   std::int64_t* indices) {
+  const std::int64_t n = job.layout.plane_size();
+  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
+  auto* const buffer = cpu::workspace().codes.get<std::uint8_t>(n + 8 + 2 * slack);
+  if (buffer == nullptr) return false;
+  const std::uint8_t* codes = buffer;
+  if (shape.bits == 0) {
+    std::fill_n(buffer, n, std::uint8_t{0});
+  } else {
+    codes = unpack_codes(shape.bits, in, size, plane * n, n, buffer);
+  }
+  window_indices(job, codes, origins, shape, indices);
   return true;
 }
 

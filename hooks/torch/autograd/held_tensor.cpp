@@ -130,11 +130,11 @@ at::Tensor HeldTensor::changed_original() const {
   const auto original = original_.lock();
   if (original == nullptr) return {};
   const at::Tensor tensor(original);
-  const bool same =
-      original->has_storage() && tensor.scalar_type() == use_.type &&
-      tensor.sizes() == use_.geometry.sizes() && tensor.strides().equals(use_.geometry.strides()) &&
-      tensor.storage_offset() == use_.geometry.offset() && tensor.is_conj() == use_.is_conjugate &&
-      Stash::is_storage_of(*entry_, tensor.storage().unsafeGetStorageImpl());
+  const bool same = original->has_storage() && tensor.scalar_type() == use_.type &&
+                    tensor.sizes() == use_.geometry.sizes() &&
+                    tensor.strides().equals(use_.geometry.strides()) &&
+                    tensor.storage_offset() == use_.geometry.offset() &&
+                    tensor.is_conj() == use_.is_conjugate && holds_raw(*entry_, tensor.storage());
   return same ? at::Tensor() : tensor.tensor_data();
 }
 

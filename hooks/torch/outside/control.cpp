@@ -57,7 +57,7 @@ Outcome change_to(policy::Settings settings) {
                        (stash().side().is_on() ? "side" : "current") +
                        ": it can't be changed while the program runs"};
   }
-  stash().change_policy(std::move(settings), changed);
+  stash().policy().change(std::move(settings), changed);
   return {false, "", true};
 }
 
@@ -133,8 +133,9 @@ Outcome carry_out(const telemetry::Request& request) {
     case Command::pause:
     case Command::resume: {
       const bool pause = request.command == Command::pause;
-      if (stash().is_paused() == pause) return {true, pause ? "was paused" : "was not paused"};
-      stash().pause(pause);
+      PolicyInForce& policy = stash().policy();
+      if (policy.is_paused() == pause) return {true, pause ? "was paused" : "was not paused"};
+      policy.pause(pause);
       return {true, pause ? "paused: what is saved from now on stays with PyTorch" : "goes on"};
     }
     case Command::empty_cache:

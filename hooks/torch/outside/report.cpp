@@ -69,7 +69,7 @@ telemetry::Report current_report() {
     report.ratio = static_cast<double>(peak.raw_bytes) / static_cast<double>(peak.stored_bytes);
   }
   report.stash_bytes_at_exit = stash().lists().bytes();
-  report.rss_bytes_at_start = stash().rss_at_start();
+  report.rss_bytes_at_start = stash().statistics().rss_at_start();
   report.devices = device_memory();
   for (auto& device : report.devices) {
     const int index = static_cast<int>(device.index);

@@ -129,7 +129,7 @@ bool telemetry_wanted() noexcept {
   return wanted.load(std::memory_order_relaxed);
 }
 
-void publish_boundary(const Boundary& boundary, const Statistics& statistics) noexcept {
+void publish_boundary(telemetry::LiveFigures live, const Statistics& statistics) noexcept {
   if (!telemetry_wanted()) return;
   Writer* to = writer.load(std::memory_order_acquire);
   if (to == nullptr) to = make_segment();
@@ -141,7 +141,6 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
   const std::uint64_t of_optimizer = optimizer_steps();
   const std::uint64_t step = of_optimizer != 0 ? of_optimizer : steps.boundaries;
   const bool ended = steps.boundaries != 0 && step > steps.last;
-  telemetry::LiveFigures live;
   live.nanoseconds_in_cinch = statistics.nanoseconds_spent();
   if (ended || steps.boundaries == 0) publish_devices(*to);
   if (ended) {
@@ -155,9 +154,9 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
     steps.raw = steps.stored = 0;
   }
   ++steps.boundaries;
-  if (boundary.raw >= steps.raw) {
-    steps.raw = boundary.raw;
-    steps.stored = boundary.stored;
+  if (live.raw >= steps.raw) {
+    steps.raw = live.raw;
+    steps.stored = live.stored;
   }
   const auto [checks, moves] = publish_rows(*to, statistics);
   const Statistics::Rescue rescued = statistics.rescued();
@@ -165,21 +164,12 @@ void publish_boundary(const Boundary& boundary, const Statistics& statistics) no
   live.steps = step;
   live.boundaries = steps.boundaries;
   live.step_nanoseconds = steps.nanoseconds;
-  live.raw = boundary.raw;
-  live.stored = boundary.stored;
-  live.raw_at_peak = boundary.raw_at_peak;
-  live.stored_at_peak = boundary.stored_at_peak;
-  live.held_elsewhere_at_peak = boundary.held_elsewhere_at_peak;
-  live.offloaded = boundary.offloaded;
-  live.pinned = boundary.pinned;
-  live.pinned_reserved = boundary.pinned_reserved;
   live.guard_checks = checks;
   live.guard_moves = moves;
   live.rescues = statistics.rescues();
   live.rescued = rescued.encoded + rescued.harder;
   live.rescued_by_offload = rescued.moved;
   live.given_by_others = statistics.given_by_others();
-  live.decisions = boundary.decisions;
   to->publish(live);
 }
 

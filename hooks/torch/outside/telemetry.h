@@ -18,9 +18,10 @@ void begin_telemetry(std::string policy);
 /// Whether telemetry is wanted and possible.
 bool telemetry_wanted() noexcept;
 
-/// Publishes the stash's figures; does nothing while another thread publishes. Takes no lock of the
-/// stash's, and those of the allocators at most once an optimizer step.
-void publish_boundary(const Boundary& boundary, const Statistics& statistics) noexcept;
+/// Publishes `live`, which has the stash's figures, with all others; does nothing while another
+/// thread publishes. Takes no lock of the stash's, and those of the allocators at most once an
+/// optimizer step.
+void publish_boundary(telemetry::LiveFigures live, const Statistics& statistics) noexcept;
 
 /// Publishes an event for people to see. Dropped while there is no segment. Takes no lock.
 void publish_event(telemetry::EventKind kind, const char* text) noexcept;

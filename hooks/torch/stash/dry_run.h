@@ -5,18 +5,15 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "agent/telemetry/report.h"
 #include "codecs/codec.h"
 #include "hooks/torch/stash/buffer_pool.h"
+#include "hooks/torch/stash/contender.h"
 #include "hooks/torch/stash/entry.h"
-#include "hooks/torch/stash/plan.h"
-#include "hooks/torch/stash/statistics.h"
-#include "policy/director.h"
+#include "policy/look.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -34,7 +31,6 @@ class DryRun {
   explicit DryRun(std::vector<policy::Settings> policies);
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
-  ~DryRun();
 
   /// A growth begins. @param new_step Whether it is in another step than the last growth
   void begin_growth(bool new_step);
@@ -73,8 +69,7 @@ class DryRun {
   void observe(const Entry& entry, std::uint32_t layer, const policy::Look& look);
 
   /// The plans to try on nodes that read `entry`, with their indices in Look::trials.
-  std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> trials(const Entry& entry,
-                                                                            std::uint32_t layer);
+  Contender::Trials trials(const Entry& entry, std::uint32_t layer);
 
   /// See policy::Look; empty where no policy wants them. @pre entry.mutex() is held
   std::vector<float> plane_ranges(const Entry& entry) const;
@@ -87,29 +82,13 @@ class DryRun {
 
  private:
   enum class Phase : std::uint8_t { before, plain, learning, measuring, done };
-  struct Contender;
-  /// A policy's plan for an entry, and the row of the report that counts it.
-  struct Held {
-    std::shared_ptr<const Plan> plan;  ///< null: left to PyTorch
-    OpTotals* row = nullptr;           ///< null until measured
-    bool derived = false;              ///< it would be derived
-    bool approximates = false;         ///< from approximated sources
-  };
 
   bool is_over() const { return phase_ == Phase::done; }
   void begin_step();
-  Held plan(Contender& contender, const Entry& entry, std::uint32_t layer);
-  std::size_t encode(Held& held, const Entry& entry, codecs::ParallelFor parallel_for);
-  bool would_derive(std::size_t contender, Held& held, const Entry& entry) const;
-  std::optional<std::size_t> derive(Held& held, const Entry& entry,
-                                    codecs::ParallelFor parallel_for);
-  void learn(Contender& contender, std::size_t number, std::uint32_t layer,
-             const policy::Look& look);
 
   mutable std::mutex mutex_;
   BufferPool buffers_;
   std::vector<std::unique_ptr<Contender>> contenders_;
-  std::unordered_map<const Entry*, std::vector<Held>> entries_;
   std::unordered_map<const void*, std::size_t> parameters_;
   std::uint64_t growth_ = 0;
   std::uint64_t plain_rss_bytes_ = 0;  // peak of the first step

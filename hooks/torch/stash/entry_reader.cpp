@@ -4,11 +4,9 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <utility>
 
-#include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/module_names.h"
@@ -45,6 +43,11 @@ codecs::Reads reads_of(const Entry& entry, const Use& use, Reader reader) {
 }
 
 }  // namespace
+
+bool holds_raw(const Entry& entry, const c10::Storage& storage) {
+  const EntryLock lock(entry);
+  return entry.raw && entry.raw.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl();
+}
 
 c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe) {
   side_.await_settled(entry);
@@ -95,9 +98,7 @@ c10::Storage EntryReader::for_probe(GradientProbe& probe, Entry& entry, const Us
 // Reads an entry that is raw or decoded from its own bytes; null where values have to be computed.
 c10::Storage EntryReader::read_held(Entry& entry, const Use& use, Reader reader,
                                     GradientProbe* probe) {
-  const AtWork here;
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
+  const EntryWork work(entry);
   if (probe != nullptr) {
     if (c10::Storage given = for_probe(*probe, entry, use)) return given;
   }
@@ -129,9 +130,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
                                        GradientProbe* probe) {
   using enum codecs::Reads;
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryWork work(entry);
     if (!is_derived(entry)) return {};
     if (probe != nullptr) {
       if (c10::Storage given = for_probe(*probe, entry, use)) return given;
@@ -142,9 +141,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   c10::Storage storage = derivation_.compute(
       entry, [&](Entry& source, const Use& as) { return read(source, as, Reader::node, probe); });
   if (probe != nullptr) return storage;  // computed from probed sources: not shared
-  const AtWork here;
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
+  const EntryWork work(entry);
   if (c10::Storage known = decoded(entry, values, reader)) return known;
   keep_decoded(entry, values, reader, storage);
   return storage;
@@ -210,9 +207,7 @@ void EntryReader::decode_ahead(Entry& entry, codecs::Reads reads) noexcept {
 }
 
 void EntryReader::decode_if_wanted(Entry& entry, codecs::Reads reads) {
-  const AtWork here;
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
+  const EntryWork work(entry);
   bool wanted = false;
   {
     const std::lock_guard stash_lock(lists_.mutex);

@@ -3,12 +3,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
+#include <shared_mutex>
 #include <string_view>
 #include <utility>
 
 #include <c10/core/Storage.h>
 
 #include "codecs/codec.h"
+#include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_rows.h"
 #include "hooks/torch/stash/plan.h"
@@ -31,6 +34,26 @@ class AtWork {
  private:
   static inline thread_local bool at_work_ = false;
   bool before_ = std::exchange(at_work_, true);
+};
+
+/// Holds an entry's own lock. The process is not forked meanwhile.
+class EntryLock {
+ public:
+  explicit EntryLock(const Entry& entry) : gate_(entry_work()), lock_(entry.mutex()) {}
+
+ private:
+  const std::shared_lock<std::shared_mutex> gate_;
+  const std::lock_guard<std::mutex> lock_;
+};
+
+/// The same, for a thread that encodes or decodes the entry.
+class EntryWork {
+ public:
+  explicit EntryWork(const Entry& entry) : lock_(entry) {}
+
+ private:
+  const AtWork here_;
+  const EntryLock lock_;
 };
 
 /// Why an entry is kept when there was no memory to encode it.

@@ -2,16 +2,13 @@
 #include "hooks/torch/stash/exact_values.h"
 
 #include <mutex>
-#include <shared_mutex>
 
-#include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/entry_work.h"
 
 namespace cinch::hooks {
 
 std::vector<float> ExactValues::plane_ranges(Entry& entry) {
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
+  const EntryLock lock(entry);
   if (dry_run_ != nullptr) return dry_run_->plane_ranges(entry);
   if (entry.planes != nullptr && !entry.planes->ranges.empty()) return entry.planes->ranges;
   const bool is_there = entry.is_raw() && entry.own_plan != nullptr && entry.is_as_saved();
@@ -35,9 +32,7 @@ std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> ExactValues::
 }
 
 c10::Storage ExactValues::of(Entry& entry) {
-  const AtWork here;
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
+  const EntryWork work(entry);
   return held(entry);
 }
 
@@ -55,9 +50,7 @@ c10::Storage ExactValues::held(Entry& entry) {
 
 std::vector<ExactValues::Trial> ExactValues::trials(Entry& entry) {
   const auto plans = this->plans(entry);
-  const AtWork here;
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
+  const EntryWork work(entry);
   std::vector<Trial> trials;
   const c10::Storage exact = held(entry);
   if (!exact) return trials;

@@ -14,7 +14,7 @@
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_keeper.h"
 #include "hooks/torch/stash/guard.h"
-#include "hooks/torch/stash/plan.h"
+#include "hooks/torch/stash/planner.h"
 
 namespace cinch::hooks {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "agent/telemetry/layout.h"
@@ -10,24 +9,11 @@
 
 namespace cinch::hooks {
 
-/// Figures of the stash when a growth ends, that is, when a backward begins. In bytes.
-struct Boundary {
-  std::uint64_t raw = 0;
-  std::uint64_t stored = 0;
-  std::uint64_t raw_at_peak = 0;
-  std::uint64_t stored_at_peak = 0;
-  std::uint64_t held_elsewhere_at_peak = 0;
-  std::uint64_t offloaded = 0;
-  std::uint64_t pinned = 0;
-  std::uint64_t pinned_reserved = 0;
-  std::uint64_t decisions = 0;  ///< see LiveFigures
-};
-
 /// Callbacks from the stash to code that includes it (telemetry, backward's node callbacks).
 /// `boundary` is null, and the others do nothing, until set.
 struct Listeners {
-  /// A backward begins. No lock is held.
-  void (*boundary)(const Boundary&, const Statistics&) noexcept = nullptr;
+  /// A backward begins. Of the figures those of the stash are set. No lock is held.
+  void (*boundary)(telemetry::LiveFigures, const Statistics&) noexcept = nullptr;
   /// A dry run has finished. No lock is held.
   void (*dry_run_done)() = [] {};
   /// A message for the user. This and the callbacks below may be called under locks of the stash.

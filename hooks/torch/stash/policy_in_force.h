@@ -11,15 +11,15 @@
 #include "hooks/torch/stash/adaptation.h"
 #include "hooks/torch/stash/entry_lists.h"
 #include "hooks/torch/stash/guard.h"
-#include "hooks/torch/stash/plan.h"
+#include "hooks/torch/stash/planner.h"
 #include "hooks/torch/stash/statistics.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
 
 /// The policy that entries are planned by, and at most one requested change of it. The change is
-/// made when no entry is held, so that no entry refers to the old policy's plans and layers. The
-/// stash's lock is held, unless a comment says otherwise.
+/// made when no entry is held, so that no entry refers to the old policy's plans and layers.
+/// @pre the stash's lock is held, unless a comment says otherwise
 class PolicyInForce {
  public:
   /// @param is_dry_run Whether nothing may be encoded, not even in a rescue
@@ -31,12 +31,19 @@ class PolicyInForce {
     return policy_.load(std::memory_order_acquire)->settings();
   }
 
+  /// While paused, the stash takes no new tensors. Entries stay held. Needs no lock.
+  void pause(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
+  bool is_paused() const noexcept { return paused_.load(std::memory_order_relaxed); }
+
   Planner& planner() noexcept { return *planner_; }
 
   /// Most raw bytes that the window may hold.
   std::size_t window_limit() const;
 
-  /// Requests another policy; see Stash::change_policy. Takes the lock.
+  /// Puts `settings` in force when no entry is held: now, or at the begin of the first growth that
+  /// finds none. A step begins then, and peaks start anew; the stream stays as it is. `done` is
+  /// called once, at that time, under the lock, with a message for the user. This call replaces a
+  /// change that still waits, whose `done` is never called. Takes the lock.
   void change(policy::Settings settings, void (*done)(const std::string& words));
 
   /// Makes a requested change if no entry is held.
@@ -62,6 +69,7 @@ class PolicyInForce {
   // All policies that were ever in force: other threads may still read one.
   std::vector<std::unique_ptr<const policy::Policy>> policies_;
   std::atomic<const policy::Policy*> policy_;  // the last one
+  std::atomic<bool> paused_{false};
   std::optional<Planner> planner_;
   std::optional<Change> change_;
 };

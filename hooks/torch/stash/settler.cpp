@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <mutex>
-#include <shared_mutex>
 #include <utility>
 
-#include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/entry_work.h"
@@ -63,9 +61,7 @@ void Settler::settle(Entry& entry, codecs::ParallelFor parallel_for,
   bool wanted = true;
   bool again = false;
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryWork work(entry);
     wanted = lists_.has_uses(entry);
     if (wanted) {
       kept_because = no_memory;
@@ -81,8 +77,7 @@ void Settler::settle(Entry& entry, codecs::ParallelFor parallel_for,
     if (holding.await_room(entry, room)) {
       return settle(entry, parallel_for, EntryKeeper::When::now);
     }
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryLock lock(entry);
     entry.state = Entry::State::kept;
   }
   if (!kept_because.empty()) {

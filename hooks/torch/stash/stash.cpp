@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <mutex>
-#include <shared_mutex>
 #include <string_view>
 #include <utility>
 
@@ -62,7 +61,7 @@ Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
                      bool is_inplace_on_view) const noexcept {
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
   if (verdict != Verdict::wanted) return verdict;
-  return is_paused() ? Verdict::paused : verdict;
+  return policy_.is_paused() ? Verdict::paused : verdict;
 }
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe) {
@@ -94,7 +93,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     lists_.note_change();
   }
   if (!message.empty()) files::say(message);
-  if (rss_at_start_.load(std::memory_order_relaxed) == 0) rss_at_start_ = resident_bytes();
+  if (statistics_.rss_at_start() == 0) statistics_.set_rss_at_start(resident_bytes());
   if_memory_allows([&] {
     if (dry_run_ != nullptr && dry_run_->take_done()) listeners().dry_run_done();
     holding.before_settling(*entry);
@@ -130,12 +129,6 @@ c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
       }
     }
   }
-}
-
-bool Stash::is_storage_of(Entry& entry, const c10::StorageImpl* storage) {
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
-  return entry.raw && entry.raw.unsafeGetStorageImpl() == storage;
 }
 
 void Stash::release(Entry& entry, Use& use) noexcept {
@@ -241,22 +234,22 @@ void Stash::sample() {
 // Gives the current figures to the telemetry segment.
 void Stash::publish() noexcept {
   if (listeners().boundary == nullptr) return;
-  Boundary boundary;
+  telemetry::LiveFigures live;
   const PinnedPool::Figures pinned = devices().offloader().pinned();
+  live.pinned = pinned.used;
+  live.pinned_reserved = pinned.reserved;
   {
     const std::lock_guard lock(lists_.mutex);
+    live.raw = lists_.at_boundary.raw_bytes;
+    live.stored = lists_.at_boundary.stored_bytes;
+    live.offloaded = lists_.at_boundary.offloaded_bytes;
+    live.raw_at_peak = lists_.peak.raw_bytes;
+    live.stored_at_peak = lists_.peak.stored_bytes;
+    live.held_elsewhere_at_peak = lists_.peak.held_elsewhere_bytes;
     const policy::Director* director = adaptation_.director();
-    boundary = {lists_.at_boundary.raw_bytes,
-                lists_.at_boundary.stored_bytes,
-                lists_.peak.raw_bytes,
-                lists_.peak.stored_bytes,
-                lists_.peak.held_elsewhere_bytes,
-                lists_.at_boundary.offloaded_bytes,
-                pinned.used,
-                pinned.reserved,
-                director == nullptr ? 0 : director->changes()};
+    live.decisions = director == nullptr ? 0 : director->changes();
   }
-  listeners().boundary(boundary, statistics_);
+  listeners().boundary(live, statistics_);
 }
 
 std::size_t Stash::release_idle() {
@@ -274,7 +267,7 @@ void Stash::begin_in_child() {
   of_parents.push_back(settler_.take_freed());
   lists_.peak = {};
   lists_.timeline.restart();
-  rss_at_start_ = 0;
+  statistics_.set_rss_at_start(0);
 }
 
 bool has_stash() noexcept {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -49,7 +47,7 @@ class Stash final : private EntryKeeper {
   /// The policy in force. The reference stays valid when the policy changes.
   const policy::Settings& settings() const noexcept { return policy_.settings(); }
 
-  /// judge() under the policy in force.
+  /// judge() under the policy in force, unless that is paused.
   Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view) const noexcept;
 
   /// Whether the policy in force, or one that a dry run tries, derives values by recipes.
@@ -71,23 +69,8 @@ class Stash final : private EntryKeeper {
   ///   that are not held
   c10::Storage restore(Entry& entry, const Use& use, Reader reader = Reader::node);
 
-  /// Whether `entry` still holds `storage` itself, raw.
-  static bool is_storage_of(Entry& entry, const c10::StorageImpl* storage);
-
   /// Removes `use`. The last holder deletes the entry.
   void release(Entry& entry, Use& use) noexcept;
-
-  /// Puts `settings` in force when no entry is held: now, or at the begin of the first growth that
-  /// finds none. A step begins then, and peaks start anew; the stream stays as it is. `done` is
-  /// called once, at that time, under the stash's lock, with a message for the user. This call
-  /// replaces a change that still waits, whose `done` is never called.
-  void change_policy(policy::Settings settings, void (*done)(const std::string& words)) {
-    policy_.change(std::move(settings), done);
-  }
-
-  /// While paused, the stash takes no new tensors. Entries stay held.
-  void pause(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
-  bool is_paused() const noexcept { return paused_.load(std::memory_order_relaxed); }
 
   /// Gives the host's memory that neither the stash nor the host's allocator uses at the moment to
   /// the operating system. Returns the bytes.
@@ -98,6 +81,7 @@ class Stash final : private EntryKeeper {
 
   // Parts for code outside of the stash. Each is thread-safe.
   const EntryLists& lists() const noexcept { return lists_; }
+  PolicyInForce& policy() noexcept { return policy_; }
   Statistics& statistics() noexcept { return statistics_; }
   GuardLooks& looks() noexcept { return looks_; }
   Derivation& derivation() noexcept { return derivation_; }
@@ -108,9 +92,6 @@ class Stash final : private EntryKeeper {
   Adaptation& adaptation() noexcept { return adaptation_; }
   /// Null in ordinary runs.
   DryRun* dry_run() noexcept { return dry_run_.get(); }
-
-  /// Resident memory of the process when it saved its first tensor; 0 before.
-  std::uint64_t rss_at_start() const noexcept { return rss_at_start_; }
 
  private:
   // EntryKeeper
@@ -135,8 +116,6 @@ class Stash final : private EntryKeeper {
   void sample();
   void publish() noexcept;
 
-  std::atomic<bool> paused_{false};
-  std::atomic<std::uint64_t> rss_at_start_{0};
   const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
   // Each part may call those above it. For the rest of the stash it has the interface EntryKeeper.
   EntryLists lists_;

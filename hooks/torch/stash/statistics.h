@@ -138,6 +138,14 @@ class Statistics {
     adapting_nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
 
+  /// Resident memory of the process when it saved its first tensor; 0 before.
+  std::uint64_t rss_at_start() const noexcept {
+    return rss_at_start_.load(std::memory_order_relaxed);
+  }
+  void set_rss_at_start(std::uint64_t bytes) noexcept {
+    rss_at_start_.store(bytes, std::memory_order_relaxed);
+  }
+
   /// The lock of `op` and `passed_through`, for forks.
   std::mutex& mutex() noexcept { return mutex_; }
 
@@ -173,6 +181,7 @@ class Statistics {
   std::atomic<std::uint64_t> fetches_{0};
   std::atomic<std::uint64_t> fetches_ahead_{0};
   std::atomic<std::uint64_t> size_waits_{0};
+  std::atomic<std::uint64_t> rss_at_start_{0};
   std::atomic<std::uint64_t> nanoseconds_{0};
   std::atomic<std::uint64_t> adapting_nanoseconds_{0};
 };

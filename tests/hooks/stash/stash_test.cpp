@@ -135,8 +135,8 @@ TEST_P(StashTest, AnotherPolicyWaitsUntilNothingIsHeld) {
   x.reset();
   const std::string text = R"({"version": 1, "policy": "lossless", "min_bytes": 64, "stream": ")" +
                            std::string(GetParam()) + "\"}";
-  stash().change_policy(std::get<policy::Settings>(policy::parse_settings(text, "other")),
-                        [](const std::string& words) { told = words; });
+  stash().policy().change(std::get<policy::Settings>(policy::parse_settings(text, "other")),
+                          [](const std::string& words) { told = words; });
   poll();
   EXPECT_EQ(stash().settings().name, "test");
   EXPECT_EQ(told, "");
@@ -152,9 +152,9 @@ TEST_P(StashTest, AnotherPolicyWaitsUntilNothingIsHeld) {
 }
 
 TEST_P(StashTest, WhilePausedNothingIsTaken) {
-  stash().pause(true);
+  stash().policy().pause(true);
   EXPECT_EQ(stash().judge(at::randn({64, 64}), true, false), Verdict::paused);
-  stash().pause(false);
+  stash().policy().pause(false);
   EXPECT_EQ(stash().judge(at::randn({64, 64}), true, false), Verdict::wanted);
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
@@ -72,9 +71,7 @@ c10::Storage DeviceHolding::without_values(const Entry& entry) {
 // outside of it, and the bytes that it reads stay where they are.
 c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
   if (!is_capturing(entry.device->saved_on.device())) return {};
-  const AtWork here;
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
+  const EntryWork work(entry);
   {
     // `captured` shares a byte with `state`, which is also read under the stash's lock.
     const std::lock_guard stash_lock(parts_.lists.mutex);

@@ -6,14 +6,13 @@
 #include <memory>
 #include <mutex>
 #include <ranges>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
 
-#include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/planner.h"
 
 namespace cinch::hooks {
 namespace {
@@ -67,9 +66,7 @@ std::size_t DeviceRescue::give_up_read_ahead(Entry& entry) {
   c10::DataPtr fetched;
   std::size_t freed = 0;
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryWork work(entry);
     {
       const std::lock_guard stash_lock(stash_.lists.mutex);
       stash_.read_ahead.forget(entry);
@@ -110,9 +107,7 @@ std::size_t DeviceRescue::give_up_samples(int device, std::size_t bytes) {
 std::size_t DeviceRescue::give_up_sample(Entry& entry) {
   std::unique_ptr<GuardSample> sample;  // freed after the locks
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryWork work(entry);
     const std::lock_guard stash_lock(stash_.lists.mutex);
     sample = stash_.looks.take_sample(entry);
     stash_.lists.held.shrink(entry, entry.raw_bytes);
@@ -174,9 +169,7 @@ std::size_t DeviceRescue::encode_harder(Entry& entry) {
   c10::Storage freed;  // after the locks: freeing a storage may wait for the interpreter
   std::size_t saved = 0;
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryWork work(entry);
     std::shared_ptr<const Plan> harder;
     {
       const std::lock_guard stash_lock(stash_.lists.mutex);

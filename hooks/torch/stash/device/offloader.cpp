@@ -5,7 +5,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
@@ -63,9 +62,7 @@ bool Offloader::move_to_host(Entry& entry, std::size_t* left) {
   bool room = true;
   bool moved = false;
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryWork work(entry);
     const bool kept = entry.state == Entry::State::kept;
     const bool wanted = stash_.lists.has_uses(entry) && !entry.captured &&
                         (entry.state == Entry::State::encoded || kept) &&
@@ -109,9 +106,7 @@ void Offloader::say_no_room() noexcept {
 void Offloader::fetch_ahead(Entry& entry) noexcept {
   bool fits = true;
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryWork work(entry);
     try {
       fetch(entry);
     } catch (const std::exception&) {

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
@@ -140,9 +139,7 @@ std::size_t UnsizedEncodings::give_up_source_or_encoding(Entry& entry) {
   std::unique_ptr<GuardSample> sample;
   std::size_t freed = 0;
   {
-    const AtWork here;
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(entry.mutex());
+    const EntryWork work(entry);
     OnDevice& held = *entry.device;
     const auto needed = held.outcome->bytes(entry.raw_bytes);
     if (!needed) held.encoded = {};
@@ -171,9 +168,7 @@ std::size_t UnsizedEncodings::give_up_source_or_encoding(Entry& entry) {
 std::size_t UnsizedEncodings::shrink_to_size(Entry& entry) {
   const Plan& plan = entry.plan();
   const std::size_t whole = plan.candidates[entry.candidate].bound;
-  const AtWork here;
-  const std::shared_lock gate(entry_work());
-  const std::lock_guard lock(entry.mutex());
+  const EntryWork work(entry);
   const bool encoded = entry.state == Entry::State::encoded;
   const std::size_t needed = entry.device->exact_bytes;
   const bool shrinks =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/plan.h"
+#include "hooks/torch/stash/planner.h"
 
 #include <algorithm>
 #include <memory>
