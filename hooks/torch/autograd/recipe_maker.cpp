@@ -166,8 +166,8 @@ bool has_recipes(c10::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
 
-RecipeMaker::RecipeMaker(Layout layout, c10::ScalarType type)
-    : layout_(std::move(layout)), recipe_(std::make_unique<Recipe>()) {
+RecipeMaker::RecipeMaker(Layout layout, c10::ScalarType type, Derived derived)
+    : layout_(std::move(layout)), derived_(derived), recipe_(std::make_unique<Recipe>()) {
   recipe_->elements = layout_.elements();
   recipe_->type = type;
   recipe_->threads = at::get_num_threads();
@@ -281,10 +281,10 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
     return find_viewed(node, edge.input_nr, to) || (edge.input_nr == 0 && compute(node, want, to));
   };
   if (!hold_saved()) return !has_changed && make();
-  if (!is_derived) return true;
+  if (!is_derived || derived_ == Derived::held) return true;
   // What is derived itself is better computed here: no recipe lies between then.
   go_back(before, to);
-  if (make()) return true;
+  if (make()) return has_computed_derived_ = true;
   go_back(before, to);
   return hold_saved();
 }
@@ -330,11 +330,13 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
     const Lock lock(node);
     if (!lock || !describe_activation(node, made, input)) return false;
     const HeldTensor* held = input == nullptr ? nullptr : held_by_stash(*input);
-    is_derived = held != nullptr && held->entry()->recipe != nullptr;
+    is_derived =
+        held != nullptr && held->entry()->recipe != nullptr && derived_ == Derived::computed;
     found = held != nullptr && !is_derived && hold_alike(*input, want, to);
   }
   const Mark before = mark();
   if (!found) found = find_alike(node.next_edge(0), want, to);
+  if (found && is_derived) has_computed_derived_ = true;
   if (!found && is_derived) {
     go_back(before, to);
     const Lock lock(node);

@@ -27,8 +27,14 @@ bool has_recipes(c10::ScalarType type);
 /// take() hands it out.
 class RecipeMaker {
  public:
+  /// What becomes of sources that are derived themselves.
+  enum class Derived : std::uint8_t {
+    computed,  ///< where they can be: no recipe lies between then
+    held
+  };
+
   /// @param layout Of the tensor, which fills its storage
-  RecipeMaker(Layout layout, c10::ScalarType type);
+  RecipeMaker(Layout layout, c10::ScalarType type, Derived derived);
   RecipeMaker(const RecipeMaker&) = delete;
   RecipeMaker& operator=(const RecipeMaker&) = delete;
   ~RecipeMaker();
@@ -38,6 +44,9 @@ class RecipeMaker {
 
   /// Hands out the recipe if it is proved to give `actual`'s bits; else returns null.
   std::unique_ptr<Recipe> take(std::uint32_t version, const Site& site, const at::Tensor& actual);
+
+  /// Whether the recipe computes a source that it might hold.
+  bool has_computed_derived() const noexcept { return has_computed_derived_; }
 
  private:
   using Node = torch::autograd::Node;
@@ -106,6 +115,8 @@ class RecipeMaker {
   std::optional<int> hold(const HeldTensor& held);
 
   const Layout layout_;
+  const Derived derived_;
+  bool has_computed_derived_ = false;
   std::unique_ptr<Recipe> recipe_;
   const Node* last_ = nullptr;  // the node that made the tensor
   int steps_ = 0;

@@ -30,10 +30,17 @@ std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) no
   if (grad_fn == nullptr || kind_of(*grad_fn) == NodeKind::other) return nullptr;
   const auto layout = filling_layout(base);
   if (!layout || stash().lists().is_waiting(base.storage())) return nullptr;
-  RecipeMaker maker(*layout, base.scalar_type());
-  if (!maker.make(*grad_fn, static_cast<std::uint32_t>(base.output_nr()))) return nullptr;
   const std::uint32_t version = torch::autograd::impl::version_counter(base).current_version();
-  return maker.take(version, site, base);
+  const auto output = static_cast<std::uint32_t>(base.output_nr());
+  using enum RecipeMaker::Derived;
+  for (const auto derived : {computed, held}) {
+    RecipeMaker maker(*layout, base.scalar_type(), derived);
+    auto recipe = maker.make(*grad_fn, output) ? maker.take(version, site, base) : nullptr;
+    // Under a lossy policy the sources of what is derived may be approximations by now, with which
+    // no recipe can be proved; what is derived was saved later.
+    if (recipe != nullptr || !maker.has_computed_derived()) return recipe;
+  }
+  return nullptr;
 } catch (const std::exception&) {
   return nullptr;
 }
