@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,17 +38,33 @@ std::string_view type_name(ElementType type) noexcept;
 /// The type with this name, or nullopt. "other" is not a name that can be looked up.
 std::optional<ElementType> type_named(std::string_view name) noexcept;
 
-/// Whether all quantizing codecs take elements of this type: float32, bfloat16 and float16. Some
-/// take float64 too (CodecTraits::takes_float64).
-constexpr bool is_quantizable(ElementType type) noexcept {
-  return type == ElementType::float32 || type == ElementType::bfloat16 ||
-         type == ElementType::float16;
-}
+/// A set of element types.
+class ElementTypes {
+ public:
+  constexpr ElementTypes(std::initializer_list<ElementType> types) noexcept {
+    for (const ElementType type : types) bits_ |= 1U << static_cast<unsigned>(type);
+  }
+  constexpr bool contain(ElementType type) const noexcept {
+    return (bits_ >> static_cast<unsigned>(type) & 1U) != 0;
+  }
+
+ private:
+  unsigned bits_ = 0;
+};
+
+/// What all quantizing codecs of Cinch take. Some take float64 too (CodecTraits::floats).
+inline constexpr ElementTypes kQuantizableTypes = {ElementType::float32, ElementType::bfloat16,
+                                              ElementType::float16};
+
+/// Floating-point numbers.
+inline constexpr ElementTypes kFloatTypes = {ElementType::float32, ElementType::bfloat16,
+                                         ElementType::float16, ElementType::float64};
+
+/// Whether all quantizing codecs take elements of this type.
+constexpr bool is_quantizable(ElementType type) noexcept { return kQuantizableTypes.contain(type); }
 
 /// Whether elements of this type are floating-point numbers.
-constexpr bool is_float(ElementType type) noexcept {
-  return is_quantizable(type) || type == ElementType::float64;
-}
+constexpr bool is_float(ElementType type) noexcept { return kFloatTypes.contain(type); }
 
 /// What an operator's backward reads of one of its saved operands.
 ///
@@ -285,14 +302,12 @@ struct CodecTraits {
   /// Whether the codec itself holds signs of SignedValues::non_negative. All other signs beside
   /// approximated values are with_sign.h's.
   bool holds_signs = false;
-  /// Of codecs that hold floats: whether they take float64 too. Those that quantize work on it as
+  /// Of codecs that hold floats: the types that they take. Those that quantize work on float64 as
   /// float32.
-  bool takes_float64 = false;
+  ElementTypes floats = kQuantizableTypes;
 
   /// Whether a codec that holds floats takes floats of this type.
-  constexpr bool takes(ElementType type) const noexcept {
-    return is_quantizable(type) || (takes_float64 && type == ElementType::float64);
-  }
+  constexpr bool takes(ElementType type) const noexcept { return floats.contain(type); }
 };
 
 /// The codec that holds floats losslessly.

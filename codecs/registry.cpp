@@ -108,7 +108,7 @@ constexpr CodecTraits kGroups = {.fidelity = Fidelity::approximate,
                                  .precision = Precision::bits,
                                  .planes = Planes::samples,
                                  .shares_ranges = true,
-                                 .takes_float64 = true};
+                                 .floats = kFloatTypes};
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
@@ -119,7 +119,7 @@ constexpr std::array kFamilies = {
            within_bound(Planes::maps, Fidelity::exact_signs)},
     Family{"exponent_pack",
            make_plain<make_exponent_pack_reference, make_exponent_pack_cpu>,
-           {.sized_by_data = true, .takes_float64 = true}},
+           {.sized_by_data = true, .floats = kFloatTypes}},
     Family{"fixed_point", make_fixed_point, within_bound(Planes::channels)},
     Family{"group_quant", make_group_quant, kGroups},
     Family{"interval", make_interval, {.restores = Reads::interval}},
@@ -129,7 +129,7 @@ constexpr std::array kFamilies = {
     Family{"raw", make_plain<make_raw_reference, make_raw_cpu>, {.holds = Holds::anything}},
     Family{"sign",
            make_plain<make_sign_reference, make_sign_cpu>,
-           {.restores = Reads::sign, .takes_float64 = true}},
+           {.restores = Reads::sign, .floats = kFloatTypes}},
     Family{"two_valued",
            make_plain<make_two_valued_reference, make_two_valued_cpu>,
            {.holds = Holds::flags}},

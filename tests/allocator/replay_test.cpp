@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/replay/replay.h"
 
-#include <ctime>
 #include <filesystem>
 #include <vector>
 
@@ -175,20 +174,14 @@ TEST(Replay, ExpandableModelUnmapsWhenMemoryIsShort) {
   EXPECT_EQ(device.misuses(), 0u);
 }
 
-double thread_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-// Looking through all free blocks of all streams at each refusal took minutes for long traces.
+// Looking through all free blocks of all streams at each refusal would take as many steps as the
+// square of `count`: more minutes than a test has.
 TEST(Replay, RefusalsDoNotLookThroughAllBlocksOfAllStreams) {
   for (const auto make : {cinch_subject, native_subject, expandable_subject}) {
     FakeDriver device;
     const auto subject = make(device);
     constexpr std::uint32_t streams = 50;
-    constexpr std::uint32_t count = 6000;
-    const double start = thread_seconds();
+    constexpr std::uint32_t count = 30000;
     std::vector<std::uint64_t> blocks;
     for (std::uint32_t i = 0; i < count; ++i) {
       blocks.push_back(subject->allocate(1024 + i, i % streams));
@@ -201,7 +194,6 @@ TEST(Replay, RefusalsDoNotLookThroughAllBlocksOfAllStreams) {
     for (std::uint32_t i = 0; i < count; ++i) {
       EXPECT_EQ(subject->allocate(std::size_t{1} << 45, i % streams), 0u);
     }
-    EXPECT_LT(thread_seconds() - start, 1);
     EXPECT_EQ(device.misuses(), 0u);
   }
 }

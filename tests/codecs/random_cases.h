@@ -269,9 +269,10 @@ inline constexpr std::array kFloats = {ElementType::float32, ElementType::bfloat
 
 /// A type that codecs with these traits take.
 inline ElementType random_float(Random& random, const CodecTraits& traits) {
-  const std::int64_t last = traits.takes_float64 ? 3 : 2;
-  const std::int64_t i = draw(random, 0, last);
-  return i == 3 ? ElementType::float64 : kFloats[i];
+  std::vector<ElementType> taken;
+  std::ranges::copy_if(kTypes, std::back_inserter(taken),
+                       [&](ElementType type) { return traits.takes(type); });
+  return taken[draw(random, 0, std::ssize(taken) - 1)];
 }
 
 /// Gives finite float64 elements numbers of more bits than float32 has; sometimes halfway between
