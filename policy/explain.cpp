@@ -87,10 +87,9 @@ std::string explain(const Settings& s) {
             "; all remaining floats are compressed without loss.\n";
   }
   if (s.derive.enabled) {
-    text +=
-        "Results of norms, activation functions, products and sums are computed anew in backward "
-        "from what else is "
-        "held, where that gives their bits.\n";
+    text += std::string("Results of norms, activation functions, products and sums") +
+            (s.derive.attention ? ", and fused attention's," : "") +
+            " are computed anew in backward from what else is held, where that gives their bits.\n";
   }
   text += "Storages below " + std::to_string(s.min_bytes) + " bytes are left to PyTorch.\n";
   if (s.guard.every_steps == 0) {

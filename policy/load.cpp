@@ -142,8 +142,10 @@ Settings read_settings(const Json& json, std::string_view file) {
   constexpr double all = 1000;
   settings.raw_window = json.value("raw_window", is_off ? all : settings.raw_window);
   settings.offload = read_offload(json.value("offload", Json::object()));
-  settings.derive.enabled =
-      json.value("derive", Json::object()).value("enabled", algorithm.derives);
+  const Json derive = json.value("derive", Json::object());
+  settings.derive.enabled = derive.value("enabled", algorithm.derives);
+  settings.derive.attention = derive.value("attention", settings.derive.attention);
+  settings.derive.depth = derive.value("depth", settings.derive.depth);
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
   settings.groups = {.name = "group_quant", .bits = 3, .subtractive_dither = true};
   if (json.contains("groups")) settings.groups = read_codec(json.at("groups"), settings.groups);

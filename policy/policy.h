@@ -116,6 +116,8 @@ struct RescueSettings {
 /// Whether values are computed from other saved tensors instead of stored (docs/derived.md).
 struct DeriveSettings {
   bool enabled = false;
+  bool attention = true;   ///< fused attention's output too, which costs its forward once more
+  std::uint8_t depth = 2;  ///< most recipes between values and stored ones
 };
 
 /// A policy file, validated.

@@ -98,6 +98,10 @@ JOINED = {
     "shifted_windows": ("aten::addmm", "aten::native_layer_norm input"),
     "sums_with_numbers": ("aten::mul", "aten::sigmoid result"),
     "sentences_of_all_lengths": ("aten::addmm", "aten::gelu self"),
+    "masked_attention": ("aten::_scaled_dot_product_flash_attention_for_cpu",
+                         "aten::_scaled_dot_product_flash_attention_for_cpu query"),
+    "attention_in_bfloat16": ("aten::_scaled_dot_product_flash_attention_for_cpu",
+                              "aten::_scaled_dot_product_flash_attention_for_cpu query"),
 }
 
 

@@ -405,6 +405,17 @@ TEST(Presets, AllAreValidAndDescribed) {
                                           "division", "lossless", "off"));
 }
 
+TEST(Load, WhatIsDerived) {
+  const Settings usual = accepted(R"({"version": 1, "policy": "lossless"})");
+  EXPECT_TRUE(usual.derive.enabled && usual.derive.attention);
+  EXPECT_EQ(usual.derive.depth, 2);
+  const Settings asked = accepted(
+      R"({"version": 1, "policy": "division", "derive": {"enabled": true, "attention": false, "depth": 1}})");
+  EXPECT_TRUE(asked.derive.enabled);
+  EXPECT_FALSE(asked.derive.attention);
+  EXPECT_EQ(asked.derive.depth, 1);
+}
+
 TEST(Presets, TheDefaultIsWhatAFileThatNamesItSays) {
   const Settings file = accepted(R"({"version": 1, "policy": "default"})");
   const Settings preset = std::get<Settings>(load_settings("default"));

@@ -25,6 +25,11 @@ SavedVariable* result_in(Node& node) {
   return &static_cast<NodeType&>(node).result_;
 }
 
+template <typename NodeType>
+SavedVariable* output_in(Node& node) {
+  return &static_cast<NodeType&>(node).output_;
+}
+
 /// A node that saves its result.
 template <typename NodeType>
 Known with_result(Kind kind = Kind::found) {
@@ -58,6 +63,8 @@ const Known& known(const Node& node) {
       {typeid(generated::CatBackward0), {Kind::cat}},
       {typeid(generated::ConstantPadNdBackward0), {Kind::pad}},
       {typeid(generated::RollBackward0), {Kind::roll}},
+      {typeid(generated::ScaledDotProductFlashAttentionForCpuBackward0),
+       {Kind::attention, output_in<generated::ScaledDotProductFlashAttentionForCpuBackward0>}},
       {typeid(generated::AvgPool2DBackward0), {Kind::avg_pool}},
       {typeid(generated::UpsampleNearest2DBackward0), {Kind::upsample_nearest}},
       {typeid(generated::UpsampleBilinear2DBackward0), {Kind::upsample_bilinear}},

@@ -38,6 +38,7 @@ enum class NodeKind : std::uint8_t {
   cat,
   pad,
   roll,
+  attention,
   copy,   ///< to other strides or to another element type
   found,  ///< not computed: it saved its own result
   view,   ///< this and those below: views (node_views.h)

@@ -27,9 +27,6 @@ using saved_constants::held_by_stash;
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 
-// Most recipes between a derived value and stored ones.
-constexpr std::uint8_t most_depth = 2;
-
 // Most operators of one recipe.
 constexpr int most_steps = 8;
 
@@ -199,7 +196,7 @@ std::unique_ptr<Recipe> RecipeMaker::take(std::uint32_t version, const Site& sit
                                           const at::Tensor& actual) {
   recipe_->version = version;
   const bool serves =
-      recipe_->depth <= most_depth && stash().derivation().proves(*recipe_, site, actual);
+      recipe_->depth <= stash().settings().derive.depth && stash().derivation().proves(*recipe_, site, actual);
   return serves ? std::move(recipe_) : nullptr;
 }
 
@@ -242,6 +239,9 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
              make_copy(node, want, to);
     case NodeKind::roll:
       return make_rolled(static_cast<generated::RollBackward0&>(node), want, to);
+    case NodeKind::attention:
+      return make_attention(
+          static_cast<generated::ScaledDotProductFlashAttentionForCpuBackward0&>(node), want, to);
     case NodeKind::cat:
       return make_cat(static_cast<generated::CatBackward0&>(node), want, to);
     case NodeKind::layer_norm:
@@ -352,16 +352,16 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
 bool RecipeMaker::make_pair(Node& node, Operator op, SavedVariable* left, SavedVariable* right,
                             const Layout& want, Value& to) {
   Value first;
-  auto second = std::make_unique<Value>();
-  if (!make_operand(node, 0, left, want, first) || !make_operand(node, 1, right, want, *second)) {
+  Value second;
+  if (!make_operand(node, 0, left, want, first) || !make_operand(node, 1, right, want, second)) {
     return false;
   }
-  if (!broadcast_to(want.sizes, first.layout().sizes, second->layout().sizes)) return false;
-  const bool reversed = !first.is_computed() && second->is_computed();
-  if (reversed) std::swap(first, *second);
+  if (!broadcast_to(want.sizes, first.layout().sizes, second.layout().sizes)) return false;
+  const bool reversed = !first.is_computed() && second.is_computed();
+  if (reversed) std::swap(first, second);
   to = std::move(first);
   Step& made = extend(to, op, node, want);
-  made.other = std::move(second);
+  made.others.push_back(std::move(second));
   made.reversed = reversed;
   return true;
 }
@@ -393,8 +393,7 @@ bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, c
   if (&node != last_ || !find_alike(node.next_edge(0), want, to)) return false;
   if (to.type() != type_of(node)) return false;
   Step& made = extend(to, op, node, want);
-  made.other = std::make_unique<Value>();
-  made.other->constant = {0};
+  made.others.emplace_back().constant = {0};
   made.reversed = number_first;
   recipe_->infers_number = true;
   return true;
@@ -498,6 +497,30 @@ bool RecipeMaker::make_upsampled(Node& node, const Layout& want, Value& to) {
     made.scalars = {bilinear.scales_h.value_or(0), bilinear.scales_w.value_or(0)};
     made.align_corners = bilinear.align_corners;
   }
+  return true;
+}
+
+/// Builds fused attention's output from the query, key, value and mask that the node saved. It is
+/// the one recipe whose time counts, so it is no part of a longer one.
+bool RecipeMaker::make_attention(
+    generated::ScaledDotProductFlashAttentionForCpuBackward0& node, const Layout& want,
+    Value& to) {
+  if (&node != last_ || !stash().settings().derive.attention) return false;
+  const Lock lock(node);
+  if (!lock || node.dropout_p != 0 || node.scale == 0.0) return false;
+  std::vector<Value> others(2);
+  if (!hold_value(node.query_, to) || !hold_value(node.key_, others[0]) ||
+      !hold_value(node.value_, others[1])) {
+    return false;
+  }
+  if (has_data(node.attn_mask_)) {
+    Value& mask = others.emplace_back();
+    if (!hold_value(node.attn_mask_, mask) && !copy_constant(node.attn_mask_, mask)) return false;
+  }
+  Step& made = extend(to, Operator::attention, node, want);
+  made.others = std::move(others);
+  made.causal = node.is_causal;
+  made.scalars = {node.scale.value_or(0)};
   return true;
 }
 

@@ -79,6 +79,9 @@ class RecipeMaker {
   bool make_avg_pool(torch::autograd::generated::AvgPool2DBackward0& node, const Layout& want,
                      Value& to);
   bool make_upsampled(Node& node, const Layout& want, Value& to);
+  bool make_attention(
+      torch::autograd::generated::ScaledDotProductFlashAttentionForCpuBackward0& node,
+      const Layout& want, Value& to);
   bool find_of_other_sizes(Node& node, const Layout& want, Value& to);
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,

@@ -136,7 +136,10 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
       if (c10::Storage given = for_probe(*probe, entry, use)) return given;
     }
     if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
-    if (c10::Storage known = decoded(entry, values, reader)) return known;
+    if (c10::Storage known = decoded(entry, values, reader)) {
+      entry.decoded->ahead = {};
+      return known;
+    }
   }
   c10::Storage storage = derivation_.compute(
       entry, [&](Entry& source, const Use& as) { return read(source, as, Reader::node, probe); });
@@ -144,7 +147,17 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   const EntryWork work(entry);
   if (c10::Storage known = decoded(entry, values, reader)) return known;
   keep_decoded(entry, values, reader, storage);
+  if (entry.recipe->is_costly() && has_other_readers(entry, use)) entry.decoded->ahead = storage;
   return storage;
+}
+
+// Whether a node other than the one of `use` is to read values. pre: entry.mutex() is held
+bool EntryReader::has_other_readers(const Entry& entry, const Use& use) const {
+  const std::lock_guard lock(lists_.mutex);
+  for (const Use* each = entry.first_use; each != nullptr; each = each->next) {
+    if (each != &use && !each->is_recipes && each->reads == codecs::Reads::values) return true;
+  }
+  return false;
 }
 
 // The storage decoded before, if somebody still holds it; else null. pre: entry.mutex() is held

@@ -28,6 +28,7 @@
 #include <c10/core/Allocator.h>
 
 #include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/fused_attention.h"
 #include "hooks/torch/stash/inferred_number.h"
 
 namespace cinch::hooks {
@@ -278,6 +279,9 @@ class Run {
       case upsample_bilinear:
         upsample(step, from, to);
         break;
+      case attention:
+        attend_with(step, from, to);
+        break;
       case channel_norm:
       case row_norm:
       case relu:
@@ -345,12 +349,24 @@ class Run {
 
   void combine_with(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     std::optional<Temporary> computed;
-    const at::Tensor other = evaluate(*step.other, computed);
+    const at::Tensor other = evaluate(step.others.front(), computed);
     if (step.reversed) {
       combine(step.op, other, from, to);
     } else {
       combine(step.op, from, other, to);
     }
+  }
+
+  void attend_with(const Recipe::Step& step, const at::Tensor& query, at::Tensor& to) const {
+    std::array<std::optional<Temporary>, 3> computed;
+    std::array<at::Tensor, 3> others;
+    for (std::size_t i = 0; i < step.others.size(); ++i) {
+      others[i] = evaluate(step.others[i], computed[i]);
+    }
+    const auto& [key, value, mask] = others;
+    std::optional<double> scale;
+    if (step.scalars[0] != 0) scale = step.scalars[0];
+    fused_attention(query, key, value, mask, step.causal, scale, to);
   }
 
   const float* statistic(const Recipe::Statistic& of) const {
@@ -390,10 +406,11 @@ struct Description {
 
   void add(const Recipe::Step& step) {
     const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.ceil_mode ? 4 : 0) +
-                      (step.count_include_pad ? 8 : 0) + (step.other != nullptr ? 16 : 0) +
-                      (step.align_corners ? 32 : 0);
-    structure.insert(structure.end(), {static_cast<std::int64_t>(step.op),
-                                       static_cast<std::int64_t>(step.type), flags, step.divisor});
+                      (step.count_include_pad ? 8 : 0) + (step.align_corners ? 16 : 0) +
+                      (step.causal ? 32 : 0);
+    structure.insert(structure.end(),
+                     {static_cast<std::int64_t>(step.op), static_cast<std::int64_t>(step.type),
+                      flags, step.divisor, static_cast<std::int64_t>(step.others.size())});
     structure.insert(structure.end(), step.window.begin(), step.window.end());
     for (const double scalar : step.scalars) {
       structure.push_back(std::bit_cast<std::int64_t>(scalar));
@@ -402,7 +419,7 @@ struct Description {
                                    step.order.tables, step.pool.outer, step.pool.channels,
                                    step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
     extents.insert(extents.end(), step.shifts.begin(), step.shifts.end());
-    if (step.other != nullptr) add(*step.other);
+    for (const Recipe::Value& other : step.others) add(other);
   }
 };
 
@@ -415,7 +432,7 @@ std::size_t constant_bytes_of(const Recipe::Value& value) {
     for (const Recipe::Statistic* each : {&step.mean, &step.rstd}) {
       if (each->held.defined()) bytes += static_cast<std::size_t>(each->held.nbytes());
     }
-    if (step.other != nullptr) bytes += constant_bytes_of(*step.other);
+    for (const Recipe::Value& other : step.others) bytes += constant_bytes_of(other);
   }
   return bytes;
 }
@@ -448,6 +465,10 @@ std::string Recipe::label() const {
   return names == nullptr ? "derived" : "derived from " + names->op + ' ' + names->operand;
 }
 
+bool Recipe::is_costly() const noexcept {
+  return !value.steps.empty() && value.steps.front().op == Operator::attention;
+}
+
 std::size_t Recipe::constant_bytes() const noexcept {
   return constant_bytes_of(value);
 }
@@ -475,7 +496,7 @@ bool Recipe::infer_number(std::span<const void* const> values, const void* actua
                           : last.reversed          ? NumberForm::remainder
                                                    : NumberForm::difference;
   const auto number = inferred_number(form, type, x.const_data_ptr(), actual, elements);
-  if (number) last.other->constant = {*number};
+  if (number) last.others.front().constant = {*number};
   return number.has_value();
 }
 

@@ -62,6 +62,7 @@ struct Recipe {
     roll,               ///< by Step::shifts
     upsample_nearest,   ///< by Step::scalars, height and width; 0: by the sizes alone
     upsample_bilinear,  ///< the same
+    attention,          ///< fused, of a query; `others` are key, value and perhaps a mask
   };
 
   /// A layer norm's mean or reciprocal deviation: a source, or a small tensor that nobody changes.
@@ -99,8 +100,10 @@ struct Recipe {
     bool tanh = false;                              ///< GELU's approximation
     /// An activation function's parameters, in the order of its schema; factors of upsampling.
     std::array<double, 3> scalars = {};
-    bool reversed = false;  ///< of two values: `other` is the left one
-    std::unique_ptr<Value> other;
+    /// The operands behind the first one.
+    std::vector<Value> others;
+    bool reversed = false;  ///< of two values: the other one is the left one
+    bool causal = false;    ///< of attention, whose scale is the first scalar; 0: PyTorch's
     /// Of average pooling: kernel, stride and padding, each of height and width.
     std::array<std::int64_t, 6> window = {};
     bool ceil_mode = false;
@@ -151,6 +154,9 @@ struct Recipe {
 
   /// The report's name for it: "derived from aten::native_layer_norm input".
   std::string label() const;
+
+  /// Whether computing it takes much longer than decoding.
+  bool is_costly() const noexcept;
 
   /// Bytes of its constants.
   std::size_t constant_bytes() const noexcept;

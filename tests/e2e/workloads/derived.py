@@ -156,6 +156,63 @@ def transformer_with_plain_norms():
     return train(nn.Sequential(*[Block(24, F.silu, **norm) for _ in range(2)], nn.Linear(24, 5)), sequences)
 
 
+class Attention(nn.Module):
+    """With separate projections, as BERT has it, and a mask."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x):
+        heads = lambda y: y.unflatten(-1, (2, -1)).transpose(1, 2)
+        mask = torch.arange(x.shape[1]) < x.shape[1] - torch.arange(x.shape[0])[:, None]
+        attended = F.scaled_dot_product_attention(
+            heads(self.query(x)), heads(self.key(x)), heads(self.value(x)), mask[:, None, None], scale=0.3
+        )
+        return x + self.out(attended.transpose(1, 2).flatten(2))
+
+
+@workload
+def masked_attention():
+    return train(nn.Sequential(*[Attention(24) for _ in range(3)], nn.Linear(24, 5)), sequences)
+
+
+@workload
+def attention_in_bfloat16():
+    model = nn.Sequential(*[Block(24) for _ in range(2)], nn.Linear(24, 5)).bfloat16()
+    return train(model, lambda: sequences().bfloat16())
+
+
+@workload
+def attention_read_by_two_backwards():
+    model = nn.Sequential(*[Block(24) for _ in range(2)], nn.Linear(24, 5))
+    parameters, values = list(model.parameters()), {}
+    for step in range(STEPS):
+        loss = model(sequences()).square().mean()
+        for again in range(2):
+            found = torch.autograd.grad(loss, parameters, retain_graph=not again)
+            values |= {f"{step}.{again}.{i}": gradient for i, gradient in enumerate(found)}
+    return values
+
+
+@workload
+def attention_reads_what_changes_later():
+    """Only in some steps: backward raises there."""
+    model, values = nn.ModuleList([nn.Linear(24, 24) for _ in range(2)]), {}
+    for step in range(2 * STEPS):
+        x = model[0](sequences()).view(3, 17, 2, 12).transpose(1, 2)
+        loss = model[1](F.scaled_dot_product_attention(x, x, x).transpose(1, 2).flatten(2)).sum()
+        if step % 3 == 2:
+            with torch.no_grad():
+                x.mul_(2)
+        try:
+            values[f"{step}"] = torch.autograd.grad(loss, model[0].weight)[0]
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error), error
+            values[f"{step}"] = torch.zeros(1)
+    return values
+
+
 ACTIVATIONS = {
     "leaky_relu": lambda: nn.LeakyReLU(0.1),
     "leaky_relu_": lambda: nn.LeakyReLU(0.1, inplace=True),

@@ -48,10 +48,11 @@ Recipe::Step& add_step(Recipe::Value& value, Recipe::Operator op) {
 }
 
 /// The next operator's second value: source number `source`, as `tensor` is.
-std::unique_ptr<Recipe::Value> value_of(int source, const at::Tensor& tensor) {
-  auto value = std::make_unique<Recipe::Value>();
-  value->source = source;
-  value->start = value->result = layout_of(tensor);
+Recipe::Value value_of(int source, const at::Tensor& tensor) {
+  Recipe::Value value;
+  value.source = source;
+  value.start_type = tensor.scalar_type();
+  value.start = value.result = layout_of(tensor);
   return value;
 }
 
@@ -88,7 +89,7 @@ TEST(Recipe, SumsAndMasks) {
   const at::Tensor a = at::tensor({1.0F, -2.0F, 3.0F, -4.0F});
   const at::Tensor b = at::tensor({1.0F, 1.0F, -4.0F, 8.0F});
   const auto recipe = recipe_like(a, a);
-  add_step(recipe->value, Recipe::Operator::add).other = value_of(1, b);
+  add_step(recipe->value, Recipe::Operator::add).others.push_back(value_of(1, b));
   add_step(recipe->value, Recipe::Operator::relu);
   const std::vector<const void*> values = {a.const_data_ptr(), b.const_data_ptr()};
   EXPECT_TRUE(computed(*recipe, values).equal(at::tensor({2.0F, 0.0F, 0.0F, 4.0F})));
@@ -106,19 +107,19 @@ TEST(Recipe, TwoValuesBroadcastLieAnyhowAndKeepTheirSides) {
       {{add, x + factor}, {sub, x - factor}, {mul, x * factor}, {div, x / factor}}};
   for (const auto& [op, expected] : cases) {
     const auto recipe = recipe_like(expected, x);
-    add_step(recipe->value, op).other = value_of(1, factor);
+    add_step(recipe->value, op).others.push_back(value_of(1, factor));
     EXPECT_TRUE(same_bits(computed(*recipe, values), expected));
   }
   const auto reversed = recipe_like(x, x);
   Recipe::Step& step = add_step(reversed->value, div);
-  step.other = value_of(1, factor);
+  step.others.push_back(value_of(1, factor));
   step.reversed = true;
   EXPECT_TRUE(same_bits(computed(*reversed, values), factor / x));
   const auto with_constant = recipe_like(x, x);
-  auto weight = std::make_unique<Recipe::Value>();
-  weight->constant = {1, 2, 3, 4, 5};
-  weight->start = contiguous({5});
-  add_step(with_constant->value, mul).other = std::move(weight);
+  Recipe::Value weight;
+  weight.constant = {1, 2, 3, 4, 5};
+  weight.start = contiguous({5});
+  add_step(with_constant->value, mul).others.push_back(std::move(weight));
   EXPECT_TRUE(same_bits(computed(*with_constant, values), x * at::arange(1.0F, 6.0F)));
   EXPECT_EQ(with_constant->constant_bytes(), 5 * sizeof(float));
 }
@@ -129,8 +130,8 @@ TEST(Recipe, TheSecondValueMayBeComputedToo) {
   const auto recipe = recipe_like(x, x);
   add_step(recipe->value, Recipe::Operator::gelu);
   Recipe::Step& sum = add_step(recipe->value, Recipe::Operator::add);
-  sum.other = value_of(1, y);
-  add_step(*sum.other, Recipe::Operator::silu);
+  sum.others.push_back(value_of(1, y));
+  add_step(sum.others.front(), Recipe::Operator::silu);
   EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr(), y.const_data_ptr()}),
                         at::gelu(x) + at::silu(y)));
 }
@@ -165,7 +166,7 @@ TEST(Recipe, PartsAreJoinedAndViewsAreRead) {
   turned.start = layout_of(x.transpose(1, 2));
   turned.viewed = std::make_unique<Recipe::Value>(std::move(activated));
   joined.parts.push_back(std::move(turned));
-  joined.parts.push_back(std::move(*value_of(1, y)));
+  joined.parts.push_back(value_of(1, y));
   const std::vector<const void*> values = {x.const_data_ptr(), y.const_data_ptr()};
   EXPECT_TRUE(same_bits(computed(*recipe, values), expected));
   add_step(joined, Recipe::Operator::gelu);
@@ -194,6 +195,36 @@ TEST(Recipe, AveragePoolingGivesTorchsBits) {
   }
 }
 
+TEST(Recipe, FusedAttentionGivesTorchsBits) {
+  const auto heads = [](std::int64_t length) {  // as they lie in the output of a linear layer
+    return at::randn({2, length, 3, 8}).transpose(1, 2);
+  };
+  const at::Tensor q = heads(37);
+  const at::Tensor k = heads(41);
+  const at::Tensor v = heads(41);
+  const at::Tensor mask = at::randn({2, 1, 1, 41});
+  const std::vector<const void*> values = {q.const_data_ptr(), k.const_data_ptr(),
+                                           v.const_data_ptr(), mask.const_data_ptr()};
+  for (const bool causal : {false, true}) {
+    for (const double scale : {0.0, 0.7}) {
+      for (const bool masked : {false, !causal}) {
+        const at::Tensor out = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, 0, causal, masked ? std::optional(mask) : std::nullopt,
+            scale == 0 ? std::nullopt : std::optional(scale)));
+        const auto recipe = recipe_like(out, q);
+        Recipe::Step& step = add_step(recipe->value, Recipe::Operator::attention);
+        step.causal = causal;
+        step.scalars = {scale};
+        step.others.push_back(value_of(1, k));
+        step.others.push_back(value_of(2, v));
+        if (masked) step.others.push_back(value_of(3, mask));
+        EXPECT_TRUE(same_bits(computed(*recipe, values), out));
+        EXPECT_TRUE(recipe->is_costly());
+      }
+    }
+  }
+}
+
 TEST(Recipe, ANumberIsInferred) {
   const at::Tensor x = at::randn({6, 8});
   const at::Tensor y = 1 - at::silu(x);
@@ -202,8 +233,7 @@ TEST(Recipe, ANumberIsInferred) {
   add_step(recipe->value, Recipe::Operator::silu);
   Recipe::Step& difference = add_step(recipe->value, Recipe::Operator::sub);
   difference.reversed = true;
-  difference.other = std::make_unique<Recipe::Value>();
-  difference.other->constant = {0};
+  difference.others.emplace_back().constant = {0};
   const at::Tensor memory = at::empty_like(x);
   const std::vector<const void*> values = {x.const_data_ptr()};
   ASSERT_TRUE(recipe->infer_number(values, y.const_data_ptr(), memory.data_ptr()));
