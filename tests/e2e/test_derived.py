@@ -126,3 +126,12 @@ def test_a_lossy_policy_derives_from_what_it_holds(tmp_path, pair):
     run = harness.run_workloads("derived", tmp_path, policy, threads=2)
     run.check_nothing_is_wrong(pair.plain)
     assert derived(run.run)
+
+
+def test_a_gate_waits_for_the_product_that_its_values_prove(tmp_path):
+    """Under a lossy policy. Without the wait the gate is encoded before the product is saved."""
+    preset = json.loads((harness.HERE.parents[1] / "configs" / "default.json").read_text())
+    policy = {**preset, "min_bytes": 0, "raw_window": 0}
+    run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["gated_blocks"])
+    rows = {(row["op"], row["operand"], row["codec"]): row["count"] for row in run.run.report["ops"]}
+    assert rows.get(("aten::mul", "self", "derived from aten::silu self"), 0) >= 2, rows

@@ -52,6 +52,16 @@ class Site {
   void note_shown() noexcept { shown_.store(true, std::memory_order_relaxed); }
   bool shown() const noexcept { return shown_.load(std::memory_order_relaxed); }
 
+  /// Notes that the values of tensors saved here are wanted to prove a recipe. The next two stay
+  /// raw for a while.
+  void want_values() noexcept { wanted_.store(2, std::memory_order_relaxed); }
+  /// Whether the tensor that is being saved is one of these.
+  bool take_wanted() noexcept {
+    const int left = wanted_.load(std::memory_order_relaxed);
+    if (left > 0) wanted_.store(left - 1, std::memory_order_relaxed);
+    return left > 0;
+  }
+
   /// Names the operator and operand saved here; a second, different one makes the site shared.
   void name(const char* op, std::string operand);
 
@@ -63,6 +73,7 @@ class Site {
   const bool python_;
   std::atomic<bool> shown_{false};
   std::atomic<int> attempts_{0};
+  std::atomic<int> wanted_{0};
   std::atomic<const SiteNames*> names_{nullptr};  // replaced at most twice, never freed
 };
 

@@ -20,6 +20,10 @@ namespace {
 // block of a network the program lets go when the block's residual sum is done.
 constexpr std::uint32_t most_awaited = 64;
 
+// The same for a recipe that an entry's values can prove. A gate waits for the product with it: the
+// matrix product between them saves one tensor.
+constexpr std::uint32_t most_wanted = 8;
+
 // Whether a use reads the entry's values, or it has a recipe. pre: the stash's lock is held
 bool holds_values(const Entry& entry) {
   if (entry.recipe != nullptr) return true;
@@ -87,7 +91,7 @@ void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
 }
 
 bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
-  return proofs_.admits(recipe, site, [&] {
+  const Proofs::Answer answer = proofs_.admits(recipe, site, [&] {
     const SourceValues exact(
         recipe, [&](const Recipe::Source& source) { return keeper_.exact_values(*source.entry); });
     if (!exact.are_known()) return Proofs::Comparison::not_made;
@@ -105,11 +109,17 @@ bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actu
     }
     return recipe.infers_number ? Proofs::Comparison::no_recipe : Proofs::Comparison::different;
   });
+  if (answer == Proofs::Answer::unproved) {
+    for (const Recipe::Source& source : recipe.sources()) source.use.site->want_values();
+  }
+  return answer == Proofs::Answer::yes;
 }
 
-bool Derivation::awaits_source(const Entry& entry) const {
-  if (entry.recipe == nullptr || !lists_.growing.load(std::memory_order_relaxed)) return false;
-  if (lists_.next_id - entry.id > most_awaited) return false;
+bool Derivation::awaits_others(const Entry& entry) const {
+  if (!lists_.growing.load(std::memory_order_relaxed)) return false;
+  const std::uint32_t behind = lists_.next_id - entry.id;
+  if (entry.wanted && behind <= most_wanted) return true;
+  if (entry.recipe == nullptr || behind > most_awaited) return false;
   return std::ranges::any_of(entry.recipe->sources(), [](const Recipe::Source& source) {
     return source.entry->place == Entry::Place::owned;
   });

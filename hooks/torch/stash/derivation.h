@@ -35,12 +35,13 @@ class Derivation {
   void release_sources(Recipe& recipe, std::size_t but = 0) noexcept;
 
   /// Whether recipes of this kind are proved to give PyTorch's bits (Proofs). Compares the recipe's
-  /// values with `actual` if that is due. @param site Where `actual` is saved
+  /// values with `actual` if that is due. Where sources have been approximated by then, the next
+  /// ones wait. @param site Where `actual` is saved
   bool proves(Recipe& recipe, const Site& site, const at::Tensor& actual);
 
-  /// Whether an owned entry should wait: the program owns a source, too, and might change it.
-  /// @pre the stash's lock is held
-  bool awaits_source(const Entry& entry) const;
+  /// Whether an owned entry should wait, because the program owns a source too, and might change
+  /// it; or for a recipe that its exact values can prove. @pre the stash's lock is held
+  bool awaits_others(const Entry& entry) const;
 
   /// Sets `is_ready` and `approximates` of the recipe of an entry that is about to be settled. No
   /// lock is held.

@@ -81,7 +81,7 @@ void set_class_key(const Entry& entry, bool derives, std::vector<std::int64_t>& 
   key.push_back(entry.device == nullptr ? -1 : entry.raw.device().index());
   append(key, entry.cover.get());
   if (entry.recipe != nullptr) {
-    const auto recipe = entry.recipe->key();
+    const auto recipe = entry.recipe->key().words;
     key.insert(key.end(), recipe.begin(), recipe.end());
   }
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {

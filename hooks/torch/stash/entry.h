@@ -140,6 +140,7 @@ struct Entry {
   bool ranged = false;           ///< its planes' ranges are wanted
   bool ahead : 1 = false;        ///< counted by ReadAhead as decoded ahead
   bool sized : 1 = false;        ///< its class was told its encoded size
+  bool wanted : 1 = false;       ///< its exact values are, to prove a recipe
   std::uint16_t member = 0;      ///< index in the class's members
   std::uint32_t holders = 0;     ///< uses, plus threads that work on it
   std::uint32_t id = 0;

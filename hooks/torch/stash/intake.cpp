@@ -39,7 +39,7 @@ void Intake::collect(std::size_t at_most, const Entry* but, Entries& ready) {
     Entry& entry = waiting.next_owned();
     // If there is no memory to plan it, the entry stays owned and is looked at again.
     const bool leaves = entry.raw.use_count() == 1 && &entry != but &&
-                        !derivation_.awaits_source(entry) && plan(entry, ready);
+                        !derivation_.awaits_others(entry) && plan(entry, ready);
     if (!leaves) waiting.skip_owned();
   }
   const std::size_t limit = policy_.window_limit();

@@ -16,6 +16,9 @@ constexpr std::uint64_t sampled = 64;  // later, one recipe in so many is compar
 constexpr std::uint32_t enough_of_structure = 16;
 constexpr std::uint64_t sampled_of_structure = 16;
 
+// How often a kind may ask for its sources' values.
+constexpr std::uint8_t most_unproved = 16;
+
 // Bounds memory for programs whose shapes never repeat.
 constexpr std::size_t most_kinds = 4096;
 
@@ -30,36 +33,40 @@ std::size_t Proofs::Hash::operator()(const Key& key) const noexcept {
   return hash;
 }
 
-/// Whether the recipe has to be compared now. If not, sets whether it may be used.
-/// @pre the lock is held
-bool Proofs::is_due(Recipe& recipe, const Key& kind_key, const Key& structure_key, bool& admitted) {
+bool Proofs::Kind::proves_new_kinds() const noexcept {
+  return !refused && equal >= enough_of_structure;
+}
+
+/// The answer for a recipe that need not be compared now. @pre the lock is held
+std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Key& kind_key,
+                                            const Key& structure_key) {
   if (kinds_.size() >= most_kinds) kinds_.clear();
   if (structures_.size() >= most_kinds) structures_.clear();
   Kind& kind = kinds_[kind_key];
-  const Kind& structure = structures_[structure_key];
-  recipe.nanoseconds = kind.nanoseconds != 0 ? kind.nanoseconds : structure.nanoseconds;
-  if (kind.refused) {
-    admitted = false;
-    return false;
-  }
-  admitted = true;
-  if (recipe.infers_number) return true;
+  if (kind.refused) return Answer::no;
+  if (recipe.infers_number) return std::nullopt;
+  recipe.nanoseconds = kind.nanoseconds;
+  const auto unless_sampled = [](std::uint64_t seen, std::uint64_t in) {
+    return seen % in == 0 ? std::nullopt : std::optional(Answer::yes);
+  };
   ++kind.seen;
-  if (kind.equal >= enough) return kind.seen % sampled == 0;
-  const bool is_known = !structure.refused && structure.equal >= enough_of_structure;
-  return !is_known || ++structures_[structure_key].seen % sampled_of_structure == 0;
+  if (kind.equal >= enough) return unless_sampled(kind.seen, sampled);
+  Kind& structure = structures_[structure_key];
+  if (recipe.nanoseconds == 0) recipe.nanoseconds = structure.nanoseconds;
+  if (!structure.proves_new_kinds()) return std::nullopt;
+  return unless_sampled(++structure.seen, sampled_of_structure);
 }
 
-bool Proofs::admits(Recipe& recipe, const Site& site, const std::function<Comparison()>& compare) {
+Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site,
+                              const std::function<Comparison()>& compare) {
   const auto where = reinterpret_cast<std::intptr_t>(&site);
-  Key kind_key = recipe.key();
-  Key structure_key = recipe.structure();
+  auto [kind_key, length] = recipe.key();
+  Key structure_key(kind_key.begin(), kind_key.begin() + static_cast<std::ptrdiff_t>(length));
   kind_key.push_back(where);
   structure_key.push_back(where);
   {
     const std::lock_guard lock(mutex_);
-    bool admitted = false;
-    if (!is_due(recipe, kind_key, structure_key, admitted)) return admitted;
+    if (const auto answer = known(recipe, kind_key, structure_key)) return *answer;
   }
   const Comparison found = compare();
   const std::lock_guard lock(mutex_);
@@ -84,9 +91,12 @@ bool Proofs::admits(Recipe& recipe, const Site& site, const std::function<Compar
     case Comparison::not_made:
       break;
   }
-  if (recipe.infers_number) return found == Comparison::equal;
-  const bool is_known = !structure.refused && structure.equal >= enough_of_structure;
-  return !kind.refused && (kind.equal >= enough || is_known);
+  if (recipe.infers_number) return found == Comparison::equal ? Answer::yes : Answer::no;
+  const bool serves = kind.equal >= enough || structure.proves_new_kinds();
+  if (serves && !kind.refused) return Answer::yes;
+  const bool lacks = found == Comparison::not_made && kind.unproved < most_unproved;
+  if (lacks) ++kind.unproved;
+  return lacks ? Answer::unproved : Answer::no;
 }
 
 std::size_t Proofs::refused() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -28,9 +29,15 @@ class Proofs {
     no_recipe  ///< the recipe's number is not to be found
   };
 
+  enum class Answer : std::uint8_t {
+    no,
+    yes,
+    unproved  ///< no, for want of the sources' values: it pays to have them the next time
+  };
+
   /// Whether `recipe` may be used. Sets its nanoseconds if so.
   /// @param compare Computes and compares the value; called, if needed, without the lock
-  bool admits(Recipe& recipe, const Site& site, const std::function<Comparison()>& compare);
+  Answer admits(Recipe& recipe, const Site& site, const std::function<Comparison()>& compare);
 
   /// How many kinds were refused after a difference.
   std::size_t refused() const;
@@ -43,13 +50,16 @@ class Proofs {
     std::uint64_t seen = 0;
     std::uint64_t nanoseconds = 0;
     std::uint32_t equal = 0;
+    std::uint8_t unproved = 0;
     bool refused = false;
+
+    bool proves_new_kinds() const noexcept;  ///< of a structure
   };
   using Key = std::vector<std::int64_t>;
   struct Hash {
     std::size_t operator()(const Key& key) const noexcept;
   };
-  bool is_due(Recipe& recipe, const Key& kind, const Key& structure, bool& admitted);
+  std::optional<Answer> known(Recipe& recipe, const Key& kind, const Key& structure);
 
   mutable std::mutex mutex_;
   std::unordered_map<Key, Kind, Hash> kinds_;

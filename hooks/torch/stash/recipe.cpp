@@ -444,20 +444,15 @@ const void* Recipe::Source::values_in(const c10::Storage& storage) const {
          use.geometry.offset() * static_cast<std::int64_t>(c10::elementSize(use.type));
 }
 
-std::vector<std::int64_t> Recipe::structure() const {
-  Description of{
-      {static_cast<std::int64_t>(source_count), threads, static_cast<std::int64_t>(version)}, {}};
-  of.add(value);
-  return std::move(of.structure);
-}
-
-std::vector<std::int64_t> Recipe::key() const {
+Recipe::Key Recipe::key() const {
   Description of{
       {static_cast<std::int64_t>(source_count), threads, static_cast<std::int64_t>(version)},
       {elements}};
   of.add(value);
-  of.structure.insert(of.structure.end(), of.extents.begin(), of.extents.end());
-  return std::move(of.structure);
+  const std::size_t structure = of.structure.size();
+  Key key{std::move(of.structure), structure};
+  key.words.insert(key.words.end(), of.extents.begin(), of.extents.end());
+  return key;
 }
 
 std::string Recipe::label() const {

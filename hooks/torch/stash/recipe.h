@@ -147,10 +147,13 @@ struct Recipe {
   std::span<Source> sources() noexcept { return {all_sources.data(), source_count}; }
   std::span<const Source> sources() const noexcept { return {all_sources.data(), source_count}; }
 
-  /// Describes the operators and how they depend on each other, whatever the tensors' sizes are.
-  std::vector<std::int64_t> structure() const;
-  /// The structure, and the tensors' sizes and strides; equal for recipes of one kind.
-  std::vector<std::int64_t> key() const;
+  /// Equal for recipes of one kind.
+  struct Key {
+    /// The operators and how they depend on each other; then the tensors' sizes and strides.
+    std::vector<std::int64_t> words;
+    std::size_t structure = 0;  ///< how many words are of the first sort
+  };
+  Key key() const;
 
   /// The report's name for it: "derived from aten::native_layer_norm input".
   std::string label() const;

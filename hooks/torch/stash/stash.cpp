@@ -86,6 +86,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     // The tensor is saved now; nothing below may fail the save.
     entry->append(use);
     ++entry->holders;
+    if (use.site->take_wanted()) entry->wanted = true;
     if (offered != nullptr && entry->first_use == &use) entry->recipe.reset(offered.release());
     intake_.collect(poll_per_save, nullptr, ready);
     freed = settler_.take_freed();

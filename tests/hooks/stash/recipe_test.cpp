@@ -256,12 +256,13 @@ class ProofsTest : public testing::Test {
     recipe.value.steps.emplace_back().op = Recipe::Operator::silu;
   }
 
-  bool admits(Proofs::Comparison found) {
+  Proofs::Answer answer(Proofs::Comparison found) {
     return proofs.admits(recipe, site, [&] {
       ++compared;
       return found;
     });
   }
+  bool admits(Proofs::Comparison found) { return answer(found) == Proofs::Answer::yes; }
 
   Recipe recipe;
   Site site{Site::Kind::one};
@@ -319,6 +320,24 @@ TEST_F(ProofsTest, WithANumberEveryRecipeIsCompared) {
   EXPECT_FALSE(admits(Proofs::Comparison::no_recipe));
   EXPECT_FALSE(admits(Proofs::Comparison::equal));
   EXPECT_EQ(compared, 5);
+}
+
+TEST_F(ProofsTest, ValuesAreAskedForUntilThereIsAProof) {
+  EXPECT_EQ(answer(Proofs::Comparison::not_made), Proofs::Answer::unproved);
+  for (int i = 0; i < 2; ++i) admits(Proofs::Comparison::equal);
+  for (int i = 0; i < 64; ++i) EXPECT_TRUE(admits(Proofs::Comparison::not_made));
+  EXPECT_EQ(compared, 4);
+}
+
+TEST_F(ProofsTest, ValuesThatNeverComeAreAskedForSixteenTimes) {
+  int asked = 0;
+  for (int i = 0; i < 100; ++i) {
+    asked += answer(Proofs::Comparison::not_made) == Proofs::Answer::unproved ? 1 : 0;
+  }
+  EXPECT_EQ(asked, 16);
+  recipe.infers_number = true;
+  recipe.elements = 9;
+  EXPECT_EQ(answer(Proofs::Comparison::not_made), Proofs::Answer::no);
 }
 
 TEST_F(ProofsTest, AnotherKindIsProvedAnew) {
