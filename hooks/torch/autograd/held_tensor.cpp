@@ -89,7 +89,11 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
                                              1);  // of the node that is being made
   try {
     use_.geometry = Geometry(tensor);
-    const bool derives = stash().derives();
+    const bool in_backward = runs_backward();
+    if (in_backward) entry_ = stash().save_again(tensor, use_, saved_version_);
+    if (entry_ != nullptr) return;
+    // What a backward reads may be approximated: it proves no recipe, and is no source of one.
+    const bool derives = stash().derives() && !in_backward;
     entry_ = &stash().save(tensor, use_, derives ? recognise(tensor, *use_.site) : nullptr);
     if (derives && !use_.is_output && !was_leaf_) list(tensor);
   } catch (const std::exception&) {
@@ -116,8 +120,11 @@ at::Tensor HeldTensor::call_unpack_hook() {
 at::Tensor HeldTensor::restore(Reader reader) {
   if (entry_ == nullptr) return alias_;
   if (at::Tensor changed = changed_original(); changed.defined()) return changed;
-  at::Tensor tensor = make_tensor(stash().restore(*entry_, use_, reader), device_type(*entry_),
-                                  use_.type, use_.geometry);
+  c10::Storage storage = stash().restore(*entry_, use_, reader);
+  const bool has_values = reader == Reader::node && use_.reads == codecs::Reads::values;
+  if (has_values && builds_graph_in_backward()) stash().note_read(storage, *entry_, saved_version_);
+  at::Tensor tensor =
+      make_tensor(std::move(storage), device_type(*entry_), use_.type, use_.geometry);
   if (use_.is_conjugate) tensor.unsafeGetTensorImpl()->_set_conj(true);
   // As in PyTorch, the unpacked tensor and the original share one version counter.
   tensor.unsafeGetTensorImpl()->set_version_counter(version_);

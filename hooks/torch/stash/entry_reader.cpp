@@ -61,6 +61,14 @@ c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, Grad
   }
 }
 
+bool EntryReader::gave(const Entry& entry, const c10::Storage& storage) const {
+  const EntryLock lock(entry);
+  if (entry.raw) return entry.raw.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl();
+  if (entry.decoded == nullptr) return false;
+  const auto& alive = entry.decoded->alive[static_cast<std::size_t>(codecs::Reads::values)];
+  return alive.lock().get() == storage.unsafeGetStorageImpl();
+}
+
 c10::Storage EntryReader::computed(Entry& entry) {
   if (entry.recipe == nullptr) return {};
   c10::Storage values = read_derived(entry, Use(), Reader::node, nullptr);

@@ -46,6 +46,9 @@ class EntryReader {
   /// @throws as Stash::restore
   c10::Storage read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
 
+  /// Whether `storage` is the one that readers of all values of `entry` share.
+  bool gave(const Entry& entry, const c10::Storage& storage) const;
+
   /// The values of an entry derived from exact sources; else null. @throws as Stash::restore
   c10::Storage computed(Entry& entry);
 

@@ -60,8 +60,14 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
                      bool is_inplace_on_view) const noexcept {
   const Verdict verdict = hooks::judge(tensor, is_output, is_inplace_on_view, settings().min_bytes);
-  if (verdict != Verdict::wanted) return verdict;
-  return policy_.is_paused() ? Verdict::paused : verdict;
+  if (verdict == Verdict::foreign_storage && builds_graph_in_backward()) {
+    const std::lock_guard lock(lists_.mutex);
+    const auto& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+    if (!read_storages_.has(storage.unsafeGetStorageImpl())) return verdict;
+  } else if (verdict != Verdict::wanted) {
+    return verdict;
+  }
+  return policy_.is_paused() ? Verdict::paused : Verdict::wanted;
 }
 
 Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe) {
@@ -79,7 +85,10 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
   Holding& holding = holdings_.of(tensor.device());
   {
     const std::lock_guard lock(lists_.mutex);
-    if (!lists_.growing.exchange(true, std::memory_order_relaxed)) {
+    // What a backward saves for a second one begins no growth: its next node reads, and would end it.
+    if (runs_backward()) {
+      grew_in_backward_.store(true, std::memory_order_relaxed);
+    } else if (!lists_.growing.exchange(true, std::memory_order_relaxed)) {
       if_memory_allows([&] { begin_growth(); });
     }
     entry = &intake_.find_or_add(tensor);
@@ -102,6 +111,29 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
   settler_.settle_all(ready);
   if_memory_allows([&] { holding.after_settling(); });
   return *entry;
+}
+
+Entry* Stash::save_again(const at::Tensor& tensor, Use& use, std::uint32_t version) {
+  const c10::Storage& storage = tensor.storage();
+  Entry* entry = nullptr;
+  {
+    const std::lock_guard lock(lists_.mutex);
+    entry = read_storages_.find(storage.unsafeGetStorageImpl(), version);
+    if (entry == nullptr) return nullptr;
+    ++entry->holders;
+  }
+  if (!reader_.gave(*entry, storage)) {
+    drop_holder(*entry, nullptr);
+    return nullptr;
+  }
+  const std::lock_guard lock(lists_.mutex);
+  entry->append(use);
+  return entry;
+}
+
+void Stash::note_read(const c10::Storage& storage, Entry& entry, std::uint32_t version) {
+  const std::lock_guard lock(lists_.mutex);
+  if_memory_allows([&] { read_storages_.add(storage, entry, version); });
 }
 
 void Stash::begin_growth() {
@@ -133,7 +165,10 @@ c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
 }
 
 void Stash::release(Entry& entry, Use& use) noexcept {
-  if (lists_.growing.exchange(false, std::memory_order_relaxed)) {
+  const bool grew = lists_.growing.exchange(false, std::memory_order_relaxed);
+  const bool grew_in_backward = grew_in_backward_.load(std::memory_order_relaxed) &&
+                                grew_in_backward_.exchange(false, std::memory_order_relaxed);
+  if (grew || grew_in_backward) {
     sample();
     publish();
   }
@@ -152,6 +187,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
     }
     if (--entry.holders != 0) return;
     --lists_.alive;
+    read_storages_.forget(entry);
     switch (entry.place) {
       case Entry::Place::owned:
         never_settled = entry.raw.use_count() == 1 ? "read by backward before it was encoded"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "hooks/torch/stash/intake.h"
 #include "hooks/torch/stash/policy_in_force.h"
 #include "hooks/torch/stash/read_ahead.h"
+#include "hooks/torch/stash/read_storages.h"
 #include "hooks/torch/stash/recipe.h"
 #include "hooks/torch/stash/rescue.h"
 #include "hooks/torch/stash/settler.h"
@@ -61,6 +63,13 @@ class Stash final : private EntryKeeper {
   ///   deleted, and its holds on sources given up.
   /// @throws std::exception when there is no memory; `use` was then not added
   Entry& save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe = nullptr);
+
+  /// Adds one use of the entry from which a backward that builds a graph read `tensor`'s storage.
+  /// @param version Of the tensor @return the entry; null if there is none
+  Entry* save_again(const at::Tensor& tensor, Use& use, std::uint32_t version);
+
+  /// Notes that a backward that builds a graph read `storage`, all values of `entry`.
+  void note_read(const c10::Storage& storage, Entry& entry, std::uint32_t version);
 
   /// The storage as `use` needs it: the original one while it is raw, else one decoded into a
   /// pooled buffer. Readers share a decoded storage while one of them holds it. Reader::program
@@ -133,6 +142,8 @@ class Stash final : private EntryKeeper {
   Intake intake_;
   Settler settler_;
   EntryReader reader_;
+  ReadStorages read_storages_;
+  std::atomic<bool> grew_in_backward_{false};  ///< since the last release
   Rescue rescue_;
   ExactValues exact_values_;
 };

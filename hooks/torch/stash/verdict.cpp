@@ -9,6 +9,7 @@
 #include "hooks/torch/program/users_hooks.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/read_storages.h"
 
 namespace cinch::hooks {
 namespace {
@@ -90,7 +91,7 @@ std::string_view reason(Verdict verdict) noexcept {
     case Verdict::foreign_storage:
       return "memory of NumPy, shared memory or another allocator";
     case Verdict::during_backward:
-      return "saved while a backward runs";
+      return "saved while a backward runs, for it alone";
     case Verdict::user_hooks:
       return "the program's own saved-tensor hooks";
   }
@@ -160,7 +161,7 @@ Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
   if (derives_from_parameter(tensor)) return Verdict::parameter;
   if (!from_ordinary_allocator(storage)) return Verdict::foreign_storage;
   if (users_hooks_in_force()) return Verdict::user_hooks;
-  if (torch::autograd::get_current_node() != nullptr) return Verdict::during_backward;
+  if (runs_backward() && !builds_graph_in_backward()) return Verdict::during_backward;
   if (on_cuda) {
     if (cuda_codecs() == nullptr) return Verdict::device;
     if (is_capturing(storage.device())) return Verdict::capture;

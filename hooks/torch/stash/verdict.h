@@ -26,7 +26,7 @@ enum class Verdict : std::uint8_t {
   parameter,        ///< a parameter, or a view or cast of one
   foreign_storage,  ///< memory that didn't come from the device's ordinary allocator (NumPy,
                     ///< shared)
-  during_backward,  ///< saved while a backward runs: it is read back at once
+  during_backward,  ///< saved while a backward runs that builds no graph: it is read back at once
   user_hooks,       ///< the program's own saved-tensor hooks are in force
   paused,           ///< `cinch ctl --pause`
   capture,          ///< a CUDA graph is being captured, which would record Cinch's work, too

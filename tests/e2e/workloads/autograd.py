@@ -49,6 +49,70 @@ def double_backward():
 
 
 @workload
+def physics_informed():
+    """Second derivatives with respect to the inputs are part of the loss; each step builds two more graphs."""
+    model = nn.Sequential(nn.Linear(2, 48), nn.Tanh(), nn.Linear(48, 48), nn.Tanh(), nn.Linear(48, 1))
+
+    def residual(points):
+        x = points.requires_grad_()
+        u = model(x)
+        (du,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+        (dxx,) = torch.autograd.grad(du[:, 0].sum(), x, create_graph=True)
+        return du[:, 1] + u[:, 0] * du[:, 0] - 0.1 * dxx[:, 0]
+
+    parameters, written = list(model.parameters()), {}
+    for step in range(3):
+        loss = residual(torch.rand(256, 2)).square().mean()
+        written |= {f"{step}.{i}": g for i, g in enumerate(torch.autograd.grad(loss, parameters, allow_unused=True)) if g is not None}
+    return written
+
+
+@workload
+def inner_steps_of_gradient_descent():
+    """MAML: the outer loss is differentiated through two inner steps."""
+    first, second = leaf(16, 64), leaf(64, 4)
+    written = {}
+    for step in range(3):
+        x, y = torch.randn(64, 16), torch.randn(64, 4)
+        weights = [first, second]
+        for _ in range(2):
+            loss = F.mse_loss(torch.tanh(x @ weights[0]) @ weights[1], y)
+            weights = [w - 0.1 * g for w, g in zip(weights, torch.autograd.grad(loss, weights, create_graph=True))]
+        loss = F.mse_loss(torch.tanh(x @ weights[0]) @ weights[1], y)
+        written |= {f"{step}.{i}": g for i, g in enumerate(torch.autograd.grad(loss, [first, second]))}
+    return written
+
+
+@workload
+def a_graph_of_a_backward_outlives_the_first():
+    x = leaf(64, 64)
+    y = deep(x, 4)
+    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    del y
+    others = [deep(leaf(64, 64), 4).sum() for _ in range(3)]
+    (second,) = torch.autograd.grad(first.square().sum(), x, retain_graph=True)
+    (again,) = torch.autograd.grad(first.square().sum(), x)
+    return {"first": first.detach(), "second": second, "again": again, "others": sum(others).detach()}
+
+
+@workload
+def what_a_backward_read_is_changed():
+    """Through the graph's own saved tensor, which the program may write to, between two backwards."""
+    a, b = leaf(64, 32), leaf(64, 32)
+    x = a * 2
+    y = x * b
+    (dx,) = torch.autograd.grad(y.square().sum(), a, create_graph=True)
+    with torch.no_grad():
+        x.add_(1)
+    try:
+        (second,) = torch.autograd.grad(dx.square().sum(), b)
+    except RuntimeError as error:
+        assert "modified by an inplace operation" in str(error), error
+        return {"refused": torch.ones(1), "dx": dx.detach()}
+    return {"second": second, "dx": dx.detach()}
+
+
+@workload
 def third_derivative():
     x = leaf(64)
     y = deep(x, 3).sum()
