@@ -8,17 +8,16 @@ import pytest
 
 import harness
 
-DOUBLES = """
+HEAD = """
 import json, torch
 from torch import nn
 torch.manual_seed(0)
-torch.set_default_dtype(torch.float64)
-model = nn.Sequential(
-    nn.Linear(16, 128), nn.GELU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 1)
-)
-x = torch.randn(512, 16)
-y = (x[:, :4].sum(1, keepdim=True)).sin() + 0.3 * x[:, 4:5] * x[:, 5:6]
-optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+torch.set_default_dtype(torch.DTYPE)
+"""
+
+# Trains `model` on `x` and `y`.
+TAIL = """
+optimizer = torch.optim.Adam(model.parameters(), lr=LR)
 losses = []
 for step in range(60):
     optimizer.zero_grad()
@@ -26,16 +25,20 @@ for step in range(60):
     loss.backward()
     optimizer.step()
     losses.append(loss.item())
-print(json.dumps({"losses": losses, "parameters": [p.sum().item() for p in model.parameters()]}))
+real = lambda p: torch.view_as_real(p) if p.is_complex() else p
+print(json.dumps({"losses": losses, "parameters": [real(p).sum().item() for p in model.parameters()]}))
+"""
+
+DOUBLES = """
+model = nn.Sequential(
+    nn.Linear(16, 128), nn.GELU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 1)
+)
+x = torch.randn(512, 16)
+y = (x[:, :4].sum(1, keepdim=True)).sin() + 0.3 * x[:, 4:5] * x[:, 5:6]
 """
 
 # Spectra times complex weights, as in a Fourier neural operator, and a product with a lazy conjugate.
 SPECTRA = """
-import json, torch
-from torch import nn
-torch.manual_seed(0)
-torch.set_default_dtype(torch.DTYPE)
-
 class Spectral(nn.Module):
     def __init__(self, width, modes):
         super().__init__()
@@ -51,25 +54,20 @@ class Spectral(nn.Module):
         out[..., : self.modes] = low
         return torch.fft.irfft(out, n=x.shape[-1])
 
-layers = nn.Sequential(nn.Conv1d(1, 16, 1), Spectral(16, 12), nn.Tanh(), Spectral(16, 12), nn.Conv1d(16, 1, 1))
+model = nn.Sequential(nn.Conv1d(1, 16, 1), Spectral(16, 12), nn.Tanh(), Spectral(16, 12), nn.Conv1d(16, 1, 1))
 x = torch.randn(32, 1, 128).cumsum(-1) / 8
 y = x.roll(5, -1).tanh()
-optimizer = torch.optim.Adam(layers.parameters(), lr=3e-3)
-losses = []
-for step in range(60):
-    optimizer.zero_grad()
-    loss = (layers(x) - y).square().mean()
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
-print(json.dumps({"losses": losses, "parameters": [torch.view_as_real(p).sum().item() if p.is_complex() else
-    p.sum().item() for p in layers.parameters()]}))
 """
 
+
+def program(body: str, dtype: str, rate: str) -> str:
+    return HEAD.replace("DTYPE", dtype) + body + TAIL.replace("LR", rate)
+
+
 PROGRAMS = {
-    "float64": DOUBLES,
-    "complex64": SPECTRA.replace("DTYPE", "float32"),
-    "complex128": SPECTRA.replace("DTYPE", "float64"),
+    "float64": program(DOUBLES, "float64", "2e-3"),
+    "complex64": program(SPECTRA, "float32", "3e-3"),
+    "complex128": program(SPECTRA, "float64", "3e-3"),
 }
 
 DEFAULT = {"version": 1, "policy": "default", "raw_window": 0}

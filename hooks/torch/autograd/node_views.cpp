@@ -12,24 +12,26 @@ namespace {
 namespace generated = torch::autograd::generated;
 using torch::autograd::Node;
 
+/// The slice of these sizes, of which only the one of `dim` counts.
+std::optional<View> slice_to(const c10::DimVector& sizes, const Layout& input, std::int64_t dim,
+                             std::int64_t start, std::int64_t step) {
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  if (dim < 0) dim += rank;
+  if (dim < 0 || dim >= rank) return std::nullopt;
+  return slice(input, dim, start, step, sizes[static_cast<std::size_t>(dim)]);
+}
+
 std::optional<View> slice_by(const generated::SliceBackward0& node, const Layout& input,
                              const c10::DimVector& sizes) {
   const auto start = node.start ? node.start->maybe_as_int() : 0;
   const auto step = node.step.maybe_as_int();
-  const std::int64_t dim =
-      node.dim < 0 ? node.dim + static_cast<std::int64_t>(sizes.size()) : node.dim;
-  if (!start || !step || dim < 0 || dim >= static_cast<std::int64_t>(sizes.size()))
-    return std::nullopt;
-  return slice(input, dim, *start, *step, sizes[static_cast<std::size_t>(dim)]);
+  return start && step ? slice_to(sizes, input, node.dim, *start, *step) : std::nullopt;
 }
 
 std::optional<View> split_by(const generated::SplitBackward0& node, std::uint32_t output,
                              const Layout& input, const c10::DimVector& sizes) {
   const auto size = node.split_size.maybe_as_int();
-  const std::int64_t dim =
-      node.dim < 0 ? node.dim + static_cast<std::int64_t>(sizes.size()) : node.dim;
-  if (!size || dim < 0 || dim >= static_cast<std::int64_t>(sizes.size())) return std::nullopt;
-  return slice(input, dim, *size * output, 1, sizes[static_cast<std::size_t>(dim)]);
+  return size ? slice_to(sizes, input, node.dim, *size * output, 1) : std::nullopt;
 }
 
 }  // namespace

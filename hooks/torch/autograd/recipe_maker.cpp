@@ -304,13 +304,18 @@ void RecipeMaker::go_back(const Mark& to, Value& begun) {
 /// Builds the output `output` of a node that makes views.
 bool RecipeMaker::find_viewed(Node& node, std::uint32_t output, Value& to) {
   if (kind_of(node) < NodeKind::view) return false;
-  const Edge& edge = node.next_edge(0);
-  if (!edge.is_valid()) return false;
-  const auto sizes = output_sizes(*edge.function, edge.input_nr);
-  if (!sizes || !find(edge, contiguous(*sizes), to)) return false;
+  if (!find_of_any_sizes(node.next_edge(0), contiguous({}), to)) return false;
   auto view = view_by(node, output, to.layout());
   if (view) take_view(*std::move(view), to);
   return view.has_value();
+}
+
+/// The same as find(), for a value of sizes of its own. If it is computed, its dimensions are
+/// nested as `like`'s are.
+bool RecipeMaker::find_of_any_sizes(const Edge& edge, const Layout& like, Value& to) {
+  if (!edge.is_valid()) return false;
+  const auto sizes = output_sizes(*edge.function, edge.input_nr);
+  return sizes && find(edge, dense_like(*sizes, like), to);
 }
 
 /// The same as find(), but only a value of this layout.
@@ -373,11 +378,7 @@ bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* sa
     if (!lock) return false;
     if (has_data(*saved)) return hold_value(*saved, to) || copy_constant(*saved, to);
   }
-  if (edge >= node.num_outputs()) return false;
-  const Edge& next = node.next_edge(edge);
-  if (!next.is_valid()) return false;
-  const auto sizes = output_sizes(*next.function, next.input_nr);
-  return sizes && find(next, dense_like(*sizes, want), to);
+  return edge < node.num_outputs() && find_of_any_sizes(node.next_edge(edge), want, to);
 }
 
 /// Builds a sum or difference. The second operand may be a Python number: it has no gradient then.
@@ -466,7 +467,7 @@ bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, 
 
 bool RecipeMaker::make_avg_pool(generated::AvgPool2DBackward0& node, const Layout& want,
                                 Value& to) {
-  if (!find_of_other_sizes(node, want, to)) return false;
+  if (!find_of_any_sizes(node.next_edge(0), want, to) || to.type() != type_of(node)) return false;
   const auto both = [](const std::vector<std::int64_t>& of, std::size_t i) {
     return of.size() == 1 ? of[0] : of[i];
   };
@@ -485,7 +486,8 @@ bool RecipeMaker::make_avg_pool(generated::AvgPool2DBackward0& node, const Layou
 }
 
 bool RecipeMaker::make_upsampled(Node& node, const Layout& want, Value& to) {
-  if (want.sizes.size() != 4 || !find_of_other_sizes(node, want, to)) return false;
+  if (want.sizes.size() != 4 || !find_of_any_sizes(node.next_edge(0), want, to)) return false;
+  if (to.type() != type_of(node)) return false;
   const bool is_nearest = kind_of(node) == NodeKind::upsample_nearest;
   Step& made =
       extend(to, is_nearest ? Operator::upsample_nearest : Operator::upsample_bilinear, node, want);
@@ -522,14 +524,6 @@ bool RecipeMaker::make_attention(
   made.causal = node.is_causal;
   made.scalars = {node.scale.value_or(0)};
   return true;
-}
-
-/// Finds the value that the node's first edge leads to, which has sizes of its own.
-bool RecipeMaker::find_of_other_sizes(Node& node, const Layout& want, Value& to) {
-  const Edge& edge = node.next_edge(0);
-  if (!edge.is_valid()) return false;
-  const auto sizes = output_sizes(*edge.function, edge.input_nr);
-  return sizes && find(edge, dense_like(*sizes, want), to) && to.type() == type_of(node);
 }
 
 bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
@@ -578,8 +572,8 @@ struct RecipeMaker::ChannelStatistics {
   std::vector<float> rstds;
 
   bool copy(SavedVariable& mean, SavedVariable& rstd, std::int64_t count) {
-    return saved_constants::copy_statistic(mean, count, means) &&
-           saved_constants::copy_statistic(rstd, count, rstds);
+    return saved_constants::copy_saved(mean, count, means) &&
+           saved_constants::copy_saved(rstd, count, rstds);
   }
 };
 

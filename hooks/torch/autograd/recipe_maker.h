@@ -63,6 +63,7 @@ class RecipeMaker {
   bool compute(Node& node, const Layout& want, Value& to);
   bool find(const Edge& edge, const Layout& want, Value& to);
   bool find_viewed(Node& node, std::uint32_t output, Value& to);
+  bool find_of_any_sizes(const Edge& edge, const Layout& like, Value& to);
   bool find_alike(const Edge& edge, const Layout& want, Value& to);
   bool make_activation(Node& node, const Layout& want, Value& to);
   bool make_pair(Node& node, Operator op, SavedVariable* left, SavedVariable* right,
@@ -82,7 +83,6 @@ class RecipeMaker {
   bool make_attention(
       torch::autograd::generated::ScaledDotProductFlashAttentionForCpuBackward0& node,
       const Layout& want, Value& to);
-  bool find_of_other_sizes(Node& node, const Layout& want, Value& to);
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
                        const Layout& want, Value& to);

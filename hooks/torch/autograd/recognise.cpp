@@ -19,7 +19,7 @@ std::optional<Layout> filling_layout(const at::Tensor& tensor) {
                     tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense() &&
                     tensor.storage().nbytes() == tensor.nbytes();
   if (!fits) return std::nullopt;
-  return Layout{c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides())};
+  return layout_of(tensor);
 }
 
 }  // namespace

@@ -59,13 +59,26 @@ bool copy(const at::Tensor& tensor, std::int64_t n, std::vector<float>& to) {
   }
 }
 
+bool copy_saved(SavedVariable& saved, std::int64_t n, std::vector<float>& to) {
+  if (!saved.has_hooks()) {
+    const at::Tensor& data = members::data_of(saved);
+    return data.defined() && members::is_as_saved(saved) && copy(data, n, to);
+  }
+  const HeldTensor* held = held_by_stash(saved);
+  if (held == nullptr || !held->is_as_saved()) return false;
+  const c10::Storage exact = stash().exact().of(*held->entry());
+  if (!exact || exact.nbytes() != static_cast<std::size_t>(n) * sizeof(float)) return false;
+  const auto* const values = static_cast<const float*>(exact.data());
+  to.assign(values, values + n);
+  return true;
+}
+
 bool copy_factors(SavedVariable& saved, std::int64_t n, float instead, std::vector<float>& to) {
   if (!has_data(saved)) {
     to.assign(static_cast<std::size_t>(n), instead);
     return true;
   }
-  if (saved.has_hooks()) return copy_statistic(saved, n, to);
-  return members::is_as_saved(saved) && copy(members::data_of(saved), n, to);
+  return copy_saved(saved, n, to);
 }
 
 bool copy_bias(const Edge& edge, bool has_weight, std::int64_t n, std::vector<float>& to) {
@@ -86,19 +99,6 @@ bool copy_bias(const Edge& edge, bool has_weight, std::int64_t n, std::vector<fl
   for (auto next = to.begin() + once; next != to.end(); next += once) {
     std::copy_n(to.begin(), once, next);
   }
-  return true;
-}
-
-bool copy_statistic(SavedVariable& saved, std::int64_t n, std::vector<float>& to) {
-  if (!saved.has_hooks()) {
-    return members::data_of(saved).defined() && copy(members::data_of(saved), n, to);
-  }
-  const HeldTensor* held = held_by_stash(saved);
-  if (held == nullptr || !held->is_as_saved()) return false;
-  const c10::Storage exact = stash().exact().of(*held->entry());
-  if (!exact || exact.nbytes() != static_cast<std::size_t>(n) * sizeof(float)) return false;
-  const auto* const values = static_cast<const float*>(exact.data());
-  to.assign(values, values + n);
   return true;
 }
 

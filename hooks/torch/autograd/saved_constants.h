@@ -29,6 +29,9 @@ bool is_plain(const at::Tensor& tensor, std::int64_t n);
 /// Copies `n` plain elements of a type that recipes have.
 bool copy(const at::Tensor& tensor, std::int64_t n, std::vector<float>& to);
 
+/// Copies a saved tensor, whether PyTorch or the stash holds it.
+bool copy_saved(torch::autograd::SavedVariable& saved, std::int64_t n, std::vector<float>& to);
+
 /// Copies a weight or bias; `instead` for each value where there is none.
 bool copy_factors(torch::autograd::SavedVariable& saved, std::int64_t n, float instead,
                   std::vector<float>& to);
@@ -37,8 +40,5 @@ bool copy_factors(torch::autograd::SavedVariable& saved, std::int64_t n, float i
 /// if the norm has no weight either.
 bool copy_bias(const torch::autograd::Edge& edge, bool has_weight, std::int64_t n,
                std::vector<float>& to);
-
-/// Copies a statistic as it is now, whether PyTorch or the stash holds it.
-bool copy_statistic(torch::autograd::SavedVariable& saved, std::int64_t n, std::vector<float>& to);
 
 }  // namespace cinch::hooks::saved_constants

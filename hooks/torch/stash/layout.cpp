@@ -25,6 +25,10 @@ std::int64_t Layout::elements() const {
   return c10::multiply_integers(sizes);
 }
 
+Layout layout_of(const at::TensorBase& tensor) {
+  return {c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides())};
+}
+
 Layout contiguous(c10::IntArrayRef sizes) {
   Layout made{c10::DimVector(sizes), c10::DimVector(sizes.size())};
   std::int64_t stride = 1;

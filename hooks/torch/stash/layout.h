@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include <ATen/core/TensorBase.h>
 #include <c10/util/ArrayRef.h>
 #include <c10/util/DimVector.h>
 
@@ -19,6 +20,9 @@ struct Layout {
   std::int64_t elements() const;
   bool operator==(const Layout& other) const = default;
 };
+
+/// How the tensor lies, from its first element on.
+Layout layout_of(const at::TensorBase& tensor);
 
 Layout contiguous(c10::IntArrayRef sizes);
 

@@ -133,7 +133,7 @@ void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::T
   const std::int64_t shift = step.shifts[dim];
   const auto piece = [along](const at::Tensor& of, std::int64_t first, std::int64_t count) {
     const auto part =
-        slice({c10::DimVector(of.sizes()), c10::DimVector(of.strides())}, along, first, 1, count);
+        slice(layout_of(of), along, first, 1, count);
     const auto* const data = static_cast<const std::byte*>(of.const_data_ptr());
     return blob(data + static_cast<std::size_t>(part->offset) * of.element_size(), part->layout,
                 of.scalar_type());
@@ -294,7 +294,7 @@ class Run {
   /// For operators that compute in float32 whatever the types are, as PyTorch's kernels do.
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     if (to.scalar_type() != at::kFloat) {
-      Temporary result({c10::DimVector(to.sizes()), c10::DimVector(to.strides())}, at::kFloat);
+      Temporary result(layout_of(to), at::kFloat);
       apply_in_floats(step, from, result.tensor);
       hooks::copy(result.tensor, to);
       return;
@@ -302,7 +302,7 @@ class Run {
     using enum Recipe::Operator;
     // Layer norm's input may lie in any way: normalize() copies it.
     if (from.scalar_type() != at::kFloat && step.op != row_norm) {
-      Temporary floats({c10::DimVector(from.sizes()), c10::DimVector(from.strides())}, at::kFloat);
+      Temporary floats(layout_of(from), at::kFloat);
       hooks::copy(from, floats.tensor);
       apply_in_floats(step, floats.tensor, to);
       return;

@@ -120,6 +120,8 @@ Entry* Stash::save_again(const at::Tensor& tensor, Use& use, std::uint32_t versi
     const std::lock_guard lock(lists_.mutex);
     entry = read_storages_.find(storage.unsafeGetStorageImpl(), version);
     if (entry == nullptr) return nullptr;
+    // An entry that is planned by now may keep only what its uses so far read.
+    if (entry->place != Entry::Place::owned && !entry->plan().keeps_values()) return nullptr;
     ++entry->holders;
   }
   if (!reader_.gave(*entry, storage)) {

@@ -9,10 +9,6 @@
 namespace cinch::hooks {
 namespace {
 
-Layout layout_of(const at::Tensor& tensor) {
-  return {c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides())};
-}
-
 void expect_view(const std::optional<View>& found, const at::Tensor& expected) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->layout, layout_of(expected));

@@ -27,10 +27,6 @@ Recipe::Step layer_norm(std::int64_t rows, std::int64_t row) {
   return step;
 }
 
-Layout layout_of(const at::Tensor& tensor) {
-  return {c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides())};
-}
-
 /// A recipe of a tensor of `like`'s sizes and strides, whose first source is as `first` is.
 std::unique_ptr<Recipe> recipe_like(const at::Tensor& like, const at::Tensor& first) {
   auto recipe = std::make_unique<Recipe>();
