@@ -45,7 +45,7 @@ bool reduces_linearly(const Use& use) {
   return reduction != nullptr && reduction->is_linear;
 }
 
-void append(std::vector<std::int64_t>& key, const Geometry* geometry) {
+void append(Words& key, const Geometry* geometry) {
   const auto words = geometry == nullptr ? c10::IntArrayRef() : geometry->words();
   key.push_back(static_cast<std::int64_t>(words.size()));
   key.push_back(geometry == nullptr ? -1 : static_cast<std::int64_t>(geometry->rank()));
@@ -75,7 +75,7 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
            of.device != nullptr};
 }
 
-void set_class_key(const Entry& entry, bool derives, std::vector<std::int64_t>& key) {
+void set_class_key(const Entry& entry, bool derives, Words& key) {
   key.clear();
   key.push_back(static_cast<std::int64_t>(entry.raw_bytes));
   key.push_back(entry.device == nullptr ? -1 : entry.raw.device().index());

@@ -7,6 +7,7 @@
 
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/words.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -46,6 +47,6 @@ struct DescribedEntry {
 };
 
 /// Sets `key` to what tells the description of `entry` from others. @param derives See counts()
-void set_class_key(const Entry& entry, bool derives, std::vector<std::int64_t>& key);
+void set_class_key(const Entry& entry, bool derives, Words& key);
 
 }  // namespace cinch::hooks

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "hooks/torch/stash/described_entry.h"
 #include "hooks/torch/stash/device/outcome.h"
@@ -39,15 +40,6 @@ void note(EntryClass::Member& member, const std::shared_ptr<const Plan>& plan, s
 }
 
 }  // namespace
-
-std::size_t Planner::KeyHash::operator()(const std::vector<std::int64_t>& key) const noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a over words
-  for (const std::int64_t word : key) {
-    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x100000001b3u;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
 
 void Planner::plan(Entry& entry, std::uint64_t growth) {
   set_class_key(entry, derives_, key_);

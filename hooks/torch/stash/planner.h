@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
-#include <vector>
 
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/plan.h"
 #include "hooks/torch/stash/plan_maker.h"
 #include "hooks/torch/stash/statistics.h"
+#include "hooks/torch/stash/words.h"
 #include "policy/director.h"
 #include "policy/policy.h"
 
@@ -64,9 +64,6 @@ class Planner {
   }
 
  private:
-  struct KeyHash {
-    std::size_t operator()(const std::vector<std::int64_t>& key) const noexcept;
-  };
   void forget_the_oldest();
   void plan_as_member(Entry& entry, EntryClass& of_kind);
   /// Tells the director the encoded size of an entry of `member` with this plan, unless the layer's
@@ -83,8 +80,8 @@ class Planner {
   const bool goes_by_sizes_;
   const bool derives_;
   const PlanMaker maker_;
-  std::vector<std::int64_t> key_;
-  std::unordered_map<std::vector<std::int64_t>, std::shared_ptr<EntryClass>, KeyHash> classes_;
+  Words key_;
+  std::unordered_map<Words, std::shared_ptr<EntryClass>, HashOfWords> classes_;
 };
 
 }  // namespace cinch::hooks

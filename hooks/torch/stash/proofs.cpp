@@ -24,22 +24,13 @@ constexpr std::size_t most_kinds = 4096;
 
 }  // namespace
 
-std::size_t Proofs::Hash::operator()(const Key& key) const noexcept {
-  std::uint64_t hash = 0;
-  for (const std::int64_t word : key) {
-    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
 bool Proofs::Kind::proves_new_kinds() const noexcept {
   return !refused && equal >= enough_of_structure;
 }
 
 /// The answer for a recipe that need not be compared now. @pre the lock is held
-std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Key& kind_key,
-                                            const Key& structure_key) {
+std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Words& kind_key,
+                                            const Words& structure_key) {
   if (kinds_.size() >= most_kinds) kinds_.clear();
   if (structures_.size() >= most_kinds) structures_.clear();
   Kind& kind = kinds_[kind_key];
@@ -61,7 +52,7 @@ Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site,
                               const std::function<Comparison()>& compare) {
   const auto where = reinterpret_cast<std::intptr_t>(&site);
   auto [kind_key, length] = recipe.key();
-  Key structure_key(kind_key.begin(), kind_key.begin() + static_cast<std::ptrdiff_t>(length));
+  Words structure_key(kind_key.begin(), kind_key.begin() + static_cast<std::ptrdiff_t>(length));
   kind_key.push_back(where);
   structure_key.push_back(where);
   {

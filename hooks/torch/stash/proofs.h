@@ -6,7 +6,8 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
-#include <vector>
+
+#include "hooks/torch/stash/words.h"
 
 namespace cinch::hooks {
 
@@ -55,15 +56,11 @@ class Proofs {
 
     bool proves_new_kinds() const noexcept;  ///< of a structure
   };
-  using Key = std::vector<std::int64_t>;
-  struct Hash {
-    std::size_t operator()(const Key& key) const noexcept;
-  };
-  std::optional<Answer> known(Recipe& recipe, const Key& kind, const Key& structure);
+  std::optional<Answer> known(Recipe& recipe, const Words& kind, const Words& structure);
 
   mutable std::mutex mutex_;
-  std::unordered_map<Key, Kind, Hash> kinds_;
-  std::unordered_map<Key, Kind, Hash> structures_;
+  std::unordered_map<Words, Kind, HashOfWords> kinds_;
+  std::unordered_map<Words, Kind, HashOfWords> structures_;
 };
 
 }  // namespace cinch::hooks

@@ -381,8 +381,8 @@ class Run {
 
 /// Collects what describes a recipe: its structure, and the extents of its values.
 struct Description {
-  std::vector<std::int64_t> structure;
-  std::vector<std::int64_t> extents;
+  Words structure;
+  Words extents;
 
   void add(const Layout& layout) {
     structure.push_back(static_cast<std::int64_t>(layout.sizes.size()));

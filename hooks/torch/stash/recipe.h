@@ -16,6 +16,7 @@
 #include "codecs/pooling.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/layout.h"
+#include "hooks/torch/stash/words.h"
 
 namespace cinch::hooks {
 
@@ -150,7 +151,7 @@ struct Recipe {
   /// Equal for recipes of one kind.
   struct Key {
     /// The operators and how they depend on each other; then the tensors' sizes and strides.
-    std::vector<std::int64_t> words;
+    Words words;
     std::size_t structure = 0;  ///< how many words are of the first sort
   };
   Key key() const;
