@@ -54,17 +54,21 @@ class ElementTypes {
 
 /// What all quantizing codecs of Cinch take. Some take float64 too (CodecTraits::floats).
 inline constexpr ElementTypes kQuantizableTypes = {ElementType::float32, ElementType::bfloat16,
-                                              ElementType::float16};
+                                                   ElementType::float16};
 
 /// Floating-point numbers.
 inline constexpr ElementTypes kFloatTypes = {ElementType::float32, ElementType::bfloat16,
-                                         ElementType::float16, ElementType::float64};
+                                             ElementType::float16, ElementType::float64};
 
 /// Whether all quantizing codecs take elements of this type.
-constexpr bool is_quantizable(ElementType type) noexcept { return kQuantizableTypes.contain(type); }
+constexpr bool is_quantizable(ElementType type) noexcept {
+  return kQuantizableTypes.contain(type);
+}
 
 /// Whether elements of this type are floating-point numbers.
-constexpr bool is_float(ElementType type) noexcept { return kFloatTypes.contain(type); }
+constexpr bool is_float(ElementType type) noexcept {
+  return kFloatTypes.contain(type);
+}
 
 /// What an operator's backward reads of one of its saved operands.
 ///

@@ -87,6 +87,14 @@ OffloadSettings read_offload(const Json& json) {
   return offload;
 }
 
+/// Settings::raw_window where the file does not say. What waits raw must pay for its bytes: by what
+/// is then not decoded or copied ahead, or by encoding nothing at all before memory runs out.
+double usual_window(const Settings& settings) {
+  constexpr double all = 1000;
+  if (algorithm_of(settings).idle) return all;
+  return settings.stream == Stream::side || settings.offload.enabled ? 0.125 : 0;
+}
+
 RescueSettings read_rescue(const Json& json, bool by_default) {
   return {json.value("enabled", by_default), json.value("harder", true)};
 }
@@ -139,9 +147,8 @@ Settings read_settings(const Json& json, std::string_view file) {
   if (json.contains("in_flight_bytes")) {
     settings.in_flight_bytes = bytes_of(json.at("in_flight_bytes").get<std::string>()).value_or(0);
   }
-  constexpr double all = 1000;
-  settings.raw_window = json.value("raw_window", is_off ? all : settings.raw_window);
   settings.offload = read_offload(json.value("offload", Json::object()));
+  settings.raw_window = json.value("raw_window", usual_window(settings));
   const Json derive = json.value("derive", Json::object());
   settings.derive.enabled = derive.value("enabled", algorithm.derives);
   settings.derive.attention = derive.value("attention", settings.derive.attention);

@@ -138,7 +138,8 @@ struct Settings {
   /// whose encoded size the host may not know yet.
   std::uint64_t in_flight_bytes = std::uint64_t{256} << 20;
   /// The window: entries that backward reads first stay raw, up to this share of the planned bytes.
-  double raw_window = 0.125;
+  /// By default 0.125 with the side stream or offload, 1000 under "off", else 0.
+  double raw_window = 0;
   OffloadSettings offload;
   RescueSettings rescue;
   DeriveSettings derive;

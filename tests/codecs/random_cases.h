@@ -24,7 +24,8 @@ inline std::int64_t draw(Random& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
-/// How often a random case is tried: a quarter of `all` under a sanitizer, which makes each ten times slower.
+/// How often a random case is tried: a quarter of `all` under a sanitizer, which makes each ten
+/// times slower.
 constexpr int rounds(int all) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return (all + 3) / 4;
@@ -255,9 +256,10 @@ inline std::string describe(const Description& what, const CodecSpec& spec) {
   const PlaneLayout& l = what.layout;
   return spec.name + " type " + std::to_string(int(what.type)) + " Q " + std::to_string(spec.bits) +
          " B " + std::to_string(spec.block) + (spec.edge_ceil ? " ceil" : " paper") +
-         (spec.with_sign ? " sign" : "") + (spec.subtractive_dither ? " dithered" : "") + " outer " + std::to_string(l.outer) + " inner " +
-         std::to_string(l.inner) + " extent " + std::to_string(l.extent[0]) + "x" +
-         std::to_string(l.extent[1]) + "x" + std::to_string(l.extent[2]);
+         (spec.with_sign ? " sign" : "") + (spec.subtractive_dither ? " dithered" : "") +
+         " outer " + std::to_string(l.outer) + " inner " + std::to_string(l.inner) + " extent " +
+         std::to_string(l.extent[0]) + "x" + std::to_string(l.extent[1]) + "x" +
+         std::to_string(l.extent[2]);
 }
 
 inline constexpr std::array kTypes = {

@@ -44,7 +44,7 @@ TEST(Load, DefaultsOfEveryField) {
   EXPECT_TRUE(s.others.keep);
   EXPECT_TRUE(s.telemetry);
   EXPECT_EQ(s.stream, Stream::current);
-  EXPECT_EQ(s.raw_window, 0.125);
+  EXPECT_EQ(s.raw_window, 0);
   EXPECT_EQ(s.guard.every_steps, 100U);
   EXPECT_EQ(s.guard.max_relative_error, 1.0);
   EXPECT_EQ(s.guard.max_gradient_error, 1.5);
@@ -289,7 +289,8 @@ TEST(Load, AdaptivePoliciesRefuseWhatCannotBe) {
 
 TEST(Load, WrongEnumIsSuggested) {
   EXPECT_EQ(refused("{\"version\": 1,\n \"policy\": \"divison\"}"),
-            "p.json:2:12: policy: found \"divison\", expected one of \"default\", \"division\", \"actnn\", "
+            "p.json:2:12: policy: found \"divison\", expected one of \"default\", \"division\", "
+            "\"actnn\", "
             "\"blpa\", \"acgc\", \"comet\", \"budget\", \"lossless\", "
             "\"off\"; did you mean \"division\"?");
   std::string names;
@@ -305,7 +306,8 @@ TEST(Load, WrongEnumIsSuggested) {
 
 TEST(Load, WrongTypesAndRanges) {
   EXPECT_EQ(refused(R"({"version": 1, "policy": 3})"),
-            "p.json:1:26: policy: found 3, expected one of \"default\", \"division\", \"actnn\", \"blpa\", "
+            "p.json:1:26: policy: found 3, expected one of \"default\", \"division\", \"actnn\", "
+            "\"blpa\", "
             "\"acgc\", \"comet\", \"budget\", \"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version": 1, "policy": "off", "seed": -1})"),
             "p.json:1:41: seed: found -1, expected an integer from 0 to 4294967295");
@@ -339,10 +341,11 @@ TEST(Load, WhatPoliciesUsedToBeIsUnknown) {
 
 TEST(Load, MissingFields) {
   EXPECT_EQ(refused("\n {}"), "p.json:2:2: found no field \"version\", expected it to be 1");
-  EXPECT_EQ(refused(R"({"version": 1})"),
-            "p.json:1:1: found no field \"policy\", expected it to be one of \"default\", \"division\", "
-            "\"actnn\", \"blpa\", \"acgc\", \"comet\", \"budget\", "
-            "\"lossless\", \"off\"");
+  EXPECT_EQ(
+      refused(R"({"version": 1})"),
+      "p.json:1:1: found no field \"policy\", expected it to be one of \"default\", \"division\", "
+      "\"actnn\", \"blpa\", \"acgc\", \"comet\", \"budget\", "
+      "\"lossless\", \"off\"");
   EXPECT_EQ(refused(R"({"version":1,"policy":"off","rules":[{"keep":true}]})"),
             "p.json:1:38: rules[0]: found no field \"match\", expected it");
   EXPECT_THAT(refused(R"({"version":1,"policy":"off","rules":[{"match":{},"keep":true}]})"),
@@ -403,6 +406,16 @@ TEST(Presets, AllAreValidAndDescribed) {
   }
   EXPECT_THAT(names, testing::ElementsAre("acgc", "actnn", "blpa", "budget", "comet", "default",
                                           "division", "lossless", "off"));
+}
+
+TEST(Load, TheWindowIsForWhatIsCopiedOrDecodedAhead) {
+  EXPECT_EQ(accepted(R"({"version": 1, "policy": "lossless"})").raw_window, 0);
+  EXPECT_EQ(accepted(R"({"version": 1, "policy": "lossless", "stream": "side"})").raw_window,
+            0.125);
+  EXPECT_EQ(
+      accepted(R"({"version": 1, "policy": "lossless", "offload": {"enabled": true}})").raw_window,
+      0.125);
+  EXPECT_GE(accepted(R"({"version": 1, "policy": "off"})").raw_window, 1000);
 }
 
 TEST(Load, WhatIsDerived) {
@@ -505,7 +518,8 @@ TEST(LoadSettings, UnknownPresetIsSuggested) {
   EXPECT_EQ(std::get<PolicyError>(result).to_string(),
             "losless: found no preset of this name, expected one of \"acgc\", \"actnn\", "
             "\"blpa\", "
-            "\"budget\", \"comet\", \"default\", \"division\", \"lossless\", \"off\" or a path (with a '/' or "
+            "\"budget\", \"comet\", \"default\", \"division\", \"lossless\", \"off\" or a path "
+            "(with a '/' or "
             "ending in \".json\"); did you mean \"lossless\"?");
 }
 

@@ -56,7 +56,9 @@ HWY_INLINE hn::Vec<D> load_wider(D d, const P* from) {
 /// bit, in the order in which they are held.
 template <typename T, class F>
 HWY_INLINE void for_each_part(const F& f) {
-  if constexpr (sizeof(T) == 8) f(static_cast<std::uint32_t*>(nullptr), std::integral_constant<int, 0>());
+  if constexpr (sizeof(T) == 8) {
+    f(static_cast<std::uint32_t*>(nullptr), std::integral_constant<int, 0>());
+  }
   if constexpr (sizeof(T) >= 4) {
     f(static_cast<std::uint16_t*>(nullptr), std::integral_constant<int, kBits<T> - 32>());
   }

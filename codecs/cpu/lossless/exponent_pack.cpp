@@ -57,7 +57,8 @@ template <typename T>
 bool encode_blocks(const Description& what, const T* source, std::byte* out, ParallelFor parallel) {
   const PackLayout at(what.layout.elements());
   return for_ranges<T>(
-      what, parallel, [&](std::int64_t first, std::int64_t last, T* tile, cpu::PackScratch<T>& scratch) {
+      what, parallel,
+      [&](std::int64_t first, std::int64_t last, T* tile, cpu::PackScratch<T>& scratch) {
         std::byte* next = out + at.payload + first * kPackElements * std::int64_t{sizeof(T)};
         for (std::int64_t i = first; i < last; ++i) {
           const int count = elements_of(what.layout, i);
@@ -102,7 +103,8 @@ class ExponentPackCpu final : public ExponentPackCodec {
     in = in.first(static_cast<std::size_t>(size));
     return with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
       return for_ranges<T>(
-          what, parallel, [&](std::int64_t first, std::int64_t last, T* tile, cpu::PackScratch<T>& scratch) {
+          what, parallel,
+          [&](std::int64_t first, std::int64_t last, T* tile, cpu::PackScratch<T>& scratch) {
             for (std::int64_t i = first; i < last; ++i) {
               const int count = elements_of(what.layout, i);
               T* const x = tile != nullptr ? tile : static_cast<T*>(target) + i * kPackElements;

@@ -85,7 +85,8 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
   Holding& holding = holdings_.of(tensor.device());
   {
     const std::lock_guard lock(lists_.mutex);
-    // What a backward saves for a second one begins no growth: its next node reads, and would end it.
+    // What a backward saves for a second one begins no growth: its next node reads, and would end
+    // it.
     if (runs_backward()) {
       grew_in_backward_.store(true, std::memory_order_relaxed);
     } else if (!lists_.growing.exchange(true, std::memory_order_relaxed)) {
