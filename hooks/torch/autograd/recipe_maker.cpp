@@ -195,8 +195,8 @@ bool RecipeMaker::make(Node& node, std::uint32_t output) {
 std::unique_ptr<Recipe> RecipeMaker::take(std::uint32_t version, const Site& site,
                                           const at::Tensor& actual) {
   recipe_->version = version;
-  const bool serves =
-      recipe_->depth <= stash().settings().derive.depth && stash().derivation().proves(*recipe_, site, actual);
+  const bool serves = recipe_->depth <= stash().settings().derive.depth &&
+                      stash().derivation().proves(*recipe_, site, actual);
   return serves ? std::move(recipe_) : nullptr;
 }
 
@@ -504,9 +504,8 @@ bool RecipeMaker::make_upsampled(Node& node, const Layout& want, Value& to) {
 
 /// Builds fused attention's output from the query, key, value and mask that the node saved. It is
 /// the one recipe whose time counts, so it is no part of a longer one.
-bool RecipeMaker::make_attention(
-    generated::ScaledDotProductFlashAttentionForCpuBackward0& node, const Layout& want,
-    Value& to) {
+bool RecipeMaker::make_attention(generated::ScaledDotProductFlashAttentionForCpuBackward0& node,
+                                 const Layout& want, Value& to) {
   if (&node != last_ || !stash().settings().derive.attention) return false;
   const Lock lock(node);
   if (!lock || node.dropout_p != 0 || node.scale == 0.0) return false;

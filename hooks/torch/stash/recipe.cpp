@@ -132,8 +132,7 @@ void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::T
   const std::int64_t size = in.size(along);
   const std::int64_t shift = step.shifts[dim];
   const auto piece = [along](const at::Tensor& of, std::int64_t first, std::int64_t count) {
-    const auto part =
-        slice(layout_of(of), along, first, 1, count);
+    const auto part = slice(layout_of(of), along, first, 1, count);
     const auto* const data = static_cast<const std::byte*>(of.const_data_ptr());
     return blob(data + static_cast<std::size_t>(part->offset) * of.element_size(), part->layout,
                 of.scalar_type());
