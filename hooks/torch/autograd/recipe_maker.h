@@ -86,14 +86,8 @@ class RecipeMaker {
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
                        const Layout& want, Value& to);
-  bool make_batch_norm(torch::autograd::generated::NativeBatchNormBackward0& node,
-                       const Layout& want, Value& to);
-  bool make_group_norm(torch::autograd::generated::NativeGroupNormBackward0& node,
-                       const Layout& want, Value& to);
-  struct ChannelStatistics;
-  bool make_channel_norm(Node& node, SavedVariable& input, SavedVariable& weight,
-                         const ChannelStatistics& statistics, const codecs::ChannelOrder& order,
-                         const Layout& want, Value& to);
+  bool make_channel_norm(std::optional<Step> made, SavedVariable& input, const Layout& want,
+                         Value& to);
 
   /// How far the recipe is, to go back to it when an attempt fails.
   struct Mark {
@@ -107,7 +101,7 @@ class RecipeMaker {
   void go_back(const Mark& to, Value& begun);
 
   /// Appends a step whose result has the layout `want`.
-  static Step& extend(Value& to, Operator op, const Node& node, const Layout& want);
+  static void extend(Value& to, Step step, const Layout& want);
 
   /// Makes the saved value a source. The stash must hold it, on the host.
   bool hold_value(SavedVariable& saved, Value& to);
