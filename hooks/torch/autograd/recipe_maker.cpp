@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/Parallel.h>
 #include <ATen/WrapDimUtils.h>
 #include <c10/core/SymIntArrayRef.h>
@@ -39,19 +40,6 @@ class Lock {
  private:
   std::unique_lock<std::mutex> lock_;
 };
-
-bool broadcast_to(c10::IntArrayRef result, c10::IntArrayRef a, c10::IntArrayRef b) {
-  const std::size_t rank = result.size();
-  if (std::max(a.size(), b.size()) != rank) return false;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t size = result[rank - 1 - i];
-    const std::int64_t of_a = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const std::int64_t of_b = i < b.size() ? b[b.size() - 1 - i] : 1;
-    const bool fits = (of_a == size || of_a == 1) && (of_b == size || of_b == 1);
-    if (!fits || std::max(of_a, of_b) != size) return false;
-  }
-  return true;
-}
 
 bool lies_alike(const HeldTensor& held, const Layout& want) {
   return held.use().geometry.sizes() == c10::IntArrayRef(want.sizes) &&
@@ -138,9 +126,8 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
   if (++steps_ > most_steps || !has_recipes(type_of(node))) return false;
   switch (kind_of(node)) {
     case NodeKind::relu:
-      if (!find_alike(node.next_edge(0), want, to)) return false;
-      extend(to, step_of(Operator::relu, node), want);
-      return true;
+      return find_alike(node.next_edge(0), want, to) &&
+             extend(to, step_of(Operator::relu, node), want);
     case NodeKind::copy:
       return make_copy(node, want, to);
     case NodeKind::add:
@@ -279,9 +266,7 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
     const Lock lock(node);
     found = lock && hold_alike(*input, want, to);
   }
-  if (!found || to.type() != made->type) return false;
-  extend(to, *std::move(made), want);
-  return true;
+  return found && to.type() == made->type && extend(to, std::move(made), want);
 }
 
 // Builds an operator of two operands that broadcast. Each is what the node saved in `left` or
@@ -293,15 +278,16 @@ bool RecipeMaker::make_pair(Node& node, Operator op, SavedVariable* left, SavedV
   if (!make_operand(node, 0, left, want, first) || !make_operand(node, 1, right, want, second)) {
     return false;
   }
-  if (!broadcast_to(want.sizes, first.layout().sizes, second.layout().sizes)) return false;
+  const c10::IntArrayRef a = first.layout().sizes;
+  const c10::IntArrayRef b = second.layout().sizes;
+  if (!at::are_expandable(a, b) || at::infer_size_dimvector(a, b) != want.sizes) return false;
   const bool reversed = !first.is_computed() && second.is_computed();
   if (reversed) std::swap(first, second);
   Step made = step_of(op, node);
   made.others.push_back(std::move(second));
   made.reversed = reversed;
   to = std::move(first);
-  extend(to, std::move(made), want);
-  return true;
+  return extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* saved,
@@ -329,22 +315,18 @@ bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, c
   Step made = step_of(op, node);
   made.others.emplace_back().constant = {0};
   made.reversed = number_first;
-  extend(to, std::move(made), want);
   recipe_->infers_number = true;
-  return true;
+  return extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_copy(Node& node, const Layout& want, Value& to) {
-  if (!find(node.next_edge(0), want, to) || to.layout().sizes != want.sizes) return false;
-  extend(to, step_of(Operator::copy, node), want);
-  return true;
+  return find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes &&
+         extend(to, step_of(Operator::copy, node), want);
 }
 
 bool RecipeMaker::make_rolled(generated::RollBackward0& node, const Layout& want, Value& to) {
-  if (!find(node.next_edge(0), want, to) || to.layout().sizes != want.sizes) return false;
-  auto made = roll_step(node, want);
-  if (made) extend(to, *std::move(made), want);
-  return made.has_value();
+  return find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes &&
+         extend(to, roll_step(node, want), want);
 }
 
 bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Value& to) {
@@ -387,23 +369,18 @@ bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, 
   const std::int64_t planes = want.sizes[0] * (last ? 1 : want.sizes[1]);
   made.pool = {planes, last ? want.sizes[1] : 1, pooled.sizes[2] * pooled.sizes[3],
                want.sizes[2] * want.sizes[3]};
-  extend(to, std::move(made), want);
-  return true;
+  return extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_avg_pool(generated::AvgPool2DBackward0& node, const Layout& want,
                                 Value& to) {
-  if (!find_of_any_sizes(node.next_edge(0), want, to) || to.type() != type_of(node)) return false;
-  auto made = avg_pool_step(node);
-  if (made) extend(to, *std::move(made), want);
-  return made.has_value();
+  return find_of_any_sizes(node.next_edge(0), want, to) && to.type() == type_of(node) &&
+         extend(to, avg_pool_step(node), want);
 }
 
 bool RecipeMaker::make_upsampled(Node& node, const Layout& want, Value& to) {
-  if (want.sizes.size() != 4 || !find_of_any_sizes(node.next_edge(0), want, to)) return false;
-  if (to.type() != type_of(node)) return false;
-  extend(to, upsample_step(node), want);
-  return true;
+  return want.sizes.size() == 4 && find_of_any_sizes(node.next_edge(0), want, to) &&
+         to.type() == type_of(node) && extend(to, upsample_step(node), want);
 }
 
 /// Builds fused attention's output from the query, key, value and mask that the node saved. It is
@@ -426,8 +403,7 @@ bool RecipeMaker::make_attention(generated::ScaledDotProductFlashAttentionForCpu
   made.others = std::move(others);
   made.causal = node.is_causal;
   made.scalars = {node.scale.value_or(0)};
-  extend(to, std::move(made), want);
-  return true;
+  return extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
@@ -438,11 +414,11 @@ bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
       return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
     case NodeKind::batch_norm: {
       auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
-      return make_channel_norm(batch_norm_step(norm, want), norm.input_, want, to);
+      return hold_alike(norm.input_, want, to) && extend(to, batch_norm_step(norm, want), want);
     }
     case NodeKind::group_norm: {
       auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);
-      return make_channel_norm(group_norm_step(norm, want), norm.input_, want, to);
+      return hold_alike(norm.input_, want, to) && extend(to, group_norm_step(norm, want), want);
     }
     default:
       return false;
@@ -453,25 +429,18 @@ bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, con
                                   Value& to) {
   auto made = layer_norm_step(node, want);
   // The operator makes its input contiguous first.
-  if (!made || !hold_value(node.input_, to) || to.start.sizes != want.sizes) return false;
-  if (!hold_statistic(node.result1_, made->rows, made->mean)) return false;
-  if (!hold_statistic(node.result2_, made->rows, made->rstd)) return false;
-  extend(to, *std::move(made), want);
-  return true;
+  return made && hold_value(node.input_, to) && to.start.sizes == want.sizes &&
+         hold_statistic(node.result1_, made->rows, made->mean) &&
+         hold_statistic(node.result2_, made->rows, made->rstd) && extend(to, std::move(made), want);
 }
 
-bool RecipeMaker::make_channel_norm(std::optional<Step> made, SavedVariable& input,
-                                    const Layout& want, Value& to) {
-  if (!made || !hold_alike(input, want, to)) return false;
-  extend(to, *std::move(made), want);
-  return true;
-}
-
-void RecipeMaker::extend(Value& to, Step step, const Layout& want) {
+bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want) {
+  if (!step) return false;
   // The steps of one value have one layout: a step of another one sees the value so far as a view.
   if (to.is_computed() && to.layout() != want) take_view({to.layout()}, to);
   to.result = want;
-  to.steps.push_back(std::move(step));
+  to.steps.push_back(*std::move(step));
+  return true;
 }
 
 bool RecipeMaker::hold_value(SavedVariable& saved, Value& to) {

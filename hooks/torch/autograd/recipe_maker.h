@@ -86,8 +86,6 @@ class RecipeMaker {
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
                        const Layout& want, Value& to);
-  bool make_channel_norm(std::optional<Step> made, SavedVariable& input, const Layout& want,
-                         Value& to);
 
   /// How far the recipe is, to go back to it when an attempt fails.
   struct Mark {
@@ -100,8 +98,8 @@ class RecipeMaker {
   /// @param begun What was begun since, to be made empty
   void go_back(const Mark& to, Value& begun);
 
-  /// Appends a step whose result has the layout `want`.
-  static void extend(Value& to, Step step, const Layout& want);
+  /// Appends the step, if there is one. Its result has the layout `want`.
+  static bool extend(Value& to, std::optional<Step> step, const Layout& want);
 
   /// Makes the saved value a source. The stash must hold it, on the host.
   bool hold_value(SavedVariable& saved, Value& to);
