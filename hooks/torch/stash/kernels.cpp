@@ -50,17 +50,11 @@ void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::T
   const auto along = static_cast<std::int64_t>(dim);
   const std::int64_t size = in.size(along);
   const std::int64_t shift = step.shifts[dim];
-  const auto piece = [along](const at::Tensor& of, std::int64_t first, std::int64_t count) {
-    const auto part = slice(layout_of(of), along, first, 1, count);
-    const auto* const data = static_cast<const std::byte*>(of.const_data_ptr());
-    return blob(data + static_cast<std::size_t>(part->offset) * of.element_size(), part->layout,
-                of.scalar_type());
-  };
   for (const auto& [from, to, count] : {std::array{std::int64_t{0}, shift, size - shift},
                                         std::array{size - shift, std::int64_t{0}, shift}}) {
     if (count == 0) continue;
-    at::Tensor target = piece(out, to, count);
-    roll(step, dim + 1, piece(in, from, count), target);
+    at::Tensor target = slice_of(out, along, to, count);
+    roll(step, dim + 1, slice_of(in, along, from, count), target);
   }
 }
 
@@ -79,6 +73,14 @@ void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
 
 at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) {
   return at::from_blob(const_cast<void*>(data), layout.sizes, layout.strides, type);
+}
+
+at::Tensor slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,
+                    std::int64_t count) {
+  const View part = slice(layout_of(tensor), dim, first, 1, count).value();
+  const auto* const data = static_cast<const std::byte*>(tensor.const_data_ptr());
+  return blob(data + static_cast<std::size_t>(part.offset) * tensor.element_size(), part.layout,
+              tensor.scalar_type());
 }
 
 void copy(const at::Tensor& from, at::Tensor& to) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include <ATen/core/Tensor.h>
 
@@ -14,6 +15,10 @@ namespace cinch::hooks::kernels {
 
 /// A tensor in memory of another owner.
 at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type);
+
+/// `count` of the tensor's places along a dimension, in its memory. @pre it has as many
+at::Tensor slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,
+                    std::int64_t count);
 
 void copy(const at::Tensor& from, at::Tensor& to);
 

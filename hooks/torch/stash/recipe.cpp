@@ -84,20 +84,14 @@ class Run {
 
   at::Tensor join(const Recipe::Value& value, void* out, std::optional<Temporary>& memory) const {
     at::Tensor to = target(value.start, value.start_type, value.type(), out, memory);
-    auto* const data = static_cast<std::byte*>(to.data_ptr());
-    const auto along = static_cast<std::size_t>(value.joined);
-    std::int64_t at = 0;
+    std::int64_t first = 0;
     for (const Recipe::Value& part : value.parts) {
       std::optional<Temporary> computed;
       const at::Tensor from = evaluate(part, computed);
-      Layout place = value.start;
-      place.sizes[along] = part.layout().sizes[along];
-      const std::int64_t first = at * place.strides[along];
-      at::Tensor piece =
-          kernels::blob(data + static_cast<std::size_t>(first) * c10::elementSize(value.start_type),
-                        place, value.start_type);
-      kernels::copy(from, piece);
-      at += place.sizes[along];
+      const std::int64_t count = from.size(value.joined);
+      at::Tensor place = kernels::slice_of(to, value.joined, first, count);
+      kernels::copy(from, place);
+      first += count;
     }
     return to;
   }
