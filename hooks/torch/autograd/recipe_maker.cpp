@@ -202,7 +202,7 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
   };
   if (!hold_saved()) return !has_changed && make();
   if (!is_derived || derived_ == Derived::held) return true;
-  // What is derived itself is better computed here: no recipe lies between then.
+  // A source that is derived is better computed within this recipe, which is less deep then.
   go_back(before, to);
   if (make()) return has_computed_derived_ = true;
   go_back(before, to);
@@ -244,7 +244,7 @@ bool RecipeMaker::find_alike(const Edge& edge, const Layout& want, Value& to) {
 }
 
 /// Builds an activation function of the value that the node saved as its input, or else of the
-/// one that the node's edge leads to. The other way round where the saved one is derived itself.
+/// one that the node's edge leads to. If the saved one is derived, the edge's is tried first.
 bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
   std::optional<Step> made;
   SavedVariable* input = nullptr;
@@ -306,8 +306,8 @@ bool RecipeMaker::make_sum(Node& node, Operator op, const Layout& want, Value& t
   return make_pair(node, op, nullptr, nullptr, want, to);
 }
 
-/// Builds an operator of a value and a Python number, which can be found for the last step alone,
-/// whose values are known.
+/// Builds an operator of a value and a Python number. The number is inferred from the operator's
+/// result, which is known for the last step alone.
 bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, const Layout& want,
                                    Value& to) {
   if (&node != last_ || !find_alike(node.next_edge(0), want, to)) return false;

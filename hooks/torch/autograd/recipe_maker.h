@@ -29,7 +29,7 @@ class RecipeMaker {
  public:
   /// What becomes of sources that are derived themselves.
   enum class Derived : std::uint8_t {
-    computed,  ///< where they can be: no recipe lies between then
+    computed,  ///< within this recipe, where they can be
     held
   };
 
