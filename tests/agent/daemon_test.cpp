@@ -269,7 +269,7 @@ class Raw {
         htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-    const timeval patience = {10, 0};
+    const timeval patience = {60, 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   }
@@ -297,23 +297,27 @@ class Raw {
 
 constexpr const char* good = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-TEST(Server, WaitsForNobody) {
-  const Server server("127.0.0.1:0", "", content());
+// Idle connections may stay for an hour here: a server that waited for one would not answer within
+// a client's patience.
+TEST(HttpServer, WaitsForNobody) {
+  const Listener listener("127.0.0.1:0", true);
+  constexpr std::chrono::hours deadline(1);
+  const HttpServer server(listener,
+                          [](const HttpRequest&) { return HttpResponse{.body = "m 1\n"}; },
+                          {deadline, deadline});
   // More than there may be, of which every other one began to ask.
   std::vector<std::unique_ptr<Raw>> idle;
   for (std::size_t i = 0; i < HttpServer::most_connections + 10; ++i) {
-    idle.push_back(std::make_unique<Raw>(server.address()));
+    idle.push_back(std::make_unique<Raw>(listener.address()));
     if (i % 2 == 0) {
       EXPECT_TRUE(idle.back()->send("GET /metrics HT"));
     }
   }
-  const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 20; ++i) {
-    Raw client(server.address());
+    Raw client(listener.address());
     EXPECT_TRUE(client.send(good));
-    EXPECT_THAT(client.rest(), AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("m 1\n")));
+    ASSERT_THAT(client.rest(), AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("m 1\n")));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_TRUE(idle.back()->send("TP/1.1\r\nHost: [::1]:80\r\n\r\n"));
   EXPECT_THAT(idle.back()->rest(), StartsWith("HTTP/1.1 400")) << "served when it goes on";
 }

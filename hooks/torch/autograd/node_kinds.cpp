@@ -4,6 +4,7 @@
 #include <typeindex>
 #include <typeinfo>
 #include <unordered_map>
+#include <utility>
 
 #include <torch/csrc/autograd/generated/Functions.h>
 
@@ -13,6 +14,7 @@ namespace {
 namespace generated = torch::autograd::generated;
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
+using Attention = generated::ScaledDotProductFlashAttentionForCpuBackward0;
 using Kind = NodeKind;
 
 struct Known {
@@ -20,20 +22,13 @@ struct Known {
   SavedVariable* (*result)(Node&) = nullptr;  // null: the node does not save its result
 };
 
-template <typename NodeType>
-SavedVariable* result_in(Node& node) {
-  return &static_cast<NodeType&>(node).result_;
-}
-
-template <typename NodeType>
-SavedVariable* output_in(Node& node) {
-  return &static_cast<NodeType&>(node).output_;
-}
-
 /// A node that saves its result.
 template <typename NodeType>
-Known with_result(Kind kind = Kind::found) {
-  return {kind, result_in<NodeType>};
+std::pair<const std::type_index, Known> with_result(Kind kind = Kind::found) {
+  const auto result = [](Node& node) -> SavedVariable* {
+    return &static_cast<NodeType&>(node).result_;
+  };
+  return {typeid(NodeType), {kind, result}};
 }
 
 const Known& known(const Node& node) {
@@ -63,8 +58,9 @@ const Known& known(const Node& node) {
       {typeid(generated::CatBackward0), {Kind::cat}},
       {typeid(generated::ConstantPadNdBackward0), {Kind::pad}},
       {typeid(generated::RollBackward0), {Kind::roll}},
-      {typeid(generated::ScaledDotProductFlashAttentionForCpuBackward0),
-       {Kind::attention, output_in<generated::ScaledDotProductFlashAttentionForCpuBackward0>}},
+      {typeid(Attention),
+       {Kind::attention,
+        [](Node& node) -> SavedVariable* { return &static_cast<Attention&>(node).output_; }}},
       {typeid(generated::AvgPool2DBackward0), {Kind::avg_pool}},
       {typeid(generated::UpsampleNearest2DBackward0), {Kind::upsample_nearest}},
       {typeid(generated::UpsampleBilinear2DBackward0), {Kind::upsample_bilinear}},
@@ -83,16 +79,16 @@ const Known& known(const Node& node) {
       {typeid(generated::SelectBackward0), {Kind::select}},
       {typeid(generated::SplitBackward0), {Kind::split}},
       {typeid(generated::UnbindBackward0), {Kind::unbind}},
-      {typeid(generated::ReluBackward0), with_result<generated::ReluBackward0>(Kind::relu)},
-      {typeid(generated::SigmoidBackward0), with_result<generated::SigmoidBackward0>()},
-      {typeid(generated::TanhBackward0), with_result<generated::TanhBackward0>()},
-      {typeid(generated::SoftmaxBackward0), with_result<generated::SoftmaxBackward0>()},
-      {typeid(generated::SafeSoftmaxBackward0), with_result<generated::SafeSoftmaxBackward0>()},
-      {typeid(generated::LogSoftmaxBackward0), with_result<generated::LogSoftmaxBackward0>()},
-      {typeid(generated::ExpBackward0), with_result<generated::ExpBackward0>()},
-      {typeid(generated::SqrtBackward0), with_result<generated::SqrtBackward0>()},
-      {typeid(generated::RsqrtBackward0), with_result<generated::RsqrtBackward0>()},
-      {typeid(generated::ReciprocalBackward0), with_result<generated::ReciprocalBackward0>()},
+      with_result<generated::ReluBackward0>(Kind::relu),
+      with_result<generated::SigmoidBackward0>(),
+      with_result<generated::TanhBackward0>(),
+      with_result<generated::SoftmaxBackward0>(),
+      with_result<generated::SafeSoftmaxBackward0>(),
+      with_result<generated::LogSoftmaxBackward0>(),
+      with_result<generated::ExpBackward0>(),
+      with_result<generated::SqrtBackward0>(),
+      with_result<generated::RsqrtBackward0>(),
+      with_result<generated::ReciprocalBackward0>(),
   };
   thread_local std::unordered_map<const std::type_info*, Known> seen;  // by address, not by name
   const std::type_info& type = typeid(node);

@@ -12,7 +12,7 @@ namespace {
 namespace generated = torch::autograd::generated;
 using torch::autograd::Node;
 
-/// The slice of these sizes, of which only the one of `dim` counts.
+/// The slice from `start` that is along `dim` as long as `sizes` say.
 std::optional<View> slice_to(const c10::DimVector& sizes, const Layout& input, std::int64_t dim,
                              std::int64_t start, std::int64_t step) {
   const auto rank = static_cast<std::int64_t>(sizes.size());

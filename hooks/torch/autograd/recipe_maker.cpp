@@ -2,17 +2,17 @@
 #include "hooks/torch/autograd/recipe_maker.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/Parallel.h>
 #include <ATen/WrapDimUtils.h>
 #include <c10/core/SymIntArrayRef.h>
 
 #include "hooks/torch/autograd/members.h"
+#include "hooks/torch/autograd/node_steps.h"
 #include "hooks/torch/autograd/node_views.h"
 #include "hooks/torch/autograd/saved_constants.h"
 #include "hooks/torch/autograd/saved_inputs.h"
@@ -30,12 +30,6 @@ using torch::autograd::SavedVariable;
 // Most operators of one recipe.
 constexpr int most_steps = 8;
 
-/// The element type of the node's first output, in the forward.
-c10::ScalarType type_of(const Node& node) {
-  if (node.num_inputs() == 0) return c10::ScalarType::Undefined;
-  return c10::typeMetaToScalarType(node.input_metadata(0).dtype());
-}
-
 /// Tries to lock a node. Never waits: a thread that runs the node or releases its saved variables
 /// may wait for the interpreter, whose lock this thread may hold.
 class Lock {
@@ -46,19 +40,6 @@ class Lock {
  private:
   std::unique_lock<std::mutex> lock_;
 };
-
-bool broadcast_to(c10::IntArrayRef result, c10::IntArrayRef a, c10::IntArrayRef b) {
-  const std::size_t rank = result.size();
-  if (std::max(a.size(), b.size()) != rank) return false;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t size = result[rank - 1 - i];
-    const std::int64_t of_a = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const std::int64_t of_b = i < b.size() ? b[b.size() - 1 - i] : 1;
-    const bool fits = (of_a == size || of_a == 1) && (of_b == size || of_b == 1);
-    if (!fits || std::max(of_a, of_b) != size) return false;
-  }
-  return true;
-}
 
 bool lies_alike(const HeldTensor& held, const Layout& want) {
   return held.use().geometry.sizes() == c10::IntArrayRef(want.sizes) &&
@@ -95,66 +76,6 @@ bool copy_constant(SavedVariable& saved, Recipe::Value& to) {
   }
   to.start = contiguous(data.sizes());
   return true;
-}
-
-/// Sets the operator of an activation's node and its parameters, and what it saved as its input.
-/// @return whether it is an activation @pre the node is locked
-bool describe_activation(Node& node, Recipe::Step& to, SavedVariable*& input) {
-  const auto set = [&](Recipe::Operator op, SavedVariable* saved,
-                       std::array<double, 3> scalars = {}) {
-    to.op = op;
-    to.scalars = scalars;
-    input = saved;
-    return true;
-  };
-  const auto number = [](const at::Scalar& scalar) { return scalar.toDouble(); };
-  switch (kind_of(node)) {
-    case NodeKind::gelu: {
-      auto& gelu = static_cast<generated::GeluBackward0&>(node);
-      to.tanh = gelu.approximate == "tanh";
-      return set(Recipe::Operator::gelu, &gelu.self_);
-    }
-    case NodeKind::silu:
-      return set(Recipe::Operator::silu, &static_cast<generated::SiluBackward0&>(node).self_);
-    case NodeKind::leaky_relu: {
-      auto& leaky = static_cast<generated::LeakyReluBackward0&>(node);
-      return set(Recipe::Operator::leaky_relu, &leaky.self_, {number(leaky.negative_slope)});
-    }
-    case NodeKind::leaky_relu_in_place: {
-      auto& leaky = static_cast<generated::LeakyReluBackward1&>(node);
-      return set(Recipe::Operator::leaky_relu, nullptr, {number(leaky.negative_slope)});
-    }
-    case NodeKind::elu: {
-      auto& elu = static_cast<generated::EluBackward0&>(node);
-      return set(Recipe::Operator::elu, &elu.self_,
-                 {number(elu.alpha), number(elu.scale), number(elu.input_scale)});
-    }
-    case NodeKind::elu_in_place: {
-      auto& elu = static_cast<generated::EluBackward1&>(node);
-      return set(Recipe::Operator::elu, nullptr,
-                 {number(elu.alpha), number(elu.scale), number(elu.input_scale)});
-    }
-    case NodeKind::hardswish:
-      return set(Recipe::Operator::hardswish,
-                 &static_cast<generated::HardswishBackward0&>(node).self_);
-    case NodeKind::hardtanh: {
-      auto& hardtanh = static_cast<generated::HardtanhBackward0&>(node);
-      return set(Recipe::Operator::hardtanh, &hardtanh.self_,
-                 {number(hardtanh.min_val), number(hardtanh.max_val)});
-    }
-    case NodeKind::hardsigmoid:
-      return set(Recipe::Operator::hardsigmoid,
-                 &static_cast<generated::HardsigmoidBackward0&>(node).self_);
-    case NodeKind::mish:
-      return set(Recipe::Operator::mish, &static_cast<generated::MishBackward0&>(node).self_);
-    case NodeKind::softplus: {
-      auto& softplus = static_cast<generated::SoftplusBackward0&>(node);
-      return set(Recipe::Operator::softplus, &softplus.self_,
-                 {number(softplus.beta), number(softplus.threshold)});
-    }
-    default:
-      return false;
-  }
 }
 
 }  // namespace
@@ -195,8 +116,8 @@ bool RecipeMaker::make(Node& node, std::uint32_t output) {
 std::unique_ptr<Recipe> RecipeMaker::take(std::uint32_t version, const Site& site,
                                           const at::Tensor& actual) {
   recipe_->version = version;
-  const bool serves =
-      recipe_->depth <= stash().settings().derive.depth && stash().derivation().proves(*recipe_, site, actual);
+  const bool serves = recipe_->depth <= stash().settings().derive.depth &&
+                      stash().derivation().proves(*recipe_, site, actual);
   return serves ? std::move(recipe_) : nullptr;
 }
 
@@ -205,9 +126,8 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
   if (++steps_ > most_steps || !has_recipes(type_of(node))) return false;
   switch (kind_of(node)) {
     case NodeKind::relu:
-      if (!find_alike(node.next_edge(0), want, to)) return false;
-      extend(to, Operator::relu, node, want);
-      return true;
+      return find_alike(node.next_edge(0), want, to) &&
+             extend(to, step_of(Operator::relu, node), want);
     case NodeKind::copy:
       return make_copy(node, want, to);
     case NodeKind::add:
@@ -282,7 +202,7 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
   };
   if (!hold_saved()) return !has_changed && make();
   if (!is_derived || derived_ == Derived::held) return true;
-  // What is derived itself is better computed here: no recipe lies between then.
+  // A source that is derived is better computed within this recipe, which is less deep then.
   go_back(before, to);
   if (make()) return has_computed_derived_ = true;
   go_back(before, to);
@@ -324,16 +244,15 @@ bool RecipeMaker::find_alike(const Edge& edge, const Layout& want, Value& to) {
 }
 
 /// Builds an activation function of the value that the node saved as its input, or else of the
-/// one that the node's edge leads to. The other way round where the saved one is derived itself.
+/// one that the node's edge leads to. If the saved one is derived, the edge's is tried first.
 bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
-  Step made;
-  made.type = type_of(node);
+  std::optional<Step> made;
   SavedVariable* input = nullptr;
   bool is_derived = false;
   bool found = false;
   {
     const Lock lock(node);
-    if (!lock || !describe_activation(node, made, input)) return false;
+    if (!lock || !(made = activation_step(node, input))) return false;
     const HeldTensor* held = input == nullptr ? nullptr : held_by_stash(*input);
     is_derived =
         held != nullptr && held->entry()->recipe != nullptr && derived_ == Derived::computed;
@@ -347,9 +266,7 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
     const Lock lock(node);
     found = lock && hold_alike(*input, want, to);
   }
-  if (!found || to.type() != made.type) return false;
-  extend(to, made.op, node, want) = std::move(made);
-  return true;
+  return found && to.type() == made->type && extend(to, std::move(made), want);
 }
 
 // Builds an operator of two operands that broadcast. Each is what the node saved in `left` or
@@ -361,14 +278,16 @@ bool RecipeMaker::make_pair(Node& node, Operator op, SavedVariable* left, SavedV
   if (!make_operand(node, 0, left, want, first) || !make_operand(node, 1, right, want, second)) {
     return false;
   }
-  if (!broadcast_to(want.sizes, first.layout().sizes, second.layout().sizes)) return false;
+  const c10::IntArrayRef a = first.layout().sizes;
+  const c10::IntArrayRef b = second.layout().sizes;
+  if (!at::are_expandable(a, b) || at::infer_size_dimvector(a, b) != want.sizes) return false;
   const bool reversed = !first.is_computed() && second.is_computed();
   if (reversed) std::swap(first, second);
-  to = std::move(first);
-  Step& made = extend(to, op, node, want);
+  Step made = step_of(op, node);
   made.others.push_back(std::move(second));
   made.reversed = reversed;
-  return true;
+  to = std::move(first);
+  return extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* saved,
@@ -387,39 +306,27 @@ bool RecipeMaker::make_sum(Node& node, Operator op, const Layout& want, Value& t
   return make_pair(node, op, nullptr, nullptr, want, to);
 }
 
-/// Builds an operator of a value and a Python number, which can be found for the last step alone,
-/// whose values are known.
+/// Builds an operator of a value and a Python number. The number is inferred from the operator's
+/// result, which is known for the last step alone.
 bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, const Layout& want,
                                    Value& to) {
   if (&node != last_ || !find_alike(node.next_edge(0), want, to)) return false;
   if (to.type() != type_of(node)) return false;
-  Step& made = extend(to, op, node, want);
+  Step made = step_of(op, node);
   made.others.emplace_back().constant = {0};
   made.reversed = number_first;
   recipe_->infers_number = true;
-  return true;
+  return extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_copy(Node& node, const Layout& want, Value& to) {
-  if (!find(node.next_edge(0), want, to) || to.layout().sizes != want.sizes) return false;
-  extend(to, Operator::copy, node, want);
-  return true;
+  return find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes &&
+         extend(to, step_of(Operator::copy, node), want);
 }
 
 bool RecipeMaker::make_rolled(generated::RollBackward0& node, const Layout& want, Value& to) {
-  if (!find(node.next_edge(0), want, to) || to.layout().sizes != want.sizes) return false;
-  const auto rank = static_cast<std::int64_t>(want.sizes.size());
-  c10::DimVector shifts(want.sizes.size(), 0);
-  if (node.dims.size() != node.shifts.size() || node.dims.empty()) return false;
-  for (std::size_t i = 0; i < node.dims.size(); ++i) {
-    const auto shift = node.shifts[i].maybe_as_int();
-    const auto dim = static_cast<std::size_t>(at::maybe_wrap_dim(node.dims[i], rank));
-    const std::int64_t size = want.sizes[dim];
-    if (!shift || size == 0) return false;
-    shifts[dim] = ((shifts[dim] + *shift) % size + size) % size;
-  }
-  extend(to, Operator::roll, node, want).shifts = std::move(shifts);
-  return true;
+  return find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes &&
+         extend(to, roll_step(node, want), want);
 }
 
 bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Value& to) {
@@ -457,56 +364,29 @@ bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, 
   if (!fit) return false;
   const auto held = hold(*indices);
   if (!held) return false;
-  Step& made = extend(to, Operator::max_pool, node, want);
+  Step made = step_of(Operator::max_pool, node);
   made.indices = *held;
   const std::int64_t planes = want.sizes[0] * (last ? 1 : want.sizes[1]);
   made.pool = {planes, last ? want.sizes[1] : 1, pooled.sizes[2] * pooled.sizes[3],
                want.sizes[2] * want.sizes[3]};
-  return true;
+  return extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_avg_pool(generated::AvgPool2DBackward0& node, const Layout& want,
                                 Value& to) {
-  if (!find_of_any_sizes(node.next_edge(0), want, to) || to.type() != type_of(node)) return false;
-  const auto both = [](const std::vector<std::int64_t>& of, std::size_t i) {
-    return of.size() == 1 ? of[0] : of[i];
-  };
-  if (node.kernel_size.empty() || node.padding.empty()) return false;
-  const auto& stride = node.stride.empty() ? node.kernel_size : node.stride;
-  Step& made = extend(to, Operator::avg_pool, node, want);
-  for (std::size_t i = 0; i < 2; ++i) {
-    made.window[i] = both(node.kernel_size, i);
-    made.window[2 + i] = both(stride, i);
-    made.window[4 + i] = both(node.padding, i);
-  }
-  made.ceil_mode = node.ceil_mode;
-  made.count_include_pad = node.count_include_pad;
-  made.divisor = node.divisor_override.value_or(0);
-  return true;
+  return find_of_any_sizes(node.next_edge(0), want, to) && to.type() == type_of(node) &&
+         extend(to, avg_pool_step(node), want);
 }
 
 bool RecipeMaker::make_upsampled(Node& node, const Layout& want, Value& to) {
-  if (want.sizes.size() != 4 || !find_of_any_sizes(node.next_edge(0), want, to)) return false;
-  if (to.type() != type_of(node)) return false;
-  const bool is_nearest = kind_of(node) == NodeKind::upsample_nearest;
-  Step& made =
-      extend(to, is_nearest ? Operator::upsample_nearest : Operator::upsample_bilinear, node, want);
-  if (is_nearest) {
-    const auto& nearest = static_cast<const generated::UpsampleNearest2DBackward0&>(node);
-    made.scalars = {nearest.scales_h.value_or(0), nearest.scales_w.value_or(0)};
-  } else {
-    const auto& bilinear = static_cast<const generated::UpsampleBilinear2DBackward0&>(node);
-    made.scalars = {bilinear.scales_h.value_or(0), bilinear.scales_w.value_or(0)};
-    made.align_corners = bilinear.align_corners;
-  }
-  return true;
+  return want.sizes.size() == 4 && find_of_any_sizes(node.next_edge(0), want, to) &&
+         to.type() == type_of(node) && extend(to, upsample_step(node), want);
 }
 
 /// Builds fused attention's output from the query, key, value and mask that the node saved. It is
 /// the one recipe whose time counts, so it is no part of a longer one.
-bool RecipeMaker::make_attention(
-    generated::ScaledDotProductFlashAttentionForCpuBackward0& node, const Layout& want,
-    Value& to) {
+bool RecipeMaker::make_attention(generated::ScaledDotProductFlashAttentionForCpuBackward0& node,
+                                 const Layout& want, Value& to) {
   if (&node != last_ || !stash().settings().derive.attention) return false;
   const Lock lock(node);
   if (!lock || node.dropout_p != 0 || node.scale == 0.0) return false;
@@ -519,11 +399,11 @@ bool RecipeMaker::make_attention(
     Value& mask = others.emplace_back();
     if (!hold_value(node.attn_mask_, mask) && !copy_constant(node.attn_mask_, mask)) return false;
   }
-  Step& made = extend(to, Operator::attention, node, want);
+  Step made = step_of(Operator::attention, node);
   made.others = std::move(others);
   made.causal = node.is_causal;
   made.scalars = {node.scale.value_or(0)};
-  return true;
+  return extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
@@ -532,121 +412,35 @@ bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
   switch (kind_of(node)) {
     case NodeKind::layer_norm:
       return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
-    case NodeKind::batch_norm:
-      return make_batch_norm(static_cast<generated::NativeBatchNormBackward0&>(node), want, to);
-    case NodeKind::group_norm:
-      return make_group_norm(static_cast<generated::NativeGroupNormBackward0&>(node), want, to);
+    case NodeKind::batch_norm: {
+      auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
+      return hold_alike(norm.input_, want, to) && extend(to, batch_norm_step(norm, want), want);
+    }
+    case NodeKind::group_norm: {
+      auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);
+      return hold_alike(norm.input_, want, to) && extend(to, group_norm_step(norm, want), want);
+    }
     default:
       return false;
   }
 }
 
-// fma((x - mean) * rstd, weight, bias), as aten/src/ATen/native/cpu/layer_norm_kernel.cpp has it.
 bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, const Layout& want,
                                   Value& to) {
-  std::int64_t row = 1;
-  for (const c10::SymInt& size : node.normalized_shape) {
-    const auto known = size.maybe_as_int();
-    if (!known) return false;
-    row *= *known;
-  }
-  if (row <= 0 || row > saved_constants::most || !is_contiguous(want)) return false;
+  auto made = layer_norm_step(node, want);
   // The operator makes its input contiguous first.
-  if (!hold_value(node.input_, to) || to.start.sizes != want.sizes) return false;
-  Step made;
-  made.op = Operator::row_norm;
-  made.type = type_of(node);
-  made.row = row;
-  made.rows = want.elements() / row;
-  if (!saved_constants::copy_factors(node.weight_, row, 1, made.scale)) return false;
-  if (!saved_constants::copy_factors(node.bias_, row, 0, made.shift)) return false;
-  if (!hold_statistic(node.result1_, made.rows, made.mean)) return false;
-  if (!hold_statistic(node.result2_, made.rows, made.rstd)) return false;
-  extend(to, made.op, node, want) = std::move(made);
-  return true;
+  return made && hold_value(node.input_, to) && to.start.sizes == want.sizes &&
+         hold_statistic(node.result1_, made->rows, made->mean) &&
+         hold_statistic(node.result2_, made->rows, made->rstd) && extend(to, std::move(made), want);
 }
 
-/// Mean and reciprocal deviation of each channel, or of each sample's group of channels.
-struct RecipeMaker::ChannelStatistics {
-  std::vector<float> means;
-  std::vector<float> rstds;
-
-  bool copy(SavedVariable& mean, SavedVariable& rstd, std::int64_t count) {
-    return saved_constants::copy_saved(mean, count, means) &&
-           saved_constants::copy_saved(rstd, count, rstds);
-  }
-};
-
-// fma(x, scale, fma(-mean, scale, bias)) with scale = rstd * weight, as
-// aten/src/ATen/native/cpu/batch_norm_kernel.cpp has it. In evaluation the statistics are the
-// running ones.
-bool RecipeMaker::make_batch_norm(generated::NativeBatchNormBackward0& node, const Layout& want,
-                                  Value& to) {
-  const auto order = channel_order(want, 1);
-  if (!order || order->channels > saved_constants::most) return false;
-  ChannelStatistics statistics;
-  if (node.training) {
-    if (!statistics.copy(node.result1_, node.result2_, order->channels)) return false;
-  } else {
-    if (!statistics.copy(node.running_mean_, node.running_var_, order->channels)) return false;
-    const auto epsilon = static_cast<float>(node.eps);
-    for (float& each : statistics.rstds) each = 1 / std::sqrt(each + epsilon);
-  }
-  return make_channel_norm(node, node.input_, node.weight_, statistics, *order, want, to);
-}
-
-// The same with a mean and a deviation for each sample's group of channels
-// (aten/src/ATen/native/cpu/group_norm_kernel.cpp).
-bool RecipeMaker::make_group_norm(generated::NativeGroupNormBackward0& node, const Layout& want,
-                                  Value& to) {
-  if (want.sizes.empty()) return false;
-  const std::int64_t samples = want.sizes[0];
-  const auto order = channel_order(want, samples);
-  if (!order || node.group <= 0) return false;
-  // There is one pair of factors for each sample and channel.
-  constexpr std::int64_t least_elements_a_factor = 64;
-  if (want.elements() < least_elements_a_factor * samples * order->channels) return false;
-  ChannelStatistics statistics;
-  if (!statistics.copy(node.result1_, node.result2_, node.group * samples)) return false;
-  return make_channel_norm(node, node.input_, node.weight_, statistics, *order, want, to);
-}
-
-bool RecipeMaker::make_channel_norm(Node& node, SavedVariable& input, SavedVariable& weight,
-                                    const ChannelStatistics& statistics,
-                                    const codecs::ChannelOrder& order, const Layout& want,
-                                    Value& to) {
-  std::vector<float> weights;
-  std::vector<float> biases;
-  if (!saved_constants::copy_factors(weight, order.channels, 1, weights)) return false;
-  if (!saved_constants::copy_bias(node.next_edge(2), has_data(weight), order.channels, biases)) {
-    return false;
-  }
-  if (!hold_alike(input, want, to)) return false;
-  Step& made = extend(to, Operator::channel_norm, node, want);
-  made.order = order;
-  const std::int64_t all = order.channels * order.tables;
-  const auto count = static_cast<std::int64_t>(statistics.means.size());
-  made.scale.resize(static_cast<std::size_t>(all));
-  made.shift.resize(static_cast<std::size_t>(all));
-  for (std::int64_t k = 0; k < all; ++k) {
-    const auto i = static_cast<std::size_t>(k);
-    const auto c = static_cast<std::size_t>(k % order.channels);
-    const auto s = static_cast<std::size_t>(k * count / all);
-    made.scale[i] = statistics.rstds[s] * weights[c];
-    made.shift[i] = std::fma(-statistics.means[s], made.scale[i], biases[c]);
-  }
-  return true;
-}
-
-RecipeMaker::Step& RecipeMaker::extend(Value& to, Operator op, const Node& node,
-                                       const Layout& want) {
+bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want) {
+  if (!step) return false;
   // The steps of one value have one layout: a step of another one sees the value so far as a view.
   if (to.is_computed() && to.layout() != want) take_view({to.layout()}, to);
   to.result = want;
-  Step& made = to.steps.emplace_back();
-  made.op = op;
-  made.type = type_of(node);
-  return made;
+  to.steps.push_back(*std::move(step));
+  return true;
 }
 
 bool RecipeMaker::hold_value(SavedVariable& saved, Value& to) {

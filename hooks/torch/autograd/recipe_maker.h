@@ -29,7 +29,7 @@ class RecipeMaker {
  public:
   /// What becomes of sources that are derived themselves.
   enum class Derived : std::uint8_t {
-    computed,  ///< where they can be: no recipe lies between then
+    computed,  ///< within this recipe, where they can be
     held
   };
 
@@ -86,14 +86,6 @@ class RecipeMaker {
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
                        const Layout& want, Value& to);
-  bool make_batch_norm(torch::autograd::generated::NativeBatchNormBackward0& node,
-                       const Layout& want, Value& to);
-  bool make_group_norm(torch::autograd::generated::NativeGroupNormBackward0& node,
-                       const Layout& want, Value& to);
-  struct ChannelStatistics;
-  bool make_channel_norm(Node& node, SavedVariable& input, SavedVariable& weight,
-                         const ChannelStatistics& statistics, const codecs::ChannelOrder& order,
-                         const Layout& want, Value& to);
 
   /// How far the recipe is, to go back to it when an attempt fails.
   struct Mark {
@@ -106,8 +98,8 @@ class RecipeMaker {
   /// @param begun What was begun since, to be made empty
   void go_back(const Mark& to, Value& begun);
 
-  /// Appends a step whose result has the layout `want`.
-  static Step& extend(Value& to, Operator op, const Node& node, const Layout& want);
+  /// Appends the step, if there is one. Its result has the layout `want`.
+  static bool extend(Value& to, std::optional<Step> step, const Layout& want);
 
   /// Makes the saved value a source. The stash must hold it, on the host.
   bool hold_value(SavedVariable& saved, Value& to);

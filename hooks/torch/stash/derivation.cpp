@@ -125,44 +125,39 @@ bool Derivation::awaits_others(const Entry& entry) const {
   });
 }
 
-// Takes the sources' locks, so the entry's own must not be held: no thread may hold two.
 void Derivation::look_at_sources(Entry& entry) {
   Recipe& recipe = *entry.recipe;
-  recipe.is_ready = true;
-  for (const Recipe::Source& each : recipe.sources()) {
-    Entry& source = *each.entry;
-    {
-      const std::lock_guard lock(lists_.mutex);
-      if (source.place == Entry::Place::owned) recipe.is_ready = false;
-    }
-    if (!recipe.is_ready || !each.is_as_saved()) {
-      recipe.is_ready = false;
-      return;
-    }
-    const std::shared_lock gate(entry_work());
-    const std::lock_guard lock(source.mutex());
-    switch (source.state) {
-      case Entry::State::pending:
-        recipe.is_ready = source.is_solely_ours() && source.plan().keeps_values();
-        recipe.approximates |= source.plan().approximates();
-        break;
-      case Entry::State::kept:
-        recipe.is_ready = source.is_solely_ours();
-        break;
-      case Entry::State::encoded:
-        recipe.is_ready = held_by(source).codec->restores() == codecs::Reads::values;
-        recipe.approximates |= held_by(source).approximates;
-        break;
-      case Entry::State::derived:
-        recipe.approximates |= source.recipe->approximates;
-        break;
-      case Entry::State::dropped:
-      case Entry::State::moved:
-        recipe.is_ready = false;
-        break;
-    }
-    if (!recipe.is_ready) return;
+  recipe.is_ready = std::ranges::all_of(
+      recipe.sources(), [&](const Recipe::Source& each) { return look_at(each, recipe); });
+}
+
+// Takes the source's locks, so the entry's own must not be held: no thread may hold two.
+bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
+  Entry& source = *of.entry;
+  {
+    const std::lock_guard lock(lists_.mutex);
+    if (source.place == Entry::Place::owned) return false;
   }
+  if (!of.is_as_saved()) return false;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(source.mutex());
+  switch (source.state) {
+    case Entry::State::pending:
+      recipe.approximates |= source.plan().approximates();
+      return source.is_solely_ours() && source.plan().keeps_values();
+    case Entry::State::kept:
+      return source.is_solely_ours();
+    case Entry::State::encoded:
+      recipe.approximates |= held_by(source).approximates;
+      return held_by(source).codec->restores() == codecs::Reads::values;
+    case Entry::State::derived:
+      recipe.approximates |= source.recipe->approximates;
+      return true;
+    case Entry::State::dropped:
+    case Entry::State::moved:
+      return false;
+  }
+  return false;
 }
 
 bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {

@@ -57,6 +57,10 @@ class Derivation {
   c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read);
 
  private:
+  /// Whether the source has values that will not change. Sets `recipe.approximates` if they are
+  /// approximated.
+  bool look_at(const Recipe::Source& of, Recipe& recipe);
+
   EntryLists& lists_;
   EntryKeeper& keeper_;
   HostBuffers& buffers_;

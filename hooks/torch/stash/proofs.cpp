@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "hooks/torch/stash/listeners.h"
-#include "hooks/torch/stash/recipe.h"
 
 namespace cinch::hooks {
 namespace {
@@ -22,6 +21,14 @@ constexpr std::uint8_t most_unproved = 16;
 // Bounds memory for programs whose shapes never repeat.
 constexpr std::size_t most_kinds = 4096;
 
+/// The key of the recipe's kind. Its structure begins with the site.
+Recipe::Key key_of(const Recipe& recipe, const Site& site) {
+  Recipe::Key key = recipe.key();
+  key.words.insert(key.words.begin(), reinterpret_cast<std::intptr_t>(&site));
+  ++key.structure;
+  return key;
+}
+
 }  // namespace
 
 bool Proofs::Kind::proves_new_kinds() const noexcept {
@@ -29,11 +36,10 @@ bool Proofs::Kind::proves_new_kinds() const noexcept {
 }
 
 /// The answer for a recipe that need not be compared now. @pre the lock is held
-std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Words& kind_key,
-                                            const Words& structure_key) {
+std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& key) {
   if (kinds_.size() >= most_kinds) kinds_.clear();
   if (structures_.size() >= most_kinds) structures_.clear();
-  Kind& kind = kinds_[kind_key];
+  Kind& kind = kinds_[key.words];
   if (kind.refused) return Answer::no;
   if (recipe.infers_number) return std::nullopt;
   recipe.nanoseconds = kind.nanoseconds;
@@ -42,27 +48,28 @@ std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Words& kind_ke
   };
   ++kind.seen;
   if (kind.equal >= enough) return unless_sampled(kind.seen, sampled);
-  Kind& structure = structures_[structure_key];
+  Kind& structure = structure_of(key);
   if (recipe.nanoseconds == 0) recipe.nanoseconds = structure.nanoseconds;
   if (!structure.proves_new_kinds()) return std::nullopt;
   return unless_sampled(++structure.seen, sampled_of_structure);
 }
 
+Proofs::Kind& Proofs::structure_of(const Recipe::Key& key) {
+  return structures_[Words(key.words.begin(),
+                           key.words.begin() + static_cast<std::ptrdiff_t>(key.structure))];
+}
+
 Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site,
                               const std::function<Comparison()>& compare) {
-  const auto where = reinterpret_cast<std::intptr_t>(&site);
-  auto [kind_key, length] = recipe.key();
-  Words structure_key(kind_key.begin(), kind_key.begin() + static_cast<std::ptrdiff_t>(length));
-  kind_key.push_back(where);
-  structure_key.push_back(where);
+  const Recipe::Key key = key_of(recipe, site);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto answer = known(recipe, kind_key, structure_key)) return *answer;
+    if (const auto answer = known(recipe, key)) return *answer;
   }
   const Comparison found = compare();
   const std::lock_guard lock(mutex_);
-  Kind& kind = kinds_[kind_key];
-  Kind& structure = structures_[structure_key];
+  Kind& kind = kinds_[key.words];
+  Kind& structure = structure_of(key);
   switch (found) {
     case Comparison::equal:
       for (Kind* each : {&kind, &structure}) {

@@ -7,16 +7,14 @@
 #include <optional>
 #include <unordered_map>
 
+#include "hooks/torch/stash/recipe.h"
 #include "hooks/torch/stash/words.h"
 
 namespace cinch::hooks {
 
-struct Recipe;
-class Site;
-
-/// Remembers which kinds of recipes give exactly PyTorch's bits. A kind is a Recipe::key() together
-/// with the site of the save. The first recipes of a kind are compared before any is used, later
-/// one of every 64. After one difference the kind is never used again.
+/// Remembers which kinds of recipes give exactly PyTorch's bits. A kind is the site of the save and
+/// a Recipe::key(). The first recipes of a kind are compared before any is used, later one of every
+/// 64. After one difference the kind is never used again.
 ///
 /// Where sizes change from step to step, as those of sentences do, kinds hardly ever repeat. So a
 /// structure, whose recipes differ in sizes alone, is known too: after 16 comparisons, all equal,
@@ -56,7 +54,8 @@ class Proofs {
 
     bool proves_new_kinds() const noexcept;  ///< of a structure
   };
-  std::optional<Answer> known(Recipe& recipe, const Words& kind, const Words& structure);
+  std::optional<Answer> known(Recipe& recipe, const Recipe::Key& key);
+  Kind& structure_of(const Recipe::Key& key);
 
   mutable std::mutex mutex_;
   std::unordered_map<Words, Kind, HashOfWords> kinds_;

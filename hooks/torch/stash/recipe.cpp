@@ -7,29 +7,11 @@
 #include <utility>
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/add_cpu_dispatch.h>
-#include <ATen/ops/avg_pool2d_cpu_dispatch.h>
-#include <ATen/ops/clamp_cpu_dispatch.h>
-#include <ATen/ops/copy_native.h>
-#include <ATen/ops/div_cpu_dispatch.h>
-#include <ATen/ops/elu_cpu_dispatch.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/gelu_cpu_dispatch.h>
-#include <ATen/ops/hardsigmoid_cpu_dispatch.h>
-#include <ATen/ops/hardswish_native.h>
-#include <ATen/ops/leaky_relu_cpu_dispatch.h>
-#include <ATen/ops/mish_cpu_dispatch.h>
-#include <ATen/ops/mul_cpu_dispatch.h>
-#include <ATen/ops/silu_cpu_dispatch.h>
-#include <ATen/ops/softplus_cpu_dispatch.h>
-#include <ATen/ops/sub_cpu_dispatch.h>
-#include <ATen/ops/upsample_bilinear2d_cpu_dispatch.h>
-#include <ATen/ops/upsample_nearest2d_cpu_dispatch.h>
 #include <c10/core/Allocator.h>
 
 #include "hooks/torch/process/parallel.h"
-#include "hooks/torch/stash/fused_attention.h"
 #include "hooks/torch/stash/inferred_number.h"
+#include "hooks/torch/stash/kernels.h"
 
 namespace cinch::hooks {
 namespace {
@@ -51,121 +33,12 @@ class Threads {
   const bool differ_;
 };
 
-at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) {
-  return at::from_blob(const_cast<void*>(data), layout.sizes, layout.strides, type);
-}
-
-// The functions below call PyTorch's kernels without its dispatcher: no autograd, no mode and no
-// observer sees them.
-
-void copy(const at::Tensor& from, at::Tensor& to) {
-  at::native::copy_(to, from);
-}
-
-// Both tensors lie as in the forward: for GELU, PyTorch chooses the kernel by whether its input is
-// contiguous, and the kernels differ in the last bit.
-void activate(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
-  const auto& [a, b, c] = step.scalars;
-  switch (step.op) {
-    case Recipe::Operator::silu:
-      at::cpu::silu_out(out, in);
-      break;
-    case Recipe::Operator::leaky_relu:
-      at::cpu::leaky_relu_out(out, in, a);
-      break;
-    case Recipe::Operator::elu:
-      at::cpu::elu_out(out, in, a, b, c);
-      break;
-    case Recipe::Operator::hardswish:
-      at::native::hardswish_out(in, out);
-      break;
-    case Recipe::Operator::hardtanh:
-      at::cpu::clamp_out(out, in, a, b);
-      break;
-    case Recipe::Operator::hardsigmoid:
-      at::cpu::hardsigmoid_out(out, in);
-      break;
-    case Recipe::Operator::mish:
-      at::cpu::mish_out(out, in);
-      break;
-    case Recipe::Operator::softplus:
-      at::cpu::softplus_out(out, in, a, b);
-      break;
-    default:
-      at::cpu::gelu_out(out, in, step.tanh ? "tanh" : "none");
-      break;
-  }
-}
-
-void combine(Recipe::Operator op, const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
-  switch (op) {
-    case Recipe::Operator::add:
-      at::cpu::add_out(out, a, b, 1);
-      break;
-    case Recipe::Operator::sub:
-      at::cpu::sub_out(out, a, b, 1);
-      break;
-    case Recipe::Operator::mul:
-      at::cpu::mul_out(out, a, b);
-      break;
-    default:
-      at::cpu::div_out(out, a, b);
-      break;
-  }
-}
-
-void average(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
-  const auto& w = step.window;
-  std::optional<std::int64_t> divisor;
-  if (step.divisor != 0) divisor = step.divisor;
-  at::cpu::avg_pool2d_out(out, in, {w[0], w[1]}, {w[2], w[3]}, {w[4], w[5]}, step.ceil_mode,
-                          step.count_include_pad, divisor);
-}
-
-/// Copies the elements of `in` to where they are after the shifts of the dimensions from `dim` on.
-void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::Tensor& out) {
-  if (dim == step.shifts.size()) {
-    copy(in, out);
-    return;
-  }
-  const auto along = static_cast<std::int64_t>(dim);
-  const std::int64_t size = in.size(along);
-  const std::int64_t shift = step.shifts[dim];
-  const auto piece = [along](const at::Tensor& of, std::int64_t first, std::int64_t count) {
-    const auto part =
-        slice(layout_of(of), along, first, 1, count);
-    const auto* const data = static_cast<const std::byte*>(of.const_data_ptr());
-    return blob(data + static_cast<std::size_t>(part->offset) * of.element_size(), part->layout,
-                of.scalar_type());
-  };
-  for (const auto& [from, to, count] : {std::array{std::int64_t{0}, shift, size - shift},
-                                        std::array{size - shift, std::int64_t{0}, shift}}) {
-    if (count == 0) continue;
-    at::Tensor target = piece(out, to, count);
-    roll(step, dim + 1, piece(in, from, count), target);
-  }
-}
-
-void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
-  const auto factor = [](double scalar) {
-    return scalar == 0 ? std::nullopt : std::optional<double>(scalar);
-  };
-  const auto height = factor(step.scalars[0]);
-  const auto width = factor(step.scalars[1]);
-  const c10::IntArrayRef size = out.sizes().slice(2);
-  if (step.op == Recipe::Operator::upsample_nearest) {
-    at::cpu::upsample_nearest2d_out(out, in, size, height, width);
-  } else {
-    at::cpu::upsample_bilinear2d_out(out, in, size, step.align_corners, height, width);
-  }
-}
-
 /// A tensor without gaps that has memory of its own.
 struct Temporary {
   Temporary(const Layout& layout, c10::ScalarType type)
       : memory(c10::GetAllocator(c10::kCPU)->allocate(static_cast<std::size_t>(layout.elements()) *
                                                       c10::elementSize(type))),
-        tensor(blob(memory.get(), layout, type)) {}
+        tensor(kernels::blob(memory.get(), layout, type)) {}
 
   c10::DataPtr memory;
   at::Tensor tensor;
@@ -198,33 +71,27 @@ class Run {
     const auto type = steps == 0 ? value.start_type : value.steps[steps - 1].type;
     if (type != value.type()) return {};
     compute(value, steps, out);
-    return blob(out, value.result, type);
+    return kernels::blob(out, value.result, type);
   }
 
  private:
   /// Where a value of type `type` is written: to `out`, or to `memory` if that is of another type.
   static at::Tensor target(const Layout& layout, c10::ScalarType type, c10::ScalarType type_of_out,
                            void* out, std::optional<Temporary>& memory) {
-    if (type == type_of_out) return blob(out, layout, type);
+    if (type == type_of_out) return kernels::blob(out, layout, type);
     return memory.emplace(layout, type).tensor;
   }
 
   at::Tensor join(const Recipe::Value& value, void* out, std::optional<Temporary>& memory) const {
     at::Tensor to = target(value.start, value.start_type, value.type(), out, memory);
-    auto* const data = static_cast<std::byte*>(to.data_ptr());
-    const auto along = static_cast<std::size_t>(value.joined);
-    std::int64_t at = 0;
+    std::int64_t first = 0;
     for (const Recipe::Value& part : value.parts) {
       std::optional<Temporary> computed;
       const at::Tensor from = evaluate(part, computed);
-      Layout place = value.start;
-      place.sizes[along] = part.layout().sizes[along];
-      const std::int64_t first = at * place.strides[along];
-      at::Tensor piece =
-          blob(data + static_cast<std::size_t>(first) * c10::elementSize(value.start_type), place,
-               value.start_type);
-      hooks::copy(from, piece);
-      at += place.sizes[along];
+      const std::int64_t count = from.size(value.joined);
+      at::Tensor place = kernels::slice_of(to, value.joined, first, count);
+      kernels::copy(from, place);
+      first += count;
     }
     return to;
   }
@@ -235,7 +102,8 @@ class Run {
     if (value.source >= 0) data = values_[static_cast<std::size_t>(value.source)];
     if (value.viewed != nullptr) data = evaluate(*value.viewed, memory).const_data_ptr();
     const auto first = static_cast<std::size_t>(value.offset) * c10::elementSize(value.start_type);
-    return blob(static_cast<const std::byte*>(data) + first, value.start, value.start_type);
+    return kernels::blob(static_cast<const std::byte*>(data) + first, value.start,
+                         value.start_type);
   }
 
   /// The value after its steps. @param memory For what has to be computed
@@ -247,48 +115,12 @@ class Run {
   }
 
   void apply(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
-    using enum Recipe::Operator;
-    switch (step.op) {
-      case gelu:
-      case silu:
-      case leaky_relu:
-      case elu:
-      case hardswish:
-      case hardtanh:
-      case hardsigmoid:
-      case mish:
-      case softplus:
-        activate(step, from, to);
-        break;
-      case add:
-      case sub:
-      case mul:
-      case div:
-        combine_with(step, from, to);
-        break;
-      case Recipe::Operator::copy:
-        hooks::copy(from, to);
-        break;
-      case avg_pool:
-        average(step, from, to);
-        break;
-      case Recipe::Operator::roll:
-        hooks::roll(step, 0, from, to);
-        break;
-      case upsample_nearest:
-      case upsample_bilinear:
-        upsample(step, from, to);
-        break;
-      case attention:
-        attend_with(step, from, to);
-        break;
-      case channel_norm:
-      case row_norm:
-      case relu:
-      case max_pool:
-        apply_in_floats(step, from, to);
-        break;
+    kernels::Others others;
+    std::array<std::optional<Temporary>, std::tuple_size_v<kernels::Others>> computed;
+    for (std::size_t i = 0; i < step.others.size(); ++i) {
+      others[i] = evaluate(step.others[i], computed[i]);
     }
+    if (!kernels::apply(step, from, others, to)) apply_in_floats(step, from, to);
   }
 
   /// For operators that compute in float32 whatever the types are, as PyTorch's kernels do.
@@ -296,14 +128,14 @@ class Run {
     if (to.scalar_type() != at::kFloat) {
       Temporary result(layout_of(to), at::kFloat);
       apply_in_floats(step, from, result.tensor);
-      hooks::copy(result.tensor, to);
+      kernels::copy(result.tensor, to);
       return;
     }
     using enum Recipe::Operator;
     // Layer norm's input may lie in any way: normalize() copies it.
     if (from.scalar_type() != at::kFloat && step.op != row_norm) {
       Temporary floats(layout_of(from), at::kFloat);
-      hooks::copy(from, floats.tensor);
+      kernels::copy(from, floats.tensor);
       apply_in_floats(step, floats.tensor, to);
       return;
     }
@@ -340,33 +172,11 @@ class Run {
     const float* x = static_cast<const float*>(from.const_data_ptr());
     auto* const y = static_cast<float*>(to.data_ptr());
     if (!from.is_contiguous() || from.scalar_type() != at::kFloat) {
-      hooks::copy(from, to);
+      kernels::copy(from, to);
       x = y;
     }
     codecs::normalize_rows(step.rows, step.row, x, statistic(step.mean), statistic(step.rstd),
                            step.scale.data(), step.shift.data(), y, torch_parallel_for);
-  }
-
-  void combine_with(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
-    std::optional<Temporary> computed;
-    const at::Tensor other = evaluate(step.others.front(), computed);
-    if (step.reversed) {
-      combine(step.op, other, from, to);
-    } else {
-      combine(step.op, from, other, to);
-    }
-  }
-
-  void attend_with(const Recipe::Step& step, const at::Tensor& query, at::Tensor& to) const {
-    std::array<std::optional<Temporary>, 3> computed;
-    std::array<at::Tensor, 3> others;
-    for (std::size_t i = 0; i < step.others.size(); ++i) {
-      others[i] = evaluate(step.others[i], computed[i]);
-    }
-    const auto& [key, value, mask] = others;
-    std::optional<double> scale;
-    if (step.scalars[0] != 0) scale = step.scalars[0];
-    fused_attention(query, key, value, mask, step.causal, scale, to);
   }
 
   const float* statistic(const Recipe::Statistic& of) const {

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/autograd/node_steps.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <ATen/WrapDimUtils.h>
+
+#include "hooks/torch/autograd/node_kinds.h"
+#include "hooks/torch/autograd/saved_constants.h"
+
+namespace cinch::hooks {
+namespace {
+
+namespace generated = torch::autograd::generated;
+using torch::autograd::Node;
+using torch::autograd::SavedVariable;
+
+/// Mean and reciprocal deviation of each channel, or of each sample's group of channels.
+struct ChannelStatistics {
+  std::vector<float> means;
+  std::vector<float> rstds;
+
+  bool copy(SavedVariable& mean, SavedVariable& rstd, std::int64_t count) {
+    return saved_constants::copy_saved(mean, count, means) &&
+           saved_constants::copy_saved(rstd, count, rstds);
+  }
+};
+
+std::optional<Recipe::Step> channel_norm_step(const Node& node, SavedVariable& weight,
+                                              const ChannelStatistics& statistics,
+                                              const codecs::ChannelOrder& order) {
+  std::vector<float> weights;
+  std::vector<float> biases;
+  const bool has_weight = saved_constants::has_data(weight);
+  if (!saved_constants::copy_factors(weight, order.channels, 1, weights)) return std::nullopt;
+  if (!saved_constants::copy_bias(node.next_edge(2), has_weight, order.channels, biases)) {
+    return std::nullopt;
+  }
+  Recipe::Step made = step_of(Recipe::Operator::channel_norm, node);
+  made.order = order;
+  const std::int64_t all = order.channels * order.tables;
+  const auto count = static_cast<std::int64_t>(statistics.means.size());
+  made.scale.resize(static_cast<std::size_t>(all));
+  made.shift.resize(static_cast<std::size_t>(all));
+  for (std::int64_t k = 0; k < all; ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    const auto c = static_cast<std::size_t>(k % order.channels);
+    const auto s = static_cast<std::size_t>(k * count / all);
+    made.scale[i] = statistics.rstds[s] * weights[c];
+    made.shift[i] = std::fma(-statistics.means[s], made.scale[i], biases[c]);
+  }
+  return made;
+}
+
+}  // namespace
+
+c10::ScalarType type_of(const Node& node) {
+  if (node.num_inputs() == 0) return c10::ScalarType::Undefined;
+  return c10::typeMetaToScalarType(node.input_metadata(0).dtype());
+}
+
+Recipe::Step step_of(Recipe::Operator op, const Node& node) {
+  Recipe::Step made;
+  made.op = op;
+  made.type = type_of(node);
+  return made;
+}
+
+std::optional<Recipe::Step> activation_step(Node& node, SavedVariable*& input) {
+  using enum Recipe::Operator;
+  const auto made = [&](Recipe::Operator op, SavedVariable* saved,
+                        std::array<double, 3> scalars = {}) {
+    Recipe::Step step = step_of(op, node);
+    step.scalars = scalars;
+    input = saved;
+    return step;
+  };
+  const auto number = [](const at::Scalar& scalar) { return scalar.toDouble(); };
+  switch (kind_of(node)) {
+    case NodeKind::gelu: {
+      auto& of = static_cast<generated::GeluBackward0&>(node);
+      Recipe::Step step = made(gelu, &of.self_);
+      step.tanh = of.approximate == "tanh";
+      return step;
+    }
+    case NodeKind::silu:
+      return made(silu, &static_cast<generated::SiluBackward0&>(node).self_);
+    case NodeKind::leaky_relu: {
+      auto& of = static_cast<generated::LeakyReluBackward0&>(node);
+      return made(leaky_relu, &of.self_, {number(of.negative_slope)});
+    }
+    case NodeKind::leaky_relu_in_place: {
+      auto& of = static_cast<generated::LeakyReluBackward1&>(node);
+      return made(leaky_relu, nullptr, {number(of.negative_slope)});
+    }
+    case NodeKind::elu: {
+      auto& of = static_cast<generated::EluBackward0&>(node);
+      return made(elu, &of.self_, {number(of.alpha), number(of.scale), number(of.input_scale)});
+    }
+    case NodeKind::elu_in_place: {
+      auto& of = static_cast<generated::EluBackward1&>(node);
+      return made(elu, nullptr, {number(of.alpha), number(of.scale), number(of.input_scale)});
+    }
+    case NodeKind::hardswish:
+      return made(hardswish, &static_cast<generated::HardswishBackward0&>(node).self_);
+    case NodeKind::hardtanh: {
+      auto& of = static_cast<generated::HardtanhBackward0&>(node);
+      return made(hardtanh, &of.self_, {number(of.min_val), number(of.max_val)});
+    }
+    case NodeKind::hardsigmoid:
+      return made(hardsigmoid, &static_cast<generated::HardsigmoidBackward0&>(node).self_);
+    case NodeKind::mish:
+      return made(mish, &static_cast<generated::MishBackward0&>(node).self_);
+    case NodeKind::softplus: {
+      auto& of = static_cast<generated::SoftplusBackward0&>(node);
+      return made(softplus, &of.self_, {number(of.beta), number(of.threshold)});
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Recipe::Step> roll_step(const generated::RollBackward0& node, const Layout& want) {
+  const auto rank = static_cast<std::int64_t>(want.sizes.size());
+  if (node.dims.size() != node.shifts.size() || node.dims.empty()) return std::nullopt;
+  Recipe::Step made = step_of(Recipe::Operator::roll, node);
+  made.shifts.resize(want.sizes.size(), 0);
+  for (std::size_t i = 0; i < node.dims.size(); ++i) {
+    const auto shift = node.shifts[i].maybe_as_int();
+    const auto dim = static_cast<std::size_t>(at::maybe_wrap_dim(node.dims[i], rank));
+    const std::int64_t size = want.sizes[dim];
+    if (!shift || size == 0) return std::nullopt;
+    made.shifts[dim] = ((made.shifts[dim] + *shift) % size + size) % size;
+  }
+  return made;
+}
+
+std::optional<Recipe::Step> avg_pool_step(const generated::AvgPool2DBackward0& node) {
+  if (node.kernel_size.empty() || node.padding.empty()) return std::nullopt;
+  const auto both = [](const std::vector<std::int64_t>& of, std::size_t i) {
+    return of.size() == 1 ? of[0] : of[i];
+  };
+  const auto& stride = node.stride.empty() ? node.kernel_size : node.stride;
+  Recipe::Step made = step_of(Recipe::Operator::avg_pool, node);
+  for (std::size_t i = 0; i < 2; ++i) {
+    made.window[i] = both(node.kernel_size, i);
+    made.window[2 + i] = both(stride, i);
+    made.window[4 + i] = both(node.padding, i);
+  }
+  made.ceil_mode = node.ceil_mode;
+  made.count_include_pad = node.count_include_pad;
+  made.divisor = node.divisor_override.value_or(0);
+  return made;
+}
+
+Recipe::Step upsample_step(const Node& node) {
+  if (kind_of(node) == NodeKind::upsample_nearest) {
+    const auto& nearest = static_cast<const generated::UpsampleNearest2DBackward0&>(node);
+    Recipe::Step made = step_of(Recipe::Operator::upsample_nearest, node);
+    made.scalars = {nearest.scales_h.value_or(0), nearest.scales_w.value_or(0)};
+    return made;
+  }
+  const auto& bilinear = static_cast<const generated::UpsampleBilinear2DBackward0&>(node);
+  Recipe::Step made = step_of(Recipe::Operator::upsample_bilinear, node);
+  made.scalars = {bilinear.scales_h.value_or(0), bilinear.scales_w.value_or(0)};
+  made.align_corners = bilinear.align_corners;
+  return made;
+}
+
+std::optional<Recipe::Step> layer_norm_step(generated::NativeLayerNormBackward0& node,
+                                            const Layout& want) {
+  std::int64_t row = 1;
+  for (const c10::SymInt& size : node.normalized_shape) {
+    const auto known = size.maybe_as_int();
+    if (!known) return std::nullopt;
+    row *= *known;
+  }
+  if (row <= 0 || row > saved_constants::most || !is_contiguous(want)) return std::nullopt;
+  Recipe::Step made = step_of(Recipe::Operator::row_norm, node);
+  made.row = row;
+  made.rows = want.elements() / row;
+  if (!saved_constants::copy_factors(node.weight_, row, 1, made.scale)) return std::nullopt;
+  if (!saved_constants::copy_factors(node.bias_, row, 0, made.shift)) return std::nullopt;
+  return made;
+}
+
+std::optional<Recipe::Step> batch_norm_step(generated::NativeBatchNormBackward0& node,
+                                            const Layout& want) {
+  const auto order = channel_order(want, 1);
+  if (!order || order->channels > saved_constants::most) return std::nullopt;
+  ChannelStatistics statistics;
+  if (node.training) {
+    if (!statistics.copy(node.result1_, node.result2_, order->channels)) return std::nullopt;
+  } else {
+    if (!statistics.copy(node.running_mean_, node.running_var_, order->channels)) {
+      return std::nullopt;
+    }
+    const auto epsilon = static_cast<float>(node.eps);
+    for (float& each : statistics.rstds) each = 1 / std::sqrt(each + epsilon);
+  }
+  return channel_norm_step(node, node.weight_, statistics, *order);
+}
+
+std::optional<Recipe::Step> group_norm_step(generated::NativeGroupNormBackward0& node,
+                                            const Layout& want) {
+  if (want.sizes.empty()) return std::nullopt;
+  const std::int64_t samples = want.sizes[0];
+  const auto order = channel_order(want, samples);
+  if (!order || node.group <= 0) return std::nullopt;
+  // There is one pair of factors for each sample and channel.
+  constexpr std::int64_t least_elements_a_factor = 64;
+  if (want.elements() < least_elements_a_factor * samples * order->channels) return std::nullopt;
+  ChannelStatistics statistics;
+  if (!statistics.copy(node.result1_, node.result2_, node.group * samples)) return std::nullopt;
+  return channel_norm_step(node, node.weight_, statistics, *order);
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/generated/Functions.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include "hooks/torch/stash/layout.h"
+#include "hooks/torch/stash/recipe.h"
+
+/// The operators of autograd's nodes as steps of recipes, without their operands. nullopt: a recipe
+/// can't have this one. `want` is the layout of the result.
+namespace cinch::hooks {
+
+/// The element type of the node's first output, in the forward.
+c10::ScalarType type_of(const torch::autograd::Node& node);
+
+/// A step whose result has the type of the node's.
+Recipe::Step step_of(Recipe::Operator op, const torch::autograd::Node& node);
+
+/// An activation function. @param input Set to where the node saves its input; null: it does not
+/// @pre the node is locked
+std::optional<Recipe::Step> activation_step(torch::autograd::Node& node,
+                                            torch::autograd::SavedVariable*& input);
+
+std::optional<Recipe::Step> roll_step(const torch::autograd::generated::RollBackward0& node,
+                                      const Layout& want);
+
+std::optional<Recipe::Step> avg_pool_step(
+    const torch::autograd::generated::AvgPool2DBackward0& node);
+
+Recipe::Step upsample_step(const torch::autograd::Node& node);
+
+/// Layer norm, without its statistics: fma((x - mean) * rstd, weight, bias), as
+/// aten/src/ATen/native/cpu/layer_norm_kernel.cpp has it. @pre the node is locked
+std::optional<Recipe::Step> layer_norm_step(
+    torch::autograd::generated::NativeLayerNormBackward0& node, const Layout& want);
+
+/// Batch norm: fma(x, scale, fma(-mean, scale, bias)) with scale = rstd * weight, as
+/// aten/src/ATen/native/cpu/batch_norm_kernel.cpp has it. In evaluation the statistics are the
+/// running ones. @pre the node is locked
+std::optional<Recipe::Step> batch_norm_step(
+    torch::autograd::generated::NativeBatchNormBackward0& node, const Layout& want);
+
+/// Group norm: the same with a mean and a deviation for each sample's group of channels
+/// (aten/src/ATen/native/cpu/group_norm_kernel.cpp). @pre the node is locked
+std::optional<Recipe::Step> group_norm_step(
+    torch::autograd::generated::NativeGroupNormBackward0& node, const Layout& want);
+
+}  // namespace cinch::hooks

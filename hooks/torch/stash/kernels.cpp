@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/kernels.h"
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include <ATen/ops/add_cpu_dispatch.h>
+#include <ATen/ops/avg_pool2d_cpu_dispatch.h>
+#include <ATen/ops/clamp_cpu_dispatch.h>
+#include <ATen/ops/copy_native.h>
+#include <ATen/ops/div_cpu_dispatch.h>
+#include <ATen/ops/elu_cpu_dispatch.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/gelu_cpu_dispatch.h>
+#include <ATen/ops/hardsigmoid_cpu_dispatch.h>
+#include <ATen/ops/hardswish_native.h>
+#include <ATen/ops/leaky_relu_cpu_dispatch.h>
+#include <ATen/ops/mish_cpu_dispatch.h>
+#include <ATen/ops/mul_cpu_dispatch.h>
+#include <ATen/ops/silu_cpu_dispatch.h>
+#include <ATen/ops/softplus_cpu_dispatch.h>
+#include <ATen/ops/sub_cpu_dispatch.h>
+#include <ATen/ops/upsample_bilinear2d_cpu_dispatch.h>
+#include <ATen/ops/upsample_nearest2d_cpu_dispatch.h>
+
+#include "hooks/torch/stash/fused_attention.h"
+
+namespace cinch::hooks::kernels {
+namespace {
+
+/// A factor that the program gave; 0 stands for none.
+std::optional<double> factor(double scalar) {
+  return scalar == 0 ? std::nullopt : std::optional(scalar);
+}
+
+void average(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
+  const auto& w = step.window;
+  const auto divisor = step.divisor == 0 ? std::nullopt : std::optional(step.divisor);
+  at::cpu::avg_pool2d_out(out, in, {w[0], w[1]}, {w[2], w[3]}, {w[4], w[5]}, step.ceil_mode,
+                          step.count_include_pad, divisor);
+}
+
+/// Copies the elements of `in` to where they are after the shifts of the dimensions from `dim` on.
+void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::Tensor& out) {
+  if (dim == step.shifts.size()) {
+    copy(in, out);
+    return;
+  }
+  const auto along = static_cast<std::int64_t>(dim);
+  const std::int64_t size = in.size(along);
+  const std::int64_t shift = step.shifts[dim];
+  for (const auto& [from, to, count] : {std::array{std::int64_t{0}, shift, size - shift},
+                                        std::array{size - shift, std::int64_t{0}, shift}}) {
+    if (count == 0) continue;
+    at::Tensor target = slice_of(out, along, to, count);
+    roll(step, dim + 1, slice_of(in, along, from, count), target);
+  }
+}
+
+void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
+  const auto height = factor(step.scalars[0]);
+  const auto width = factor(step.scalars[1]);
+  const c10::IntArrayRef size = out.sizes().slice(2);
+  if (step.op == Recipe::Operator::upsample_nearest) {
+    at::cpu::upsample_nearest2d_out(out, in, size, height, width);
+  } else {
+    at::cpu::upsample_bilinear2d_out(out, in, size, step.align_corners, height, width);
+  }
+}
+
+}  // namespace
+
+at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) {
+  return at::from_blob(const_cast<void*>(data), layout.sizes, layout.strides, type);
+}
+
+at::Tensor slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,
+                    std::int64_t count) {
+  const View part = slice(layout_of(tensor), dim, first, 1, count).value();
+  const auto* const data = static_cast<const std::byte*>(tensor.const_data_ptr());
+  return blob(data + static_cast<std::size_t>(part.offset) * tensor.element_size(), part.layout,
+              tensor.scalar_type());
+}
+
+void copy(const at::Tensor& from, at::Tensor& to) {
+  at::native::copy_(to, from);
+}
+
+bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others, at::Tensor& out) {
+  const auto& [a, b, c] = step.scalars;
+  const at::Tensor& left = step.reversed ? others[0] : in;
+  const at::Tensor& right = step.reversed ? in : others[0];
+  switch (step.op) {
+    case Recipe::Operator::gelu:
+      at::cpu::gelu_out(out, in, step.tanh ? "tanh" : "none");
+      return true;
+    case Recipe::Operator::silu:
+      at::cpu::silu_out(out, in);
+      return true;
+    case Recipe::Operator::leaky_relu:
+      at::cpu::leaky_relu_out(out, in, a);
+      return true;
+    case Recipe::Operator::elu:
+      at::cpu::elu_out(out, in, a, b, c);
+      return true;
+    case Recipe::Operator::hardswish:
+      at::native::hardswish_out(in, out);
+      return true;
+    case Recipe::Operator::hardtanh:
+      at::cpu::clamp_out(out, in, a, b);
+      return true;
+    case Recipe::Operator::hardsigmoid:
+      at::cpu::hardsigmoid_out(out, in);
+      return true;
+    case Recipe::Operator::mish:
+      at::cpu::mish_out(out, in);
+      return true;
+    case Recipe::Operator::softplus:
+      at::cpu::softplus_out(out, in, a, b);
+      return true;
+    case Recipe::Operator::add:
+      at::cpu::add_out(out, left, right, 1);
+      return true;
+    case Recipe::Operator::sub:
+      at::cpu::sub_out(out, left, right, 1);
+      return true;
+    case Recipe::Operator::mul:
+      at::cpu::mul_out(out, left, right);
+      return true;
+    case Recipe::Operator::div:
+      at::cpu::div_out(out, left, right);
+      return true;
+    case Recipe::Operator::copy:
+      copy(in, out);
+      return true;
+    case Recipe::Operator::avg_pool:
+      average(step, in, out);
+      return true;
+    case Recipe::Operator::roll:
+      roll(step, 0, in, out);
+      return true;
+    case Recipe::Operator::upsample_nearest:
+    case Recipe::Operator::upsample_bilinear:
+      upsample(step, in, out);
+      return true;
+    case Recipe::Operator::attention:
+      fused_attention(in, others[0], others[1], others[2], step.causal, factor(a), out);
+      return true;
+    case Recipe::Operator::channel_norm:
+    case Recipe::Operator::row_norm:
+    case Recipe::Operator::relu:
+    case Recipe::Operator::max_pool:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace cinch::hooks::kernels
