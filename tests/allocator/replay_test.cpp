@@ -178,7 +178,7 @@ TEST(Replay, ExpandableModelUnmapsWhenMemoryIsShort) {
 // square of `count`: more minutes than a test has.
 TEST(Replay, RefusalsDoNotLookThroughAllBlocksOfAllStreams) {
   for (const auto make : {cinch_subject, native_subject, expandable_subject}) {
-    FakeDriver device;
+    FakeDriver device({.memory_bytes = 1024 * mebibyte});
     const auto subject = make(device);
     constexpr std::uint32_t streams = 50;
     constexpr std::uint32_t count = 30000;
@@ -192,7 +192,7 @@ TEST(Replay, RefusalsDoNotLookThroughAllBlocksOfAllStreams) {
       if (i / streams % 2 == 0) subject->free(blocks[i]);
     }
     for (std::uint32_t i = 0; i < count; ++i) {
-      EXPECT_EQ(subject->allocate(std::size_t{1} << 45, i % streams), 0u);
+      EXPECT_EQ(subject->allocate(1025 * mebibyte, i % streams), 0u);
     }
     EXPECT_EQ(device.misuses(), 0u);
   }

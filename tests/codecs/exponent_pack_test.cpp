@@ -278,17 +278,19 @@ TEST(ExponentPack, TakesNoOthersAndNothing) {
 }
 
 TEST(ExponentPack, EnginesWriteTheReferencesBytes) {
-  Random random(12);
-  for (int round = 0; round < 60 && !testing::Test::HasFailure(); ++round) {
-    Description what{.type = kPackTypes[round % 4], .layout = random_layout(random)};
-    if (round % 5 == 0) what.layout = channels_last(2, draw(random, 1, 40), {2, 31, 17});
-    if (round % 5 == 1) {
-      const std::int64_t n = kPackElements * draw(random, 1, 18) + draw(random, -9, 9);
-      what.layout = PlaneLayout::rows(n, n);
+  for_each_target([](const std::string& target) {
+    Random random(12);
+    for (int round = 0; round < 60 && !testing::Test::HasFailure(); ++round) {
+      Description what{.type = kPackTypes[round % 4], .layout = random_layout(random)};
+      if (round % 5 == 0) what.layout = channels_last(2, draw(random, 1, 40), {2, 31, 17});
+      if (round % 5 == 1) {
+        const std::int64_t n = kPackElements * draw(random, 1, 18) + draw(random, -9, 9);
+        what.layout = PlaneLayout::rows(n, n);
+      }
+      SCOPED_TRACE(target + " " + describe(what, kSpec));
+      expect_same_engines(kSpec, what, mixed_floats(random, what, 2500), {});
     }
-    SCOPED_TRACE(describe(what, kSpec));
-    expect_same_engines(kSpec, what, mixed_floats(random, what, 2500), {});
-  }
+  });
 }
 
 }  // namespace

@@ -52,6 +52,12 @@ HWY_INLINE hn::Vec<D> load_wider(D d, const P* from) {
   }
 }
 
+/// Marks the first `count` lanes, or all. FirstN() may take larger counts than T can count for others.
+template <class D>
+HWY_INLINE hn::Mask<D> first_lanes(D d, int count) {
+  return hn::FirstN(d, std::min(static_cast<std::size_t>(count), hn::Lanes(d)));
+}
+
 /// Calls f with a null pointer to the type of each part of an element's rest and the part's lowest
 /// bit, in the order in which they are held.
 template <typename T, class F>
@@ -184,7 +190,7 @@ HWY_INLINE int find_codes(const T* held, int n, std::uint8_t base, std::uint8_t 
     const auto distance = hn::Sub(hn::LoadU(d8, scratch.tops.data() + k), hn::Set(d8, base));
     const auto code = hn::Min(distance, of_escape);
     hn::StoreU(code, d8, scratch.codes.data() + k);
-    const auto inside = hn::FirstN(d8, static_cast<std::size_t>(n - k));
+    const auto inside = first_lanes(d8, n - k);
     escapes += hn::CountTrue(d8, hn::And(hn::Eq(code, of_escape), inside));
   }
   return static_cast<int>(escapes);
@@ -222,7 +228,7 @@ HWY_INLINE void for_each_escape(const std::uint8_t* codes, int n, std::uint8_t e
   const auto lanes = static_cast<int>(hn::Lanes(d));
   HWY_ALIGN std::array<std::uint64_t, std::max<std::size_t>(HWY_MAX_BYTES / 64, 1)> words;
   for (int begin = 0; begin < n; begin += lanes) {
-    const auto inside = hn::FirstN(d, static_cast<std::size_t>(n - begin));
+    const auto inside = first_lanes(d, n - begin);
     const auto found = hn::And(hn::Eq(hn::LoadU(d, codes + begin), hn::Set(d, escape)), inside);
     if (hn::AllFalse(d, found)) continue;
     words = {};
@@ -301,7 +307,7 @@ HWY_INLINE bool read_tops(const PackBlock& block, const PackSections& at, const 
   std::size_t escapes = 0;
   for (int k = 0; k < n; k += lanes) {
     const auto code = hn::LoadU(d, codes + k);
-    const auto inside = hn::FirstN(d, static_cast<std::size_t>(n - k));
+    const auto inside = first_lanes(d, n - k);
     escapes += hn::CountTrue(d, hn::And(hn::Eq(code, hn::Set(d, escape)), inside));
     hn::StoreU(hn::Add(code, hn::Set(d, block.base)), d, scratch.tops.data() + k);
   }
