@@ -120,6 +120,22 @@ def test_nothing_is_derived_unless_asked(tmp_path, pair):
     assert pair.plain.outcomes["transformer"].values.keys() == run.outcomes["transformer"].values.keys()
 
 
+def test_attention_is_stored_where_its_time_counts(tmp_path):
+    policy = {**harness.LOSSLESS, "derive": {"enabled": True, "attention": False}}
+    run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["masked_attention"])
+    assert not any("_scaled_dot_product" in source for source in derived(run.run))
+
+
+def test_recipes_nest_no_deeper_than_asked(tmp_path):
+    """The second reads what the first gives: a product of two gates that a norm's output goes through."""
+    counts = {}
+    for depth in (1, 2):
+        policy = {**harness.LOSSLESS, "derive": {"enabled": True, "depth": depth}}
+        run = harness.run_workloads("derived", tmp_path / str(depth), policy, threads=2, only=["gated_blocks"])
+        counts[depth] = sum(row["count"] for row in derived(run.run).values())
+    assert counts[1] < counts[2], counts
+
+
 def test_a_lossy_policy_derives_from_what_it_holds(tmp_path, pair):
     preset = json.loads((harness.HERE.parents[1] / "configs" / "division.json").read_text())
     policy = {**preset, "min_bytes": 0, "raw_window": 0, "derive": {"enabled": True}}
