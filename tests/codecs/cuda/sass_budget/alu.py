@@ -350,7 +350,7 @@ INTEGERS = {
     "IMAD": imad, "UIMAD": imad, "IADD3": iadd3, "UIADD3": iadd3, "VIADD": iadd3, "UVIADD": iadd3, "IADD": iadd3,
     "LEA": lea, "ULEA": lea, "LOP3": lop3, "ULOP3": lop3, "PLOP3": plop3, "UPLOP3": plop3, "SHF": shf, "USHF": shf,
     "PRMT": prmt, "UPRMT": prmt, "IDP": idp, "ISETP": compare_integers, "UISETP": compare_integers,
-    "VIMNMX": minmax, "VIADDMNMX": minmax, "IMNMX": minmax, "SEL": select, "USEL": select, "FSEL": select,
+    "VIMNMX": minmax, "VIADDMNMX": minmax, "IMNMX": minmax, "SEL": select, "USEL": select,
     "BREV": one_source(bits_reversed), "POPC": one_source(ones), "UPOPC": one_source(ones),
     "FLO": one_source(leading_one), "UFLO": one_source(leading_one), "IABS": one_source(magnitude),
     "MOV": one_source(move), "UMOV": one_source(move), "CS2R": zeros, "S2R": special, "S2UR": special,

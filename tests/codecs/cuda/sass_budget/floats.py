@@ -70,6 +70,13 @@ def fmnmx(o):
     return run
 
 
+def fsel(o):
+    """Chooses between words: constants are written as floats."""
+    a, b = o.floats(2)
+    which = o.predicate_source(2)
+    return lambda at: [np.where(which(at), words(a(at)), words(b(at)))]
+
+
 COMPARE = {"LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal, "EQ": np.equal,
            "NE": lambda x, y: (x < y) | (x > y)}
 
@@ -210,7 +217,7 @@ def f2fp(o):
     return lambda at: [convert(a(at)) << np.uint32(16) | convert(b(at))]
 
 
-def halves_of(text, o, i):
+def halves_of(text, o):
     """The two numbers of a packed source, as float32: (low, high)."""
     bf16 = "BF16_V2" in o.parts or "BF16" in o.parts
     plain = text.lstrip("-").strip("|").split(".")[0]
@@ -234,20 +241,36 @@ def halves_of(text, o, i):
     return lambda at: (half(at, low), half(at, high))
 
 
+def constant_halves(high, low):
+    """Two constants, as nvdisasm writes them."""
+    return lambda at: tuple(np.full(at.count, np.float32(float(text))) for text in (low, high))
+
+
 def hmnmx2(o):
-    a, b = (halves_of(o.texts[o.begin + i], o, i) for i in range(2))
-    least = o.predicate_source(2)
+    """HMNMX2 of two sources, VHMNMX of three, for each half of a register."""
+    texts = o.texts[o.begin : -1]
+    sources = []
+    while texts:
+        if "R" in texts[0]:
+            sources.append(halves_of(texts.pop(0), o))
+        else:
+            sources.append(constant_halves(texts.pop(0), texts.pop(0)))
+    least = o.predicate_text(o.texts[-1])
     nan = "NAN" in o.parts
     pack = bf16_of if "BF16_V2" in o.parts else f16_of
 
+    def chosen(x, y, smaller):
+        less = (x < y) | ((x == y) & np.signbit(x) & ~np.signbit(y))
+        number = np.where(np.isnan(x), y, np.where(np.isnan(y), x, np.where(smaller == less, x, y)))
+        return np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), number) if nan else number
+
     def run(at):
-        result = []
-        for x, y in zip(a(at), b(at)):
-            less = (x < y) | ((x == y) & np.signbit(x) & ~np.signbit(y))
-            chosen = np.where(least(at) == less, x, y)
-            either = np.where(np.isnan(x), y, np.where(np.isnan(y), x, chosen))
-            result.append(np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), either) if nan else either)
-        return [pack(result[0]) | pack(result[1]) << np.uint32(16)]
+        smaller = least(at)
+        pairs = [source(at) for source in sources]
+        low, high = pairs[0]
+        for other in pairs[1:]:
+            low, high = chosen(low, other[0], smaller), chosen(high, other[1], smaller)
+        return [pack(low) | pack(high) << np.uint32(16)]
 
     return run
 
@@ -257,7 +280,7 @@ def hadd2(o):
     if "F32" not in o.parts:
         raise KeyError(o.opcode)
     texts = o.texts[o.begin : o.begin + 2]
-    b = halves_of(texts[1], o, 1)
+    b = halves_of(texts[1], o)
     if texts[0] not in ("-RZ", "RZ"):
         raise KeyError(texts[0])
     return lambda at: [words(b(at)[0])]
@@ -273,8 +296,8 @@ def hfma2(o):
 
 
 FLOATS = {
-    "FADD": fadd, "FMUL": fmul, "FFMA": ffma, "FMNMX": fmnmx, "FSETP": fsetp, "FCHK": fchk, "MUFU": mufu,
-    "I2F": i2f, "I2FP": i2f, "F2I": f2i, "F2F": f2f, "FRND": frnd, "F2FP": f2fp, "HMNMX2": hmnmx2, "HADD2": hadd2,
+    "FADD": fadd, "FMUL": fmul, "FFMA": ffma, "FMNMX": fmnmx, "FSEL": fsel, "FSETP": fsetp, "FCHK": fchk, "MUFU": mufu,
+    "I2F": i2f, "I2FP": i2f, "F2I": f2i, "F2F": f2f, "FRND": frnd, "F2FP": f2fp, "HMNMX2": hmnmx2, "VHMNMX": hmnmx2, "HADD2": hadd2,
     "HFMA2": hfma2,
 }
 

@@ -130,8 +130,9 @@ class Block:
         elif kind == "CALL":
             self.pc[taken] = self.program.label(operands[-1])
         elif kind == "RET":
+            register = alu.number(operands[0].split()[0])
             for thread in taken:
-                self.pc[thread] = self.program.index_of[int(self.R[alu.number(operands[0])][thread])]
+                self.pc[thread] = self.program.index_of[int(self.R[register][thread])]
         elif kind == "BSYNC":
             self.wait(taken, AT_CONVERGENCE, alu.number(operands[0]))
         elif kind == "BREAK":

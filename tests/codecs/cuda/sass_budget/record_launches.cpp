@@ -6,8 +6,9 @@
 //
 // usage: record_launches SIZES <CASES >LAUNCHES
 //   SIZES  a file with a line for each kernel: its mangled name and the sizes of its parameters
-//   CASES  lines of key=value: name, codec, type, and perhaps bits, block, group, sign, dither,
-//          outer, inner, depth, height, width, format (contiguous or channels_last), relu, reads
+//   CASES  lines of key=value: name, codec, type, and perhaps bits, block, edges (0: the paper's),
+//          group, sign, dither, outer, inner, depth, height, width, format (contiguous or
+//          channels_last), relu, spoiled (with numbers that quantizers can't hold), reads
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -96,6 +97,7 @@ class Case {
     spec.name = text("codec", "");
     spec.bits = static_cast<int>(number("bits", spec.bits));
     spec.block = static_cast<int>(number("block", spec.block));
+    spec.edge_ceil = number("edges", 1) != 0;
     spec.group = static_cast<int>(number("group", spec.group));
     spec.with_sign = number("sign", 0) != 0;
     spec.subtractive_dither = number("dither", 0) != 0;
@@ -113,6 +115,14 @@ class Case {
                           ? channels_last(outer, inner, extent)
                           : contiguous(outer * inner, extent)};
   }
+  Bytes source(const Description& what) const {
+    Bytes source = normal_floats(what, number("relu", 0) != 0);
+    if (number("spoiled", 0) == 0) return source;
+    Random random(5);
+    std::vector<float> values = values_of(what, source);
+    spoil(random, values);
+    return make_source(what, values);
+  }
   Reads reads() const { return text("reads", "values") == "sign" ? Reads::sign : Reads::values; }
 
  private:
@@ -127,10 +137,11 @@ void record(const Case& wanted) {
   if (host == nullptr || device == nullptr || !device->accepts(what)) {
     fail("not on CUDA: " + wanted.text("name", ""));
   }
-  const Bytes source = normal_floats(what, wanted.number("relu", 0) != 0);
+  const Bytes source = wanted.source(what);
   const RandomKey key{7, 11, 13};
   const Encoding encoded = encode_any(*host, what, source, key);
-  if (!encoded.representable) fail("not representable: " + wanted.text("name", ""));
+  if (encoded.representable == (wanted.number("spoiled", 0) != 0))
+    fail("not representable: " + wanted.text("name", ""));
   const std::size_t scratch_bytes = device->scratch_bytes(what);
   const auto begin = [&](const char* direction) {
     std::cout << "case " << wanted.text("name", "") << ' ' << direction << ' '
@@ -151,9 +162,9 @@ void record(const Case& wanted) {
       fail("encode");
     }
     expect(out, encoded.bytes);
-    const std::uint64_t size = encoded.bytes.size();
-    Bytes came_to(sizeof size);
-    std::memcpy(came_to.data(), &size, sizeof size);
+    const cuda::Result outcome = {encoded.bytes.size(), encoded.representable ? 0U : 1U, 0};
+    Bytes came_to(sizeof outcome);
+    std::memcpy(came_to.data(), &outcome, sizeof outcome);
     expect(result, came_to);
   }
   std::cout << "end\n";
