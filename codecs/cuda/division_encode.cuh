@@ -16,7 +16,7 @@ __device__ __forceinline__ void store_signs(const DivisionJob& job, const Divisi
   for (std::uint32_t i = threadIdx.x; i * kStretch < count; i += kDivisionThreads) {
     std::uint32_t e = i * kStretch;
     const std::uint32_t plane = job.by_size.split(e);
-    const auto* const from = x + i * kStretch + (plane >> 3) * static_cast<std::uint32_t>(tile.pad);
+    const auto* const from = x + i * kStretch + (plane >> 3) * tile.layout.pad;
     std::uint32_t words[kStretchWords<type>];
     load_run<type, kStretch>(from, words);
     unsigned bits = 0;
@@ -43,14 +43,12 @@ __device__ __forceinline__ void set_ranges(const DivisionJob& job, const Divisio
   const RangeMaker maker(job.bits);
   for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
     const PlaneBounds found = bounds[p];
-    AffineRange range = poisoned_range();
-    float scale = 0.0F;
+    FloatRange range = poisoned_floats();
     if (found.bad == 0) {
       range = maker.range(of_ordered(found.min), of_ordered(found.max));
-      scale = RangeMaker::scale(range);
     } else {
       result->not_representable = 1;
-      auto* const plane = x + tile.begin(job, p);
+      auto* const plane = x + tile.layout.begin(p);
       for (std::int32_t e = 0; e < job.size; ++e) plane[e] = 0;
       for (std::int32_t b = p * job.block_count; b < (p + 1) * job.block_count; ++b) {
         set_mean(cells[b], 0.0F);
@@ -58,8 +56,8 @@ __device__ __forceinline__ void set_ranges(const DivisionJob& job, const Divisio
       }
     }
     store_range(job, out, first + p, range);
-    bounds[p].min = float_bits(float_of_bf16(range.lo));
-    bounds[p].max = float_bits(scale);
+    bounds[p].min = float_bits(range.lo);
+    bounds[p].max = float_bits(RangeMaker::scale(range.step));  // of a poisoned plane 0
   }
 }
 
@@ -91,8 +89,7 @@ struct QuantizedTile {
     std::uint32_t e = i * kStretch;
     const std::uint32_t plane = job.by_size.split(e);
     std::uint32_t words[kStretchWords<type>];
-    load_run<type, kStretch>(x + i * kStretch + (plane >> 3) * static_cast<std::uint32_t>(tile.pad),
-                             words);
+    load_run<type, kStretch>(x + i * kStretch + (plane >> 3) * tile.layout.pad, words);
     const auto* const of_plane = cells + plane * static_cast<std::uint32_t>(job.block_count);
     float t[kStretch];
 #pragma unroll

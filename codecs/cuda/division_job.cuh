@@ -10,6 +10,7 @@
 #include "codecs/cuda/fast_divide.h"
 #include "codecs/cuda/ordered.cuh"
 #include "codecs/cuda/quantize.cuh"
+#include "codecs/cuda/side_by_side.cuh"
 #include "codecs/division.h"
 #include "codecs/layout.h"
 
@@ -86,18 +87,6 @@ struct DivisionJob {
       by_cover[axis] = FastDivide(covers_pools ? g.block[axis] : g.extent[axis]);
       cover_factor[axis] = covers_pools ? 1 : blocks[axis];
     }
-  }
-
-  static std::int64_t pixel_stride_of(const PlaneLayout& layout) noexcept {
-    std::int64_t stride = 0;  // of the innermost axis that has more than one coordinate
-    std::int64_t next = 0;
-    for (int axis = 2; axis >= 0; --axis) {
-      if (layout.extent[axis] == 1) continue;
-      if (stride == 0) stride = next = layout.stride[axis];
-      if (layout.stride[axis] != next) return 0;
-      next *= layout.extent[axis];
-    }
-    return stride;
   }
 
  public:
@@ -219,6 +208,13 @@ __device__ __forceinline__ void store_range(const DivisionJob& job, std::byte* o
   auto* const at = reinterpret_cast<std::uint16_t*>(out + job.sections.ranges + plane * 4);
   at[0] = range.lo;
   at[1] = range.step;
+}
+
+__device__ __forceinline__ void store_range(const DivisionJob& job, std::byte* out,
+                                            std::int64_t plane, FloatRange range) {
+  store_range(job, out, plane,
+              AffineRange{static_cast<std::uint16_t>(float_bits(range.lo) >> 16),
+                          static_cast<std::uint16_t>(float_bits(range.step) >> 16)});
 }
 
 __device__ __forceinline__ AffineRange load_range(const DivisionJob& job, const std::byte* in,

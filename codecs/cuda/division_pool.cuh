@@ -107,7 +107,7 @@ __device__ __forceinline__ void pool_narrow(const DivisionJob& job, const Divisi
     const auto width = static_cast<std::int32_t>(shape.size & 15U);
     const auto rows = static_cast<std::int32_t>(shape.size >> 4);
     const RowReader<type, kRun> reader(width);
-    const auto* row = x + tile.begin(job, plane) + shape.begin;
+    const auto* row = x + tile.layout.begin(plane) + shape.begin;
     std::uint32_t words[kStretchWords<type>];
     float sums[kStretch];
     reader.load(row, words);
@@ -180,7 +180,7 @@ __device__ __forceinline__ void pool_wide(const DivisionJob& job, const Division
     std::uint32_t block = index < total ? index : total - 1;
     const std::uint32_t plane = job.by_block_count.split(block);
     const PoolWindow window(job, block);
-    const auto* const from = x + tile.begin(job, plane);
+    const auto* const from = x + tile.layout.begin(plane);
     const auto load = [&](std::int32_t d, std::int32_t h, std::int32_t w) {
       return value_of<type>(from[(d * job.extent[1] + h) * job.extent[2] + w]);
     };
@@ -207,7 +207,7 @@ __device__ __forceinline__ void find_bounds(const DivisionJob& job, const Divisi
                                             const Cell* cells, PlaneBounds* bounds, float& least) {
   const auto lane = threadIdx.x % kWarp;
   for (std::int32_t p = threadIdx.x / kWarp; p < planes; p += kDivisionThreads / kWarp) {
-    const auto* const plane = x + tile.begin(job, p);
+    const auto* const plane = x + tile.layout.begin(p);
     float min = 0x1p127F;
     float max = -0x1p127F;
     bool bad = false;

@@ -130,10 +130,11 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
         stretches, 0.0F, 0.0F};
     auto* const means = kept(reinterpret_cast<std::uint16_t*>(out) + first);
     const RowBounds bounds = pool_row<type>(row.from, stretches, means, least);
-    const AffineRange range = bounds.bad ? poisoned_range() : maker.range(bounds.min, bounds.max);
+    FloatRange range = poisoned_floats();
+    if (!bounds.bad) range = maker.range(bounds.min, bounds.max);
     if (leads) store_range(job, out, p, range);
-    row.lo = float_of_bf16(range.lo);
-    row.scale = RangeMaker::scale(range);
+    row.lo = range.lo;
+    row.scale = RangeMaker::scale(range.step);
     std::byte* const codes = kept(out + job.sections.codes + first * job.bits);
     if (job.bits == 2 && aligned && !bounds.bad) {
       row.store_codes(job, CodePacker(2), out, [codes](std::uint32_t s, std::uint64_t packed) {

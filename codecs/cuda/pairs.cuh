@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "codecs/affine.h"
 #include "codecs/cuda/device.h"
 #include "codecs/cuda/elements.cuh"
 
@@ -115,6 +116,8 @@ struct Extremes {
   std::uint32_t low, high;  ///< of 16-bit types one for the even elements, one for the odd ones
 
   __device__ __forceinline__ explicit Extremes(std::uint32_t word) : low(word), high(word) {}
+  __device__ __forceinline__ Extremes(std::uint32_t least, std::uint32_t greatest)
+      : low(least), high(greatest) {}
   __device__ __forceinline__ void add(std::uint32_t word) {
     low = extreme<type, true>(low, word);
     high = extreme<type, false>(high, word);

@@ -44,25 +44,57 @@ __device__ __forceinline__ float approximate_reciprocal(float x) {
 #endif
 }
 
+/// Four bytes of eight: those that the selector's nibbles number, the lowest first.
+__device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b,
+                                                       std::uint32_t selector) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(a, b, selector);
+#else
+  const std::uint64_t both = a | std::uint64_t{b} << 32;
+  std::uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned from = selector >> (4 * i) & 7U;
+    result |= static_cast<std::uint32_t>(both >> (8 * from) & 0xFFU) << (8 * i);
+  }
+  return result;
+#endif
+}
+
+/// An AffineRange as floats.
+struct FloatRange {
+  float lo, step;
+
+  /// The two as they are stored, lo in the lower half.
+  __device__ __forceinline__ std::uint32_t word() const {
+    return permute_bytes(float_bits(lo), float_bits(step), 0x7632);
+  }
+};
+
+__device__ __forceinline__ FloatRange poisoned_floats() {
+  return {0.0F, float_of_bf16(kPoisonedStep)};
+}
+
 /// Computes affine_range and affine_scale, with the same results, without divisions.
 class RangeMaker {
  public:
   __device__ __forceinline__ explicit RangeMaker(int bits)
       : top_(static_cast<float>((1 << bits) - 1)), reciprocal_(1.0F / top_) {}
 
-  __device__ __forceinline__ AffineRange range(float min, float max) const {
-    AffineRange range;
-    range.lo = bf16_down(min + 0.0F);
-    const float extent = max - float_of_bf16(range.lo);
+  __device__ __forceinline__ FloatRange range(float min, float max) const {
+    constexpr std::uint32_t kUpper = 0xFFFF0000U;
+    const std::uint32_t low = float_bits(min + 0.0F);  // -0 becomes +0
+    // Rounded down: away from 0 if negative.
+    const auto away = static_cast<std::uint32_t>(static_cast<std::int32_t>(low) >> 31) & 0xFFFFU;
+    const float lo = float_of_bits((low + away) & kUpper);
+    const float extent = max - lo;
     const float step = fmaxf(corrected_quotient(extent, top_, reciprocal_), kAffineMinStep);
-    range.step = extent > 0.0F ? bf16_up(step) : std::uint16_t{0};
-    return range;
+    const std::uint32_t up = (float_bits(step) + 0xFFFFU) & kUpper;
+    return {lo, extent > 0.0F ? float_of_bits(up) : 0.0F};
   }
 
-  static __device__ __forceinline__ float scale(AffineRange range) {
-    const float step = float_of_bf16(range.step);
+  static __device__ __forceinline__ float scale(float step) {
     const float reciprocal = corrected_reciprocal(step, approximate_reciprocal(step));
-    return range.step != 0 ? 65536.0F * reciprocal : 0.0F;
+    return step > 0.0F ? 65536.0F * reciprocal : 0.0F;
   }
 
  private:
@@ -104,21 +136,6 @@ __device__ __forceinline__ std::uint32_t add_draw(std::uint32_t sum, const philo
   return __dp2a_lo(draws.word[j / 2], j % 2 == 0 ? 0x0001U : 0x0100U, sum);
 #else
   return sum + (draws.word[j / 2] >> (j % 2 * 16) & 0xFFFFU);
-#endif
-}
-
-__device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b,
-                                                       std::uint32_t selector) {
-#ifdef __CUDA_ARCH__
-  return __byte_perm(a, b, selector);
-#else
-  const std::uint64_t both = a | std::uint64_t{b} << 32;
-  std::uint32_t result = 0;
-  for (int i = 0; i < 4; ++i) {
-    const unsigned from = selector >> (4 * i) & 7U;
-    result |= static_cast<std::uint32_t>(both >> (8 * from) & 0xFFU) << (8 * i);
-  }
-  return result;
 #endif
 }
 

@@ -133,6 +133,11 @@ class Block:
             register = alu.number(operands[0].split()[0])
             for thread in taken:
                 self.pc[thread] = self.program.index_of[int(self.R[register][thread])]
+        elif kind == "BRX":  # relative to the next instruction, from a table of the switch's targets
+            register, offset = operands[0].split()[:2]
+            base = instruction.address + 16 + int(offset, 16)
+            for thread, place in zip(taken, self.R[alu.number(register)][taken]):
+                self.pc[thread] = self.program.index_of[base + int(place)]
         elif kind == "BSYNC":
             self.wait(taken, AT_CONVERGENCE, alu.number(operands[0]))
         elif kind == "BREAK":

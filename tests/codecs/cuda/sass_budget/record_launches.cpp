@@ -7,8 +7,9 @@
 // usage: record_launches SIZES <CASES >LAUNCHES
 //   SIZES  a file with a line for each kernel: its mangled name and the sizes of its parameters
 //   CASES  lines of key=value: name, codec, type, and perhaps bits, block, edges (0: the paper's),
-//          group, sign, dither, outer, inner, depth, height, width, format (contiguous or
-//          channels_last), relu, spoiled (with numbers that quantizers can't hold), reads
+//          group, sign, dither, outer, inner, depth, height, width, format (contiguous;
+//          channels_last; samples_last: planes are channels-last samples), relu, spoiled (with
+//          numbers that quantizers can't hold), reads
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -110,10 +111,11 @@ class Case {
     const std::int64_t inner = number("inner", 1);
     const auto type = type_named(text("type", ""));
     if (!type) fail("no type " + text("type", ""));
-    return {.type = *type,
-            .layout = text("format", "contiguous") == "channels_last"
-                          ? channels_last(outer, inner, extent)
-                          : contiguous(outer * inner, extent)};
+    const std::string format = text("format", "contiguous");
+    PlaneLayout layout = contiguous(outer * inner, extent);
+    if (format == "channels_last") layout = channels_last(outer, inner, extent);
+    if (format == "samples_last") layout.stride = {1, extent[2] * extent[0], extent[0]};
+    return {.type = *type, .layout = layout};
   }
   Bytes source(const Description& what) const {
     Bytes source = normal_floats(what, number("relu", 0) != 0);
