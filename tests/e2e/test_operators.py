@@ -126,7 +126,7 @@ def test_a_recurrent_layers_workspace_is_approximated(recurrent):
     plain, cinch, rows = recurrent({"version": 1, "policy": "default"}, "default")
     (row,) = (row for codec, row in rows.items() if codec.startswith("group_quant"))
     assert row["count"] >= 9
-    assert row["raw_bytes"] > 5 * row["stored_bytes"]
+    assert row["raw_bytes"] > 12 * row["stored_bytes"]
     assert all((a - b).norm() < 0.2 * a.norm() for a, b in zip(plain, cinch, strict=True))
 
 

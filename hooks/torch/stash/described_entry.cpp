@@ -79,13 +79,14 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
     const SiteNames& names = known_names_of(*use);
     auto type = element_type(use->type);
     auto geometry = views.of(use->geometry);
-    if (is_float_workspace(*use)) {
+    const bool has_gaps = is_float_workspace(*use);
+    if (has_gaps) {
       type = codecs::ElementType::float32;
       geometry = views.of_rows(use->geometry.sizes()[0] / page_bytes, page_bytes / 4);
     }
     uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
                     origin_of(*use), bounds(*use), exponent(*use), reduces_linearly(*use),
-                    c10::isComplexType(use->type), names.reads});
+                    c10::isComplexType(use->type), has_gaps, names.reads});
   }
   const Geometry* cover = of.cover.get();
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
