@@ -11,7 +11,7 @@ namespace cinch::codecs::cuda {
 
 /// Increase this with every change to Library, DeviceCodec or the types that their functions take.
 /// The core and this library ship together; the core must not use a library of another version.
-inline constexpr std::uint32_t library_abi = 6;
+inline constexpr std::uint32_t library_abi = 7;
 
 /// The functions of libcinch_cuda.so. The CUDA engine is a library of its own, so the core needs no
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
@@ -19,6 +19,8 @@ struct Library {
   std::uint32_t abi;
   /// make_device_codec(), for the current device.
   std::shared_ptr<const DeviceCodec> (*make_codec)(const CodecSpec& spec);
+  /// load(), for the current device.
+  bool (*load)(const DeviceCodec& codec, const Description& what) noexcept;
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;
   /// Page-locked host memory that every device can copy to and from, or null. It is never freed.

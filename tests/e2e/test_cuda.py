@@ -27,14 +27,14 @@ LOSSLESS = harness.LOSSLESS
 OFFLOAD = {"offload": {"enabled": True, "min_bytes": 0}}
 
 
-def start(arguments, folder, device="cuda", policy=None, says="", **fake) -> harness.Run:
+def start(arguments, folder, device="cuda", policy=None, says="", codecs="fakecuda", **fake) -> harness.Run:
     """Runs Python with `arguments`; it must succeed and Cinch, given a policy, must be active and print no line,
-    or the one that contains `says`, or anything (...)."""
+    or the one that contains `says`, or anything (...). `codecs`: the installation's folder (docs/fakecuda.md)."""
     folder.mkdir(parents=True, exist_ok=True)
     env = harness.plain_environment()
     if policy is not None:
         env |= harness.preload_environment(folder, policy)
-        env["LD_PRELOAD"] = str(harness.BUILD / "lib/fakecuda/libcinch.so")
+        env["LD_PRELOAD"] = str(harness.BUILD / "lib" / codecs / "libcinch.so")
     if device == "cuda":
         env = fakecuda.environment(env, **fake)
     run = harness.run([sys.executable, "-W", "ignore", *arguments], env)

@@ -106,6 +106,10 @@ std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   return codec == nullptr ? nullptr : std::make_shared<OnHost>(std::move(codec));
 }
 
+bool load(const DeviceCodec&, const Description&) noexcept {
+  return true;
+}
+
 bool is_capturing(Stream stream) noexcept {
   return fakecuda_is_capturing(stream) != 0;
 }
@@ -149,8 +153,8 @@ bool keep_source(const Result* result, std::uint64_t below, const void* source, 
   return enqueue({{}, source, target, bytes, result, below}, "cinch keep_source", stream);
 }
 
-constexpr Library library = {library_abi, make,        is_capturing, allocate_pinned, copy,
-                             write,       keep_source, happened,     synchronize};
+constexpr Library library = {library_abi, make,  load,        is_capturing, allocate_pinned,
+                             copy,        write, keep_source, happened,     synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

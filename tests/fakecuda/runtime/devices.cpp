@@ -132,6 +132,10 @@ const char* error_text(int error) {
 
 }  // namespace
 
+int most_shared_bytes() {
+  return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
+}
+
 int current_device() {
   return device_of_thread;
 }

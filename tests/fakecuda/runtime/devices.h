@@ -5,6 +5,8 @@
 
 namespace fakecuda {
 
+/// The most shared memory that a block may have.
+int most_shared_bytes();
 /// The calling thread's device.
 int current_device();
 bool is_device(int device);

@@ -82,8 +82,9 @@ c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
 
 // The host waits for both copies. pre: the current stream waits for `decoded`
 std::optional<ValueError> DeviceHolding::error_of(Entry& entry, const c10::Storage& decoded) {
-  const auto exact = host_copy(entry.sample->exact, entry.raw_bytes, entry.device->saved_on);
-  const auto restored = host_copy(decoded, entry.raw_bytes, current_stream(decoded.device()));
+  const auto exact = host_copy(entry.sample->exact.data(), entry.raw_bytes, entry.device->saved_on);
+  const auto restored =
+      host_copy(decoded.data(), entry.raw_bytes, current_stream(decoded.device()));
   if (exact == nullptr || restored == nullptr) return std::nullopt;
   const codecs::ElementType type = entry.plan().candidates[entry.candidate].what.type;
   return value_error(exact.get(), restored.get(), type, entry.raw_bytes);
@@ -91,7 +92,7 @@ std::optional<ValueError> DeviceHolding::error_of(Entry& entry, const c10::Stora
 
 std::vector<float> DeviceHolding::plane_ranges(const Plan::Candidate& candidate,
                                                const Entry& entry) {
-  const auto copy = host_copy(entry.raw, entry.raw_bytes, entry.device->saved_on);
+  const auto copy = host_copy(entry.raw.data(), entry.raw_bytes, entry.device->saved_on);
   if (copy == nullptr) return {};
   return policy::plane_ranges(candidate.what, copy.get(), candidate.group);
 }

@@ -11,6 +11,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/offload.h"
 #include "hooks/torch/stash/device/outcome.h"
@@ -35,27 +36,35 @@ struct Encoded final : InFlight::Moment {
   const std::shared_ptr<c10::Event> event;
 };
 
+// Enqueues a codec's work. A launch fails where a kernel could not be loaded for lack of memory: it
+// is then loaded and the work enqueued anew, which does no harm to what was enqueued of it before.
+template <typename Enqueue>
+bool enqueue_with_kernels(const Plan::Candidate& candidate, const codecs::Description& what,
+                          const Enqueue& enqueue) {
+  return enqueue() || (cuda_codecs()->load(*candidate.on_device, what) && enqueue());
+}
+
 // Enqueues decoding `encoded`, the entry's encoded bytes, to `target`. They are valid in `stream`.
-void enqueue_decoding(const Entry& entry, const void* encoded, void* target, codecs::Reads reads,
+// @return false when a kernel could not be launched
+bool enqueue_decoding(const Entry& entry, const void* encoded, void* target, codecs::Reads reads,
                       const c10::Stream& stream) {
   const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
   const codecs::Description what = described(candidate, entry);
   const std::size_t scratch = candidate.on_device->scratch_bytes(what);
   const c10::DataPtr memory = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
-  const bool enqueued = candidate.on_device->decode(
-      what, {static_cast<const std::byte*>(encoded), entry.encoded_bytes}, target, reads,
-      memory.get(), native(stream));
-  TORCH_CHECK(enqueued, "cinch: a saved tensor encoded by '", candidate.codec->name(),
-              "' can't be decoded: a kernel could not be launched");
+  return enqueue_with_kernels(candidate, what, [&] {
+    return candidate.on_device->decode(
+        what, {static_cast<const std::byte*>(encoded), entry.encoded_bytes}, target, reads,
+        memory.get(), native(stream));
+  });
 }
 
 // Has the device overwrite the decoded values in `target` by `source` if, by `result`, encoding did
-// not serve.
-void enqueue_choice(const codecs::cuda::Result* result, const c10::Storage& source, void* target,
+// not serve. @return false when the kernel could not be launched
+bool enqueue_choice(const codecs::cuda::Result* result, const c10::Storage& source, void* target,
                     const c10::Stream& stream) {
-  const bool enqueued = cuda_codecs()->keep_source(result, source.nbytes(), source.data(), target,
-                                                   source.nbytes(), native(stream));
-  TORCH_CHECK(enqueued, "cinch: a saved tensor can't be restored: a kernel could not be launched");
+  return cuda_codecs()->keep_source(result, source.nbytes(), source.data(), target, source.nbytes(),
+                                    native(stream));
 }
 
 // Bytes of the channels' bounds, rounded up so that the scratch behind them is aligned.
@@ -193,12 +202,14 @@ bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const code
   StreamWork{held.saved_on, nullptr}.block(stream);
   EncodeMemory memory(candidate, described(candidate, entry), stream);
   c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
-  if (!candidate.on_device->encode(memory.what, entry.raw.data(),
-                                   static_cast<std::byte*>(encoded.get()), memory.outcome(),
-                                   memory.scratch, key, native(stream))) {
-    return false;
-  }
+  // First, since some of the work may be enqueued when this fails.
   guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
+  const bool enqueued = enqueue_with_kernels(candidate, memory.what, [&] {
+    return candidate.on_device->encode(memory.what, entry.raw.data(),
+                                       static_cast<std::byte*>(encoded.get()), memory.outcome(),
+                                       memory.scratch, key, native(stream));
+  });
+  if (!enqueued) return false;
   std::shared_ptr<const EncodeOutcome> outcome;
   if (candidate.sized_by_data) {
     outcome = EncodeOutcome::follow(memory.outcome(), stream, outcomes);
@@ -241,6 +252,32 @@ bool needs_fetch(const Entry& entry, codecs::Reads reads) {
          held.encoded.get() == nullptr;
 }
 
+// Restores the entry's values to `target` where the device can't launch its kernels: the host
+// decodes, and waits for the encoded bytes. pre: held.encoded is valid in `stream`
+void decode_by_host(const Entry& entry, void* target, codecs::Reads reads,
+                    const c10::Stream& stream) {
+  const OnDevice& held = *entry.device;
+  const auto restored = [&] {
+    if (held.outcome != nullptr) {
+      held.outcome->wait();
+      if (!held.outcome->bytes(entry.raw_bytes)) {
+        return cuda_codecs()->copy(target, held.source.data(), entry.raw_bytes, native(stream));
+      }
+    }
+    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const auto encoded = host_copy(held.encoded.get(), entry.encoded_bytes, stream);
+    const std::unique_ptr<std::byte[]> values(new (std::nothrow) std::byte[entry.raw_bytes]);
+    return encoded != nullptr && values != nullptr &&
+           candidate.codec->decode(described(candidate, entry),
+                                   {encoded.get(), entry.encoded_bytes}, values.get(), reads,
+                                   torch_parallel_for) &&
+           cuda_codecs()->copy(target, values.get(), entry.raw_bytes, native(stream));
+  };
+  TORCH_CHECK(restored(),
+              "cinch: a saved tensor can be decoded neither on the device, which does "
+              "not launch the kernels, nor on the host");
+}
+
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream) {
   OnDevice& held = *entry.device;
   const bool is_read = entry.state != Entry::State::dropped && reads != codecs::Reads::nothing;
@@ -252,14 +289,16 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
   if (is_read) {
     held.encoding->block(stream);
-    enqueue_decoding(entry, held.encoded.get(), data.get(), reads, stream);
     guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
+    bool enqueued = enqueue_decoding(entry, held.encoded.get(), data.get(), reads, stream);
     if (held.outcome != nullptr) {
-      enqueue_choice(static_cast<const codecs::cuda::Result*>(held.result.get()), held.source,
-                     data.get(), stream);
       guard_of(stream.device()).recordDataPtrOnStream(held.result, stream);
       guard_of(stream.device()).recordDataPtrOnStream(held.source.data_ptr(), stream);
+      enqueued =
+          enqueued && enqueue_choice(static_cast<const codecs::cuda::Result*>(held.result.get()),
+                                     held.source, data.get(), stream);
     }
+    if (!enqueued) decode_by_host(entry, data.get(), reads, stream);
     if (held.on_host != nullptr) held.encoded = {};
   }
   held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
@@ -285,7 +324,8 @@ c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
       held.encoding->wait_on_host();
     }
     const c10::DataPtr& encoded = held.on_host != nullptr ? fetched : held.encoded;
-    enqueue_decoding(entry, encoded.get(), data.get(), reads, stream);
+    TORCH_CHECK(enqueue_decoding(entry, encoded.get(), data.get(), reads, stream),
+                "cinch: a graph can't be captured: decoding a saved tensor could not be launched");
   }
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
 }
@@ -305,18 +345,20 @@ c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candi
                     memory.scratch, native(stream))) {
     return {};
   }
-  if (candidate.sized_by_data) enqueue_choice(memory.outcome(), values, decoded.get(), stream);
+  if (candidate.sized_by_data && !enqueue_choice(memory.outcome(), values, decoded.get(), stream)) {
+    return {};
+  }
   return storage_of(std::move(decoded), values.nbytes(), c10::GetAllocator(stream.device_type()));
 } catch (const std::exception&) {
   return {};
 }
 
-std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+std::unique_ptr<std::byte[]> host_copy(const void* memory, std::size_t bytes,
                                        const c10::Stream& stream) {
-  if (is_capturing(storage.device())) return nullptr;
+  if (is_capturing(stream.device())) return nullptr;
   std::unique_ptr<std::byte[]> copy(new (std::nothrow) std::byte[bytes]);
   const c10::OptionalStreamGuard guard(stream);
-  if (copy == nullptr || !cuda_codecs()->copy(copy.get(), storage.data(), bytes, native(stream))) {
+  if (copy == nullptr || !cuda_codecs()->copy(copy.get(), memory, bytes, native(stream))) {
     return nullptr;
   }
   guard_of(stream.device()).synchronizeStream(stream);

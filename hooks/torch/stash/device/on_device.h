@@ -119,8 +119,8 @@ std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry);
 
 /// Enqueues the decoding on `stream`. Offloaded bytes that were not fetched yet are copied back
 /// first. While the host does not know the outcome of the encoding, the device itself takes the
-/// source instead if encoding did not serve. For Reads::nothing and dropped entries the content is
-/// undefined.
+/// source instead if encoding did not serve. If the device can't launch the kernels, the host waits
+/// for the bytes and decodes. For Reads::nothing and dropped entries the content is undefined.
 /// @throws c10::Error when there is no memory
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream);
 
@@ -143,9 +143,9 @@ void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
 c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,
                         const codecs::RandomKey& key, const c10::Stream& valid_in);
 
-/// Copies the storage's bytes to the host, behind `stream`'s work so far, and waits for the copy.
+/// Copies device memory to the host, behind `stream`'s work so far, and waits for the copy.
 /// @return null when there is no memory, the copy fails, or the calling thread captures a graph
-std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+std::unique_ptr<std::byte[]> host_copy(const void* memory, std::size_t bytes,
                                        const c10::Stream& stream);
 
 }  // namespace cinch::hooks
