@@ -545,3 +545,71 @@ def test_page_locked_memory_is_taken_beside_another_threads_capture(tmp_path):
     run = start(["-c", BESIDE_A_CAPTURE], tmp_path, policy=KEPT | OFFLOAD)
     assert run.stdout.strip() == "True"
     assert run.report["offloads"] > 0 and run.report["reserved_pinned_bytes"] > 0
+
+
+# Of two devices the program uses the second only, by name or as the current one.
+SECOND_DEVICE = """
+import sys
+import torch, fakecuda
+from torch import nn
+torch.backends.cudnn.enabled = False
+control = fakecuda.control()
+if sys.argv[1] == "current":
+    torch.cuda.set_device(1)
+layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.GELU(), nn.Flatten()]
+model = nn.Sequential(*layers, nn.Linear(392, 10)).to("cuda:1")
+for step in range(4):
+    x, y = torch.randn(16, 3, 16, 16, device="cuda:1"), torch.arange(16, device="cuda:1") % 10
+    nn.functional.cross_entropy(model(x), y).backward()
+    torch.cuda.set_per_process_memory_fraction(0.9, 0)
+    for device in range(2):
+        torch.cuda.reset_peak_memory_stats(device)
+        torch.cuda.reset_accumulated_memory_stats(device)
+    torch.cuda.empty_cache()
+del x, y
+print(control.has_context(0), control.has_context(1))
+"""
+
+
+@pytest.mark.parametrize("use", ["current", "by name"])
+@pytest.mark.parametrize("allocator", [CINCHS, PYTORCHS], ids=["Cinch's", "PyTorch's"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        None,
+        pytest.param(DIVISION, marks=pytest.mark.quick),
+        LOSSLESS | {"stream": "side", "in_flight_bytes": "30000B"},
+        LOSSLESS | OFFLOAD | {"stream": "side"},
+        {"version": 1, "policy": "lossless", "min_bytes": 0},
+    ],
+    ids=["plain", "division", "side", "offload", "window"],
+)
+def test_other_devices_get_no_context(use, allocator, policy, tmp_path):
+    """A context takes hundreds of megabytes of a GPU that the program leaves to others."""
+    options = {"devices": 2, "schedule": "lazy", **LATE}
+    run = start(["-c", SECOND_DEVICE, use], tmp_path, policy=policy and policy | allocator, **options)
+    assert run.stdout.split() == ["0", "1"]
+
+
+EVENTS = """
+import torch, fakecuda
+from torch import nn
+torch.backends.cudnn.enabled = False
+control = fakecuda.control()
+model = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.GELU())]).cuda()
+x = torch.randn(128, 64, device="cuda")
+counts = []
+for step in range(24):
+    calls = ("cudaEventCreateWithFlags", "cudaEventDestroy", "cudaEventRecord")
+    before = [control.calls(call) for call in calls]
+    model(x).square().mean().backward()
+    counts.append([control.calls(call) - count for call, count in zip(calls, before)])
+print(*[sum(each) for each in zip(*counts[-6:])])
+"""
+
+
+@pytest.mark.parametrize("policy", [{}, OFFLOAD], ids=["on device", "offload"])
+def test_events_are_used_again(policy, tmp_path):
+    run = start(["-c", EVENTS], tmp_path, policy=LOSSLESS | {"stream": "side"} | policy, poison=True)
+    made, destroyed, recorded = map(int, run.stdout.split())
+    assert destroyed == 0 and made < recorded / 50 > 5

@@ -18,6 +18,8 @@ extern "C" {
 void fakecuda_set_memory(size_t bytes);
 /// Physical memory of a device that is in use, in bytes.
 size_t fakecuda_used(int device);
+/// Whether a device has a primary context, which on a GPU takes hundreds of MB.
+int fakecuda_has_context(int device);
 
 // Failures.
 

@@ -313,6 +313,43 @@ TEST(RuntimeDriverOnFake, SaysWhyItCannotBeUsed) {
   }
 }
 
+TEST(RuntimeDriverOnFake, MakesAContextOnItsDeviceAlone) {
+  cinch::allocator::RuntimeDriver cuda(1);
+  ASSERT_TRUE(cuda.usable()) << cuda.fault() << ": set FAKECUDA_DEVICES=2";
+  {
+    cinch::allocator::Core core(cuda.table());
+    const cinch::allocator::Address block = core.allocate(kPage);
+    ASSERT_NE(block, 0u);
+    ASSERT_TRUE(core.record_stream(block, 0x2));
+    ASSERT_TRUE(core.free(block));
+    EXPECT_GT(core.release_idle(), 0u);
+  }
+  EXPECT_TRUE(cuda.synchronize());
+  EXPECT_EQ(fakecuda_has_context(0), 0);
+  EXPECT_EQ(fakecuda_has_context(1), 1);
+  int device = -1;
+  ASSERT_EQ(cudaGetDevice(&device), cudaSuccess);
+  EXPECT_EQ(device, 0) << "the program's";
+}
+
+TEST(RuntimeDriverOnFake, LeavesTheProgramsErrorAndNoneOfItsOwn) {
+  cinch::allocator::RuntimeDriver cuda(0);
+  ASSERT_TRUE(cuda.usable()) << cuda.fault();
+  const cinch::allocator::Driver driver = cuda.table();
+  cinch::allocator::Event event = 0;
+  fakecuda_fail("cudaEventCreateWithFlags", 1, cudaErrorMemoryAllocation);
+  EXPECT_EQ(driver.event_create(driver.self, &event), cinch::allocator::Status::out_of_memory);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  fakecuda_fail("cudaMalloc", 1, cudaErrorMemoryAllocation);
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 1), cudaErrorMemoryAllocation);
+  EXPECT_EQ(driver.event_create(driver.self, &event), cinch::allocator::Status::ok);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+  fakecuda_fail("cudaEventQuery", 1, cudaErrorNotReady);
+  EXPECT_EQ(driver.event_query(driver.self, event), cinch::allocator::Status::not_ready);
+  EXPECT_NE(cudaGetLastError(), cudaSuccess) << "there still is an error for it to find";
+}
+
 TEST(RuntimeDriverOnFake, SharesAHandle) {
   namespace allocator = cinch::allocator;
   allocator::RuntimeDriver cuda(0);

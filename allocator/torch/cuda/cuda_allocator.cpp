@@ -40,7 +40,7 @@ Device& CudaAllocator::device(int index) {
   auto* made = new Device(index, ranges_, history_);
   if (made->usable()) {
     made->core().set_reclaim([this, index](std::size_t bytes) { return reclaim(index, bytes); });
-    // PYTORCH_CUDA_ALLOC_CONF may have set it before the device was set up.
+    // PYTORCH_CUDA_ALLOC_CONF or the program may have set it before the device was set up.
     const double fraction =
         native_.initialized() ? native_.getMemoryFraction(static_cast<DeviceIndex>(index)) : 1;
     if (fraction < 1) made->set_fraction(fraction);
@@ -58,10 +58,15 @@ Core* CudaAllocator::core(int index) {
   return found.usable() ? &found.core() : nullptr;
 }
 
-Core* CudaAllocator::used_core(int index) noexcept {
-  if (index < 0 || index >= RuntimeDriver::most_devices || devices_are_parents_) return nullptr;
+Device* CudaAllocator::used_device(int index) noexcept {
+  if (index < 0 || index >= RuntimeDriver::most_devices) return nullptr;
   Device* made = devices_[index].load(std::memory_order_acquire);
-  return made != nullptr && made->usable() ? &made->core() : nullptr;
+  return made != nullptr && made->usable() ? made : nullptr;
+}
+
+Core* CudaAllocator::used_core(int index) noexcept {
+  Device* used = devices_are_parents_ ? nullptr : used_device(index);
+  return used == nullptr ? nullptr : &used->core();
 }
 
 void CudaAllocator::lock_for_fork() {
@@ -254,7 +259,8 @@ double CudaAllocator::getMemoryFraction(DeviceIndex index) {
 
 void CudaAllocator::setMemoryFraction(double fraction, DeviceIndex index) {
   native_.setMemoryFraction(fraction, index);
-  if (Device& set = device(index); set.usable()) set.set_fraction(fraction);
+  // A device that is set up later asks the native allocator for it.
+  if (Device* set = used_device(index); set != nullptr) set->set_fraction(fraction);
 }
 
 void CudaAllocator::beginAllocateToPool(DeviceIndex index, MempoolId pool,

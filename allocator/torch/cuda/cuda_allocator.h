@@ -168,6 +168,9 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   static bool is_shared(std::int32_t descriptor);
 
   Device& device(int index);
+  /// The same, but sets nothing up, which would make the device's context: null until it is used,
+  /// or while the native allocator serves it.
+  Device* used_device(int index) noexcept;
   Device* owner_of(const void* pointer);
   /// Calls `function` for each device that is set up and has a core.
   template <class Function>

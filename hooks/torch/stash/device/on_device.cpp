@@ -31,9 +31,9 @@ c10::DataPtr allocate(c10::Device device, std::size_t bytes) {
 }
 
 struct Encoded final : InFlight::Moment {
-  explicit Encoded(std::shared_ptr<c10::Event> done) : event(std::move(done)) {}
-  bool happened() const noexcept override { return cuda_codecs()->happened(event->eventId()); }
-  const std::shared_ptr<c10::Event> event;
+  explicit Encoded(StreamWork encoding) : work(std::move(encoding)) {}
+  bool happened() const noexcept override { return work.happened(); }
+  const StreamWork work;
 };
 
 // Enqueues a codec's work. A launch fails where a kernel could not be loaded for lack of memory: it
@@ -112,11 +112,6 @@ struct EncodeMemory {
   }
 };
 
-// The work of `stream` so far, without an event if `reader` is `stream`: its order suffices there.
-StreamWork work_beside(const c10::Stream& stream, const c10::Stream& reader) {
-  return stream == reader ? StreamWork{stream, nullptr} : work_of(stream);
-}
-
 }  // namespace
 
 Entry::Entry() = default;
@@ -136,28 +131,6 @@ const c10::Storage& Entry::source() const noexcept {
 
 bool Entry::keeps_source() const noexcept {
   return device != nullptr && static_cast<bool>(device->source);
-}
-
-StreamWork work_of(const c10::Stream& stream) {
-  StreamWork work{stream, std::make_shared<c10::Event>(stream.device_type())};
-  work.done->record(stream);
-  return work;
-}
-
-void StreamWork::block(const c10::Stream& reader) const {
-  if (reader == stream) return;
-  if (done) {
-    done->block(reader);
-    return;
-  }
-  c10::Event so_far(stream.device_type());
-  so_far.record(stream);
-  so_far.block(reader);
-}
-
-void StreamWork::wait_on_host() const {
-  const StreamWork recorded = done != nullptr ? *this : work_of(stream);
-  cuda_codecs()->synchronize(recorded.done->eventId());
 }
 
 c10::Stream current_stream(c10::Device device) {
@@ -243,7 +216,7 @@ bool shrink(Entry& entry, std::size_t bytes) noexcept try {
 std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry) {
   const OnDevice& held = *entry.device;
   if (held.encoding->stream == held.saved_on || held.encoding->done == nullptr) return nullptr;
-  return std::make_shared<const Encoded>(held.encoding->done);
+  return std::make_shared<const Encoded>(*held.encoding);
 }
 
 bool needs_fetch(const Entry& entry, codecs::Reads reads) {

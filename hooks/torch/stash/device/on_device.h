@@ -6,7 +6,6 @@
 #include <optional>
 
 #include <c10/core/Allocator.h>
-#include <c10/core/Event.h>
 #include <c10/core/Storage.h>
 #include <c10/core/Stream.h>
 
@@ -14,6 +13,7 @@
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/in_flight.h"
 #include "hooks/torch/stash/device/pinned_pool.h"
+#include "hooks/torch/stash/device/stream_work.h"
 #include "hooks/torch/stash/plan.h"
 
 namespace cinch::hooks {
@@ -21,18 +21,6 @@ namespace cinch::hooks {
 class EntryQueue;
 class EncodeOutcome;
 struct Entry;
-
-/// Work of a stream, and the event behind it. Readers on other streams wait for the event, or,
-/// without one, for all work that the stream has by then.
-struct StreamWork {
-  c10::Stream stream;
-  std::shared_ptr<c10::Event> done;
-
-  /// Makes `reader`'s further work wait for this. The host does not wait.
-  void block(const c10::Stream& reader) const;
-  /// The host waits for this. The calling thread may be capturing another stream.
-  void wait_on_host() const;
-};
 
 /// The additional members of an entry on a CUDA device. Guarded by the entry's mutex, unless a
 /// comment names the stash's lock.
@@ -71,9 +59,6 @@ struct OnDevice {
  private:
   unsigned made_after_ = forks_before();
 };
-
-/// The work of `stream` so far, with an event.
-StreamWork work_of(const c10::Stream& stream);
 
 /// The calling thread's current stream of that device.
 c10::Stream current_stream(c10::Device device);

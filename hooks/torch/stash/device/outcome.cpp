@@ -32,7 +32,7 @@ std::shared_ptr<const EncodeOutcome> EncodeOutcome::follow(const codecs::cuda::R
 }
 
 bool EncodeOutcome::happened() const noexcept {
-  return cuda_codecs()->happened(there_->copied->work.done->eventId());
+  return there_->copied->work.happened();
 }
 
 void EncodeOutcome::wait() const {
