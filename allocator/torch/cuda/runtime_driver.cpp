@@ -81,11 +81,28 @@ const CudaMemory& driver() {
   return *functions(fault);  // a usable RuntimeDriver exists, so they were found
 }
 
-CUmemAllocationProp properties_of(int device) {
+// What memory can do besides being used, as bits. It can't be asked for afterwards, and not every
+// system has it, whatever the device says.
+constexpr unsigned exportable = 2;  // other processes can map it, by a file descriptor
+constexpr unsigned rdma = 1;        // network cards can read it (GPUDirect RDMA)
+
+CUmemAllocationProp properties_of(int device, unsigned extras) {
   CUmemAllocationProp properties = device_memory(device);
-  // Lets a block be shared with another process later: this can't be asked for afterwards.
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  if ((extras & exportable) != 0) {
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  }
+  properties.allocFlags.gpuDirectRDMACapable = (extras & rdma) != 0 ? 1 : 0;
   return properties;
+}
+
+// Calls `attempt` with the extras, and as long as it fails for another reason than a lack of memory
+// with fewer of them. Returns its last result.
+template <class Attempt>
+CUresult with_most_extras(unsigned extras, const Attempt& attempt) {
+  for (unsigned some = extras;; some = (some - 1) & extras) {
+    const CUresult result = attempt(some);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY || some == 0) return result;
+  }
 }
 
 cudaEvent_t to_event(Event event) {
@@ -144,13 +161,11 @@ struct RuntimeDriver::Calls : CudaMemoryCalls<Calls> {
   static Status create(void* self, std::size_t bytes, Handle* handle) {
     const Current current(self);
     if (!current) return Status::failed;
-    CUmemAllocationProp properties = properties_of(of(self).device_);
     CUmemGenericAllocationHandle created = 0;
-    CUresult result = driver().create(&created, bytes, &properties, 0);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY) {
-      properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;  // not every system has them
-      result = driver().create(&created, bytes, &properties, 0);
-    }
+    const CUresult result = with_most_extras(of(self).extras_, [&](unsigned extras) {
+      const CUmemAllocationProp properties = properties_of(of(self).device_, extras);
+      return driver().create(&created, bytes, &properties, 0);
+    });
     if (result == CUDA_SUCCESS) *handle = created;
     return status_of(result);
   }
@@ -214,18 +229,23 @@ RuntimeDriver::RuntimeDriver(int device) : device_(device) {
     return;
   }
   context_ = context;
-  int has_memory_management = 0;
-  if (f->device_get_attribute(&has_memory_management,
-                              CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-                              handle) != CUDA_SUCCESS ||
-      has_memory_management == 0) {
+  const auto has = [&](CUdevice_attribute attribute) {
+    int value = 0;
+    return f->device_get_attribute(&value, attribute, handle) == CUDA_SUCCESS && value != 0;
+  };
+  if (!has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
     fault_ = "the device has no virtual memory management";
     return;
   }
-  const CUmemAllocationProp properties = properties_of(device);
-  if (f->granularity(&granularity_, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
-          CUDA_SUCCESS ||
-      granularity_ == 0) {
+  const unsigned wanted =
+      (has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) ? exportable : 0) |
+      (has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) ? rdma : 0);
+  const CUresult found = with_most_extras(wanted, [&](unsigned extras) {
+    extras_ = extras;
+    const CUmemAllocationProp properties = properties_of(device, extras);
+    return f->granularity(&granularity_, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  });
+  if (found != CUDA_SUCCESS || granularity_ == 0) {
     fault_ = "the device does not say its granularity";
     return;
   }

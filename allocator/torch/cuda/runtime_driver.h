@@ -52,6 +52,7 @@ class RuntimeDriver {
   int device_;
   void* context_ = nullptr;              // the device's primary context, a CUcontext
   std::atomic<std::uint64_t> peers_{0};  // one bit for each device
+  unsigned extras_ = 0;  // what memory is asked to do besides; see runtime_driver.cpp
   std::size_t granularity_ = 0;
   bool usable_ = false;
   std::string fault_;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include "calls.h"
 #include "libraries.h"
@@ -35,8 +36,17 @@ int device_of(CUcontext context) {
   return static_cast<int>(reinterpret_cast<Context*>(context) - contexts);
 }
 
+/// Attributes that a test has set.
+std::map<int, int>& set_attributes() {
+  static auto* attributes = new std::map<int, int>;
+  return *attributes;
+}
+
 /// CUDA's two enumerations of attributes have the same numbers.
 int attribute(int which, int device) {
+  if (const auto set = set_attributes().find(which); set != set_attributes().end()) {
+    return set->second;
+  }
   switch (which) {
     case cudaDevAttrMaxThreadsPerBlock:
     case cudaDevAttrMaxBlockDimX:
@@ -89,6 +99,7 @@ int attribute(int which, int device) {
     case cudaDevAttrStreamPrioritiesSupported:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
       return 1;
     default:
       return 0;
@@ -131,6 +142,10 @@ const char* error_text(int error) {
 }
 
 }  // namespace
+
+bool has(CUdevice_attribute which) {
+  return attribute(which, 0) != 0;
+}
 
 int most_shared_bytes() {
   return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
@@ -247,6 +262,10 @@ std::atomic<bool> peers{false};
 }  // namespace
 FAKECUDA_API void fakecuda_set_peers(int on) {
   peers = on != 0;
+}
+FAKECUDA_API void fakecuda_set_attribute(int which, int value) {
+  const Guard guard(global_lock());
+  set_attributes()[which] = value;
 }
 FAKECUDA_API int fakecuda_has_context(int device) {
   const Guard guard(global_lock());

@@ -5,6 +5,8 @@
 
 namespace fakecuda {
 
+/// Whether devices have what an attribute tells.
+bool has(CUdevice_attribute which);
 /// The most shared memory that a block may have.
 int most_shared_bytes();
 /// The calling thread's device.
