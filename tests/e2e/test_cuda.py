@@ -241,6 +241,43 @@ def test_rescue_moves_what_it_cannot_compress(needed, tmp_path):
         start(["-c", BIG], tmp_path / "none", policy=KEPT | {"offload": {"rescue": False}}, memory=short)
 
 
+IN_A_POOL = """
+import gc, threading
+import torch
+pool, stop, began = torch.cuda.MemPool(), threading.Event(), threading.Event()
+torch.cuda.init()
+
+def beside():
+    with torch.cuda.use_mem_pool(pool):
+        torch.zeros(1000, device="cuda")
+        began.set()
+        stop.wait()
+"""
+# The context is another thread's, or that of the training itself, all of whose forward's memory is then the pool's.
+BESIDE_A_POOL = IN_A_POOL + "thread = threading.Thread(target=beside, daemon=True)\nthread.start()\nbegan.wait()\n" + BIG
+BESIDE_A_POOL += "stop.set()\nthread.join()\n"
+WITHIN_A_POOL = IN_A_POOL + BIG.replace("loss = nn.functional.cross_entropy(model(x), y)", """
+    with torch.cuda.use_mem_pool(pool):
+        loss = nn.functional.cross_entropy(model(x), y)""")
+
+
+# What another stream has still to copy, PyTorch does not use again before it leaves the pool: a rescue that moves would
+# be in vain within it.
+@pytest.mark.parametrize(
+    "program, policy",
+    [(BESIDE_A_POOL, KEPT), (WITHIN_A_POOL, DIVISION | {"raw_window": 1000})],
+    ids=["beside", "within"],
+)
+def test_a_memory_pool_of_the_program_leaves_rescue_on(needed, program, policy, tmp_path):
+    roomy = json.loads(start(["-c", program], tmp_path / "plain").stdout)
+    short = roomy["peak"] * 10 // 12
+    with pytest.raises(AssertionError, match="OutOfMemoryError"):
+        start(["-c", program], tmp_path / "short", memory=short)
+    run = start(["-c", program], tmp_path / "rescue", policy=policy, memory=short, schedule="random:5", poison=True)
+    assert json.loads(run.stdout)["losses"] == pytest.approx(roomy["losses"], abs=0.05 if policy != KEPT else 0)
+    assert run.report["rescues"] > 0
+
+
 OFF = {"version": 1, "policy": "off", "rescue": {"enabled": True}}
 
 

@@ -24,7 +24,8 @@ c10::DeviceIndex current_device() {
 
 }  // namespace
 
-CudaAllocator::CudaAllocator(Native& native) : native_(native) {
+CudaAllocator::CudaAllocator(Native& native)
+    : native_(native), native_deleter_(native.raw_deleter()) {
   instance = this;
 }
 
@@ -113,7 +114,7 @@ Device* CudaAllocator::owner_of(const void* pointer) {
 // Called when a core has no memory left: takes PyTorch's idle private memory, else asks the stash.
 std::size_t CudaAllocator::reclaim(int index, std::size_t bytes) {
   Device& asked = device(index);
-  if (asked.pools().any()) return 0;  // perhaps during a capture, which allows neither
+  if (asked.pools().capturing()) return 0;  // a capture allows neither
   if (native_.initialized()) {
     const auto idle = [&] {
       const DeviceStats stats = native_.getDeviceStats(static_cast<DeviceIndex>(index));
@@ -131,21 +132,44 @@ std::size_t CudaAllocator::reclaim(int index, std::size_t bytes) {
   return reclaimer == nullptr ? 0 : reclaimer->reclaim(index, bytes);
 }
 
-void* CudaAllocator::serve_natively(std::size_t bytes, Device& asked, cudaStream_t stream) {
-  try {
-    return native_.raw_alloc_with_stream(bytes, stream);
-  } catch (const c10::OutOfMemoryError&) {
-    if (!asked.usable() || asked.give_way() == 0) {
+// Gives the driver memory for a request that the native allocator could not serve: all that is idle
+// with us, or else what the stash can free, in native blocks perhaps. Returns whether there was
+// any.
+bool CudaAllocator::give_way(Device& asked, std::size_t bytes) {
+  if (!asked.usable()) return false;
+  if (asked.give_way() != 0) return true;
+  Reclaimer* reclaimer = reclaimer_.load();
+  if (reclaimer == nullptr || asked.pools().capturing()) return false;
+  const std::size_t reclaimed = reclaimer->reclaim(asked.index(), bytes);
+  asked.give_way();
+  return reclaimed != 0;
+}
+
+// Makes a request of the native allocator, and again after we gave way. `OutOfMemory` is what the
+// request throws when there is no memory.
+template <class OutOfMemory, class Request>
+auto CudaAllocator::request_natively(std::size_t bytes, Device& asked, const Request& request) {
+  constexpr int most_retries = 4;
+  for (int retries = 0;; ++retries) {
+    try {
+      return request();
+    } catch (const OutOfMemory&) {
+      if (retries < most_retries && give_way(asked, bytes)) continue;
       tell_observers(asked, bytes);
       throw;
     }
   }
-  try {
-    return native_.raw_alloc_with_stream(bytes, stream);
-  } catch (const c10::OutOfMemoryError&) {
-    tell_observers(asked, bytes);
-    throw;
-  }
+}
+
+void* CudaAllocator::serve_natively(std::size_t bytes, Device& asked, cudaStream_t stream) {
+  return request_natively<c10::OutOfMemoryError>(
+      bytes, asked, [&] { return native_.raw_alloc_with_stream(bytes, stream); });
+}
+
+bool CudaAllocator::goes_to_pool(const Device& asked, cudaStream_t stream) const {
+  if (!asked.pools().any()) return false;
+  const Reclaimer* reclaimer = reclaimer_.load();
+  return asked.pools().take(stream, reclaimer != nullptr && reclaimer->is_at_work());
 }
 
 // pre: bytes != 0, the device is the current one
@@ -154,7 +178,7 @@ void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t st
   TORCH_CHECK_WITH(OutOfMemoryError, bytes < exbibyte,
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   Device& asked = device(index);
-  if (!asked.usable() || asked.pools().take(stream)) return serve_natively(bytes, asked, stream);
+  if (!asked.usable() || goes_to_pool(asked, stream)) return serve_natively(bytes, asked, stream);
   History::Context context = history_.gather(History::RecordContext::STATE);
   const Address address = asked.core().allocate(bytes, to_stream(stream));
   if (address == 0) {
@@ -174,6 +198,11 @@ void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t st
 
 c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {
   const DeviceIndex index = current_device();
+  if (!native_.isEnabled()) {
+    // Without its cache it lets the driver's error through.
+    return request_natively<c10::Error>(bytes, device(index),
+                                        [&] { return native_.allocate(bytes); });
+  }
   void* pointer =
       bytes == 0 ? nullptr : serve(bytes, index, c10::cuda::getCurrentCUDAStream(index).stream());
   return {pointer, pointer, free_block, c10::Device(c10::DeviceType::CUDA, index)};
@@ -229,8 +258,7 @@ void CudaAllocator::recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStr
     return;
   }
   // The native allocator recognises its blocks by its own deleter.
-  c10::DataPtr native(pointer.get(), pointer.get_context(), native_.raw_deleter(),
-                      pointer.device());
+  c10::DataPtr native(pointer.get(), pointer.get_context(), native_deleter_, pointer.device());
   try {
     native_.recordStream(native, stream);
   } catch (...) {
@@ -291,7 +319,7 @@ c10::cuda::CUDACachingAllocator::CheckpointDelta CudaAllocator::setCheckpointPoo
   auto delta = native_.setCheckpointPoolState(index, std::move(state));
   // PyTorch exchanges a deleter only if it equals raw_deleter().
   for (c10::DataPtr& pointer : delta.dataptrs_allocd) {
-    const bool exchanged = pointer.compare_exchange_deleter(native_.raw_deleter(), free_block);
+    const bool exchanged = pointer.compare_exchange_deleter(native_deleter_, free_block);
     TORCH_INTERNAL_ASSERT(exchanged);
   }
   return delta;

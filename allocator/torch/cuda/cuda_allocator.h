@@ -23,7 +23,9 @@ namespace cinch::allocator {
 /// The cores serve ordinary requests. Private pools (graph capture, torch.cuda.MemPool, graph
 /// trees) and their checkpoints are bound to PyTorch's own bookkeeping, so the native allocator
 /// serves them; it also serves devices on which a core can't run. Every data pointer has our
-/// deleter, native memory's too. Devices are set up when first used. Never destroyed: tensors
+/// deleter, native memory's too. While the program has caching switched off
+/// (torch.cuda.caching_allocator_enable), each block is the driver's own, as with the native
+/// allocator. Devices are set up when first used. Never destroyed: tensors
 /// outlive everything. Thread-safe.
 class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
  public:
@@ -49,7 +51,9 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   // c10::Allocator
   c10::DataPtr allocate(std::size_t bytes) override;
-  c10::DeleterFnPtr raw_deleter() const override { return free_block; }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return native_.isEnabled() ? free_block : native_.raw_deleter();
+  }
   void copy_data(void* to, const void* from, std::size_t bytes) const override;
   bool is_simple_data_ptr(const c10::DataPtr& pointer) const override;
 
@@ -183,7 +187,11 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   void* serve(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
   void* serve_natively(std::size_t bytes, Device& device, cudaStream_t stream);
+  template <class OutOfMemory, class Request>
+  auto request_natively(std::size_t bytes, Device& device, const Request& request);
   std::size_t reclaim(int device, std::size_t bytes);
+  bool goes_to_pool(const Device& device, cudaStream_t stream) const;
+  bool give_way(Device& device, std::size_t bytes);
   [[noreturn]] void out_of_memory(Device& device, std::size_t bytes, cudaStream_t stream);
   void tell_observers(Device& device, std::size_t bytes);
   void tell_allocated(Device& device, void* pointer, std::size_t bytes, cudaStream_t stream,
@@ -192,6 +200,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   void free(void* pointer);
 
   Native& native_;
+  const c10::DeleterFnPtr native_deleter_;  // of the blocks that the native allocator caches
   AddressRanges ranges_;
   History history_;
   Imports imports_;

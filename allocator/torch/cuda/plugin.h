@@ -37,7 +37,7 @@ struct CudaPlugin {
 
 /// Increases with every change to CudaPlugin, Core or Reclaimer that makes different builds
 /// incompatible.
-inline constexpr std::uint32_t cuda_plugin_abi = 2;
+inline constexpr std::uint32_t cuda_plugin_abi = 3;
 
 /// `cinch_cuda_open`: replaces PyTorch's CUDA allocator by ours. When that is not possible it
 /// returns null and PyTorch's stays; `why` (of `capacity` bytes) gets the reason, or "" when the
