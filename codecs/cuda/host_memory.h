@@ -31,6 +31,17 @@ class RelaxedCapture {
   bool entered_;
 };
 
+/// Library::make_stream.
+inline Stream make_stream() noexcept {
+  const RelaxedCapture relaxed;
+  Stream stream = nullptr;
+  int least = 0;
+  const bool made =
+      relaxed && succeeds([&] { return cudaDeviceGetStreamPriorityRange(&least, nullptr); }) &&
+      succeeds([&] { return cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least); });
+  return made ? stream : nullptr;
+}
+
 /// Library::allocate_pinned.
 inline void* allocate_pinned(std::size_t bytes) noexcept {
   const RelaxedCapture relaxed;

@@ -26,7 +26,7 @@ bool load_beside_captures(const DeviceCodec& codec, const Description& what) noe
 }
 
 constexpr Library library = {
-    library_abi, make,  load_beside_captures, is_capturing, allocate_pinned,
+    library_abi, make,  load_beside_captures, is_capturing, make_stream, allocate_pinned,
     copy,        write, keep_source,          happened,     synchronize};
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace cinch::codecs::cuda {
 
 /// Increase this with every change to Library, DeviceCodec or the types that their functions take.
 /// The core and this library ship together; the core must not use a library of another version.
-inline constexpr std::uint32_t library_abi = 7;
+inline constexpr std::uint32_t library_abi = 8;
 
 /// The functions of libcinch_cuda.so. The CUDA engine is a library of its own, so the core needs no
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
@@ -23,6 +23,9 @@ struct Library {
   bool (*load)(const DeviceCodec& codec, const Description& what) noexcept;
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;
+  /// Makes a stream of the current device with the lowest priority, which the default stream does
+  /// not wait for. It is never destroyed. Null when CUDA makes none. Ends no graph captures.
+  Stream (*make_stream)() noexcept;
   /// Page-locked host memory that every device can copy to and from, or null. It is never freed.
   /// May wait for the devices, but does not end other threads' graph captures.
   void* (*allocate_pinned)(std::size_t bytes) noexcept;

@@ -650,3 +650,112 @@ def test_events_are_used_again(policy, tmp_path):
     run = start(["-c", EVENTS], tmp_path, policy=LOSSLESS | {"stream": "side"} | policy, poison=True)
     made, destroyed, recorded = map(int, run.stdout.split())
     assert destroyed == 0 and made < recorded / 50 > 5
+
+
+# The program makes streams itself, as other libraries do, and destroys them: after it has computed gradients on one,
+# after a forward whose graph stays and comes to nothing, and when all that is left is a tensor. Of a tensor whose use
+# on a stream is recorded, PyTorch itself uses the stream when it is freed; there is none here.
+DESTROYED_STREAMS = """
+import ctypes, json
+import torch, fakecuda
+from torch import nn
+torch.backends.cudnn.enabled = False
+control = fakecuda.control()
+cuda = ctypes.CDLL("libcuda.so.1")
+torch.manual_seed(0)
+layers = [layer for _ in range(4) for layer in (nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64))]
+model = nn.Sequential(*layers).cuda()
+x = torch.randn(512, 64, device="cuda")
+losses, kept = [], []
+# Else autograd would make these nodes on the first stream that it comes by, and go on to use that stream.
+nodes = [p.view_as(p).grad_fn.next_functions[0][0] for p in model.parameters()]
+
+def forward():
+    return model(x).square().mean()
+
+def on_a_stream_of_its_own(work):
+    handle = ctypes.c_void_p()
+    assert cuda.cudaStreamCreateWithFlags(ctypes.byref(handle), 1) == 0
+    stream = torch.cuda.ExternalStream(handle.value)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        result = work()
+    torch.cuda.current_stream().wait_stream(stream)
+    assert cuda.cudaStreamDestroy(handle) == 0
+    return result
+
+def step():
+    loss = forward()
+    loss.backward()
+    return loss.detach()
+
+def gradients():
+    return sum(g.double().sum() for g in torch.autograd.grad(forward(), list(model.parameters())))
+
+for _ in range(4):
+    losses.append(on_a_stream_of_its_own(gradients))
+    unread = on_a_stream_of_its_own(forward)
+    kept.append(on_a_stream_of_its_own(lambda: forward().detach() * 2))
+    losses.append(step())
+    del unread
+    large = [torch.full((1 << 20,), 1.0, device="cuda") for _ in range(6)]
+    large.append(torch.zeros(7 << 20, device="cuda"))
+    losses.append(step())
+    del large
+    torch.cuda.empty_cache()
+    kept.append(on_a_stream_of_its_own(lambda: losses[-1] * 3))
+torch.cuda.synchronize()
+torch.cuda.empty_cache()
+found = [value.item() for value in losses + kept] + [p.grad.double().sum().item() for p in model.parameters()]
+print(json.dumps(found))
+print(control.faults())
+"""
+
+
+@pytest.mark.parametrize("allocator", [CINCHS, PYTORCHS], ids=["Cinch's", "PyTorch's"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param({"raw_window": 0}, marks=pytest.mark.quick),
+        {"stream": "side"},
+        OFFLOAD | {"stream": "side"},
+        OFFLOAD | {"rules": [{"match": {"op": "*"}, "keep": True}]},
+    ],
+    ids=["current", "side", "offload", "kept"],
+)
+def test_streams_that_the_program_destroys_are_not_used_again(policy, allocator, tmp_path):
+    options = {"memory": 160 << 20, "poison": True}
+    plain = start(["-c", DESTROYED_STREAMS], tmp_path / "plain", **options).stdout.split("\n")
+    assert plain[1] == "0"
+    for schedule in "lazy", "random:3":
+        run = start(["-c", DESTROYED_STREAMS], tmp_path / schedule[:4], policy=LOSSLESS | policy | allocator,
+                    schedule=schedule, **options)  # fmt: skip
+        assert run.stdout.split("\n")[:2] == [plain[0], "0"], schedule
+
+
+OF_POOLS = """
+import sys
+import torch, fakecuda
+control = fakecuda.control()
+pool = [torch.cuda.Stream() for _ in range(32)]
+created = control.calls("cudaStreamCreateWithPriority")
+control.trace(sys.argv[1])
+weight = torch.randn(256, 256, device="cuda", requires_grad=True)
+value = torch.randn(256, 256, device="cuda")
+for _ in range(6):
+    value = torch.relu(value @ weight)
+value.sum().backward()
+torch.cuda.synchronize()
+control.trace(None)
+print(control.calls("cudaStreamCreateWithPriority") - created, *[hex(stream.cuda_stream) for stream in pool])
+"""
+
+
+def test_streams_of_pytorchs_pool_are_left_to_the_program(tmp_path):
+    trace = tmp_path / "trace"
+    run = start(["-c", OF_POOLS, trace], tmp_path / "run", policy=KEPT | OFFLOAD | {"stream": "side"})
+    created, *pool = run.stdout.split()
+    assert run.report["offloads"] > 0 and created == "2", "one each way"
+    text = trace.read_text()
+    assert "cudaStreamCreateWithPriority 1 0\n" in text, "without a wait for the default stream, and of low priority"
+    assert not [stream for stream in pool if stream in text]

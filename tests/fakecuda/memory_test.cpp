@@ -378,6 +378,24 @@ TEST(RuntimeDriverOnFake, MakesAContextOnItsDeviceAlone) {
   EXPECT_EQ(device, 0) << "the program's";
 }
 
+TEST(RuntimeDriverOnFake, WaitsForAStreamThatIsGoneByWaitingForAll) {
+  cinch::allocator::RuntimeDriver cuda(0);
+  ASSERT_TRUE(cuda.usable()) << cuda.fault();
+  const cinch::allocator::Driver driver = cuda.table();
+  cudaStream_t stream = nullptr;
+  cinch::allocator::Event event = 0;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(driver.event_create(driver.self, &event), cinch::allocator::Status::ok);
+  ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  const std::uint64_t waits = fakecuda_host_syncs_of("cudaDeviceSynchronize");
+  EXPECT_EQ(
+      driver.event_record(driver.self, event, reinterpret_cast<cinch::allocator::Stream>(stream)),
+      cinch::allocator::Status::ok);
+  EXPECT_EQ(fakecuda_host_syncs_of("cudaDeviceSynchronize"), waits + 1);
+  EXPECT_EQ(driver.event_query(driver.self, event), cinch::allocator::Status::ok);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
 TEST(RuntimeDriverOnFake, LeavesTheProgramsErrorAndNoneOfItsOwn) {
   cinch::allocator::RuntimeDriver cuda(0);
   ASSERT_TRUE(cuda.usable()) << cuda.fault();

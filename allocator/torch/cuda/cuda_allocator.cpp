@@ -166,19 +166,45 @@ void* CudaAllocator::serve_natively(std::size_t bytes, Device& asked, cudaStream
       bytes, asked, [&] { return native_.raw_alloc_with_stream(bytes, stream); });
 }
 
+void CudaAllocator::adopt_stream(cudaStream_t stream) {
+  const std::unique_lock lock(adopted_mutex_);
+  adopted_.push_back(stream);
+}
+
+bool CudaAllocator::is_adopted(cudaStream_t stream) const {
+  const std::shared_lock lock(adopted_mutex_);
+  return std::ranges::find(adopted_, stream) != adopted_.end();
+}
+
+// Whether a stream lives as long as the process. One that is not PyTorch's has its handle for an
+// id.
+bool CudaAllocator::lasts(const c10::cuda::CUDAStream& stream) const {
+  return stream.id() == 0 || stream.id() != reinterpret_cast<c10::StreamId>(stream.stream()) ||
+         is_adopted(stream.stream());
+}
+
+// The same of a stream of the current device.
+bool CudaAllocator::lasts(cudaStream_t stream, DeviceIndex index) const {
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(index);
+  if (stream == current.stream()) return lasts(current);
+  return stream == nullptr || is_adopted(stream);  // of others nobody knows
+}
+
 bool CudaAllocator::goes_to_pool(const Device& asked, cudaStream_t stream) const {
   if (!asked.pools().any()) return false;
   const Reclaimer* reclaimer = reclaimer_.load();
   return asked.pools().take(stream, reclaimer != nullptr && reclaimer->is_at_work());
 }
 
-// pre: bytes != 0, the device is the current one
-void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t stream) {
+// pre: bytes != 0, the device is the current one; `lasts`: as lasts() says of the stream
+void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t stream, bool lasts) {
   constexpr std::size_t exbibyte = std::size_t{1} << 60;
   TORCH_CHECK_WITH(OutOfMemoryError, bytes < exbibyte,
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   Device& asked = device(index);
-  if (!asked.usable() || goes_to_pool(asked, stream)) return serve_natively(bytes, asked, stream);
+  if (!lasts || !asked.usable() || goes_to_pool(asked, stream)) {
+    return serve_natively(bytes, asked, stream);
+  }
   History::Context context = history_.gather(History::RecordContext::STATE);
   const Address address = asked.core().allocate(bytes, to_stream(stream));
   if (address == 0) {
@@ -203,19 +229,22 @@ c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {
     return request_natively<c10::Error>(bytes, device(index),
                                         [&] { return native_.allocate(bytes); });
   }
-  void* pointer =
-      bytes == 0 ? nullptr : serve(bytes, index, c10::cuda::getCurrentCUDAStream(index).stream());
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(index);
+  void* pointer = bytes == 0 ? nullptr : serve(bytes, index, stream.stream(), lasts(stream));
   return {pointer, pointer, free_block, c10::Device(c10::DeviceType::CUDA, index)};
 }
 
 void* CudaAllocator::raw_alloc(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const DeviceIndex index = current_device();
-  return serve(bytes, index, c10::cuda::getCurrentCUDAStream(index).stream());
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(index);
+  return serve(bytes, index, stream.stream(), lasts(stream));
 }
 
 void* CudaAllocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
-  return bytes == 0 ? nullptr : serve(bytes, current_device(), stream);
+  if (bytes == 0) return nullptr;
+  const DeviceIndex index = current_device();
+  return serve(bytes, index, stream, lasts(stream, index));
 }
 
 void CudaAllocator::free_block(void* pointer) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,8 @@ namespace cinch::allocator {
 ///
 /// The cores serve ordinary requests. Private pools (graph capture, torch.cuda.MemPool, graph
 /// trees) and their checkpoints are bound to PyTorch's own bookkeeping, so the native allocator
-/// serves them; it also serves devices on which a core can't run. Every data pointer has our
+/// serves them. It also serves devices on which a core can't run, and streams that the program made
+/// and may destroy: a core keeps a free block's stream to wait for. Every data pointer has our
 /// deleter, native memory's too. While the program has caching switched off
 /// (torch.cuda.caching_allocator_enable), each block is the driver's own, as with the native
 /// allocator. Devices are set up when first used. Never destroyed: tensors
@@ -43,6 +45,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   Core* used_core(int device) noexcept;
   /// Sets the reclaimer to ask when a device has no memory left, or null. Lives until replaced.
   void set_reclaimer(Reclaimer* reclaimer) noexcept { reclaimer_.store(reclaimer); }
+  /// See CudaPlugin::adopt_stream.
+  void adopt_stream(cudaStream_t stream);
   /// For holding all locks over a fork.
   void lock_for_fork();
   void unlock_after_fork();
@@ -185,7 +189,10 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
     }
   }
 
-  void* serve(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
+  void* serve(std::size_t bytes, DeviceIndex device, cudaStream_t stream, bool lasts);
+  bool is_adopted(cudaStream_t stream) const;
+  bool lasts(const c10::cuda::CUDAStream& stream) const;
+  bool lasts(cudaStream_t stream, DeviceIndex device) const;
   void* serve_natively(std::size_t bytes, Device& device, cudaStream_t stream);
   template <class OutOfMemory, class Request>
   auto request_natively(std::size_t bytes, Device& device, const Request& request);
@@ -208,6 +215,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   std::mutex making_device_;
   bool devices_are_parents_ = false;
   std::atomic<Reclaimer*> reclaimer_{nullptr};
+  mutable std::shared_mutex adopted_mutex_;
+  std::vector<cudaStream_t> adopted_;
   // Pools that may serve ordinary requests when all else has failed, and whether there are any.
   std::mutex use_on_oom_mutex_;
   std::set<std::pair<DeviceIndex, MempoolId>> pools_for_oom_;

@@ -197,7 +197,19 @@ struct RuntimeDriver::Calls : CudaMemoryCalls<Calls> {
     return runtime(self, [&] { return cudaEventDestroy(to_event(event)); });
   }
   static Status event_record(void* self, Event event, Stream stream) {
-    return runtime(self, [&] { return cudaEventRecord(to_event(event), to_stream(stream)); });
+    bool gone = false;
+    const Status status = runtime(self, [&] {
+      const cudaError_t error = cudaEventRecord(to_event(event), to_stream(stream));
+      gone = error == cudaErrorInvalidResourceHandle || error == cudaErrorContextIsDestroyed;
+      return error;
+    });
+    if (!gone) return status;
+    // The program recorded a block's use in the stream and destroyed the stream, which may still
+    // have work to do.
+    return runtime(self, [&] {
+      const cudaError_t error = cudaDeviceSynchronize();
+      return error == cudaSuccess ? cudaEventRecord(to_event(event), nullptr) : error;
+    });
   }
   static Status event_query(void* self, Event event) {
     return runtime(self, [&] { return cudaEventQuery(to_event(event)); });

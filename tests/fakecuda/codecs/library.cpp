@@ -153,8 +153,9 @@ bool keep_source(const Result* result, std::uint64_t below, const void* source, 
   return enqueue({{}, source, target, bytes, result, below}, "cinch keep_source", stream);
 }
 
-constexpr Library library = {library_abi, make,  load,        is_capturing, allocate_pinned,
-                             copy,        write, keep_source, happened,     synchronize};
+constexpr Library library = {library_abi,     make, load,  is_capturing, make_stream,
+                             allocate_pinned, copy, write, keep_source,  happened,
+                             synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

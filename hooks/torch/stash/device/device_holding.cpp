@@ -56,7 +56,7 @@ c10::Storage DeviceHolding::decode(Entry& entry, codecs::Reads reads) {
 
 c10::Storage DeviceHolding::decode_ahead(Entry& entry, codecs::Reads reads) {
   if (needs_fetch(entry, reads)) parts_.statistics.fetched(/*ahead=*/true);
-  return decode_on_device(entry, reads, side_stream(entry.device->saved_on.device()));
+  return decode_on_device(entry, reads, own_stream(Own::side, entry.device->saved_on.device()));
 }
 
 void DeviceHolding::hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads) {
@@ -109,7 +109,7 @@ void DeviceHolding::note_size(Planner& planner, const Entry& entry) {
 }
 
 void DeviceHolding::saved(Entry& entry, const c10::Storage& storage) {
-  const c10::Stream stream = current_stream(storage.device());
+  const c10::Stream stream = lasting(current_stream(storage.device()));
   if (entry.device == nullptr) {
     entry.device = std::make_unique<OnDevice>(stream);
   } else {

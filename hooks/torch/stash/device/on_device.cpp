@@ -2,8 +2,6 @@
 #include "hooks/torch/stash/device/on_device.h"
 
 #include <exception>
-#include <map>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -133,20 +131,6 @@ bool Entry::keeps_source() const noexcept {
   return device != nullptr && static_cast<bool>(device->source);
 }
 
-c10::Stream current_stream(c10::Device device) {
-  return guard_of(device).getStream(device);
-}
-
-c10::Stream side_stream(c10::Device device) {
-  static std::mutex mutex;
-  static auto& streams = *new std::map<c10::DeviceIndex, c10::Stream>;
-  const std::lock_guard lock(mutex);
-  const auto known = streams.find(device.index());
-  if (known != streams.end()) return known->second;
-  return streams.emplace(device.index(), guard_of(device).getStreamFromGlobalPool(device))
-      .first->second;
-}
-
 bool is_capturing(c10::Device device) {
   return is_capturing(current_stream(device));
 }
@@ -274,7 +258,7 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
     if (!enqueued) decode_by_host(entry, data.get(), reads, stream);
     if (held.on_host != nullptr) held.encoded = {};
   }
-  held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
+  held.decoding[static_cast<std::size_t>(reads)] = work_beside(lasting(stream), held.saved_on);
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
 }
 

@@ -14,6 +14,7 @@
 #include "hooks/torch/stash/device/in_flight.h"
 #include "hooks/torch/stash/device/pinned_pool.h"
 #include "hooks/torch/stash/device/stream_work.h"
+#include "hooks/torch/stash/device/streams.h"
 #include "hooks/torch/stash/plan.h"
 
 namespace cinch::hooks {
@@ -34,7 +35,8 @@ struct OnDevice {
   bool is_a_parents() const noexcept { return made_after_ != forks_before(); }
 
   // Under the stash's lock.
-  c10::Stream saved_on;  ///< the current stream of the last save, in which the values are valid
+  /// The stream of the last save, in whose order the values are valid: see lasting().
+  c10::Stream saved_on;
   EntryQueue* queue = nullptr;      ///< the queue that the entry is in
   std::size_t offloaded_bytes = 0;  ///< see Entry::offloaded_bytes
   bool fetched = false;             ///< counted by ReadAhead as fetched ahead
@@ -59,12 +61,6 @@ struct OnDevice {
  private:
   unsigned made_after_ = forks_before();
 };
-
-/// The calling thread's current stream of that device.
-c10::Stream current_stream(c10::Device device);
-
-/// Cinch's own stream of a device, for the policy's stream "side".
-c10::Stream side_stream(c10::Device device);
 
 /// Whether a CUDA graph is recording the calling thread's current stream.
 bool is_capturing(c10::Device device);

@@ -30,7 +30,7 @@ bool StreamEncoder::encode(Entry& entry, const Plan::Candidate& candidate, std::
       uses_side_stream_ &&
       in_flight_.begin(device, entry.raw_bytes, policy_.settings().in_flight_bytes);
   const c10::Stream stream =
-      on_side_stream ? side_stream(entry.raw.device()) : entry.device->saved_on;
+      on_side_stream ? own_stream(Own::side, entry.raw.device()) : entry.device->saved_on;
   bool enqueued = false;
   if_memory_allows([&] { enqueued = encode_on_device(entry, candidate, key, stream, outcomes_); });
   if (on_side_stream) {
