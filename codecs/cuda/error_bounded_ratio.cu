@@ -17,7 +17,7 @@ struct EmptyRatio {
 
 __global__ void ratio_empty(const EmptyRatio empty, std::byte* out, Result* result) {
   for (unsigned i = threadIdx.x; i < empty.size; i += kWarp) out[i] = empty.bytes[i];
-  if (threadIdx.x == 0) result->bytes = empty.size;
+  if (threadIdx.x == 0) publish(empty.size, result);
 }
 
 class ErrorBoundedRatioCuda final : public DeviceCodec {

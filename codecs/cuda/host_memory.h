@@ -47,7 +47,9 @@ inline void* allocate_pinned(std::size_t bytes) noexcept {
   const RelaxedCapture relaxed;
   void* memory = nullptr;
   const bool found =
-      relaxed && succeeds([&] { return cudaHostAlloc(&memory, bytes, cudaHostAllocPortable); });
+      relaxed && succeeds([&] {
+        return cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+      });
   return found ? memory : nullptr;
 }
 
@@ -56,10 +58,14 @@ inline bool copy(void* to, const void* from, std::size_t bytes, Stream stream) n
   return succeeds([&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream); });
 }
 
-/// Library::happened.
-inline bool happened(void* event) noexcept {
+/// Library::progress.
+inline Progress progress(void* event) noexcept {
   const RelaxedCapture relaxed;
-  return relaxed && succeeds([&] { return cudaEventQuery(static_cast<cudaEvent_t>(event)); });
+  cudaError_t found = cudaErrorUnknown;
+  const bool done =
+      relaxed && succeeds([&] { return found = cudaEventQuery(static_cast<cudaEvent_t>(event)); });
+  if (done) return Progress::done;
+  return found == cudaErrorNotReady ? Progress::pending : Progress::failed;
 }
 
 /// Library::synchronize.

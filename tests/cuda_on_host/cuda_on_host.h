@@ -134,6 +134,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta) {
 }
 
 inline void __threadfence() {}
+inline void __threadfence_system() {}
 inline int __popc(unsigned x) {
   return __builtin_popcount(x);
 }

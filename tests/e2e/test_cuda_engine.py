@@ -75,3 +75,34 @@ def test_a_refused_launch_changes_nothing(stream, tmp_path):
     assert different == [] and faults == 0
     held_by = {row["codec"] for row in run.report["ops"]}
     assert {"exponent_pack", "window_index"} <= held_by
+
+
+CALLS = """
+import json
+import torch, fakecuda
+from torch import nn
+torch.set_num_threads(1)
+control = fakecuda.control()
+model = nn.Sequential(*[layer for _ in range(8) for layer in (nn.Linear(64, 64), nn.GELU())]).cuda()
+x = torch.randn(64, 64, device="cuda")
+calls = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaEventRecord", "cudaEventQuery", "cudaFuncGetAttributes")
+for step in range(10):
+    before = [control.calls(call) for call in calls]
+    for parameter in model.parameters():
+        parameter.grad = None
+    model(x).square().mean().backward()
+    counts = [control.calls(call) - count for call, count in zip(calls, before)]
+print(json.dumps(counts))
+"""
+
+
+def test_an_entry_whose_size_only_the_data_decide_takes_few_calls(tmp_path):
+    """Encoding takes two launches, decoding one. The size comes without a copy, a zeroing, or an event, and then
+    one copy shrinks what was encoded."""
+    run = cuda.start(["-c", CALLS], tmp_path, policy=cuda.LOSSLESS, codecs=ENGINE, poison=True)
+    launches, copies, recorded, queried, loaded = json.loads(run.stdout)
+    (entries,) = {row["count"] // 10 for row in run.report["ops"] if "gelu" in row["op"]}
+    assert all(row["codec"] == "exponent_pack" for row in run.report["ops"]) and entries == 8
+    entries += entries - 1  # the outputs that the next layer reads
+    assert launches <= 3 * entries and copies <= entries
+    assert recorded == queried == loaded == 0

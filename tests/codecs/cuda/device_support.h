@@ -106,6 +106,7 @@ inline void expect_device_like_reference(const CodecSpec& spec, const Descriptio
   const Encoded encoded = reference->encode(what, source.data(), expected, key, serial_for);
   const DeviceEncoded actual = device_encode(*device, *reference, what, source, key);
   ASSERT_EQ(actual.representable, encoded.representable);
+  ASSERT_FALSE(codec_traits(spec.name)->sized_by_data && actual.bytes.empty());
   if (!encoded.representable && !poisons) return;
   expected.resize(encoded.bytes);
   ASSERT_EQ(actual.bytes.size(), expected.size());

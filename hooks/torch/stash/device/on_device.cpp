@@ -13,6 +13,7 @@
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/offload.h"
 #include "hooks/torch/stash/device/outcome.h"
+#include "hooks/torch/stash/device/result_pool.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/recipe.h"
@@ -73,22 +74,21 @@ std::size_t bound_bytes(const codecs::Description& what) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// The device memory of an encoding besides its source and target: result, channels' bounds and
-/// scratch. A result that is read later has an allocation of its own, `result`.
+/// The device memory of an encoding besides its source and target: channels' bounds, scratch, and a
+/// result that nobody reads, or that only the device reads.
 struct EncodeMemory {
   c10::DataPtr memory;
-  c10::DataPtr result;
   codecs::Description what;  ///< with the channels' bounds in device memory
   void* scratch = nullptr;
 
-  codecs::cuda::Result* outcome() const noexcept {
-    return static_cast<codecs::cuda::Result*>(result ? result.get() : memory.get());
+  codecs::cuda::Result* result() const noexcept {
+    return static_cast<codecs::cuda::Result*>(memory.get());
   }
 
-  /// Allocates, and enqueues writing the channels' bounds and, where it is read, a result of zeros.
+  /// Allocates, and enqueues writing the channels' bounds and, if it `is_read`, a result of zeros.
   /// @throws c10::Error when there is no memory or a write could not be enqueued
   EncodeMemory(const Plan::Candidate& candidate, const codecs::Description& described,
-               const c10::Stream& stream)
+               const c10::Stream& stream, bool is_read)
       : what(described) {
     const codecs::cuda::Result nothing = {};
     const std::size_t bounds = bound_bytes(what);
@@ -97,10 +97,8 @@ struct EncodeMemory {
     auto* const numbers = static_cast<std::byte*>(memory.get()) + sizeof nothing;
     scratch = numbers + bounds;
     bool enqueued = true;
-    if (candidate.sized_by_data) {
-      result = allocate(stream.device(), sizeof nothing);
-      enqueued = cuda_codecs()->write(result.get(), &nothing, sizeof nothing, native(stream));
-    }
+    if (is_read)
+      enqueued = cuda_codecs()->write(result(), &nothing, sizeof nothing, native(stream));
     if (bounds != 0) {
       const std::size_t bytes = static_cast<std::size_t>(what.layout.channels()) * sizeof(float);
       enqueued &= cuda_codecs()->write(numbers, what.channel_bound, bytes, native(stream));
@@ -153,29 +151,33 @@ std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs
 }
 
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
-                      const c10::Stream& stream, PinnedPool& outcomes) try {
+                      const c10::Stream& stream, ResultPool& results) try {
   OnDevice& held = *entry.device;
   const c10::OptionalStreamGuard guard(stream);
+  std::shared_ptr<EncodeOutcome> outcome;
+  if (candidate.sized_by_data) {
+    outcome = EncodeOutcome::make(results, stream);
+    if (outcome == nullptr) return false;
+  }
   StreamWork{held.saved_on, nullptr}.block(stream);
-  EncodeMemory memory(candidate, described(candidate, entry), stream);
+  const EncodeMemory memory(candidate, described(candidate, entry), stream, /*is_read=*/false);
   c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
   // First, since some of the work may be enqueued when this fails.
   guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
-  const bool enqueued = enqueue_with_kernels(candidate, memory.what, [&] {
-    return candidate.on_device->encode(memory.what, entry.raw.data(),
-                                       static_cast<std::byte*>(encoded.get()), memory.outcome(),
-                                       memory.scratch, key, native(stream));
-  });
-  if (!enqueued) return false;
-  std::shared_ptr<const EncodeOutcome> outcome;
-  if (candidate.sized_by_data) {
-    outcome = EncodeOutcome::follow(memory.outcome(), stream, outcomes);
-    if (outcome == nullptr) return false;
+  const bool enqueued = candidate.on_device->encode(
+      memory.what, entry.raw.data(), static_cast<std::byte*>(encoded.get()),
+      outcome != nullptr ? outcome->result() : memory.result(), memory.scratch, key,
+      native(stream));
+  if (!enqueued) {
+    if (outcome != nullptr) outcome->give_up();
+    // Perhaps a kernel could not be loaded before: for the next one.
+    cuda_codecs()->load(*candidate.on_device, memory.what);
+    return false;
   }
+  if (outcome != nullptr) outcome->enqueued();
   const bool leaves = entry.plan().offload == policy::Decision::Offload::always;
   held.encoding = leaves ? work_of(stream) : work_beside(stream, held.saved_on);
   held.encoded = std::move(encoded);
-  held.result = std::move(memory.result);
   held.outcome = std::move(outcome);
   return true;
 } catch (const std::exception&) {
@@ -249,11 +251,10 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
     guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
     bool enqueued = enqueue_decoding(entry, held.encoded.get(), data.get(), reads, stream);
     if (held.outcome != nullptr) {
-      guard_of(stream.device()).recordDataPtrOnStream(held.result, stream);
       guard_of(stream.device()).recordDataPtrOnStream(held.source.data_ptr(), stream);
       enqueued =
-          enqueued && enqueue_choice(static_cast<const codecs::cuda::Result*>(held.result.get()),
-                                     held.source, data.get(), stream);
+          enqueued && enqueue_choice(held.outcome->result(), held.source, data.get(), stream);
+      held.outcome->read_by(work_of(stream));
     }
     if (!enqueued) decode_by_host(entry, data.get(), reads, stream);
     if (held.on_host != nullptr) held.encoded = {};
@@ -264,9 +265,9 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
 
 c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
   OnDevice& held = *entry.device;
-  if (held.outcome != nullptr) {
-    held.outcome->wait();
-    if (!held.outcome->bytes(entry.raw_bytes)) return held.source;
+  const bool is_sized = held.outcome == nullptr || held.outcome->happened();
+  if (held.outcome != nullptr && is_sized && !held.outcome->bytes(entry.raw_bytes)) {
+    return held.source;
   }
   const c10::Stream stream = current_stream(held.saved_on.device());
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
@@ -283,6 +284,11 @@ c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
     const c10::DataPtr& encoded = held.on_host != nullptr ? fetched : held.encoded;
     TORCH_CHECK(enqueue_decoding(entry, encoded.get(), data.get(), reads, stream),
                 "cinch: a graph can't be captured: decoding a saved tensor could not be launched");
+    if (!is_sized) {
+      held.graph_chooses = true;
+      TORCH_CHECK(enqueue_choice(held.outcome->result(), held.source, data.get(), stream),
+                  "cinch: a graph can't be captured: a kernel could not be launched");
+    }
   }
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
 }
@@ -292,17 +298,17 @@ c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candi
   const c10::Stream stream = current_stream(values.device());
   StreamWork{valid_in, nullptr}.block(stream);
   const codecs::cuda::DeviceCodec& codec = *candidate.on_device;
-  const EncodeMemory memory(candidate, candidate.what, stream);
+  const EncodeMemory memory(candidate, candidate.what, stream, candidate.sized_by_data);
   const c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
   c10::DataPtr decoded = allocate(stream.device(), values.nbytes());
   auto* const bytes = static_cast<std::byte*>(encoded.get());
-  if (!codec.encode(memory.what, values.data(), bytes, memory.outcome(), memory.scratch, key,
+  if (!codec.encode(memory.what, values.data(), bytes, memory.result(), memory.scratch, key,
                     native(stream)) ||
       !codec.decode(candidate.what, {bytes, candidate.bound}, decoded.get(), codecs::Reads::values,
                     memory.scratch, native(stream))) {
     return {};
   }
-  if (candidate.sized_by_data && !enqueue_choice(memory.outcome(), values, decoded.get(), stream)) {
+  if (candidate.sized_by_data && !enqueue_choice(memory.result(), values, decoded.get(), stream)) {
     return {};
   }
   return storage_of(std::move(decoded), values.nbytes(), c10::GetAllocator(stream.device_type()));

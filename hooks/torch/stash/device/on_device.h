@@ -21,6 +21,7 @@ namespace cinch::hooks {
 
 class EntryQueue;
 class EncodeOutcome;
+class ResultPool;
 struct Entry;
 
 /// The additional members of an entry on a CUDA device. Guarded by the entry's mutex, unless a
@@ -44,13 +45,15 @@ struct OnDevice {
   // Under the entry's mutex; once the entry is settled they change under both locks.
   /// Set while the host does not know the encoded size: the outcome of the encoding, and its
   /// source, which is kept until then.
-  std::shared_ptr<const EncodeOutcome> outcome;
+  std::shared_ptr<EncodeOutcome> outcome;
   c10::Storage source;
   std::size_t exact_bytes = 0;  ///< of `encoded` in use, where its memory may be larger; else 0
 
   // Under the entry's mutex.
   c10::DataPtr encoded;
-  c10::DataPtr result;  ///< a codecs::cuda::Result; set with `outcome`
+  /// A graph reads source, encoding and outcome, and chooses between them at each replay. They
+  /// stay.
+  bool graph_chooses = false;
   /// The work that makes `encoded` valid (or `raw`, of a kept entry that is to leave the device).
   std::optional<StreamWork> encoding;
   std::array<std::optional<StreamWork>, codecs::kReadsCount> decoding;
@@ -82,11 +85,11 @@ std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs
 /// reads it. The host does not wait.
 /// If the encoded size is not known beforehand, entry.device->outcome is set, and the caller must
 /// keep the source until it has arrived.
-/// @param outcomes Page-locked memory for the outcome
+/// @param results For the outcome
 /// @return false when there is no memory for the result or a kernel could not be launched
 /// @pre entry.device is set, the candidate has a device codec, the entry's mutex is held
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
-                      const c10::Stream& stream, PinnedPool& outcomes);
+                      const c10::Stream& stream, ResultPool& results);
 
 /// Enqueues the copy of the `bytes` encoded bytes to memory of just that size, on the encoding's
 /// stream, and gives up the larger memory as of that copy.
@@ -107,8 +110,8 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
 
 /// The same for a graph that the calling thread's current stream is captured into. The graph reads
 /// only memory that lives as long as the entry, so it may be replayed: it copies offloaded bytes
-/// from the host itself. The host waits for other streams' work on that memory, and for the outcome
-/// of the encoding.
+/// from the host itself. The host waits for other streams' work on that memory. While it does not
+/// know the outcome of the encoding, the graph itself chooses, and source and encoding stay.
 /// @throws c10::Error when there is no memory
 c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads);
 

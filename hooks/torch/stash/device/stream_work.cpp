@@ -84,11 +84,11 @@ void StreamWork::block(const c10::Stream& reader) const {
   recorded.done->block(reader);
 }
 
-bool StreamWork::happened() const noexcept try {
+codecs::cuda::Progress StreamWork::progress() const noexcept try {
   const c10::OptionalDeviceGuard guard(stream.device());
-  return cuda_codecs()->happened(done->eventId());
+  return cuda_codecs()->progress(done->eventId());
 } catch (const std::exception&) {
-  return false;
+  return codecs::cuda::Progress::failed;
 }
 
 void StreamWork::wait_on_host() const {

@@ -6,6 +6,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include "codecs/cuda/library.h"
+
 namespace cinch::hooks {
 
 /// Work of a stream, and the event behind it. Readers on other streams wait for the event, or,
@@ -20,8 +22,10 @@ struct StreamWork {
 
   /// Makes `reader`'s further work wait for this. The host does not wait.
   void block(const c10::Stream& reader) const;
-  /// Whether the device has done it. Doesn't wait. @pre done is set
-  bool happened() const noexcept;
+  /// How far the device is with it. Doesn't wait. @pre done is set
+  codecs::cuda::Progress progress() const noexcept;
+  bool happened() const noexcept { return progress() == codecs::cuda::Progress::done; }
+  bool is_under_way() const noexcept { return progress() == codecs::cuda::Progress::pending; }
   /// The host waits for this. The calling thread may be capturing another stream.
   void wait_on_host() const;
 };
