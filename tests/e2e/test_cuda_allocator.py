@@ -139,6 +139,18 @@ def test_every_call_of_the_driver_may_fail(folder, policy):
     assert outcome["figures"]["stitches"] > 50 and outcome["faults"] == 0
 
 
+@pytest.mark.parametrize("schedule", ["lazy", "random:4"])
+def test_memory_moves_while_the_device_works_with_it(folder, schedule):
+    """What is computed is plain's, though handles have second addresses meanwhile."""
+    plain, _ = run("moving.py", folder)
+    ours, _ = run("moving.py", folder, ALONE, schedule=schedule, poison=True, event_delay=8)
+    assert ours["sums"] == plain["sums"]
+    assert ours["faults"] == 0 and ours["left"] == [0, 0]
+    figures = ours["figures"]
+    assert figures["moved_early_bytes"] > 100 * MB and figures["leaving"] < figures["moved_early_bytes"]
+    assert figures["host_waits"] == 0 and figures["fault"] == ""
+
+
 def test_trains_where_plain_runs_out_of_memory_by_fragmentation_alone(folder):
     """Each seed has 6 % and 4 MiB (two pages: one of small blocks, and rounding) more memory than it uses
     at once. Of 26, at least 20 run out of it plainly; none does under Cinch."""

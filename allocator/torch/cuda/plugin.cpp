@@ -139,11 +139,13 @@ CINCH_EXPORT std::size_t cinch_cuda_allocator_json(int device, char* buffer, std
       buffer, capacity,
       R"({"allocated": %zu, "peak_allocated": %zu, "reserved": %zu, "peak_reserved": %zu, )"
       R"("used_blocks": %zu, "pending": %zu, "allocations": %llu, "misses": %llu, )"
-      R"("stitches": %llu, "moved_bytes": %llu, "foreign": %llu, "host_waits": %llu, )"
+      R"("stitches": %llu, "moved_bytes": %llu, "moved_early_bytes": %llu, "leaving": %zu, )"
+      R"("foreign": %llu, "host_waits": %llu, )"
       R"("reclaims": %llu, "failures": %llu, "driver_errors": %llu, "fault": "%s"})",
       s.allocated, s.peak_allocated, s.reserved, s.peak_reserved, s.used_blocks, s.pending,
       static_cast<unsigned long long>(s.allocations), static_cast<unsigned long long>(s.misses),
       static_cast<unsigned long long>(s.stitches), static_cast<unsigned long long>(s.moved_bytes),
+      static_cast<unsigned long long>(s.moved_early_bytes), s.leaving,
       static_cast<unsigned long long>(s.foreign), static_cast<unsigned long long>(s.host_waits),
       static_cast<unsigned long long>(s.reclaims), static_cast<unsigned long long>(s.failures),
       static_cast<unsigned long long>(s.driver_errors), sound ? "" : fault.c_str());

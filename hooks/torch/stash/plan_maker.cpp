@@ -53,6 +53,7 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
   }
   if (spec.subtractive_dither) label += " dithered";
   if (spec.with_sign) label += " + sign";
+  if (spec.without_zero_rows) label += " without zeros";
   return label;
 }
 
