@@ -23,6 +23,7 @@ enum class State : std::uint8_t {
   pending,  ///< freed, but other streams may still use it; in its pool's pending blocks
   used,     ///< the program's, or freed into a front (Block::in_front)
   claimed,  ///< in no tree, while the thread that holds the lock changes it
+  leaving,  ///< its handles were moved; mapped here, too, until the device is done with it
   stuck,    ///< partly mapped because unmapping failed; unusable until a retry succeeds
 };
 
@@ -54,11 +55,14 @@ struct alignas(64) Block
 struct Physical {
   Handle handle = 0;
   std::size_t bytes = 0;
-  Address address = 0;       ///< where it is mapped; 0: nowhere
-  Region* region = nullptr;  ///< in which, while it is mapped
+  Address address = 0;       ///< where it is used; 0: nowhere
+  Region* region = nullptr;  ///< of `address`
   Physical* next = nullptr;  ///< in the list of unmapped handles
-  std::uint8_t pool = 0;     ///< of the region where it is, or was last, mapped
-  bool moved = false;        ///< whether it was ever moved from where it was mapped first
+  /// At how many addresses besides `address` the driver has it mapped: in blocks that are leaving,
+  /// or stuck.
+  std::uint32_t old_mappings = 0;
+  std::uint8_t pool = 0;  ///< of the region where it is, or was last, mapped
+  bool moved = false;     ///< whether it was ever moved from where it was mapped first
 };
 
 /// Orders blocks by stream, size, address, so that lower_bound finds the best fit.

@@ -193,7 +193,7 @@ Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
   }
   Block* block = allocate_cached(pool, index, rounded);
   for (int asked = 0; block == nullptr; ++asked) {
-    block = allocate_slowly(pool, index, rounded);
+    block = allocate_slowly(pool, index, rounded, lock);
     if (block != nullptr) break;
     std::size_t reclaimed = 0;
     if (reclaim_ && asked < most_reclaims) {
@@ -307,18 +307,19 @@ std::size_t Core::size_of(Address address) const {
 }
 
 std::size_t Core::release_idle() {
-  const std::lock_guard lock(lock_);
-  return may_remap() ? release_everything() : space_.release(SIZE_MAX, false);
+  std::unique_lock lock(lock_);
+  return release_everything(lock, false);
 }
 
 std::size_t Core::release_idle_now() {
-  const std::lock_guard lock(lock_);
-  return release_everything();
+  std::unique_lock lock(lock_);
+  return release_everything(lock, true);
 }
 
 void Core::pause() {
-  const std::lock_guard lock(lock_);
+  std::unique_lock lock(lock_);
   ++paused_;
+  waited_.wait(lock, [this] { return waiting_ == 0; });
 }
 
 void Core::resume() {

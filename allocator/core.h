@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,8 +66,8 @@ class Core {
   /// The same, but ignores the pause. @pre the reason for the pause allows it on this thread
   std::size_t release_idle_now();
 
-  /// While paused no memory is moved or unmapped and no event is recorded or queried, as a graph
-  /// capture needs. Calls nest.
+  /// While paused no memory is moved or unmapped and no event is recorded, queried or waited for,
+  /// as a graph capture needs. Waits of other threads that have begun are over first. Calls nest.
   void pause();
   void resume();
 
@@ -142,15 +144,17 @@ class Core {
   Block* allocate_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
   Block* allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
   Block* allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
-  Block* allocate_at_any_price(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
-  Block* allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept;
+  Block* allocate_at_any_price(std::size_t pool, std::uint32_t stream, std::size_t bytes,
+                               std::unique_lock<Lock>& lock) noexcept;
+  Block* allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes,
+                         std::unique_lock<Lock>& lock) noexcept;
   Block* pop_quick(std::uint32_t stream, std::size_t bytes) noexcept;
   bool push_quick(Block* block) noexcept;
-  std::size_t release_everything() noexcept;
+  std::size_t release_everything(std::unique_lock<Lock>& lock, bool even_paused) noexcept;
   bool flush_quick(std::uint32_t stream) noexcept;
   bool flush_all_quick() noexcept;
   bool settle_pending() noexcept;
-  bool finish_everything() noexcept;
+  void finish_everything(std::unique_lock<Lock>& lock, bool even_paused) noexcept;
   void free_block(Block* block) noexcept;
   void uncount_used(const Block* block) noexcept;
   Block* claim(Address address) noexcept;
@@ -184,6 +188,8 @@ class Core {
   std::size_t quick_bytes_ = 0;
   std::size_t pending_bytes_ = 0;
   int paused_ = 0;
+  int waiting_ = 0;  // threads that wait for the device, without the lock
+  std::condition_variable_any waited_;
   Reclaim reclaim_;
   Completed completed_;
   Stats counts_;  // the fields that the core counts; not those of space_ and fronts_

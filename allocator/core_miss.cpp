@@ -44,7 +44,6 @@ bool Core::settle_pending() noexcept {
       if (!order_.query(block->waits)) continue;
       uncount_pending(block);
       complete(block, block->stream);
-      block->free_number = order_.number_free(block->stream);
       space_.resume(block);
       any = true;
     }
@@ -105,32 +104,35 @@ Block* Core::allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t 
   return allocate_cached(pool, stream, bytes);
 }
 
-// Blocks the host until the device has done all that frees and events depend on.
-bool Core::finish_everything() noexcept {
-  if (driver_.synchronous) return false;
+// Blocks the host, without the lock, until the device has done all that frees and events depended
+// on when it was called: one wait for each stream. Other threads may change anything meanwhile.
+void Core::finish_everything(std::unique_lock<Lock>& lock, bool even_paused) noexcept {
+  if (driver_.synchronous) return;
   ++counts_.host_waits;
-  bool all = true;
-  for (const std::size_t pool : {Space::small, Space::large}) {
-    for (Block& block : space_.pool(pool).pending) all = order_.synchronize(block.waits) && all;
-  }
   settle_pending();
-  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) {
-    all = order_.synchronize(stream) && all;
-  }
-  return all;
+  Wait* events = order_.outstanding(pending_bytes_ != 0);
+  ++waiting_;
+  lock.unlock();
+  order_.await(events);
+  lock.lock();
+  if (--waiting_ == 0) waited_.notify_all();
+  order_.finish(events);
+  // A pause may have begun, which forbids asking for events.
+  if (may_remap() || even_paused) settle_pending();
 }
 
-Block* Core::allocate_at_any_price(std::size_t pool, std::uint32_t stream,
-                                   std::size_t bytes) noexcept {
+Block* Core::allocate_at_any_price(std::size_t pool, std::uint32_t stream, std::size_t bytes,
+                                   std::unique_lock<Lock>& lock) noexcept {
   ++counts_.retries;
   if (Block* block = allocate_foreign(pool, stream, bytes); block != nullptr) return block;
   if (!may_remap()) return nullptr;
   flush_all_quick();
-  finish_everything();
+  finish_everything(lock, false);
   if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
   if (Block* block = allocate_grown(pool, stream, bytes); block != nullptr) return block;
   if (Block* block = allocate_foreign(pool, stream, bytes); block != nullptr) return block;
   // Last try: what is missing may be handles of other sizes, or addresses.
+  if (!may_remap()) return nullptr;
   space_.release(SIZE_MAX, true);
   space_.release_regions();
   return allocate_grown(pool, stream, bytes);
@@ -146,7 +148,8 @@ void Core::heed_pressure() noexcept {
   }
 }
 
-Block* Core::allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
+Block* Core::allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t bytes,
+                             std::unique_lock<Lock>& lock) noexcept {
   if (drain_fronts(stream)) {
     if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
   }
@@ -157,12 +160,16 @@ Block* Core::allocate_slowly(std::size_t pool, std::uint32_t stream, std::size_t
   }
   heed_pressure();
   if (Block* block = allocate_grown(pool, stream, bytes); block != nullptr) return block;
-  return allocate_at_any_price(pool, stream, bytes);
+  return allocate_at_any_price(pool, stream, bytes, lock);
 }
 
-std::size_t Core::release_everything() noexcept {
-  flush_all_quick();
-  finish_everything();
+// While paused, unmapped handles only, unless `even_paused`.
+std::size_t Core::release_everything(std::unique_lock<Lock>& lock, bool even_paused) noexcept {
+  if (may_remap() || even_paused) {
+    flush_all_quick();
+    finish_everything(lock, even_paused);
+  }
+  if (!may_remap() && !even_paused) return space_.release(SIZE_MAX, false);
   const std::size_t given = space_.release(SIZE_MAX, true);
   space_.release_regions();
   return given;

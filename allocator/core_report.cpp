@@ -79,6 +79,9 @@ Stats Core::stats() const {
   stats.unmapped = space.unmapped;
   stats.stitches = space.stitches;
   stats.moved_bytes = space.moved_bytes;
+  stats.moved_early_bytes = space.moved_early_bytes;
+  stats.leaving = space.leaving.current;
+  stats.peak_leaving = space.leaving.peak;
   stats.driver_errors = space.failures;
   stats.created = space.created;
   stats.released = space.released;
@@ -143,7 +146,9 @@ Breakdown Core::breakdown() const {
     const std::size_t granularity = space_.granularity();
     for (std::size_t i = 0; i < region->bytes / granularity; ++i) {
       const Unit& unit = region->units[i];
-      if (unit.physical == nullptr) continue;
+      const Address at = region->address + i * granularity;
+      // Old mappings are of handles that are counted where they are used.
+      if (unit.physical == nullptr || at - unit.physical->address >= unit.physical->bytes) continue;
       if (unit.physical->moved) result.stitched += granularity;
       if (unit.pins != 0) result.pinned += granularity;
     }
@@ -170,7 +175,7 @@ std::vector<Core::BlockInfo> Core::snapshot() const {
   const Fronts::Stopped stopped(fronts_);
   for (const auto& region : space_.regions()) {
     for (const Block* b = region->first; b != nullptr; b = b->next) {
-      if (b->state == State::hole) continue;
+      if (b->state == State::hole || b->state == State::leaving) continue;
       blocks.push_back(info(b));
       if (blocks.back().state != State::used) blocks.back().requested = 0;
     }

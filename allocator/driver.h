@@ -47,10 +47,11 @@ struct Driver {
 
   /// Creates physical memory; contents undefined.
   Status (*create)(void* self, std::size_t bytes, Handle* handle) = nullptr;
-  /// @pre the handle is not mapped
+  /// @pre the handle is mapped nowhere
   Status (*release)(void* self, Handle handle) = nullptr;
 
-  /// Maps a handle of `bytes` at the addresses; not accessible before set_access.
+  /// Maps a handle of `bytes` at the addresses; not accessible before set_access. A handle may be
+  /// mapped at several addresses, unless the driver is synchronous: then at one.
   Status (*map)(void* self, Address address, std::size_t bytes, Handle handle) = nullptr;
   /// Undoes one call of map. Contents stay with the handle.
   /// @pre nobody uses the memory any more

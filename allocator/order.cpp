@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/order.h"
 
+#include <algorithm>
 #include <new>
+#include <utility>
 
 namespace cinch::allocator {
 
@@ -25,33 +27,20 @@ std::uint32_t Order::index_of(Stream stream) noexcept {
   return last_ = static_cast<std::uint32_t>(streams_.size() - 1);
 }
 
-// pre: the fence is done
-void Order::complete_fence(StreamState& state) noexcept {
-  state.done = state.fenced;
-  drop(state.fence);
-  state.fence = nullptr;
+void Order::note_done(const RecordedEvent* recorded) noexcept {
+  StreamState& state = streams_[recorded->stream];
+  state.done = std::max(state.done, recorded->frees);
 }
 
 void Order::query(std::uint32_t index) noexcept {
   if (driver_.synchronous) return;
   StreamState& state = streams_[index];
-  if (state.fence != nullptr && query(state.fence)) complete_fence(state);
-  if (state.fence != nullptr || state.done == state.frees) return;
-  state.fence = record(index);
-  if (state.fence == nullptr) return;
-  state.fenced = state.frees;
-  if (query(state.fence)) complete_fence(state);
-}
-
-bool Order::synchronize(std::uint32_t index) noexcept {
-  query(index);
-  StreamState& state = streams_[index];
-  // Twice: the recorded fence may be older than the last free.
-  for (int i = 0; i < 2 && state.fence != nullptr; ++i) {
-    if (!synchronize(state.fence)) return false;
-    query(index);
+  if (state.fence == nullptr || query(state.fence)) {
+    if (state.fence != nullptr) drop(std::exchange(state.fence, nullptr));
+    if (state.done == state.frees) return;
+    state.fence = record(index);
+    if (state.fence != nullptr && query(state.fence)) drop(std::exchange(state.fence, nullptr));
   }
-  return driver_.synchronous || state.done == state.frees;
 }
 
 RecordedEvent* Order::record(std::uint32_t stream) noexcept {
@@ -74,6 +63,8 @@ RecordedEvent* Order::record(std::uint32_t stream) noexcept {
     }
     return nullptr;
   }
+  recorded->stream = stream;
+  recorded->frees = streams_[stream].frees;
   return recorded;
 }
 
@@ -87,14 +78,9 @@ void Order::drop(RecordedEvent* recorded) noexcept {
 }
 
 bool Order::query(RecordedEvent* recorded) noexcept {
-  if (!recorded->done)
-    recorded->done = driver_.event_query(driver_.self, recorded->event) == Status::ok;
-  return recorded->done;
-}
-
-bool Order::synchronize(RecordedEvent* recorded) noexcept {
-  if (!recorded->done) {
-    recorded->done = driver_.event_synchronize(driver_.self, recorded->event) == Status::ok;
+  if (!recorded->done && driver_.event_query(driver_.self, recorded->event) == Status::ok) {
+    recorded->done = true;
+    note_done(recorded);
   }
   return recorded->done;
 }
@@ -126,14 +112,12 @@ bool Order::record(Wait* list) noexcept {
   return all;
 }
 
-// Removes the waits whose event is done, as `is_done` tells. @return whether none is left
-template <typename IsDone>
-bool Order::drop_done(Wait*& list, const IsDone& is_done) noexcept {
+bool Order::query(Wait*& list) noexcept {
   record(list);
   Wait** link = &list;
   while (*link != nullptr) {
     Wait* wait = *link;
-    if (wait->recorded != nullptr && is_done(wait->recorded)) {
+    if (wait->recorded != nullptr && query(wait->recorded)) {
       *link = wait->next;
       drop(wait->recorded);
       waits_.give(wait);
@@ -144,26 +128,39 @@ bool Order::drop_done(Wait*& list, const IsDone& is_done) noexcept {
   return list == nullptr;
 }
 
-bool Order::query(Wait*& list) noexcept {
-  return drop_done(list, [&](RecordedEvent* recorded) { return query(recorded); });
+Wait* Order::outstanding(bool of_every_stream) noexcept {
+  Wait* list = nullptr;
+  for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) {
+    if (of_every_stream || streams_[stream].done != streams_[stream].frees) add(list, stream);
+  }
+  record(list);
+  return list;
 }
 
-bool Order::synchronize(Wait*& list) noexcept {
-  return drop_done(list, [&](RecordedEvent* recorded) { return synchronize(recorded); });
+void Order::await(const Wait* list) const noexcept {
+  for (const Wait* wait = list; wait != nullptr; wait = wait->next) {
+    RecordedEvent* recorded = wait->recorded;
+    if (recorded == nullptr || recorded->done) continue;
+    recorded->done = driver_.event_synchronize(driver_.self, recorded->event) == Status::ok;
+  }
+}
+
+void Order::finish(Wait*& list) noexcept {
+  for (const Wait* wait = list; wait != nullptr; wait = wait->next) {
+    if (wait->recorded != nullptr && wait->recorded->done) note_done(wait->recorded);
+  }
+  clear(list);
 }
 
 bool Order::wait_for(std::uint32_t stream, Wait*& list) noexcept {
   if (!record(list)) return false;
-  while (list != nullptr) {
-    Wait* wait = list;
+  for (const Wait* wait = list; wait != nullptr; wait = wait->next) {
     if (!wait->recorded->done && driver_.stream_wait(driver_.self, streams_[stream].stream,
                                                      wait->recorded->event) != Status::ok) {
       return false;
     }
-    list = wait->next;
-    drop(wait->recorded);
-    waits_.give(wait);
   }
+  clear(list);
   return true;
 }
 

@@ -12,6 +12,8 @@ namespace cinch::allocator {
 /// An event recorded in a stream. It is done when all earlier work in the stream is done.
 struct RecordedEvent {
   Event event = 0;
+  std::uint32_t stream = 0;
+  std::uint64_t frees = 0;  ///< of the stream before the event
   bool done = false;
 };
 
@@ -24,11 +26,12 @@ struct Wait {
 };
 
 /// Tracks by events which work of the streams is done, and makes later work wait for it. query()
-/// polls the driver and never waits; synchronize() blocks the host.
+/// polls the driver and never waits; only await() blocks the host.
 ///
-/// Frees are numbered in each stream. A fence is an event recorded after some frees. When it is
-/// done, the memory of those frees is idle on the device and may be unmapped. With a synchronous
-/// driver everything is done at once and no driver call is made. Not thread-safe; throws nothing.
+/// Frees are numbered in each stream. When an event that was recorded after some of them is done,
+/// the memory of those frees is idle on the device and may be unmapped. A fence is an event that
+/// was recorded to learn that. With a synchronous driver everything is done at once and no driver
+/// call is made. Not thread-safe, but for await(); throws nothing.
 class Order {
  public:
   explicit Order(const Driver& driver) : driver_(driver) {}
@@ -53,16 +56,12 @@ class Order {
   }
   /// Updates which frees of the stream are done. If some are not, a fence is or gets recorded.
   void query(std::uint32_t stream) noexcept;
-  /// Blocks the host until all of them are done. False when the driver failed.
-  bool synchronize(std::uint32_t stream) noexcept;
 
   /// Records an event after the stream's work so far. The caller must drop() it. Null on failure.
   RecordedEvent* record(std::uint32_t stream) noexcept;
   void drop(RecordedEvent* recorded) noexcept;
   /// Whether the event is done. Asks the driver unless it is known to be.
   bool query(RecordedEvent* recorded) noexcept;
-  /// Blocks the host until the event is done. False when the driver failed.
-  bool synchronize(RecordedEvent* recorded) noexcept;
 
   /// Adds a wait for the stream to a list. False when the heap has no memory.
   bool add(Wait*& list, std::uint32_t stream) noexcept;
@@ -72,13 +71,19 @@ class Order {
   /// Removes what is done from the list. Returns whether nothing is left.
   bool query(Wait*& list) noexcept;
   /// Makes later work of `stream` wait on the device for everything in the list, and empties it.
-  /// False when the driver failed; the rest of the list then stays.
+  /// False when the driver failed; the list then stays as it is.
   bool wait_for(std::uint32_t stream, Wait*& list) noexcept;
   /// Makes later work of `stream` wait on the device for all work of `other` so far.
   bool wait_for_stream(std::uint32_t stream, std::uint32_t other) noexcept;
-  /// Blocks the host until everything in the list is done, and empties it. False when the driver
-  /// failed; what is not done then stays in the list.
-  bool synchronize(Wait*& list) noexcept;
+
+  /// Records an event after the work so far of each stream that has frees not known to be done, or
+  /// of every stream. Returns a list for await() and then finish().
+  Wait* outstanding(bool of_every_stream) noexcept;
+  /// Blocks the host until the events in the list are done, or the driver fails. Needs no lock as
+  /// long as no other thread has the list.
+  void await(const Wait* list) const noexcept;
+  /// Notes what await() has found to be done, and empties the list.
+  void finish(Wait*& list) noexcept;
 
   std::size_t events() const noexcept { return events_.used(); }
   std::size_t waits() const noexcept { return waits_.used(); }
@@ -88,13 +93,10 @@ class Order {
     Stream stream = 0;
     std::uint64_t frees = 0;
     std::uint64_t done = 0;
-    RecordedEvent* fence = nullptr;  // recorded after `fenced` frees
-    std::uint64_t fenced = 0;
+    RecordedEvent* fence = nullptr;  // not known to be done
   };
 
-  void complete_fence(StreamState& state) noexcept;
-  template <typename IsDone>
-  bool drop_done(Wait*& list, const IsDone& is_done) noexcept;
+  void note_done(const RecordedEvent* recorded) noexcept;
 
   const Driver driver_;
   std::vector<StreamState> streams_;

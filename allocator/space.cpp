@@ -36,9 +36,10 @@ Space::~Space() {
         ++i;
         continue;
       }
+      const Address at = region->address + i * driver_.granularity;
       i += physical->bytes / driver_.granularity;
-      driver_.unmap(driver_.self, physical->address, physical->bytes, physical->handle);
-      driver_.release(driver_.self, physical->handle);
+      driver_.unmap(driver_.self, at, physical->bytes, physical->handle);
+      if (physical->address == at) keep_unmapped(physical);
     }
     driver_.unreserve(driver_.self, region->address, region->bytes);
   }

@@ -42,8 +42,11 @@ struct Region {
 /// Manages addresses and physical handles, and which handle is mapped where.
 ///
 /// Handles that are wholly free can be moved: into one contiguous range on a miss ("stitching"), or
-/// back to the driver. An operation that fails leaves everything as it was, except that handles may
-/// end up in the list of unmapped handles. Not thread-safe; throws nothing.
+/// back to the driver. A handle that the device may still be working with moves within its stream
+/// only: it is mapped at the new addresses at once, where the stream's later work runs after the
+/// earlier, and unmapped from the old ones when the device is done with them. An operation that
+/// fails leaves everything as it was, except that handles may end up in the list of unmapped
+/// handles. Not thread-safe; throws nothing.
 class Space {
  public:
   /// Indices of the pools.
@@ -61,12 +64,14 @@ class Space {
     std::size_t peak_reserved = 0;
     std::size_t unmapped = 0;    ///< of these, in unmapped handles
     std::size_t stuck = 0;       ///< bytes of blocks in State::stuck
+    Gauge leaving;               ///< bytes of blocks in State::leaving
     std::uint64_t created = 0;   ///< handles, ever
     std::uint64_t released = 0;  ///< handles, ever
     std::uint64_t stitches = 0;  ///< misses that moved memory
     std::uint64_t moved_handles = 0;
     std::uint64_t moved_bytes = 0;
-    std::uint64_t failures = 0;  ///< driver calls that failed
+    std::uint64_t moved_early_bytes = 0;  ///< of these, before the device was done with them
+    std::uint64_t failures = 0;           ///< driver calls that failed
     std::size_t peak_handles = 0;
     std::array<Gauge, 2> handles_in;   ///< by pool, a count
     std::array<Gauge, 2> reserved_in;  ///< by pool
@@ -174,6 +179,7 @@ class Space {
   Status reserve(std::size_t pool, std::size_t bytes) noexcept;
   Status find_place(std::size_t pool, std::uint32_t stream, std::size_t bytes, Donors whose,
                     Place& place) noexcept;
+  void learn_what_is_done(std::uint32_t stream, Donors whose) noexcept;
   void claim(std::size_t pool, const Place& place) noexcept;
   Block* cut_target(const Place& place, std::size_t bytes) noexcept;
   void take_unmapped(List& list, std::size_t& remaining, std::size_t room) noexcept;
@@ -184,14 +190,25 @@ class Space {
   bool could_create(std::size_t bytes) noexcept;
   void count_in(Physical* physical, std::size_t pool) noexcept;
   void count_out(Physical* physical) noexcept;
-  Status unmap_donors(Block* donors, List& list, Status status) noexcept;
+  Status take_donors(Block* donors, List& list, Block*& busy, Status status) noexcept;
+  std::uint64_t settle_busy(Block* busy, bool moved) noexcept;
   bool unmap_run(Block* block, List& list) noexcept;
+  void leave(Block* block) noexcept;
+  void unmap_left() noexcept;
+  bool unmap_rest(Block* block) noexcept;
   Status map_all(Block* target, const List& list) noexcept;
-  void set_unmapped(Physical* physical) noexcept;
+  void use_at(Physical* physical, Region& region, Address at) noexcept;
+  void unmap_again(Physical* physical, Region& region, Address at) noexcept;
+  void set_units(Region& region, Address at, std::size_t bytes, Physical* physical) noexcept;
+  void set_unmapped(Physical* physical, Region& region, Address at) noexcept;
   void keep_unmapped(Physical* physical) noexcept;
   void undo(Block* target, const List& list) noexcept;
   std::size_t give_to_driver(Physical* physical) noexcept;
   void retry_stuck() noexcept;
+  bool idle(const Block* block) const noexcept {
+    return order_.idle(block->stream, block->free_number);
+  }
+  void query_all() noexcept;
   void look_for_idle() noexcept;
   std::size_t page_bytes(std::size_t pool) const noexcept;
   Status count(Status status) noexcept;
@@ -204,6 +221,7 @@ class Space {
   NodePool<Block> blocks_;
   NodePool<Physical> physicals_;
   Physical* unmapped_ = nullptr;  // the list of unmapped handles
+  Block* leaving_ = nullptr;      // the list of leaving blocks, by quick_next
   // Whether neighbouring free blocks may be of different streams.
   bool foreign_neighbours_ = false;
   std::size_t limit_;

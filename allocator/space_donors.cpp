@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Donors: free blocks whose handles move to where a miss needs them.
+// Donors: free blocks whose handles move to where a miss needs them, and what becomes of them.
+#include <algorithm>
 #include <utility>
 
 #include "allocator/space.h"
@@ -55,15 +56,14 @@ Block* Space::claim_run(Block* block, std::size_t most) noexcept {
   return run;
 }
 
-// Claims runs of free memory that is idle on the device, up to `remaining` bytes, which it reduces.
-// Small blocks go first, since large ones serve more requests. Returns a list by quick_next.
+// Claims runs of the stream's free memory and, if all may give, of other streams' that is idle on
+// the device, up to `remaining` bytes, which it reduces. Small blocks go first, since large ones
+// serve more requests. Returns a list by quick_next. No more may be leaving than is reserved: a
+// device that never finishes anything would use up all addresses.
 Block* Space::claim_donors(std::size_t& remaining, std::uint32_t stream, Donors whose) noexcept {
   Block* donors = nullptr;
-  if (whose == Donors::all) {
-    look_for_idle();
-  } else {
-    order_.query(stream);
-  }
+  std::size_t may_leave =
+      counters_.reserved - std::min(counters_.reserved, counters_.leaving.current);
   for (const std::size_t pool : {large, small}) {
     BlockTree& tree = pools_[pool].free;
     const bool all = whose == Donors::all;
@@ -73,10 +73,13 @@ Block* Space::claim_donors(std::size_t& remaining, std::uint32_t stream, Donors 
       if (at == tree.end() || (!all && at->stream != stream)) break;
       Block* block = &*at;
       const ByFit::Key key = ByFit::key(*block);
-      const bool idle = order_.idle(block->stream, block->free_number);
-      Block* run = idle ? claim_run(block, remaining) : nullptr;
+      const bool busy = !idle(block);
+      const bool may_move = !busy || block->stream == stream;
+      Block* run =
+          may_move ? claim_run(block, busy ? std::min(remaining, may_leave) : remaining) : nullptr;
       if (run != nullptr) {
         remaining -= run->bytes;
+        if (busy) may_leave -= run->bytes;
         run->quick_next = donors;
         donors = run;
       }
@@ -93,8 +96,7 @@ bool Space::unmap_run(Block* block, List& list) noexcept {
   Region& region = *block->region;
   for (Address at = block->address; at < block->end();) {
     Physical* physical = physical_at(region, at);
-    if (count(driver_.unmap(driver_.self, physical->address, physical->bytes, physical->handle)) !=
-        Status::ok) {
+    if (count(driver_.unmap(driver_.self, at, physical->bytes, physical->handle)) != Status::ok) {
       Block* rest = at == block->address ? block : split(block, at - block->address);
       if (rest == nullptr) {
         // No heap memory for a second block: the whole is unusable until the rest can be unmapped.
@@ -106,8 +108,8 @@ bool Space::unmap_run(Block* block, List& list) noexcept {
       if (rest != block) insert_hole(block);
       return false;
     }
+    set_unmapped(physical, region, at);
     at += physical->bytes;
-    set_unmapped(physical);
     physical->moved = true;
     list.append(physical);
     ++counters_.moved_handles;
@@ -116,21 +118,76 @@ bool Space::unmap_run(Block* block, List& list) noexcept {
   return true;
 }
 
-// Unmaps the donors' handles and appends them to `list`. From a failure on, `status` or one of its
-// own, the donors become free again.
-Status Space::unmap_donors(Block* donors, List& list, Status status) noexcept {
+// Appends the donors' handles to `list`. Those of idle donors are unmapped first; the other donors
+// are put into `busy`, a list by quick_next, still claimed and mapped. From a failure on, `status`
+// or one of its own, donors become free again.
+Status Space::take_donors(Block* donors, List& list, Block*& busy, Status status) noexcept {
   if (donors != nullptr && status == Status::ok) ++counters_.stitches;
   while (donors != nullptr) {
     Block* next = std::exchange(donors->quick_next, nullptr);
-    if (status == Status::ok) {
-      counters_.moved_bytes += donors->bytes;
+    if (status != Status::ok) {
+      insert_free(donors);
+    } else if (counters_.moved_bytes += donors->bytes; idle(donors)) {
       if (!unmap_run(donors, list)) status = Status::failed;
     } else {
-      insert_free(donors);
+      for (Address at = donors->address; at < donors->end();) {
+        Physical* physical = physical_at(*donors->region, at);
+        at += physical->bytes;
+        list.append(physical);
+      }
+      donors->quick_next = busy;
+      busy = donors;
     }
     donors = next;
   }
   return status;
+}
+
+// After take_donors: if their handles were mapped elsewhere too, busy donors leave, else they are
+// free again. Returns the number of the last free of their memory.
+std::uint64_t Space::settle_busy(Block* busy, bool moved) noexcept {
+  std::uint64_t last = 0;
+  while (busy != nullptr) {
+    Block* next = std::exchange(busy->quick_next, nullptr);
+    if (moved) {
+      last = std::max(last, busy->free_number);
+      leave(busy);
+    } else {
+      insert_free(busy);
+    }
+    busy = next;
+  }
+  return last;
+}
+
+// Takes a claimed block out of use whose handles are mapped elsewhere by now.
+void Space::leave(Block* block) noexcept {
+  for (Address at = block->address; at < block->end();) {
+    Physical* physical = physical_at(*block->region, at);
+    at += physical->bytes;
+    physical->moved = true;
+    ++counters_.moved_handles;
+  }
+  block->state = State::leaving;
+  block->quick_next = leaving_;
+  leaving_ = block;
+  counters_.leaving.add(block->bytes);
+  counters_.moved_early_bytes += block->bytes;
+}
+
+// Unmaps leaving blocks that the device is known to be done with. What the driver will not unmap
+// stays.
+void Space::unmap_left() noexcept {
+  for (Block** link = &leaving_; *link != nullptr;) {
+    Block* block = *link;
+    if (!idle(block) || !unmap_rest(block)) {
+      link = &block->quick_next;
+      continue;
+    }
+    *link = std::exchange(block->quick_next, nullptr);
+    counters_.leaving.remove(block->bytes);
+    insert_hole(block);
+  }
 }
 
 }  // namespace cinch::allocator

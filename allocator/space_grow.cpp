@@ -97,6 +97,18 @@ Status Space::find_place(std::size_t pool, std::uint32_t stream, std::size_t byt
   return status;
 }
 
+// Queries the stream, or all if all may give. Also all when much is leaving: a stream that misses
+// no more would keep the addresses that its memory left.
+void Space::learn_what_is_done(std::uint32_t stream, Donors whose) noexcept {
+  if (whose == Donors::all) {
+    look_for_idle();
+  } else if (counters_.leaving.current > counters_.reserved / 2) {
+    query_all();
+  } else {
+    order_.query(stream);
+  }
+}
+
 // Takes the place's blocks out of their trees. The free ones' handles stay mapped.
 void Space::claim(std::size_t pool, const Place& place) noexcept {
   Pool& own = pools_[pool];
@@ -125,6 +137,10 @@ Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
                    Donors whose) noexcept {
   // Joining idle blocks may have made room already.
   if (fit(pool, stream, bytes) != nullptr) return Status::ok;
+  if (whose != Donors::none) {
+    learn_what_is_done(stream, whose);
+    unmap_left();
+  }
   Place place;
   if (const Status status = find_place(pool, stream, bytes, whose, place); status != Status::ok) {
     return status;
@@ -149,12 +165,14 @@ Status Space::grow(std::size_t pool, std::uint32_t stream, std::size_t bytes,
       status = Status::out_of_memory;
     }
   }
-  status = unmap_donors(donors, list, status);
+  Block* busy = nullptr;
+  status = take_donors(donors, list, busy, status);
   if (status == Status::ok) status = map_all(target, list);
+  const std::uint64_t last_free = settle_busy(busy, status == Status::ok);
 
   if (status == Status::ok) {
     target->stream = stream;
-    target->free_number = 0;  // nothing on the device uses it
+    target->free_number = last_free;  // 0: nothing on the device uses its memory
     insert_free(target);
   } else {
     undo(target, list);

@@ -105,69 +105,112 @@ Status Space::create(List& list, std::size_t& remaining, std::size_t room,
   return Status::ok;
 }
 
-// Notes that the driver has unmapped the handle.
-void Space::set_unmapped(Physical* physical) noexcept {
-  const Region& region = *physical->region;
-  const std::size_t first = unit_index(region, physical->address);
-  for (std::size_t i = 0; i < physical->bytes / driver_.granularity; ++i) {
-    region.units[first + i].physical = nullptr;
+void Space::set_units(Region& region, Address at, std::size_t bytes, Physical* physical) noexcept {
+  const std::size_t first = unit_index(region, at);
+  for (std::size_t i = 0; i < bytes / driver_.granularity; ++i) {
+    region.units[first + i].physical = physical;
+  }
+}
+
+// Notes that the driver has unmapped the handle from `at`.
+void Space::set_unmapped(Physical* physical, Region& region, Address at) noexcept {
+  set_units(region, at, physical->bytes, nullptr);
+  if (physical->address != at) {
+    --physical->old_mappings;
+    return;
   }
   physical->address = 0;
   physical->region = nullptr;
 }
 
-// Maps the list's handles over a claimed block of exactly their size. On failure unmaps them again,
-// where the driver does; `undo` handles the rest. The block is in no tree either way.
+// Unmaps what is mapped in a block that is leaving or stuck. Returns whether nothing is left.
+bool Space::unmap_rest(Block* block) noexcept {
+  Region& region = *block->region;
+  bool clean = true;
+  for (Address at = block->address; at < block->end();) {
+    Physical* physical = physical_at(region, at);
+    if (physical == nullptr) {
+      at += driver_.granularity;
+      continue;
+    }
+    const bool in_use_here = physical->address == at;
+    if (count(driver_.unmap(driver_.self, at, physical->bytes, physical->handle)) == Status::ok) {
+      set_unmapped(physical, region, at);
+      if (in_use_here) keep_unmapped(physical);
+    } else {
+      clean = false;
+    }
+    at += physical->bytes;
+  }
+  return clean;
+}
+
+// Maps the list's handles over a claimed block of exactly their size; those that are mapped
+// elsewhere stay so. On failure unmaps them from here again, where the driver does; `undo` handles
+// the rest. The block is in no tree either way.
 Status Space::map_all(Block* target, const List& list) noexcept {
   Region& region = *target->region;
   Address at = target->address;
   Status status = Status::ok;
-  Physical* failed = nullptr;
+  const Physical* failed = nullptr;
   for (Physical* p = list.first; p != nullptr; p = p->next) {
     status = count(driver_.map(driver_.self, at, p->bytes, p->handle));
     if (status != Status::ok) {
       failed = p;
       break;
     }
-    p->address = at;
-    p->region = &region;
-    for (std::size_t i = 0; i < p->bytes / driver_.granularity; ++i) {
-      region.units[unit_index(region, at) + i].physical = p;
-    }
+    set_units(region, at, p->bytes, p);
     at += p->bytes;
   }
   if (status == Status::ok) {
     status = count(driver_.set_access(driver_.self, target->address, target->bytes));
   }
-  if (status == Status::ok) {
-    for (Physical* p = list.first; p != nullptr; p = p->next) {
-      if (p->pool == region.pool) continue;
-      count_out(p);
-      count_in(p, region.pool);
-    }
-    return status;
-  }
-  for (Physical* p = list.first; p != failed; p = p->next) {
-    if (count(driver_.unmap(driver_.self, p->address, p->bytes, p->handle)) == Status::ok) {
-      set_unmapped(p);
+  at = target->address;
+  for (Physical* p = list.first; p != failed; at += p->bytes, p = p->next) {
+    if (status == Status::ok) {
+      use_at(p, region, at);
+    } else {
+      unmap_again(p, region, at);
     }
   }
   return status;
 }
 
+// Notes that the handle is used at `at`, where it is mapped, and no longer where it was.
+void Space::use_at(Physical* physical, Region& region, Address at) noexcept {
+  if (physical->address != 0) ++physical->old_mappings;
+  physical->address = at;
+  physical->region = &region;
+  if (physical->pool == region.pool) return;
+  count_out(physical);
+  count_in(physical, region.pool);
+}
+
+// Unmaps a handle from where it was to move. If the driver will not, the mapping is an old one, or
+// the only one.
+void Space::unmap_again(Physical* physical, Region& region, Address at) noexcept {
+  if (count(driver_.unmap(driver_.self, at, physical->bytes, physical->handle)) == Status::ok) {
+    set_units(region, at, physical->bytes, nullptr);
+  } else if (physical->address != 0) {
+    ++physical->old_mappings;
+  } else {
+    physical->address = at;
+    physical->region = &region;
+  }
+}
+
 // Cleans up after a failed grow. Unmapped handles are kept for the next miss. The target becomes a
 // hole, or stuck while one of its handles could not be unmapped.
 void Space::undo(Block* target, const List& list) noexcept {
-  bool clean = true;
   for (Physical* p = list.first; p != nullptr;) {
     Physical* next = p->next;
     p->next = nullptr;
-    if (p->address == 0) {
-      keep_unmapped(p);
-    } else {
-      clean = false;
-    }
+    if (p->address == 0) keep_unmapped(p);
     p = next;
+  }
+  bool clean = true;
+  for (Address at = target->address; at < target->end(); at += driver_.granularity) {
+    clean = clean && physical_at(*target->region, at) == nullptr;
   }
   if (clean) {
     insert_hole(target);

@@ -14,10 +14,12 @@ void Space::keep_unmapped(Physical* physical) noexcept {
   counters_.unmapped += physical->bytes;
 }
 
-// Releases an unmapped handle. Returns its bytes, or 0 if the driver failed; it is then kept.
+// Releases an unmapped handle. Returns its bytes, or 0 if it is still mapped at an old address or
+// the driver failed; it is then kept.
 std::size_t Space::give_to_driver(Physical* physical) noexcept {
   const std::size_t bytes = physical->bytes;
-  if (count(driver_.release(driver_.self, physical->handle)) != Status::ok) {
+  if (physical->old_mappings != 0 ||
+      count(driver_.release(driver_.self, physical->handle)) != Status::ok) {
     keep_unmapped(physical);
     return 0;
   }
@@ -32,24 +34,7 @@ void Space::retry_stuck() noexcept {
   if (counters_.stuck == 0) return;
   for (const auto& region : regions_) {
     for (Block* block = region->first; block != nullptr; block = block->next) {
-      if (block->state != State::stuck) continue;
-      bool clean = true;
-      for (Address at = block->address; at < block->end();) {
-        Physical* physical = physical_at(*region, at);
-        if (physical == nullptr) {
-          at += driver_.granularity;
-          continue;
-        }
-        at += physical->bytes;
-        if (count(driver_.unmap(driver_.self, physical->address, physical->bytes,
-                                physical->handle)) == Status::ok) {
-          set_unmapped(physical);
-          keep_unmapped(physical);
-        } else {
-          clean = false;
-        }
-      }
-      if (!clean) continue;
+      if (block->state != State::stuck || !unmap_rest(block)) continue;
       counters_.stuck -= block->bytes;
       Block* before = block->previous;
       insert_hole(block);
@@ -58,20 +43,24 @@ void Space::retry_stuck() noexcept {
   }
 }
 
+void Space::query_all() noexcept {
+  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) order_.query(stream);
+}
+
 // Queries all streams, and joins neighbouring free blocks of different streams that are idle:
 // either stream can use idle memory, and a handle under both blocks could not be moved otherwise.
 void Space::look_for_idle() noexcept {
-  for (std::uint32_t stream = 0; stream < order_.stream_count(); ++stream) order_.query(stream);
+  query_all();
   // Looking through all blocks at each refusal would take long where many are refused.
   if (!std::exchange(foreign_neighbours_, false)) return;
-  const auto idle = [this](const Block* block) {
-    return block->state == State::free && order_.idle(block->stream, block->free_number);
+  const auto free_and_idle = [this](const Block* block) {
+    return block->state == State::free && idle(block);
   };
   for (const auto& region : regions_) {
     BlockTree& tree = pools_[region->pool].free;
     for (Block* block = region->first; block->next != nullptr;) {
       Block* after = block->next;
-      if (!idle(block) || !idle(after)) {
+      if (!free_and_idle(block) || !free_and_idle(after)) {
         if (block->state == State::free && after->state == State::free) foreign_neighbours_ = true;
         block = after;
         continue;
@@ -101,7 +90,11 @@ void Space::look_for_idle() noexcept {
 
 std::size_t Space::release(std::size_t bytes, bool may_unmap) noexcept {
   std::size_t given = 0;
-  if (may_unmap) retry_stuck();
+  if (may_unmap) {
+    retry_stuck();
+    look_for_idle();
+    unmap_left();
+  }
   Physical* kept = unmapped_;
   unmapped_ = nullptr;
   counters_.unmapped = 0;
@@ -115,14 +108,13 @@ std::size_t Space::release(std::size_t bytes, bool may_unmap) noexcept {
     }
   }
   if (!may_unmap) return given;
-  look_for_idle();
   for (const std::size_t pool : {large, small}) {
     BlockTree& tree = pools_[pool].free;
     for (auto at = donor_from(tree, tree.begin()); at != tree.end() && given < bytes;) {
       Block* block = &*at;
       const ByFit::Key key = ByFit::key(*block);
       while (block != nullptr && given < bytes && block->bytes >= driver_.granularity &&
-             order_.idle(block->stream, block->free_number)) {
+             idle(block)) {
         Block* run = claim_run(block, std::max(bytes - given, config_.large_page));
         if (run == nullptr) break;
         block = run == block ? nullptr : block;  // the rest before the run
@@ -175,9 +167,9 @@ Status Space::renew_access() noexcept {
         ++i;
         continue;
       }
+      const Address at = region->address + i * driver_.granularity;
       i += physical->bytes / driver_.granularity;
-      const Status status =
-          count(driver_.set_access(driver_.self, physical->address, physical->bytes));
+      const Status status = count(driver_.set_access(driver_.self, at, physical->bytes));
       if (status != Status::ok) return status;
     }
   }
@@ -194,6 +186,7 @@ struct Space::Found {
   }
   void add(const Physical& p) {
     ++physicals;
+    counted_old_mappings += p.old_mappings;
     ++handles_in[p.pool];
     reserved_in[p.pool] += p.bytes;
   }
@@ -204,6 +197,10 @@ struct Space::Found {
   std::size_t mapped = 0;  // bytes, as are the next two
   std::size_t unmapped = 0;
   std::size_t stuck = 0;
+  std::size_t leaving = 0;
+  std::size_t leaving_blocks = 0;
+  std::size_t old_mappings = 0;                         // as regions have them
+  std::size_t counted_old_mappings = 0;                 // as handles count them
   std::array<std::array<std::size_t, 3>, 2> in_tree{};  // by pool: free, pending, holes
   std::array<std::size_t, 2> handles_in{};
   std::array<std::size_t, 2> reserved_in{};
@@ -249,6 +246,10 @@ bool Space::verify_blocks(const Region& region, Found& found) const {
       case State::stuck:
         found.stuck += b->bytes;
         break;
+      case State::leaving:
+        found.leaving += b->bytes;
+        ++found.leaving_blocks;
+        break;
       case State::quick:
       case State::used:
         break;
@@ -261,11 +262,13 @@ bool Space::verify_blocks(const Region& region, Found& found) const {
         !foreign_neighbours_) {
       return found.wrong("neighbours of two streams not noted", b->address);
     }
-    if (b->state == State::stuck) continue;
+    if (b->state == State::stuck || b->state == State::leaving) continue;
     const bool hole = b->state == State::hole;
     for (Address a = b->address / driver_.granularity * driver_.granularity; a < b->end();
          a += driver_.granularity) {
-      if ((physical_at(region, a) == nullptr) != hole) return found.wrong("mapping", a);
+      const Physical* p = physical_at(region, a);
+      if ((p == nullptr) != hole) return found.wrong("mapping", a);
+      if (!hole && a - p->address >= p->bytes) return found.wrong("an old mapping in use", a);
     }
   }
   return at == region.address + region.bytes || found.wrong("region's end", at);
@@ -278,10 +281,14 @@ bool Space::verify_handles(const Region& region, Found& found) const {
       ++i;
       continue;
     }
-    found.add(*p);
-    found.mapped += p->bytes;
     const Address where = region.address + i * driver_.granularity;
-    if (p->address != where || p->region != &region) return found.wrong("handle", where);
+    if (p->address != where) {
+      ++found.old_mappings;
+    } else {
+      if (p->region != &region) return found.wrong("handle", where);
+      found.add(*p);
+      found.mapped += p->bytes;
+    }
     for (const std::size_t end = i + p->bytes / driver_.granularity; i < end; ++i) {
       if (region.units[i].physical != p) return found.wrong("handle's extent", where);
     }
@@ -304,6 +311,17 @@ bool Space::verify_counts(Found& found) const {
   if (found.physicals != physicals_.used() ||
       found.physicals != counters_.created - counters_.released) {
     return found.wrong("handles lost", found.physicals);
+  }
+  std::size_t listed = 0;
+  for (const Block* b = leaving_; b != nullptr; b = b->quick_next) {
+    if (b->state != State::leaving) return found.wrong("a block listed as leaving", b->address);
+    ++listed;
+  }
+  if (listed != found.leaving_blocks || found.leaving != counters_.leaving.current) {
+    return found.wrong("leaving blocks lost", found.leaving);
+  }
+  if (found.old_mappings != found.counted_old_mappings) {
+    return found.wrong("old mappings miscounted", found.old_mappings);
   }
   if (found.unmapped != counters_.unmapped || found.stuck != counters_.stuck ||
       found.mapped + found.unmapped != counters_.reserved) {

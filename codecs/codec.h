@@ -253,6 +253,8 @@ struct CodecSpec {
   /// signs are both read.
   bool with_sign = false;
   SignedValues signed_values = SignedValues::non_negative;  ///< if with_sign
+  /// `group_quant`, on the host: rows of zeros take one bit (without_zero_rows.h).
+  bool without_zero_rows = false;
 
   bool operator==(const CodecSpec&) const = default;
 };

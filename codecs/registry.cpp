@@ -18,6 +18,7 @@
 #include "codecs/two_valued.h"
 #include "codecs/window_index.h"
 #include "codecs/with_sign.h"
+#include "codecs/without_zero_rows.h"
 
 namespace cinch::codecs {
 namespace {
@@ -68,8 +69,9 @@ CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
   if (!has_bits(spec) || spec.group < 1 || spec.group % 8 != 0) return nullptr;
   const GroupQuantParameters parameters = {
       .bits = spec.bits, .group = spec.group, .subtractive = spec.subtractive_dither};
-  return engine == Engine::cpu ? make_group_quant_cpu(parameters)
-                               : make_group_quant_reference(parameters);
+  CodecPtr groups = engine == Engine::cpu ? make_group_quant_cpu(parameters)
+                                          : make_group_quant_reference(parameters);
+  return spec.without_zero_rows ? make_without_zero_rows(std::move(groups)) : groups;
 }
 
 CodecPtr make_interval(const CodecSpec& spec, Engine engine) {

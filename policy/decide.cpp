@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "codecs/without_zero_rows.h"
 #include "policy/algorithms/algorithm.h"
 #include "policy/caution.h"
 #include "policy/layout.h"
@@ -153,6 +154,7 @@ class Entry {
     CodecSpec spec = best->need.spec;
     const codecs::CodecTraits traits = *codecs::codec_traits(spec.name);
     if (traits.fidelity != codecs::Fidelity::exact_signs) add_signs(spec);
+    spec.without_zero_rows = best->use->has_gaps && elements_ % codecs::kZeroRow == 0;
     PlaneLayout layout =
         traits.keeps_means ? layout_with_means(spec, *best) : layout_of(traits.planes, *best);
     const bool chosen = best->need.chosen && description_.choice != nullptr;

@@ -57,6 +57,8 @@ struct Use {
   /// The elements are complex numbers, which is what `geometry` counts: each is two neighbours of
   /// `type`, the real and the imaginary part.
   bool is_complex = false;
+  /// The numbers lie in memory with long gaps between them, which are zeros.
+  bool has_gaps = false;
   /// For tensors that a compiled region saves; none if that is not known.
   std::span<const BackwardRead> reads = {};
 };

@@ -282,6 +282,7 @@ constexpr Row facts[] = {
     {"aten::mish", "self", rows},
     {"aten::mkldnn_rnn_layer", "input", factor},
     {"aten::mkldnn_rnn_layer", "result0", factor},
+    {"aten::mkldnn_rnn_layer", "result3", factor},  // gates and states, where its bytes are floats
     {"aten::mkldnn_rnn_layer", "*", exact},
     {"aten::mm", "mat2", rows},
     {"aten::mm", "self", rows},

@@ -88,7 +88,7 @@ struct FakeDriver::Calls {
     d.created_ += bytes;
     d.peak_created_ = std::max(d.peak_created_, d.created_);
     *handle = d.next_handle_++;
-    d.handles_.emplace(*handle, Physical{bytes, d.take_offset(bytes), false});
+    d.handles_.emplace(*handle, Physical{bytes, d.take_offset(bytes), 0});
     return Status::ok;
   }
 
@@ -97,7 +97,7 @@ struct FakeDriver::Calls {
     const std::lock_guard lock(d.mutex_);
     if (const auto status = d.injected(Call::release)) return *status;
     const auto found = d.handles_.find(handle);
-    if (found == d.handles_.end() || found->second.mapped) return d.misused();
+    if (found == d.handles_.end() || found->second.mappings != 0) return d.misused();
     if (d.options_.backed) {
       fallocate(d.memory_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(found->second.offset), static_cast<off_t>(found->second.bytes));
@@ -113,7 +113,8 @@ struct FakeDriver::Calls {
     const std::lock_guard lock(d.mutex_);
     if (const auto status = d.injected(Call::map)) return *status;
     const auto found = d.handles_.find(handle);
-    if (found == d.handles_.end() || found->second.bytes != bytes || found->second.mapped ||
+    if (found == d.handles_.end() || found->second.bytes != bytes ||
+        (d.options_.synchronous && found->second.mappings != 0) ||
         address % d.options_.granularity != 0 || !d.reserved(address, bytes)) {
       return d.misused();
     }
@@ -128,7 +129,7 @@ struct FakeDriver::Calls {
              static_cast<off_t>(found->second.offset)) == MAP_FAILED) {
       return Status::failed;
     }
-    found->second.mapped = true;
+    ++found->second.mappings;
     d.mappings_.emplace(address, Mapping{bytes, handle, false});
     d.mapped_ += bytes;
     return Status::ok;
@@ -150,7 +151,7 @@ struct FakeDriver::Calls {
       return d.misused();
     }
     if (d.options_.backed && !reserve_only(to_pointer(address), bytes)) return Status::failed;
-    d.handles_.at(handle).mapped = false;
+    --d.handles_.at(handle).mappings;
     d.mappings_.erase(found);
     d.mapped_ -= bytes;
     return Status::ok;
@@ -218,14 +219,20 @@ struct FakeDriver::Calls {
     if (const auto status = d.injected(Call::event_query)) return *status;
     const auto found = d.events_.find(event);
     if (found == d.events_.end()) return d.misused();
-    if (d.options_.instant) finish(d, found->second);
+    if (d.options_.instant && d.options_.lag == 0) finish(d, found->second);
     return d.is_done(found->second) ? Status::ok : Status::not_ready;
   }
 
   static Status event_synchronize(void* self, Event event) {
     FakeDriver& d = of(self);
-    const std::lock_guard lock(d.mutex_);
+    std::unique_lock lock(d.mutex_);
     if (const auto status = d.injected(Call::event_synchronize)) return *status;
+    if (d.on_synchronize_) {
+      const auto callback = d.on_synchronize_;
+      lock.unlock();
+      callback();
+      lock.lock();
+    }
     const auto found = d.events_.find(event);
     if (found == d.events_.end()) return d.misused();
     finish(d, found->second);
@@ -251,9 +258,13 @@ struct FakeDriver::Calls {
     return d.now_;
   }
 
+  // Finishes the work. With a lag, time passes until then.
   static void finish(FakeDriver& d, const Clock& clock) {
     for (const auto& [stream, number] : clock) {
       StreamState& state = d.streams_[stream];
+      for (const StreamState::Due& due : state.running) {
+        if (due.number <= number) d.now_ = std::max(d.now_, due.time);
+      }
       state.done = std::max(state.done, number);
     }
   }
@@ -308,7 +319,18 @@ bool FakeDriver::reserved(Address address, std::size_t bytes) const {
   return address + bytes <= after->first + after->second;
 }
 
+// Notes which work has been done by now. pre: mutex_ is held
+void FakeDriver::catch_up() const {
+  for (auto& [stream, state] : streams_) {
+    while (!state.running.empty() && state.running.front().time <= now_) {
+      state.done = std::max(state.done, state.running.front().number);
+      state.running.pop_front();
+    }
+  }
+}
+
 bool FakeDriver::is_done(const Clock& clock) const {
+  catch_up();
   return std::ranges::all_of(
       clock, [this](const auto& entry) { return streams_[entry.first].done >= entry.second; });
 }
@@ -353,11 +375,18 @@ void FakeDriver::stop_failing() {
 
 FakeDriver::Work FakeDriver::work(Stream stream) {
   const std::lock_guard lock(mutex_);
-  return {stream, ++streams_[stream].issued};
+  StreamState& state = streams_[stream];
+  ++state.issued;
+  if (options_.lag != 0) {
+    catch_up();
+    state.running.push_back({state.issued, now_ + options_.lag});
+  }
+  return {stream, state.issued};
 }
 
 bool FakeDriver::ordered(const Work& work, Stream stream) const {
   const std::lock_guard lock(mutex_);
+  catch_up();
   if (work.stream == stream || streams_[work.stream].done >= work.number) return true;
   const Clock& after = streams_[stream].after;
   const auto found = after.find(work.stream);
@@ -366,6 +395,7 @@ bool FakeDriver::ordered(const Work& work, Stream stream) const {
 
 bool FakeDriver::done(const Work& work) const {
   const std::lock_guard lock(mutex_);
+  catch_up();
   return streams_[work.stream].done >= work.number;
 }
 
@@ -389,6 +419,11 @@ void FakeDriver::advance(std::uint64_t nanoseconds) {
 void FakeDriver::on_unmap(std::function<void(Address, std::size_t)> callback) {
   const std::lock_guard lock(mutex_);
   on_unmap_ = std::move(callback);
+}
+
+void FakeDriver::on_synchronize(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  on_synchronize_ = std::move(callback);
 }
 
 std::uint64_t FakeDriver::calls(Call call) const {
@@ -453,6 +488,19 @@ bool FakeDriver::accessible(Address address, std::size_t bytes) const {
     ++m;
   }
   return true;
+}
+
+std::vector<FakeDriver::Piece> FakeDriver::behind(Address address, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Piece> pieces;
+  auto m = mappings_.upper_bound(address);
+  if (m != mappings_.begin()) --m;
+  for (; m != mappings_.end() && m->first < address + bytes; ++m) {
+    const Address from = std::max(address, m->first);
+    const Address to = std::min(address + bytes, m->first + m->second.bytes);
+    if (from < to) pieces.push_back({m->second.handle, from - m->first, to - from});
+  }
+  return pieces;
 }
 
 }  // namespace cinch::allocator

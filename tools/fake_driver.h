@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -52,6 +53,9 @@ class FakeDriver {
     bool synchronous = false;
     /// Whether work is done as soon as a later event is queried.
     bool instant = true;
+    /// If not 0, work is done so long after it was issued, by this driver's clock, and `instant`
+    /// has no effect: a device that lags behind the host. Nanoseconds.
+    std::uint64_t lag = 0;
   };
 
   FakeDriver() : FakeDriver(Options()) {}
@@ -84,7 +88,7 @@ class FakeDriver {
   /// Whether `work` is done, or runs before all later work of `stream`.
   bool ordered(const Work& work, Stream stream) const;
   bool done(const Work& work) const;
-  /// Finishes all work of `stream`, and all that it waits for.
+  /// Finishes all work of `stream`, and all that it waits for, before its time.
   void complete(Stream stream);
   void complete_all();
 
@@ -92,6 +96,9 @@ class FakeDriver {
 
   /// Sets a callback for every unmap that is not failed on purpose; it is called before the unmap.
   void on_unmap(std::function<void(Address, std::size_t)> callback);
+  /// Sets a callback for every event_synchronize that is not failed on purpose; it is called before
+  /// the event is done.
+  void on_synchronize(std::function<void()> callback);
 
   // Figures.
 
@@ -107,6 +114,15 @@ class FakeDriver {
   std::uint64_t misuses() const;
   /// Whether the whole range is mapped and accessible.
   bool accessible(Address address, std::size_t bytes) const;
+  /// A part of a handle.
+  struct Piece {
+    Handle handle = 0;
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+    bool operator==(const Piece&) const = default;
+  };
+  /// What is mapped in a range, in the order of addresses.
+  std::vector<Piece> behind(Address address, std::size_t bytes) const;
 
  private:
   using Clock = std::map<Stream, std::uint64_t>;
@@ -114,11 +130,17 @@ class FakeDriver {
     std::uint64_t issued = 0;
     std::uint64_t done = 0;
     Clock after;  // work of other streams that the stream's next work runs after
+    // With a lag: when each piece of work that is not done will be, in the order of issue.
+    struct Due {
+      std::uint64_t number;
+      std::uint64_t time;
+    };
+    std::deque<Due> running;
   };
   struct Physical {
     std::size_t bytes;
-    std::size_t offset;  // in the memfd
-    bool mapped;
+    std::size_t offset;    // in the memfd
+    std::size_t mappings;  // at how many addresses
   };
   struct Mapping {
     std::size_t bytes;
@@ -130,6 +152,7 @@ class FakeDriver {
   std::optional<Status> injected(Call call);
   Status misused();
   bool reserved(Address address, std::size_t bytes) const;
+  void catch_up() const;
   bool is_done(const Clock& clock) const;
   std::size_t take_offset(std::size_t bytes);
 
@@ -163,6 +186,7 @@ class FakeDriver {
   double probability_ = 0;
   std::uint64_t random_ = 0;
   std::function<void(Address, std::size_t)> on_unmap_;
+  std::function<void()> on_synchronize_;
 };
 
 }  // namespace cinch::allocator

@@ -60,6 +60,7 @@ int show_report(const ReportOptions& options);
 struct ReplayOptions {
   std::vector<std::string> files;             ///< traces, or memory snapshots that PyTorch pickled
   std::size_t memory = std::size_t{1} << 40;  ///< of the fake device, bytes
+  double lag = 0;     ///< of the fake device behind the host, in steps of the trace
   std::string write;  ///< file for the trace, compressed, instead of replaying it; "": replay
   bool json = false;
 };

@@ -63,12 +63,18 @@ void add_replay(CLI::App& app, int& status) {
   sub->add_option("--memory", options->memory,
                   "Bytes of the device that is pretended, such as 24GiB")
       ->transform(CLI::AsSizeValue(false));
+  sub->add_option("--lag", options->lag,
+                  "How far that device lags behind the host, in steps of the trace: 0.5 is half a "
+                  "step. Default: not at all")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 100.0));
   sub->add_option("--write", options->write, "Only write the trace, compressed, to this file")
       ->type_name("OUT");
   sub->add_flag("--json", options->json, "Print JSON");
   sub->footer(R"(Examples:
   cinch replay run.trace
   cinch replay --memory 24GiB snapshot.pickle
+  cinch replay --lag 0.5 run.trace
   cinch replay --write run.trace snapshot.pickle)");
   sub->callback([options, &status] {
     if (!options->write.empty() && options->files.size() != 1) {

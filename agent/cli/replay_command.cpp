@@ -27,8 +27,10 @@ nlohmann::ordered_json to_json(const std::string& file, const Trace& trace,
                                     {"peak_allocated", outcome.peak_allocated},
                                     {"peak_reserved", outcome.peak_reserved},
                                     {"fragmentation", outcome.fragmentation()},
-                                    {"driver_calls", outcome.driver_calls},
+                                    {"memory_calls", outcome.memory_calls},
                                     {"calls_in_last_step", outcome.calls_in_last_step},
+                                    {"event_calls", outcome.event_calls},
+                                    {"host_waits", outcome.host_waits},
                                     {"refused", outcome.refused},
                                     {"seconds", outcome.seconds}});
   }
@@ -39,13 +41,17 @@ void print(const std::string& file, const Trace& trace, const std::vector<Outcom
   std::printf("%s: %s\n", printable(file).c_str(), printable(trace.title).c_str());
   std::printf("  %u allocations, at most %s in use at once\n", trace.allocations,
               allocator::size_text(trace.peak_bytes()).c_str());
-  std::printf("  %-11s %12s %14s %13s %14s %8s %10s\n", "allocator", "reserved", "fragmentation",
-              "driver calls", "in last step", "refused", "time");
+  std::printf("  %-11s %12s %14s %13s %14s %12s %11s %8s %10s\n", "allocator", "reserved",
+              "fragmentation", "memory calls", "in last step", "event calls", "host waits",
+              "refused", "time");
   for (const Outcome& outcome : outcomes) {
-    std::printf("  %-11s %12s %12.1f %% %13llu %14llu %8llu %7.1f ms\n", outcome.allocator.c_str(),
-                allocator::size_text(outcome.peak_reserved).c_str(), 100 * outcome.fragmentation(),
-                static_cast<unsigned long long>(outcome.driver_calls),
+    std::printf("  %-11s %12s %12.1f %% %13llu %14llu %12llu %11llu %8llu %7.1f ms\n",
+                outcome.allocator.c_str(), allocator::size_text(outcome.peak_reserved).c_str(),
+                100 * outcome.fragmentation(),
+                static_cast<unsigned long long>(outcome.memory_calls),
                 static_cast<unsigned long long>(outcome.calls_in_last_step),
+                static_cast<unsigned long long>(outcome.event_calls),
+                static_cast<unsigned long long>(outcome.host_waits),
                 static_cast<unsigned long long>(outcome.refused), 1000 * outcome.seconds);
   }
 }
@@ -76,7 +82,7 @@ int replay(const ReplayOptions& options) {
       }
       continue;
     }
-    const auto outcomes = allocator::replay(trace, options.memory);
+    const auto outcomes = allocator::replay(trace, options.memory, options.lag);
     progress.clear();
     if (options.json) {
       all.push_back(to_json(file, trace, outcomes));

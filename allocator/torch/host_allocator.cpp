@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/torch/host_allocator.h"
 
+#include <cstring>
+
 #include <c10/core/CPUAllocator.h>
 
 #include "allocator/host_driver.h"
@@ -26,6 +28,7 @@ class HostAllocator final : public c10::Allocator {
   Core& core() noexcept { return core_; }
 
  private:
+  c10::DataPtr allocate_block(std::size_t bytes);
   static void free_block(void* block);
 
   c10::Allocator& before_;
@@ -35,7 +38,15 @@ class HostAllocator final : public c10::Allocator {
 
 HostAllocator* installed = nullptr;  // never destroyed: tensors may outlive everything
 
+thread_local bool fills_with_zeros = false;
+
 c10::DataPtr HostAllocator::allocate(std::size_t bytes) {
+  c10::DataPtr block = allocate_block(bytes);
+  if (fills_with_zeros) std::memset(block.get(), 0, bytes);
+  return block;
+}
+
+c10::DataPtr HostAllocator::allocate_block(std::size_t bytes) {
   if (bytes < smallest_host_block) return before_.allocate(bytes);
   const Address address = core_.allocate(bytes);
   if (address == 0) return before_.allocate(bytes);  // it throws PyTorch's own error
@@ -66,6 +77,10 @@ void install_host_allocator(void (*hold_over_forks)(std::mutex&)) {
 
 Core* host_core() noexcept {
   return installed == nullptr ? nullptr : &installed->core();
+}
+
+void fill_host_blocks_with_zeros(bool wanted) noexcept {
+  fills_with_zeros = wanted;
 }
 
 bool is_host_deleter(c10::DeleterFnPtr deleter) noexcept {

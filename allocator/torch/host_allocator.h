@@ -27,6 +27,11 @@ void install_host_allocator(void (*hold_over_forks)(std::mutex&));
 /// The core behind PyTorch's CPU allocator; null when not installed.
 Core* host_core() noexcept;
 
+/// From now on fills what this thread allocates with zeros, or no longer. For operators that leave
+/// parts of a block unwritten: what lay there before could not be compressed. Has no effect where
+/// host_core() is null.
+void fill_host_blocks_with_zeros(bool wanted) noexcept;
+
 /// Whether `deleter` is that of PyTorch's ordinary CPU allocator: ours, or the one it replaced.
 bool is_host_deleter(c10::DeleterFnPtr deleter) noexcept;
 

@@ -172,10 +172,8 @@ class DivisionCuda final : public DeviceCodec {
     const DivisionTile tile(job, planes, sizeof(typename Element<type>::Bits));
     const auto blocks = std::min<std::int64_t>(tile.count, kDivisionBlocks * device_.processors);
     return with_run(job, [&](auto run) {
-      const auto kernel = division_encode<type, run.value>;
-      return allow_shared(kernel, tile.shared_bytes) &&
-             launch(kernel, static_cast<unsigned>(blocks), kDivisionThreads, tile.shared_bytes,
-                    stream, job, tile, source, out, result);
+      return launch(division_encode<type, run.value>, static_cast<unsigned>(blocks),
+                    kDivisionThreads, tile.shared_bytes, stream, job, tile, source, out, result);
     });
   }
 

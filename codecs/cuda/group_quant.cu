@@ -50,10 +50,8 @@ class GroupQuantCuda final : public DeviceCodec {
       const GroupTiles tiles = tiles_of(job, what, source);
       if (tiles.width > 0) {
         return with_element(what.type, [&](auto type) {
-          const auto kernel = group_quant_encode_tiles<type.value>;
-          return allow_shared(kernel, tiles.shared_bytes) &&
-                 launch(kernel, tiles.count, kGroupThreads, tiles.shared_bytes, stream, job, tiles,
-                        offsets, source, out, result);
+          return launch(group_quant_encode_tiles<type.value>, tiles.count, kGroupThreads,
+                        tiles.shared_bytes, stream, job, tiles, offsets, source, out, result);
         });
       }
     }
@@ -77,8 +75,8 @@ class GroupQuantCuda final : public DeviceCodec {
     }
     const auto launch_with = [&](auto kernel, unsigned blocks, std::size_t shared,
                                  const auto&... arguments) {
-      return allow_shared(kernel, shared) && launch(kernel, blocks, kGroupThreads, shared, stream,
-                                                    job, arguments..., offsets, in.data(), target);
+      return launch(kernel, blocks, kGroupThreads, shared, stream, job, arguments..., offsets,
+                    in.data(), target);
     };
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {

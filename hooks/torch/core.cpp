@@ -55,6 +55,8 @@ OperatorSays said(SiteNames::Parameters parameters, const OperatorFrame& frame) 
       return Exponent{argument_exponent(frame)};
     case SiteNames::Parameters::reduction:
       return Reduction{argument_reduces_linearly(frame)};
+    case SiteNames::Parameters::number_type:
+      return Numbers{workspace_type(frame)};
     case SiteNames::Parameters::none:
       break;
   }

@@ -457,6 +457,25 @@ TEST_F(Cli, WhatFilesHoldCommandsNoTerminal) {
   }
 }
 
+// Another stream uses the first block when the second is requested, if the device lags.
+TEST_F(Cli, ReplayPretendsADeviceThatLags) {
+  const std::string path = (root() / "a.trace").string();
+  std::ofstream(path) << "cinch-trace 1\na 20971520 0\nr 0 1\nf 0\na 20971520 0\nf 1\ns\n";
+  const auto reserved_natively = [&](const std::string& lag) {
+    const Outcome o = cli({"replay", "--json", "--lag", lag, path});
+    EXPECT_EQ(o.status, 0);
+    return nlohmann::json::parse(o.output)
+        .at(0)
+        .at("allocators")
+        .at(1)
+        .at("peak_reserved")
+        .get<std::size_t>();
+  };
+  EXPECT_EQ(reserved_natively("0"), 20u << 20);
+  EXPECT_EQ(reserved_natively("1"), 40u << 20);
+  EXPECT_EQ(cli({"replay", "--lag", "-1", path}).status, 2);
+}
+
 TEST_F(Cli, ReportComparesTwo) {
   const std::string path = (root() / "r.json").string();
   std::ofstream(path) << R"({"version": 1, "active": true, "policy": "division", "ratio": 4})";

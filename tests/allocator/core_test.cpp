@@ -199,7 +199,7 @@ TEST(Core, TheHostWaitsOnlyBeforeItIsOutOfMemory) {
   device.core.free(blocks[0]);
   device.core.free(blocks[2]);
   ASSERT_FALSE(device.fake.done(work));
-  EXPECT_NE(device.core.allocate(8 * mebibyte, 1), 0u) << "moved after waiting";
+  EXPECT_NE(device.core.allocate(8 * mebibyte, 2), 0u) << "moved after waiting";
   EXPECT_TRUE(device.fake.done(work));
   EXPECT_EQ(device.core.stats().host_waits, 1u);
 }

@@ -74,7 +74,7 @@ TEST(FakeDriver, NoticesMisuse) {
   EXPECT_EQ(d.map(d.self, at + 4 * unit, unit, handle), Status::failed) << "not reserved";
   EXPECT_EQ(d.map(d.self, at, 2 * unit, handle), Status::failed) << "not the handle's size";
   ASSERT_EQ(d.map(d.self, at, unit, handle), Status::ok);
-  EXPECT_EQ(d.map(d.self, at + unit, unit, handle), Status::failed) << "mapped twice";
+  EXPECT_EQ(d.map(d.self, at, unit, handle), Status::failed) << "mapped there already";
   EXPECT_EQ(d.release(d.self, handle), Status::failed) << "still mapped";
   EXPECT_EQ(d.unreserve(d.self, at, 4 * unit), Status::failed) << "still mapped";
   EXPECT_EQ(d.set_access(d.self, at, 2 * unit), Status::failed) << "half of it not mapped";
@@ -122,6 +122,68 @@ TEST(FakeDriver, KnowsWhatComesAfterWhat) {
   EXPECT_FALSE(device.fake.done(second));
   device.fake.complete(1);
   EXPECT_TRUE(device.fake.done(second));
+}
+
+TEST(FakeDriver, AHandleMappedTwiceIsTheSameMemory) {
+  FakeDriver::Options options;
+  options.backed = true;
+  Device device(options);
+  const Driver& d = device.d;
+  Address at = 0;
+  Handle handle = 0;
+  ASSERT_EQ(d.reserve(d.self, 4 * unit, &at), Status::ok);
+  ASSERT_EQ(d.create(d.self, unit, &handle), Status::ok);
+  for (const Address where : {at, at + 2 * unit}) {
+    ASSERT_EQ(d.map(d.self, where, unit, handle), Status::ok);
+    ASSERT_EQ(d.set_access(d.self, where, unit), Status::ok);
+  }
+  std::memcpy(reinterpret_cast<void*>(at), "hello", 6);
+  EXPECT_STREQ(reinterpret_cast<const char*>(at + 2 * unit), "hello");
+  EXPECT_EQ(device.fake.behind(at + 1, unit).front(), (FakeDriver::Piece{handle, 1, unit - 1}));
+  EXPECT_EQ(device.fake.behind(at, 4 * unit).size(), 2u);
+  ASSERT_EQ(d.unmap(d.self, at, unit, handle), Status::ok);
+  EXPECT_EQ(device.fake.misuses(), 0u);
+  EXPECT_EQ(d.release(d.self, handle), Status::failed) << "still mapped once";
+  ASSERT_EQ(d.unmap(d.self, at + 2 * unit, unit, handle), Status::ok);
+  EXPECT_EQ(d.release(d.self, handle), Status::ok);
+}
+
+TEST(FakeDriver, AHandleOfASynchronousDriverIsMappedOnce) {
+  FakeDriver::Options options;
+  options.synchronous = true;
+  Device device(options);
+  const Driver& d = device.d;
+  Address at = 0;
+  Handle handle = 0;
+  ASSERT_EQ(d.reserve(d.self, 4 * unit, &at), Status::ok);
+  ASSERT_EQ(d.create(d.self, unit, &handle), Status::ok);
+  ASSERT_EQ(d.map(d.self, at, unit, handle), Status::ok);
+  EXPECT_EQ(d.map(d.self, at + unit, unit, handle), Status::failed);
+  EXPECT_EQ(device.fake.misuses(), 1u);
+}
+
+TEST(FakeDriver, ADeviceThatLagsIsDoneAfterItsLag) {
+  FakeDriver::Options options;
+  options.lag = 10;
+  Device device(options);
+  const Driver& d = device.d;
+  Event event = 0;
+  ASSERT_EQ(d.event_create(d.self, &event), Status::ok);
+  const auto first = device.fake.work(1);
+  device.fake.advance(4);
+  const auto second = device.fake.work(1);
+  ASSERT_EQ(d.event_record(d.self, event, 1), Status::ok);
+  device.fake.advance(6);
+  EXPECT_TRUE(device.fake.done(first));
+  EXPECT_FALSE(device.fake.done(second));
+  EXPECT_EQ(d.event_query(d.self, event), Status::not_ready);
+  device.fake.advance(4);
+  EXPECT_EQ(d.event_query(d.self, event), Status::ok);
+  const auto third = device.fake.work(1);
+  ASSERT_EQ(d.event_record(d.self, event, 1), Status::ok);
+  ASSERT_EQ(d.event_synchronize(d.self, event), Status::ok);
+  EXPECT_TRUE(device.fake.done(third));
+  EXPECT_EQ(d.now(d.self), 24u) << "time passes while the host waits";
 }
 
 TEST(FakeDriver, ItsClockIsTurnedByHand) {

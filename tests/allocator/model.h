@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allocator/core.h"
@@ -13,13 +14,86 @@
 
 namespace cinch::allocator::test {
 
+/// Ranges of addresses, or of memory: which are used, and by which work on the device the others
+/// were.
+class Account {
+ public:
+  using Position = std::uint64_t;
+
+  bool is_used(Position at, std::size_t bytes) const {
+    const auto after = used_.lower_bound(at);
+    if (after != used_.end() && after->first < at + bytes) return true;
+    return after != used_.begin() && std::prev(after)->first + std::prev(after)->second > at;
+  }
+
+  /// Whether `good` is true for all work that earlier users of the range left.
+  template <class Good>
+  bool all_left(Position at, std::size_t bytes, const Good& good) const {
+    for (auto next = first_left(at); next != left_.end() && next->first < at + bytes; ++next) {
+      for (const FakeDriver::Work& work : next->second.work) {
+        if (!good(work)) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Cuts the range out of what earlier users left.
+  void forget(Position at, std::size_t bytes) {
+    const Position end = at + bytes;
+    for (auto next = first_left(at); next != left_.end() && next->first < end;) {
+      const Position begin = next->first;
+      const Position after = begin + next->second.bytes;
+      if (after > end) left_[end] = {after - end, next->second.work};
+      if (begin < at) {
+        next->second.bytes = at - begin;
+        ++next;
+      } else {
+        next = left_.erase(next);
+      }
+    }
+  }
+
+  void use(Position at, std::size_t bytes) {
+    forget(at, bytes);
+    used_.emplace(at, bytes);
+  }
+  void leave(Position at, std::size_t bytes, const std::vector<FakeDriver::Work>& work) {
+    used_.erase(at);
+    left_[at] = {bytes, work};
+  }
+
+  std::size_t used_count() const { return used_.size(); }
+
+ private:
+  struct Left {
+    std::size_t bytes;
+    std::vector<FakeDriver::Work> work;  // the last in each stream
+  };
+
+  // The first that ends after `at`.
+  std::map<Position, Left>::const_iterator first_left(Position at) const {
+    auto next = left_.upper_bound(at);
+    if (next == left_.begin()) return next;
+    const auto before = std::prev(next);
+    return before->first + before->second.bytes > at ? before : next;
+  }
+  std::map<Position, Left>::iterator first_left(Position at) {
+    return left_.erase(std::as_const(*this).first_left(at), std::as_const(*this).first_left(at));
+  }
+
+  std::map<Position, std::size_t> used_;
+  std::map<Position, Left> left_;
+};
+
 /// An allocator under test, with a second account of what is used and of which work on the device
-/// memory may not be used or unmapped before. The first thing that is wrong is kept in `fault`.
+/// memory may not be used, and addresses not be unmapped, before. The first thing that is wrong is
+/// kept in `fault`.
 class Model {
  public:
   Model(const FakeDriver::Options& options, const Config& config)
       : fake(options),
         core(fake.table(), config),
+        lags(options.lag != 0),
         fronts_(config.front_always),
         synchronous_(options.synchronous) {
     fake.on_unmap([this](Address address, std::size_t bytes) { unmapping(address, bytes); });
@@ -33,6 +107,7 @@ class Model {
     std::vector<FakeDriver::Work> work;  // what uses it, the last in each stream
     std::size_t requested;
     std::size_t rounded;
+    std::vector<FakeDriver::Piece> memory;
   };
 
   void allocate(std::size_t bytes, Stream stream) {
@@ -42,19 +117,23 @@ class Model {
       return;
     }
     const std::size_t size = std::max<std::size_t>(bytes, 1);
-    if (overlaps(address, size)) note("a block overlaps another");
-    for (const auto& [begin, left] : overlapping(address, size)) {
-      for (const FakeDriver::Work& work : left->work) {
-        if (!fake.ordered(work, stream)) note("a block is used again too early");
+    if (addresses_.is_used(address, size)) note("a block overlaps another");
+    addresses_.use(address, size);
+    auto memory = fake.behind(address, size);
+    for (const FakeDriver::Piece& piece : memory) {
+      const Account::Position at = position(piece);
+      if (memory_.is_used(at, piece.bytes)) note("two blocks share memory");
+      if (!memory_.all_left(at, piece.bytes,
+                            [&](const auto& work) { return fake.ordered(work, stream); })) {
+        note("memory is used again too early");
       }
+      memory_.use(at, piece.bytes);
     }
-    forget(address, size);
-    live_.emplace(address, size);
     const std::size_t rounded = core.size_of(address);
     requested_ += bytes;
     allocated_ += rounded;
     peak_allocated_ = std::max(peak_allocated_, allocated_);
-    blocks.push_back({address, size, {fake.work(stream)}, bytes, rounded});
+    blocks.push_back({address, size, {fake.work(stream)}, bytes, rounded, std::move(memory)});
   }
 
   void use_elsewhere(std::size_t index, Stream stream) {
@@ -65,10 +144,14 @@ class Model {
 
   void free(std::size_t index) {
     const Block block = take(index);
+    if (fake.behind(block.address, block.bytes) != block.memory) note("memory in use was moved");
     if (!core.free(block.address)) note("free refused a used block");
     if (core.free(block.address)) note("free took a block twice");
     if (core.free(0)) note("free took null");
-    remember(block);
+    addresses_.leave(block.address, block.bytes, block.work);
+    for (const FakeDriver::Piece& piece : block.memory) {
+      memory_.leave(position(piece), piece.bytes, block.work);
+    }
   }
 
   void check() {
@@ -77,8 +160,10 @@ class Model {
     const Stats stats = core.stats();
     if (stats.allocated != allocated_) note("allocated bytes miscounted");
     if (stats.requested != requested_) note("requested bytes miscounted");
-    if (stats.used_blocks != live_.size()) note("used blocks miscounted");
-    if (stats.allocations - stats.frees != live_.size()) note("allocations or frees miscounted");
+    if (stats.used_blocks != addresses_.used_count()) note("used blocks miscounted");
+    if (stats.allocations - stats.frees != addresses_.used_count()) {
+      note("allocations or frees miscounted");
+    }
     if (stats.pools[0].blocks.added + stats.pools[1].blocks.added != stats.allocations) {
       note("a pool's allocations miscounted");
     }
@@ -88,6 +173,8 @@ class Model {
       note("peak of allocated bytes wrong");
     }
     if (stats.reserved != fake.created_bytes()) note("reserved bytes miscounted");
+    // What is reserved may shrink while memory is leaving.
+    if (stats.leaving > stats.peak_reserved) note("more is leaving than there was");
     if (fake.misuses() != 0) note("the driver was misused");
   }
 
@@ -113,77 +200,42 @@ class Model {
 
   FakeDriver fake;
   Core core;
+  const bool lags;  // the device finishes work in its own time
   std::vector<Block> blocks;
   std::string fault;
   std::uint64_t refused = 0;
 
  private:
-  struct Left {
-    std::size_t bytes;
-    std::vector<FakeDriver::Work> work;
-  };
-
-  bool overlaps(Address address, std::size_t bytes) const {
-    const auto after = live_.lower_bound(address);
-    if (after != live_.end() && after->first < address + bytes) return true;
-    return after != live_.begin() && std::prev(after)->first + std::prev(after)->second > address;
+  // A place in all of the memory that ever was.
+  static Account::Position position(const FakeDriver::Piece& piece) {
+    return (piece.handle << 40) + piece.offset;
   }
 
   Block take(std::size_t index) {
     if (synchronous_) fake.complete_all();
     std::swap(blocks[index], blocks.back());
-    Block block = blocks.back();
+    Block block = std::move(blocks.back());
     blocks.pop_back();
-    live_.erase(block.address);
     requested_ -= block.requested;
     allocated_ -= block.rounded;
     return block;
   }
 
-  void remember(const Block& block) {
-    forget(block.address, block.bytes);
-    left_[block.address] = {block.bytes, block.work};
-  }
-
-  std::vector<std::pair<Address, const Left*>> overlapping(Address address,
-                                                           std::size_t bytes) const {
-    std::vector<std::pair<Address, const Left*>> result;
-    auto at = left_.upper_bound(address);
-    if (at != left_.begin()) --at;
-    for (; at != left_.end() && at->first < address + bytes; ++at) {
-      if (at->first + at->second.bytes > address) result.emplace_back(at->first, &at->second);
-    }
-    return result;
-  }
-
-  // Cuts the range out of what was left by earlier users.
-  void forget(Address address, std::size_t bytes) {
-    const Address end = address + bytes;
-    for (const auto& [begin, left] : overlapping(address, bytes)) {
-      const Left whole = *left;
-      left_.erase(begin);
-      if (begin < address) left_[begin] = {address - begin, whole.work};
-      if (begin + whole.bytes > end) left_[end] = {begin + whole.bytes - end, whole.work};
-    }
-  }
-
   void unmapping(Address address, std::size_t bytes) {
-    if (overlaps(address, bytes)) note("memory in use is unmapped");
-    for (const auto& [begin, left] : overlapping(address, bytes)) {
-      for (const FakeDriver::Work& work : left->work) {
-        if (!fake.done(work)) note("memory is unmapped while the device works with it");
-      }
+    if (addresses_.is_used(address, bytes)) note("memory in use is unmapped");
+    if (!addresses_.all_left(address, bytes, [&](const auto& work) { return fake.done(work); })) {
+      note("memory is unmapped while the device works with it");
     }
-    forget(address, bytes);
+    addresses_.forget(address, bytes);
   }
 
   const bool fronts_;
   const bool synchronous_;  // all work with a block is done before its free
-  std::map<Address, std::size_t> live_;
+  Account addresses_;
+  Account memory_;
   std::size_t requested_ = 0;
   std::size_t allocated_ = 0;
   std::size_t peak_allocated_ = 0;
-  std::map<Address, Left> left_;  // freed, and by whom used before
 };
 
 /// A size as training asks for them: many small ones, some large.
@@ -203,6 +255,7 @@ inline void random_step(Model& model, std::mt19937_64& random, std::size_t unit,
   const Stream stream = random() % streams;
   const std::uint64_t kind = random() % 1000;
   const bool full = model.blocks.size() >= most_blocks;
+  model.fake.advance(1);
   if (kind < 450 && !full) {
     model.allocate(random_size(random, unit), stream);
     if (!model.blocks.empty() && kind < 20) model.check_accessible(model.blocks.size() - 1);
@@ -211,9 +264,9 @@ inline void random_step(Model& model, std::mt19937_64& random, std::size_t unit,
   } else if (kind < 950) {
     if (!model.blocks.empty()) model.use_elsewhere(pick(), stream);
   } else if (kind < 985) {
-    model.fake.complete(stream);
+    if (!model.lags) model.fake.complete(stream);
   } else if (kind < 990) {
-    model.fake.complete_all();
+    if (!model.lags) model.fake.complete_all();
   } else if (kind < 992) {
     model.core.release_idle();
   } else if (kind < 996) {

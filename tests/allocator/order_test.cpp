@@ -30,8 +30,13 @@ TEST(Order, AFreeIsIdleOnceAFenceAfterItHasPassed) {
   order.query(stream);
   EXPECT_TRUE(order.idle(stream, first));
   EXPECT_FALSE(order.idle(stream, second)) << "freed after the fence";
-  EXPECT_TRUE(order.synchronize(stream));
+  Wait* events = order.outstanding(false);
+  order.await(events);
+  EXPECT_FALSE(order.idle(stream, second)) << "not noted yet";
+  order.finish(events);
+  EXPECT_EQ(events, nullptr);
   EXPECT_TRUE(order.idle(stream, second));
+  EXPECT_EQ(order.outstanding(false), nullptr) << "all is done";
 }
 
 TEST(Order, ASynchronousDriverIsNeverAsked) {
@@ -42,7 +47,6 @@ TEST(Order, ASynchronousDriverIsNeverAsked) {
   const std::uint32_t stream = order.index_of(0);
   EXPECT_TRUE(order.idle(stream, order.number_free(stream)));
   order.query(stream);
-  EXPECT_TRUE(order.synchronize(stream));
   EXPECT_TRUE(order.wait_for_stream(stream, order.index_of(1)));
   EXPECT_EQ(fake.calls(), 0u);
 }
@@ -72,6 +76,23 @@ TEST(Order, WaitsHappenOnTheDevice) {
   EXPECT_EQ(list, nullptr);
   EXPECT_TRUE(fake.ordered(work, 2));
   EXPECT_FALSE(fake.done(work)) << "the host has not waited";
+  EXPECT_EQ(order.waits(), 0u);
+}
+
+TEST(Order, AFailedWaitLosesNone) {
+  FakeDriver fake(manual());
+  Order order(fake.table());
+  Wait* list = nullptr;
+  std::vector<FakeDriver::Work> work;
+  for (const Stream user : {1, 2, 3}) {
+    ASSERT_TRUE(order.add(list, order.index_of(user)));
+    work.push_back(fake.work(user));
+  }
+  fake.fail(Call::stream_wait, 2);
+  EXPECT_FALSE(order.wait_for(order.index_of(4), list));
+  // Somebody else, who never waited for any of them.
+  EXPECT_TRUE(order.wait_for(order.index_of(5), list));
+  for (const FakeDriver::Work& user : work) EXPECT_TRUE(fake.ordered(user, 5));
   EXPECT_EQ(order.waits(), 0u);
 }
 

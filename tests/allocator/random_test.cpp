@@ -30,6 +30,7 @@ void run(const FakeDriver::Options& options, const Config& config, std::uint64_t
   std::uint64_t done = 0;
   std::uint64_t misses = 0;
   std::uint64_t stitches = 0;
+  std::uint64_t moved_early = 0;
   while (done < operations) {
     Model model(options, config);
     const std::size_t most_blocks = 20 + random() % 400;
@@ -40,12 +41,14 @@ void run(const FakeDriver::Options& options, const Config& config, std::uint64_t
     }
     misses += model.core.stats().misses;
     stitches += model.core.stats().stitches;
+    if (model.core.stats().moved_early_bytes != 0) ++moved_early;
     model.finish();
     ASSERT_EQ(model.fault, "") << "seed " << seed << ", at the end, operation " << done;
   }
   // The test would prove little if what is rare never came about.
   EXPECT_GT(misses, operations / 100);
   EXPECT_GT(stitches, operations / 2000);
+  EXPECT_EQ(moved_early > 0, !options.synchronous) << "moved before the device was done";
 }
 
 TEST(Random, InvariantsHoldOverStreamsEventsAndFailures) {
@@ -56,6 +59,14 @@ TEST(Random, InvariantsHoldOverStreamsEventsAndFailures) {
 TEST(Random, InvariantsHoldWithFronts) {
   run(tight_device(unit), fronted_config(unit), number_from("CINCH_ALLOCATOR_OPS", 1'000'000) / 2,
       number_from("CINCH_ALLOCATOR_SEED", 1) + 3000);
+}
+
+// About as long as 300 operations, in which some ten misses fall.
+TEST(Random, InvariantsHoldWhileTheDeviceLagsBehind) {
+  FakeDriver::Options options = tight_device(unit);
+  options.lag = 300;
+  run(options, tight_config(unit), number_from("CINCH_ALLOCATOR_OPS", 1'000'000) / 2,
+      number_from("CINCH_ALLOCATOR_SEED", 1) + 5000);
 }
 
 TEST(Random, InvariantsHoldWithASynchronousDriver) {

@@ -70,6 +70,7 @@ def test_answers_are_right(interface):
     assert ours["fraction.kept"] is True and ours["oom.recovered"] is True
     assert ours["oom.count"] == ours["oom.observed"] == 2
     assert ours["snapshot.frames"] is True
+    assert ours["off.calls"] == [1, 1] and ours["off.allocated"] == 5 * MB and ours["own.off.served"]
     assert ours["peers"] == [True, True, True, 0], "by a plain copy, which needs access to what is mapped"
     assert ours["pool.use_on_oom"] == ["out of memory", True]
     assert ours["tracker.blocks"] == [2, 0] and ours["tracker.left"] == ours["tracker.wrong"] == 0
@@ -136,6 +137,18 @@ def test_every_call_of_the_driver_may_fail(folder, policy):
         assert outcome["failed_calls"][call] > 5, call
     assert outcome["failed_steps"] > 5, "nothing ran out of memory: the failures did not matter"
     assert outcome["figures"]["stitches"] > 50 and outcome["faults"] == 0
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random:4"])
+def test_memory_moves_while_the_device_works_with_it(folder, schedule):
+    """What is computed is plain's, though handles have second addresses meanwhile."""
+    plain, _ = run("moving.py", folder)
+    ours, _ = run("moving.py", folder, ALONE, schedule=schedule, poison=True, event_delay=8)
+    assert ours["sums"] == plain["sums"]
+    assert ours["faults"] == 0 and ours["left"] == [0, 0]
+    figures = ours["figures"]
+    assert figures["moved_early_bytes"] > 100 * MB and figures["leaving"] < figures["moved_early_bytes"]
+    assert figures["host_waits"] == 0 and figures["fault"] == ""
 
 
 def test_trains_where_plain_runs_out_of_memory_by_fragmentation_alone(folder):

@@ -60,7 +60,9 @@ elif sys.argv[1] == "fork":
 
 
 def policy(stream: str, **more) -> dict:
-    return json.loads((harness.CONFIGS / "division.json").read_text()) | {"stream": stream} | more
+    # By default stream "side" has a window that "current" has not, so other entries are encoded.
+    same = {"stream": stream, "raw_window": 0.125}
+    return json.loads((harness.CONFIGS / "division.json").read_text()) | same | more
 
 
 @pytest.fixture(scope="module", params=[{}, {"guard": {"every_steps": 2}}], ids=["default", "guarded"])

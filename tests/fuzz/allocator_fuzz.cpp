@@ -54,6 +54,7 @@ void step(Model& model, Bytes& bytes) {
   const Stream stream = operation / 16 % 4;
   const auto pick = [&] { return bytes.next() % model.blocks.size(); };
   const bool any = !model.blocks.empty();
+  model.fake.advance(1);
   switch (operation % 16) {
     case 0:
     case 1:
@@ -113,6 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t kind = bytes.next();
   options.synchronous = kind % 4 == 0;
   options.instant = kind % 4 < 2;
+  options.lag = !options.synchronous && kind / 8 % 2 == 1 ? kind : 0;
   Model model(options, kind / 4 % 2 == 0 ? cinch::allocator::test::tight_config(unit)
                                          : cinch::allocator::test::fronted_config(unit));
   for (std::size_t i = 0; i < most_operations && !bytes.empty(); ++i) {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains every program of the zoo plainly and under `cinch run`, and writes down what came of it.
 
-    zoo.py [--programs NAME …] [--seeds N] [--write docs/zoo.md]
+    zoo.py [--programs NAME …] [--seeds N] [--also POLICY …] [--write docs/zoo.md]
 
 Each program is a process of its own for each seed and policy, as its user would start it. What was measured is kept
 in build/zoo.json, from which --resume goes on. The exit status is 1 when a program failed, or when one printed
@@ -136,7 +136,16 @@ def mean(values: list[float]) -> float:
     return statistics.geometric_mean(known) if known else math.nan
 
 
-def page(measured: dict, seeds: int, command: str) -> str:
+def endings(measured: dict, known: list[str], also: list[str]) -> str:
+    """How the programs ended under policies of which nothing else is told."""
+    if not also:
+        return ""
+    failed = [f"`{name}` under `{policy}`" for name in known for policy in also if measured[name][f"{policy} 0"]["status"] != 0]
+    policies = ", ".join(f"`{policy}`" for policy in also)
+    return f"Under {policies} {'all end' if not failed else 'all end but ' + ', '.join(failed)}."
+
+
+def page(measured: dict, seeds: int, command: str, also: list[str]) -> str:
     known = [name for name in names() if name in measured]
     lossless = mean([ratio(measured[name]["lossless 0"]) for name in known])
     default = mean([ratio(measured[name]["default 0"]) for name in known])
@@ -154,6 +163,7 @@ def page(measured: dict, seeds: int, command: str) -> str:
         + ("" if seeds > 1 else " With one, the difference of trainings as short as these is mostly chance."),
         f"Geometric mean of the ratios: **{lossless:.2f}** under `lossless`, **{default:.2f}** under the default.",
         f"Below 2 under the default: {', '.join(f'`{name}`' for name in least) or 'none'}.",
+        endings(measured, known, also),
         "",
         "- **MiB**: activations at the peak, uncompressed. **same**: whether every loss that is printed under `lossless`",
         "  has the bits that it has without Cinch.",
@@ -180,6 +190,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", nargs="+", choices=names(), default=names(), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--also", nargs="+", default=[], metavar="POLICY", help="policies under which each has to end")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="programs at a time")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--resume", action="store_true", help="do not repeat what build/zoo.json has")
@@ -189,7 +200,7 @@ def main() -> int:
     kept = build / "zoo.json"
     measured = json.loads(kept.read_text()) if arguments.resume and kept.exists() else {}
     wanted = [("plain", seed) for seed in range(arguments.seeds)] + [("lossless", 0)]
-    wanted += [("default", seed) for seed in range(arguments.seeds)]
+    wanted += [("default", seed) for seed in range(arguments.seeds)] + [(policy, 0) for policy in arguments.also]
 
     def measure(name: str) -> bool:
         results = measured.get(name, {})
@@ -210,7 +221,7 @@ def main() -> int:
         failed = list(pool.map(measure, arguments.programs)).count(False)
     if arguments.write:
         command = ".venv/bin/python tests/zoo/zoo.py " + " ".join(sys.argv[1:])
-        arguments.write.write_text(page(measured, arguments.seeds, command))
+        arguments.write.write_text(page(measured, arguments.seeds, command, arguments.also))
     return 1 if failed else 0
 
 

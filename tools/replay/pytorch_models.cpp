@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models of where PyTorch's allocators place memory: c10/cuda/CUDACachingAllocator.cpp of torch
 // 2.11 (get_free_block, should_split, alloc_block, try_merge_blocks, find_expandable_block,
-// map_block). Events count as done at once: a recorded stream delays nothing.
+// map_block). A block that other streams use is free when their events are done; a request asks for
+// that first, and waits for it before cached memory is given back.
 #include <algorithm>
 #include <list>
 #include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "allocator/config.h"
+#include "tools/replay/deferred_frees.h"
 #include "tools/replay/replay.h"
 
 namespace cinch::allocator {
@@ -35,7 +39,8 @@ struct ModelBlock {
   bool mapped = true;
   ModelBlock* previous = nullptr;
   ModelBlock* next = nullptr;
-  Handle handle = 0;  // of the segment that it begins
+  Handle handle = 0;                              // of the segment that it begins
+  std::vector<std::uint32_t> other_streams = {};  // that use it, too
 };
 
 struct BySize {
@@ -54,11 +59,12 @@ struct ByAddress {
 /// What both models share: blocks linked in the order of addresses, free ones by size.
 class Model : public Subject {
  public:
-  explicit Model(FakeDriver& device) : driver_(device.table()) {}
+  explicit Model(FakeDriver& device) : driver_(device.table()), deferred_(driver_) {}
 
   std::uint64_t allocate(std::size_t bytes, std::uint32_t stream) override {
     bytes = std::max(round_up(bytes, smallest_block), smallest_block);
     const bool small = bytes <= small_size;
+    deferred_.process(false, [this](ModelBlock* freed) { free_block(freed); });
     ModelBlock* block = find(bytes, stream, small);
     if (block == nullptr) block = make(bytes, stream, small);
     if (block == nullptr) return 0;
@@ -74,11 +80,16 @@ class Model : public Subject {
     const auto found = used_.find(address);
     ModelBlock* block = found->second;
     used_.erase(found);
-    block->used = false;
-    put_back(block);
+    if (block->other_streams.empty()) return free_block(block);
+    deferred_.add(block, std::exchange(block->other_streams, {}));
   }
 
-  void record_stream(std::uint64_t, std::uint32_t) override {}
+  void record_stream(std::uint64_t address, std::uint32_t stream) override {
+    ModelBlock* block = used_.at(address);
+    auto& streams = block->other_streams;
+    if (stream == block->stream || std::ranges::find(streams, stream) != streams.end()) return;
+    streams.push_back(stream);
+  }
 
  protected:
   /// Makes a free block of at least `bytes` that is in no set of free blocks; null when there is no
@@ -88,6 +99,16 @@ class Model : public Subject {
   /// Chooses among the free blocks from `fit`, the smallest that fits, on.
   virtual FreeBlocks::iterator prefer(const FreeBlocks&, FreeBlocks::iterator fit) const {
     return fit;
+  }
+
+  void free_block(ModelBlock* block) {
+    block->used = false;
+    put_back(block);
+  }
+
+  /// Waits for all blocks that other streams use. Before cached memory is given back.
+  void finish_deferred() {
+    deferred_.process(true, [this](ModelBlock* freed) { free_block(freed); });
   }
 
   ModelBlock* find(std::size_t bytes, std::uint32_t stream, bool small) {
@@ -160,6 +181,7 @@ class Model : public Subject {
   std::set<ModelBlock*, ByAddress> returnable_;
   std::list<ModelBlock> blocks_;  // all that ever were
   std::unordered_map<std::uint64_t, ModelBlock*> used_;
+  DeferredFrees<ModelBlock> deferred_;
 };
 
 class NativeModel final : public Model {
@@ -193,6 +215,7 @@ class NativeModel final : public Model {
   }
 
   void release_cached() {
+    finish_deferred();
     while (!returnable_.empty()) {
       ModelBlock* block = *returnable_.begin();
       remove_free(block);
@@ -344,6 +367,7 @@ class ExpandableModel final : public Model {
 
   // Unmaps all pages that are wholly free.
   void unmap_cached() {
+    finish_deferred();
     while (!returnable_.empty()) {
       ModelBlock* block = *returnable_.begin();
       remove_free(block);

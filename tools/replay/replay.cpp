@@ -33,11 +33,32 @@ std::uint64_t memory_calls(const FakeDriver& device) {
   return sum;
 }
 
+/// The device's work with the trace's blocks, one piece for each operation. An operation takes a
+/// nanosecond.
+class DeviceWork {
+ public:
+  DeviceWork(const Trace& trace, FakeDriver& device)
+      : device_(device), streams_(trace.allocations) {}
+  void issue(const Trace::Operation& operation) {
+    device_.advance(1);
+    if (operation.kind == Trace::Kind::step) return;
+    if (operation.kind == Trace::Kind::allocate) streams_[operation.number] = operation.stream;
+    device_.work(operation.kind == Trace::Kind::free ? streams_[operation.number]
+                                                     : operation.stream);
+  }
+
+ private:
+  FakeDriver& device_;
+  std::vector<std::uint32_t> streams_;  // of each allocation
+};
+
 Outcome run(const char* name, std::unique_ptr<Subject> (*make)(FakeDriver&), const Trace& trace,
-            std::size_t memory) {
+            std::size_t memory, double lag) {
   FakeDriver::Options options;
   options.memory_bytes = memory;
+  options.lag = static_cast<std::uint64_t>(lag * trace.operations_per_step());
   FakeDriver device(options);
+  DeviceWork work(trace, device);
   const std::unique_ptr<Subject> subject = make(device);
   Outcome outcome;
   outcome.allocator = name;
@@ -46,6 +67,7 @@ Outcome run(const char* name, std::unique_ptr<Subject> (*make)(FakeDriver&), con
   std::uint64_t calls_at_step = 0;
   const auto start = std::chrono::steady_clock::now();
   for (const Trace::Operation& operation : trace.operations) {
+    work.issue(operation);
     switch (operation.kind) {
       case Trace::Kind::allocate:
         blocks[operation.number] = subject->allocate(operation.bytes, operation.stream);
@@ -71,7 +93,9 @@ Outcome run(const char* name, std::unique_ptr<Subject> (*make)(FakeDriver&), con
   outcome.refused = static_cast<std::uint64_t>(std::ranges::count(refused, true));
   outcome.peak_allocated = trace.peak_bytes(refused);
   outcome.peak_reserved = device.peak_created_bytes();
-  outcome.driver_calls = device.calls();
+  outcome.memory_calls = memory_calls(device);
+  outcome.event_calls = device.calls() - outcome.memory_calls;
+  outcome.host_waits = device.calls(Call::event_synchronize);
   return outcome;
 }
 
@@ -81,9 +105,10 @@ std::unique_ptr<Subject> cinch_subject(FakeDriver& device) {
   return std::make_unique<CinchSubject>(device);
 }
 
-std::vector<Outcome> replay(const Trace& trace, std::size_t memory) {
-  return {run("cinch", cinch_subject, trace, memory), run("native", native_subject, trace, memory),
-          run("expandable", expandable_subject, trace, memory)};
+std::vector<Outcome> replay(const Trace& trace, std::size_t memory, double lag) {
+  return {run("cinch", cinch_subject, trace, memory, lag),
+          run("native", native_subject, trace, memory, lag),
+          run("expandable", expandable_subject, trace, memory, lag)};
 }
 
 }  // namespace cinch::allocator

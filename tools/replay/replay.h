@@ -37,12 +37,14 @@ struct Outcome {
   std::string allocator;
   std::size_t peak_allocated = 0;  ///< by the trace, without the refused allocations
   std::size_t peak_reserved = 0;
-  std::uint64_t driver_calls = 0;
-  /// Of these, the calls in the last step, without those for events: a block that another stream
-  /// uses costs some at its free.
-  std::uint64_t calls_in_last_step = 0;
-  std::uint64_t refused = 0;  ///< allocations that found no memory
-  double seconds = 0;         ///< in the allocator, the fake driver included
+  std::uint64_t memory_calls = 0;        ///< driver calls, without those for events
+  std::uint64_t calls_in_last_step = 0;  ///< of these
+  /// Driver calls for events: blocks that several streams use cost some, and so do questions
+  /// whether the device is done.
+  std::uint64_t event_calls = 0;
+  std::uint64_t host_waits = 0;  ///< times the host waited for the device
+  std::uint64_t refused = 0;     ///< allocations that found no memory
+  double seconds = 0;            ///< in the allocator, the fake driver included
 
   /// 1 - peak allocated / peak reserved.
   double fragmentation() const noexcept {
@@ -52,7 +54,9 @@ struct Outcome {
   }
 };
 
-/// Runs the three allocators in turn, each on its own device of `memory` bytes.
-std::vector<Outcome> replay(const Trace& trace, std::size_t memory);
+/// Runs the three allocators in turn, each on its own device of `memory` bytes. With a `lag` the
+/// device lags behind the host: what it does is done so many operations of the trace later, counted
+/// in mean steps of the trace (Trace::operations_per_step). 0: at once.
+std::vector<Outcome> replay(const Trace& trace, std::size_t memory, double lag = 0);
 
 }  // namespace cinch::allocator

@@ -116,6 +116,11 @@ std::size_t Trace::peak_bytes(const std::vector<bool>& refused) const {
   return peak;
 }
 
+double Trace::operations_per_step() const {
+  const auto steps = std::ranges::count(operations, Kind::step, &Operation::kind);
+  return static_cast<double>(operations.size()) / static_cast<double>(std::max<long>(steps, 1));
+}
+
 std::variant<Trace, std::string> parse_trace(std::string_view content) {
   std::string text;
   if (content.starts_with(zstd_magic)) {

@@ -41,6 +41,9 @@ struct Trace {
   /// memory has to. `refused` is empty or has a bit for each allocation: those whose bit is set do
   /// not count.
   std::size_t peak_bytes(const std::vector<bool>& refused = {}) const;
+
+  /// In the mean; a trace without steps counts as one.
+  double operations_per_step() const;
 };
 
 inline constexpr std::size_t trace_quantum = 512;

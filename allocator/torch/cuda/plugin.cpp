@@ -38,6 +38,10 @@ void set_reclaimer(Reclaimer* reclaimer) {
   installed->set_reclaimer(reclaimer);
 }
 
+void adopt_stream(void* stream) {
+  installed->adopt_stream(static_cast<cudaStream_t>(stream));
+}
+
 std::atomic<const CudaDevice*> described[RuntimeDriver::most_devices];  // never destroyed
 
 const CudaDevice* describe(int device) {
@@ -65,7 +69,7 @@ const CudaDevice* describe(int device) {
   return known;
 }
 
-const CudaPlugin plugin = {cuda_plugin_abi, core, used_core, set_reclaimer, describe};
+const CudaPlugin plugin = {cuda_plugin_abi, core, used_core, set_reclaimer, adopt_stream, describe};
 
 // Prints one line with the user's settings for PyTorch's allocator that have no effect here, since
 // they may have been the answer to a problem.
@@ -135,11 +139,13 @@ CINCH_EXPORT std::size_t cinch_cuda_allocator_json(int device, char* buffer, std
       buffer, capacity,
       R"({"allocated": %zu, "peak_allocated": %zu, "reserved": %zu, "peak_reserved": %zu, )"
       R"("used_blocks": %zu, "pending": %zu, "allocations": %llu, "misses": %llu, )"
-      R"("stitches": %llu, "moved_bytes": %llu, "foreign": %llu, "host_waits": %llu, )"
+      R"("stitches": %llu, "moved_bytes": %llu, "moved_early_bytes": %llu, "leaving": %zu, )"
+      R"("foreign": %llu, "host_waits": %llu, )"
       R"("reclaims": %llu, "failures": %llu, "driver_errors": %llu, "fault": "%s"})",
       s.allocated, s.peak_allocated, s.reserved, s.peak_reserved, s.used_blocks, s.pending,
       static_cast<unsigned long long>(s.allocations), static_cast<unsigned long long>(s.misses),
       static_cast<unsigned long long>(s.stitches), static_cast<unsigned long long>(s.moved_bytes),
+      static_cast<unsigned long long>(s.moved_early_bytes), s.leaving,
       static_cast<unsigned long long>(s.foreign), static_cast<unsigned long long>(s.host_waits),
       static_cast<unsigned long long>(s.reclaims), static_cast<unsigned long long>(s.failures),
       static_cast<unsigned long long>(s.driver_errors), sound ? "" : fault.c_str());

@@ -121,8 +121,9 @@ at::Tensor HeldTensor::restore(Reader reader) {
   if (entry_ == nullptr) return alias_;
   if (at::Tensor changed = changed_original(); changed.defined()) return changed;
   c10::Storage storage = stash().restore(*entry_, use_, reader);
-  const bool has_values = reader == Reader::node && use_.reads == codecs::Reads::values;
-  if (has_values && builds_graph_in_backward()) stash().note_read(storage, *entry_, saved_version_);
+  if (reader == Reader::node && builds_graph_in_backward()) {
+    stash().note_read(storage, *entry_, use_, saved_version_);
+  }
   at::Tensor tensor =
       make_tensor(std::move(storage), device_type(*entry_), use_.type, use_.geometry);
   if (use_.is_conjugate) tensor.unsafeGetTensorImpl()->_set_conj(true);

@@ -12,6 +12,7 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
 
+#include "allocator/torch/host_allocator.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
 
@@ -32,6 +33,7 @@ struct OperatorFrame {
   // What is known of other arguments. They are gone when the operator runs.
   std::array<std::optional<double>, 2> numbers;  // the second and third argument
   bool reduces_linearly = false;                 // the fifth is "sum" or "mean"
+  c10::ScalarType workspace_type = c10::ScalarType::Undefined;
   std::array<SavedOutput, max_outputs> outputs{};
   std::size_t n_outputs = 0;
   FunctionSaves saves;
@@ -78,6 +80,18 @@ bool is_linear_reduction(const c10::IValue& argument) {
   if (!argument.isString()) return false;
   const std::string& name = argument.toStringRef();
   return name == "sum" || name == "mean";
+}
+
+bool makes_workspace(const char* op) {
+  return std::strcmp(op, "aten::mkldnn_rnn_layer") == 0;
+}
+
+// The workspace will hold numbers of the first argument's type. oneDNN leaves gaps between them.
+void prepare_workspace(OperatorFrame& frame, c10::ArrayRef<const c10::IValue> inputs) {
+  if (!makes_workspace(frame.name) || allocator::host_core() == nullptr) return;
+  if (inputs.empty() || !inputs[0].isTensor()) return;
+  frame.workspace_type = c10::typeMetaToScalarType(inputs[0].unsafeToTensorImpl()->dtype());
+  allocator::fill_host_blocks_with_zeros(true);
 }
 
 // Has as much recorded as is wanted by now. pre: switch_mutex is held
@@ -130,7 +144,11 @@ std::unique_ptr<at::ObserverContext> operator_starts(const at::RecordFunction& f
     frame.recorded = level;
     frame.n_outputs = 0;
     frame.saves = {};
-    if constexpr (level >= Recording::arguments) note_arguments(frame, function.inputs());
+    frame.workspace_type = c10::ScalarType::Undefined;
+    if constexpr (level >= Recording::arguments) {
+      note_arguments(frame, function.inputs());
+      prepare_workspace(frame, function.inputs());
+    }
     if constexpr (level >= Recording::tensors) note_tensors(frame, function.inputs());
   }
   ++s.depth;
@@ -162,7 +180,11 @@ void operator_ends(const at::RecordFunction& function, at::ObserverContext*) {
   --s.depth;
   if (s.depth >= max_depth) return;
   OperatorFrame& frame = s.frames[static_cast<std::size_t>(s.depth)];
-  if (frame.function != &function || frame.n_outputs == 0) return;
+  if (frame.function != &function) return;
+  if (frame.workspace_type != c10::ScalarType::Undefined) {
+    allocator::fill_host_blocks_with_zeros(false);
+  }
+  if (frame.n_outputs == 0) return;
   const auto& outputs = function.outputs();
   for (std::size_t saved = 0; saved < frame.n_outputs; ++saved) {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -304,6 +326,10 @@ float argument_exponent(const OperatorFrame& frame) {
 
 bool argument_reduces_linearly(const OperatorFrame& frame) {
   return frame.reduces_linearly;
+}
+
+c10::ScalarType workspace_type(const OperatorFrame& frame) noexcept {
+  return frame.workspace_type;
 }
 
 FunctionSaves& saves_of(OperatorFrame& frame) noexcept {

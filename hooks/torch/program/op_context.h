@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/ScalarType.h>
+
 #include "codecs/interval.h"
 #include "hooks/torch/program/site.h"
 #include "policy/entry.h"
@@ -72,6 +74,9 @@ codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
 float argument_exponent(const OperatorFrame& frame);
 /// Whether the operator's fifth argument names a reduction that is linear: a sum or a mean.
 bool argument_reduces_linearly(const OperatorFrame& frame);
+/// Element type of the numbers in the workspace that the operator makes, in which gaps are zeros;
+/// Undefined where that is not known.
+c10::ScalarType workspace_type(const OperatorFrame& frame) noexcept;
 
 /// What an autograd.Function in a frame has saved so far.
 struct FunctionSaves {

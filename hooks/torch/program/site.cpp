@@ -50,6 +50,7 @@ int pooled_dimensions(const char* op) {
 SiteNames::Parameters parameters_of(const char* op, const std::string& operand) {
   using enum SiteNames::Parameters;
   if (contains(op, "::scatter_reduce") && operand != "index") return reduction;
+  if (contains(op, "::mkldnn_rnn_layer") && operand == "result3") return number_type;
   if (operand != "self") return none;
   if (contains(op, "::hardtanh")) return bounds;
   const bool is_power = std::strcmp(op, "aten::pow") == 0 || std::strcmp(op, "aten::pow_") == 0;

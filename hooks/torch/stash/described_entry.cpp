@@ -11,6 +11,8 @@
 namespace cinch::hooks {
 namespace {
 
+constexpr std::int64_t page_bytes = 4096;
+
 // The names that policies are told. None if the program itself reads what this site saves, which
 // takes values.
 const SiteNames& known_names_of(const Use& use) {
@@ -45,6 +47,16 @@ bool reduces_linearly(const Use& use) {
   return reduction != nullptr && reduction->is_linear;
 }
 
+// Whether the storage is a workspace of float32 numbers, in whole pages, as oneDNN makes it. What
+// it keeps for numbers of other types is a mixture of types.
+bool is_float_workspace(const Use& use) {
+  const auto* numbers = std::get_if<Numbers>(&use.operator_says);
+  if (numbers == nullptr || numbers->type != c10::ScalarType::Float) return false;
+  const c10::IntArrayRef sizes = use.geometry.sizes();
+  return use.type == c10::ScalarType::Byte && sizes.size() == 1 && sizes[0] % page_bytes == 0 &&
+         use.geometry.offset() == 0;
+}
+
 void append(Words& key, const Geometry* geometry) {
   const auto words = geometry == nullptr ? c10::IntArrayRef() : geometry->words();
   key.push_back(static_cast<std::int64_t>(words.size()));
@@ -65,10 +77,16 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
   for (const Use* use = of.first_use; use != nullptr; use = use->next) {
     if (!counts(*use, derives)) continue;
     const SiteNames& names = known_names_of(*use);
-    uses.push_back({names.op, names.operand, use->is_output, element_type(use->type),
-                    views.of(use->geometry), index_extent(*use), origin_of(*use), bounds(*use),
-                    exponent(*use), reduces_linearly(*use), c10::isComplexType(use->type),
-                    names.reads});
+    auto type = element_type(use->type);
+    auto geometry = views.of(use->geometry);
+    const bool has_gaps = is_float_workspace(*use);
+    if (has_gaps) {
+      type = codecs::ElementType::float32;
+      geometry = views.of_rows(use->geometry.sizes()[0] / page_bytes, page_bytes / 4);
+    }
+    uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
+                    origin_of(*use), bounds(*use), exponent(*use), reduces_linearly(*use),
+                    c10::isComplexType(use->type), has_gaps, names.reads});
   }
   const Geometry* cover = of.cover.get();
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
@@ -88,8 +106,9 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
     if (!counts(*use, derives)) continue;
     key.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
-    key.push_back(static_cast<std::int64_t>(use->type) * 8 + (use->is_output ? 1 : 0) +
-                  (use->is_recipes ? 2 : 0) + (reduces_linearly(*use) ? 4 : 0));
+    key.push_back(static_cast<std::int64_t>(use->type) * 16 + (use->is_output ? 1 : 0) +
+                  (use->is_recipes ? 2 : 0) + (reduces_linearly(*use) ? 4 : 0) +
+                  (is_float_workspace(*use) ? 8 : 0));
     const auto extent = index_extent(*use);
     key.insert(key.end(), extent.begin(), extent.end());
     key.push_back(std::bit_cast<std::int64_t>(bounds(*use)));

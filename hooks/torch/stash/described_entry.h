@@ -30,7 +30,15 @@ class Views {
     return {{sizes.data(), sizes.size()}, {strides.data(), strides.size()}, geometry.offset()};
   }
 
+  /// Contiguous rows from a storage's first element on.
+  policy::Geometry of_rows(std::int64_t rows, std::int64_t row) {
+    const c10::DimVector& sizes = sizes_.emplace_back(c10::DimVector{rows, row});
+    const c10::DimVector& strides = strides_.emplace_back(c10::DimVector{row, 1});
+    return {{sizes.data(), sizes.size()}, {strides.data(), strides.size()}, 0};
+  }
+
  private:
+  std::deque<c10::DimVector> sizes_;
   std::deque<c10::DimVector> strides_;
 };
 

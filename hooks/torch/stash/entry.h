@@ -38,11 +38,16 @@ struct Reduction {
   bool is_linear;  ///< a sum or a mean
 };
 
+/// What the bytes of a recurrent layer's workspace are, zeros between them.
+struct Numbers {
+  c10::ScalarType type;
+};
+
 /// An operator's parameters that belong to a saved tensor: for max-pool's indices the extents of
 /// the pooled input's plane, for hardtanh's input the bounds, for the base of a power the exponent,
-/// for scatter_reduce's operands the reduction.
+/// for scatter_reduce's operands the reduction, for a recurrent layer's workspace what is in it.
 using OperatorSays =
-    std::variant<std::monostate, Extent, codecs::IntervalBounds, Exponent, Reduction>;
+    std::variant<std::monostate, Extent, codecs::IntervalBounds, Exponent, Reduction, Numbers>;
 
 /// One saving of a storage: by which site, and as what. Owned by the hook that autograd holds, or
 /// by a recipe. Linked into its entry's list of uses.

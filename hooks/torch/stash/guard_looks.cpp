@@ -20,27 +20,26 @@ GuardLooks::GuardLooks(const policy::GuardSettings& settings, EntryLists& lists)
 void GuardLooks::begin(Entry& entry) {
   entry.watched = entry.plan().candidates.front().approximates &&
                   guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
-                               entry.step, lists_.peak.raw_bytes);
+                               entry.step, lists_.peak.raw_bytes) &&
+                  if_memory_allows([&] { guard_.watch(entry); });
+}
+
+void GuardLooks::stop_watching(Entry& entry) noexcept {
+  for (const Use* use = entry.first_use; use != nullptr && entry.watched; use = use->next) {
+    guard_.forget(*use);
+  }
+  entry.watched = false;
 }
 
 void GuardLooks::keep_sample(Entry& entry, c10::Storage& exact) noexcept {
   if (!entry.watched && !entry.tried) return;
   if (!if_memory_allows([&] { entry.sample = std::make_unique<GuardSample>(); })) return;
-  const std::lock_guard lock(lists_.mutex);  // uses may be released meanwhile
-  if (entry.watched && !if_memory_allows([&] { guard_.watch(entry); })) entry.watched = false;
-  if (!entry.watched && !entry.tried) {
-    entry.sample.reset();
-    return;
-  }
   entry.sample->exact = std::move(exact);
   exact = {};
 }
 
 std::unique_ptr<GuardSample> GuardLooks::take_sample(Entry& entry) {
-  for (const Use* use = entry.first_use; use != nullptr && entry.watched; use = use->next) {
-    guard_.forget(*use);
-  }
-  entry.watched = false;
+  stop_watching(entry);
   return std::move(entry.sample);
 }
 

@@ -24,8 +24,13 @@ class GuardLooks {
   Guard& guard() noexcept { return guard_; }
   const Guard& guard() const noexcept { return guard_; }
 
-  /// The entry leaves the window: decides whether it is watched. @pre the stash's lock is held
+  /// The entry leaves the window: decides whether it is watched. Backward's nodes are told apart
+  /// from then on, so that nothing depends on when a side thread encodes the entry.
+  /// @pre the stash's lock is held
   void begin(Entry& entry);
+
+  /// @pre the stash's lock is held
+  void stop_watching(Entry& entry) noexcept;
 
   /// Takes the exact values of an entry that is watched or tried; else leaves them to the caller.
   /// @pre entry.mutex() is held

@@ -61,7 +61,7 @@ void Intake::clear_window(int device, std::size_t bytes, Entries& ready) {
     if (!if_memory_allows([&] { make_room_for_one(ready); })) break;
     leaving += entry->raw_bytes;
     leave_window(*entry, ready);
-    entry->watched = false;  // its exact values would take memory
+    looks_.stop_watching(*entry);  // its exact values would take memory
   }
 }
 

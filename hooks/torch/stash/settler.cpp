@@ -99,7 +99,7 @@ void Settler::finish(Entry& entry, bool wanted) {
     lists_.held.settling -= entry.raw_bytes;
     lists_.held.add(entry);
     lists_.note_change();
-    entry.watched = entry.watched && entry.sample != nullptr;
+    if (entry.sample == nullptr) looks_.stop_watching(entry);
     entry.place = Entry::Place::settled;
     if (wanted) holdings_.of(entry).settled(entry);
   }

@@ -27,14 +27,15 @@ class Settler {
 
   /// @param dry_run Null in ordinary runs
   Settler(EntryLists& lists, const PolicyInForce& policy, Statistics& statistics, DryRun* dry_run,
-          EntryKeeper& keeper, Derivation& derivation, const Holdings& holdings, Intake& intake,
-          SideWork& side)
+          EntryKeeper& keeper, Derivation& derivation, GuardLooks& looks, const Holdings& holdings,
+          Intake& intake, SideWork& side)
       : lists_(lists),
         policy_(policy),
         statistics_(statistics),
         dry_run_(dry_run),
         keeper_(keeper),
         derivation_(derivation),
+        looks_(looks),
         holdings_(holdings),
         intake_(intake),
         side_(side) {}
@@ -65,6 +66,7 @@ class Settler {
   DryRun* const dry_run_;
   EntryKeeper& keeper_;
   Derivation& derivation_;
+  GuardLooks& looks_;
   const Holdings& holdings_;
   Intake& intake_;
   SideWork& side_;

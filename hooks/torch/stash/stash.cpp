@@ -45,8 +45,8 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
       side_(uses_side_stream(this->settings()), lists_, *this),
       intake_(dry_run_ != nullptr, lists_, policy_, adaptation_, derivation_, looks_, read_ahead_,
               holdings_),
-      settler_(lists_, policy_, statistics_, dry_run_.get(), *this, derivation_, holdings_, intake_,
-               side_),
+      settler_(lists_, policy_, statistics_, dry_run_.get(), *this, derivation_, looks_, holdings_,
+               intake_, side_),
       reader_(lists_, policy_, *this, derivation_, looks_, read_ahead_, holdings_, side_),
       rescue_(lists_, policy_, statistics_, holdings_, settler_),
       exact_values_(lists_, policy_, adaptation_, dry_run_.get(), holdings_) {
@@ -134,8 +134,10 @@ Entry* Stash::save_again(const at::Tensor& tensor, Use& use, std::uint32_t versi
   return entry;
 }
 
-void Stash::note_read(const c10::Storage& storage, Entry& entry, std::uint32_t version) {
+void Stash::note_read(const c10::Storage& storage, Entry& entry, const Use& use,
+                      std::uint32_t version) {
   const std::lock_guard lock(lists_.mutex);
+  if (use.reads != codecs::Reads::values) return;
   if_memory_allows([&] { read_storages_.add(storage, entry, version); });
 }
 

@@ -68,8 +68,9 @@ class Stash final : private EntryKeeper {
   /// @param version Of the tensor @return the entry; null if there is none
   Entry* save_again(const at::Tensor& tensor, Use& use, std::uint32_t version);
 
-  /// Notes that a backward that builds a graph read `storage`, all values of `entry`.
-  void note_read(const c10::Storage& storage, Entry& entry, std::uint32_t version);
+  /// Notes that a backward that builds a graph read `storage` through `use`. Does nothing unless
+  /// these are all values of `entry`.
+  void note_read(const c10::Storage& storage, Entry& entry, const Use& use, std::uint32_t version);
 
   /// The storage as `use` needs it: the original one while it is raw, else one decoded into a
   /// pooled buffer. Readers share a decoded storage while one of them holds it. Reader::program

@@ -119,7 +119,8 @@ struct Parts final : EntryKeeper {
   Holdings holdings{told, told};
   SideWork side{false, lists, *this};
   Intake intake{false, lists, policy, adaptation, derivation, looks, read_ahead, holdings};
-  Settler settler{lists, policy, statistics, nullptr, *this, derivation, holdings, intake, side};
+  Settler settler{lists,      policy, statistics, nullptr, *this,
+                  derivation, looks,  holdings,   intake,  side};
 };
 
 class SettlerTest : public testing::Test {
@@ -151,6 +152,18 @@ TEST_F(SettlerTest, KeepsWhatCantBeEncodedAndSaysWhy) {
   parts_.statistics.fill(report);
   ASSERT_EQ(report.passed_through.size(), 1u);
   EXPECT_EQ(report.passed_through.front().reason, "for a reason");
+}
+
+TEST_F(SettlerTest, WatchesNothingWithoutExactValues) {
+  Entry& entry = parts_.settling();
+  Guard& guard = parts_.looks.guard();
+  parts_.use.sequence = 7;
+  guard.watch(entry);
+  entry.watched = true;
+  parts_.told.answers = {"for a reason"};
+  parts_.settle_here(entry);
+  EXPECT_FALSE(entry.watched);
+  EXPECT_FALSE(guard.is_watched(7));
 }
 
 TEST_F(SettlerTest, LeavesWhatBackwardReadsMeanwhile) {

@@ -356,7 +356,7 @@ INTEGERS = {
     "MOV": one_source(move), "UMOV": one_source(move), "CS2R": zeros, "S2R": special, "S2UR": special,
     "LDC": load_constant, "ULDC": load_constant, **LANES,
 }
-NOTHING = {"NOP", "YIELD", "MEMBAR", "ERRBAR", "CCTL", "DEPBAR", "ENDCOLLECTIVE", "BSSY", "WARPSYNC"}
+NOTHING = {"NOP", "YIELD", "MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL", "DEPBAR", "ENDCOLLECTIVE", "BSSY", "WARPSYNC"}
 
 
 def make(instruction):
