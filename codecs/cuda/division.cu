@@ -56,13 +56,16 @@ class DivisionCuda final : public DeviceCodec {
     const DivisionJob job(parameters_, what, source, key);
     if (what.layout.planes() == 0) return true;
     if (is_of_rows(job)) {
-      return with_element(what.type, [&](auto type) {
+      const bool launched = with_element(what.type, [&](auto type) {
         const std::int64_t blocks = (what.layout.planes() + 7) / 8;
         return launch(
             division_encode_rows<type.value>,
             static_cast<unsigned>(std::min<std::int64_t>(blocks, kRowBlocks * device_.processors)),
             kRowThreads, 0, stream, job, source, out, result);
       });
+      // Rows that are not aligned are encoded as tiles. Those of long rows take shared memory that
+      // only a loaded kernel may use.
+      if (!launched || !Loading::wanted()) return launched;
     }
     const std::int32_t planes = planes_per_tile(job, element_size(what.type));
     return with_element(what.type, [&](auto type) {

@@ -114,5 +114,14 @@ TEST_F(Launch, SharedMemoryIsAllowedOnceAndForAll) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 
+TEST_F(Launch, UnalignedRowsHaveTheSharedMemoryTheyNeed) {
+  use({.name = "division", .bits = 2}, 1, 15'000);
+  what_.layout = PlaneLayout::rows(14'000, 14'000);
+  ASSERT_TRUE(load(*codec_, what_));
+  source_ = static_cast<float*>(source_) + 1;
+  EXPECT_TRUE(encode());
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+}
+
 }  // namespace
 }  // namespace cinch::codecs::cuda
