@@ -36,6 +36,50 @@ __device__ __forceinline__ std::uint64_t load_bytes(const std::byte* at, int cou
   return packed;
 }
 
+/// Whether `bits` bytes at `at`, and at each multiple of `bits` from there, can be loaded or stored
+/// at once.
+__device__ __forceinline__ bool can_access_at_once(const std::byte* at, int bits) {
+  const auto number = static_cast<unsigned>(bits);
+  const auto address = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at));
+  return ((number | address) & (number - 1)) == 0 && number > 1;
+}
+
+/// Loads the bits of a stretch's codes, `bits` bytes. @param aligned can_access_at_once
+__device__ __forceinline__ std::uint64_t load_stretch_bits(const std::byte* at, int bits,
+                                                           bool aligned) {
+  if (aligned) {  // 2, 4 or 8 bits
+    if (bits < 4) return *reinterpret_cast<const std::uint16_t*>(at);
+    if (bits < 8) return *reinterpret_cast<const std::uint32_t*>(at);
+    return *reinterpret_cast<const std::uint64_t*>(at);
+  }
+  std::uint64_t packed = 0;
+#pragma unroll 1
+  for (int i = 0; i < bits; ++i) {
+    packed |= std::uint64_t{static_cast<std::uint8_t>(at[i])} << (8 * i);
+  }
+  return packed;
+}
+
+/// The reverse.
+__device__ __forceinline__ void store_stretch_bits(std::byte* at, int bits, bool aligned,
+                                                   std::uint64_t packed) {
+  if (aligned) {
+    if (bits < 4) {
+      *reinterpret_cast<std::uint16_t*>(at) = static_cast<std::uint16_t>(packed);
+    } else if (bits < 8) {
+      *reinterpret_cast<std::uint32_t*>(at) = static_cast<std::uint32_t>(packed);
+    } else {
+      *reinterpret_cast<std::uint64_t*>(at) = packed;
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < bits; ++i) {
+    at[i] = static_cast<std::byte>(packed);
+    packed >>= 8;
+  }
+}
+
 /// Joins eight codes of `bits` bits, the first in the lowest bits. @pre bits * 8 <= 64
 __device__ __forceinline__ std::uint64_t pack_stretch(const std::uint32_t (&codes)[kStretch],
                                                       int bits) {

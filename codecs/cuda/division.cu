@@ -3,7 +3,9 @@
 
 #include "codecs/cuda/division_decode.cuh"
 #include "codecs/cuda/division_encode.cuh"
+#include "codecs/cuda/division_interleaved.cuh"
 #include "codecs/cuda/division_large.cuh"
+#include "codecs/cuda/division_rows.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/division.h"
@@ -13,6 +15,24 @@ namespace {
 
 /// The widest block whose column sums fit into a warp, four a lane.
 constexpr std::int64_t kTileMaxBlock = 128;
+
+/// Shared memory that a block of threads may use for decoding.
+constexpr std::size_t kDecodeShared = std::size_t{40} << 10;
+
+/// Calls f with job.run() as a std::integral_constant.
+template <typename F>
+bool with_run(const DivisionJob& job, const F& f) {
+  switch (job.run()) {
+    case 8:
+      return f(std::integral_constant<int, 8>());
+    case 4:
+      return f(std::integral_constant<int, 4>());
+    case 2:
+      return f(std::integral_constant<int, 2>());
+    default:
+      return f(std::integral_constant<int, 1>());
+  }
+}
 
 class DivisionCuda final : public DeviceCodec {
  public:
@@ -27,7 +47,7 @@ class DivisionCuda final : public DeviceCodec {
 
   std::size_t scratch_bytes(const Description& what) const noexcept override {
     const DivisionJob job(parameters_, what, nullptr, {});
-    if (planes_per_tile(job) > 0) return 0;
+    if (planes_per_tile(job, element_size(what.type)) > 0) return 0;
     return sizeof(PlaneBounds) * static_cast<std::size_t>(what.layout.planes());
   }
 
@@ -35,7 +55,19 @@ class DivisionCuda final : public DeviceCodec {
               void* scratch, RandomKey key, Stream stream) const noexcept override {
     const DivisionJob job(parameters_, what, source, key);
     if (what.layout.planes() == 0) return true;
-    const std::int32_t planes = planes_per_tile(job);
+    if (is_of_rows(job)) {
+      const bool launched = with_element(what.type, [&](auto type) {
+        const std::int64_t blocks = (what.layout.planes() + 7) / 8;
+        return launch(
+            division_encode_rows<type.value>,
+            static_cast<unsigned>(std::min<std::int64_t>(blocks, kRowBlocks * device_.processors)),
+            kRowThreads, 0, stream, job, source, out, result);
+      });
+      // Rows that are not aligned are encoded as tiles. Those of long rows take shared memory that
+      // only a loaded kernel may use.
+      if (!launched || !Loading::wanted()) return launched;
+    }
+    const std::int32_t planes = planes_per_tile(job, element_size(what.type));
     return with_element(what.type, [&](auto type) {
       return planes > 0 ? encode_tiles<type.value>(job, planes, source, out, result, stream)
                         : encode_large<type.value>(job, source, out, result,
@@ -48,50 +80,104 @@ class DivisionCuda final : public DeviceCodec {
     const DivisionJob job(parameters_, what, target, {});
     if (static_cast<std::int64_t>(in.size()) < job.sections.end) return false;
     if (what.layout.planes() == 0) return true;
+    const DivisionRead read(job, in, reads);
     return with_element(what.type, [&](auto type) {
-      const std::int64_t elements = what.layout.elements();
-      if (!job.contiguous) {
-        const bool interleaved = job.layout.inner_stride < job.layout.stride[2];
-        return launch(division_decode_strided<type.value>,
-                      std::min(blocks_for(elements, kDecodeThreads), 64U * device_.processors),
-                      kDecodeThreads, 0, stream, job, interleaved, in.data(), reads, target);
+      if (job.contiguous) return decode_contiguous<type.value>(job, read, target, stream);
+      if (job.layout.inner_stride == 1 && job.pixel_stride > 0 && SideTasks::are_few(job)) {
+        return decode_interleaved<type.value>(job, read, target, stream);
       }
-      const bool quads = job.quads() && job.size % kStretch == 0;
-      return launch(quads ? division_decode<type.value, true> : division_decode<type.value, false>,
-                    blocks_for(elements, kDecodeReach), kDecodeThreads, 0, stream, job, in.data(),
-                    reads, target);
+      return decode_any<type.value>(job, read, target, stream);
     });
   }
 
  private:
   /// Whole planes that a block of threads takes; 0 when not even the smallest tile fits.
-  std::int32_t planes_per_tile(const DivisionJob& job) const noexcept {
+  std::int32_t planes_per_tile(const DivisionJob& job, std::size_t element) const noexcept {
     const std::int64_t unit = planes_per_byte(job.size);
-    if (std::int64_t{job.size} * unit > (std::int64_t{1} << 20) || job.block[2] > kTileMaxBlock) {
+    if (std::int64_t{job.size} * unit > (std::int64_t{1} << 20) || job.block[2] > kTileMaxBlock ||
+        job.block_count > kMaxTableBlocks) {
       return 0;
     }
-    const auto fits = [&](std::int64_t planes) {
-      return DivisionTile(job, static_cast<std::int32_t>(planes)).shared_bytes <=
-             device_.shared_bytes;
+    const auto bytes = [&](std::int64_t planes) {
+      return DivisionTile(job, static_cast<std::int32_t>(planes), element).shared_bytes;
     };
-    if (!fits(unit)) return 0;
-    // Several tiles for every processor, and enough elements a tile to be worth its barriers.
+    if (bytes(unit) > device_.shared_bytes) return 0;
     const std::int64_t wanted =
-        std::clamp<std::int64_t>(job.layout.elements() / (8 * device_.processors), 1024, 8192);
+        wanted_tile(job, kDivisionBlocks, kDivisionShared / static_cast<std::int64_t>(element));
     std::int64_t planes = std::max<std::int64_t>(1, wanted / (unit * job.size)) * unit;
-    // Planes may interleave in memory: eight of them read whole sectors of memory.
-    if (!job.contiguous) planes = std::max<std::int64_t>(planes, 8);
-    while (planes > unit && !fits(planes)) planes -= unit;
+    if (!job.contiguous) {
+      // Planes may interleave in memory: eight vectors of them fill a line of the cache, and two
+      // whole sectors.
+      const auto vector = static_cast<std::int64_t>(16 / element);
+      planes = std::bit_floor(static_cast<std::uint64_t>(std::max(planes, 4 * vector)));
+      while (planes > 2 * vector && bytes(planes) > device_.shared_bytes / 2) planes /= 2;
+      while (planes > vector && bytes(planes) > device_.shared_bytes) planes /= 2;
+      planes = std::max(planes / unit, std::int64_t{1}) * unit;
+    }
+    while (planes > unit && bytes(planes) > device_.shared_bytes) planes -= unit;
     return static_cast<std::int32_t>(planes);
+  }
+
+  template <ElementType type>
+  bool decode_contiguous(const DivisionJob& job, const DivisionRead& read, void* target,
+                         Stream stream) const noexcept {
+    const std::int64_t unit = planes_per_byte(job.size);
+    const DecodeTiles least(job, static_cast<std::int32_t>(unit));
+    if (!job.vectors || job.block_count > kMaxTableBlocks || least.shared_bytes > kDecodeShared) {
+      return decode_any<type>(job, read, target, stream);
+    }
+    std::int64_t planes =
+        std::max<std::int64_t>(1, wanted_tile(job, kDecodeBlocks, 32768) / (unit * job.size)) *
+        unit;
+    while (planes > unit &&
+           DecodeTiles(job, static_cast<std::int32_t>(planes)).shared_bytes > kDecodeShared) {
+      planes -= unit;
+    }
+    const DecodeTiles tiles(job, static_cast<std::int32_t>(planes));
+    const auto blocks = std::min<std::int64_t>(tiles.count, kDecodeBlocks * device_.processors);
+    return with_run(job, [&](auto run) {
+      return launch(division_decode<type, run.value>, static_cast<unsigned>(blocks), kDecodeThreads,
+                    tiles.shared_bytes, stream, job, tiles, read, target);
+    });
+  }
+
+  template <ElementType type>
+  bool decode_interleaved(const DivisionJob& job, const DivisionRead& read, void* target,
+                          Stream stream) const noexcept {
+    constexpr int kVector = Element<type>::kPerVector;
+    const SideTasks tasks(job, job.side_by_side ? kVector : 1);
+    const auto kernel = job.side_by_side ? division_decode_interleaved<type, kVector>
+                                         : division_decode_interleaved<type, 1>;
+    return launch(kernel, blocks_for(tasks.threads, kDecodeThreads), kDecodeThreads, 0, stream, job,
+                  tasks, read, target);
+  }
+
+  template <ElementType type>
+  bool decode_any(const DivisionJob& job, const DivisionRead& read, void* target,
+                  Stream stream) const noexcept {
+    return launch(
+        division_decode_any<type>,
+        std::min(blocks_for(job.layout.elements(), kDecodeThreads), 64U * device_.processors),
+        kDecodeThreads, 0, stream, job, read, target);
+  }
+
+  /// Elements of a tile: so many tiles for every processor, and enough in each to be worth its
+  /// barriers.
+  std::int64_t wanted_tile(const DivisionJob& job, unsigned tiles,
+                           std::int64_t most) const noexcept {
+    return std::clamp<std::int64_t>(job.layout.elements() / (tiles * device_.processors), 1024,
+                                    most);
   }
 
   template <ElementType type>
   bool encode_tiles(const DivisionJob& job, std::int32_t planes, const void* source, std::byte* out,
                     Result* result, Stream stream) const noexcept {
-    const DivisionTile tile(job, planes);
-    const auto kernel = job.quads() ? division_encode<type, true> : division_encode<type, false>;
-    return launch(kernel, blocks_for(job.layout.planes(), planes), kDivisionThreads,
-                  tile.shared_bytes, stream, job, tile, source, out, result);
+    const DivisionTile tile(job, planes, sizeof(typename Element<type>::Bits));
+    const auto blocks = std::min<std::int64_t>(tile.count, kDivisionBlocks * device_.processors);
+    return with_run(job, [&](auto run) {
+      return launch(division_encode<type, run.value>, static_cast<unsigned>(blocks),
+                    kDivisionThreads, tile.shared_bytes, stream, job, tile, source, out, result);
+    });
   }
 
   template <ElementType type>

@@ -1,128 +1,187 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
-#include "codecs/cuda/division_job.cuh"
+#include "codecs/cuda/division_read.cuh"
+#include "codecs/cuda/division_table.cuh"
 
-/// DIVISION's decoding.
+/// DIVISION's decoding of contiguous elements, and of any others.
 namespace cinch::codecs::cuda {
 
-inline constexpr unsigned kDecodeThreads = 256;
-/// Stretches that a thread restores.
-inline constexpr std::int32_t kDecodeEach = 4;
-inline constexpr std::int32_t kDecodeReach = kDecodeThreads * kStretch * kDecodeEach;
+/// A block of threads restores tile after tile of whole planes. Its shared memory holds {base,
+/// step} of each block of each plane of a tile, and the table that tells the blocks of elements.
+struct DecodeTiles {
+  std::int32_t planes;  ///< of a tile: a multiple of planes_per_byte
+  std::int64_t count;
+  std::int32_t cells;  ///< more than the tile has blocks: the table leads past its end
+  std::int32_t entries;
+  std::size_t shared_bytes;
 
-/// Decodes elements of one plane.
-struct PlaneDecoder {
-  const std::uint16_t* means;
-  float lo, step;
-  bool poisoned;
-
-  __device__ __forceinline__ PlaneDecoder(const DivisionJob& job, const std::byte* in,
-                                          std::int64_t plane)
-      : means(reinterpret_cast<const std::uint16_t*>(in) + plane * job.block_count) {
-    const AffineRange range = load_range(job, in, plane);
-    lo = float_of_bf16(range.lo);
-    step = float_of_bf16(range.step);
-    poisoned = range == poisoned_range();
-  }
-
-  /// Mean of the block that covers element `e`, plus the plane's zero point.
-  __device__ __forceinline__ float base(const DivisionJob& job, std::uint32_t e) const {
-    return float_of_bf16(means[job.covering_block(e)]) + lo;
-  }
+  DecodeTiles(const DivisionJob& job, std::int32_t plane_count) noexcept
+      : planes(plane_count),
+        count((job.layout.planes() + planes - 1) / planes),
+        cells(table_cells(job, planes)),
+        entries(table_entries(job, job.run())),
+        shared_bytes(sizeof(float2) * static_cast<std::size_t>(cells) +
+                     sizeof(std::uint16_t) * static_cast<std::size_t>(entries)) {}
 };
 
-/// The bit pattern to restore for an element.
-template <ElementType type>
-__device__ __forceinline__ typename Element<type>::Bits restored(const DivisionJob& job,
-                                                                 Reads reads,
-                                                                 const PlaneDecoder& plane,
-                                                                 float base, std::uint32_t code,
-                                                                 bool sign) {
-  using Bits = typename Element<type>::Bits;
-  if (reads == Reads::sign) return sign ? static_cast<Bits>(codecs::bits_of_one(type)) : Bits{0};
-  if (plane.poisoned) return static_cast<Bits>(codecs::bits_of_nan(type));
-  if (job.with_sign && !sign) return Bits{0};
-  return bits_of<type>(affine_value(base, plane.step, code));
+/// Sets {base, step} of the blocks of some planes. @return whether the thread saw a poisoned one
+__device__ __forceinline__ bool fill_cells(const DivisionJob& job, const DivisionRead& read,
+                                           std::int64_t first, std::int32_t planes, float2* cells) {
+  const auto count = static_cast<std::uint32_t>(planes * job.block_count);
+  if (!read.values) {
+    for (std::uint32_t i = threadIdx.x; i < count; i += kDecodeThreads) cells[i] = {0.0F, 1.0F};
+    return false;
+  }
+  const std::uint16_t* const means = kept(read.means(job, first));
+  const auto* const ranges =
+      kept(reinterpret_cast<const std::uint16_t*>(read.in + job.sections.ranges + 4 * first));
+  bool poisoned = false;
+  for (std::uint32_t i = threadIdx.x; i < count; i += kDecodeThreads) {
+    const std::uint32_t plane = job.by_block_count.quotient(i);
+    const float lo = float_of_bf16(ranges[2 * plane]);
+    const float step = float_of_bf16(ranges[2 * plane + 1]);
+    cells[i] = float2{float_of_bf16(means[i]) + lo, step};
+    poisoned |= step != step;
+  }
+  return poisoned;
 }
 
-/// Restores contiguous elements. @param quads job.quads(), and each stretch lies within one plane
-template <ElementType type, bool quads>
-__global__ void __launch_bounds__(kDecodeThreads)
-    division_decode(const DivisionJob job, const std::byte* in, Reads reads, void* target) {
-  using Bits = typename Element<type>::Bits;
-  const std::int64_t k0 = std::int64_t{blockIdx.x} * kDecodeReach;
-  const std::int64_t first = k0 / job.size;
-  const auto e0 = static_cast<std::uint32_t>(k0 % job.size);
-  const std::int64_t left = job.layout.elements() - k0;
-  const std::byte* const codes = in + job.sections.codes + k0 / 8 * job.bits;
-  const std::byte* const signs = in + job.sections.signs + k0 / 8;
-  const std::uint32_t mask = (1U << job.bits) - 1;
+/// Restores eight elements. @param table, cells those of the first one
+/// @param positive where the signs are, read if `masked`
+/// @param spoiled whether one of their planes may be poisoned
+template <ElementType type, int kRun>
+__device__ __forceinline__ void decode_stretch(std::uint64_t packed, std::uint32_t bits,
+                                               std::uint32_t mask, const std::uint16_t* table,
+                                               const float2* cells, bool masked,
+                                               const std::byte* positive, bool spoiled,
+                                               std::uint32_t (&words)[kStretchWords<type>]) {
+  const auto low = static_cast<std::uint32_t>(packed);
+  const auto high = static_cast<std::uint32_t>(packed >> (4 * bits));
+  float x[kStretch];
 #pragma unroll
-  for (std::int32_t turn = 0; turn < kDecodeEach; ++turn) {
-    const std::int32_t i =
-        (turn * std::int32_t{kDecodeThreads} + std::int32_t(threadIdx.x)) * kStretch;
-    if (i >= left) return;
-    const int count = left - i < kStretch ? static_cast<int>(left - i) : kStretch;
-    const std::uint64_t packed =
-        load_bytes(codes + std::int64_t{i / kStretch} * job.bits, (count * job.bits + 7) / 8);
-    const unsigned sign_bits = job.with_sign ? static_cast<unsigned>(signs[i / kStretch]) : 0U;
-    std::uint32_t e = e0 + static_cast<std::uint32_t>(i);
-    std::int64_t p = first + job.by_size.split(e);
-    PlaneDecoder plane(job, in, p);
-    float base = 0.0F;
-    Bits x[kStretch];
+  for (int j = 0; j < kStretch; j += kRun) {
+    const float2 cell = cell_at(cells, table[j / kRun]);
 #pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      if (!quads && j > 0 && j < count && e == static_cast<std::uint32_t>(job.size)) {
-        e = 0;
-        plane = PlaneDecoder(job, in, ++p);
-      }
-      if (quads ? j % 4 == 0 : j < count) base = plane.base(job, e);
-      x[j] = restored<type>(job, reads, plane, base,
-                            static_cast<std::uint32_t>(packed >> (j * job.bits)) & mask,
-                            (sign_bits >> j & 1U) != 0);
-      ++e;
+    for (int i = j; i < j + kRun; ++i) {
+      const std::uint32_t code = (i < 4 ? low : high) >> (i % 4 * bits) & mask;
+      x[i] = fused_value(cell.x, cell.y, float_of(code));
     }
-    Bits* const to = static_cast<Bits*>(target) + k0 + i;
-    if (job.vectors && count == kStretch) {
-      store_stretch<type>(to, x);
-    } else {
-      for (int j = 0; j < kStretch; ++j) {
-        if (j < count) to[j] = x[j];
+  }
+  if (masked) {
+    const auto signs = static_cast<unsigned>(*positive);
+#pragma unroll
+    for (int i = 0; i < kStretch; ++i) {
+      if ((signs >> i & 1U) == 0) x[i] = 0.0F;
+    }
+  }
+  words_of<type>(x, words);
+  if (!spoiled) return;
+  constexpr std::uint32_t kFirst = kPerWord<type> == 1 ? 0xFFFFFFFFU : 0xFFFFU;
+#pragma unroll
+  for (int i = 0; i < kStretch; ++i) {
+    const std::uint32_t part = i % kPerWord<type> == 0 ? kFirst : ~kFirst;
+    const float step = cell_at(cells, table[i / kRun]).y;
+    std::uint32_t& word = words[i / kPerWord<type>];
+    if (step != step) word = (word & ~part) | (poison<type>() & part);
+  }
+}
+
+/// The pattern of one element, of any layout.
+template <ElementType type>
+__device__ __forceinline__ typename Element<type>::Bits decode_one(const DivisionJob& job,
+                                                                   const DivisionRead& read,
+                                                                   std::int64_t k,
+                                                                   std::int64_t plane,
+                                                                   std::uint32_t within) {
+  float lo;
+  float step;
+  read.range(job, plane, lo, step);
+  const float base = read.base(read.means(job, plane)[job.covering_block(within)], lo);
+  const BitReader codes(read, static_cast<std::uint64_t>(8 * read.codes + k * read.bits));
+  const std::uint32_t code = codes.load_last(0) & ((1U << read.bits) - 1);
+  bool positive = true;
+  if (read.masked) {
+    const BitReader signs(read, static_cast<std::uint64_t>(8 * job.sections.signs + k));
+    positive = (signs.load_last(0) & 1U) != 0;
+  }
+  std::uint32_t word = poison<type>();
+  if (step == step) {
+    word = positive ? word_of<type>(fused_value(base, step, float_of(code)), 0.0F) : 0U;
+  }
+  return static_cast<typename Element<type>::Bits>(word);
+}
+
+/// Restores contiguous elements. @pre kRun is job.run(), and job.vectors
+template <ElementType type, int kRun>
+__global__ void __launch_bounds__(kDecodeThreads)
+    division_decode(const DivisionJob job, const DecodeTiles tiles, const DivisionRead read,
+                    void* target) {
+  using Bits = typename Element<type>::Bits;
+  constexpr unsigned kVectors = kStretchWords<type> / 4;
+  CINCH_DYNAMIC_SHARED(float2, cells);
+  auto* const table = reinterpret_cast<std::uint16_t*>(cells + tiles.cells);
+  __shared__ bool poisoned;
+  fill_table<float2, kRun>(job, tiles.entries, table);
+  const auto bits = kept(static_cast<std::uint32_t>(read.bits));
+  const std::uint32_t mask = kept((1U << bits) - 1);
+  for (std::int64_t tile = blockIdx.x; tile < tiles.count; tile += gridDim.x) {
+    const std::int64_t first = tile * tiles.planes;
+    const std::int64_t left = job.layout.planes() - first;
+    const std::int32_t planes =
+        left < tiles.planes ? static_cast<std::int32_t>(left) : tiles.planes;
+    __syncthreads();
+    if (threadIdx.x == 0) poisoned = false;
+    __syncthreads();
+    if (fill_cells(job, read, first, planes, cells)) poisoned = true;
+    __syncthreads();
+    const bool spoiled = poisoned;
+    const std::int64_t k0 = first * job.size;
+    const auto count = static_cast<std::uint32_t>(planes * job.size);
+    const std::byte* const codes = kept(read.in + read.codes + (k0 >> 3) * read.bits);
+    const std::byte* const signs = kept(read.in + job.sections.signs + (k0 >> 3));
+    auto* const to = kept(static_cast<uint4*>(target) + (k0 >> 3) * kVectors);
+    const std::uint32_t stretches = kept(count / kStretch);
+    const bool aligned = can_access_at_once(codes, read.bits);
+    for (std::uint32_t i = threadIdx.x; i < stretches; i += kDecodeThreads) {
+      std::uint32_t e = i * kStretch;
+      const std::uint32_t plane = job.by_size.split(e);
+      const std::uint64_t packed =
+          load_stretch_bits(codes + i * std::uint64_t{bits}, read.bits, aligned);
+      std::uint32_t words[kStretchWords<type>];
+      decode_stretch<type, kRun>(packed, bits, mask, table + e / kRun,
+                                 cells + plane * static_cast<std::uint32_t>(job.block_count),
+                                 read.masked, signs + i, spoiled, words);
+#pragma unroll
+      for (unsigned v = 0; v < kVectors; ++v) {
+        store_vector(to + i * std::uint64_t{kVectors} + v,
+                     uint4{words[4 * v], words[4 * v + 1], words[4 * v + 2], words[4 * v + 3]});
       }
+    }
+    // Only the last tile's elements may end within a stretch.
+    if (threadIdx.x < count % kStretch) {
+      std::uint32_t e = count / kStretch * kStretch + threadIdx.x;
+      const std::int64_t k = k0 + e;
+      const std::int64_t plane = first + job.by_size.split(e);
+      static_cast<Bits*>(target)[k] = decode_one<type>(job, read, k, plane, e);
     }
   }
 }
 
-/// Restores elements of any layout. If planes are interleaved, a warp's lanes take neighbouring
-/// planes, which lie side by side in memory; else they take neighbouring elements of one plane.
+/// Restores elements of any layout, one after another.
 template <ElementType type>
 __global__ void __launch_bounds__(kDecodeThreads)
-    division_decode_strided(const DivisionJob job, bool interleaved, const std::byte* in,
-                            Reads reads, void* target) {
+    division_decode_any(const DivisionJob job, const DivisionRead read, void* target) {
   using Bits = typename Element<type>::Bits;
-  const std::uint32_t mask = (1U << job.bits) - 1;
   const std::int64_t elements = job.layout.elements();
-  const std::int64_t inner = job.layout.inner;
   const std::int64_t threads = std::int64_t{gridDim.x} * kDecodeThreads;
-  for (std::int64_t t = std::int64_t{blockIdx.x} * kDecodeThreads + threadIdx.x; t < elements;
-       t += threads) {
-    std::int64_t p = t / job.size;
-    auto e = static_cast<std::uint32_t>(t % job.size);
-    if (interleaved) {
-      const std::int64_t row = t / inner;
-      e = static_cast<std::uint32_t>(row % job.size);
-      p = row / job.size * inner + t % inner;
-    }
-    const PlaneDecoder plane(job, in, p);
-    const std::int64_t k = p * job.size + e;
-    const auto code =
-        static_cast<std::uint32_t>(load_codes(in + job.sections.codes, k, job.bits, 1)) & mask;
-    const bool sign = job.with_sign && (load_codes(in + job.sections.signs, k, 1, 1) & 1U) != 0;
-    static_cast<Bits*>(target)[job.plane_begin(p) + job.offset_in_plane(e)] =
-        restored<type>(job, reads, plane, plane.base(job, e), code, sign);
+  for (std::int64_t k = std::int64_t{blockIdx.x} * kDecodeThreads + threadIdx.x; k < elements;
+       k += threads) {
+    std::int64_t e = k;
+    const std::int64_t plane = job.split(e);
+    const auto within = static_cast<std::uint32_t>(e);
+    static_cast<Bits*>(target)[job.plane_begin(plane) + job.offset_in_plane(within)] =
+        decode_one<type>(job, read, k, plane, within);
   }
 }
 

@@ -2,253 +2,210 @@
 #pragma once
 
 #include "codecs/cuda/bits.cuh"
-#include "codecs/cuda/division_job.cuh"
-#include "codecs/philox.h"
+#include "codecs/cuda/division_pool.cuh"
 
-/// DIVISION's encoding of planes that fit into shared memory. One block of threads takes a tile of
+/// DIVISION's encoding of planes that fit into shared memory. A block of threads takes tiles of
 /// whole planes, reads each element once and writes each code once.
 namespace cinch::codecs::cuda {
 
-inline constexpr unsigned kDivisionThreads = 256;
+/// Stores the bits x > 0 of a tile.
+template <ElementType type>
+__device__ __forceinline__ void store_signs(const DivisionJob& job, const DivisionTile& tile,
+                                            const typename Element<type>::Bits* x,
+                                            std::uint32_t count, std::byte* out) {
+  for (std::uint32_t i = threadIdx.x; i * kStretch < count; i += kDivisionThreads) {
+    std::uint32_t e = i * kStretch;
+    const std::uint32_t plane = job.by_size.split(e);
+    const auto* const from = x + i * kStretch + (plane >> 3) * tile.layout.pad;
+    std::uint32_t words[kStretchWords<type>];
+    load_run<type, kStretch>(from, words);
+    unsigned bits = 0;
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      bits |= static_cast<unsigned>(value_in<type>(words[j / kPerWord<type>], j % kPerWord<type>) >
+                                    0.0F)
+              << j;
+    }
+    const std::uint32_t left = count - i * kStretch;
+    if (left < kStretch) bits &= (1U << left) - 1;
+    out[i] = static_cast<std::byte>(bits);
+  }
+}
 
-/// How a block of threads uses its shared memory. Members `*_at` are offsets in floats.
-struct DivisionTile {
-  std::int32_t planes;  ///< a multiple of planes_per_byte
-  FastDivide by_planes;
-  std::int32_t padded;  ///< bit_ceil of the block's width
-  std::int32_t parts;   ///< warps that share a plane
-  std::int32_t means_at, ranges_at, bounds_at, offsets_at;
-  std::size_t shared_bytes;
+/// Sets the ranges of a tile's planes: {lo, scale} in place of their bounds. What can't be held
+/// becomes a plane of zeros.
+template <ElementType type, typename Cell>
+__device__ __forceinline__ void set_ranges(const DivisionJob& job, const DivisionTile& tile,
+                                           std::int64_t first, std::int32_t planes,
+                                           PlaneBounds* bounds, Cell* cells,
+                                           typename Element<type>::Bits* x, std::uint16_t* means,
+                                           std::byte* out, Result* result) {
+  const RangeMaker maker(job.bits);
+  for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
+    const PlaneBounds found = bounds[p];
+    FloatRange range = poisoned_floats();
+    if (found.bad == 0) {
+      range = maker.range(of_ordered(found.min), of_ordered(found.max));
+    } else {
+      result->not_representable = 1;
+      auto* const plane = x + tile.layout.begin(p);
+      for (std::int32_t e = 0; e < job.size; ++e) plane[e] = 0;
+      for (std::int32_t b = p * job.block_count; b < (p + 1) * job.block_count; ++b) {
+        set_mean(cells[b], 0.0F);
+        means[b] = 0;
+      }
+    }
+    store_range(job, out, first + p, range);
+    bounds[p].min = float_bits(range.lo);
+    bounds[p].max = float_bits(RangeMaker::scale(range.step));  // of a poisoned plane 0
+  }
+}
 
-  DivisionTile(const DivisionJob& job, std::int32_t plane_count) noexcept
-      : planes(plane_count),
-        by_planes(plane_count),
-        padded(static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(job.block[2])))) {
-    constexpr std::int32_t kWarps = kDivisionThreads / kWarp;
-    parts = planes < kWarps ? kWarps / planes : 1;
-    const auto even = [](std::int32_t floats) { return (floats + 3) / 4 * 4; };
-    means_at = even(planes * job.size);
-    ranges_at = means_at + even(planes * job.block_count);
-    bounds_at = ranges_at + even(2 * planes);
-    offsets_at = bounds_at + even(3 * planes);
-    shared_bytes = sizeof(float) * static_cast<std::size_t>(offsets_at) +
-                   (job.contiguous ? 0 : sizeof(std::int64_t) * static_cast<std::size_t>(planes));
+/// Copies the planes' zero points and scales to their cells.
+__device__ __forceinline__ void fill_ranges(const DivisionJob& job, std::int32_t planes,
+                                            const PlaneBounds* bounds, RangedCell* cells) {
+  const auto count = static_cast<std::uint32_t>(planes * job.block_count);
+  for (std::uint32_t i = threadIdx.x; i < count; i += kDivisionThreads) {
+    const PlaneBounds& plane = bounds[job.by_block_count.quotient(i)];
+    cells[i].lo = float_of_bits(plane.min);
+    cells[i].scale = float_of_bits(plane.max);
+  }
+}
+
+/// A tile whose codes are stored.
+template <ElementType type, int kRun>
+struct QuantizedTile {
+  const typename Element<type>::Bits* x;
+  const std::uint16_t* table;
+  const DivisionCell<kRun>* cells;
+  const PlaneBounds* ranges;  ///< {lo, scale}
+  std::uint32_t count;        ///< elements
+  std::int64_t stretch;       ///< number of the first stretch
+  std::byte* to;              ///< of its codes
+
+  /// The joined codes of the tile's stretch `i`.
+  __device__ __forceinline__ std::uint64_t codes(const DivisionJob& job, const DivisionTile& tile,
+                                                 std::uint32_t i, const CodePacker& packer) const {
+    std::uint32_t e = i * kStretch;
+    const std::uint32_t plane = job.by_size.split(e);
+    std::uint32_t words[kStretchWords<type>];
+    load_run<type, kStretch>(x + i * kStretch + (plane >> 3) * tile.layout.pad, words);
+    const auto* const of_plane = cells + plane * static_cast<std::uint32_t>(job.block_count);
+    float t[kStretch];
+#pragma unroll
+    for (int j = 0; j < kStretch; j += kRun) {
+      const DivisionCell<kRun> cell = cell_at(of_plane, table[(e + j) / kRun]);
+      float lo;
+      float scale;
+      if constexpr (kRun == kStretch) {
+        lo = float_of_bits(ranges[plane].min);
+        scale = float_of_bits(ranges[plane].max);
+      } else {
+        lo = cell.lo;
+        scale = cell.scale;
+      }
+#pragma unroll
+      for (int n = j; n < j + kRun; ++n) {
+        const float value = value_in<type>(words[n / kPerWord<type>], n % kPerWord<type>);
+        t[n] = ((value - mean_of(cell)) - lo) * scale;
+      }
+    }
+    return packer.pack(t, job.keys.draw_block(static_cast<std::uint64_t>(stretch) + i));
   }
 };
 
-template <ElementType type>
-__device__ __forceinline__ void load_tile(const DivisionJob& job, const DivisionTile& tile,
-                                          const void* source, std::int64_t first,
-                                          std::int32_t planes, const std::int64_t* offsets,
-                                          float* x) {
-  using Bits = typename Element<type>::Bits;
-  const auto* const elements = static_cast<const Bits*>(source);
-  const std::int32_t count = planes * job.size;
-  if (job.vectors) {
-    constexpr std::int32_t kPer = Element<type>::kPerVector;
-    const Bits* const from = elements + first * job.size;
-    for (std::int32_t i = threadIdx.x * kPer; i + kPer <= count; i += kDivisionThreads * kPer) {
-      Vector<type> v;
-      v.load(from + i);
-      for (std::int32_t j = 0; j < kPer; j += 4) {
-        *reinterpret_cast<uint4*>(x + i + j) = uint4{
-            float_bits(value_of<type>(v.bits[j])), float_bits(value_of<type>(v.bits[j + 1])),
-            float_bits(value_of<type>(v.bits[j + 2])), float_bits(value_of<type>(v.bits[j + 3]))};
-      }
+/// Stores the codes of a tile.
+template <ElementType type, int kRun>
+__device__ __forceinline__ void store_codes(const DivisionJob& job, const DivisionTile& tile,
+                                            const QuantizedTile<type, kRun>& quantized) {
+  const std::uint32_t whole = kept(quantized.count / kStretch);
+  const bool aligned = can_access_at_once(quantized.to, job.bits);
+  std::uint32_t done = 0;
+  if (job.bits == 2 && aligned) {
+    const CodePacker packer(2);
+    auto* const to = kept(reinterpret_cast<std::uint16_t*>(quantized.to));
+    for (std::uint32_t i = threadIdx.x; i < whole; i += kDivisionThreads) {
+      to[i] = static_cast<std::uint16_t>(quantized.codes(job, tile, i, packer));
     }
-    const std::int32_t rest = count / kPer * kPer + static_cast<std::int32_t>(threadIdx.x);
-    if (rest < count) x[rest] = value_of<type>(from[rest]);
-    return;
+    done = whole;
   }
-  if (job.contiguous) {
-    const Bits* const from = elements + first * job.size;
-    for (std::int32_t i = threadIdx.x; i < count; i += kDivisionThreads) {
-      x[i] = value_of<type>(from[i]);
+  const auto bits = static_cast<std::uint32_t>(job.bits);
+  const CodePacker packer(bits);
+  for (std::uint32_t i = done + threadIdx.x; i * kStretch < quantized.count;
+       i += kDivisionThreads) {
+    std::uint64_t packed = quantized.codes(job, tile, i, packer);
+    std::byte* const at = quantized.to + i * std::uint64_t{bits};
+    if (i < whole) {
+      store_stretch_bits(at, job.bits, aligned, packed);
+      continue;
     }
-    return;
-  }
-  // Where planes interleave in memory, neighbouring threads take neighbouring planes.
-  const bool interleaved = job.layout.inner_stride < job.layout.stride[2];
-  const std::int32_t slots = tile.planes * job.size;
-  for (std::int32_t i = threadIdx.x; i < slots; i += kDivisionThreads) {
-    std::uint32_t e = i;
-    std::uint32_t p;
-    if (interleaved) {
-      p = e;
-      e = tile.by_planes.split(p);
-    } else {
-      p = job.by_size.split(e);
-    }
-    if (static_cast<std::int32_t>(p) >= planes) continue;
-    x[p * job.size + e] = value_of<type>(elements[offsets[p] + job.offset_in_plane(e)]);
-  }
-}
-
-/// Stores the bits x > 0 of the tile. @return whether one of the thread's elements is negative
-__device__ __forceinline__ bool store_signs(const float* x, std::int32_t count, std::byte* out) {
-  bool negative = false;
-  for (std::int32_t i = threadIdx.x * kStretch; i < count; i += kDivisionThreads * kStretch) {
-    unsigned bits = 0;
-    for (int j = 0; j < kStretch; ++j) {
-      const float value = i + j < count ? x[i + j] : 0.0F;
-      negative |= value < 0.0F;
-      bits |= static_cast<unsigned>(value > 0.0F) << j;
-    }
-    out[i / 8] = static_cast<std::byte>(bits);
-  }
-  return negative;
-}
-
-/// Computes the means of all blocks of the tile, rounded to bfloat16. @pre at most 128 columns each
-__device__ __forceinline__ void pool(const DivisionJob& job, const DivisionTile& tile,
-                                     const float* x, std::int32_t planes, float* means) {
-  const std::int32_t total = planes * job.block_count;
-  const std::int32_t lanes = tile.padded < std::int32_t{kWarp} ? tile.padded : kWarp;
-  const std::int32_t columns = tile.padded / lanes;  // of each lane: 1, 2 or 4
-  const std::int32_t lane = threadIdx.x % kWarp;
-  const std::int32_t column = lane % lanes * columns;
-  const std::int32_t at_once = kDivisionThreads / lanes;
-  for (std::int32_t begin = 0; begin < total; begin += at_once) {
-    const std::int32_t index = begin + static_cast<std::int32_t>(threadIdx.x) / lanes;
-    std::uint32_t block = index < total ? index : total - 1;
-    const std::uint32_t plane = job.by_block_count.split(block);
-    const PoolWindow window(job, block);
-    const float* const from = x + plane * job.size;
-    const auto load = [&](std::int32_t d, std::int32_t h, std::int32_t w) {
-      return from[(d * job.extent[1] + h) * job.extent[2] + w];
-    };
-    const std::int32_t w = window.w0 + column;
-    float sum = column_sum(window, w, load);
-    if (columns >= 2) sum += column_sum(window, w + 1, load);
-    if (columns == 4) {
-      sum += column_sum(window, w + 2, load) + column_sum(window, w + 3, load);
-    }
-    sum = pair_sum(sum, static_cast<unsigned>(lanes));
-    if (index < total && column == 0) {
-      means[index] = float_of_bf16(bf16_nearest(sum / window.count()));
+    const std::uint32_t left = quantized.count % kStretch * bits;
+    for (std::uint32_t byte = 0; 8 * byte < left; ++byte) {
+      const std::uint32_t mask = left - 8 * byte < 8 ? (1U << (left - 8 * byte)) - 1 : 0xFFU;
+      at[byte] = static_cast<std::byte>(static_cast<std::uint32_t>(packed) & mask);
+      packed >>= 8;
     }
   }
 }
 
-/// Replaces the elements by their residuals, and computes the bounds of each plane's residuals.
-template <bool quads>
-__device__ __forceinline__ void subtract_means(const DivisionJob& job, const DivisionTile& tile,
-                                               std::int32_t planes, const float* means, float* x,
-                                               PlaneBounds* bounds) {
-  constexpr std::int32_t kEach = quads ? 4 : 1;
-  constexpr std::int32_t kWarps = kDivisionThreads / kWarp;
-  const std::int32_t warp = threadIdx.x / kWarp;
-  const std::int32_t lane = threadIdx.x % kWarp;
-  const std::int32_t part = warp % tile.parts;
-  for (std::int32_t p = warp / tile.parts; p < planes; p += kWarps / tile.parts) {
-    float* const plane = x + p * job.size;
-    const float* const plane_means = means + p * job.block_count;
-    float min = 0x1p127F;
-    float max = -0x1p127F;
-    bool bad = false;
-    for (std::int32_t e = (part * std::int32_t{kWarp} + lane) * kEach; e < job.size;
-         e += tile.parts * std::int32_t{kWarp} * kEach) {
-      const float mean = plane_means[job.covering_block(e)];
-      for (std::int32_t j = 0; j < kEach; ++j) {
-        const float value = plane[e + j];
-        bad |= !(fabsf(value) <= kAffineMaxMagnitude);
-        const float r = value - mean;
-        plane[e + j] = r;
-        min = r < min ? r : min;
-        max = r > max ? r : max;
-      }
-    }
-    join_bounds(min, max);
-    bad = __any_sync(kAllLanes, bad) != 0;
-    if (lane == 0) {
-      atomicMin(&bounds[p].min, ordered(min));
-      atomicMax(&bounds[p].max, ordered(max));
-      if (bad) atomicOr(&bounds[p].bad, 1U);
-    }
-  }
-}
-
-/// Stores the codes of the tile's residuals. The first has logical index `k0`, a multiple of 8.
-__device__ __forceinline__ void store_codes(const DivisionJob& job, const float* r,
-                                            std::int32_t count, std::int64_t k0,
-                                            const float2* ranges, std::byte* out) {
-  const bool whole = job.size % kStretch == 0;
-  for (std::int32_t i = threadIdx.x * kStretch; i < count; i += kDivisionThreads * kStretch) {
-    const philox::Block draws = philox::draw_block(job.key, static_cast<std::uint64_t>(k0 + i) / 8);
-    std::uint32_t e = i;
-    std::uint32_t p = job.by_size.split(e);
-    float2 range = ranges[p];
-    std::uint32_t codes[kStretch];
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      if (!whole && e == static_cast<std::uint32_t>(job.size)) {
-        e = 0;
-        ++p;
-        range = i + j < count ? ranges[p] : float2{0.0F, -1.0F};
-      }
-      ++e;
-      const std::uint32_t draw = draws.word[j / 2] >> (j % 2 * 16) & 0xFFFFU;
-      const bool good = range.y >= 0.0F && i + j < count;
-      codes[j] = good ? affine_code(r[i + j], range.x, range.y, job.bits, draw) : 0U;
-    }
-    const std::int32_t left = count - i;
-    store_bytes(out + std::int64_t{i / kStretch} * job.bits, pack_stretch(codes, job.bits),
-                left >= kStretch ? job.bits : (left * job.bits + 7) / 8);
-  }
-}
-
-template <ElementType type, bool quads>
-__global__ void __launch_bounds__(kDivisionThreads)
+/// @pre kRun is job.run()
+template <ElementType type, int kRun>
+__global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
     division_encode(const DivisionJob job, const DivisionTile tile, const void* source,
                     std::byte* out, Result* result) {
-  CINCH_DYNAMIC_SHARED(float, x);
-  float* const means = x + tile.means_at;
-  auto* const ranges = reinterpret_cast<float2*>(x + tile.ranges_at);  // {lo, scale or -1}
-  auto* const bounds = reinterpret_cast<PlaneBounds*>(x + tile.bounds_at);
-  auto* const offsets = reinterpret_cast<std::int64_t*>(x + tile.offsets_at);
-  const std::int64_t first = std::int64_t{blockIdx.x} * tile.planes;
-  const std::int64_t left = job.layout.planes() - first;
-  const std::int32_t planes = left < tile.planes ? static_cast<std::int32_t>(left) : tile.planes;
-  const std::int64_t k0 = first * job.size;
-  const std::int32_t count = planes * job.size;
-
-  for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
-    bounds[p] = {0xFFFFFFFFU, 0U, 0U};
-    if (!job.contiguous) offsets[p] = job.plane_begin(first + p);
-  }
-  if (!job.contiguous) __syncthreads();
-  load_tile<type>(job, tile, source, first, planes, offsets, x);
-  __syncthreads();
-
-  bool negative = false;
-  if (job.with_sign) negative = store_signs(x, count, out + job.sections.signs + k0 / 8);
-  pool(job, tile, x, planes, means);
-  __syncthreads();
-  subtract_means<quads>(job, tile, planes, means, x, bounds);
-  __syncthreads();
-
-  for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
-    AffineRange range = poisoned_range();
-    ranges[p] = {0.0F, -1.0F};
-    if (bounds[p].bad != 0) {
-      result->not_representable = 1;
-    } else {
-      range = affine_range(of_ordered(bounds[p].min), of_ordered(bounds[p].max), job.bits);
-      ranges[p] = {float_of_bf16(range.lo), affine_scale(range)};
+  using Bits = typename Element<type>::Bits;
+  using Cell = DivisionCell<kRun>;
+  CINCH_DYNAMIC_SHARED(std::byte, shared);
+  auto* const x = reinterpret_cast<Bits*>(shared);
+  auto* const cells = reinterpret_cast<Cell*>(shared + tile.cells_at);
+  auto* const bounds = reinterpret_cast<PlaneBounds*>(shared + tile.bounds_at);
+  auto* const offsets = reinterpret_cast<std::int64_t*>(shared + tile.offsets_at);
+  auto* const shapes = reinterpret_cast<PoolShape*>(shared + tile.shapes_at);
+  auto* const table = reinterpret_cast<std::uint16_t*>(shared + tile.table_at);
+  fill_table<Cell, kRun>(job, tile.entries, table);
+  fill_shapes(job, shapes);
+  const bool narrow = job.covers_pools && job.block[2] <= kStretch;
+  float least = 0.0F;
+  for (std::int64_t turn = blockIdx.x; turn < tile.count; turn += gridDim.x) {
+    const std::int64_t first = turn * tile.planes;
+    const std::int64_t left = job.layout.planes() - first;
+    const std::int32_t planes = left < tile.planes ? static_cast<std::int32_t>(left) : tile.planes;
+    const auto count = static_cast<std::uint32_t>(planes * job.size);
+    const std::int64_t stretch = first * job.size >> 3;
+    auto* const means = kept(reinterpret_cast<std::uint16_t*>(out) + first * job.block_count);
+    __syncthreads();
+    for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
+      bounds[p] = {0xFFFFFFFFU, 0U, 0U};
+      if (!job.contiguous) offsets[p] = job.plane_begin(first + p);
     }
-    store_range(job, out, first + p, range);
+    if (!job.contiguous) __syncthreads();
+    load_tile<type, kRun>(job, tile, static_cast<const Bits*>(source), first, planes, offsets, x);
+    __syncthreads();
+    if (job.with_sign) {
+      store_signs<type>(job, tile, x, count, out + job.sections.signs + stretch);
+    }
+    if (narrow) {
+      pool_narrow<type, kRun>(job, tile, x, shapes, planes, cells, bounds, means, least);
+    } else {
+      pool_wide<type>(job, tile, x, planes, cells, means);
+      __syncthreads();
+      find_bounds<type, kRun>(job, tile, x, table, planes, cells, bounds, least);
+    }
+    __syncthreads();
+    set_ranges<type>(job, tile, first, planes, bounds, cells, x, means, out, result);
+    __syncthreads();
+    if constexpr (kRun < kStretch) {
+      fill_ranges(job, planes, bounds, cells);
+      __syncthreads();
+    }
+    store_codes<type, kRun>(
+        job, tile,
+        {x, table, cells, bounds, count, stretch, out + job.sections.codes + stretch * job.bits});
   }
-  if (negative) result->not_representable = 1;
+  if (job.with_sign && least < 0.0F) result->not_representable = 1;
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     result->bytes = static_cast<std::uint64_t>(job.sections.end);
   }
-  auto* const mean_bits = reinterpret_cast<std::uint16_t*>(out) + first * job.block_count;
-  for (std::int32_t i = threadIdx.x; i < planes * job.block_count; i += kDivisionThreads) {
-    const bool bad = bounds[job.by_block_count.quotient(i)].bad != 0;
-    mean_bits[i] = bad ? std::uint16_t{0} : bf16_nearest(means[i]);
-  }
-  __syncthreads();
-  store_codes(job, x, count, k0, ranges, out + job.sections.codes + k0 / 8 * job.bits);
 }
 
 }  // namespace cinch::codecs::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -8,6 +9,8 @@
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/fast_divide.h"
 #include "codecs/cuda/ordered.cuh"
+#include "codecs/cuda/quantize.cuh"
+#include "codecs/cuda/side_by_side.cuh"
 #include "codecs/division.h"
 #include "codecs/layout.h"
 
@@ -21,7 +24,13 @@ struct DivisionJob {
   // Where the elements lie.
   PlaneLayout layout;
   bool contiguous;
-  bool vectors;  ///< 16-byte accesses to the elements are allowed
+  bool vectors;       ///< 16-byte accesses to the elements are allowed
+  bool side_by_side;  ///< planes' elements lie side by side, pixel after pixel, and a vector
+                      ///< of 16 bytes is one pixel of as many planes
+  std::int64_t
+      pixel_stride;     ///< from each pixel of a plane to the next; 0 when they aren't equidistant
+  bool few;             ///< logical indices are below 2^31
+  FastDivide by_inner;  ///< if few
   // Geometry of a plane.
   std::int32_t size;
   FastDivide by_size, by_height, by_width;
@@ -33,11 +42,12 @@ struct DivisionJob {
   // Coordinate i is covered by block i * cover_factor / by_cover.
   FastDivide by_cover[3];
   std::int32_t cover_factor[3];
+  bool covers_pools;  ///< DivisionGeometry::covers_pools
   // The encoded data.
   int bits;
   bool with_sign;
   DivisionSections sections;
-  RandomKey key;
+  RoundKeys keys;
 
   DivisionJob(const DivisionParameters& parameters, const Description& what, const void* elements,
               RandomKey random_key) noexcept
@@ -50,6 +60,9 @@ struct DivisionJob {
       : layout(what.layout),
         contiguous(what.layout.is_contiguous()),
         vectors(contiguous && is_vector_aligned(elements)),
+        pixel_stride(pixel_stride_of(what.layout)),
+        few(what.layout.elements() < std::int64_t{1} << 31),
+        by_inner(few ? std::max<std::int64_t>(what.layout.inner, 1) : 1),
         size(static_cast<std::int32_t>(what.layout.plane_size())),
         by_size(size),
         by_height(g.extent[1]),
@@ -58,27 +71,59 @@ struct DivisionJob {
         by_block_count(block_count),
         by_blocks_height(g.blocks[1]),
         by_blocks_width(g.blocks[2]),
+        covers_pools(g.covers_pools()),
         bits(parameters.bits),
         with_sign(parameters.with_sign),
         sections(parameters, g, what.layout),
-        key(random_key) {
+        keys(random_key) {
+    const auto vector = static_cast<std::int64_t>(16 / element_size(what.type));
+    side_by_side = !contiguous && layout.inner_stride == 1 && pixel_stride > 0 &&
+                   layout.inner % vector == 0 && pixel_stride % vector == 0 &&
+                   layout.outer_stride % vector == 0 && is_vector_aligned(elements);
     for (int axis = 0; axis < 3; ++axis) {
       extent[axis] = static_cast<std::int32_t>(g.extent[axis]);
       block[axis] = static_cast<std::int32_t>(g.block[axis]);
       blocks[axis] = static_cast<std::int32_t>(g.blocks[axis]);
-      by_cover[axis] = FastDivide(g.edge_ceil ? g.block[axis] : g.extent[axis]);
-      cover_factor[axis] = g.edge_ceil ? 1 : blocks[axis];
+      by_cover[axis] = FastDivide(covers_pools ? g.block[axis] : g.extent[axis]);
+      cover_factor[axis] = covers_pools ? 1 : blocks[axis];
     }
   }
 
  public:
+  /// How many elements from a multiple of this number on share a row and a covering block.
+  int run() const noexcept {
+    if (!covers_pools) return 1;
+    for (const int run : {8, 4, 2}) {
+      if (extent[2] % run == 0 && (blocks[2] == 1 || block[2] % run == 0)) return run;
+    }
+    return 1;
+  }
+
   /// Whether every four elements from a multiple of four on share a row and a covering block.
   bool quads() const noexcept {
     return extent[2] % 4 == 0 && cover_factor[2] == 1 && block[2] % 4 == 0;
   }
 
   CINCH_HD std::int64_t plane_begin(std::int64_t plane) const noexcept {
-    return plane / layout.inner * layout.outer_stride + plane % layout.inner * layout.inner_stride;
+    if (few) {
+      auto inner = static_cast<std::uint32_t>(plane);
+      const std::int64_t outer = by_inner.split(inner);
+      return outer * layout.outer_stride + inner * layout.inner_stride;
+    }
+    return plane_offset(layout, plane);
+  }
+
+  /// The plane of logical index `k`; what is left in `k` is the place in that plane.
+  CINCH_HD std::int64_t split(std::int64_t& k) const noexcept {
+    if (few) {
+      auto within = static_cast<std::uint32_t>(k);
+      const std::int64_t plane = by_size.split(within);
+      k = within;
+      return plane;
+    }
+    const std::int64_t plane = k / size;
+    k %= size;
+    return plane;
   }
 
   /// Memory offset of the plane's element at logical index `e`, from the plane's first element.
@@ -163,6 +208,13 @@ __device__ __forceinline__ void store_range(const DivisionJob& job, std::byte* o
   auto* const at = reinterpret_cast<std::uint16_t*>(out + job.sections.ranges + plane * 4);
   at[0] = range.lo;
   at[1] = range.step;
+}
+
+__device__ __forceinline__ void store_range(const DivisionJob& job, std::byte* out,
+                                            std::int64_t plane, FloatRange range) {
+  store_range(job, out, plane,
+              AffineRange{static_cast<std::uint16_t>(float_bits(range.lo) >> 16),
+                          static_cast<std::uint16_t>(float_bits(range.step) >> 16)});
 }
 
 __device__ __forceinline__ AffineRange load_range(const DivisionJob& job, const std::byte* in,

@@ -5,8 +5,9 @@
 #include "codecs/cuda/division_job.cuh"
 #include "codecs/philox.h"
 
-/// DIVISION's encoding of planes that don't fit into shared memory, or whose blocks are wider than
-/// 128. Reads the elements three times; the L2 cache serves some of these reads.
+/// DIVISION's encoding of planes that don't fit into shared memory, whose blocks are wider than
+/// 128, or that have more than kMaxTableBlocks of them. Reads the elements three times; the L2
+/// cache serves some of these reads.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kLargeThreads = 256;
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(kLargeThreads)
   if (i >= left) return;
   const std::int64_t k = place.k0 + i;
   const int count = left - i < kStretch ? static_cast<int>(left - i) : kStretch;
-  const philox::Block draws = philox::draw_block(job.key, static_cast<std::uint64_t>(k) / 8);
+  const philox::Block draws = job.keys.draw_block(static_cast<std::uint64_t>(k) / 8);
   std::uint32_t codes[kStretch] = {};
   unsigned signs = 0;
 #pragma unroll

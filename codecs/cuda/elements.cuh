@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "codecs/codec.h"
 #include "codecs/cuda/device.h"
@@ -91,7 +92,8 @@ struct Vector {
   __device__ __forceinline__ void store(void* at) const {
     std::uint32_t words[4];
     if constexpr (type == ElementType::float64) {
-      for (int i = 0; i < 4; ++i) words[i] = static_cast<std::uint32_t>(bits[i / 2] >> (i % 2 * 32));
+      for (int i = 0; i < 4; ++i)
+        words[i] = static_cast<std::uint32_t>(bits[i / 2] >> (i % 2 * 32));
     } else if constexpr (type == ElementType::float32) {
       for (int i = 0; i < 4; ++i) words[i] = bits[i];
     } else {
@@ -122,6 +124,48 @@ __device__ __forceinline__ void store_stretch(void* at,
     for (int i = 0; i < kPer; ++i) vector.bits[i] = x[v * kPer + i];
     vector.store(static_cast<std::byte*>(at) + 16 * v);
   }
+}
+
+/// Gives a value or a pointer to global memory back, from a register: what a loop needs of a
+/// kernel's parameters is otherwise computed from them again in every turn.
+template <typename T>
+__device__ __forceinline__ T kept(T value) {
+#ifdef __CUDA_ARCH__
+  if constexpr (std::is_pointer_v<T>) {
+    asm("" : "+l"(value));
+    __builtin_assume(__isGlobal(value));
+  } else {
+    static_assert(sizeof(T) == 4);
+    asm("" : "+r"(value));
+  }
+#endif
+  return value;
+}
+
+/// Stores 16 bytes in global memory that the kernel does not read. Assignments of a uint4 sometimes
+/// become four stores.
+__device__ __forceinline__ void store_vector(void* at, uint4 vector) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(__cvta_generic_to_global(at)), "r"(vector.x), "r"(vector.y), "r"(vector.z),
+                 "r"(vector.w));
+#else
+  *static_cast<uint4*>(at) = vector;
+#endif
+}
+
+/// The same in shared memory.
+__device__ __forceinline__ void store_shared_vector(void* at, uint4 vector) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(at))), "r"(vector.x),
+                 "r"(vector.y), "r"(vector.z), "r"(vector.w)
+               : "memory");
+#else
+  *static_cast<uint4*>(at) = vector;
+#endif
 }
 
 /// Whether the kernels may use 16-byte accesses at `memory`.

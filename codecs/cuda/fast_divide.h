@@ -16,19 +16,16 @@ class FastDivide {
   /// @pre 1 <= divisor < 2^31
   explicit FastDivide(std::int64_t divisor) noexcept
       : divisor_(static_cast<std::uint32_t>(divisor)) {
-    if (divisor_ == 1) return;
     // 2^(l-1) < divisor <= 2^l: the multiplier has exactly 32 bits.
-    const int l = std::bit_width(divisor_ - 1);
-    multiplier_ = static_cast<std::uint32_t>((std::uint64_t{1} << (31 + l)) / divisor_ + 1);
-    shift_ = static_cast<std::uint32_t>(l - 1);
+    shift_ = static_cast<std::uint32_t>(31 + std::bit_width(divisor_ - 1));
+    multiplier_ = static_cast<std::uint32_t>((std::uint64_t{1} << shift_) / divisor_ + 1);
   }
 
   CINCH_HD std::uint32_t divisor() const noexcept { return divisor_; }
 
   /// @pre n < 2^31
   CINCH_HD std::uint32_t quotient(std::uint32_t n) const noexcept {
-    const auto high = static_cast<std::uint32_t>(std::uint64_t{n} * multiplier_ >> 32);
-    return divisor_ == 1 ? n : high >> shift_;
+    return static_cast<std::uint32_t>(std::uint64_t{n} * multiplier_ >> shift_);
   }
 
   /// Gives the quotient and leaves the remainder in n. @pre n < 2^31
@@ -40,8 +37,8 @@ class FastDivide {
 
  private:
   std::uint32_t divisor_ = 1;
-  std::uint32_t multiplier_ = 0;
-  std::uint32_t shift_ = 0;
+  std::uint32_t multiplier_ = 0x80000001U;
+  std::uint32_t shift_ = 31;
 };
 
 }  // namespace cinch::codecs::cuda

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "codecs/cuda/families.h"
-#include "codecs/cuda/group_quant_decode.cuh"
-#include "codecs/cuda/group_quant_encode.cuh"
+#include "codecs/cuda/group_quant_any.cuh"
+#include "codecs/cuda/group_quant_tiles.cuh"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/group_quant.h"
 
@@ -13,7 +13,9 @@ namespace {
 class GroupQuantCuda final : public DeviceCodec {
  public:
   explicit GroupQuantCuda(const GroupQuantParameters& parameters)
-      : parameters_(parameters), host_(make_group_quant_reference(parameters)) {}
+      : parameters_(parameters),
+        host_(make_group_quant_reference(parameters)),
+        device_(device_limits()) {}
 
   bool accepts(const Description& what) const noexcept override {
     // A block's slots may reach over several planes, and 32 bits count them and their elements.
@@ -36,12 +38,24 @@ class GroupQuantCuda final : public DeviceCodec {
                        launch(group_offsets, 1, kGroupThreads, 0, stream, job, out, offsets))) {
       return false;
     }
-    return with_any_element(what.type, [&](auto type) {
-      if (job.fits_warp()) {
-        return launch(group_quant_encode<type.value>,
-                      blocks_for(job.planes * job.slots, kGroupThreads), kGroupThreads, 0, stream,
-                      job, offsets, source, out, result);
+    if (what.type != ElementType::float64 && job.fits_warp()) {
+      if (job.vectors) {
+        return with_element(what.type, [&](auto type) {
+          return with_bits(job, [&](auto bits) {
+            return launch(group_quant_encode<type.value, bits.value>, warps_blocks(job),
+                          kGroupThreads, 0, stream, job, offsets, source, out, result);
+          });
+        });
       }
+      const GroupTiles tiles = tiles_of(job, what, source);
+      if (tiles.width > 0) {
+        return with_element(what.type, [&](auto type) {
+          return launch(group_quant_encode_tiles<type.value>, tiles.count, kGroupThreads,
+                        tiles.shared_bytes, stream, job, tiles, offsets, source, out, result);
+        });
+      }
+    }
+    return with_any_element(what.type, [&](auto type) {
       return launch(group_quant_encode_any<type.value>,
                     blocks_for(job.planes * job.groups, kGroupThreads / kWarp), kGroupThreads, 0,
                     stream, job, offsets, source, out, result);
@@ -59,15 +73,60 @@ class GroupQuantCuda final : public DeviceCodec {
     if (job.mixed && !launch(group_offsets, 1, kGroupThreads, 0, stream, job, in.data(), offsets)) {
       return false;
     }
+    const auto launch_with = [&](auto kernel, unsigned blocks, std::size_t shared,
+                                 const auto&... arguments) {
+      return launch(kernel, blocks, kGroupThreads, shared, stream, job, arguments..., offsets,
+                    in.data(), target);
+    };
+    if (what.type != ElementType::float64 && job.fits_warp()) {
+      if (job.vectors) {
+        return with_element(what.type, [&](auto type) {
+          return with_bits(job, [&](auto bits) {
+            return launch_with(job.subtractive ? group_quant_decode<type.value, true, bits.value>
+                                               : group_quant_decode<type.value, false, bits.value>,
+                               warps_blocks(job), 0);
+          });
+        });
+      }
+      const GroupTiles tiles = tiles_of(job, what, target);
+      if (tiles.width > 0) {
+        return with_element(what.type, [&](auto type) {
+          return launch_with(job.subtractive ? group_quant_decode_tiles<type.value, true>
+                                             : group_quant_decode_tiles<type.value, false>,
+                             tiles.count, tiles.shared_bytes, tiles);
+        });
+      }
+    }
     return with_any_element(what.type, [&](auto type) {
-      return launch(job.subtractive ? group_quant_decode<type.value, true>
-                                    : group_quant_decode<type.value, false>,
-                    blocks_for(job.planes * job.slots, kGroupThreads * kGroupDecodeEach),
-                    kGroupThreads, 0, stream, job, offsets, in.data(), target);
+      return launch_with(job.subtractive ? group_quant_decode_any<type.value, true>
+                                         : group_quant_decode_any<type.value, false>,
+                         blocks_for(job.all_slots, kGroupThreads), 0);
     });
   }
 
  private:
+  GroupTiles tiles_of(const GroupJob& job, const Description& what,
+                      const void* elements) const noexcept {
+    return {job, what.layout, elements, element_size(what.type), device_.shared_bytes};
+  }
+
+  /// Calls f with kBits of group_quant_encode as a std::integral_constant.
+  template <typename F>
+  static bool with_bits(const GroupJob& job, const F& f) noexcept {
+    const int bits = job.linear ? job.usual_bits() : 0;
+    if (bits == 2) return f(std::integral_constant<int, 2>());
+    if (bits == 3) return f(std::integral_constant<int, 3>());
+    if (bits == 4) return f(std::integral_constant<int, 4>());
+    return f(std::integral_constant<int, 0>());
+  }
+
+  /// Blocks of threads whose warps take all stretches, piece by piece.
+  unsigned warps_blocks(const GroupJob& job) const noexcept {
+    const std::int64_t wanted = (job.all_slots + 2 * kGroupThreads - 1) / (2 * kGroupThreads);
+    return static_cast<unsigned>(
+        std::min<std::int64_t>(wanted, 2 * kGroupBlocks * device_.processors));
+  }
+
   /// Writes the section of plane bits, `bytes` with its padding. The bits go as kernel arguments.
   static bool store_bits(std::span<const std::uint8_t> plane_bits, std::int64_t bytes,
                          std::byte* out, Stream stream) noexcept {
@@ -87,6 +146,7 @@ class GroupQuantCuda final : public DeviceCodec {
 
   GroupQuantParameters parameters_;
   std::shared_ptr<const Codec> host_;
+  DeviceLimits device_;
 };
 
 }  // namespace

@@ -1,69 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/group_quant_job.cuh"
+#include "codecs/cuda/group_quant_lanes.cuh"
 #include "codecs/element_bits.h"
 
 namespace cinch::codecs::cuda {
 
-/// Stretches that a thread restores.
-inline constexpr int kGroupDecodeEach = 4;
+/// The joined codes of a stretch. @param kBits job.usual_bits(), or 0
+template <int kBits>
+__device__ __forceinline__ std::uint64_t load_group_codes(const std::byte* at, int bits) {
+  if constexpr (kBits == 3) return load_three_bytes(at, threadIdx.x % 4);
+  return load_stretch_bits(at, kBits > 0 ? kBits : bits, kBits > 0 || can_access_at_once(at, bits));
+}
 
+/// The values of a stretch. @param draws with subtractive dithering: what was drawn for it
+template <bool subtractive>
+__device__ __forceinline__ void group_values(std::uint64_t packed, int bits, float lo, float step,
+                                             const philox::Block& draws, float (&x)[kStretch]) {
+  const std::uint32_t mask = (1U << bits) - 1;
+  const auto low = static_cast<std::uint32_t>(packed);
+  const auto high = static_cast<std::uint32_t>(packed >> (4 * bits));
+  philox::Block inverted;
+#pragma unroll
+  for (int w = 0; w < 4; ++w) inverted.word[w] = ~draws.word[w];
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    const std::uint32_t code = (j < 4 ? low : high) >> (j % 4 * bits) & mask;
+    if constexpr (!subtractive) {
+      x[j] = fused_value(lo, step, float_of(code));
+    } else if (bits <= 6) {
+      // affine_value_dithered, whose integer is (code << 16) + 0x8000 - draw: as a sum of what is
+      // not negative, in the lower bits of a float between 2^23 and 2^24.
+      const std::uint32_t sum = add_draw(code << 16 | 0x4B400000U, inverted, j);
+      x[j] = lo + step * 0x1p-16F * (float_of_bits(sum) - (0x1.8p23F + 0x7FFF));
+    } else {
+      const std::uint32_t draw = draws.word[j / 2] >> (j % 2 * 16) & 0xFFFFU;
+      x[j] = affine_value_dithered(lo, step, code, draw);
+    }
+  }
+}
+
+/// Restores a lane's stretch. @param word the group's range, as it is stored
 template <ElementType type, bool subtractive>
+__device__ __forceinline__ void restore_group_stretch(std::uint64_t packed, int bits,
+                                                      std::uint32_t word, std::int64_t stretch,
+                                                      const RoundKeys& keys,
+                                                      std::uint32_t (&words)[kStretchWords<type>]) {
+  const float lo = float_of_bits(word << 16);
+  const float step = float_of_bits(word & 0xFFFF0000U);
+  philox::Block draws = {};
+  if constexpr (subtractive) draws = keys.draw_block(static_cast<std::uint64_t>(stretch));
+  float x[kStretch];
+  group_values<subtractive>(packed, bits, lo, step, draws, x);
+  words_of<type>(x, words);
+  if (step == step) return;
+#pragma unroll
+  for (int w = 0; w < kStretchWords<type>; ++w) {
+    const auto nan = static_cast<std::uint32_t>(codecs::bits_of_nan(type));
+    words[w] = kPerWord<type> == 1 ? nan : nan | nan << 16;
+  }
+}
+
+/// Decodes what group_quant_encode encodes, kBits as there. @pre job.vectors
+template <ElementType type, bool subtractive, int kBits>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_decode(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
                        void* target) {
-  using Bits = typename Element<type>::Bits;
-  auto* const elements = static_cast<Bits*>(target);
-  RandomKey key;
-  if constexpr (subtractive) key = load_key(in);
-  const SlotPlace place(job, std::int64_t{blockIdx.x} * (kGroupThreads * kGroupDecodeEach));
+  const GroupLanes<(kBits > 0)> lanes(job);
+  const RoundKeys keys(subtractive ? load_key(in) : RandomKey());
+  const std::int64_t pieces = (job.all_slots + kPiece - 1) / kPiece;
+  constexpr unsigned kWarps = kGroupThreads / kWarp;
+  constexpr int kVectors = kStretchWords<type> / 4;
+  for (std::int64_t piece = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; piece < pieces;
+       piece += std::int64_t{gridDim.x} * kWarps) {
+    const GroupPlace place = place_of(job, lanes, piece * kPiece + lanes.first(), in, offsets);
+    if (!place.first) continue;
+    const int bits = kBits > 0 ? kBits : place.bits;
+    const std::uint32_t range =
+        *reinterpret_cast<const std::uint32_t*>(in + job.ranges_at + 4 * place.group);
 #pragma unroll
-  for (int turn = 0; turn < kGroupDecodeEach; ++turn) {
-    std::uint32_t slot = 0;
-    const std::uint32_t plane = place.locate(job, turn * kGroupThreads + threadIdx.x, slot);
-    const std::int64_t p = place.plane + plane;
-    const std::int32_t left = job.size - static_cast<std::int32_t>(slot) * kStretch;
-    if (p >= job.planes || left <= 0) continue;
-    const int count = left < kStretch ? left : kStretch;
-    const PlaneCodes codes = plane_codes(job, in, offsets, p);
-    const std::int64_t at = codes.at + std::int64_t{slot} * codes.bits;
-    const int bytes = (count * codes.bits + 7) / 8;
-    if (at + bytes > job.end) continue;
-    const std::uint64_t packed = load_bytes(in + at, bytes);
-    const std::int64_t group = p * job.groups + job.by_group_slots.quotient(slot);
-    const std::uint32_t word =
-        *reinterpret_cast<const std::uint32_t*>(in + job.ranges_at + 4 * group);
-    const AffineRange range = {static_cast<std::uint16_t>(word),
-                               static_cast<std::uint16_t>(word >> 16)};
-    const float lo = float_of_bf16(range.lo);
-    const float step = float_of_bf16(range.step);
-    const bool poisoned = range == poisoned_range();
-    const std::uint32_t mask = (1U << codes.bits) - 1;
-    std::uint32_t draws[kStretch];
-    if constexpr (subtractive) {
-      draw_stretch(key, static_cast<std::uint64_t>(p * job.size + std::int64_t{slot} * kStretch),
-                   draws);
-    }
-    Bits x[kStretch];
+    for (int half = 0; half < 2; ++half) {
+      if (half == 1 && !place.second) continue;
+      const std::int64_t stretch = place.stretch + (half == 0 ? 0 : lanes.count());
+      const std::int64_t at =
+          place.codes + (half == 0 ? 0U : lanes.count() * static_cast<std::uint32_t>(bits));
+      // What damaged bits of planes make of the codes' places may end behind the data.
+      if (kBits == 0 && job.mixed && at + bits > job.end) continue;
+      std::uint32_t words[kStretchWords<type>];
+      restore_group_stretch<type, subtractive>(load_group_codes<kBits>(in + at, bits), bits, range,
+                                               stretch, keys, words);
+      auto* const to = static_cast<uint4*>(target) + stretch * kVectors;
 #pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      const auto code = static_cast<std::uint32_t>(packed >> (j * codes.bits)) & mask;
-      float value = 0.0F;
-      if constexpr (subtractive) {
-        value = affine_value_dithered(lo, step, code, draws[j]);
-      } else {
-        value = affine_value(lo, step, code);
-      }
-      x[j] = poisoned ? static_cast<Bits>(codecs::bits_of_nan(type)) : bits_of<type>(value);
-    }
-    const std::uint32_t i = plane * static_cast<std::uint32_t>(job.size) + slot * kStretch;
-    if (job.vectors && count == kStretch) {
-      store_stretch<type>(elements + place.elements.offset(i), x);
-    } else {
-#pragma unroll
-      for (int j = 0; j < kStretch; ++j) {
-        if (j < count) elements[place.elements.offset(i + j)] = x[j];
+      for (int v = 0; v < kVectors; ++v) {
+        store_vector(to + v,
+                     uint4{words[4 * v], words[4 * v + 1], words[4 * v + 2], words[4 * v + 3]});
       }
     }
   }

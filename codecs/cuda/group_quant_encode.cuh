@@ -1,79 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/group_quant_job.cuh"
+#include "codecs/cuda/group_quant_lanes.cuh"
 #include "codecs/cuda/ordered.cuh"
 
 namespace cinch::codecs::cuda {
 
-/// Loads `count` of eight elements; the others become 0.
-template <ElementType type>
-__device__ __forceinline__ void load_group_stretch(const GroupJob& job, const void* source,
-                                                   const BlockPlace& place, std::uint32_t i,
-                                                   int count, float (&x)[kStretch]) {
-  using Bits = typename Element<type>::Bits;
-  const auto* const elements = static_cast<const Bits*>(source);
-  if (job.vectors && count == kStretch) {
-    load_stretch<type>(elements + place.offset(i), x);
-    return;
-  }
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    x[j] = j < count ? value_of<type>(elements[place.offset(i + j)]) : 0.0F;
-  }
-}
-
-/// Running bounds of a group.
-struct GroupBounds {
-  float min = 0x1p127F;
-  float max = -0x1p127F;
-  bool bad = false;
-
-  __device__ __forceinline__ void add(const float (&x)[kStretch], int count) {
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      if (j >= count) continue;
-      bad |= !(fabsf(x[j]) <= kAffineMaxMagnitude);
-      min = x[j] < min ? x[j] : min;
-      max = x[j] > max ? x[j] : max;
-    }
-  }
-
-  /// Joins the bounds of `lanes` neighbouring lanes (a power of two). All lanes must call it.
-  __device__ __forceinline__ void join(unsigned lanes) {
-    join_bounds(min, max, lanes);
-    const unsigned first = threadIdx.x % kWarp / lanes * lanes;
-    const unsigned those = (lanes == kWarp ? kAllLanes : (1U << lanes) - 1) << first;
-    bad = (__ballot_sync(kAllLanes, bad) & those) != 0;
-  }
-
-  __device__ __forceinline__ AffineRange range(int bits) const {
-    return bad ? poisoned_range() : affine_range(min, max, bits);
-  }
-};
+inline constexpr unsigned kGroupBlocks = 4;  ///< of a multiprocessor
 
 __device__ __forceinline__ void store_group_range(const GroupJob& job, std::byte* out,
-                                                  std::int64_t group, AffineRange range,
-                                                  Result* result) {
-  *reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 4 * group) =
-      range.lo | std::uint32_t{range.step} << 16;
-  if (range == poisoned_range()) result->not_representable = 1;
-}
-
-__device__ __forceinline__ void store_group_codes(const GroupJob& job, std::byte* at, int bits,
-                                                  std::int64_t k, const float (&x)[kStretch],
-                                                  int count, AffineRange range) {
-  std::uint32_t draws[kStretch];
-  draw_stretch(job.key, static_cast<std::uint64_t>(k), draws);
-  const float lo = float_of_bf16(range.lo);
-  const float scale = affine_scale(range);
-  const bool poisoned = range == poisoned_range();
-  std::uint32_t codes[kStretch];
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    codes[j] = j < count && !poisoned ? affine_code(x[j], lo, scale, bits, draws[j]) : 0U;
-  }
-  store_bytes(at, pack_stretch(codes, bits), (count * bits + 7) / 8);
+                                                  std::int64_t group, FloatRange range) {
+  *reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 4 * group) = range.word();
 }
 
 /// What one thread of the grid does for the whole encoding.
@@ -84,73 +21,92 @@ __device__ __forceinline__ void store_group_head(const GroupJob& job, std::byte*
   if (job.subtractive) store_key(job, out);
 }
 
-__device__ __forceinline__ int stretch_count(const GroupJob& job, std::uint32_t slot) {
-  const std::int32_t left = job.size - static_cast<std::int32_t>(slot) * kStretch;
-  return left < 0 ? 0 : left < kStretch ? left : kStretch;
+/// The joined codes of a stretch; 0 if its group can't be held.
+template <ElementType type>
+__device__ __forceinline__ std::uint64_t group_codes(
+    const GroupJob& job, const std::uint32_t (&words)[kStretchWords<type>], std::int64_t stretch,
+    float lo, float scale, bool good, const CodePacker& packer) {
+  float t[kStretch];
+  values_in<type>(words, t);
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) t[j] = (t[j] - lo) * scale;
+  const std::uint64_t packed =
+      packer.pack(t, job.keys.draw_block(static_cast<std::uint64_t>(stretch)));
+  return good ? packed : 0;
 }
 
-/// Encodes groups that fit into a warp (GroupJob::fits_warp). Reads elements once, into registers.
-template <ElementType type>
-__global__ void __launch_bounds__(kGroupThreads)
+/// Stores the codes of a lane's stretch. All lanes of the warp must call it.
+template <int kBits>
+__device__ __forceinline__ void store_group_codes(std::byte* at, int bits, std::uint64_t packed,
+                                                  bool wanted) {
+  if constexpr (kBits == 3) {
+    store_three_bytes(at, static_cast<std::uint32_t>(packed), wanted);
+  } else if (wanted) {
+    const bool aligned = kBits > 0 || can_access_at_once(at, bits);
+    store_stretch_bits(at, kBits > 0 ? kBits : bits, aligned, packed);
+  }
+}
+
+/// Encodes the groups of a warp. All of its lanes must call it.
+/// @param kBits job.usual_bits(), or 0
+/// @param kWhole each group has a stretch for each of its lanes' two, or none at all: then lanes
+/// without stretches need not be left out of a group's bounds
+/// @param a, b the lane's two stretches
+template <ElementType type, int kBits, bool kWhole>
+__device__ __forceinline__ void encode_groups(const GroupJob& job,
+                                              const GroupLanes<(kBits > 0)>& lanes,
+                                              const GroupPlace& place,
+                                              const std::uint32_t (&a)[kStretchWords<type>],
+                                              const std::uint32_t (&b)[kStretchWords<type>],
+                                              std::byte* out, Result* result) {
+  GroupRange<type> bounds;
+  if (kWhole || place.first) bounds.add(a);
+  if (kWhole || place.second) bounds.add(b);
+  bounds.join(lanes);
+  const int bits = kBits > 0 ? kBits : place.bits;
+  const bool good = are_quantizable(bounds.min, bounds.max);
+  FloatRange range = poisoned_floats();
+  if (good) range = RangeMaker(bits).range(bounds.min, bounds.max);
+  if (place.first && lanes.leads()) {
+    store_group_range(job, out, place.group, range);
+    if (!good) result->not_representable = 1;
+  }
+  const float scale = RangeMaker::scale(range.step);
+  const CodePacker packer(static_cast<std::uint32_t>(bits));
+  std::byte* const at = out + place.codes;
+  store_group_codes<kBits>(at, bits,
+                           group_codes<type>(job, a, place.stretch, range.lo, scale, good, packer),
+                           place.first);
+  const std::uint32_t further = lanes.count();
+  store_group_codes<kBits>(
+      at + further * static_cast<std::uint32_t>(bits), bits,
+      group_codes<type>(job, b, place.stretch + further, range.lo, scale, good, packer),
+      place.second);
+}
+
+/// Encodes groups that fit into half a warp (GroupJob::fits_warp), of contiguous elements. Reads
+/// elements once, into registers. @param kBits job.usual_bits(), or 0; not 0 only if job.linear
+/// @pre job.vectors
+template <ElementType type, int kBits>
+__global__ void __launch_bounds__(kGroupThreads, kGroupBlocks)
     group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
                        std::byte* out, Result* result) {
-  const SlotPlace place(job, std::int64_t{blockIdx.x} * kGroupThreads);
-  const auto lanes = static_cast<unsigned>(job.group / kStretch);
-  std::uint32_t slot = 0;
-  const std::uint32_t plane = place.locate(job, threadIdx.x, slot);
-  const bool valid = place.plane + plane < job.planes;
-  const int count = valid ? stretch_count(job, slot) : 0;
-  const std::uint32_t i = plane * static_cast<std::uint32_t>(job.size) + slot * kStretch;
-  float x[kStretch];
-  load_group_stretch<type>(job, source, place.elements, i, count, x);
-  GroupBounds bounds;
-  bounds.add(x, count);
-  bounds.join(lanes);
+  const auto* const elements = static_cast<const typename Element<type>::Bits*>(source);
   store_group_head(job, out, result);
-  if (count == 0) return;
-
-  const std::int64_t p = place.plane + plane;
-  const PlaneCodes codes = plane_codes(job, out, offsets, p);
-  const AffineRange range = bounds.range(codes.bits);
-  if (slot % lanes == 0) {
-    store_group_range(job, out, p * job.groups + slot / lanes, range, result);
-  }
-  store_group_codes(job, out + codes.at + std::int64_t{slot} * codes.bits, codes.bits,
-                    p * job.size + std::int64_t{slot} * kStretch, x, count, range);
-}
-
-/// Encodes all other groups. One warp a group, which reads the elements twice.
-template <ElementType type>
-__global__ void __launch_bounds__(kGroupThreads)
-    group_quant_encode_any(const GroupJob job, const std::int64_t* offsets, const void* source,
-                           std::byte* out, Result* result) {
-  const std::int64_t group = (std::int64_t{blockIdx.x} * kGroupThreads + threadIdx.x) / kWarp;
-  store_group_head(job, out, result);
-  if (group >= job.planes * job.groups) return;
-  const std::int64_t p = group / job.groups;
-  const auto group_slots = static_cast<std::uint32_t>(job.group / kStretch);
-  const std::uint32_t begin = static_cast<std::uint32_t>(group % job.groups) * group_slots;
-  const std::uint32_t lane = threadIdx.x % kWarp;
-  const BlockPlace place(job.order, p * job.size);
-  GroupBounds bounds;
-  float x[kStretch];
-  for (std::uint32_t s = lane; s < group_slots; s += kWarp) {
-    const int count = stretch_count(job, begin + s);
-    load_group_stretch<type>(job, source, place, (begin + s) * kStretch, count, x);
-    bounds.add(x, count);
-  }
-  __syncwarp();
-  bounds.join(kWarp);
-  const PlaneCodes codes = plane_codes(job, out, offsets, p);
-  const AffineRange range = bounds.range(codes.bits);
-  if (lane == 0) store_group_range(job, out, group, range, result);
-  for (std::uint32_t s = lane; s < group_slots; s += kWarp) {
-    const std::uint32_t slot = begin + s;
-    const int count = stretch_count(job, slot);
-    if (count == 0) continue;
-    load_group_stretch<type>(job, source, place, slot * kStretch, count, x);
-    store_group_codes(job, out + codes.at + std::int64_t{slot} * codes.bits, codes.bits,
-                      p * job.size + std::int64_t{slot} * kStretch, x, count, range);
+  const GroupLanes<(kBits > 0)> lanes(job);
+  const std::int64_t pieces = (job.all_slots + kPiece - 1) / kPiece;
+  constexpr unsigned kWarps = kGroupThreads / kWarp;
+  for (std::int64_t piece = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; piece < pieces;
+       piece += std::int64_t{gridDim.x} * kWarps) {
+    const GroupPlace place = place_of(job, lanes, piece * kPiece + lanes.first(), out, offsets);
+    // Lanes without stretches load ones that exist, which takes fewer instructions than zeros.
+    const std::int64_t first = place.first ? place.stretch : 0;
+    const std::int64_t second = first + (kBits > 0 || place.second ? lanes.count() : 0U);
+    std::uint32_t a[kStretchWords<type>];
+    std::uint32_t b[kStretchWords<type>];
+    load_run<type, kStretch>(elements + first * kStretch, a);
+    load_run<type, kStretch>(elements + second * kStretch, b);
+    encode_groups<type, kBits, (kBits > 0)>(job, lanes, place, a, b, out, result);
   }
 }
 

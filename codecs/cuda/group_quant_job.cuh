@@ -5,6 +5,7 @@
 #include "codecs/cuda/block_scan.cuh"
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/logical.cuh"
+#include "codecs/cuda/side_by_side.cuh"
 #include "codecs/cuda/stretch_draws.cuh"
 #include "codecs/group_quant.h"
 
@@ -21,13 +22,18 @@ struct GroupJob {
   std::int32_t groups;  ///< groups of a plane
   std::int32_t slots;   ///< stretches of a plane's groups, as if the last group were full
   FastDivide by_slots, by_group_slots;
+  std::int64_t all_slots;    ///< of all planes
+  std::uint32_t half_shift;  ///< if fits_warp: logarithm of half a group's stretches
   bool vectors;
+  bool linear;  ///< all planes have the same bits and only full groups: slots are stretches
+  bool few;     ///< all_slots is below 2^31
   bool mixed;
   bool subtractive;
   int bits;
   std::int64_t plane_bits_at, ranges_at, codes_at;
   std::int64_t end;  ///< encode: encoded size; decode: size of the bytes given
-  RandomKey key;     ///< encode only: decoding reads it from the bytes
+  RoundKeys keys;
+  RandomKey key;  ///< encode only: decoding reads it from the bytes
 
   GroupJob(const GroupQuantParameters& parameters, const Description& what, const void* memory,
            RandomKey random_key) noexcept
@@ -45,7 +51,12 @@ struct GroupJob {
         slots(groups * (group / kStretch)),
         by_slots(slots),
         by_group_slots(group / kStretch),
+        all_slots(planes * slots),
+        half_shift(
+            static_cast<std::uint32_t>(std::bit_width(static_cast<std::uint32_t>(group)) - 5)),
         vectors(order.contiguous && is_vector_aligned(memory) && size % kStretch == 0),
+        linear(what.plane_bits.empty() && size % group == 0),
+        few(all_slots < std::int64_t{1} << 31),
         mixed(!what.plane_bits.empty()),
         subtractive(parameters.subtractive),
         bits(parameters.bits),
@@ -53,6 +64,7 @@ struct GroupJob {
         ranges_at(sections.ranges),
         codes_at(sections.codes),
         end(sections.end),
+        keys(random_key),
         key(random_key) {}
 
  public:
@@ -65,10 +77,18 @@ struct GroupJob {
     return plane_size <= kWarpGroup ? std::int32_t{kWarpGroup} : (plane_size + 7) / 8 * 8;
   }
 
-  /// Whether a warp holds one or more whole groups, one stretch a lane.
+  /// Whether half a warp, or less, holds a whole group, two stretches a lane.
   bool fits_warp() const noexcept {
-    const std::int32_t lanes = group / kStretch;
-    return lanes <= std::int32_t{kWarp} && (lanes & (lanes - 1)) == 0;
+    return group >= 2 * kStretch && group <= std::int32_t{kWarp} * kStretch &&
+           (group & (group - 1)) == 0;
+  }
+
+  /// The bits for which kernels have code of their own, for groups of 256 elements; else 0. Codes
+  /// of three bits are stored in words, four stretches together.
+  CINCH_HD int usual_bits() const noexcept {
+    const bool usual = !mixed && group == std::int32_t{kWarp} * kStretch && bits >= 2 &&
+                       bits <= 4 && size % kStretch == 0;
+    return usual && (bits != 3 || size % (4 * kStretch) == 0) ? bits : 0;
   }
 };
 

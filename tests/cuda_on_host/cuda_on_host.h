@@ -133,6 +133,16 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta) {
   return cinch::cuda_on_host::shuffle(mask, value, lane + delta < 32 ? lane + delta : lane);
 }
 
+inline unsigned __reduce_min_sync(unsigned mask, unsigned value) {
+  for (int step = 16; step > 0; step /= 2) {
+    value = std::min(value, __shfl_xor_sync(mask, value, step));
+  }
+  return value;
+}
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  return ~__reduce_min_sync(mask, ~value);
+}
+
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 inline int __popc(unsigned x) {

@@ -25,11 +25,14 @@ class Launch : public testing::Test {
     use({.name = "sign"}, 1, 256);
   }
 
-  void use(const CodecSpec& spec, std::int64_t channels, std::int64_t width) {
+  /// For one plane.
+  void use(const CodecSpec& spec, std::int64_t height, std::int64_t width) {
     codec_ = make_device_codec(spec);
     what_ = {ElementType::float32, {}, {1, 1, 1}};
-    what_.layout = PlaneLayout::rows(channels * width, width);
-    const std::vector<float> values(static_cast<std::size_t>(channels * width), 1.5F);
+    what_.layout = PlaneLayout::rows(height * width, height * width);
+    what_.layout.extent = {1, height, width};
+    what_.layout.stride = {height * width, width, 1};
+    const std::vector<float> values(static_cast<std::size_t>(height * width), 1.5F);
     const std::size_t bytes = values.size() * sizeof(float);
     ASSERT_TRUE(codec_->accepts(what_));
     for (auto [memory, size] : {std::pair{&source_, bytes},
@@ -95,19 +98,28 @@ TEST_F(Launch, WhatCouldNotBeLoadedIsLoadedLater) {
 TEST_F(Launch, SharedMemoryIsAllowedOnceAndForAll) {
   // Tiles of one plane: 60 KB and 40 KB of shared memory, and 200 KB.
   const CodecSpec division = {.name = "division", .bits = 2};
-  use(division, 1, 15'000);
+  use(division, 125, 120);
   EXPECT_FALSE(encode()) << "the fake has CUDA's limit";
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   ASSERT_TRUE(load(*codec_, what_));
   EXPECT_EQ(fakecuda_calls("cudaFuncSetAttribute"), 1U);
   EXPECT_TRUE(encode());
-  use(division, 1, 10'000);
+  use(division, 125, 80);
   ASSERT_TRUE(load(*codec_, what_));
   EXPECT_TRUE(encode());
-  use(division, 1, 50'000);
+  use(division, 250, 200);
   ASSERT_TRUE(load(*codec_, what_));
   EXPECT_TRUE(encode());
   EXPECT_EQ(fakecuda_calls("cudaFuncSetAttribute"), 1U) << "to the largest at once";
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+TEST_F(Launch, UnalignedRowsHaveTheSharedMemoryTheyNeed) {
+  use({.name = "division", .bits = 2}, 1, 15'000);
+  what_.layout = PlaneLayout::rows(14'000, 14'000);
+  ASSERT_TRUE(load(*codec_, what_));
+  source_ = static_cast<float*>(source_) + 1;
+  EXPECT_TRUE(encode());
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 }
 

@@ -62,13 +62,17 @@ struct DeviceEncoded {
   Bytes bytes;
 };
 
+/// @param offset bytes by which the source is moved from an aligned address
 inline DeviceEncoded device_encode(const cuda::DeviceCodec& codec, const Codec& host,
-                                   const Description& what, const Bytes& source, RandomKey key) {
-  DeviceBytes from(source);
+                                   const Description& what, const Bytes& source, RandomKey key,
+                                   std::size_t offset = 0) {
+  Bytes moved(offset, std::byte{0xEE});
+  moved.insert(moved.end(), source.begin(), source.end());
+  DeviceBytes from(moved);
   DeviceBytes out(host.encoded_bytes(what));
   DeviceBytes result(sizeof(cuda::Result), 0);
   DeviceBytes scratch(codec.scratch_bytes(what));
-  EXPECT_TRUE(codec.encode(what, from.data(), out.data(),
+  EXPECT_TRUE(codec.encode(what, from.data() + offset, out.data(),
                            reinterpret_cast<cuda::Result*>(result.data()), scratch.data(), key,
                            nullptr));
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
@@ -78,21 +82,26 @@ inline DeviceEncoded device_encode(const cuda::DeviceCodec& codec, const Codec& 
   return {r.not_representable == 0, out.host(r.bytes)};
 }
 
+/// @param offset bytes by which the target is moved from an aligned address
 inline Bytes device_decode(const cuda::DeviceCodec& codec, const Description& what, const Bytes& in,
-                           Reads reads) {
+                           Reads reads, std::size_t offset = 0) {
   DeviceBytes encoded(in);
-  DeviceBytes target(source_bytes(what), 0xA5);
+  DeviceBytes target(offset + source_bytes(what), 0xA5);
   DeviceBytes scratch(codec.scratch_bytes(what));
-  EXPECT_TRUE(codec.decode(what, {encoded.data(), in.size()}, target.data(), reads, scratch.data(),
-                           nullptr));
+  EXPECT_TRUE(codec.decode(what, {encoded.data(), in.size()}, target.data() + offset, reads,
+                           scratch.data(), nullptr));
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  return target.host(source_bytes(what));
+  Bytes bytes = target.host(offset + source_bytes(what));
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(offset));
+  return bytes;
 }
 
 /// Compares one encode and its decodes with the reference engine's. Sources that `Encoded` calls
 /// not representable are compared too where the bytes are defined (quantizing codecs).
+/// @param offset bytes by which source and target are moved from aligned addresses
 inline void expect_device_like_reference(const CodecSpec& spec, const Description& what,
-                                         const Bytes& source, RandomKey key, bool poisons) {
+                                         const Bytes& source, RandomKey key, bool poisons,
+                                         std::size_t offset = 0) {
   const auto reference = make_codec(spec, Engine::reference);
   const auto device = cuda::make_device_codec(spec);
   ASSERT_NE(reference, nullptr);
@@ -104,7 +113,7 @@ inline void expect_device_like_reference(const CodecSpec& spec, const Descriptio
   ASSERT_TRUE(cuda::load(*device, what));
   Bytes expected(reference->encoded_bytes(what), std::byte{0x5A});
   const Encoded encoded = reference->encode(what, source.data(), expected, key, serial_for);
-  const DeviceEncoded actual = device_encode(*device, *reference, what, source, key);
+  const DeviceEncoded actual = device_encode(*device, *reference, what, source, key, offset);
   ASSERT_EQ(actual.representable, encoded.representable);
   ASSERT_FALSE(codec_traits(spec.name)->sized_by_data && actual.bytes.empty());
   if (!encoded.representable && !poisons) return;
@@ -118,11 +127,12 @@ inline void expect_device_like_reference(const CodecSpec& spec, const Descriptio
     if (reads == Reads::interval && !is_exact(*reference)) continue;
     const Bytes decoded = decode(*reference, what, expected, reads);
     if (decoded.empty() && source_bytes(what) != 0) continue;
-    ASSERT_EQ(device_decode(*device, what, expected, reads), decoded) << int(reads);
+    ASSERT_EQ(device_decode(*device, what, expected, reads, offset), decoded) << int(reads);
   }
 #ifdef CINCH_CUDA_ON_HOST
   const auto& [loaded, launched] = cuda_on_host::kernels();
-  EXPECT_TRUE(std::ranges::includes(loaded, launched)) << "a kernel is loaded when it is launched";
+  EXPECT_TRUE(offset % 16 != 0 || std::ranges::includes(loaded, launched))
+      << "a kernel is loaded when it is launched";
 #endif
 }
 

@@ -51,14 +51,77 @@ TEST_F(DivisionCuda, PoisonsTheReferencesPlanes) {
        {std::array<std::int64_t, 3>{1, 7, 7}, {1, 16, 16}, {1, 90, 60}}) {
     for (const float bad : {kNan, kInf, -kInf, 0x1p90F}) {
       for (const ElementType type : {ElementType::float32, ElementType::bfloat16}) {
-        const Description what{.type = type, .layout = contiguous(11, extent)};
-        std::vector<float> x = random_values(random, what.layout, false);
-        for (const std::int64_t plane : {0, 4, 5, 10}) {
-          x[plane * what.layout.plane_size() + draw(random, 0, what.layout.plane_size() - 1)] = bad;
+        for (const bool last : {false, true}) {
+          const Description what{
+              .type = type, .layout = last ? channels_last(1, 16, extent) : contiguous(11, extent)};
+          std::vector<float> x = random_values(random, what.layout, false);
+          const std::int64_t size = what.layout.plane_size();
+          for (const std::int64_t plane : {0, 4, 5, 10}) {
+            x[plane * size + draw(random, 0, size - 1)] = bad;
+          }
+          const CodecSpec spec{.name = "division", .bits = 3};
+          SCOPED_TRACE(describe(what, spec));
+          expect_device_like_reference(spec, what, make_source(what, x), {4, 5, 6}, true);
         }
-        const CodecSpec spec{.name = "division", .bits = 3};
+      }
+    }
+  }
+}
+
+// Whole vectors of channels and others, planes of whole stretches and others, blocks that end
+// within a row and others.
+TEST_F(DivisionCuda, ChannelsLast) {
+  Random random(20);
+  for (const std::array<std::int64_t, 3>& extent : {std::array<std::int64_t, 3>{1, 7, 7},
+                                                    {1, 14, 14},
+                                                    {1, 28, 28},
+                                                    {1, 8, 24},
+                                                    {1, 9, 13},
+                                                    {3, 5, 6},
+                                                    {1, 1, 9},
+                                                    {2, 1, 40},
+                                                    {1, 1, 1}}) {
+    for (const std::int64_t channels : {1, 5, 8, 12, 24, 64, 72}) {
+      const std::int64_t block = draw(random, 0, 2) != 0 ? 8 : draw(random, 1, 20);
+      const CodecSpec spec{.name = "division",
+                           .bits = static_cast<int>(draw(random, 1, 8)),
+                           .block = static_cast<int>(block),
+                           .edge_ceil = draw(random, 0, 3) != 0,
+                           .with_sign = draw(random, 0, 2) == 0};
+      const ElementType type = kFloats[draw(random, 0, 2)];
+      const Description what{.type = type, .layout = channels_last(2, channels, extent)};
+      const Bytes source = make_source(what, random_values(random, what.layout, spec.with_sign));
+      SCOPED_TRACE(describe(what, spec));
+      const std::size_t offset = draw(random, 0, 3) == 0 ? element_size(type) : 0;
+      expect_device_like_reference(spec, what, source, {8, 9, 10}, true, offset);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Runs of eight, four, two and single elements; last tiles and last stretches that are not whole.
+TEST_F(DivisionCuda, ContiguousPlanes) {
+  Random random(21);
+  for (const std::array<std::int64_t, 3>& extent : {std::array<std::int64_t, 3>{1, 7, 7},
+                                                    {1, 14, 14},
+                                                    {1, 28, 28},
+                                                    {1, 16, 56},
+                                                    {1, 33, 12},
+                                                    {1, 1, 768},
+                                                    {1, 1, 37},
+                                                    {4, 6, 10},
+                                                    {1, 1, 3}}) {
+    for (const std::int64_t planes : {1, 3, 8, 37}) {
+      for (const ElementType type : kFloats) {
+        const CodecSpec spec{.name = "division",
+                             .bits = static_cast<int>(draw(random, 1, 8)),
+                             .with_sign = draw(random, 0, 2) == 0};
+        const Description what{.type = type, .layout = contiguous(planes, extent)};
+        const Bytes source = make_source(what, random_values(random, what.layout, spec.with_sign));
         SCOPED_TRACE(describe(what, spec));
-        expect_device_like_reference(spec, what, make_source(what, x), {4, 5, 6}, true);
+        const std::size_t offset = draw(random, 0, 3) == 0 ? element_size(type) : 0;
+        expect_device_like_reference(spec, what, source, {8, 9, 10}, true, offset);
+        if (HasFailure()) return;
       }
     }
   }

@@ -28,6 +28,65 @@ TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
   }
 }
 
+/// Samples of channels whose pixels lie side by side.
+PlaneLayout samples_last(std::int64_t samples, std::int64_t channels, std::int64_t height,
+                         std::int64_t width) {
+  PlaneLayout layout = contiguous(samples, {channels, height, width});
+  layout.stride = {1, width * channels, channels};
+  return layout;
+}
+
+/// A case of random bits, dither, type and alignment; perhaps with bits that differ by plane, and
+/// with elements that can't be held.
+void expect_like_reference(Random& random, const PlaneLayout& layout, int group) {
+  const CodecSpec spec{.name = "group_quant",
+                       .bits = static_cast<int>(draw(random, 1, 8)),
+                       .group = group,
+                       .subtractive_dither = draw(random, 0, 1) != 0};
+  Description what{.type = kFloats[draw(random, 0, 2)], .layout = layout};
+  std::vector<std::uint8_t> bits(static_cast<std::size_t>(layout.planes()));
+  for (std::uint8_t& b : bits) b = static_cast<std::uint8_t>(draw(random, 1, 8));
+  if (draw(random, 0, 3) == 0) what.plane_bits = bits;
+  std::vector<float> x = random_values(random, layout, false);
+  if (draw(random, 0, 3) == 0) spoil(random, x);
+  const std::size_t offset = draw(random, 0, 3) == 0 ? element_size(what.type) : 0;
+  SCOPED_TRACE(describe(what, spec) + " G " + std::to_string(group));
+  expect_device_like_reference(spec, what, make_source(what, x), {8, 9, 10}, true, offset);
+}
+
+TEST_F(GroupQuantCuda, ChannelsLastSamples) {
+  Random random(41);
+  for (const std::array<std::int64_t, 3>& shape : {std::array<std::int64_t, 3>{64, 7, 7},
+                                                   {256, 7, 7},
+                                                   {32, 14, 14},
+                                                   {16, 28, 28},
+                                                   {24, 8, 16},
+                                                   {8, 8, 8},
+                                                   {12, 8, 8},
+                                                   {96, 4, 4},
+                                                   {64, 2, 5},
+                                                   {3, 16, 16}}) {
+    for (const int group : {16, 32, 64, 256, 24}) {
+      expect_like_reference(random, samples_last(2, shape[0], shape[1], shape[2]), group);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Whole groups and others, the group of which there is code of its own and others, and planes that
+// end within a warp.
+TEST_F(GroupQuantCuda, ContiguousPlanes) {
+  Random random(42);
+  for (const std::int64_t size : {256, 512, 768, 2048, 264, 504, 8, 1000}) {
+    for (const std::int64_t planes : {1, 3, 13}) {
+      for (const int group : {16, 128, 256}) {
+        expect_like_reference(random, contiguous(planes, {1, 1, size}), group);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_F(GroupQuantCuda, PlanesOverManyBlocksOfThreads) {
   Random random(38);
   for (const std::int64_t size : {9000, 9003}) {

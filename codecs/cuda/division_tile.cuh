@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codecs/cuda/division_table.cuh"
+#include "codecs/cuda/side_by_side.cuh"
+
+/// Whole planes in shared memory, in logical order and as they are in global memory.
+namespace cinch::codecs::cuda {
+
+inline constexpr unsigned kDivisionThreads = 256;
+/// Blocks of threads of a multiprocessor, and the shared memory of each, where planes are small.
+inline constexpr unsigned kDivisionBlocks = 3;
+inline constexpr std::int64_t kDivisionShared = std::int64_t{64} << 10;
+inline constexpr std::int64_t kShapeBytes = 16;  ///< of a PoolShape
+
+/// What is known of a block. Where a stretch may reach into the next plane: its plane's zero point
+/// and scale too, besides its mean.
+struct alignas(16) RangedCell {
+  float mean, lo, scale, reserved;
+};
+template <int kRun>
+using DivisionCell = std::conditional_t<kRun == kStretch, float, RangedCell>;
+
+__device__ __forceinline__ void set_mean(float& cell, float mean) {
+  cell = mean;
+}
+__device__ __forceinline__ void set_mean(RangedCell& cell, float mean) {
+  cell.mean = mean;
+}
+__device__ __forceinline__ float mean_of(float cell) {
+  return cell;
+}
+__device__ __forceinline__ float mean_of(const RangedCell& cell) {
+  return cell.mean;
+}
+
+/// Tiles of planes, and how a block of threads uses its shared memory. Members `*_at` are byte
+/// offsets; the elements come first.
+struct DivisionTile {
+  std::int32_t planes;  ///< a multiple of planes_per_byte
+  std::int64_t count;   ///< number of tiles
+  FastDivide by_planes;
+  std::int32_t padded;  ///< bit_ceil of the block's width
+  SideBySide layout;
+  std::int32_t entries;
+  std::int32_t cells_at, bounds_at, offsets_at, shapes_at, table_at;
+  std::size_t shared_bytes;
+
+  DivisionTile(const DivisionJob& job, std::int32_t plane_count, std::size_t element) noexcept
+      : planes(plane_count),
+        count((job.layout.planes() + planes - 1) / planes),
+        by_planes(planes),
+        padded(static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(job.block[2])))),
+        layout(job.pixel_stride, job.size, plane_count, element, job.side_by_side),
+        entries(table_entries(job, job.run())) {
+    const auto place = [this](std::int64_t bytes) {
+      const auto at = static_cast<std::int32_t>(shared_bytes);
+      shared_bytes += static_cast<std::size_t>(bytes + 15) / 16 * 16;
+      return at;
+    };
+    shared_bytes = 0;
+    place((layout.elements(planes) + kStretch) * static_cast<std::int64_t>(element));
+    const std::size_t cell = job.run() == kStretch ? sizeof(float) : sizeof(RangedCell);
+    cells_at = place(std::int64_t{table_cells(job, planes)} * static_cast<std::int64_t>(cell));
+    bounds_at = place(std::int64_t{planes} * std::int64_t{sizeof(PlaneBounds)});
+    offsets_at = place(job.contiguous ? 0 : std::int64_t{planes} * 8);
+    shapes_at = place(std::int64_t{job.block_count} * kShapeBytes);
+    table_at = place(std::int64_t{entries} * 2);
+  }
+
+  /// Whether a vector of elements in global memory is one pixel of neighbouring planes of the tile.
+  CINCH_HD bool has_vectors(const DivisionJob& job) const noexcept {
+    return job.side_by_side && layout.vectors > 0 && layout.vectors == 1 << layout.shift;
+  }
+};
+
+/// Loads the tile's planes, whatever the layout. All threads of the block must call it.
+/// @param offsets of the planes in `source`; not read if they are contiguous
+template <ElementType type, int kRun>
+__device__ __forceinline__ void load_tile(const DivisionJob& job, const DivisionTile& tile,
+                                          const typename Element<type>::Bits* source,
+                                          std::int64_t first, std::int32_t planes,
+                                          const std::int64_t* offsets,
+                                          typename Element<type>::Bits* x) {
+  constexpr int kVector = Element<type>::kPerVector;
+  const auto count = static_cast<std::uint32_t>(planes * job.size);
+  if (job.contiguous) {
+    const auto* const from = kept(source + first * job.size);
+    std::uint32_t done = 0;
+    if (job.vectors) {
+      for (std::uint32_t i = threadIdx.x; i < count / kVector; i += kDivisionThreads) {
+        reinterpret_cast<uint4*>(x)[i] = reinterpret_cast<const uint4*>(from)[i];
+      }
+      done = count / kVector * kVector;
+    }
+    for (std::uint32_t i = done + threadIdx.x; i < count; i += kDivisionThreads) x[i] = from[i];
+    return;
+  }
+  if (tile.has_vectors(job)) {
+    const auto offset = [offsets](std::uint32_t plane) { return offsets[plane]; };
+    return load_side_by_side<type, kRun>(tile.layout, static_cast<std::uint32_t>(planes), source,
+                                         offset, x);
+  }
+  // Where planes interleave in memory, neighbouring threads take neighbouring planes.
+  const bool interleaved = job.layout.inner_stride < job.layout.stride[2];
+  const auto slots = static_cast<std::uint32_t>(tile.planes * job.size);
+  for (std::uint32_t i = threadIdx.x; i < slots; i += kDivisionThreads) {
+    std::uint32_t e = i;
+    std::uint32_t p;
+    if (interleaved) {
+      p = e;
+      e = tile.by_planes.split(p);
+    } else {
+      p = job.by_size.split(e);
+    }
+    if (p >= static_cast<std::uint32_t>(planes)) continue;
+    x[tile.layout.begin(p) + e] = source[offsets[p] + job.offset_in_plane(e)];
+  }
+}
+
+}  // namespace cinch::codecs::cuda
