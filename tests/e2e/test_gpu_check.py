@@ -88,6 +88,19 @@ def test_policies_take_part(checked):
     assert rows["off"]["losses"] == rows["lossless"]["losses"] == rows["plain"]["losses"] != rows["division"]["losses"]
 
 
+def test_each_case_that_bandwidth_judges_was_measured(checked):
+    _, content = checked
+    assert {row["values"]["case"] for row in content["rows"] if "encode_share" in row["values"]} == set(bandwidth.JUDGED)
+
+
+@pytest.mark.parametrize("cases", [codecs.SMALL, codecs.ROUND_TRIPS, sanitizer.MIDDLE])
+def test_each_pattern_selects_tests(cases):
+    for pattern in cases.split(":"):
+        done = subprocess.run([BUILD / "bin/codec_cuda_test", "--gtest_list_tests", f"--gtest_filter={pattern}"], capture_output=True,
+                              text=True, check=True)  # fmt: skip
+        assert "\n  " in done.stdout, pattern
+
+
 @pytest.fixture
 def context(tmp_path):
     made = Context("unit", 60, BUILD, tmp_path, tiny=False, fake=False)
