@@ -92,8 +92,7 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
     const bool in_backward = runs_backward();
     if (in_backward) entry_ = stash().save_again(tensor, use_, saved_version_);
     if (entry_ != nullptr) return;
-    // What a backward reads may be approximated: it proves no recipe, and is no source of one.
-    const bool derives = stash().derives() && !in_backward;
+    const bool derives = stash().derives();
     entry_ = &stash().save(tensor, use_, derives ? recognise(tensor, *use_.site) : nullptr);
     if (derives && !use_.is_output && !was_leaf_) list(tensor);
   } catch (const std::exception&) {

@@ -47,6 +47,8 @@ const Known& known(const Node& node) {
       {typeid(generated::HardsigmoidBackward0), {Kind::hardsigmoid}},
       {typeid(generated::MishBackward0), {Kind::mish}},
       {typeid(generated::SoftplusBackward0), {Kind::softplus}},
+      {typeid(generated::SigmoidBackwardBackward0), {Kind::sigmoid_backward}},
+      {typeid(generated::TanhBackwardBackward0), {Kind::tanh_backward}},
       {typeid(generated::AddBackward0), {Kind::add}},
       {typeid(generated::SubBackward0), {Kind::sub}},
       {typeid(generated::MulBackward0), {Kind::mul}},

@@ -26,6 +26,8 @@ enum class NodeKind : std::uint8_t {
   hardsigmoid,
   mish,
   softplus,
+  sigmoid_backward,  ///< of a gradient and a result, as is tanh_backward
+  tanh_backward,
   add,
   sub,
   subtract_from_number,

@@ -64,16 +64,26 @@ bool pads_nothing(const generated::ConstantPadNdBackward0& node) {
                              [](const c10::SymInt& size) { return size.maybe_as_int() == 0; });
 }
 
+/// Copies a Python number, which is a tensor of a double or of an integer to PyTorch. In an
+/// operator of doubles it counts with all its digits.
+bool copy_number(const at::Tensor& number, bool all_digits, std::vector<float>& to) {
+  const double value = number.scalar_type() == at::kDouble
+                           ? *number.const_data_ptr<double>()
+                           : static_cast<double>(*number.const_data_ptr<std::int64_t>());
+  to = {static_cast<float>(value)};
+  return !all_digits || static_cast<double>(to.front()) == value;
+}
+
 /// Copies a small tensor that PyTorch keeps itself: a parameter, a factor.
-bool copy_constant(SavedVariable& saved, Recipe::Value& to) {
+bool copy_constant(SavedVariable& saved, c10::ScalarType type, Recipe::Value& to) {
   if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
   const at::Tensor& data = members::data_of(saved);
   if (data.numel() > saved_constants::most || !data.is_cpu()) return false;
-  if (data.dim() == 0 && data.scalar_type() == at::kDouble) {
-    to.constant = {static_cast<float>(*data.const_data_ptr<double>())};  // of a Python number
-  } else if (!saved_constants::copy(data, data.numel(), to.constant)) {
-    return false;
-  }
+  const bool is_number =
+      data.dim() == 0 && (data.scalar_type() == at::kDouble || data.scalar_type() == at::kLong);
+  const bool copied = is_number ? copy_number(data, type == at::kDouble, to.constant)
+                                : saved_constants::copy(data, data.numel(), to.constant);
+  if (!copied) return false;
   to.start = contiguous(data.sizes());
   return true;
 }
@@ -81,7 +91,7 @@ bool copy_constant(SavedVariable& saved, Recipe::Value& to) {
 }  // namespace
 
 bool has_recipes(c10::ScalarType type) {
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble;
 }
 
 RecipeMaker::RecipeMaker(Layout layout, c10::ScalarType type, Derived derived)
@@ -146,6 +156,14 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
     case NodeKind::div: {
       auto& div = static_cast<generated::DivBackward0&>(node);
       return make_pair(node, Operator::div, &div.self_, &div.other_, want, to);
+    }
+    case NodeKind::sigmoid_backward: {
+      auto& of = static_cast<generated::SigmoidBackwardBackward0&>(node);
+      return make_pair(node, Operator::sigmoid_backward, &of.grad_output_, &of.output_, want, to);
+    }
+    case NodeKind::tanh_backward: {
+      auto& of = static_cast<generated::TanhBackwardBackward0&>(node);
+      return make_pair(node, Operator::tanh_backward, &of.grad_output_, &of.output_, want, to);
     }
     case NodeKind::max_pool:
       return make_max_pool(static_cast<generated::MaxPool2DWithIndicesBackward0&>(node), want, to);
@@ -295,7 +313,7 @@ bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* sa
   if (saved != nullptr) {
     const Lock lock(node);
     if (!lock) return false;
-    if (has_data(*saved)) return hold_value(*saved, to) || copy_constant(*saved, to);
+    if (has_data(*saved)) return hold_value(*saved, to) || copy_constant(*saved, type_of(node), to);
   }
   return edge < node.num_outputs() && find_of_any_sizes(node.next_edge(edge), want, to);
 }
@@ -397,7 +415,8 @@ bool RecipeMaker::make_attention(generated::ScaledDotProductFlashAttentionForCpu
   }
   if (has_data(node.attn_mask_)) {
     Value& mask = others.emplace_back();
-    if (!hold_value(node.attn_mask_, mask) && !copy_constant(node.attn_mask_, mask)) return false;
+    if (!hold_value(node.attn_mask_, mask) && !copy_constant(node.attn_mask_, type_of(node), mask))
+      return false;
   }
   Step made = step_of(Operator::attention, node);
   made.others = std::move(others);
@@ -436,6 +455,7 @@ bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, con
 
 bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want) {
   if (!step) return false;
+  if (step->type == at::kDouble && Recipe::computes_in_floats(step->op)) return false;
   // The steps of one value have one layout: a step of another one sees the value so far as a view.
   if (to.is_computed() && to.layout() != want) take_view({to.layout()}, to);
   to.result = want;

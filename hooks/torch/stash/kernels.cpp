@@ -18,9 +18,11 @@
 #include <ATen/ops/leaky_relu_cpu_dispatch.h>
 #include <ATen/ops/mish_cpu_dispatch.h>
 #include <ATen/ops/mul_cpu_dispatch.h>
+#include <ATen/ops/sigmoid_backward_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
 #include <ATen/ops/softplus_cpu_dispatch.h>
 #include <ATen/ops/sub_cpu_dispatch.h>
+#include <ATen/ops/tanh_backward_cpu_dispatch.h>
 #include <ATen/ops/upsample_bilinear2d_cpu_dispatch.h>
 #include <ATen/ops/upsample_nearest2d_cpu_dispatch.h>
 
@@ -119,6 +121,12 @@ bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
     case Recipe::Operator::softplus:
       at::cpu::softplus_out(out, in, a, b);
       return true;
+    case Recipe::Operator::sigmoid_backward:
+      at::cpu::sigmoid_backward_out(out, left, right);
+      return true;
+    case Recipe::Operator::tanh_backward:
+      at::cpu::tanh_backward_out(out, left, right);
+      return true;
     case Recipe::Operator::add:
       at::cpu::add_out(out, left, right, 1);
       return true;
@@ -147,13 +155,9 @@ bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
     case Recipe::Operator::attention:
       fused_attention(in, others[0], others[1], others[2], step.causal, factor(a), out);
       return true;
-    case Recipe::Operator::channel_norm:
-    case Recipe::Operator::row_norm:
-    case Recipe::Operator::relu:
-    case Recipe::Operator::max_pool:
+    default:  // those that computes_in_floats() names
       return false;
   }
-  return false;
 }
 
 }  // namespace cinch::hooks::kernels

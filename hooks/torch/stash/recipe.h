@@ -21,8 +21,8 @@
 namespace cinch::hooks {
 
 /// How to compute an entry's values from those of other entries (docs/derived.md): an expression of
-/// operators over sources and constants, as they were in the forward. Float32, bfloat16 or float16,
-/// in the host's memory; what is computed has no gaps.
+/// operators over sources and constants, as they were in the forward. Float32, float64, bfloat16 or
+/// float16, in the host's memory; what is computed has no gaps.
 ///
 /// The expression does not change once the recipe belongs to an entry. The stash gives up the holds
 /// on sources.
@@ -53,7 +53,9 @@ struct Recipe {
     hardsigmoid,
     mish,
     softplus,
-    add,  ///< of two values, as are sub, mul and div
+    sigmoid_backward,  ///< of two values, as are those up to div
+    tanh_backward,
+    add,
     sub,
     mul,
     div,
@@ -65,6 +67,11 @@ struct Recipe {
     upsample_bilinear,  ///< the same
     attention,          ///< fused, of a query; `others` are key, value and perhaps a mask
   };
+
+  /// Whether kernels of our own compute it, in float32, and not PyTorch's.
+  static constexpr bool computes_in_floats(Operator op) noexcept {
+    return op <= Operator::relu || op == Operator::max_pool;
+  }
 
   /// A layer norm's mean or reciprocal deviation: a source, or a small tensor that nobody changes.
   struct Statistic {

@@ -822,3 +822,42 @@ class Window(nn.Module):
 def shifted_windows():
     patches = lambda: torch.randn(4, 8, 8, 12)
     return train(nn.Sequential(Window(0), Window(3), Window(9), nn.Linear(12, 5)), patches)
+
+
+def train_on_derivatives(activation: type[nn.Module], dtype: torch.dtype) -> dict:
+    """A network whose loss has its first and second derivatives."""
+    model = nn.Sequential(nn.Linear(3, 40), activation(), nn.Linear(40, 40), activation(), nn.Linear(40, 1)).to(dtype)
+
+    def loss(x):
+        (first,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x, create_graph=True)
+        return first.square().mean() + second.square().mean()
+
+    values = {}
+    for step in range(STEPS):
+        model.zero_grad()
+        loss(torch.rand(50, 3, dtype=dtype, requires_grad=True)).backward()
+        values |= {f"{step}.{name}": each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+    return values
+
+
+@workload
+def derivatives_of_tanh():
+    return train_on_derivatives(nn.Tanh, torch.float32)
+
+
+@workload
+def derivatives_of_sigmoid():
+    return train_on_derivatives(nn.Sigmoid, torch.float32)
+
+
+@workload
+def derivatives_in_float64():
+    return train_on_derivatives(nn.Tanh, torch.float64)
+
+
+@workload
+def norms_in_float64():
+    """Kernels of PyTorch's compute in float64, those of ours do not."""
+    layers = [nn.Linear(24, 48), nn.LayerNorm(48), nn.ReLU(), nn.Linear(48, 48), nn.GELU(), nn.Linear(48, 5)]
+    return train(nn.Sequential(*layers).double(), lambda: torch.randn(51, 24, dtype=torch.float64))
