@@ -30,7 +30,7 @@ def parsed() -> argparse.Namespace:
         prog="scripts/gpu-check", description="Runs what only a GPU can prove (docs/gpu.md): a table last, and JSON."
     )
     parser.add_argument("stages", metavar="STAGE", nargs="*", help=f"of {', '.join(STAGES)} (default: all)")
-    parser.add_argument("--seconds", type=float, help="for building and all stages together (default 540; 1200 on the fake)")
+    parser.add_argument("--seconds", type=float, help="for building and all stages together (default 540; 2400 on the fake)")
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="only this network, in stages that train")
     parser.add_argument("--output", type=pathlib.Path, help="folder for gpu-check.json and gpu-check.log")
     parser.add_argument("--build", type=pathlib.Path, help="a build folder to use as it is")
@@ -38,7 +38,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--prebuilt", action="store_true", help="use the bundle's build even if it is of other sources")
     parser.add_argument("--fake", action="store_true", help="on the fake CUDA runtime, with tiny sizes: tests gpu-check itself")
     options = parser.parse_intermixed_args()
-    options.seconds = options.seconds or (1200 if options.fake else 540)
+    options.seconds = options.seconds or (2400 if options.fake else 540)
     unknown = [stage for stage in options.stages if stage not in STAGES]
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}; there are {', '.join(STAGES)}")
