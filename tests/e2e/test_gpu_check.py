@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/gpu-check tests itself: every stage on the fake CUDA runtime with tiny sizes, and how it
-reads and judges what programs print."""
+"""scripts/gpu-check tests itself: every stage on the fake CUDA runtime with tiny sizes, from the bundle, in a
+root that has Python, torch and the checkout only; and how it reads and judges what programs print."""
 
 import json
 import os
 import pathlib
+import select
 import subprocess
 import sys
+import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/gpu"), str(ROOT / "tests/fakecuda")]
 
+import bare_root  # noqa: E402
 import builds  # noqa: E402
 import check  # noqa: E402
 import fakecuda  # noqa: E402
+import gpu_rehearsal  # noqa: E402
 from context import Context, Failure, NotHere  # noqa: E402
-from stages import bandwidth, codecs, train  # noqa: E402
+from stages import bandwidth, codecs, sanitizer, train  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["CINCH_BUILD_DIR"])
 
@@ -26,13 +30,17 @@ BUILD = pathlib.Path(os.environ["CINCH_BUILD_DIR"])
 def checked(tmp_path_factory):
     if not fakecuda.available():
         pytest.skip("the fake CUDA runtime was not built: this torch has no CUDA")
-    out = tmp_path_factory.mktemp("gpu-check")
-    done = subprocess.run(
-        [sys.executable, ROOT / "tests/gpu/check.py", "--fake", "--build", BUILD, "--output", out],
-        env=os.environ | {"PYTHONPATH": f"{ROOT / 'tests/gpu'}{os.pathsep}{ROOT / 'tests/e2e'}"}, capture_output=True, text=True,
+    if not bare_root.available():
+        pytest.skip("needs Linux's user namespaces (unshare)")
+    checkout = gpu_rehearsal.checkout(tmp_path_factory.mktemp("checkout"))
+    gpu_rehearsal.add_fake_cuda(checkout / ".gpu/build")
+    done = bare_root.only_python(
+        tmp_path_factory.mktemp("root"), {"/checkout": checkout},
+        ["bash", "/checkout/scripts/gpu-check", "--fake", "--prebuilt", "--output", "/checkout/out"],
     )  # fmt: skip
-    assert (out / "gpu-check.json").is_file(), done.stdout + done.stderr
-    return done, json.loads((out / "gpu-check.json").read_text())
+    found = checkout / "out/gpu-check.json"
+    assert found.is_file(), done.stdout + done.stderr
+    return done, json.loads(found.read_text())
 
 
 def test_nothing_is_wrong(checked):
@@ -41,10 +49,15 @@ def test_nothing_is_wrong(checked):
     assert (done.returncode, failed) == (0, []), done.stdout
 
 
+def test_the_bundles_build_was_used_as_it_is(checked):
+    _, content = checked
+    assert content["build"] == "the bundle's"
+
+
 def test_every_stage_did_something(checked):
     _, content = checked
     ran = {row["stage"] for row in content["rows"] if row["verdict"] in ("passed", "measured")}
-    assert ran == set(check.STAGES)
+    assert ran == set(check.STAGES) - {"sanitizer"}, "that needs a GPU"
 
 
 def test_what_did_not_run_says_why(checked):
@@ -73,6 +86,19 @@ def test_policies_take_part(checked):
     assert rows.keys() == set(train.VARIANTS)
     assert rows["division"]["ratio"] > 2 > rows["lossless"]["ratio"] >= 1
     assert rows["off"]["losses"] == rows["lossless"]["losses"] == rows["plain"]["losses"] != rows["division"]["losses"]
+
+
+def test_each_case_that_bandwidth_judges_was_measured(checked):
+    _, content = checked
+    assert {row["values"]["case"] for row in content["rows"] if "encode_share" in row["values"]} == set(bandwidth.JUDGED)
+
+
+@pytest.mark.parametrize("cases", [codecs.SMALL, codecs.ROUND_TRIPS, sanitizer.MIDDLE])
+def test_each_pattern_selects_tests(cases):
+    for pattern in cases.split(":"):
+        done = subprocess.run([BUILD / "bin/codec_cuda_test", "--gtest_list_tests", f"--gtest_filter={pattern}"], capture_output=True,
+                              text=True, check=True)  # fmt: skip
+        assert "\n  " in done.stdout, pattern
 
 
 @pytest.fixture
@@ -134,9 +160,9 @@ def test_reads_what_compute_sanitizer_prints(context, monkeypatch, tmp_path, sum
     line = f"========= {summary}" if summary else ""
     program.write_text(f"#!/bin/sh\necho '[       OK ] A.One (3 ms)'\necho '{line}'\nexit {status}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(codecs.shutil, "which", lambda *arguments, **options: str(program))
+    monkeypatch.setattr(sanitizer.shutil, "which", lambda *arguments, **options: str(program))
     monkeypatch.setattr(context, "binary", lambda name: program)
-    context.check("sanitizer", codecs.sanitize, context, "memcheck")
+    context.check("sanitizer", sanitizer.sanitize, context, "memcheck", "*", "small", 10)
     assert [row.verdict for row in context.rows] == [verdict]
 
 
@@ -166,6 +192,71 @@ def test_a_program_that_hangs_is_ended(context):
     assert (done.status, done.stdout) == (None, "here\n")
     with pytest.raises(Failure, match="time was up"):
         done.last_json()
+
+
+def gpu_check(monkeypatch, out: pathlib.Path, *words: str) -> tuple[int, dict]:
+    monkeypatch.setattr(sys, "argv", ["check.py", "--build", str(BUILD), "--output", str(out), *words])
+    return check.main(), json.loads((out / "gpu-check.json").read_text())
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("mistake", [KeyError("oops"), SystemExit("a usage")])
+def test_results_are_written_before_the_first_stage_and_a_stage_that_breaks_is_a_row(monkeypatch, tmp_path, mistake):
+    def broken(ctx):
+        before.append(json.loads((tmp_path / "gpu-check.json").read_text()))
+        ctx.row("first", "passed")
+        before.append(json.loads((tmp_path / "gpu-check.json").read_text()))
+        raise mistake
+
+    before: list[dict] = []
+    monkeypatch.setattr(check, "device", lambda *_: {"name": "a GPU", "memory": 1 << 30, "torch": "2.11"})
+    monkeypatch.setattr(codecs, "run", broken)
+    monkeypatch.setattr(bandwidth, "run", lambda ctx: ctx.row("second", "passed"))
+    status, content = gpu_check(monkeypatch, tmp_path, "codecs", "bandwidth")
+    assert [len(each["rows"]) for each in before] == [0, 1] and before[0]["device"]["name"] == "a GPU"
+    rows = [(row["stage"], row["what"], row["verdict"]) for row in content["rows"]]
+    assert rows == [("codecs", "first", "passed"), ("codecs", "codecs", "failed"), ("bandwidth", "second", "passed")]
+    assert type(mistake).__name__ in content["rows"][1]["figure"] and status == 1
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("fault", [RuntimeError("could not be built: no nvcc"), FileNotFoundError("cmake")])
+def test_a_build_that_fails_leaves_results_that_say_so(monkeypatch, tmp_path, fault):
+    def broken(*_):
+        raise fault
+
+    monkeypatch.setattr(check, "find_build", broken)
+    status, content = gpu_check(monkeypatch, tmp_path)
+    assert status == 2
+    assert [row["verdict"] for row in content["rows"]] == ["failed"] and str(fault) in content["rows"][0]["figure"]
+
+
+@pytest.mark.quick
+def test_building_and_stages_share_one_deadline(monkeypatch, tmp_path):
+    given = {}
+
+    def slow(options, log, until):
+        given["build"] = until - time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + 350)  # that long it takes
+        return BUILD, "built here"
+
+    monkeypatch.setattr(check, "find_build", slow)
+    monkeypatch.setattr(check, "device", lambda *_: {"name": "a GPU", "memory": 1 << 30, "torch": "2.11"})
+    monkeypatch.setattr(codecs, "run", lambda ctx: given.update(codecs=ctx.remaining()))
+    gpu_check(monkeypatch, tmp_path, "--seconds", "400", "codecs")
+    assert 390 < given["build"] <= 400 and 40 < given["codecs"] <= 50
+
+
+@pytest.mark.quick
+def test_a_build_ends_at_the_deadline_with_all_that_it_started(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    held = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(RuntimeError, match="did not end before the time was up"):
+        builds.step(["sh", "-c", f"sleep 600 >{pipe}; true"], dict(os.environ), tmp_path / "log", time.monotonic() + 1)
+    select.select([held], [], [], 10)
+    assert os.read(held, 1) == b"", "nobody has it open any more"
+    os.close(held)
 
 
 @pytest.mark.quick

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import traceback
+from typing import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/gpu"
@@ -65,12 +66,14 @@ class Done:
 
 
 class Context:
-    """One stage's surroundings. `seconds` is its time limit; rows gather in `rows`."""
+    """One stage's surroundings. `seconds` is its time limit; rows gather in `rows`, and `added` is called
+    with each, one at a time."""
 
     def __init__(self, stage: str, seconds: float, build: pathlib.Path, out: pathlib.Path, tiny: bool, fake: bool,
-                 cases: list[str] = ()):  # fmt: skip
+                 cases: list[str] = (), added: Callable[[Row], None] = lambda row: None):  # fmt: skip
         self.stage, self.build, self.out, self.tiny, self.fake = stage, build, out, tiny, fake
         self.cases = list(cases)
+        self.added = added
         self.began = time.monotonic()
         self.until = self.began + seconds
         self.rows: list[Row] = []
@@ -96,6 +99,7 @@ class Context:
         row = Row(self.stage, what, verdict, figure, target, values)
         with self._lock:
             self.rows.append(row)
+            self.added(row)
         print(f"  {verdict:9} {what}: {figure}", flush=True)
         self.log(f"row {dataclasses.asdict(row)}")
 
@@ -179,11 +183,8 @@ class Context:
         return env
 
     def for_binaries(self) -> dict[str, str]:
-        """As environment(), where programs of ours find the CUDA runtime and what lies beside our
-        libraries. Not for Python: torch has its own."""
-        env = self.environment()
-        path = [*cuda_runtimes(), str(self.build / "lib"), env.get("LD_LIBRARY_PATH", "")]
-        return env | {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, path))}
+        """As environment(), for programs of ours."""
+        return program_environment(self.build, self.environment())
 
     def start(self, command: list, env: dict[str, str], **options) -> subprocess.Popen:
         self.log("start " + " ".join(map(str, command)))
@@ -204,10 +205,11 @@ class Context:
         self.log(f"status {status} of {' '.join(map(str, command))}\n{stdout[-20000:]}\n{stderr[-8000:]}")
         return Done(status, stdout, stderr, read_report(env, process.pid))
 
-    def python(self, program: str, *arguments, policy=None, limit: float = 600, fake_memory: int = 4 * GIB) -> Done:
-        """Runs a program of tests/gpu."""
+    def python(self, program: str, *arguments, policy=None, limit: float = 600, fake_memory: int = 4 * GIB,
+               extra: dict[str, str] = {}) -> Done:  # fmt: skip
+        """Runs a program of tests/gpu, with `extra` in its environment."""
         flags = ["--fake"] if self.fake else []
-        env = self.environment(policy, fake_memory)
+        env = self.environment(policy, fake_memory) | extra
         return self.run([sys.executable, "-W", "ignore", HERE / program, *arguments, *flags], env, limit)
 
 
@@ -218,6 +220,13 @@ def cuda_runtimes() -> list[str]:
     torch = importlib.util.find_spec("torch")
     folders = [pathlib.Path(torch.origin).parents[1] / "nvidia/cu13/lib"] if torch and torch.origin else []
     return [str(folder) for folder in [*folders, pathlib.Path("/usr/local/cuda/lib64")] if folder.is_dir()]
+
+
+def program_environment(build: pathlib.Path, env: dict[str, str]) -> dict[str, str]:
+    """`env`, where programs of ours find the CUDA runtime and what lies beside our libraries. Not for
+    Python: torch has its own."""
+    path = [*cuda_runtimes(), str(build / "lib"), env.get("LD_LIBRARY_PATH", "")]
+    return env | {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, path))}
 
 
 def fake_environment(build: pathlib.Path, env: dict[str, str], memory: int) -> dict[str, str]:

@@ -8,6 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 from context import BUNDLE, Context, Failure, NotHere
+from stages.codecs import verdict_of
 
 # Both of Cinch's allocators, and hooks that take nothing.
 ALLOCATORS = {"version": 1, "policy": "lossless", "min_bytes": 2**52}
@@ -60,6 +61,26 @@ def cost(ctx: Context):
             ctx.compare(title, worst, 150, f"p50 {text}", at_most=True, **found)
 
 
+def core(ctx: Context):
+    """Cinch's allocator without PyTorch, over the driver that is here."""
+    title = "the core over the driver"
+    done = ctx.run([ctx.binary("device_allocator_test")], limit=90)
+    passed, skipped, failed = verdict_of([done.stdout])
+    figure = f"{passed} passed, {len(failed)} failed, {skipped} skipped"
+    if done.status != 0 or failed or skipped or not passed:
+        raise Failure(f"{figure}; exit status {done.status}: {', '.join(failed)}")
+    ctx.row(title, "passed", figure)
+
+
+def driver_cost(ctx: Context):
+    """What stitching costs: the driver's calls, also beside a kernel, for which a call should not wait."""
+    found = ctx.python("programs/driver_cost.py", *(["--rounds", "3"] if ctx.tiny else []), limit=60).last_json()
+    for size, times in found["us"].items():
+        text = ", ".join(f"{call} {us:.0f} ({times['busy'][call]:.0f})" for call, us in times["idle"].items())
+        waited = f"the kernel was waited for in {found['waited'][size]} of {found['rounds']} rounds"
+        ctx.row(f"driver's calls, {size}", "measured", f"us idle (beside a kernel): {text}; {waited}", **times)
+
+
 def pytorch_tests(ctx: Context):
     tests = BUNDLE / "pytorch-tests/test_cuda.py"
     if ctx.fake:
@@ -71,7 +92,7 @@ def pytorch_tests(ctx: Context):
     def outcomes(name: str, policy, which: list, limit: float) -> dict[str, str]:
         results = ctx.scratch / f"test_cuda-{name}.xml"
         env = ctx.environment(policy)
-        env["PYTHONPATH"] += os.pathsep + str(tests.parent / "packages")
+        env["PYTHONPATH"] += os.pathsep + str(BUNDLE / "packages")
         ctx.run([sys.executable, "-m", "pytest", "--noconftest", "-q", "-p", "no:cacheprovider", "--timeout=30",
                  f"--junitxml={results}", *which], env, limit)  # fmt: skip
         try:
@@ -107,6 +128,8 @@ def pytorch_tests(ctx: Context):
 
 
 def run(ctx: Context):
+    ctx.check("the core over the driver", core, ctx)
+    ctx.check("driver's calls", driver_cost, ctx)
     ctx.check("what programs ask", interface, ctx)
     ctx.check("cached alloc + free", cost, ctx)
     ctx.check("PyTorch's CUDA memory tests", pytorch_tests, ctx)

@@ -12,7 +12,11 @@ ROW = re.compile(
     re.MULTILINE,
 )
 # Held to the target: 2 bits, at sizes where a launch no longer counts.
-JUDGED = ("group_quant/2bit/f32", "group_quant/2bit/bf16", "division/56x56/f32", "division/56x56/bf16")
+JUDGED = tuple(
+    f"{case}/{element}"
+    for case in ("group_quant/2bit", "division/56x56", "division/112x112", "division/56x56_channels_last", "division/row768")
+    for element in ("f32", "bf16")
+)
 LARGE_MIB, SHARE, CALL_US = 256, 0.85, 6.0
 
 
@@ -27,7 +31,7 @@ def judged(ctx: Context):
     sizes = [1] if ctx.tiny else [1, 16, 256, 1024]
     options = [word for size in sizes for word in ("--mib", str(size))] + ["--repeat", "1" if ctx.tiny else "9"]
     options += ["--no-kernels"] * ctx.fake
-    done = ctx.run([ctx.binary("codec_cuda_bench"), *options, "group_quant/2bit", "division/56x56/"])
+    done = ctx.run([ctx.binary("codec_cuda_bench"), *options, *JUDGED])
     rows = parsed(done.stdout)
     if done.status != 0 or not rows:
         end = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]

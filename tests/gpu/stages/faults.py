@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 
-from context import HERE, Context, Failure
+from context import HERE, MIB, Context, Failure
 
 PROGRAM = "programs/faults.py"
 POLICY = "division"
@@ -59,14 +59,20 @@ def killed(ctx: Context):
     ctx.row("kill -9 in the middle of a step", "passed", figure)
 
 
-def program(ctx: Context, what: str, title: str, policy=POLICY):
-    result = ctx.python(PROGRAM, what, policy=policy, limit=90).last_json()
+def program(ctx: Context, what: str, title: str, policy=POLICY, **surroundings):
+    result = ctx.python(PROGRAM, what, policy=policy, limit=90, **surroundings).last_json()
     if not result["taken"] and what != "graphs":
         raise Failure("Cinch took no tensor: nothing was checked")
     if result["stash_bytes"]:
         raise Failure(f"{result['stash_bytes']} bytes stayed in the stash")
     verdict = "passed" if result["wrong"] is None else "failed"
     ctx.row(title, verdict, result["wrong"] or result["figure"])
+
+
+def physical(ctx: Context, loading: str):
+    """The device's whole memory is taken. On the fake, which has no modules to load, loading changes nothing."""
+    title = f"no device memory left, {loading.lower()} loading"
+    program(ctx, "physical_out_of_memory", title, extra={"CUDA_MODULE_LOADING": loading}, fake_memory=256 * MIB)
 
 
 def two_at_once(ctx: Context):
@@ -89,8 +95,10 @@ PROGRAMS = {
 
 
 def run(ctx: Context):
-    # Alone: it looks at the device's free memory.
+    # Alone: they look at the device's free memory, or take it.
     ctx.check("kill -9 in the middle of a step", killed, ctx)
+    for loading in ("LAZY", "EAGER"):
+        ctx.check(f"no device memory left, {loading.lower()} loading", physical, ctx, loading)
     jobs = [("two processes on one GPU", two_at_once, ctx)]
     jobs += [(title, program, ctx, what, title, "lossless" if what == "graphs" else POLICY) for what, title in PROGRAMS.items()]
     with concurrent.futures.ThreadPoolExecutor(2 if ctx.tiny else 8) as pool:

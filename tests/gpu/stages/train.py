@@ -21,7 +21,7 @@ TARGETS = {"resnet50": (0.95, 10.0), "gpt2": (0.93, None), "vit": (0.93, None)}
 LARGEST_IN = 12 * GIB
 
 
-VARIANTS = {"plain": None, "off": "off", "lossless": "lossless", "division": "division"}
+VARIANTS = {"plain": None, "off": "off", "lossless": "lossless", "default": "default", "division": "division"}
 
 
 def start_all(ctx: Context, case: str) -> dict[str, Trainer]:
