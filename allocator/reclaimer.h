@@ -20,6 +20,9 @@ class Reclaimer {
   /// can be freed: then the program is out of memory.
   virtual std::size_t reclaim(int device, std::size_t bytes) noexcept = 0;
 
+  /// Whether the calling thread allocates for the reclaimer itself, not for the program.
+  virtual bool is_at_work() const noexcept = 0;
+
   /// Bytes that the stash holds on the device, for Breakdown::stash.
   virtual std::size_t held_bytes(int device) const noexcept = 0;
 };

@@ -16,8 +16,12 @@ namespace cinch::codecs::cuda {
 /// A cudaStream_t.
 using Stream = CUstream_st*;
 
-/// The result of one encode, in device memory; the encode's kernels write it in stream order. The
-/// caller must zero it before it enqueues the encode, and may zero many results at once.
+/// The result of one encode, in device memory, or in host memory that the device can write to. The
+/// caller must zero it before it enqueues the encode.
+///
+/// If only the data decide the encoded size (CodecTraits::sized_by_data), `bytes` is written last,
+/// by one store, and is not 0: a host that sees it knows the result, though the encoded data may
+/// not be whole before the stream has run the encode's kernels.
 struct Result {
   std::uint64_t bytes;              ///< encoded size, as Encoded::bytes
   std::uint32_t not_representable;  ///< non-zero means Encoded::representable = false
@@ -28,8 +32,9 @@ struct Result {
 /// between host and device, so a CUDA graph can capture them.
 ///
 /// Immutable and thread-safe. All pointers are device pointers of the current device, except those
-/// that `Description` puts in host memory. They must stay valid until the stream has run the call's
-/// kernels. The host codec of the same spec answers what needs no device: sizes, restores, exact.
+/// that `Description` puts in host memory, and `result`. They must stay valid until the stream has
+/// run the call's kernels. The host codec of the same spec answers what needs no device: sizes,
+/// restores, exact.
 class DeviceCodec {
  public:
   DeviceCodec() = default;

@@ -6,9 +6,15 @@
 #ifdef CINCH_CUDA_ON_HOST
 #include "cuda_on_host.h"
 #else
+#include <array>
 #include <cstddef>
+#include <tuple>
+#include <type_traits>
 
 #include <cuda_runtime.h>
+
+#include "codecs/cuda/loading.h"
+#include "codecs/cuda/succeeds.h"
 
 /// Declares `name` as the block's dynamic shared memory, aligned to 16 bytes.
 #define CINCH_DYNAMIC_SHARED(type, name)                                \
@@ -17,16 +23,31 @@
 
 namespace cinch::codecs::cuda {
 
-/// Enqueues kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...).
-/// @pre allow_shared, if static and dynamic shared memory together exceed 48 KiB
-/// @return false when it can't be launched
+/// Loads a kernel onto the current device, and lets it use `shared_bytes` of dynamic shared memory.
+/// @return false when the device can't do so (now)
+bool load_kernel(const void* kernel, std::size_t shared_bytes) noexcept;
+
+/// Enqueues a launch of `kernel` with blocks of one dimension. The arguments are converted to the
+/// kernel's parameters and read before it returns. Under a Loading, only loads the kernel.
+/// @pre the kernel was loaded with as many shared_bytes, if static and dynamic shared memory
+/// together exceed 48 KiB
+/// @return false when it can't be launched; later launches are not affected (see succeeds)
 template <typename... Parameters, typename... Arguments>
 bool launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
             std::size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) noexcept {
-  // clang-format off
-  kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...);
-  // clang-format on
-  return cudaPeekAtLastError() == cudaSuccess;
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments));
+  const auto* const function = reinterpret_cast<const void*>(kernel);
+  if (Loading::wanted()) return load_kernel(function, shared_bytes);
+  std::tuple<std::decay_t<Parameters>...> parameters(arguments...);
+  return std::apply(
+      [&](auto&... each) {
+        std::array<void*, sizeof...(each)> pointers = {&each...};
+        return succeeds([&] {
+          return cudaLaunchKernel(function, dim3(blocks), dim3(threads), pointers.data(),
+                                  shared_bytes, stream);
+        });
+      },
+      parameters);
 }
 
 }  // namespace cinch::codecs::cuda

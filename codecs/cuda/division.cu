@@ -90,8 +90,7 @@ class DivisionCuda final : public DeviceCodec {
                     Result* result, Stream stream) const noexcept {
     const DivisionTile tile(job, planes);
     const auto kernel = job.quads() ? division_encode<type, true> : division_encode<type, false>;
-    return allow_shared(kernel, tile.shared_bytes) &&
-           launch(kernel, blocks_for(job.layout.planes(), planes), kDivisionThreads,
+    return launch(kernel, blocks_for(job.layout.planes(), planes), kDivisionThreads,
                   tile.shared_bytes, stream, job, tile, source, out, result);
   }
 

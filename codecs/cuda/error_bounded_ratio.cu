@@ -17,7 +17,7 @@ struct EmptyRatio {
 
 __global__ void ratio_empty(const EmptyRatio empty, std::byte* out, Result* result) {
   for (unsigned i = threadIdx.x; i < empty.size; i += kWarp) out[i] = empty.bytes[i];
-  if (threadIdx.x == 0) result->bytes = empty.size;
+  if (threadIdx.x == 0) publish(empty.size, result);
 }
 
 class ErrorBoundedRatioCuda final : public DeviceCodec {
@@ -45,9 +45,7 @@ class ErrorBoundedRatioCuda final : public DeviceCodec {
     return launch(running_total_begin, blocks_for(turns, kTotalThreads), kTotalThreads, 0, stream,
                   total, turns) &&
            with_element(what.type, [&](auto type) {
-             return allow_shared(ratio_survey<type.value>, kRatioShared) &&
-                    allow_shared(ratio_encode<type.value>, kRatioShared) &&
-                    launch(ratio_survey<type.value>, static_cast<unsigned>(job.sampled()),
+             return launch(ratio_survey<type.value>, static_cast<unsigned>(job.sampled()),
                            kRatioThreads, kRatioShared, stream, job, source, &own->survey) &&
                     launch(ratio_plan, 1, kPlanThreads, 0, stream, job, &own->survey, &own->plan,
                            out) &&

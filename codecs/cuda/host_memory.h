@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "codecs/cuda/library.h"
+#include "codecs/cuda/succeeds.h"
 
 /// The functions of a Library that need only the CUDA runtime, no kernels. Shared by the library of
 /// the kernels and by the one for the fake runtime (tests/fakecuda).
@@ -16,7 +17,7 @@ namespace cinch::codecs::cuda {
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept
-      : entered_(cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess) {}
+      : entered_(succeeds([this] { return cudaThreadExchangeStreamCaptureMode(&mode_); })) {}
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
   ~RelaxedCapture() {
@@ -30,36 +31,47 @@ class RelaxedCapture {
   bool entered_;
 };
 
-/// Whether a call succeeded. Clears the runtime's last error after a failure, so that a later
-/// cudaGetLastError does not report it.
-inline bool succeeded(cudaError_t found) noexcept {
-  if (found != cudaSuccess) cudaGetLastError();
-  return found == cudaSuccess;
+/// Library::make_stream.
+inline Stream make_stream() noexcept {
+  const RelaxedCapture relaxed;
+  Stream stream = nullptr;
+  int least = 0;
+  const bool made =
+      relaxed && succeeds([&] { return cudaDeviceGetStreamPriorityRange(&least, nullptr); }) &&
+      succeeds([&] { return cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least); });
+  return made ? stream : nullptr;
 }
 
 /// Library::allocate_pinned.
 inline void* allocate_pinned(std::size_t bytes) noexcept {
   const RelaxedCapture relaxed;
   void* memory = nullptr;
-  const bool found = relaxed && succeeded(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable));
+  const bool found =
+      relaxed && succeeds([&] {
+        return cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+      });
   return found ? memory : nullptr;
 }
 
 /// Library::copy.
 inline bool copy(void* to, const void* from, std::size_t bytes, Stream stream) noexcept {
-  return succeeded(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+  return succeeds([&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream); });
 }
 
-/// Library::happened.
-inline bool happened(void* event) noexcept {
+/// Library::progress.
+inline Progress progress(void* event) noexcept {
   const RelaxedCapture relaxed;
-  return relaxed && succeeded(cudaEventQuery(static_cast<cudaEvent_t>(event)));
+  cudaError_t found = cudaErrorUnknown;
+  const bool done =
+      relaxed && succeeds([&] { return found = cudaEventQuery(static_cast<cudaEvent_t>(event)); });
+  if (done) return Progress::done;
+  return found == cudaErrorNotReady ? Progress::pending : Progress::failed;
 }
 
 /// Library::synchronize.
 inline void synchronize(void* event) noexcept {
   const RelaxedCapture relaxed;
-  if (relaxed) succeeded(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+  if (relaxed) succeeds([&] { return cudaEventSynchronize(static_cast<cudaEvent_t>(event)); });
 }
 
 }  // namespace cinch::codecs::cuda

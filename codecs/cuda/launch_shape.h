@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "codecs/cuda/runtime.h"
+#include "codecs/cuda/succeeds.h"
 
 /// Computes launch parameters from shapes.
 namespace cinch::codecs::cuda {
@@ -19,14 +20,14 @@ inline DeviceLimits device_limits() noexcept {
   DeviceLimits limits;
   int device = 0;
   int value = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return limits;
-  if (cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
-      cudaSuccess) {
+  if (!succeeds([&] { return cudaGetDevice(&device); })) return limits;
+  const auto find = [&](cudaDeviceAttr which) {
+    return succeeds([&] { return cudaDeviceGetAttribute(&value, which, device); });
+  };
+  if (find(cudaDevAttrMaxSharedMemoryPerBlockOptin)) {
     limits.shared_bytes = static_cast<std::size_t>(value);
   }
-  if (cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device) == cudaSuccess) {
-    limits.processors = static_cast<unsigned>(value);
-  }
+  if (find(cudaDevAttrMultiProcessorCount)) limits.processors = static_cast<unsigned>(value);
   return limits;
 }
 
@@ -36,14 +37,6 @@ inline constexpr std::int64_t kMaxBlocks = 0x7FFFFFFF;
 /// Number of blocks that cover `items` when each takes `each`. @pre it is at most kMaxBlocks
 constexpr unsigned blocks_for(std::int64_t items, std::int64_t each) noexcept {
   return static_cast<unsigned>((items + each - 1) / each);
-}
-
-/// Lets a kernel use `bytes` of dynamic shared memory. @return false when the device has less
-template <typename Kernel>
-bool allow_shared(Kernel* kernel, std::size_t bytes) noexcept {
-  if (bytes <= std::size_t{48} << 10) return true;
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(bytes)) == cudaSuccess;
 }
 
 }  // namespace cinch::codecs::cuda

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "codecs/cuda/host_memory.h"
+#include "codecs/cuda/load.h"
 #include "codecs/cuda/outcome.h"
 
 namespace cinch::codecs::cuda {
@@ -11,7 +12,7 @@ namespace {
 
 bool is_capturing(Stream stream) noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  return cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
+  return succeeds([&] { return cudaStreamIsCapturing(stream, &status); }) &&
          status != cudaStreamCaptureStatusNone;
 }
 
@@ -19,8 +20,14 @@ std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   return make_device_codec(spec);
 }
 
-constexpr Library library = {library_abi, make,        is_capturing, allocate_pinned, copy,
-                             write,       keep_source, happened,     synchronize};
+bool load_beside_captures(const DeviceCodec& codec, const Description& what) noexcept {
+  const RelaxedCapture relaxed;
+  return relaxed && load(codec, what);
+}
+
+constexpr Library library = {
+    library_abi, make,  load_beside_captures, is_capturing, make_stream, allocate_pinned,
+    copy,        write, keep_source,          progress,     synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

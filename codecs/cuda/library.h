@@ -11,7 +11,10 @@ namespace cinch::codecs::cuda {
 
 /// Increase this with every change to Library, DeviceCodec or the types that their functions take.
 /// The core and this library ship together; the core must not use a library of another version.
-inline constexpr std::uint32_t library_abi = 6;
+inline constexpr std::uint32_t library_abi = 9;
+
+/// How far work of a device is.
+enum class Progress : std::uint8_t { pending, done, failed };
 
 /// The functions of libcinch_cuda.so. The CUDA engine is a library of its own, so the core needs no
 /// CUDA and processes without a GPU never load the kernels. All functions are thread-safe.
@@ -19,10 +22,16 @@ struct Library {
   std::uint32_t abi;
   /// make_device_codec(), for the current device.
   std::shared_ptr<const DeviceCodec> (*make_codec)(const CodecSpec& spec);
+  /// load(), for the current device.
+  bool (*load)(const DeviceCodec& codec, const Description& what) noexcept;
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;
-  /// Page-locked host memory that every device can copy to and from, or null. It is never freed.
-  /// May wait for the devices, but does not end other threads' graph captures.
+  /// Makes a stream of the current device with the lowest priority, which the default stream does
+  /// not wait for. It is never destroyed. Null when CUDA makes none. Ends no graph captures.
+  Stream (*make_stream)() noexcept;
+  /// Page-locked host memory that every device can copy to and from, and kernels write to at the
+  /// same address; or null. It is never freed. May wait for the devices, but does not end other
+  /// threads' graph captures.
   void* (*allocate_pinned)(std::size_t bytes) noexcept;
   /// Enqueues a copy between host and device memory, in either direction. If the host memory is not
   /// page-locked, the host waits for the copy.
@@ -35,9 +44,9 @@ struct Library {
   /// See keep_source().
   bool (*keep_source)(const Result* result, std::uint64_t below, const void* source, void* target,
                       std::size_t bytes, Stream stream) noexcept;
-  /// Whether the work before `event` (a cudaEvent_t) is done. Does not wait, and does not end other
+  /// How far the work before `event` (a cudaEvent_t) is. Does not wait, and does not end other
   /// threads' graph captures.
-  bool (*happened)(void* event) noexcept;
+  Progress (*progress)(void* event) noexcept;
   /// Makes the host wait for `event`. Ends no graph captures, not even this thread's.
   void (*synchronize)(void* event) noexcept;
 };

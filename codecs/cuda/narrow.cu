@@ -4,6 +4,7 @@
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/masks.cuh"
 #include "codecs/cuda/ordered.cuh"
+#include "codecs/cuda/result.cuh"
 #include "codecs/layout.h"
 #include "codecs/narrow.h"
 
@@ -70,7 +71,7 @@ static __global__ void narrow_header(ElementType type, std::int64_t elements, Na
              static_cast<std::uint32_t>(bits) << 16;
   words[1] = 0;
   *reinterpret_cast<long long*>(out + 8) = bounds->min;
-  result->bytes = static_cast<std::uint64_t>(kNarrowHeaderBytes + bytes_for_bits(elements * bits));
+  publish(kNarrowHeaderBytes + bytes_for_bits(elements * bits), result);
 }
 
 template <typename T>

@@ -25,7 +25,10 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     outcome_keep_source(const Result* result, std::uint64_t below, const std::byte* source,
                         std::byte* target, std::int64_t bytes) {
-  if (result->not_representable == 0 && result->bytes < below) return;
+  __shared__ bool serves;  // read once by each block: the result may be the host's memory
+  if (threadIdx.x == 0) serves = result->not_representable == 0 && result->bytes < below;
+  __syncthreads();
+  if (serves) return;
   const std::int64_t first = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   const std::int64_t pieces = bytes / std::int64_t{sizeof(uint4)};

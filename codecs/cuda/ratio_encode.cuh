@@ -3,6 +3,7 @@
 
 #include "codecs/cuda/block_scan.cuh"
 #include "codecs/cuda/ratio_tokens.cuh"
+#include "codecs/cuda/result.cuh"
 
 namespace cinch::codecs::cuda {
 
@@ -192,7 +193,7 @@ __global__ void __launch_bounds__(kRatioThreads)
     if (turn == job.count - 1) {
       const std::int64_t size = payload + before + bytes;
       reinterpret_cast<std::int64_t*>(out)[2] = size;
-      result->bytes = static_cast<std::uint64_t>(size);
+      publish(size, result);
     }
   }
   copy_out(words, bytes, out + payload + before);

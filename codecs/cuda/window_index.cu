@@ -3,6 +3,7 @@
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/logical.cuh"
+#include "codecs/cuda/result.cuh"
 #include "codecs/layout.h"
 #include "codecs/window_index.h"
 
@@ -155,7 +156,7 @@ static __global__ void __launch_bounds__(kRunThreads)
   auto* const header = reinterpret_cast<std::int32_t*>(out);
   header[0] = kWindowVersion | bits << 8;
   for (int axis = 0; axis < 3; ++axis) header[1 + axis] = extent[axis];
-  result->bytes = static_cast<std::uint64_t>(codes_offset + bytes_for_bits(job.elements * bits));
+  publish(codes_offset + bytes_for_bits(job.elements * bits), result);
 }
 
 static __global__ void __launch_bounds__(kRunThreads)

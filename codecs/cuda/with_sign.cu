@@ -2,16 +2,23 @@
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/masks.cuh"
+#include "codecs/cuda/result.cuh"
 #include "codecs/element_bits.h"
 #include "codecs/with_sign.h"
 
 namespace cinch::codecs::cuda {
 namespace {
 
+/// Begins scratch memory; the inner codec's follows.
+struct alignas(16) WithSignScratch {
+  Result inner;  ///< of the inner codec
+};
+
+/// Writes the signs, and zeroes the inner codec's result.
 template <ElementType type>
 __global__ void __launch_bounds__(kRunThreads)
     with_sign_encode(const MaskJob job, std::int64_t bytes, SignedValues values, const void* source,
-                     std::byte* out, Result* result) {
+                     std::byte* out, Result* inner, Result* result) {
   using Bits = typename Element<type>::Bits;
   encode_mask<Bits>(job, source, out, result, [values](Bits bits, bool& strange) {
     strange |= is_negative_pattern(type, bits) && values == SignedValues::non_negative;
@@ -19,10 +26,13 @@ __global__ void __launch_bounds__(kRunThreads)
   });
   const std::int64_t at = (job.elements + 7) / 8 + threadIdx.x;
   if (blockIdx.x == 0 && at < bytes) out[at] = std::byte{0};
+  if (blockIdx.x == 0 && threadIdx.x == 0) *inner = {};
 }
 
-static __global__ void with_sign_count(std::uint64_t before, Result* result) {
-  result->bytes += before;
+/// Makes the result of the inner codec's and of the signs, which are `before` bytes.
+static __global__ void with_sign_result(std::int64_t before, const Result* inner, Result* result) {
+  if (inner->not_representable != 0) result->not_representable = 1;
+  publish(before + static_cast<std::int64_t>(inner->bytes), result);
 }
 
 /// For Reads::values, corrects what the inner codec wrote. For Reads::sign, writes 1 and 0.
@@ -63,20 +73,24 @@ class WithSignCuda final : public DeviceCodec {
   }
 
   std::size_t scratch_bytes(const Description& what) const noexcept override {
-    return inner_->scratch_bytes(what);
+    return sizeof(WithSignScratch) + inner_->scratch_bytes(what);
   }
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* scratch, RandomKey key, Stream stream) const noexcept override {
     const MaskJob job(what, source);
     const std::int64_t before = with_sign_bytes(what.layout);
-    const bool signs =
-        job.elements == 0 || with_any_element(what.type, [&](auto type) {
-          return launch(with_sign_encode<type.value>, blocks_for(job.elements, kRunReach),
-                        kRunThreads, 0, stream, job, before, values_, source, out, result);
-        });
-    return signs && inner_->encode(what, source, out + before, result, scratch, key, stream) &&
-           launch(with_sign_count, 1, 1, 0, stream, static_cast<std::uint64_t>(before), result);
+    auto* const own = static_cast<WithSignScratch*>(scratch);
+    // At least one block, because it zeroes the inner codec's result.
+    const unsigned blocks = job.elements == 0 ? 1 : blocks_for(job.elements, kRunReach);
+    return with_any_element(what.type,
+                            [&](auto type) {
+                              return launch(with_sign_encode<type.value>, blocks, kRunThreads, 0,
+                                            stream, job, before, values_, source, out, &own->inner,
+                                            result);
+                            }) &&
+           inner_->encode(what, source, out + before, &own->inner, own + 1, key, stream) &&
+           launch(with_sign_result, 1, 1, 0, stream, before, &own->inner, result);
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,

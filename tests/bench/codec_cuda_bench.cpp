@@ -22,6 +22,7 @@
 #include <cuda_runtime_api.h>
 
 #include "codecs/cuda/codec.h"
+#include "codecs/cuda/load.h"
 
 namespace {
 
@@ -181,7 +182,9 @@ void measure(const Case& c, std::int64_t mib, int repeat, bool kernels) {
   const auto host = cinch::codecs::make_codec(c.spec);
   const auto device = cuda::make_device_codec(c.spec);
   const Description what = describe(c, mib << 20);
-  if (host == nullptr || device == nullptr || !device->accepts(what)) {
+  const bool runs = host != nullptr && device != nullptr && device->accepts(what) &&
+                    (cuda::load(*device, what) || !kernels);
+  if (!runs) {
     std::printf("%-34s %6lld  not on CUDA\n", c.name.c_str(), static_cast<long long>(mib));
     return;
   }

@@ -218,6 +218,11 @@ void set_schedule(std::uint64_t seed) {
   schedule_seed = seed;
 }
 
+Kernels& kernels() {
+  static Kernels known;
+  return known;
+}
+
 std::byte* dynamic_shared() {
   return running->shared();
 }

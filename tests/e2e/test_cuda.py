@@ -27,14 +27,14 @@ LOSSLESS = harness.LOSSLESS
 OFFLOAD = {"offload": {"enabled": True, "min_bytes": 0}}
 
 
-def start(arguments, folder, device="cuda", policy=None, says="", **fake) -> harness.Run:
+def start(arguments, folder, device="cuda", policy=None, says="", codecs="fakecuda", **fake) -> harness.Run:
     """Runs Python with `arguments`; it must succeed and Cinch, given a policy, must be active and print no line,
-    or the one that contains `says`, or anything (...)."""
+    or the one that contains `says`, or anything (...). `codecs`: the installation's folder (docs/fakecuda.md)."""
     folder.mkdir(parents=True, exist_ok=True)
     env = harness.plain_environment()
     if policy is not None:
         env |= harness.preload_environment(folder, policy)
-        env["LD_PRELOAD"] = str(harness.BUILD / "lib/fakecuda/libcinch.so")
+        env["LD_PRELOAD"] = str(harness.BUILD / "lib" / codecs / "libcinch.so")
     if device == "cuda":
         env = fakecuda.environment(env, **fake)
     run = harness.run([sys.executable, "-W", "ignore", *arguments], env)
@@ -239,6 +239,43 @@ def test_rescue_moves_what_it_cannot_compress(needed, tmp_path):
     assert run.report["rescued_bytes"] == 0
     with pytest.raises(AssertionError, match="OutOfMemoryError"):
         start(["-c", BIG], tmp_path / "none", policy=KEPT | {"offload": {"rescue": False}}, memory=short)
+
+
+IN_A_POOL = """
+import gc, threading
+import torch
+pool, stop, began = torch.cuda.MemPool(), threading.Event(), threading.Event()
+torch.cuda.init()
+
+def beside():
+    with torch.cuda.use_mem_pool(pool):
+        torch.zeros(1000, device="cuda")
+        began.set()
+        stop.wait()
+"""
+# The context is another thread's, or that of the training itself, all of whose forward's memory is then the pool's.
+BESIDE_A_POOL = IN_A_POOL + "thread = threading.Thread(target=beside, daemon=True)\nthread.start()\nbegan.wait()\n" + BIG
+BESIDE_A_POOL += "stop.set()\nthread.join()\n"
+WITHIN_A_POOL = IN_A_POOL + BIG.replace("loss = nn.functional.cross_entropy(model(x), y)", """
+    with torch.cuda.use_mem_pool(pool):
+        loss = nn.functional.cross_entropy(model(x), y)""")
+
+
+# What another stream has still to copy, PyTorch does not use again before it leaves the pool: a rescue that moves would
+# be in vain within it.
+@pytest.mark.parametrize(
+    "program, policy",
+    [(BESIDE_A_POOL, KEPT), (WITHIN_A_POOL, DIVISION | {"raw_window": 1000})],
+    ids=["beside", "within"],
+)
+def test_a_memory_pool_of_the_program_leaves_rescue_on(needed, program, policy, tmp_path):
+    roomy = json.loads(start(["-c", program], tmp_path / "plain").stdout)
+    short = roomy["peak"] * 10 // 12
+    with pytest.raises(AssertionError, match="OutOfMemoryError"):
+        start(["-c", program], tmp_path / "short", memory=short)
+    run = start(["-c", program], tmp_path / "rescue", policy=policy, memory=short, schedule="random:5", poison=True)
+    assert json.loads(run.stdout)["losses"] == pytest.approx(roomy["losses"], abs=0.05 if policy != KEPT else 0)
+    assert run.report["rescues"] > 0
 
 
 OFF = {"version": 1, "policy": "off", "rescue": {"enabled": True}}
@@ -545,3 +582,180 @@ def test_page_locked_memory_is_taken_beside_another_threads_capture(tmp_path):
     run = start(["-c", BESIDE_A_CAPTURE], tmp_path, policy=KEPT | OFFLOAD)
     assert run.stdout.strip() == "True"
     assert run.report["offloads"] > 0 and run.report["reserved_pinned_bytes"] > 0
+
+
+# Of two devices the program uses the second only, by name or as the current one.
+SECOND_DEVICE = """
+import sys
+import torch, fakecuda
+from torch import nn
+torch.backends.cudnn.enabled = False
+control = fakecuda.control()
+if sys.argv[1] == "current":
+    torch.cuda.set_device(1)
+layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.GELU(), nn.Flatten()]
+model = nn.Sequential(*layers, nn.Linear(392, 10)).to("cuda:1")
+for step in range(4):
+    x, y = torch.randn(16, 3, 16, 16, device="cuda:1"), torch.arange(16, device="cuda:1") % 10
+    nn.functional.cross_entropy(model(x), y).backward()
+    torch.cuda.set_per_process_memory_fraction(0.9, 0)
+    for device in range(2):
+        torch.cuda.reset_peak_memory_stats(device)
+        torch.cuda.reset_accumulated_memory_stats(device)
+    torch.cuda.empty_cache()
+del x, y
+print(control.has_context(0), control.has_context(1))
+"""
+
+
+@pytest.mark.parametrize("use", ["current", "by name"])
+@pytest.mark.parametrize("allocator", [CINCHS, PYTORCHS], ids=["Cinch's", "PyTorch's"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        None,
+        pytest.param(DIVISION, marks=pytest.mark.quick),
+        LOSSLESS | {"stream": "side", "in_flight_bytes": "30000B"},
+        LOSSLESS | OFFLOAD | {"stream": "side"},
+        {"version": 1, "policy": "lossless", "min_bytes": 0},
+    ],
+    ids=["plain", "division", "side", "offload", "window"],
+)
+def test_other_devices_get_no_context(use, allocator, policy, tmp_path):
+    """A context takes hundreds of megabytes of a GPU that the program leaves to others."""
+    options = {"devices": 2, "schedule": "lazy", **LATE}
+    run = start(["-c", SECOND_DEVICE, use], tmp_path, policy=policy and policy | allocator, **options)
+    assert run.stdout.split() == ["0", "1"]
+
+
+EVENTS = """
+import torch, fakecuda
+from torch import nn
+torch.backends.cudnn.enabled = False
+control = fakecuda.control()
+model = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.GELU())]).cuda()
+x = torch.randn(128, 64, device="cuda")
+counts = []
+for step in range(24):
+    calls = ("cudaEventCreateWithFlags", "cudaEventDestroy", "cudaEventRecord")
+    before = [control.calls(call) for call in calls]
+    model(x).square().mean().backward()
+    counts.append([control.calls(call) - count for call, count in zip(calls, before)])
+print(*[sum(each) for each in zip(*counts[-6:])])
+"""
+
+
+@pytest.mark.parametrize("policy", [{}, OFFLOAD], ids=["on device", "offload"])
+def test_events_are_used_again(policy, tmp_path):
+    run = start(["-c", EVENTS], tmp_path, policy=LOSSLESS | {"stream": "side"} | policy, poison=True)
+    made, destroyed, recorded = map(int, run.stdout.split())
+    assert destroyed == 0 and made < recorded / 50 > 5
+
+
+# The program makes streams itself, as other libraries do, and destroys them: after it has computed gradients on one,
+# after a forward whose graph stays and comes to nothing, and when all that is left is a tensor. Of a tensor whose use
+# on a stream is recorded, PyTorch itself uses the stream when it is freed; there is none here.
+DESTROYED_STREAMS = """
+import ctypes, json
+import torch, fakecuda
+from torch import nn
+torch.backends.cudnn.enabled = False
+control = fakecuda.control()
+cuda = ctypes.CDLL("libcuda.so.1")
+torch.manual_seed(0)
+layers = [layer for _ in range(4) for layer in (nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64))]
+model = nn.Sequential(*layers).cuda()
+x = torch.randn(512, 64, device="cuda")
+losses, kept = [], []
+# Else autograd would make these nodes on the first stream that it comes by, and go on to use that stream.
+nodes = [p.view_as(p).grad_fn.next_functions[0][0] for p in model.parameters()]
+
+def forward():
+    return model(x).square().mean()
+
+def on_a_stream_of_its_own(work):
+    handle = ctypes.c_void_p()
+    assert cuda.cudaStreamCreateWithFlags(ctypes.byref(handle), 1) == 0
+    stream = torch.cuda.ExternalStream(handle.value)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        result = work()
+    torch.cuda.current_stream().wait_stream(stream)
+    assert cuda.cudaStreamDestroy(handle) == 0
+    return result
+
+def step():
+    loss = forward()
+    loss.backward()
+    return loss.detach()
+
+def gradients():
+    return sum(g.double().sum() for g in torch.autograd.grad(forward(), list(model.parameters())))
+
+for _ in range(4):
+    losses.append(on_a_stream_of_its_own(gradients))
+    unread = on_a_stream_of_its_own(forward)
+    kept.append(on_a_stream_of_its_own(lambda: forward().detach() * 2))
+    losses.append(step())
+    del unread
+    large = [torch.full((1 << 20,), 1.0, device="cuda") for _ in range(6)]
+    large.append(torch.zeros(7 << 20, device="cuda"))
+    losses.append(step())
+    del large
+    torch.cuda.empty_cache()
+    kept.append(on_a_stream_of_its_own(lambda: losses[-1] * 3))
+torch.cuda.synchronize()
+torch.cuda.empty_cache()
+found = [value.item() for value in losses + kept] + [p.grad.double().sum().item() for p in model.parameters()]
+print(json.dumps(found))
+print(control.faults())
+"""
+
+
+@pytest.mark.parametrize("allocator", [CINCHS, PYTORCHS], ids=["Cinch's", "PyTorch's"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param({"raw_window": 0}, marks=pytest.mark.quick),
+        {"stream": "side"},
+        OFFLOAD | {"stream": "side"},
+        OFFLOAD | {"rules": [{"match": {"op": "*"}, "keep": True}]},
+    ],
+    ids=["current", "side", "offload", "kept"],
+)
+def test_streams_that_the_program_destroys_are_not_used_again(policy, allocator, tmp_path):
+    options = {"memory": 160 << 20, "poison": True}
+    plain = start(["-c", DESTROYED_STREAMS], tmp_path / "plain", **options).stdout.split("\n")
+    assert plain[1] == "0"
+    for schedule in "lazy", "random:3":
+        run = start(["-c", DESTROYED_STREAMS], tmp_path / schedule[:4], policy=LOSSLESS | policy | allocator,
+                    schedule=schedule, **options)  # fmt: skip
+        assert run.stdout.split("\n")[:2] == [plain[0], "0"], schedule
+
+
+OF_POOLS = """
+import sys
+import torch, fakecuda
+control = fakecuda.control()
+pool = [torch.cuda.Stream() for _ in range(32)]
+created = control.calls("cudaStreamCreateWithPriority")
+control.trace(sys.argv[1])
+weight = torch.randn(256, 256, device="cuda", requires_grad=True)
+value = torch.randn(256, 256, device="cuda")
+for _ in range(6):
+    value = torch.relu(value @ weight)
+value.sum().backward()
+torch.cuda.synchronize()
+control.trace(None)
+print(control.calls("cudaStreamCreateWithPriority") - created, *[hex(stream.cuda_stream) for stream in pool])
+"""
+
+
+def test_streams_of_pytorchs_pool_are_left_to_the_program(tmp_path):
+    trace = tmp_path / "trace"
+    run = start(["-c", OF_POOLS, trace], tmp_path / "run", policy=KEPT | OFFLOAD | {"stream": "side"})
+    created, *pool = run.stdout.split()
+    assert run.report["offloads"] > 0 and created == "2", "one each way"
+    text = trace.read_text()
+    assert "cudaStreamCreateWithPriority 1 0\n" in text, "without a wait for the default stream, and of low priority"
+    assert not [stream for stream in pool if stream in text]

@@ -70,6 +70,7 @@ def test_answers_are_right(interface):
     assert ours["fraction.kept"] is True and ours["oom.recovered"] is True
     assert ours["oom.count"] == ours["oom.observed"] == 2
     assert ours["snapshot.frames"] is True
+    assert ours["off.calls"] == [1, 1] and ours["off.allocated"] == 5 * MB and ours["own.off.served"]
     assert ours["peers"] == [True, True, True, 0], "by a plain copy, which needs access to what is mapped"
     assert ours["pool.use_on_oom"] == ["out of memory", True]
     assert ours["tracker.blocks"] == [2, 0] and ours["tracker.left"] == ours["tracker.wrong"] == 0

@@ -79,6 +79,7 @@ class Control:
         signatures = {
             "set_memory": (None, [ctypes.c_size_t]),
             "used": (ctypes.c_size_t, [ctypes.c_int]),
+            "has_context": (ctypes.c_int, [ctypes.c_int]),
             "fail": (None, [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int]),
             "stop_failing": (None, []),
             "calls": (ctypes.c_uint64, [ctypes.c_char_p]),

@@ -313,6 +313,107 @@ TEST(RuntimeDriverOnFake, SaysWhyItCannotBeUsed) {
   }
 }
 
+/// Creates a handle on the first device. @return its properties
+CUmemAllocationProp created(cinch::allocator::RuntimeDriver& cuda) {
+  const cinch::allocator::Driver driver = cuda.table();
+  cinch::allocator::Handle handle = 0;
+  EXPECT_EQ(driver.create(driver.self, kPage, &handle), cinch::allocator::Status::ok);
+  CUmemAllocationProp found = {};
+  EXPECT_EQ(cuMemGetAllocationPropertiesFromHandle(&found, handle), CUDA_SUCCESS);
+  EXPECT_EQ(cuda.export_handle(handle) >= 0, found.requestedHandleTypes != 0);
+  EXPECT_EQ(driver.release(driver.self, handle), cinch::allocator::Status::ok);
+  return found;
+}
+
+TEST(RuntimeDriverOnFake, AsksOfMemoryWhatTheDeviceHas) {
+  for (const bool exports : {true, false}) {
+    for (const bool rdma : {true, false}) {
+      fakecuda_set_attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                             exports ? 1 : 0);
+      fakecuda_set_attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+                             rdma ? 1 : 0);
+      cinch::allocator::RuntimeDriver cuda(0);
+      ASSERT_TRUE(cuda.usable()) << cuda.fault();
+      const std::uint64_t calls = fakecuda_calls("cuMemCreate");
+      const CUmemAllocationProp found = created(cuda);
+      EXPECT_EQ(fakecuda_calls("cuMemCreate"), calls + 1);
+      EXPECT_EQ(found.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, exports);
+      EXPECT_EQ(found.allocFlags.gpuDirectRDMACapable == 1, rdma);
+    }
+  }
+}
+
+TEST(RuntimeDriverOnFake, DoesWithoutWhatTheSystemRefuses) {
+  // As in a container where a device promises more than it may do.
+  fakecuda_fail("cuMemGetAllocationGranularity", 1, CUDA_ERROR_NOT_PERMITTED);
+  cinch::allocator::RuntimeDriver fewer(0);
+  ASSERT_TRUE(fewer.usable()) << fewer.fault();
+  EXPECT_EQ(created(fewer).allocFlags.gpuDirectRDMACapable, 0);
+
+  cinch::allocator::RuntimeDriver all(0);
+  for (const std::uint64_t nth : {1, 2, 3})
+    fakecuda_fail("cuMemCreate", nth, CUDA_ERROR_NOT_PERMITTED);
+  const CUmemAllocationProp found = created(all);
+  EXPECT_EQ(found.requestedHandleTypes, CU_MEM_HANDLE_TYPE_NONE);
+  EXPECT_EQ(found.allocFlags.gpuDirectRDMACapable, 0);
+  EXPECT_EQ(created(all).allocFlags.gpuDirectRDMACapable, 1) << "once does not mean always";
+}
+
+TEST(RuntimeDriverOnFake, MakesAContextOnItsDeviceAlone) {
+  cinch::allocator::RuntimeDriver cuda(1);
+  ASSERT_TRUE(cuda.usable()) << cuda.fault() << ": set FAKECUDA_DEVICES=2";
+  {
+    cinch::allocator::Core core(cuda.table());
+    const cinch::allocator::Address block = core.allocate(kPage);
+    ASSERT_NE(block, 0u);
+    ASSERT_TRUE(core.record_stream(block, 0x2));
+    ASSERT_TRUE(core.free(block));
+    EXPECT_GT(core.release_idle(), 0u);
+  }
+  EXPECT_TRUE(cuda.synchronize());
+  EXPECT_EQ(fakecuda_has_context(0), 0);
+  EXPECT_EQ(fakecuda_has_context(1), 1);
+  int device = -1;
+  ASSERT_EQ(cudaGetDevice(&device), cudaSuccess);
+  EXPECT_EQ(device, 0) << "the program's";
+}
+
+TEST(RuntimeDriverOnFake, WaitsForAStreamThatIsGoneByWaitingForAll) {
+  cinch::allocator::RuntimeDriver cuda(0);
+  ASSERT_TRUE(cuda.usable()) << cuda.fault();
+  const cinch::allocator::Driver driver = cuda.table();
+  cudaStream_t stream = nullptr;
+  cinch::allocator::Event event = 0;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(driver.event_create(driver.self, &event), cinch::allocator::Status::ok);
+  ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  const std::uint64_t waits = fakecuda_host_syncs_of("cudaDeviceSynchronize");
+  EXPECT_EQ(
+      driver.event_record(driver.self, event, reinterpret_cast<cinch::allocator::Stream>(stream)),
+      cinch::allocator::Status::ok);
+  EXPECT_EQ(fakecuda_host_syncs_of("cudaDeviceSynchronize"), waits + 1);
+  EXPECT_EQ(driver.event_query(driver.self, event), cinch::allocator::Status::ok);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST(RuntimeDriverOnFake, LeavesTheProgramsErrorAndNoneOfItsOwn) {
+  cinch::allocator::RuntimeDriver cuda(0);
+  ASSERT_TRUE(cuda.usable()) << cuda.fault();
+  const cinch::allocator::Driver driver = cuda.table();
+  cinch::allocator::Event event = 0;
+  fakecuda_fail("cudaEventCreateWithFlags", 1, cudaErrorMemoryAllocation);
+  EXPECT_EQ(driver.event_create(driver.self, &event), cinch::allocator::Status::out_of_memory);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  fakecuda_fail("cudaMalloc", 1, cudaErrorMemoryAllocation);
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 1), cudaErrorMemoryAllocation);
+  EXPECT_EQ(driver.event_create(driver.self, &event), cinch::allocator::Status::ok);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+  fakecuda_fail("cudaEventQuery", 1, cudaErrorNotReady);
+  EXPECT_EQ(driver.event_query(driver.self, event), cinch::allocator::Status::not_ready);
+  EXPECT_NE(cudaGetLastError(), cudaSuccess) << "there still is an error for it to find";
+}
+
 TEST(RuntimeDriverOnFake, SharesAHandle) {
   namespace allocator = cinch::allocator;
   allocator::RuntimeDriver cuda(0);

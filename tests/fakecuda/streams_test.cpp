@@ -77,6 +77,20 @@ TEST_F(Streams, WorkAfterAWaitFollowsTheEvent) {
   EXPECT_EQ(done_, "abx");
 }
 
+TEST_F(Streams, ADestroyedStreamIsNotToBeUsed) {
+  cudaStream_t stream = nullptr, other = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreate(&other), cudaSuccess);
+  EXPECT_NE(stream, other) << "a use of the old one would pass for one of the new";
+  EXPECT_EQ(fakecuda_faults(), 0u);
+  EXPECT_EQ(cudaEventRecord(event_, stream), cudaErrorContextIsDestroyed);
+  EXPECT_EQ(cudaStreamWaitEvent(stream, event_, 0), cudaErrorContextIsDestroyed);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorContextIsDestroyed);
+  EXPECT_EQ(fakecuda_faults(), 3u);
+  EXPECT_EQ(cudaStreamDestroy(other), cudaSuccess);
+}
+
 TEST_F(Streams, AWaitIsForTheLastRecordBeforeIt) {
   ASSERT_EQ(fakecuda_schedule("lazy"), 0);
   work(a_, 'a');

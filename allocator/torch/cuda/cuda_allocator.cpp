@@ -24,7 +24,8 @@ c10::DeviceIndex current_device() {
 
 }  // namespace
 
-CudaAllocator::CudaAllocator(Native& native) : native_(native) {
+CudaAllocator::CudaAllocator(Native& native)
+    : native_(native), native_deleter_(native.raw_deleter()) {
   instance = this;
 }
 
@@ -40,7 +41,7 @@ Device& CudaAllocator::device(int index) {
   auto* made = new Device(index, ranges_, history_);
   if (made->usable()) {
     made->core().set_reclaim([this, index](std::size_t bytes) { return reclaim(index, bytes); });
-    // PYTORCH_CUDA_ALLOC_CONF may have set it before the device was set up.
+    // PYTORCH_CUDA_ALLOC_CONF or the program may have set it before the device was set up.
     const double fraction =
         native_.initialized() ? native_.getMemoryFraction(static_cast<DeviceIndex>(index)) : 1;
     if (fraction < 1) made->set_fraction(fraction);
@@ -58,10 +59,15 @@ Core* CudaAllocator::core(int index) {
   return found.usable() ? &found.core() : nullptr;
 }
 
-Core* CudaAllocator::used_core(int index) noexcept {
-  if (index < 0 || index >= RuntimeDriver::most_devices || devices_are_parents_) return nullptr;
+Device* CudaAllocator::used_device(int index) noexcept {
+  if (index < 0 || index >= RuntimeDriver::most_devices) return nullptr;
   Device* made = devices_[index].load(std::memory_order_acquire);
-  return made != nullptr && made->usable() ? &made->core() : nullptr;
+  return made != nullptr && made->usable() ? made : nullptr;
+}
+
+Core* CudaAllocator::used_core(int index) noexcept {
+  Device* used = devices_are_parents_ ? nullptr : used_device(index);
+  return used == nullptr ? nullptr : &used->core();
 }
 
 void CudaAllocator::lock_for_fork() {
@@ -108,7 +114,7 @@ Device* CudaAllocator::owner_of(const void* pointer) {
 // Called when a core has no memory left: takes PyTorch's idle private memory, else asks the stash.
 std::size_t CudaAllocator::reclaim(int index, std::size_t bytes) {
   Device& asked = device(index);
-  if (asked.pools().any()) return 0;  // perhaps during a capture, which allows neither
+  if (asked.pools().capturing()) return 0;  // a capture allows neither
   if (native_.initialized()) {
     const auto idle = [&] {
       const DeviceStats stats = native_.getDeviceStats(static_cast<DeviceIndex>(index));
@@ -126,30 +132,79 @@ std::size_t CudaAllocator::reclaim(int index, std::size_t bytes) {
   return reclaimer == nullptr ? 0 : reclaimer->reclaim(index, bytes);
 }
 
-void* CudaAllocator::serve_natively(std::size_t bytes, Device& asked, cudaStream_t stream) {
-  try {
-    return native_.raw_alloc_with_stream(bytes, stream);
-  } catch (const c10::OutOfMemoryError&) {
-    if (!asked.usable() || asked.give_way() == 0) {
+// Gives the driver memory for a request that the native allocator could not serve: all that is idle
+// with us, or else what the stash can free, in native blocks perhaps. Returns whether there was
+// any.
+bool CudaAllocator::give_way(Device& asked, std::size_t bytes) {
+  if (!asked.usable()) return false;
+  if (asked.give_way() != 0) return true;
+  Reclaimer* reclaimer = reclaimer_.load();
+  if (reclaimer == nullptr || asked.pools().capturing()) return false;
+  const std::size_t reclaimed = reclaimer->reclaim(asked.index(), bytes);
+  asked.give_way();
+  return reclaimed != 0;
+}
+
+// Makes a request of the native allocator, and again after we gave way. `OutOfMemory` is what the
+// request throws when there is no memory.
+template <class OutOfMemory, class Request>
+auto CudaAllocator::request_natively(std::size_t bytes, Device& asked, const Request& request) {
+  constexpr int most_retries = 4;
+  for (int retries = 0;; ++retries) {
+    try {
+      return request();
+    } catch (const OutOfMemory&) {
+      if (retries < most_retries && give_way(asked, bytes)) continue;
       tell_observers(asked, bytes);
       throw;
     }
   }
-  try {
-    return native_.raw_alloc_with_stream(bytes, stream);
-  } catch (const c10::OutOfMemoryError&) {
-    tell_observers(asked, bytes);
-    throw;
-  }
 }
 
-// pre: bytes != 0, the device is the current one
-void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t stream) {
+void* CudaAllocator::serve_natively(std::size_t bytes, Device& asked, cudaStream_t stream) {
+  return request_natively<c10::OutOfMemoryError>(
+      bytes, asked, [&] { return native_.raw_alloc_with_stream(bytes, stream); });
+}
+
+void CudaAllocator::adopt_stream(cudaStream_t stream) {
+  const std::unique_lock lock(adopted_mutex_);
+  adopted_.push_back(stream);
+}
+
+bool CudaAllocator::is_adopted(cudaStream_t stream) const {
+  const std::shared_lock lock(adopted_mutex_);
+  return std::ranges::find(adopted_, stream) != adopted_.end();
+}
+
+// Whether a stream lives as long as the process. One that is not PyTorch's has its handle for an
+// id.
+bool CudaAllocator::lasts(const c10::cuda::CUDAStream& stream) const {
+  return stream.id() == 0 || stream.id() != reinterpret_cast<c10::StreamId>(stream.stream()) ||
+         is_adopted(stream.stream());
+}
+
+// The same of a stream of the current device.
+bool CudaAllocator::lasts(cudaStream_t stream, DeviceIndex index) const {
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(index);
+  if (stream == current.stream()) return lasts(current);
+  return stream == nullptr || is_adopted(stream);  // of others nobody knows
+}
+
+bool CudaAllocator::goes_to_pool(const Device& asked, cudaStream_t stream) const {
+  if (!asked.pools().any()) return false;
+  const Reclaimer* reclaimer = reclaimer_.load();
+  return asked.pools().take(stream, reclaimer != nullptr && reclaimer->is_at_work());
+}
+
+// pre: bytes != 0, the device is the current one; `lasts`: as lasts() says of the stream
+void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t stream, bool lasts) {
   constexpr std::size_t exbibyte = std::size_t{1} << 60;
   TORCH_CHECK_WITH(OutOfMemoryError, bytes < exbibyte,
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   Device& asked = device(index);
-  if (!asked.usable() || asked.pools().take(stream)) return serve_natively(bytes, asked, stream);
+  if (!lasts || !asked.usable() || goes_to_pool(asked, stream)) {
+    return serve_natively(bytes, asked, stream);
+  }
   History::Context context = history_.gather(History::RecordContext::STATE);
   const Address address = asked.core().allocate(bytes, to_stream(stream));
   if (address == 0) {
@@ -169,19 +224,27 @@ void* CudaAllocator::serve(std::size_t bytes, DeviceIndex index, cudaStream_t st
 
 c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {
   const DeviceIndex index = current_device();
-  void* pointer =
-      bytes == 0 ? nullptr : serve(bytes, index, c10::cuda::getCurrentCUDAStream(index).stream());
+  if (!native_.isEnabled()) {
+    // Without its cache it lets the driver's error through.
+    return request_natively<c10::Error>(bytes, device(index),
+                                        [&] { return native_.allocate(bytes); });
+  }
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(index);
+  void* pointer = bytes == 0 ? nullptr : serve(bytes, index, stream.stream(), lasts(stream));
   return {pointer, pointer, free_block, c10::Device(c10::DeviceType::CUDA, index)};
 }
 
 void* CudaAllocator::raw_alloc(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const DeviceIndex index = current_device();
-  return serve(bytes, index, c10::cuda::getCurrentCUDAStream(index).stream());
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(index);
+  return serve(bytes, index, stream.stream(), lasts(stream));
 }
 
 void* CudaAllocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
-  return bytes == 0 ? nullptr : serve(bytes, current_device(), stream);
+  if (bytes == 0) return nullptr;
+  const DeviceIndex index = current_device();
+  return serve(bytes, index, stream, lasts(stream, index));
 }
 
 void CudaAllocator::free_block(void* pointer) {
@@ -224,8 +287,7 @@ void CudaAllocator::recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStr
     return;
   }
   // The native allocator recognises its blocks by its own deleter.
-  c10::DataPtr native(pointer.get(), pointer.get_context(), native_.raw_deleter(),
-                      pointer.device());
+  c10::DataPtr native(pointer.get(), pointer.get_context(), native_deleter_, pointer.device());
   try {
     native_.recordStream(native, stream);
   } catch (...) {
@@ -254,7 +316,8 @@ double CudaAllocator::getMemoryFraction(DeviceIndex index) {
 
 void CudaAllocator::setMemoryFraction(double fraction, DeviceIndex index) {
   native_.setMemoryFraction(fraction, index);
-  if (Device& set = device(index); set.usable()) set.set_fraction(fraction);
+  // A device that is set up later asks the native allocator for it.
+  if (Device* set = used_device(index); set != nullptr) set->set_fraction(fraction);
 }
 
 void CudaAllocator::beginAllocateToPool(DeviceIndex index, MempoolId pool,
@@ -285,7 +348,7 @@ c10::cuda::CUDACachingAllocator::CheckpointDelta CudaAllocator::setCheckpointPoo
   auto delta = native_.setCheckpointPoolState(index, std::move(state));
   // PyTorch exchanges a deleter only if it equals raw_deleter().
   for (c10::DataPtr& pointer : delta.dataptrs_allocd) {
-    const bool exchanged = pointer.compare_exchange_deleter(native_.raw_deleter(), free_block);
+    const bool exchanged = pointer.compare_exchange_deleter(native_deleter_, free_block);
     TORCH_INTERNAL_ASSERT(exchanged);
   }
   return delta;

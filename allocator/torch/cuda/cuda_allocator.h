@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,8 +23,11 @@ namespace cinch::allocator {
 ///
 /// The cores serve ordinary requests. Private pools (graph capture, torch.cuda.MemPool, graph
 /// trees) and their checkpoints are bound to PyTorch's own bookkeeping, so the native allocator
-/// serves them; it also serves devices on which a core can't run. Every data pointer has our
-/// deleter, native memory's too. Devices are set up when first used. Never destroyed: tensors
+/// serves them. It also serves devices on which a core can't run, and streams that the program made
+/// and may destroy: a core keeps a free block's stream to wait for. Every data pointer has our
+/// deleter, native memory's too. While the program has caching switched off
+/// (torch.cuda.caching_allocator_enable), each block is the driver's own, as with the native
+/// allocator. Devices are set up when first used. Never destroyed: tensors
 /// outlive everything. Thread-safe.
 class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
  public:
@@ -41,6 +45,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   Core* used_core(int device) noexcept;
   /// Sets the reclaimer to ask when a device has no memory left, or null. Lives until replaced.
   void set_reclaimer(Reclaimer* reclaimer) noexcept { reclaimer_.store(reclaimer); }
+  /// See CudaPlugin::adopt_stream.
+  void adopt_stream(cudaStream_t stream);
   /// For holding all locks over a fork.
   void lock_for_fork();
   void unlock_after_fork();
@@ -49,7 +55,9 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   // c10::Allocator
   c10::DataPtr allocate(std::size_t bytes) override;
-  c10::DeleterFnPtr raw_deleter() const override { return free_block; }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return native_.isEnabled() ? free_block : native_.raw_deleter();
+  }
   void copy_data(void* to, const void* from, std::size_t bytes) const override;
   bool is_simple_data_ptr(const c10::DataPtr& pointer) const override;
 
@@ -168,6 +176,9 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   static bool is_shared(std::int32_t descriptor);
 
   Device& device(int index);
+  /// The same, but sets nothing up, which would make the device's context: null until it is used,
+  /// or while the native allocator serves it.
+  Device* used_device(int index) noexcept;
   Device* owner_of(const void* pointer);
   /// Calls `function` for each device that is set up and has a core.
   template <class Function>
@@ -178,9 +189,16 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
     }
   }
 
-  void* serve(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
+  void* serve(std::size_t bytes, DeviceIndex device, cudaStream_t stream, bool lasts);
+  bool is_adopted(cudaStream_t stream) const;
+  bool lasts(const c10::cuda::CUDAStream& stream) const;
+  bool lasts(cudaStream_t stream, DeviceIndex device) const;
   void* serve_natively(std::size_t bytes, Device& device, cudaStream_t stream);
+  template <class OutOfMemory, class Request>
+  auto request_natively(std::size_t bytes, Device& device, const Request& request);
   std::size_t reclaim(int device, std::size_t bytes);
+  bool goes_to_pool(const Device& device, cudaStream_t stream) const;
+  bool give_way(Device& device, std::size_t bytes);
   [[noreturn]] void out_of_memory(Device& device, std::size_t bytes, cudaStream_t stream);
   void tell_observers(Device& device, std::size_t bytes);
   void tell_allocated(Device& device, void* pointer, std::size_t bytes, cudaStream_t stream,
@@ -189,6 +207,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   void free(void* pointer);
 
   Native& native_;
+  const c10::DeleterFnPtr native_deleter_;  // of the blocks that the native allocator caches
   AddressRanges ranges_;
   History history_;
   Imports imports_;
@@ -196,6 +215,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   std::mutex making_device_;
   bool devices_are_parents_ = false;
   std::atomic<Reclaimer*> reclaimer_{nullptr};
+  mutable std::shared_mutex adopted_mutex_;
+  std::vector<cudaStream_t> adopted_;
   // Pools that may serve ordinary requests when all else has failed, and whether there are any.
   std::mutex use_on_oom_mutex_;
   std::set<std::pair<DeviceIndex, MempoolId>> pools_for_oom_;

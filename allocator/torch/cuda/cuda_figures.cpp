@@ -13,27 +13,24 @@
 namespace cinch::allocator {
 CudaAllocator::DeviceStats CudaAllocator::getDeviceStats(DeviceIndex index) {
   const DeviceStats native = native_.getDeviceStats(index);
-  // Do not set the device up, which would make its context.
-  TORCH_CHECK(index >= 0 && index < RuntimeDriver::most_devices, "Invalid device argument");
-  Device* made = devices_[index].load(std::memory_order_acquire);
-  if (made == nullptr || !made->usable()) return native;
-  return device_stats(made->core().stats(), made->baseline(), native);
+  Device* used = used_device(index);
+  return used == nullptr ? native : device_stats(used->core().stats(), used->baseline(), native);
 }
 
 void CudaAllocator::resetAccumulatedStats(DeviceIndex index) {
   native_.resetAccumulatedStats(index);
-  if (Device& reset = device(index); reset.usable()) reset.reset_accumulated();
+  if (Device* reset = used_device(index); reset != nullptr) reset->reset_accumulated();
 }
 
 void CudaAllocator::resetPeakStats(DeviceIndex index) {
   native_.resetPeakStats(index);
-  if (Device& reset = device(index); reset.usable()) reset.core().reset_peaks();
+  if (Device* reset = used_device(index); reset != nullptr) reset->core().reset_peaks();
 }
 
 void CudaAllocator::cacheInfo(DeviceIndex index, std::size_t* largest) {
   native_.cacheInfo(index, largest);
-  if (Device& asked = device(index); asked.usable()) {
-    const Breakdown where = asked.core().breakdown();
+  if (Device* asked = used_device(index); asked != nullptr) {
+    const Breakdown where = asked->core().breakdown();
     const std::size_t allowed = where.limit > where.reserved ? where.limit - where.reserved : 0;
     // The driver's memory counts, too: it can be mapped contiguously.
     *largest = std::max({*largest, where.largest, std::min(where.device_free, allowed)});

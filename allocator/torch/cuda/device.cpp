@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAStream.h>
 
 namespace cinch::allocator {
 
@@ -47,12 +48,19 @@ void Device::add_to_history(History::TraceEntry::Action action, Address address,
 }
 
 void Device::begin_pool(c10::MempoolId_t pool, PrivatePools::Filter filter) {
-  pools_.begin(pool, std::move(filter));
-  core_.pause();
+  // PyTorch begins a capture's pool first and the capture then, and so its filter, which asks
+  // whether a stream is captured, takes nothing yet. Others take at least the current stream.
+  const c10::cuda::CUDAStream current =
+      c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(index_));
+  const bool captures =
+      c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None ||
+      !filter(current.stream());
+  pools_.begin(pool, std::move(filter), captures);
+  if (captures) core_.pause();
 }
 
 void Device::end_pool(c10::MempoolId_t pool) {
-  if (pools_.end(pool)) core_.resume();
+  if (pools_.end(pool) == PrivatePools::Ended::capture) core_.resume();
 }
 
 bool Device::add_peer(int peer) {
@@ -72,9 +80,9 @@ void Device::set_fraction(double fraction) {
 }
 
 std::size_t Device::give_way() {
-  if (!pools_.any()) return core_.release_idle();
-  // A private pool is in use, mostly for a capture. A capture of this thread forbids event queries;
-  // captures of other threads allow them in relaxed mode.
+  if (!pools_.capturing()) return core_.release_idle();
+  // A capture of this thread forbids event queries; captures of other threads allow them in relaxed
+  // mode.
   if (c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None) {
     return core_.release_idle();
   }

@@ -33,6 +33,7 @@ class Device {
 
   /// The streams whose memory comes from private pools of PyTorch's.
   const PrivatePools& pools() const noexcept { return pools_; }
+  /// @pre called on the thread, and with the current stream, that PyTorch directs to the pool
   void begin_pool(c10::MempoolId_t pool, PrivatePools::Filter filter);
   void end_pool(c10::MempoolId_t pool);
 

@@ -38,6 +38,10 @@ void set_reclaimer(Reclaimer* reclaimer) {
   installed->set_reclaimer(reclaimer);
 }
 
+void adopt_stream(void* stream) {
+  installed->adopt_stream(static_cast<cudaStream_t>(stream));
+}
+
 std::atomic<const CudaDevice*> described[RuntimeDriver::most_devices];  // never destroyed
 
 const CudaDevice* describe(int device) {
@@ -65,7 +69,7 @@ const CudaDevice* describe(int device) {
   return known;
 }
 
-const CudaPlugin plugin = {cuda_plugin_abi, core, used_core, set_reclaimer, describe};
+const CudaPlugin plugin = {cuda_plugin_abi, core, used_core, set_reclaimer, adopt_stream, describe};
 
 // Prints one line with the user's settings for PyTorch's allocator that have no effect here, since
 // they may have been the answer to a problem.

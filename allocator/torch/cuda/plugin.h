@@ -31,13 +31,16 @@ struct CudaPlugin {
   Core* (*used_core)(int device);
   /// Sets the reclaimer to ask before the program gets an out-of-memory error; null: none.
   void (*set_reclaimer)(Reclaimer* reclaimer);
+  /// Tells of a stream (a cudaStream_t) of the caller's own, which is not PyTorch's but lives as
+  /// long as the process: its memory may come from the core.
+  void (*adopt_stream)(void* stream);
   /// Null when unknown. The result lives forever. Throws nothing; asks the driver once.
   const CudaDevice* (*describe)(int device);
 };
 
 /// Increases with every change to CudaPlugin, Core or Reclaimer that makes different builds
 /// incompatible.
-inline constexpr std::uint32_t cuda_plugin_abi = 2;
+inline constexpr std::uint32_t cuda_plugin_abi = 4;
 
 /// `cinch_cuda_open`: replaces PyTorch's CUDA allocator by ours. When that is not possible it
 /// returns null and PyTorch's stays; `why` (of `capacity` bytes) gets the reason, or "" when the

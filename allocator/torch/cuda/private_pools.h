@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <shared_mutex>
@@ -19,41 +21,57 @@ class PrivatePools {
  public:
   using Filter = std::function<bool(cudaStream_t)>;
 
-  void begin(c10::MempoolId_t pool, Filter filter) {
+  /// @param captures Whether a graph is (about to be) captured into the pool
+  void begin(c10::MempoolId_t pool, Filter filter, bool captures) {
     const std::unique_lock lock(mutex_);
-    filters_.emplace_back(pool, std::move(filter));
-    count_.store(filters_.size(), std::memory_order_release);
+    pools_.push_back({pool, std::move(filter), captures});
+    count();
   }
 
-  /// False when there is no such pool.
-  bool end(c10::MempoolId_t pool) {
+  /// What ended.
+  enum class Ended : std::uint8_t { nothing, pool, capture };
+  Ended end(c10::MempoolId_t pool) {
     const std::unique_lock lock(mutex_);
-    for (auto at = filters_.begin(); at != filters_.end(); ++at) {
-      if (at->first != pool) continue;
-      filters_.erase(at);
-      count_.store(filters_.size(), std::memory_order_release);
-      return true;
-    }
-    return false;
+    const auto at = std::ranges::find(pools_, pool, &Pool::id);
+    if (at == pools_.end()) return Ended::nothing;
+    const bool captured = at->captures;
+    pools_.erase(at);
+    count();
+    return captured ? Ended::capture : Ended::pool;
   }
 
-  /// Whether any stream is directed to a pool: then a graph may be being captured.
   bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
+  /// Whether a graph may be being captured.
+  bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) != 0; }
 
-  /// Whether a request of this thread for the stream goes to a private pool.
-  bool take(cudaStream_t stream) const {
+  /// Whether a request of this thread for the stream goes to a private pool. @param is_ours Whether
+  /// it is a request of Cinch's own, which of all pools go to those of captures only
+  bool take(cudaStream_t stream, bool is_ours) const {
     if (!any()) return false;
     const std::shared_lock lock(mutex_);
-    for (const auto& [pool, filter] : filters_) {
-      if (filter(stream)) return true;
-    }
-    return false;
+    return std::ranges::any_of(pools_, [&](const Pool& pool) {
+      return (pool.captures || !is_ours) && pool.filter(stream);
+    });
   }
 
  private:
+  struct Pool {
+    c10::MempoolId_t id;
+    Filter filter;
+    bool captures;
+  };
+
+  // pre: mutex_ is held
+  void count() noexcept {
+    captures_.store(static_cast<std::size_t>(std::ranges::count_if(pools_, &Pool::captures)),
+                    std::memory_order_release);
+    count_.store(pools_.size(), std::memory_order_release);
+  }
+
   mutable std::shared_mutex mutex_;
-  std::vector<std::pair<c10::MempoolId_t, Filter>> filters_;
+  std::vector<Pool> pools_;
   std::atomic<std::size_t> count_{0};
+  std::atomic<std::size_t> captures_{0};
 };
 
 }  // namespace cinch::allocator

@@ -42,6 +42,23 @@ const CudaMemory* functions(std::string& fault) {
   return found.get(fault);
 }
 
+// Functions for contexts, which every driver has.
+struct Contexts {
+  decltype(&::cuInit) init = nullptr;
+  decltype(&::cuDevicePrimaryCtxRetain) retain = nullptr;
+  decltype(&::cuCtxPushCurrent) push = nullptr;
+  decltype(&::cuCtxPopCurrent) pop = nullptr;
+};
+const Contexts* contexts() {
+  static const Contexts found = [] {
+    Contexts c;
+    const bool all = find("cuInit", c.init) && find("cuDevicePrimaryCtxRetain", c.retain) &&
+                     find("cuCtxPushCurrent", c.push) && find("cuCtxPopCurrent", c.pop);
+    return all ? c : Contexts{};
+  }();
+  return found.init == nullptr ? nullptr : &found;
+}
+
 // Functions that a driver may lack.
 struct Sharing {
   decltype(&::cuMemExportToShareableHandle) export_handle = nullptr;
@@ -64,18 +81,28 @@ const CudaMemory& driver() {
   return *functions(fault);  // a usable RuntimeDriver exists, so they were found
 }
 
-CUmemAllocationProp properties_of(int device) {
+// What memory can do besides being used, as bits. It can't be asked for afterwards, and not every
+// system has it, whatever the device says.
+constexpr unsigned exportable = 2;  // other processes can map it, by a file descriptor
+constexpr unsigned rdma = 1;        // network cards can read it (GPUDirect RDMA)
+
+CUmemAllocationProp properties_of(int device, unsigned extras) {
   CUmemAllocationProp properties = device_memory(device);
-  // Lets a block be shared with another process later: this can't be asked for afterwards.
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  if ((extras & exportable) != 0) {
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  }
+  properties.allocFlags.gpuDirectRDMACapable = (extras & rdma) != 0 ? 1 : 0;
   return properties;
 }
 
-Status status_of(cudaError_t error) {
-  if (error == cudaSuccess) return Status::ok;
-  cudaGetLastError();  // else the program's next check would report it
-  if (error == cudaErrorNotReady) return Status::not_ready;
-  return error == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::failed;
+// Calls `attempt` with the extras, and as long as it fails for another reason than a lack of memory
+// with fewer of them. Returns its last result.
+template <class Attempt>
+CUresult with_most_extras(unsigned extras, const Attempt& attempt) {
+  for (unsigned some = extras;; some = (some - 1) & extras) {
+    const CUresult result = attempt(some);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY || some == 0) return result;
+  }
 }
 
 cudaEvent_t to_event(Event event) {
@@ -85,29 +112,36 @@ cudaStream_t to_stream(Stream stream) {
   return reinterpret_cast<cudaStream_t>(stream);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// Makes the device current for a scope.
-class OnDevice {
+// Makes a device's context current for a scope. With cudaSetDevice, going back to a device that the
+// program does not use would make a context there.
+class InContext {
  public:
-  explicit OnDevice(int device) {
-    good_ = cudaGetDevice(&before_) == cudaSuccess;
-    if (good_ && before_ != device) {
-      good_ = cudaSetDevice(device) == cudaSuccess;
-      changed_ = good_;
-    }
-    if (!good_) cudaGetLastError();
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  ~OnDevice() {
-    if (changed_ && cudaSetDevice(before_) != cudaSuccess) cudaGetLastError();
+  explicit InContext(void* context)
+      : good_(context != nullptr &&
+              contexts()->push(static_cast<CUcontext>(context)) == CUDA_SUCCESS) {}
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+  ~InContext() {
+    CUcontext popped = nullptr;
+    if (good_) contexts()->pop(&popped);
   }
   explicit operator bool() const { return good_; }
 
  private:
-  int before_ = 0;
-  bool good_ = false;
-  bool changed_ = false;
+  bool good_;
 };
+
+// Makes a call of the runtime. Its error is not left for the program's next check, unless the
+// program's own was pending: then there still is an error to be found.
+template <class Call>
+Status call_runtime(const Call& call) {
+  const bool programs_error = cudaPeekAtLastError() != cudaSuccess;
+  const cudaError_t error = call();
+  if (error == cudaSuccess) return Status::ok;
+  if (!programs_error) cudaGetLastError();
+  if (error == cudaErrorNotReady) return Status::not_ready;
+  return error == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::failed;
+}
 
 }  // namespace
 
@@ -115,20 +149,23 @@ struct RuntimeDriver::Calls : CudaMemoryCalls<Calls> {
   static RuntimeDriver& of(void* self) { return *static_cast<RuntimeDriver*>(self); }
   static const CudaMemory& functions() { return driver(); }
 
-  struct Current : OnDevice {
-    explicit Current(void* self) : OnDevice(of(self).device_) {}
+  struct Current : InContext {
+    explicit Current(void* self) : InContext(of(self).context_) {}
   };
+  template <class Call>
+  static Status runtime(void* self, const Call& call) {
+    const Current current(self);
+    return current ? call_runtime(call) : Status::failed;
+  }
 
   static Status create(void* self, std::size_t bytes, Handle* handle) {
     const Current current(self);
     if (!current) return Status::failed;
-    CUmemAllocationProp properties = properties_of(of(self).device_);
     CUmemGenericAllocationHandle created = 0;
-    CUresult result = driver().create(&created, bytes, &properties, 0);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY) {
-      properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;  // not every system has them
-      result = driver().create(&created, bytes, &properties, 0);
-    }
+    const CUresult result = with_most_extras(of(self).extras_, [&](unsigned extras) {
+      const CUmemAllocationProp properties = properties_of(of(self).device_, extras);
+      return driver().create(&created, bytes, &properties, 0);
+    });
     if (result == CUDA_SUCCESS) *handle = created;
     return status_of(result);
   }
@@ -147,38 +184,42 @@ struct RuntimeDriver::Calls : CudaMemoryCalls<Calls> {
     return status_of(driver().set_access(address, bytes, access.data(), count));
   }
   static Status memory_info(void* self, std::size_t* free, std::size_t* total) {
-    const Current current(self);
-    return current ? status_of(cudaMemGetInfo(free, total)) : Status::failed;
+    return runtime(self, [&] { return cudaMemGetInfo(free, total); });
   }
   static Status event_create(void* self, Event* event) {
-    const Current current(self);
-    if (!current) return Status::failed;
     cudaEvent_t created = nullptr;
-    const cudaError_t error = cudaEventCreateWithFlags(&created, cudaEventDisableTiming);
-    if (error == cudaSuccess) *event = reinterpret_cast<Event>(created);
-    return status_of(error);
+    const Status status =
+        runtime(self, [&] { return cudaEventCreateWithFlags(&created, cudaEventDisableTiming); });
+    if (status == Status::ok) *event = reinterpret_cast<Event>(created);
+    return status;
   }
   static Status event_destroy(void* self, Event event) {
-    const Current current(self);
-    return current ? status_of(cudaEventDestroy(to_event(event))) : Status::failed;
+    return runtime(self, [&] { return cudaEventDestroy(to_event(event)); });
   }
   static Status event_record(void* self, Event event, Stream stream) {
-    const Current current(self);
-    return current ? status_of(cudaEventRecord(to_event(event), to_stream(stream)))
-                   : Status::failed;
+    bool gone = false;
+    const Status status = runtime(self, [&] {
+      const cudaError_t error = cudaEventRecord(to_event(event), to_stream(stream));
+      gone = error == cudaErrorInvalidResourceHandle || error == cudaErrorContextIsDestroyed;
+      return error;
+    });
+    if (!gone) return status;
+    // The program recorded a block's use in the stream and destroyed the stream, which may still
+    // have work to do.
+    return runtime(self, [&] {
+      const cudaError_t error = cudaDeviceSynchronize();
+      return error == cudaSuccess ? cudaEventRecord(to_event(event), nullptr) : error;
+    });
   }
   static Status event_query(void* self, Event event) {
-    const Current current(self);
-    return current ? status_of(cudaEventQuery(to_event(event))) : Status::failed;
+    return runtime(self, [&] { return cudaEventQuery(to_event(event)); });
   }
   static Status event_synchronize(void* self, Event event) {
-    const Current current(self);
-    return current ? status_of(cudaEventSynchronize(to_event(event))) : Status::failed;
+    return runtime(self, [&] { return cudaEventSynchronize(to_event(event)); });
   }
   static Status stream_wait(void* self, Stream stream, Event event) {
-    const Current current(self);
-    return current ? status_of(cudaStreamWaitEvent(to_stream(stream), to_event(event), 0))
-                   : Status::failed;
+    return runtime(self,
+                   [&] { return cudaStreamWaitEvent(to_stream(stream), to_event(event), 0); });
   }
   static std::uint64_t now(void*) { return monotonic_nanoseconds(); }
 };
@@ -188,27 +229,35 @@ RuntimeDriver::RuntimeDriver(int device) : device_(device) {
     fault_ = "there are too many devices";
     return;
   }
-  const OnDevice current(device);
-  if (!current) {
-    fault_ = "there is no such device";
-    return;
-  }
   const CudaMemory* f = functions(fault_);
   if (f == nullptr) return;
   CUdevice handle = 0;
-  int has_memory_management = 0;
-  if (f->device_get(&handle, device) != CUDA_SUCCESS ||
-      f->device_get_attribute(&has_memory_management,
-                              CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-                              handle) != CUDA_SUCCESS ||
-      has_memory_management == 0) {
+  CUcontext context = nullptr;
+  // Never given back: the runtime holds the context as well, until the process ends.
+  if (contexts() == nullptr || contexts()->init(0) != CUDA_SUCCESS ||
+      f->device_get(&handle, device) != CUDA_SUCCESS ||
+      contexts()->retain(&context, handle) != CUDA_SUCCESS) {
+    fault_ = "there is no such device";
+    return;
+  }
+  context_ = context;
+  const auto has = [&](CUdevice_attribute attribute) {
+    int value = 0;
+    return f->device_get_attribute(&value, attribute, handle) == CUDA_SUCCESS && value != 0;
+  };
+  if (!has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
     fault_ = "the device has no virtual memory management";
     return;
   }
-  const CUmemAllocationProp properties = properties_of(device);
-  if (f->granularity(&granularity_, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
-          CUDA_SUCCESS ||
-      granularity_ == 0) {
+  const unsigned wanted =
+      (has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) ? exportable : 0) |
+      (has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) ? rdma : 0);
+  const CUresult found = with_most_extras(wanted, [&](unsigned extras) {
+    extras_ = extras;
+    const CUmemAllocationProp properties = properties_of(device, extras);
+    return f->granularity(&granularity_, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  });
+  if (found != CUDA_SUCCESS || granularity_ == 0) {
     fault_ = "the device does not say its granularity";
     return;
   }
@@ -225,7 +274,7 @@ Driver RuntimeDriver::table() noexcept {
 }
 
 int RuntimeDriver::export_handle(Handle handle) {
-  const OnDevice current(device_);
+  const InContext current(context_);
   int descriptor = -1;
   if (!current || sharing().export_handle == nullptr ||
       sharing().export_handle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) !=
@@ -237,7 +286,7 @@ int RuntimeDriver::export_handle(Handle handle) {
 }
 
 Status RuntimeDriver::import_handle(int descriptor, Handle* handle) {
-  const OnDevice current(device_);
+  const InContext current(context_);
   if (!current || sharing().import_handle == nullptr) return Status::failed;
   CUmemGenericAllocationHandle imported = 0;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
@@ -249,8 +298,8 @@ Status RuntimeDriver::import_handle(int descriptor, Handle* handle) {
 }
 
 bool RuntimeDriver::synchronize() {
-  const OnDevice current(device_);
-  return current && status_of(cudaDeviceSynchronize()) == Status::ok;
+  const InContext current(context_);
+  return current && call_runtime([] { return cudaDeviceSynchronize(); }) == Status::ok;
 }
 
 }  // namespace cinch::allocator

@@ -14,8 +14,8 @@ namespace cinch::allocator {
 /// (cudaGetDriverEntryPoint), as for PyTorch. So a replacement of the runtime, such as the tests'
 /// fake, replaces both.
 ///
-/// Every call is made with the device current, and leaves no error behind that a later
-/// cudaGetLastError would find. Thread-safe.
+/// Every call is made with the device's context current, makes none on another device, and leaves
+/// no error of its own behind that a later cudaGetLastError would find. Thread-safe.
 class RuntimeDriver {
  public:
   /// Finds the functions and makes the device's context, as any use of the device does. `fault`
@@ -50,7 +50,9 @@ class RuntimeDriver {
   struct Calls;
 
   int device_;
+  void* context_ = nullptr;              // the device's primary context, a CUcontext
   std::atomic<std::uint64_t> peers_{0};  // one bit for each device
+  unsigned extras_ = 0;  // what memory is asked to do besides; see runtime_driver.cpp
   std::size_t granularity_ = 0;
   bool usable_ = false;
   std::string fault_;

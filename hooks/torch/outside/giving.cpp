@@ -4,10 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <utility>
 
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <pthread.h>
 
 #include "agent/telemetry/control.h"
@@ -31,14 +29,6 @@ std::size_t give(std::uint64_t device) noexcept {
   if (!std::in_range<int>(device)) return 0;
   allocator::Core* core = cuda_plugin()->used_core(static_cast<int>(device));
   if (core == nullptr) return 0;
-  try {
-    // Not restored afterwards: a new thread's device is the first one, and switching back to it
-    // would create a context there, which the program may not have.
-    c10::impl::getDeviceGuardImpl(c10::kCUDA)
-        ->uncheckedSetDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
-  } catch (const std::exception&) {
-    return 0;
-  }
   const std::size_t bytes = core->release_idle();
   if (bytes != 0) {
     tell(telemetry::EventKind::message,

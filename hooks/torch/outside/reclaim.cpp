@@ -7,6 +7,7 @@
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/outside/memory_of_others.h"
 #include "hooks/torch/process/cuda_plugin.h"
+#include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {
@@ -24,6 +25,8 @@ class StashReclaimer final : public allocator::Reclaimer {
     if (device == Holding::host || freed >= bytes) return freed;
     return freed + ask_others_for(device, bytes - freed);
   }
+
+  bool is_at_work() const noexcept override { return AtWork::here(); }
 
   std::size_t held_bytes(int device) const noexcept override {
     return device == Holding::host ? stash().lists().bytes()

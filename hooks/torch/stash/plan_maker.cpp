@@ -20,15 +20,21 @@
 namespace cinch::hooks {
 namespace {
 
-/// An upper bound of the encoded size; exact for mixed bits.
-std::size_t encoded_bytes(const codecs::Codec& codec, codecs::Description what, double mixed_bits) {
-  if (!(mixed_bits > 0)) return codec.encoded_bytes(what);
-  const auto planes = static_cast<std::size_t>(what.layout.planes());
-  const std::vector<float> equal(planes, 1.0F);
-  const auto bits = policy::plane_bits(equal, mixed_bits);
-  what.plane_bits = bits;
-  return codec.encoded_bytes(what);
-}
+/// What the policy describes as if all planes had equal ranges, where they share mixed bits: of the
+/// same size as with any ranges.
+struct EqualPlanes {
+  std::vector<std::uint8_t> bits;
+  codecs::Description what;
+
+  EqualPlanes(const codecs::Description& described, double mixed_bits) : what(described) {
+    if (!(mixed_bits > 0)) return;
+    const std::vector<float> equal(static_cast<std::size_t>(what.layout.planes()), 1.0F);
+    bits = policy::plane_bits(equal, mixed_bits);
+    what.plane_bits = bits;
+  }
+  EqualPlanes(const EqualPlanes&) = delete;
+  EqualPlanes& operator=(const EqualPlanes&) = delete;
+};
 
 /// The codec's name in the report. @param chosen Whether an adaptive policy chose the parameters:
 /// its error bounds differ by layer and change, so they are left out.
@@ -51,18 +57,23 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
   return label;
 }
 
-// The device's codec for a candidate; null where data may not be representable: with a size known
-// beforehand, the source is freed before the host could learn that. Floats always are (those that
-// are not finite decode to NaN), flags only as booleans.
+// The device's codec for a candidate, with its kernels loaded; null where data may not be
+// representable: with a size known beforehand, the source is freed before the host could learn
+// that. Floats always are (those that are not finite decode to NaN), flags only as booleans.
+// @param what The candidate's, as it will be encoded
 std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
-    const policy::Decision::Candidate& candidate, c10::Device device) {
+    const policy::Decision::Candidate& candidate, const codecs::Description& what,
+    c10::Device device) {
   const codecs::cuda::Library* library = cuda_codecs();
   const bool may_fail = codecs::codec_traits(candidate.spec.name)->holds == codecs::Holds::flags &&
                         candidate.what.type != codecs::ElementType::boolean;
   if (library == nullptr || may_fail) return nullptr;
   const c10::OptionalDeviceGuard guard(device);
   auto codec = library->make_codec(candidate.spec);
-  return codec != nullptr && codec->accepts(candidate.what) ? codec : nullptr;
+  if (codec == nullptr || !codec->accepts(candidate.what)) return nullptr;
+  // Kernels that there is no memory for now are loaded when they are first needed.
+  library->load(*codec, what);
+  return codec;
 }
 
 /// Whether the values have to have exact signs. Values computed from approximated ones may not.
@@ -147,12 +158,13 @@ void PlanMaker::add_candidate(Plan& plan, const Entry& entry,
   if (codec == nullptr || !codec->accepts(candidate.what)) return;
   codecs::Description what = candidate.what;
   if (candidate.channel_bounds) what.channel_bound = candidate.channel_bounds->data();
-  const std::size_t bound = encoded_bytes(*codec, what, candidate.mixed_bits);
+  const EqualPlanes equal(what, candidate.mixed_bits);
+  const std::size_t bound = codec->encoded_bytes(equal.what);
   const auto traits = codecs::codec_traits(candidate.spec.name);
   const bool sized_by_data = traits->sized_by_data;
   std::shared_ptr<const codecs::cuda::DeviceCodec> on_device;
   if (entry.device != nullptr) {
-    on_device = device_codec(candidate, entry.device->saved_on.device());
+    on_device = device_codec(candidate, equal.what, entry.device->saved_on.device());
     // The host learns how a device's codec did when it is too late to choose another.
     const bool is_copy = traits->holds == codecs::Holds::anything;
     const bool never_smaller = bound >= entry.raw_bytes && !is_copy;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "codecs/cuda/codec.h"
+#include "codecs/cuda/load.h"
 #include "codecs/cuda/runtime.h"
 #include "tests/codecs/random_cases.h"
 #include "tests/codecs/support.h"
@@ -96,10 +98,15 @@ inline void expect_device_like_reference(const CodecSpec& spec, const Descriptio
   ASSERT_NE(reference, nullptr);
   ASSERT_NE(device, nullptr);
   ASSERT_TRUE(device->accepts(what));
+#ifdef CINCH_CUDA_ON_HOST
+  cuda_on_host::kernels() = {};
+#endif
+  ASSERT_TRUE(cuda::load(*device, what));
   Bytes expected(reference->encoded_bytes(what), std::byte{0x5A});
   const Encoded encoded = reference->encode(what, source.data(), expected, key, serial_for);
   const DeviceEncoded actual = device_encode(*device, *reference, what, source, key);
   ASSERT_EQ(actual.representable, encoded.representable);
+  ASSERT_FALSE(codec_traits(spec.name)->sized_by_data && actual.bytes.empty());
   if (!encoded.representable && !poisons) return;
   expected.resize(encoded.bytes);
   ASSERT_EQ(actual.bytes.size(), expected.size());
@@ -113,6 +120,10 @@ inline void expect_device_like_reference(const CodecSpec& spec, const Descriptio
     if (decoded.empty() && source_bytes(what) != 0) continue;
     ASSERT_EQ(device_decode(*device, what, expected, reads), decoded) << int(reads);
   }
+#ifdef CINCH_CUDA_ON_HOST
+  const auto& [loaded, launched] = cuda_on_host::kernels();
+  EXPECT_TRUE(std::ranges::includes(loaded, launched)) << "a kernel is loaded when it is launched";
+#endif
 }
 
 }  // namespace cinch::codecs::test

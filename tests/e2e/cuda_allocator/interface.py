@@ -214,6 +214,38 @@ def raw_memory():
     torch.cuda.memory._set_allocator_settings("expandable_segments:False")
 
 
+def switched_off():
+    """Each block is then the driver's own, whoever gave those that there are already."""
+    before = torch.cuda.memory_allocated()
+    cached = block(5 * MB)
+    torch.cuda.memory.caching_allocator_enable(False)
+    calls = ("cudaMalloc", "cudaFree")
+    counts = [fake.calls(call) for call in calls]
+    plain = block(3 * MB)
+    plain.record_stream(torch.cuda.Stream())
+    allocated = torch.cuda.memory_allocated() - before
+    del plain
+    result["off.calls"] = [fake.calls(call) - count for call, count in zip(calls, counts)]
+    result["off.allocated"] = allocated
+    cached.record_stream(torch.cuda.Stream())
+    del cached
+    torch.cuda.memory.caching_allocator_enable(True)
+    total = torch.cuda.get_device_properties(0).total_memory
+    cached = block(total * 5 // 8)
+    del cached
+    torch.cuda.synchronize()
+    torch.cuda.memory.caching_allocator_enable(False)
+    try:
+        result["own.off.served"] = block(total // 2).numel() == total // 2
+    except RuntimeError:
+        result["own.off.served"] = False  # PyTorch's cache is in the way of what is the driver's
+    torch.cuda.memory.caching_allocator_enable(True)
+    torch.cuda.empty_cache()
+    again = block(3 * MB)
+    result["on.allocated"] = torch.cuda.memory_allocated() - before
+    del again
+
+
 def two_devices():
     x = torch.arange(1000.0, device="cuda:1")
     big = block(5 * MB, "cuda:1")
@@ -316,7 +348,7 @@ def profiles():
 
 torch.cuda.init()
 for part in (counts, emptying, snapshots, memory_pools, other_streams, fractions, out_of_memory, graphs, raw_memory,
-             two_devices, peers, pools_for_the_worst_case, annotations, threads, profiles):
+             switched_off, two_devices, peers, pools_for_the_worst_case, annotations, threads, profiles):
     part()
     gc.collect()
     figures()

@@ -5,6 +5,7 @@
 // give the same bits as training on the CPU.
 #include "codecs/cuda/library.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -42,8 +43,10 @@ void run_encode(void* context) {
   auto& call = *static_cast<Call*>(context);
   const Encoded encoded =
       call.codec->encode(call.what, call.source, call.out, call.key, serial_for);
-  call.result->bytes = encoded.bytes;
   if (!encoded.representable) call.result->not_representable = 1;
+  // Last, and not 0: the host may look at it from another thread.
+  __atomic_store_n(&call.result->bytes, std::max<std::uint64_t>(encoded.bytes, 1),
+                   __ATOMIC_RELEASE);
 }
 
 void run_decode(void* context) {
@@ -106,6 +109,10 @@ std::shared_ptr<const DeviceCodec> make(const CodecSpec& spec) {
   return codec == nullptr ? nullptr : std::make_shared<OnHost>(std::move(codec));
 }
 
+bool load(const DeviceCodec&, const Description&) noexcept {
+  return true;
+}
+
 bool is_capturing(Stream stream) noexcept {
   return fakecuda_is_capturing(stream) != 0;
 }
@@ -149,8 +156,9 @@ bool keep_source(const Result* result, std::uint64_t below, const void* source, 
   return enqueue({{}, source, target, bytes, result, below}, "cinch keep_source", stream);
 }
 
-constexpr Library library = {library_abi, make,        is_capturing, allocate_pinned, copy,
-                             write,       keep_source, happened,     synchronize};
+constexpr Library library = {library_abi,     make, load,  is_capturing, make_stream,
+                             allocate_pinned, copy, write, keep_source,  progress,
+                             synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "api.h"
+#include "devices.h"
 
 namespace fakecuda {
 
@@ -47,5 +48,10 @@ void break_context(cudaError_t error);
   }                                                                     \
   [[maybe_unused]] const ::fakecuda::Guard guard_(::fakecuda::global_lock())
 
-#define FAKECUDA_RUNTIME(function, ...) FAKECUDA_ENTER(cudaError_t, function, __VA_ARGS__)
+/// Functions of the runtime: those that make the current device's primary context, as nearly all
+/// do, and those that only ask or set.
+#define FAKECUDA_RUNTIME(function, ...)               \
+  FAKECUDA_ENTER(cudaError_t, function, __VA_ARGS__); \
+  ::fakecuda::make_context()
+#define FAKECUDA_QUERY(function, ...) FAKECUDA_ENTER(cudaError_t, function, __VA_ARGS__)
 #define FAKECUDA_DRIVER(function, ...) FAKECUDA_ENTER(CUresult, function, __VA_ARGS__)

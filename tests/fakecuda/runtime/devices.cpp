@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include "calls.h"
 #include "libraries.h"
@@ -27,7 +28,7 @@ thread_local int pushed[64];
 thread_local int pushed_count = 0;
 
 struct Context {
-  int device;
+  bool made = false;
 };
 Context contexts[max_devices];
 
@@ -35,8 +36,17 @@ int device_of(CUcontext context) {
   return static_cast<int>(reinterpret_cast<Context*>(context) - contexts);
 }
 
+/// Attributes that a test has set.
+std::map<int, int>& set_attributes() {
+  static auto* attributes = new std::map<int, int>;
+  return *attributes;
+}
+
 /// CUDA's two enumerations of attributes have the same numbers.
 int attribute(int which, int device) {
+  if (const auto set = set_attributes().find(which); set != set_attributes().end()) {
+    return set->second;
+  }
   switch (which) {
     case cudaDevAttrMaxThreadsPerBlock:
     case cudaDevAttrMaxBlockDimX:
@@ -89,6 +99,7 @@ int attribute(int which, int device) {
     case cudaDevAttrStreamPrioritiesSupported:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
       return 1;
     default:
       return 0;
@@ -132,6 +143,14 @@ const char* error_text(int error) {
 
 }  // namespace
 
+bool has(CUdevice_attribute which) {
+  return attribute(which, 0) != 0;
+}
+
+int most_shared_bytes() {
+  return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
+}
+
 int current_device() {
   return device_of_thread;
 }
@@ -144,29 +163,34 @@ CUcontext context_of(int device) {
   return reinterpret_cast<CUcontext>(&contexts[device]);
 }
 
+void make_context() {
+  contexts[device_of_thread].made = true;
+}
+
 }  // namespace fakecuda
 
 using namespace fakecuda;
 
 FAKECUDA_API cudaError_t cudaGetDeviceCount(int* count) {
   load_libraries();
-  FAKECUDA_RUNTIME(cudaGetDeviceCount);
+  FAKECUDA_QUERY(cudaGetDeviceCount);
   *count = settings().devices;
   return *count > 0 ? cudaSuccess : returned(cudaErrorNoDevice);
 }
 FAKECUDA_API cudaError_t cudaGetDevice(int* device) {
-  FAKECUDA_RUNTIME(cudaGetDevice);
+  FAKECUDA_QUERY(cudaGetDevice);
   *device = device_of_thread;
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaSetDevice(int device) {
-  FAKECUDA_RUNTIME(cudaSetDevice, "%d", device);
+  FAKECUDA_QUERY(cudaSetDevice, "%d", device);
   if (!is_device(device)) return returned(cudaErrorInvalidDevice);
   device_of_thread = device;
+  make_context();  // since CUDA 12
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
-  FAKECUDA_RUNTIME(cudaGetDeviceProperties, "%d", device);
+  FAKECUDA_QUERY(cudaGetDeviceProperties, "%d", device);
   if (!is_device(device)) return returned(cudaErrorInvalidDevice);
   const auto get = [&](cudaDeviceAttr which) { return attribute(which, device); };
   std::memset(p, 0, sizeof *p);
@@ -209,18 +233,18 @@ FAKECUDA_API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) 
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
-  FAKECUDA_RUNTIME(cudaDeviceGetAttribute, "%d %d", static_cast<int>(which), device);
+  FAKECUDA_QUERY(cudaDeviceGetAttribute, "%d %d", static_cast<int>(which), device);
   if (!is_device(device)) return returned(cudaErrorInvalidDevice);
   *value = attribute(which, device);
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaDeviceGetPCIBusId(char* out, int bytes, int device) {
-  FAKECUDA_RUNTIME(cudaDeviceGetPCIBusId);
+  FAKECUDA_QUERY(cudaDeviceGetPCIBusId);
   std::snprintf(out, static_cast<std::size_t>(bytes), "0000:%02x:00.0", 1 + device);
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  FAKECUDA_RUNTIME(cudaDeviceGetStreamPriorityRange);
+  FAKECUDA_QUERY(cudaDeviceGetStreamPriorityRange);
   if (least != nullptr) *least = 0;
   if (greatest != nullptr) *greatest = -5;
   return cudaSuccess;
@@ -239,8 +263,16 @@ std::atomic<bool> peers{false};
 FAKECUDA_API void fakecuda_set_peers(int on) {
   peers = on != 0;
 }
+FAKECUDA_API void fakecuda_set_attribute(int which, int value) {
+  const Guard guard(global_lock());
+  set_attributes()[which] = value;
+}
+FAKECUDA_API int fakecuda_has_context(int device) {
+  const Guard guard(global_lock());
+  return is_device(device) && contexts[device].made ? 1 : 0;
+}
 FAKECUDA_API cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  FAKECUDA_RUNTIME(cudaDeviceCanAccessPeer, "%d %d", device, peer);
+  FAKECUDA_QUERY(cudaDeviceCanAccessPeer, "%d %d", device, peer);
   *can = peers && device != peer ? 1 : 0;
   return cudaSuccess;
 }
@@ -249,12 +281,12 @@ FAKECUDA_API cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) {
   return returned(peers ? cudaSuccess : cudaErrorPeerAccessUnsupported);
 }
 FAKECUDA_API cudaError_t cudaDriverGetVersion(int* out) {
-  FAKECUDA_RUNTIME(cudaDriverGetVersion);
+  FAKECUDA_QUERY(cudaDriverGetVersion);
   *out = version;
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaRuntimeGetVersion(int* out) {
-  FAKECUDA_RUNTIME(cudaRuntimeGetVersion);
+  FAKECUDA_QUERY(cudaRuntimeGetVersion);
   *out = version;
   return cudaSuccess;
 }
@@ -308,16 +340,18 @@ FAKECUDA_API CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice device) {
   *bytes = memory_limit();
   return CUDA_SUCCESS;
 }
-FAKECUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
-  FAKECUDA_DRIVER(cuDevicePrimaryCtxGetState);
+FAKECUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  FAKECUDA_DRIVER(cuDevicePrimaryCtxGetState, "%d", device);
+  if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (flags != nullptr) *flags = 0;
-  if (active != nullptr) *active = 1;
+  if (active != nullptr) *active = contexts[device].made ? 1 : 0;
   return CUDA_SUCCESS;
 }
 FAKECUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   FAKECUDA_DRIVER(cuDevicePrimaryCtxRetain, "%d", device);
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *context = context_of(device);
+  contexts[device].made = true;
   return CUDA_SUCCESS;
 }
 FAKECUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
@@ -326,7 +360,7 @@ FAKECUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
 }
 FAKECUDA_API CUresult cuCtxGetCurrent(CUcontext* context) {
   FAKECUDA_DRIVER(cuCtxGetCurrent);
-  *context = context_of(device_of_thread);
+  *context = contexts[device_of_thread].made ? context_of(device_of_thread) : nullptr;
   return CUDA_SUCCESS;
 }
 FAKECUDA_API CUresult cuCtxSetCurrent(CUcontext context) {

@@ -31,7 +31,7 @@ void* find(const char* name) {
 FAKECUDA_API cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function,
                                                           unsigned, unsigned long long,
                                                           cudaDriverEntryPointQueryResult* result) {
-  FAKECUDA_RUNTIME(cudaGetDriverEntryPointByVersion, "%s", name);
+  FAKECUDA_QUERY(cudaGetDriverEntryPointByVersion, "%s", name);
   *function = find(name);
   if (result != nullptr) {
     *result =

@@ -74,7 +74,7 @@ FAKECUDA_API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* 
 }
 FAKECUDA_API cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
                                                cudaStreamCaptureStatus* status) {
-  FAKECUDA_RUNTIME(cudaStreamIsCapturing);
+  FAKECUDA_QUERY(cudaStreamIsCapturing);
   *status =
       stream_of(stream).recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
@@ -85,7 +85,7 @@ FAKECUDA_API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
                                                   const cudaGraphNode_t** nodes,
                                                   const cudaGraphEdgeData** edges,
                                                   std::size_t* count) {
-  FAKECUDA_RUNTIME(cudaStreamGetCaptureInfo);
+  FAKECUDA_QUERY(cudaStreamGetCaptureInfo);
   const RecordingPointer& recording = stream_of(stream).recording;
   *status = recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   if (number != nullptr) *number = recording ? recording->number : 0;
@@ -96,7 +96,7 @@ FAKECUDA_API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  FAKECUDA_RUNTIME(cudaThreadExchangeStreamCaptureMode);
+  FAKECUDA_QUERY(cudaThreadExchangeStreamCaptureMode);
   std::swap(thread_mode, *mode);
   return cudaSuccess;
 }

@@ -5,12 +5,15 @@
 #include "launches.h"
 
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "calls.h"
+#include "devices.h"
+#include "memory.h"
 #include "say.h"
 #include "scheduler.h"
 #include "settings.h"
@@ -18,7 +21,16 @@
 namespace fakecuda {
 namespace {
 
+constexpr int default_shared_bytes = 48 << 10;
+constexpr std::size_t kernels_per_page = 16;
+
+/// A kernel that is loaded onto a device.
+struct Loaded {
+  int shared_bytes = default_shared_bytes;  ///< dynamic shared memory that launches may have
+};
+
 struct State {
+  std::map<const void*, Loaded> loaded[max_devices];
   // Names live as long as the libraries that register them.
   std::unordered_map<const void*, const char*> kernels;
   std::unordered_map<const void*, void*> variables;
@@ -44,7 +56,21 @@ const char* name_of(const void* function) {
   return at == state().kernels.end() ? "a kernel that was never registered" : at->second;
 }
 
-cudaError_t launch(const void* function, const Configuration& c, void** arguments) {
+/// Loads a kernel onto the current device, unless it is loaded already. As with CUDA that takes
+/// device memory, and the host waits for the device.
+cudaError_t load(const void* function, CallSite& site) {
+  auto& loaded = state().loaded[current_device()];
+  if (loaded.contains(function)) return cudaSuccess;
+  if (loaded.size() % kernels_per_page == 0 && !take_memory(current_device(), page_bytes)) {
+    return cudaErrorMemoryAllocation;
+  }
+  host_waits(site);
+  finish_device(current_device());
+  loaded[function] = {};
+  return cudaSuccess;
+}
+
+cudaError_t launch(const void* function, const Configuration& c, void** arguments, CallSite& site) {
   State& s = state();
   ++s.launches;
   fakecuda_launch wanted = {};
@@ -55,6 +81,16 @@ cudaError_t launch(const void* function, const Configuration& c, void** argument
   wanted.arguments = arguments;
   for (const fakecuda_kernels find : s.implementations) {
     if (find(&wanted) == 0) continue;
+    cudaError_t error = load(function, site);
+    if (error == cudaSuccess &&
+        c.shared_bytes >
+            static_cast<std::size_t>(s.loaded[current_device()].at(function).shared_bytes)) {
+      error = cudaErrorInvalidValue;
+    }
+    if (error != cudaSuccess) {
+      wanted.destroy(wanted.context);
+      return error;
+    }
     fakecuda_enqueue(c.stream, wanted.name, wanted.run, wanted.destroy, wanted.context, nullptr, 0);
     return cudaSuccess;
   }
@@ -125,7 +161,7 @@ FAKECUDA_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 
                                           cudaStream_t stream) {
   FAKECUDA_RUNTIME(cudaLaunchKernel, "%s %u %u %p", name_of(function), grid.x, block.x,
                    static_cast<void*>(stream));
-  return returned(launch(function, {grid, block, shared_bytes, stream}, arguments));
+  return returned(launch(function, {grid, block, shared_bytes, stream}, arguments, site));
 }
 FAKECUDA_API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block,
                                             void** arguments, std::size_t shared_bytes,
@@ -142,17 +178,27 @@ FAKECUDA_API cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 
                                                      cudaStream_t stream) {
   return cudaLaunchKernel(function, grid, block, arguments, shared_bytes, stream);
 }
-FAKECUDA_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
-  FAKECUDA_RUNTIME(cudaFuncGetAttributes);
+FAKECUDA_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
+                                               const void* function) {
+  FAKECUDA_RUNTIME(cudaFuncGetAttributes, "%s", name_of(function));
+  if (const cudaError_t error = load(function, site); error != cudaSuccess) return returned(error);
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
   attributes->numRegs = 32;
   attributes->ptxVersion = attributes->binaryVersion = 90;
-  attributes->maxDynamicSharedSizeBytes = 49152;
+  attributes->maxDynamicSharedSizeBytes =
+      state().loaded[current_device()].at(function).shared_bytes;
   return cudaSuccess;
 }
-FAKECUDA_API cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
-  FAKECUDA_RUNTIME(cudaFuncSetAttribute);
+FAKECUDA_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute,
+                                              int value) {
+  FAKECUDA_RUNTIME(cudaFuncSetAttribute, "%s %d %d", name_of(function), static_cast<int>(attribute),
+                   value);
+  if (const cudaError_t error = load(function, site); error != cudaSuccess) return returned(error);
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+    if (value < 0 || value > most_shared_bytes()) return returned(cudaErrorInvalidValue);
+    state().loaded[current_device()].at(function).shared_bytes = value;
+  }
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(

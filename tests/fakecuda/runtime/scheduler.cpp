@@ -339,6 +339,7 @@ FAKECUDA_API std::size_t fakecuda_pending() {
 }
 FAKECUDA_API void fakecuda_poison_async(void* memory, std::size_t bytes, void* stream) {
   const Guard guard(global_lock());
+  if (is_destroyed(stream)) return poison(memory, bytes);  // it has no more work
   enqueue(stream_of(stream), "poison", [=] { poison(memory, bytes); }, {{memory, bytes}});
 }
 FAKECUDA_API void fakecuda_enqueue(void* stream, const char* what, void (*run)(void*),

@@ -61,6 +61,7 @@ struct Stream {
   unsigned flags = 0;
   bool is_default = false;
   bool held = false;
+  bool destroyed = false;
   std::deque<Item> items;
   std::uint64_t points = 0;
   /// Number of the last point that the host has waited for, so that it knows it is passed.
@@ -68,8 +69,10 @@ struct Stream {
   RecordingPointer recording;  ///< set while the stream is captured
 };
 
-/// The stream of a handle. A default handle gives the current device's default stream.
+/// The stream of a handle. A default handle gives the current device's default stream. A destroyed
+/// stream's handle, which with CUDA may be anything, counts as a fault.
 Stream& stream_of(const void* handle);
+bool is_destroyed(const void* handle);
 Stream& default_stream(int device);
 void add_stream(Stream* stream);
 /// Removes a stream after running its work.

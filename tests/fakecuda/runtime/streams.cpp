@@ -7,6 +7,7 @@
 
 #include "calls.h"
 #include "devices.h"
+#include "say.h"
 #include "scheduler.h"
 
 namespace fakecuda {
@@ -37,15 +38,19 @@ cudaError_t create(void** handle, unsigned flags, int priority) {
   return cudaSuccess;
 }
 
+// The object stays, so that no other stream gets the handle.
 cudaError_t destroy(void* handle) {
   if (is_default_handle(handle)) return cudaErrorInvalidResourceHandle;
-  remove_stream(&stream_of(handle));
-  delete &stream_of(handle);
+  Stream& stream = stream_of(handle);
+  if (stream.destroyed) return cudaErrorContextIsDestroyed;
+  remove_stream(&stream);
+  stream.destroyed = true;
   return cudaSuccess;
 }
 
 cudaError_t query(void* handle) {
   Stream& stream = stream_of(handle);
+  if (stream.destroyed) return cudaErrorContextIsDestroyed;
   if (stream.recording) return cudaErrorStreamCaptureUnsupported;
   if (stream.items.empty()) return cudaSuccess;
   progress(mark(stream));
@@ -55,6 +60,7 @@ cudaError_t query(void* handle) {
 cudaError_t synchronize(void* handle, CallSite& site) {
   host_waits(site);
   Stream& stream = stream_of(handle);
+  if (stream.destroyed) return cudaErrorContextIsDestroyed;
   if (stream.recording) return cudaErrorStreamCaptureUnsupported;
   if (stream.is_default) {
     finish_device(stream.device);
@@ -77,6 +83,7 @@ cudaError_t destroy_event(void* handle) {
 
 cudaError_t record(void* handle, void* stream) {
   Event& event = event_of(handle);
+  if (stream_of(stream).destroyed) return cudaErrorContextIsDestroyed;
   event.point = mark(stream_of(stream));
   event.not_ready = event_delay();
   return cudaSuccess;
@@ -103,6 +110,7 @@ cudaError_t synchronize_event(void* handle, CallSite& site) {
 
 cudaError_t wait(void* stream, void* handle) {
   const Event& event = event_of(handle);
+  if (stream_of(stream).destroyed) return cudaErrorContextIsDestroyed;
   if (event.point) wait_for(stream_of(stream), event.point);
   return cudaSuccess;
 }
@@ -157,8 +165,13 @@ CUresult driver(cudaError_t error) {
 
 }  // namespace
 
+bool is_destroyed(const void* handle) {
+  return !is_default_handle(handle) && static_cast<const Stream*>(handle)->destroyed;
+}
+
 Stream& stream_of(const void* handle) {
   if (is_default_handle(handle)) return default_stream(current_device());
+  if (is_destroyed(handle)) fault("a stream is used that was destroyed: %p", handle);
   return *static_cast<Stream*>(const_cast<void*>(handle));
 }
 

@@ -56,6 +56,17 @@ void* pointer(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
+/// Whether the devices have what memory of these properties is to do.
+bool supported(const CUmemAllocationProp& properties) {
+  const bool exportable =
+      properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE ||
+      (properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+       has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED));
+  const bool rdma = properties.allocFlags.gpuDirectRDMACapable == 0 ||
+                    has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+  return exportable && rdma;
+}
+
 /// The mappings [begin, end) that make up a range. `whole`: they fill exactly this range.
 struct Found {
   std::map<Address, Mapping>::iterator begin, end;
@@ -94,9 +105,10 @@ bool mapped(Address address, std::size_t bytes, int device) {
 using namespace fakecuda;
 
 FAKECUDA_API CUresult cuMemGetAllocationGranularity(std::size_t* granularity,
-                                                    const CUmemAllocationProp*,
+                                                    const CUmemAllocationProp* properties,
                                                     CUmemAllocationGranularity_flags) {
   FAKECUDA_DRIVER(cuMemGetAllocationGranularity);
+  if (!supported(*properties)) return CUDA_ERROR_NOT_SUPPORTED;
   *granularity = page_bytes;
   return CUDA_SUCCESS;
 }
@@ -135,6 +147,7 @@ FAKECUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t
   if (bytes == 0 || bytes % page_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
   const int device = properties->location.id;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!supported(*properties)) return CUDA_ERROR_NOT_SUPPORTED;
   if (!take_memory(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::optional<Stretch> stretch = take_stretch(bytes);
   if (!stretch) {

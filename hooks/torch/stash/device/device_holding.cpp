@@ -56,7 +56,7 @@ c10::Storage DeviceHolding::decode(Entry& entry, codecs::Reads reads) {
 
 c10::Storage DeviceHolding::decode_ahead(Entry& entry, codecs::Reads reads) {
   if (needs_fetch(entry, reads)) parts_.statistics.fetched(/*ahead=*/true);
-  return decode_on_device(entry, reads, side_stream(entry.device->saved_on.device()));
+  return decode_on_device(entry, reads, own_stream(Own::side, entry.device->saved_on.device()));
 }
 
 void DeviceHolding::hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads) {
@@ -82,8 +82,9 @@ c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
 
 // The host waits for both copies. pre: the current stream waits for `decoded`
 std::optional<ValueError> DeviceHolding::error_of(Entry& entry, const c10::Storage& decoded) {
-  const auto exact = host_copy(entry.sample->exact, entry.raw_bytes, entry.device->saved_on);
-  const auto restored = host_copy(decoded, entry.raw_bytes, current_stream(decoded.device()));
+  const auto exact = host_copy(entry.sample->exact.data(), entry.raw_bytes, entry.device->saved_on);
+  const auto restored =
+      host_copy(decoded.data(), entry.raw_bytes, current_stream(decoded.device()));
   if (exact == nullptr || restored == nullptr) return std::nullopt;
   const codecs::ElementType type = entry.plan().candidates[entry.candidate].what.type;
   return value_error(exact.get(), restored.get(), type, entry.raw_bytes);
@@ -91,7 +92,7 @@ std::optional<ValueError> DeviceHolding::error_of(Entry& entry, const c10::Stora
 
 std::vector<float> DeviceHolding::plane_ranges(const Plan::Candidate& candidate,
                                                const Entry& entry) {
-  const auto copy = host_copy(entry.raw, entry.raw_bytes, entry.device->saved_on);
+  const auto copy = host_copy(entry.raw.data(), entry.raw_bytes, entry.device->saved_on);
   if (copy == nullptr) return {};
   return policy::plane_ranges(candidate.what, copy.get(), candidate.group);
 }
@@ -108,7 +109,7 @@ void DeviceHolding::note_size(Planner& planner, const Entry& entry) {
 }
 
 void DeviceHolding::saved(Entry& entry, const c10::Storage& storage) {
-  const c10::Stream stream = current_stream(storage.device());
+  const c10::Stream stream = lasting(current_stream(storage.device()));
   if (entry.device == nullptr) {
     entry.device = std::make_unique<OnDevice>(stream);
   } else {

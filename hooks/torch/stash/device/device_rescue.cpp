@@ -37,7 +37,6 @@ std::size_t take_outcome_now(Entry& entry, const Plan::Candidate& candidate) {
   held.outcome->wait();
   const auto needed = held.outcome->bytes(candidate.bound + 1);
   held.outcome = nullptr;
-  held.result = {};
   if (needed) return shrink(entry, *needed) ? *needed : candidate.bound;
   held.encoded = {};
   held.encoding.reset();

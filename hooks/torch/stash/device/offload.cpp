@@ -2,9 +2,7 @@
 #include "hooks/torch/stash/device/offload.h"
 
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include <c10/core/DeviceGuard.h>
@@ -19,25 +17,6 @@
 
 namespace cinch::hooks {
 namespace {
-
-struct CopyStreams {
-  c10::Stream out;  ///< to the host
-  c10::Stream in;   ///< to the device
-};
-
-const CopyStreams& copy_streams(c10::Device device) {
-  static std::mutex mutex;
-  static auto& streams = *new std::map<c10::DeviceIndex, CopyStreams>;
-  const std::lock_guard lock(mutex);
-  auto known = streams.find(device.index());
-  if (known == streams.end()) {
-    const c10::impl::VirtualGuardImpl guard(device.type());
-    const CopyStreams fresh = {guard.getStreamFromGlobalPool(device),
-                               guard.getStreamFromGlobalPool(device)};
-    known = streams.emplace(device.index(), fresh).first;
-  }
-  return known->second;
-}
 
 /// Notes that `stream` was given a copy to or from `held`'s piece.
 std::shared_ptr<const CopyMoment> note_copy(OnDevice& held, const c10::Stream& stream) {
@@ -72,7 +51,7 @@ bool move_to_host(Entry& entry, PinnedPool& pool) {
   const bool is_raw = entry.state == Entry::State::kept;
   const std::size_t bytes = is_raw ? entry.raw_bytes : entry.encoded_bytes;
   const c10::DataPtr& data = is_raw ? entry.raw.data_ptr() : held.encoded;
-  const c10::Stream out = copy_streams(held.saved_on.device()).out;
+  const c10::Stream out = own_stream(Own::out, held.saved_on.device());
   const c10::OptionalStreamGuard guard(out);
   auto piece = pool.take(bytes);
   if (piece == nullptr) return false;
@@ -99,7 +78,7 @@ void copy_in_capture(OnDevice& held, void* target, std::size_t bytes, const c10:
 
 void fetch_encoded(Entry& entry) {
   OnDevice& held = *entry.device;
-  const c10::Stream in = copy_streams(held.saved_on.device()).in;
+  const c10::Stream in = own_stream(Own::in, held.saved_on.device());
   const c10::OptionalStreamGuard guard(in);
   c10::DataPtr fetched = c10::GetAllocator(in.device_type())->allocate(entry.encoded_bytes);
   copy_back(held, fetched.get(), entry.encoded_bytes, in);
@@ -109,7 +88,7 @@ void fetch_encoded(Entry& entry) {
 
 c10::Storage fetch_raw(Entry& entry) {
   OnDevice& held = *entry.device;
-  const c10::Stream in = copy_streams(held.saved_on.device()).in;
+  const c10::Stream in = own_stream(Own::in, held.saved_on.device());
   const c10::OptionalStreamGuard guard(in);
   c10::Allocator* const allocator = c10::GetAllocator(in.device_type());
   c10::DataPtr data = allocator->allocate(entry.raw_bytes);

@@ -2,8 +2,6 @@
 #include "hooks/torch/stash/device/on_device.h"
 
 #include <exception>
-#include <map>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -11,9 +9,11 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/offload.h"
 #include "hooks/torch/stash/device/outcome.h"
+#include "hooks/torch/stash/device/result_pool.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/recipe.h"
@@ -30,32 +30,40 @@ c10::DataPtr allocate(c10::Device device, std::size_t bytes) {
 }
 
 struct Encoded final : InFlight::Moment {
-  explicit Encoded(std::shared_ptr<c10::Event> done) : event(std::move(done)) {}
-  bool happened() const noexcept override { return cuda_codecs()->happened(event->eventId()); }
-  const std::shared_ptr<c10::Event> event;
+  explicit Encoded(StreamWork encoding) : work(std::move(encoding)) {}
+  bool happened() const noexcept override { return work.happened(); }
+  const StreamWork work;
 };
 
+// Enqueues a codec's work. A launch fails where a kernel could not be loaded for lack of memory: it
+// is then loaded and the work enqueued anew, which does no harm to what was enqueued of it before.
+template <typename Enqueue>
+bool enqueue_with_kernels(const Plan::Candidate& candidate, const codecs::Description& what,
+                          const Enqueue& enqueue) {
+  return enqueue() || (cuda_codecs()->load(*candidate.on_device, what) && enqueue());
+}
+
 // Enqueues decoding `encoded`, the entry's encoded bytes, to `target`. They are valid in `stream`.
-void enqueue_decoding(const Entry& entry, const void* encoded, void* target, codecs::Reads reads,
+// @return false when a kernel could not be launched
+bool enqueue_decoding(const Entry& entry, const void* encoded, void* target, codecs::Reads reads,
                       const c10::Stream& stream) {
   const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
   const codecs::Description what = described(candidate, entry);
   const std::size_t scratch = candidate.on_device->scratch_bytes(what);
   const c10::DataPtr memory = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
-  const bool enqueued = candidate.on_device->decode(
-      what, {static_cast<const std::byte*>(encoded), entry.encoded_bytes}, target, reads,
-      memory.get(), native(stream));
-  TORCH_CHECK(enqueued, "cinch: a saved tensor encoded by '", candidate.codec->name(),
-              "' can't be decoded: a kernel could not be launched");
+  return enqueue_with_kernels(candidate, what, [&] {
+    return candidate.on_device->decode(
+        what, {static_cast<const std::byte*>(encoded), entry.encoded_bytes}, target, reads,
+        memory.get(), native(stream));
+  });
 }
 
 // Has the device overwrite the decoded values in `target` by `source` if, by `result`, encoding did
-// not serve.
-void enqueue_choice(const codecs::cuda::Result* result, const c10::Storage& source, void* target,
+// not serve. @return false when the kernel could not be launched
+bool enqueue_choice(const codecs::cuda::Result* result, const c10::Storage& source, void* target,
                     const c10::Stream& stream) {
-  const bool enqueued = cuda_codecs()->keep_source(result, source.nbytes(), source.data(), target,
-                                                   source.nbytes(), native(stream));
-  TORCH_CHECK(enqueued, "cinch: a saved tensor can't be restored: a kernel could not be launched");
+  return cuda_codecs()->keep_source(result, source.nbytes(), source.data(), target, source.nbytes(),
+                                    native(stream));
 }
 
 // Bytes of the channels' bounds, rounded up so that the scratch behind them is aligned.
@@ -66,22 +74,21 @@ std::size_t bound_bytes(const codecs::Description& what) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// The device memory of an encoding besides its source and target: result, channels' bounds and
-/// scratch. A result that is read later has an allocation of its own, `result`.
+/// The device memory of an encoding besides its source and target: channels' bounds, scratch, and a
+/// result that nobody reads, or that only the device reads.
 struct EncodeMemory {
   c10::DataPtr memory;
-  c10::DataPtr result;
   codecs::Description what;  ///< with the channels' bounds in device memory
   void* scratch = nullptr;
 
-  codecs::cuda::Result* outcome() const noexcept {
-    return static_cast<codecs::cuda::Result*>(result ? result.get() : memory.get());
+  codecs::cuda::Result* result() const noexcept {
+    return static_cast<codecs::cuda::Result*>(memory.get());
   }
 
-  /// Allocates, and enqueues writing the channels' bounds and, where it is read, a result of zeros.
+  /// Allocates, and enqueues writing the channels' bounds and, if it `is_read`, a result of zeros.
   /// @throws c10::Error when there is no memory or a write could not be enqueued
   EncodeMemory(const Plan::Candidate& candidate, const codecs::Description& described,
-               const c10::Stream& stream)
+               const c10::Stream& stream, bool is_read)
       : what(described) {
     const codecs::cuda::Result nothing = {};
     const std::size_t bounds = bound_bytes(what);
@@ -90,10 +97,8 @@ struct EncodeMemory {
     auto* const numbers = static_cast<std::byte*>(memory.get()) + sizeof nothing;
     scratch = numbers + bounds;
     bool enqueued = true;
-    if (candidate.sized_by_data) {
-      result = allocate(stream.device(), sizeof nothing);
-      enqueued = cuda_codecs()->write(result.get(), &nothing, sizeof nothing, native(stream));
-    }
+    if (is_read)
+      enqueued = cuda_codecs()->write(result(), &nothing, sizeof nothing, native(stream));
     if (bounds != 0) {
       const std::size_t bytes = static_cast<std::size_t>(what.layout.channels()) * sizeof(float);
       enqueued &= cuda_codecs()->write(numbers, what.channel_bound, bytes, native(stream));
@@ -102,11 +107,6 @@ struct EncodeMemory {
     TORCH_CHECK(enqueued, "cinch: a kernel could not be launched");
   }
 };
-
-// The work of `stream` so far, without an event if `reader` is `stream`: its order suffices there.
-StreamWork work_beside(const c10::Stream& stream, const c10::Stream& reader) {
-  return stream == reader ? StreamWork{stream, nullptr} : work_of(stream);
-}
 
 }  // namespace
 
@@ -127,42 +127,6 @@ const c10::Storage& Entry::source() const noexcept {
 
 bool Entry::keeps_source() const noexcept {
   return device != nullptr && static_cast<bool>(device->source);
-}
-
-StreamWork work_of(const c10::Stream& stream) {
-  StreamWork work{stream, std::make_shared<c10::Event>(stream.device_type())};
-  work.done->record(stream);
-  return work;
-}
-
-void StreamWork::block(const c10::Stream& reader) const {
-  if (reader == stream) return;
-  if (done) {
-    done->block(reader);
-    return;
-  }
-  c10::Event so_far(stream.device_type());
-  so_far.record(stream);
-  so_far.block(reader);
-}
-
-void StreamWork::wait_on_host() const {
-  const StreamWork recorded = done != nullptr ? *this : work_of(stream);
-  cuda_codecs()->synchronize(recorded.done->eventId());
-}
-
-c10::Stream current_stream(c10::Device device) {
-  return guard_of(device).getStream(device);
-}
-
-c10::Stream side_stream(c10::Device device) {
-  static std::mutex mutex;
-  static auto& streams = *new std::map<c10::DeviceIndex, c10::Stream>;
-  const std::lock_guard lock(mutex);
-  const auto known = streams.find(device.index());
-  if (known != streams.end()) return known->second;
-  return streams.emplace(device.index(), guard_of(device).getStreamFromGlobalPool(device))
-      .first->second;
 }
 
 bool is_capturing(c10::Device device) {
@@ -187,27 +151,33 @@ std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs
 }
 
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
-                      const c10::Stream& stream, PinnedPool& outcomes) try {
+                      const c10::Stream& stream, ResultPool& results) try {
   OnDevice& held = *entry.device;
   const c10::OptionalStreamGuard guard(stream);
-  StreamWork{held.saved_on, nullptr}.block(stream);
-  EncodeMemory memory(candidate, described(candidate, entry), stream);
-  c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
-  if (!candidate.on_device->encode(memory.what, entry.raw.data(),
-                                   static_cast<std::byte*>(encoded.get()), memory.outcome(),
-                                   memory.scratch, key, native(stream))) {
-    return false;
-  }
-  guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
-  std::shared_ptr<const EncodeOutcome> outcome;
+  std::shared_ptr<EncodeOutcome> outcome;
   if (candidate.sized_by_data) {
-    outcome = EncodeOutcome::follow(memory.outcome(), stream, outcomes);
+    outcome = EncodeOutcome::make(results, stream);
     if (outcome == nullptr) return false;
   }
+  StreamWork{held.saved_on, nullptr}.block(stream);
+  const EncodeMemory memory(candidate, described(candidate, entry), stream, /*is_read=*/false);
+  c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
+  // First, since some of the work may be enqueued when this fails.
+  guard_of(stream.device()).recordDataPtrOnStream(entry.raw.data_ptr(), stream);
+  const bool enqueued = candidate.on_device->encode(
+      memory.what, entry.raw.data(), static_cast<std::byte*>(encoded.get()),
+      outcome != nullptr ? outcome->result() : memory.result(), memory.scratch, key,
+      native(stream));
+  if (!enqueued) {
+    if (outcome != nullptr) outcome->give_up();
+    // Perhaps a kernel could not be loaded before: for the next one.
+    cuda_codecs()->load(*candidate.on_device, memory.what);
+    return false;
+  }
+  if (outcome != nullptr) outcome->enqueued();
   const bool leaves = entry.plan().offload == policy::Decision::Offload::always;
   held.encoding = leaves ? work_of(stream) : work_beside(stream, held.saved_on);
   held.encoded = std::move(encoded);
-  held.result = std::move(memory.result);
   held.outcome = std::move(outcome);
   return true;
 } catch (const std::exception&) {
@@ -232,13 +202,39 @@ bool shrink(Entry& entry, std::size_t bytes) noexcept try {
 std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry) {
   const OnDevice& held = *entry.device;
   if (held.encoding->stream == held.saved_on || held.encoding->done == nullptr) return nullptr;
-  return std::make_shared<const Encoded>(held.encoding->done);
+  return std::make_shared<const Encoded>(*held.encoding);
 }
 
 bool needs_fetch(const Entry& entry, codecs::Reads reads) {
   const OnDevice& held = *entry.device;
   return reads != codecs::Reads::nothing && held.on_host != nullptr &&
          held.encoded.get() == nullptr;
+}
+
+// Restores the entry's values to `target` where the device can't launch its kernels: the host
+// decodes, and waits for the encoded bytes. pre: held.encoded is valid in `stream`
+void decode_by_host(const Entry& entry, void* target, codecs::Reads reads,
+                    const c10::Stream& stream) {
+  const OnDevice& held = *entry.device;
+  const auto restored = [&] {
+    if (held.outcome != nullptr) {
+      held.outcome->wait();
+      if (!held.outcome->bytes(entry.raw_bytes)) {
+        return cuda_codecs()->copy(target, held.source.data(), entry.raw_bytes, native(stream));
+      }
+    }
+    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const auto encoded = host_copy(held.encoded.get(), entry.encoded_bytes, stream);
+    const std::unique_ptr<std::byte[]> values(new (std::nothrow) std::byte[entry.raw_bytes]);
+    return encoded != nullptr && values != nullptr &&
+           candidate.codec->decode(described(candidate, entry),
+                                   {encoded.get(), entry.encoded_bytes}, values.get(), reads,
+                                   torch_parallel_for) &&
+           cuda_codecs()->copy(target, values.get(), entry.raw_bytes, native(stream));
+  };
+  TORCH_CHECK(restored(),
+              "cinch: a saved tensor can be decoded neither on the device, which does "
+              "not launch the kernels, nor on the host");
 }
 
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream) {
@@ -252,25 +248,26 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
   if (is_read) {
     held.encoding->block(stream);
-    enqueue_decoding(entry, held.encoded.get(), data.get(), reads, stream);
     guard_of(stream.device()).recordDataPtrOnStream(held.encoded, stream);
+    bool enqueued = enqueue_decoding(entry, held.encoded.get(), data.get(), reads, stream);
     if (held.outcome != nullptr) {
-      enqueue_choice(static_cast<const codecs::cuda::Result*>(held.result.get()), held.source,
-                     data.get(), stream);
-      guard_of(stream.device()).recordDataPtrOnStream(held.result, stream);
       guard_of(stream.device()).recordDataPtrOnStream(held.source.data_ptr(), stream);
+      enqueued =
+          enqueued && enqueue_choice(held.outcome->result(), held.source, data.get(), stream);
+      held.outcome->read_by(work_of(stream));
     }
+    if (!enqueued) decode_by_host(entry, data.get(), reads, stream);
     if (held.on_host != nullptr) held.encoded = {};
   }
-  held.decoding[static_cast<std::size_t>(reads)] = work_beside(stream, held.saved_on);
+  held.decoding[static_cast<std::size_t>(reads)] = work_beside(lasting(stream), held.saved_on);
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
 }
 
 c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
   OnDevice& held = *entry.device;
-  if (held.outcome != nullptr) {
-    held.outcome->wait();
-    if (!held.outcome->bytes(entry.raw_bytes)) return held.source;
+  const bool is_sized = held.outcome == nullptr || held.outcome->happened();
+  if (held.outcome != nullptr && is_sized && !held.outcome->bytes(entry.raw_bytes)) {
+    return held.source;
   }
   const c10::Stream stream = current_stream(held.saved_on.device());
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
@@ -285,7 +282,13 @@ c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
       held.encoding->wait_on_host();
     }
     const c10::DataPtr& encoded = held.on_host != nullptr ? fetched : held.encoded;
-    enqueue_decoding(entry, encoded.get(), data.get(), reads, stream);
+    TORCH_CHECK(enqueue_decoding(entry, encoded.get(), data.get(), reads, stream),
+                "cinch: a graph can't be captured: decoding a saved tensor could not be launched");
+    if (!is_sized) {
+      held.graph_chooses = true;
+      TORCH_CHECK(enqueue_choice(held.outcome->result(), held.source, data.get(), stream),
+                  "cinch: a graph can't be captured: a kernel could not be launched");
+    }
   }
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
 }
@@ -295,28 +298,30 @@ c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candi
   const c10::Stream stream = current_stream(values.device());
   StreamWork{valid_in, nullptr}.block(stream);
   const codecs::cuda::DeviceCodec& codec = *candidate.on_device;
-  const EncodeMemory memory(candidate, candidate.what, stream);
+  const EncodeMemory memory(candidate, candidate.what, stream, candidate.sized_by_data);
   const c10::DataPtr encoded = allocate(stream.device(), candidate.bound);
   c10::DataPtr decoded = allocate(stream.device(), values.nbytes());
   auto* const bytes = static_cast<std::byte*>(encoded.get());
-  if (!codec.encode(memory.what, values.data(), bytes, memory.outcome(), memory.scratch, key,
+  if (!codec.encode(memory.what, values.data(), bytes, memory.result(), memory.scratch, key,
                     native(stream)) ||
       !codec.decode(candidate.what, {bytes, candidate.bound}, decoded.get(), codecs::Reads::values,
                     memory.scratch, native(stream))) {
     return {};
   }
-  if (candidate.sized_by_data) enqueue_choice(memory.outcome(), values, decoded.get(), stream);
+  if (candidate.sized_by_data && !enqueue_choice(memory.result(), values, decoded.get(), stream)) {
+    return {};
+  }
   return storage_of(std::move(decoded), values.nbytes(), c10::GetAllocator(stream.device_type()));
 } catch (const std::exception&) {
   return {};
 }
 
-std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+std::unique_ptr<std::byte[]> host_copy(const void* memory, std::size_t bytes,
                                        const c10::Stream& stream) {
-  if (is_capturing(storage.device())) return nullptr;
+  if (is_capturing(stream.device())) return nullptr;
   std::unique_ptr<std::byte[]> copy(new (std::nothrow) std::byte[bytes]);
   const c10::OptionalStreamGuard guard(stream);
-  if (copy == nullptr || !cuda_codecs()->copy(copy.get(), storage.data(), bytes, native(stream))) {
+  if (copy == nullptr || !cuda_codecs()->copy(copy.get(), memory, bytes, native(stream))) {
     return nullptr;
   }
   guard_of(stream.device()).synchronizeStream(stream);

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include <c10/core/Allocator.h>
-#include <c10/core/Event.h>
 #include <c10/core/Storage.h>
 #include <c10/core/Stream.h>
 
@@ -14,25 +13,16 @@
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/in_flight.h"
 #include "hooks/torch/stash/device/pinned_pool.h"
+#include "hooks/torch/stash/device/stream_work.h"
+#include "hooks/torch/stash/device/streams.h"
 #include "hooks/torch/stash/plan.h"
 
 namespace cinch::hooks {
 
 class EntryQueue;
 class EncodeOutcome;
+class ResultPool;
 struct Entry;
-
-/// Work of a stream, and the event behind it. Readers on other streams wait for the event, or,
-/// without one, for all work that the stream has by then.
-struct StreamWork {
-  c10::Stream stream;
-  std::shared_ptr<c10::Event> done;
-
-  /// Makes `reader`'s further work wait for this. The host does not wait.
-  void block(const c10::Stream& reader) const;
-  /// The host waits for this. The calling thread may be capturing another stream.
-  void wait_on_host() const;
-};
 
 /// The additional members of an entry on a CUDA device. Guarded by the entry's mutex, unless a
 /// comment names the stash's lock.
@@ -46,7 +36,8 @@ struct OnDevice {
   bool is_a_parents() const noexcept { return made_after_ != forks_before(); }
 
   // Under the stash's lock.
-  c10::Stream saved_on;  ///< the current stream of the last save, in which the values are valid
+  /// The stream of the last save, in whose order the values are valid: see lasting().
+  c10::Stream saved_on;
   EntryQueue* queue = nullptr;      ///< the queue that the entry is in
   std::size_t offloaded_bytes = 0;  ///< see Entry::offloaded_bytes
   bool fetched = false;             ///< counted by ReadAhead as fetched ahead
@@ -54,13 +45,15 @@ struct OnDevice {
   // Under the entry's mutex; once the entry is settled they change under both locks.
   /// Set while the host does not know the encoded size: the outcome of the encoding, and its
   /// source, which is kept until then.
-  std::shared_ptr<const EncodeOutcome> outcome;
+  std::shared_ptr<EncodeOutcome> outcome;
   c10::Storage source;
   std::size_t exact_bytes = 0;  ///< of `encoded` in use, where its memory may be larger; else 0
 
   // Under the entry's mutex.
   c10::DataPtr encoded;
-  c10::DataPtr result;  ///< a codecs::cuda::Result; set with `outcome`
+  /// A graph reads source, encoding and outcome, and chooses between them at each replay. They
+  /// stay.
+  bool graph_chooses = false;
   /// The work that makes `encoded` valid (or `raw`, of a kept entry that is to leave the device).
   std::optional<StreamWork> encoding;
   std::array<std::optional<StreamWork>, codecs::kReadsCount> decoding;
@@ -71,15 +64,6 @@ struct OnDevice {
  private:
   unsigned made_after_ = forks_before();
 };
-
-/// The work of `stream` so far, with an event.
-StreamWork work_of(const c10::Stream& stream);
-
-/// The calling thread's current stream of that device.
-c10::Stream current_stream(c10::Device device);
-
-/// Cinch's own stream of a device, for the policy's stream "side".
-c10::Stream side_stream(c10::Device device);
 
 /// Whether a CUDA graph is recording the calling thread's current stream.
 bool is_capturing(c10::Device device);
@@ -101,11 +85,11 @@ std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs
 /// reads it. The host does not wait.
 /// If the encoded size is not known beforehand, entry.device->outcome is set, and the caller must
 /// keep the source until it has arrived.
-/// @param outcomes Page-locked memory for the outcome
+/// @param results For the outcome
 /// @return false when there is no memory for the result or a kernel could not be launched
 /// @pre entry.device is set, the candidate has a device codec, the entry's mutex is held
 bool encode_on_device(Entry& entry, const Plan::Candidate& candidate, const codecs::RandomKey& key,
-                      const c10::Stream& stream, PinnedPool& outcomes);
+                      const c10::Stream& stream, ResultPool& results);
 
 /// Enqueues the copy of the `bytes` encoded bytes to memory of just that size, on the encoding's
 /// stream, and gives up the larger memory as of that copy.
@@ -119,15 +103,15 @@ std::shared_ptr<const InFlight::Moment> when_encoded(const Entry& entry);
 
 /// Enqueues the decoding on `stream`. Offloaded bytes that were not fetched yet are copied back
 /// first. While the host does not know the outcome of the encoding, the device itself takes the
-/// source instead if encoding did not serve. For Reads::nothing and dropped entries the content is
-/// undefined.
+/// source instead if encoding did not serve. If the device can't launch the kernels, the host waits
+/// for the bytes and decodes. For Reads::nothing and dropped entries the content is undefined.
 /// @throws c10::Error when there is no memory
 c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stream& stream);
 
 /// The same for a graph that the calling thread's current stream is captured into. The graph reads
 /// only memory that lives as long as the entry, so it may be replayed: it copies offloaded bytes
-/// from the host itself. The host waits for other streams' work on that memory, and for the outcome
-/// of the encoding.
+/// from the host itself. The host waits for other streams' work on that memory. While it does not
+/// know the outcome of the encoding, the graph itself chooses, and source and encoding stay.
 /// @throws c10::Error when there is no memory
 c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads);
 
@@ -143,9 +127,9 @@ void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
 c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,
                         const codecs::RandomKey& key, const c10::Stream& valid_in);
 
-/// Copies the storage's bytes to the host, behind `stream`'s work so far, and waits for the copy.
+/// Copies device memory to the host, behind `stream`'s work so far, and waits for the copy.
 /// @return null when there is no memory, the copy fails, or the calling thread captures a graph
-std::unique_ptr<std::byte[]> host_copy(const c10::Storage& storage, std::size_t bytes,
+std::unique_ptr<std::byte[]> host_copy(const void* memory, std::size_t bytes,
                                        const c10::Stream& stream);
 
 }  // namespace cinch::hooks

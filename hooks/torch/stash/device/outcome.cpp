@@ -1,48 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/device/outcome.h"
 
+#include <chrono>
+#include <new>
+#include <thread>
 #include <utility>
-
-#include "hooks/torch/process/fork.h"
-#include "hooks/torch/stash/device/cuda_codecs.h"
 
 namespace cinch::hooks {
 
-EncodeOutcome::EncodeOutcome(OnHost there)
-    : there_(std::make_unique<OnHost>(std::move(there))), made_after_(forks_before()) {}
-
-// In a forked child, the parent's event must not be destroyed.
-EncodeOutcome::~EncodeOutcome() {
-  if (made_after_ != forks_before()) static_cast<void>(there_.release());
-}
-
-std::shared_ptr<const EncodeOutcome> EncodeOutcome::follow(const codecs::cuda::Result* result,
-                                                           const c10::Stream& stream,
-                                                           PinnedPool& pool) {
-  OnHost there;
-  there.piece = pool.take(sizeof *result);
-  if (there.piece == nullptr) return nullptr;
-  for (const auto& moment : there.piece->before()) block(moment, stream);
-  if (!cuda_codecs()->copy(there.piece->data(), result, sizeof *result, native(stream))) {
+std::shared_ptr<EncodeOutcome> EncodeOutcome::make(ResultPool& pool, const c10::Stream& stream) {
+  codecs::cuda::Result* const result = pool.take();
+  if (result == nullptr) return nullptr;
+  try {
+    return std::shared_ptr<EncodeOutcome>(new EncodeOutcome(pool, result, stream));
+  } catch (const std::bad_alloc&) {
+    pool.give_back({result});
     return nullptr;
   }
-  there.copied = std::make_shared<const Copied>(stream);
-  there.piece->used(there.copied);
-  return std::shared_ptr<const EncodeOutcome>(new EncodeOutcome(std::move(there)));
+}
+
+// A forked child leaves the parent's results alone: page-locked memory may not be there.
+EncodeOutcome::~EncodeOutcome() {
+  if (made_after_ == forks_before()) pool_.give_back(std::move(pending_));
+}
+
+void EncodeOutcome::give_up() {
+  pending_.comes = true;  // until it is known when the work is over
+  pending_.works.push_back(work_of(stream_));
+  pending_.comes = false;
 }
 
 bool EncodeOutcome::happened() const noexcept {
-  return cuda_codecs()->happened(there_->copied->work.done->eventId());
+  return made_after_ == forks_before() && ResultPool::is_written(*result());
 }
 
+// Looks at the result itself, since an event would be recorded behind all that followed the
+// encoding. The event only ends the wait when a device has failed.
 void EncodeOutcome::wait() const {
-  there_->copied->work.wait_on_host();
+  constexpr std::chrono::microseconds between_looks(20);
+  if (happened() || made_after_ != forks_before()) return;
+  const StreamWork so_far = work_of(stream_);
+  while (!happened() && so_far.is_under_way()) std::this_thread::sleep_for(between_looks);
 }
 
 std::optional<std::size_t> EncodeOutcome::bytes(std::size_t below) const noexcept {
-  const auto& found = *reinterpret_cast<const codecs::cuda::Result*>(there_->piece->data());
-  if (found.not_representable != 0 || found.bytes >= below) return std::nullopt;
-  return static_cast<std::size_t>(found.bytes);
+  if (!happened() || result()->not_representable != 0 || result()->bytes >= below) {
+    return std::nullopt;
+  }
+  return static_cast<std::size_t>(result()->bytes);
 }
 
 }  // namespace cinch::hooks

@@ -4,7 +4,9 @@
 #include <exception>
 #include <utility>
 
-#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+
+#include "hooks/torch/stash/device/streams.h"
 
 namespace cinch::hooks {
 
@@ -15,7 +17,8 @@ void Reserve::ensure(int device, std::size_t bytes) noexcept try {
     if (devices_[index].bytes >= bytes) return;
   }
   // Without the lock: the allocator may ask the stash for memory, which calls release().
-  const c10::DeviceGuard guard(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
+  const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
+  const c10::OptionalStreamGuard guard(lasting(current_stream(on)));
   Reserved fresh{c10::GetAllocator(c10::kCUDA)->allocate(bytes), bytes};
   const std::lock_guard lock(mutex_);
   if (devices_[index].bytes < bytes) std::swap(devices_[index], fresh);

@@ -7,19 +7,9 @@
 #include "hooks/torch/stash/device/on_device.h"
 
 namespace cinch::hooks {
-namespace {
-
-// Page-locked memory for outcomes: a page each, until the host has applied the outcome.
-constexpr std::uint64_t most_outcome_bytes = std::uint64_t{16} << 20;
-constexpr std::size_t outcome_segment_bytes = std::size_t{1} << 20;
-
-}  // namespace
-
 StreamEncoder::StreamEncoder(bool uses_side_stream, const PolicyInForce& policy)
-    : uses_side_stream_(uses_side_stream),
-      policy_(policy),
-      outcomes_(pinned_host(), most_outcome_bytes, 1, outcome_segment_bytes) {
-  register_fork_lock(outcomes_.mutex());
+    : uses_side_stream_(uses_side_stream), policy_(policy), results_(pinned_host()) {
+  register_fork_lock(results_.mutex());
   register_fork_lock(in_flight_.mutex());
 }
 
@@ -30,9 +20,9 @@ bool StreamEncoder::encode(Entry& entry, const Plan::Candidate& candidate, std::
       uses_side_stream_ &&
       in_flight_.begin(device, entry.raw_bytes, policy_.settings().in_flight_bytes);
   const c10::Stream stream =
-      on_side_stream ? side_stream(entry.raw.device()) : entry.device->saved_on;
+      on_side_stream ? own_stream(Own::side, entry.raw.device()) : entry.device->saved_on;
   bool enqueued = false;
-  if_memory_allows([&] { enqueued = encode_on_device(entry, candidate, key, stream, outcomes_); });
+  if_memory_allows([&] { enqueued = encode_on_device(entry, candidate, key, stream, results_); });
   if (on_side_stream) {
     in_flight_.enqueued(device, entry.raw_bytes, enqueued ? when_encoded(entry) : nullptr);
   }

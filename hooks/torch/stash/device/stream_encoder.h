@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "hooks/torch/stash/device/in_flight.h"
-#include "hooks/torch/stash/device/pinned_pool.h"
+#include "hooks/torch/stash/device/result_pool.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/plan.h"
 #include "hooks/torch/stash/policy_in_force.h"
@@ -31,7 +31,7 @@ class StreamEncoder {
   const bool uses_side_stream_;
   const PolicyInForce& policy_;
   InFlight in_flight_;
-  PinnedPool outcomes_;
+  ResultPool results_;
 };
 
 }  // namespace cinch::hooks

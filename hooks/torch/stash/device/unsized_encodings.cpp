@@ -127,26 +127,26 @@ std::size_t UnsizedEncodings::await_outcomes(int device, std::size_t bytes) {
 // pre: the entry was taken out of its queue, and its outcome has arrived
 std::size_t UnsizedEncodings::take_outcome(Entry& entry) {
   // In this order: the first step frees memory that the second needs for the smaller copy.
-  const std::size_t freed = give_up_source_or_encoding(entry);
-  return freed + shrink_to_size(entry);
+  const auto freed = give_up_source_or_encoding(entry);
+  return freed ? *freed + shrink_to_size(entry) : 0;
 }
 
-std::size_t UnsizedEncodings::give_up_source_or_encoding(Entry& entry) {
+// Returns the bytes freed; nothing when both have to stay for good.
+std::optional<std::size_t> UnsizedEncodings::give_up_source_or_encoding(Entry& entry) {
   // Freed after the locks, since freeing may wait for the interpreter.
   c10::Storage source;
   c10::Storage ahead;
-  c10::DataPtr result;
   std::unique_ptr<GuardSample> sample;
   std::size_t freed = 0;
   {
     const EntryWork work(entry);
     OnDevice& held = *entry.device;
+    if (held.graph_chooses) return std::nullopt;
     const auto needed = held.outcome->bytes(entry.raw_bytes);
     if (!needed) held.encoded = {};
     const std::lock_guard stash_lock(stash_.lists.mutex);
     const std::size_t before = entry.stored_bytes();
     held.outcome = nullptr;
-    result = std::move(held.result);
     source = std::exchange(held.source, {});
     if (needed) {
       held.exact_bytes = *needed;

@@ -48,7 +48,7 @@ class UnsizedEncodings {
   void put_off(Entry& entry);
   bool take_back(Entry& entry);
   std::size_t take_outcome(Entry& entry);
-  std::size_t give_up_source_or_encoding(Entry& entry);
+  std::optional<std::size_t> give_up_source_or_encoding(Entry& entry);
   std::size_t shrink_to_size(Entry& entry);
 
   const DeviceParts stash_;

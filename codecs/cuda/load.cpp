@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/cuda/load.h"
+
+#include <cstdint>
+
+#include "codecs/cuda/loading.h"
+#include "codecs/cuda/outcome.h"
+
+namespace cinch::codecs::cuda {
+
+bool load(const DeviceCodec& codec, const Description& what) noexcept {
+  const Loading loading;
+  // Stands for all memory of the device: nothing is launched, so nothing reads or writes it.
+  constexpr std::uintptr_t address = std::uintptr_t{1} << 40;
+  constexpr std::size_t enough = std::size_t{1} << 60;
+  auto* const memory = reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+  auto* const result = reinterpret_cast<Result*>(memory);
+  constexpr std::byte nothing{};
+  bool loaded = codec.encode(what, memory, memory, result, memory, {}, nullptr);
+  for (const Reads reads : {Reads::values, Reads::sign, Reads::interval}) {
+    loaded = codec.decode(what, {memory, enough}, memory, reads, memory, nullptr) && loaded;
+  }
+  loaded = write(memory, &nothing, sizeof nothing, nullptr) && loaded;
+  return keep_source(result, 0, memory, memory, 1, nullptr) && loaded;
+}
+
+}  // namespace cinch::codecs::cuda
