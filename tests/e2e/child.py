@@ -3,7 +3,7 @@
 
     python child.py MODULE OUTPUT.pt [WORKLOAD…]
 
-Started by torchrun, process R of several writes OUTPUT.pt.R.
+Started by torchrun, process R of several writes OUTPUT.pt.R. E2E_DEVICE is where the workloads' tensors lie.
 
 Under the preload each workload's outcome also tells how many tensors Cinch took during it and how
 many bytes the stash still held after it.
@@ -34,6 +34,8 @@ def measure(function) -> dict:
 
 def main():
     module, output, *only = sys.argv[1:]
+    if "E2E_DEVICE" in os.environ:
+        torch.set_default_device(os.environ["E2E_DEVICE"])
     if "RANK" in os.environ:
         output += "." + os.environ["RANK"]
     workloads = {name: function for name, function in registry.load(module).items() if not only or name in only}

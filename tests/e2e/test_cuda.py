@@ -27,11 +27,12 @@ LOSSLESS = harness.LOSSLESS
 OFFLOAD = {"offload": {"enabled": True, "min_bytes": 0}}
 
 
-def start(arguments, folder, device="cuda", policy=None, says="", codecs="fakecuda", **fake) -> harness.Run:
+def start(arguments, folder, device="cuda", policy=None, says="", codecs="fakecuda", extra=None, **fake) -> harness.Run:
     """Runs Python with `arguments`; it must succeed and Cinch, given a policy, must be active and print no line,
-    or the one that contains `says`, or anything (...). `codecs`: the installation's folder (docs/fakecuda.md)."""
+    or the one that contains `says`, or anything (...). `codecs`: the installation's folder (docs/fakecuda.md). `extra`
+    goes into the environment."""
     folder.mkdir(parents=True, exist_ok=True)
-    env = harness.plain_environment()
+    env = harness.plain_environment(extra)
     if policy is not None:
         env |= harness.preload_environment(folder, policy)
         env["LD_PRELOAD"] = str(harness.BUILD / "lib" / codecs / "libcinch.so")
@@ -119,7 +120,7 @@ def test_division_is_the_cpus(divided, stream, allocator, schedules, tmp_path):
 
 @pytest.mark.parametrize("stream", ["current", "side"])
 def test_dithered_groups_are_the_cpus(stream, tmp_path):
-    """Nothing is derived: only the CPU can."""
+    """Nothing is derived: on a device that is proved some entries later than on the CPU."""
     policy = DIVISION | {"policy": "default", "derive": {"enabled": False}, "stream": stream}
     models = SAME_OPERATORS[:2]
     (expected,), _ = train(tmp_path / "cpu", models, [""], "cpu", policy, dropout="no-dropout")
@@ -159,10 +160,11 @@ def test_nothing_leaks(offload, tmp_path):
 NO_ROOM = "cinch: offload: the host has no more page-locked memory"
 
 
-# Refused are the memory for what is moved and that for sizes that encoding comes to.
+# Refused are the memory for what is moved, and that for what a device tells: sizes that encoding comes to, and whether
+# what was computed is what was saved.
 @pytest.mark.parametrize(
     "host_bytes, fail",
-    [("100KiB", ""), ("1GiB", "cudaHostAlloc:1:2,cudaHostAlloc:2:2")],
+    [("100KiB", ""), ("1GiB", "cudaHostAlloc:1:2,cudaHostAlloc:2:2,cudaHostAlloc:3:2")],
     ids=["cap", "refused"],
 )
 def test_what_finds_no_room_on_the_host_stays(plain, host_bytes, fail, tmp_path):
@@ -636,7 +638,7 @@ control = fakecuda.control()
 model = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.GELU())]).cuda()
 x = torch.randn(128, 64, device="cuda")
 counts = []
-for step in range(24):
+for step in range(36):
     calls = ("cudaEventCreateWithFlags", "cudaEventDestroy", "cudaEventRecord")
     before = [control.calls(call) for call in calls]
     model(x).square().mean().backward()
@@ -649,7 +651,7 @@ print(*[sum(each) for each in zip(*counts[-6:])])
 def test_events_are_used_again(policy, tmp_path):
     run = start(["-c", EVENTS], tmp_path, policy=LOSSLESS | {"stream": "side"} | policy, poison=True)
     made, destroyed, recorded = map(int, run.stdout.split())
-    assert destroyed == 0 and made < recorded / 50 > 5
+    assert destroyed == 0 and made < recorded / 50 > 4
 
 
 # The program makes streams itself, as other libraries do, and destroys them: after it has computed gradients on one,

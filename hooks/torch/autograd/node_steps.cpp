@@ -55,6 +55,20 @@ std::optional<Recipe::Step> channel_norm_step(const Node& node, SavedVariable& w
   return made;
 }
 
+/// A norm of as many means as there are channels.
+std::optional<Recipe::Step> channel_norm_step_on(c10::Device device, const Node& node,
+                                                 SavedVariable& weight,
+                                                 const codecs::ChannelOrder& order) {
+  Recipe::Step made = step_of(Recipe::Operator::channel_norm, node);
+  made.order = order;
+  made.rows = order.channels;
+  const bool has_weight = saved_constants::has_data(weight);
+  const bool found =
+      saved_constants::find_factors(weight, order.channels, device, made.weight) &&
+      saved_constants::find_bias(node.next_edge(2), has_weight, order.channels, device, made.bias);
+  return found ? std::optional(std::move(made)) : std::nullopt;
+}
+
 }  // namespace
 
 c10::ScalarType type_of(const Node& node) {
@@ -171,7 +185,7 @@ Recipe::Step upsample_step(const Node& node) {
 }
 
 std::optional<Recipe::Step> layer_norm_step(generated::NativeLayerNormBackward0& node,
-                                            const Layout& want) {
+                                            const Layout& want, c10::Device device) {
   std::int64_t row = 1;
   for (const c10::SymInt& size : node.normalized_shape) {
     const auto known = size.maybe_as_int();
@@ -182,6 +196,11 @@ std::optional<Recipe::Step> layer_norm_step(generated::NativeLayerNormBackward0&
   Recipe::Step made = step_of(Recipe::Operator::row_norm, node);
   made.row = row;
   made.rows = want.elements() / row;
+  if (!device.is_cpu()) {
+    const bool found = saved_constants::find_factors(node.weight_, row, device, made.weight) &&
+                       saved_constants::find_factors(node.bias_, row, device, made.bias);
+    return found ? std::optional(std::move(made)) : std::nullopt;
+  }
   if (!saved_constants::copy_factors(node.weight_, row, 1, made.scale)) return std::nullopt;
   if (!saved_constants::copy_factors(node.bias_, row, 0, made.shift)) return std::nullopt;
   return made;
@@ -204,18 +223,45 @@ std::optional<Recipe::Step> batch_norm_step(generated::NativeBatchNormBackward0&
   return channel_norm_step(node, node.weight_, statistics, *order);
 }
 
+/// Whether a group norm has few factors beside its values: there is one pair of factors for each
+/// sample and channel.
+bool has_few_factors(const Layout& want, const codecs::ChannelOrder& order) {
+  constexpr std::int64_t least_elements_a_factor = 64;
+  return want.elements() >= least_elements_a_factor * order.tables * order.channels;
+}
+
 std::optional<Recipe::Step> group_norm_step(generated::NativeGroupNormBackward0& node,
                                             const Layout& want) {
   if (want.sizes.empty()) return std::nullopt;
   const std::int64_t samples = want.sizes[0];
   const auto order = channel_order(want, samples);
   if (!order || node.group <= 0) return std::nullopt;
-  // There is one pair of factors for each sample and channel.
-  constexpr std::int64_t least_elements_a_factor = 64;
-  if (want.elements() < least_elements_a_factor * samples * order->channels) return std::nullopt;
+  if (!has_few_factors(want, *order)) return std::nullopt;
   ChannelStatistics statistics;
   if (!statistics.copy(node.result1_, node.result2_, node.group * samples)) return std::nullopt;
   return channel_norm_step(node, node.weight_, statistics, *order);
+}
+
+std::optional<Recipe::Step> batch_norm_step_on(c10::Device device,
+                                               generated::NativeBatchNormBackward0& node,
+                                               const Layout& want) {
+  const auto order = channel_order(want, 1);
+  if (!order || order->channels > saved_constants::most || !node.training) return std::nullopt;
+  return channel_norm_step_on(device, node, node.weight_, *order);
+}
+
+std::optional<Recipe::Step> group_norm_step_on(c10::Device device,
+                                               generated::NativeGroupNormBackward0& node,
+                                               const Layout& want) {
+  if (want.sizes.empty() || !is_contiguous(want)) return std::nullopt;
+  const auto order = channel_order(want, want.sizes[0]);
+  if (!order || node.group <= 0 || !has_few_factors(want, *order)) return std::nullopt;
+  auto made = channel_norm_step_on(device, node, node.weight_, *order);
+  if (made) {
+    made->rows = node.group * order->tables;
+    made->row = want.elements() / made->rows;
+  }
+  return made;
 }
 
 }  // namespace cinch::hooks

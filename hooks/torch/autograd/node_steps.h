@@ -36,7 +36,8 @@ Recipe::Step upsample_step(const torch::autograd::Node& node);
 /// Layer norm, without its statistics: fma((x - mean) * rstd, weight, bias), as
 /// aten/src/ATen/native/cpu/layer_norm_kernel.cpp has it. @pre the node is locked
 std::optional<Recipe::Step> layer_norm_step(
-    torch::autograd::generated::NativeLayerNormBackward0& node, const Layout& want);
+    torch::autograd::generated::NativeLayerNormBackward0& node, const Layout& want,
+    c10::Device device);
 
 /// Batch norm: fma(x, scale, fma(-mean, scale, bias)) with scale = rstd * weight, as
 /// aten/src/ATen/native/cpu/batch_norm_kernel.cpp has it. In evaluation the statistics are the
@@ -48,5 +49,14 @@ std::optional<Recipe::Step> batch_norm_step(
 /// (aten/src/ATen/native/cpu/group_norm_kernel.cpp). @pre the node is locked
 std::optional<Recipe::Step> group_norm_step(
     torch::autograd::generated::NativeGroupNormBackward0& node, const Layout& want);
+
+/// The same norms on a CUDA device, without their statistics. Batch norm in training only: in
+/// evaluation nobody saves the deviations. @pre the node is locked
+std::optional<Recipe::Step> batch_norm_step_on(
+    c10::Device device, torch::autograd::generated::NativeBatchNormBackward0& node,
+    const Layout& want);
+std::optional<Recipe::Step> group_norm_step_on(
+    c10::Device device, torch::autograd::generated::NativeGroupNormBackward0& node,
+    const Layout& want);
 
 }  // namespace cinch::hooks

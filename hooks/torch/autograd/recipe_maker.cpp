@@ -74,31 +74,18 @@ bool copy_number(const at::Tensor& number, bool all_digits, std::vector<float>& 
   return !all_digits || static_cast<double>(to.front()) == value;
 }
 
-/// Copies a small tensor that PyTorch keeps itself: a parameter, a factor.
-bool copy_constant(SavedVariable& saved, c10::ScalarType type, Recipe::Value& to) {
-  if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
-  const at::Tensor& data = members::data_of(saved);
-  if (data.numel() > saved_constants::most || !data.is_cpu()) return false;
-  const bool is_number =
-      data.dim() == 0 && (data.scalar_type() == at::kDouble || data.scalar_type() == at::kLong);
-  const bool copied = is_number ? copy_number(data, type == at::kDouble, to.constant)
-                                : saved_constants::copy(data, data.numel(), to.constant);
-  if (!copied) return false;
-  to.start = contiguous(data.sizes());
-  return true;
-}
-
 }  // namespace
 
 bool has_recipes(c10::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble;
 }
 
-RecipeMaker::RecipeMaker(Layout layout, c10::ScalarType type, Derived derived)
+RecipeMaker::RecipeMaker(Layout layout, c10::ScalarType type, c10::Device device, Derived derived)
     : layout_(std::move(layout)), derived_(derived), recipe_(std::make_unique<Recipe>()) {
   recipe_->elements = layout_.elements();
   recipe_->type = type;
-  recipe_->threads = at::get_num_threads();
+  recipe_->device = device;
+  recipe_->threads = is_on_device() ? 0 : at::get_num_threads();
 }
 
 RecipeMaker::~RecipeMaker() {
@@ -328,6 +315,8 @@ bool RecipeMaker::make_sum(Node& node, Operator op, const Layout& want, Value& t
 /// result, which is known for the last step alone.
 bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, const Layout& want,
                                    Value& to) {
+  // The host would have to wait for the values that tell the number.
+  if (is_on_device()) return false;
   if (&node != last_ || !find_alike(node.next_edge(0), want, to)) return false;
   if (to.type() != type_of(node)) return false;
   Step made = step_of(op, node);
@@ -377,8 +366,8 @@ bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, 
   const bool last = !is_contiguous(want);
   if (last == is_contiguous(pooled)) return false;
   const HeldTensor* indices = held_by_stash(node.result1_);
-  const bool fit =
-      indices != nullptr && indices->use().type == at::kLong && lies_alike(*indices, want);
+  const bool fit = indices != nullptr && indices->use().type == at::kLong &&
+                   lies_alike(*indices, want) && lies_here(*indices->entry());
   if (!fit) return false;
   const auto held = hold(*indices);
   if (!held) return false;
@@ -428,6 +417,9 @@ bool RecipeMaker::make_attention(generated::ScaledDotProductFlashAttentionForCpu
 bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
   const Lock lock(node);
   if (!lock) return false;
+  if (is_on_device() && kind_of(node) != NodeKind::layer_norm) {
+    return make_norm_on_device(node, want, to);
+  }
   switch (kind_of(node)) {
     case NodeKind::layer_norm:
       return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
@@ -444,9 +436,25 @@ bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
   }
 }
 
+/// A batch or group norm. @pre the node is locked
+bool RecipeMaker::make_norm_on_device(Node& node, const Layout& want, Value& to) {
+  const auto make = [&](auto& norm, std::optional<Step> made) {
+    return made && hold_alike(norm.input_, want, to) &&
+           hold_statistic(norm.result1_, made->rows, made->mean) &&
+           hold_statistic(norm.result2_, made->rows, made->rstd) &&
+           extend(to, std::move(made), want);
+  };
+  if (kind_of(node) == NodeKind::batch_norm) {
+    auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
+    return make(norm, batch_norm_step_on(recipe_->device, norm, want));
+  }
+  auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);
+  return make(norm, group_norm_step_on(recipe_->device, norm, want));
+}
+
 bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, const Layout& want,
                                   Value& to) {
-  auto made = layer_norm_step(node, want);
+  auto made = layer_norm_step(node, want, recipe_->device);
   // The operator makes its input contiguous first.
   return made && hold_value(node.input_, to) && to.start.sizes == want.sizes &&
          hold_statistic(node.result1_, made->rows, made->mean) &&
@@ -463,19 +471,49 @@ bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want
   return true;
 }
 
+bool RecipeMaker::copy_constant(SavedVariable& saved, c10::ScalarType type, Value& to) const {
+  if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
+  const at::Tensor& data = members::data_of(saved);
+  if (data.numel() > saved_constants::most) return false;
+  const bool is_number = data.is_cpu() && data.dim() == 0 &&
+                         (data.scalar_type() == at::kDouble || data.scalar_type() == at::kLong);
+  if (is_on_device()) {
+    // PyTorch's kernels read a number in the host's memory when they are enqueued.
+    const bool serves =
+        is_number || (has_recipes(data.scalar_type()) &&
+                      (data.device() == recipe_->device || (data.is_cpu() && data.dim() == 0)));
+    if (!serves) return false;
+    to.on_device = data.tensor_data();
+    to.start_type = data.scalar_type();
+  } else if (!data.is_cpu()) {
+    return false;
+  } else if (is_number) {
+    if (!copy_number(data, type == at::kDouble, to.constant)) return false;
+  } else if (!saved_constants::copy(data, data.numel(), to.constant)) {
+    return false;
+  }
+  to.start = contiguous(data.sizes());
+  return true;
+}
+
 bool RecipeMaker::hold_value(SavedVariable& saved, Value& to) {
   const HeldTensor* held = held_by_stash(saved);
   return held != nullptr && hold_value(*held, to);
 }
 
 bool RecipeMaker::hold_value(const HeldTensor& held, Value& to) {
-  if (!has_recipes(held.use().type) || held.entry()->device != nullptr) return false;
+  if (!has_recipes(held.use().type) || !lies_here(*held.entry())) return false;
   const auto source = hold(held);
   if (!source) return false;
   to.source = *source;
   to.start_type = held.use().type;
   to.start = {c10::DimVector(held.use().geometry.sizes()), held.use().geometry.strides()};
   return true;
+}
+
+/// Whether the entry lies on the recipe's device.
+bool RecipeMaker::lies_here(const Entry& entry) const {
+  return entry.device_index() == recipe_->device.index();
 }
 
 bool RecipeMaker::hold_alike(SavedVariable& saved, const Layout& want, Value& to) {
@@ -486,13 +524,14 @@ bool RecipeMaker::hold_alike(SavedVariable& saved, const Layout& want, Value& to
 bool RecipeMaker::hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to) {
   if (!saved.has_hooks()) {
     const at::Tensor& data = members::data_of(saved);
-    const bool fits =
-        data.defined() && data.scalar_type() == at::kFloat && saved_constants::is_plain(data, n);
+    const bool fits = data.defined() && data.scalar_type() == at::kFloat &&
+                      data.device() == recipe_->device && saved_constants::is_plain(data, n);
     if (fits) to.held = data.tensor_data();
     return fits;
   }
   const HeldTensor* held = held_by_stash(saved);
   if (held == nullptr || held->use().geometry.offset() != 0) return false;
+  if (!lies_here(*held->entry())) return false;
   if (held->use().type != at::kFloat) return false;
   if (held->entry()->raw_bytes != static_cast<std::size_t>(n) * sizeof(float)) return false;
   const auto source = hold(*held);

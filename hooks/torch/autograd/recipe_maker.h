@@ -6,6 +6,7 @@
 #include <optional>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/generated/Functions.h>
@@ -34,7 +35,7 @@ class RecipeMaker {
   };
 
   /// @param layout Of the tensor, which fills its storage
-  RecipeMaker(Layout layout, c10::ScalarType type, Derived derived);
+  RecipeMaker(Layout layout, c10::ScalarType type, c10::Device device, Derived derived);
   RecipeMaker(const RecipeMaker&) = delete;
   RecipeMaker& operator=(const RecipeMaker&) = delete;
   ~RecipeMaker();
@@ -84,6 +85,7 @@ class RecipeMaker {
       torch::autograd::generated::ScaledDotProductFlashAttentionForCpuBackward0& node,
       const Layout& want, Value& to);
   bool make_norm(Node& node, const Layout& want, Value& to);
+  bool make_norm_on_device(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
                        const Layout& want, Value& to);
 
@@ -101,13 +103,19 @@ class RecipeMaker {
   /// Appends the step, if there is one. Its result has the layout `want`.
   static bool extend(Value& to, std::optional<Step> step, const Layout& want);
 
-  /// Makes the saved value a source. The stash must hold it, on the host.
+  bool is_on_device() const noexcept { return !recipe_->device.is_cpu(); }
+
+  /// Copies a small tensor that PyTorch keeps itself: a parameter, a factor.
+  bool copy_constant(SavedVariable& saved, c10::ScalarType type, Value& to) const;
+
+  /// Makes the saved value a source. The stash must hold it, on the recipe's device.
   bool hold_value(SavedVariable& saved, Value& to);
   bool hold_value(const HeldTensor& held, Value& to);
   /// The same, but only for a tensor of this layout.
   bool hold_alike(SavedVariable& saved, const Layout& want, Value& to);
   bool hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to);
   std::optional<int> hold(const HeldTensor& held);
+  bool lies_here(const Entry& entry) const;
 
   const Layout layout_;
   const Derived derived_;

@@ -8,6 +8,7 @@
 
 #include "hooks/torch/autograd/node_kinds.h"
 #include "hooks/torch/autograd/recipe_maker.h"
+#include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {
@@ -15,7 +16,7 @@ namespace {
 
 /// The layout of a tensor that fills its storage, from the first byte; nullopt for others.
 std::optional<Layout> filling_layout(const at::Tensor& tensor) {
-  const bool fits = has_recipes(tensor.scalar_type()) && tensor.is_cpu() &&
+  const bool fits = has_recipes(tensor.scalar_type()) && (tensor.is_cpu() || tensor.is_cuda()) &&
                     tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense() &&
                     tensor.storage().nbytes() == tensor.nbytes();
   if (!fits) return std::nullopt;
@@ -32,9 +33,10 @@ std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) no
   if (!layout || stash().lists().is_waiting(base.storage())) return nullptr;
   const std::uint32_t version = torch::autograd::impl::version_counter(base).current_version();
   const auto output = static_cast<std::uint32_t>(base.output_nr());
+  const AtWork here;  // a proof is worth no rescue
   using enum RecipeMaker::Derived;
   for (const auto derived : {computed, held}) {
-    RecipeMaker maker(*layout, base.scalar_type(), derived);
+    RecipeMaker maker(*layout, base.scalar_type(), base.device(), derived);
     auto recipe = maker.make(*grad_fn, output) ? maker.take(version, site, base) : nullptr;
     // Under a lossy policy the sources of what is derived may be approximations by now, with which
     // no recipe can be proved; what is derived was saved later.

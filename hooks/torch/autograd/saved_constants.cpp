@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <typeinfo>
 
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include "hooks/torch/autograd/members.h"
+#include "hooks/torch/stash/below_program.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks::saved_constants {
@@ -42,11 +44,11 @@ bool has_data(SavedVariable& saved) {
 }
 
 bool is_plain(const at::Tensor& tensor, std::int64_t n) {
-  return tensor.is_cpu() && tensor.numel() == n && tensor.is_contiguous();
+  return tensor.numel() == n && tensor.is_contiguous();
 }
 
 bool copy(const at::Tensor& tensor, std::int64_t n, std::vector<float>& to) {
-  if (!is_plain(tensor, n)) return false;
+  if (!tensor.is_cpu() || !is_plain(tensor, n)) return false;
   switch (tensor.scalar_type()) {
     case at::kFloat:
       return assign<float>(tensor, to);
@@ -81,24 +83,87 @@ bool copy_factors(SavedVariable& saved, std::int64_t n, float instead, std::vect
   return copy_saved(saved, n, to);
 }
 
+namespace {
+
+/// The bias that `edge` leads to; null if it leads to none that is known.
+/// @param repeated Set if the norm takes it several times, as instance norm does
+const at::Tensor* bias_of(const Edge& edge, bool& repeated) {
+  repeated = false;
+  if (const at::Tensor* bias = parameter(edge)) return bias;
+  const torch::autograd::Node& node = *edge.function;
+  if (typeid(node) != typeid(torch::autograd::generated::RepeatBackward0)) return nullptr;
+  repeated = true;
+  return parameter(node.next_edge(0));
+}
+
+bool repeats_to(const at::Tensor& bias, std::int64_t n) {
+  return bias.dim() == 1 && bias.numel() != 0 && n % bias.numel() == 0;
+}
+
+bool fits(const at::Tensor& tensor, std::int64_t n, c10::Device device) {
+  const bool has_type = tensor.scalar_type() == at::kFloat ||
+                        tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
+  return has_type && tensor.device() == device && is_plain(tensor, n);
+}
+
+}  // namespace
+
 bool copy_bias(const Edge& edge, bool has_weight, std::int64_t n, std::vector<float>& to) {
   if (!edge.is_valid()) {
     to.assign(static_cast<std::size_t>(n), 0);
     return !has_weight;
   }
-  if (const at::Tensor* bias = parameter(edge)) return copy(*bias, n, to);
-  const torch::autograd::Node& node = *edge.function;
-  if (typeid(node) != typeid(torch::autograd::generated::RepeatBackward0)) return false;
-  const at::Tensor* bias = parameter(node.next_edge(0));
-  if (bias == nullptr || bias->dim() != 1 || bias->numel() == 0 || n % bias->numel() != 0) {
-    return false;
-  }
-  if (!copy(*bias, bias->numel(), to)) return false;
+  bool repeated = false;
+  const at::Tensor* bias = bias_of(edge, repeated);
+  if (bias == nullptr) return false;
+  if (!repeated) return copy(*bias, n, to);
+  if (!repeats_to(*bias, n) || !copy(*bias, bias->numel(), to)) return false;
   const auto once = static_cast<std::ptrdiff_t>(to.size());
   to.resize(static_cast<std::size_t>(n));
   for (auto next = to.begin() + once; next != to.end(); next += once) {
     std::copy_n(to.begin(), once, next);
   }
+  return true;
+}
+
+bool find_factors(SavedVariable& saved, std::int64_t n, c10::Device device, at::Tensor& to) {
+  if (!has_data(saved)) return true;
+  if (!saved.has_hooks()) {
+    const at::Tensor& data = members::data_of(saved);
+    if (!members::is_as_saved(saved) || !fits(data, n, device)) return false;
+    to = data.tensor_data();
+    return true;
+  }
+  const HeldTensor* held = held_by_stash(saved);
+  if (held == nullptr || !held->is_as_saved()) return false;
+  const c10::ScalarType type = held->use().type;
+  const c10::Storage exact = stash().exact().of(*held->entry());
+  if (!exact || exact.nbytes() != static_cast<std::size_t>(n) * c10::elementSize(type))
+    return false;
+  const at::Tensor tensor = at::for_blob(exact.mutable_data(), {n})
+                                .deleter([exact](void*) {})
+                                .target_device(device)
+                                .options(at::TensorOptions().dtype(type).device(device))
+                                .make_tensor();
+  if (exact.device() != device || !fits(tensor, n, device)) return false;
+  to = tensor;
+  return true;
+}
+
+bool find_bias(const Edge& edge, bool has_weight, std::int64_t n, c10::Device device,
+               at::Tensor& to) {
+  if (!edge.is_valid()) return !has_weight;
+  bool repeated = false;
+  const at::Tensor* bias = bias_of(edge, repeated);
+  if (bias == nullptr) return false;
+  const at::Tensor data = bias->tensor_data();
+  if (!repeated) {
+    to = data;
+    return fits(data, n, device);
+  }
+  if (!repeats_to(data, n) || !fits(data, data.numel(), device)) return false;
+  const BelowProgram guard;
+  to = data.expand({n / data.numel(), data.numel()});
   return true;
 }
 

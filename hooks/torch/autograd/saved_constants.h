@@ -23,7 +23,7 @@ HeldTensor* held_by_stash(torch::autograd::SavedVariable& saved);
 /// Whether the variable has a tensor: PyTorch's own, or one that hooks packed.
 bool has_data(torch::autograd::SavedVariable& saved);
 
-/// Whether the tensor is `n` contiguous elements on the CPU.
+/// Whether the tensor is `n` contiguous elements.
 bool is_plain(const at::Tensor& tensor, std::int64_t n);
 
 /// Copies `n` plain elements of a type that recipes have.
@@ -40,5 +40,15 @@ bool copy_factors(torch::autograd::SavedVariable& saved, std::int64_t n, float i
 /// if the norm has no weight either.
 bool copy_bias(const torch::autograd::Edge& edge, bool has_weight, std::int64_t n,
                std::vector<float>& to);
+
+// The same for a recipe on a CUDA device. The tensors are the program's: Holding::own_constants()
+// copies them once the recipe is proved. They stay undefined where there is no weight or bias.
+
+/// A weight or bias of `n` elements.
+bool find_factors(torch::autograd::SavedVariable& saved, std::int64_t n, c10::Device device,
+                  at::Tensor& to);
+
+bool find_bias(const torch::autograd::Edge& edge, bool has_weight, std::int64_t n,
+               c10::Device device, at::Tensor& to);
 
 }  // namespace cinch::hooks::saved_constants

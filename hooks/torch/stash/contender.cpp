@@ -168,7 +168,9 @@ std::optional<std::size_t> Contender::derive(Held& held, const Entry& entry, Buf
   const Plan& plan = *held.plan;
   std::size_t bytes = entry.recipe->constant_bytes();
   std::uint64_t nanoseconds = 0;
-  if (plan.mask) {
+  if (plan.mask && entry.device != nullptr) {
+    bytes += plan.mask->bound;  // the host does not read a device's memory
+  } else if (plan.mask) {
     const auto mask = round_trip(*plan.mask, entry.raw.data(), entry.raw_bytes, codecs::Reads::sign,
                                  {}, buffers, buffers, parallel_for);
     if (!mask) return {};

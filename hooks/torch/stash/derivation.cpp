@@ -58,9 +58,9 @@ class SourceValues {
 
 }  // namespace
 
-Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, HostBuffers& buffers,
-                       GuardLooks& looks)
-    : lists_(lists), keeper_(keeper), buffers_(buffers), looks_(looks) {
+Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks,
+                       const Holdings& holdings)
+    : lists_(lists), keeper_(keeper), looks_(looks), holdings_(holdings) {
   register_fork_lock(proofs_.mutex());
 }
 
@@ -91,28 +91,22 @@ void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
 }
 
 bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
-  const Proofs::Answer answer = proofs_.admits(recipe, site, [&] {
-    const SourceValues exact(
-        recipe, [&](const Recipe::Source& source) { return keeper_.exact_values(*source.entry); });
-    if (!exact.are_known()) return Proofs::Comparison::not_made;
-    const c10::DataPtr computed = buffers_.decoded.take(recipe.bytes());
-    if (computed.get() == nullptr) return Proofs::Comparison::not_made;
-    if (recipe.infers_number &&
-        !recipe.infer_number(exact.get(), actual.const_data_ptr(), computed.get())) {
-      return Proofs::Comparison::no_recipe;
-    }
-    const Stopwatch watch;
-    recipe.compute(exact.get(), nullptr, computed.get());
-    recipe.nanoseconds = watch.nanoseconds();
-    if (std::memcmp(computed.get(), actual.const_data_ptr(), recipe.bytes()) == 0) {
-      return Proofs::Comparison::equal;
-    }
-    return recipe.infers_number ? Proofs::Comparison::no_recipe : Proofs::Comparison::different;
+  Holding& holding = holdings_.of(recipe.device);
+  const Proofs::Answer answer = proofs_.admits(recipe, site, [&]() -> Proofs::Found {
+    const SourceValues exact(recipe, [&](const Recipe::Source& source) {
+      c10::Storage values = keeper_.exact_values(*source.entry);
+      if (values) holding.lend(*source.entry, values);
+      return values;
+    });
+    if (!exact.are_known()) return {Proofs::Comparison::not_made};
+    return holding.compare(recipe, exact.get(), actual);
   });
   if (answer == Proofs::Answer::unproved) {
     for (const Recipe::Source& source : recipe.sources()) source.use.site->want_values();
   }
-  return answer == Proofs::Answer::yes;
+  if (answer != Proofs::Answer::yes) return false;
+  holding.own_constants(recipe);
+  return true;
 }
 
 bool Derivation::awaits_others(const Entry& entry) const {
@@ -165,15 +159,7 @@ bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor p
   if (entry.recipe == nullptr || plan.derived == nullptr || !entry.recipe->is_ready) return false;
   if (entry.recipe->approximates && !plan.approximates()) return false;
   const Stopwatch watch;
-  if (plan.mask) {
-    c10::DataPtr buffer = buffers_.encoded.take(plan.mask->bound);
-    if (buffer.get() == nullptr) return false;
-    const codecs::Encoded result = plan.mask->codec->encode(
-        plan.mask->what, entry.raw.data(),
-        {static_cast<std::byte*>(buffer.get()), plan.mask->bound}, {}, parallel_for);
-    if (!result.representable) return false;
-    hold_encoded(entry, std::move(buffer), result.bytes);
-  }
+  if (!holdings_.of(entry).encode_mask(entry, parallel_for)) return false;
   entry.state = Entry::State::derived;
   freed = std::move(entry.raw);
   if (plan.approximates()) looks_.keep_sample(entry, freed);
@@ -186,15 +172,12 @@ c10::Storage Derivation::compute(Entry& entry,
   const Recipe& recipe = *entry.recipe;
   const SourceValues sources(
       recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); });
-  c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
-  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
-              " bytes to compute a saved tensor");
   const Stopwatch watch;
-  recipe.compute(sources.get(), static_cast<const std::byte*>(entry.encoded.get()), data.get());
+  c10::Storage storage = holdings_.of(entry).compute(entry, sources.get());
   const std::uint64_t nanoseconds = watch.nanoseconds();
   entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
-  return storage_of(std::move(data), entry.raw_bytes);
+  return storage;
 }
 
 }  // namespace cinch::hooks

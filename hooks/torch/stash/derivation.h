@@ -9,11 +9,11 @@
 #include <c10/core/Storage.h>
 
 #include "codecs/codec.h"
-#include "hooks/torch/stash/buffer_pool.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_keeper.h"
 #include "hooks/torch/stash/entry_lists.h"
 #include "hooks/torch/stash/guard_looks.h"
+#include "hooks/torch/stash/holdings.h"
 #include "hooks/torch/stash/proofs.h"
 #include "hooks/torch/stash/recipe.h"
 
@@ -23,7 +23,8 @@ namespace cinch::hooks {
 /// others, and computes them (docs/derived.md). Thread-safe.
 class Derivation {
  public:
-  Derivation(EntryLists& lists, EntryKeeper& keeper, HostBuffers& buffers, GuardLooks& looks);
+  /// @param holdings Not used before they are constructed
+  Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks, const Holdings& holdings);
   Derivation(const Derivation&) = delete;
   Derivation& operator=(const Derivation&) = delete;
 
@@ -52,8 +53,9 @@ class Derivation {
   /// @pre entry.mutex() is held and entry.is_solely_ours()
   bool let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
 
-  /// The values of a derived entry. No lock is held.
-  /// @param read Gives the values of a source @throws c10::Error when there is no memory
+  /// The values of a derived entry, computed in the current stream. No lock is held.
+  /// @param read Gives the values of a source, usable there
+  /// @throws c10::Error when there is no memory
   c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read);
 
  private:
@@ -63,8 +65,8 @@ class Derivation {
 
   EntryLists& lists_;
   EntryKeeper& keeper_;
-  HostBuffers& buffers_;
   GuardLooks& looks_;
+  const Holdings& holdings_;
   Proofs proofs_;
 };
 

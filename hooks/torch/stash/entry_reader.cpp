@@ -137,6 +137,7 @@ c10::Storage EntryReader::read_held(Entry& entry, const Use& use, Reader reader,
 c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader reader,
                                        GradientProbe* probe) {
   using enum codecs::Reads;
+  Holding& holding = holdings_.of(entry);
   {
     const EntryWork work(entry);
     if (!is_derived(entry)) return {};
@@ -146,14 +147,22 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
     if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
     if (c10::Storage known = decoded(entry, values, reader)) {
       entry.decoded->ahead = {};
+      holding.hand_over(entry, known, values);
       return known;
     }
   }
-  c10::Storage storage = derivation_.compute(
-      entry, [&](Entry& source, const Use& as) { return read(source, as, Reader::node, probe); });
+  c10::Storage storage = derivation_.compute(entry, [&](Entry& source, const Use& as) {
+    c10::Storage given = read(source, as, Reader::node, probe);
+    holding.lend(source, given);
+    return given;
+  });
   if (probe != nullptr) return storage;  // computed from probed sources: not shared
   const EntryWork work(entry);
-  if (c10::Storage known = decoded(entry, values, reader)) return known;
+  if (c10::Storage known = decoded(entry, values, reader)) {
+    holding.hand_over(entry, known, values);
+    return known;
+  }
+  holding.computed(entry);
   keep_decoded(entry, values, reader, storage);
   if (entry.recipe->is_costly() && has_other_readers(entry, use)) entry.decoded->ahead = storage;
   return storage;

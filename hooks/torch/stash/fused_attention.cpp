@@ -3,8 +3,8 @@
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_cpu_dispatch.h>
 #include <ATen/ops/copy_native.h>
-#include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "hooks/torch/stash/below_program.h"
 
 namespace cinch::hooks {
 
@@ -12,10 +12,7 @@ void fused_attention(const at::Tensor& query, const at::Tensor& key, const at::T
                      const at::Tensor& mask, bool causal, std::optional<double> scale,
                      at::Tensor& out) {
   // Unlike the other kernels that recipes call, this one calls operators itself.
-  const c10::impl::ForceDispatchKeyGuard below_autograd(
-      c10::default_included_set,
-      c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
-  const at::DisableRecordFunctionGuard unobserved;
+  const BelowProgram guard;
   std::optional<at::Tensor> summands;
   if (mask.defined()) summands = mask;
   const auto [result, log_sum_exp] = at::cpu::_scaled_dot_product_flash_attention_for_cpu(

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 
 #include "codecs/codec.h"
@@ -15,6 +16,7 @@
 #include "hooks/torch/stash/entry_keeper.h"
 #include "hooks/torch/stash/guard.h"
 #include "hooks/torch/stash/planner.h"
+#include "hooks/torch/stash/proofs.h"
 
 namespace cinch::hooks {
 
@@ -56,6 +58,31 @@ class Holding {
   /// The storage for a backward that is being captured in a CUDA graph; null outside of a capture.
   /// Takes the entry's lock.
   virtual c10::Storage restore_in_capture(Entry& /*entry*/, const Use& /*use*/) { return {}; }
+
+  // Derived entries. No lock is held, unless the comment says otherwise.
+
+  /// Encodes the mask of an entry that is derived, if it has one. entry.mutex() is held.
+  /// @return whether the entry holds what it needs
+  virtual bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) = 0;
+
+  /// Makes `storage`, which holds the entry's values, usable in the current stream's further work.
+  virtual void lend(const Entry& /*entry*/, const c10::Storage& /*storage*/) {}
+
+  /// Computes the values of a derived entry.
+  /// @param values First element of each source's values, usable in the current stream
+  /// @throws c10::Error when there is no memory
+  virtual c10::Storage compute(Entry& entry, std::span<const void* const> values) = 0;
+
+  /// What compute() gave is shared with later readers. entry.mutex() is held.
+  virtual void computed(Entry& /*entry*/) {}
+
+  /// Computes the recipe beside `actual` and compares them, bit by bit.
+  /// @param values As for compute() @throws c10::Error when there is no memory
+  virtual Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
+                                const at::Tensor& actual) = 0;
+
+  /// Copies the recipe's constants, which the program may change, if they are not copies yet.
+  virtual void own_constants(Recipe& /*recipe*/) {}
 
   // Measuring. entry.mutex() is held.
 

@@ -6,6 +6,7 @@
 
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/kernels.h"
 #include "hooks/torch/stash/round_trip.h"
 #include "policy/plane_ranges.h"
 
@@ -86,6 +87,45 @@ c10::Storage HostHolding::without_values(const Entry& entry) {
   TORCH_CHECK(zeros.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to decode a saved tensor");
   return storage_of(std::move(zeros), entry.raw_bytes);
+}
+
+bool HostHolding::encode_mask(Entry& entry, codecs::ParallelFor parallel_for) {
+  const std::optional<Plan::Candidate>& mask = entry.plan().mask;
+  if (!mask) return true;
+  c10::DataPtr buffer = buffers_.encoded.take(mask->bound);
+  if (buffer.get() == nullptr) return false;
+  const codecs::Encoded result =
+      mask->codec->encode(mask->what, entry.raw.data(),
+                          {static_cast<std::byte*>(buffer.get()), mask->bound}, {}, parallel_for);
+  if (!result.representable) return false;
+  hold_encoded(entry, std::move(buffer), result.bytes);
+  return true;
+}
+
+c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values) {
+  c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
+  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
+              " bytes to compute a saved tensor");
+  entry.recipe->compute(host_arithmetic(), values,
+                        static_cast<const std::byte*>(entry.encoded.get()), data.get());
+  return storage_of(std::move(data), entry.raw_bytes);
+}
+
+Proofs::Found HostHolding::compare(Recipe& recipe, std::span<const void* const> values,
+                                   const at::Tensor& actual) {
+  const c10::DataPtr computed = buffers_.decoded.take(recipe.bytes());
+  if (computed.get() == nullptr) return {Proofs::Comparison::not_made};
+  if (recipe.infers_number &&
+      !recipe.infer_number(values, actual.const_data_ptr(), computed.get())) {
+    return {Proofs::Comparison::no_recipe};
+  }
+  const Stopwatch watch;
+  recipe.compute(host_arithmetic(), values, nullptr, computed.get());
+  recipe.nanoseconds = watch.nanoseconds();
+  if (std::memcmp(computed.get(), actual.const_data_ptr(), recipe.bytes()) == 0) {
+    return {Proofs::Comparison::equal};
+  }
+  return {recipe.infers_number ? Proofs::Comparison::no_recipe : Proofs::Comparison::different};
 }
 
 std::optional<ValueError> HostHolding::error_of(Entry& entry, const c10::Storage& decoded) {

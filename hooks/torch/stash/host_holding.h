@@ -25,6 +25,10 @@ class HostHolding final : public Holding {
   c10::Storage decode(Entry& entry, codecs::Reads reads) override;
   c10::Storage decode_ahead(Entry& entry, codecs::Reads reads) override;
   c10::Storage without_values(const Entry& entry) override;
+  bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
+  c10::Storage compute(Entry& entry, std::span<const void* const> values) override;
+  Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
+                        const at::Tensor& actual) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
   std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) override;
   c10::Storage try_out(const Entry& entry, const c10::Storage& exact,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/kernels.h"
 
-#include <array>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 
 #include <ATen/ops/add_cpu_dispatch.h>
@@ -25,10 +25,14 @@
 #include <ATen/ops/tanh_backward_cpu_dispatch.h>
 #include <ATen/ops/upsample_bilinear2d_cpu_dispatch.h>
 #include <ATen/ops/upsample_nearest2d_cpu_dispatch.h>
+#include <c10/core/Allocator.h>
 
+#include "codecs/norms.h"
+#include "codecs/pooling.h"
+#include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/fused_attention.h"
 
-namespace cinch::hooks::kernels {
+namespace cinch::hooks {
 namespace {
 
 /// A factor that the program gave; 0 stands for none.
@@ -43,23 +47,6 @@ void average(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
                           step.count_include_pad, divisor);
 }
 
-/// Copies the elements of `in` to where they are after the shifts of the dimensions from `dim` on.
-void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::Tensor& out) {
-  if (dim == step.shifts.size()) {
-    copy(in, out);
-    return;
-  }
-  const auto along = static_cast<std::int64_t>(dim);
-  const std::int64_t size = in.size(along);
-  const std::int64_t shift = step.shifts[dim];
-  for (const auto& [from, to, count] : {std::array{std::int64_t{0}, shift, size - shift},
-                                        std::array{size - shift, std::int64_t{0}, shift}}) {
-    if (count == 0) continue;
-    at::Tensor target = slice_of(out, along, to, count);
-    roll(step, dim + 1, slice_of(in, along, from, count), target);
-  }
-}
-
 void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
   const auto height = factor(step.scalars[0]);
   const auto width = factor(step.scalars[1]);
@@ -71,25 +58,27 @@ void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
   }
 }
 
-}  // namespace
+class HostArithmetic final : public Arithmetic {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) const override {
+    return c10::GetAllocator(c10::kCPU)->allocate(bytes);
+  }
+  at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const override {
+    return at::from_blob(const_cast<void*>(data), layout.sizes, layout.strides, type);
+  }
+  void copy(const at::Tensor& from, at::Tensor& to) const override { at::native::copy_(to, from); }
+  bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
+             at::Tensor& out) const override;
+  void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                       at::Tensor& out) const override;
 
-at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) {
-  return at::from_blob(const_cast<void*>(data), layout.sizes, layout.strides, type);
-}
+ private:
+  void normalize(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                 at::Tensor& out) const;
+};
 
-at::Tensor slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,
-                    std::int64_t count) {
-  const View part = slice(layout_of(tensor), dim, first, 1, count).value();
-  const auto* const data = static_cast<const std::byte*>(tensor.const_data_ptr());
-  return blob(data + static_cast<std::size_t>(part.offset) * tensor.element_size(), part.layout,
-              tensor.scalar_type());
-}
-
-void copy(const at::Tensor& from, at::Tensor& to) {
-  at::native::copy_(to, from);
-}
-
-bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others, at::Tensor& out) {
+bool HostArithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
+                           at::Tensor& out) const {
   const auto& [a, b, c] = step.scalars;
   const at::Tensor& left = step.reversed ? others[0] : in;
   const at::Tensor& right = step.reversed ? in : others[0];
@@ -160,4 +149,51 @@ bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
   }
 }
 
-}  // namespace cinch::hooks::kernels
+void HostArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tensor& in,
+                                     const Inputs& inputs, at::Tensor& out) const {
+  using enum Recipe::Operator;
+  const auto* const x = static_cast<const float*>(in.const_data_ptr());
+  auto* const y = static_cast<float*>(out.data_ptr());
+  switch (step.op) {
+    case channel_norm:
+      codecs::scale_channels(step.order, x, step.scale.data(), step.shift.data(), y,
+                             torch_parallel_for);
+      break;
+    case row_norm:
+      normalize(step, in, inputs, out);
+      break;
+    case max_pool:
+      codecs::gather_planes(step.pool, x, inputs.indices, y, torch_parallel_for);
+      break;
+    default:
+      if (x != y) std::memcpy(y, x, static_cast<std::size_t>(out.numel()) * sizeof(float));
+      if (inputs.mask != nullptr) {
+        codecs::zero_where_clear(out.numel(), inputs.mask, y, torch_parallel_for);
+      } else {
+        codecs::zero_where_not_positive(out.numel(), y, torch_parallel_for);
+      }
+      break;
+  }
+}
+
+// Makes the input contiguous first, as PyTorch's norm does.
+void HostArithmetic::normalize(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                               at::Tensor& out) const {
+  const float* x = static_cast<const float*>(in.const_data_ptr());
+  auto* const y = static_cast<float*>(out.data_ptr());
+  if (!in.is_contiguous() || in.scalar_type() != at::kFloat) {
+    copy(in, out);
+    x = y;
+  }
+  codecs::normalize_rows(step.rows, step.row, x, inputs.mean, inputs.rstd, step.scale.data(),
+                         step.shift.data(), y, torch_parallel_for);
+}
+
+}  // namespace
+
+const Arithmetic& host_arithmetic() noexcept {
+  static const HostArithmetic arithmetic;
+  return arithmetic;
+}
+
+}  // namespace cinch::hooks

@@ -60,7 +60,8 @@ struct Plan {
 
   /// The part of stored_bytes that will be moved from the entry's device to the host.
   std::size_t offloaded_bytes() const noexcept {
-    const bool leaves = on_device && offload == policy::Decision::Offload::always &&
+    const bool leaves = on_device && derived == nullptr &&
+                        offload == policy::Decision::Offload::always &&
                         stored_bytes >= least_offloaded;
     return leaves ? stored_bytes : 0;
   }

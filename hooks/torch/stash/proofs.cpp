@@ -2,6 +2,7 @@
 #include "hooks/torch/stash/proofs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hooks/torch/stash/listeners.h"
 
@@ -40,6 +41,7 @@ std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& k
   if (kinds_.size() >= most_kinds) kinds_.clear();
   if (structures_.size() >= most_kinds) structures_.clear();
   Kind& kind = kinds_[key.words];
+  if (!kind.awaited.empty()) take_outcomes(recipe, kind, structure_of(key));
   if (kind.refused) return Answer::no;
   if (recipe.infers_number) return std::nullopt;
   recipe.nanoseconds = kind.nanoseconds;
@@ -50,8 +52,35 @@ std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& k
   if (kind.equal >= enough) return unless_sampled(kind.seen, sampled);
   Kind& structure = structure_of(key);
   if (recipe.nanoseconds == 0) recipe.nanoseconds = structure.nanoseconds;
-  if (!structure.proves_new_kinds()) return std::nullopt;
+  if (!structure.proves_new_kinds()) {
+    const bool suffices = kind.equal + kind.awaited.size() >= enough;
+    return suffices ? std::optional(Answer::no) : std::nullopt;
+  }
   return unless_sampled(++structure.seen, sampled_of_structure);
+}
+
+/// Notes what has become known of the device's comparisons. @pre the lock is held
+void Proofs::take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure) {
+  std::erase_if(kind.awaited, [&](const std::shared_ptr<const Awaited>& each) {
+    const auto equal = each->are_equal();
+    if (equal) note(recipe, kind, structure, *equal);
+    return equal.has_value();
+  });
+}
+
+/// Notes the outcome of a comparison. @pre the lock is held
+void Proofs::note(const Recipe& recipe, Kind& kind, Kind& structure, bool equal) {
+  if (!equal) {
+    kind.refused = structure.refused = true;
+    tell(telemetry::EventKind::message,
+         "%s: %lld elements: other bits than PyTorch's, so such tensors are stored",
+         recipe.label().c_str(), static_cast<long long>(recipe.elements));
+    return;
+  }
+  for (Kind* each : {&kind, &structure}) {
+    each->nanoseconds = recipe.nanoseconds;
+    ++each->equal;
+  }
 }
 
 Proofs::Kind& Proofs::structure_of(const Recipe::Key& key) {
@@ -60,39 +89,34 @@ Proofs::Kind& Proofs::structure_of(const Recipe::Key& key) {
 }
 
 Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site,
-                              const std::function<Comparison()>& compare) {
+                              const std::function<Found()>& compare) {
   const Recipe::Key key = key_of(recipe, site);
   {
     const std::lock_guard lock(mutex_);
     if (const auto answer = known(recipe, key)) return *answer;
   }
-  const Comparison found = compare();
+  Found found = compare();
   const std::lock_guard lock(mutex_);
   Kind& kind = kinds_[key.words];
   Kind& structure = structure_of(key);
-  switch (found) {
+  switch (found.comparison) {
     case Comparison::equal:
-      for (Kind* each : {&kind, &structure}) {
-        each->nanoseconds = recipe.nanoseconds;
-        ++each->equal;
-      }
-      break;
     case Comparison::different:
-      kind.refused = structure.refused = true;
-      tell(telemetry::EventKind::message,
-           "%s: %lld elements: other bits than PyTorch's, so such tensors are stored",
-           recipe.label().c_str(), static_cast<long long>(recipe.elements));
+      note(recipe, kind, structure, found.comparison == Comparison::equal);
       break;
+    case Comparison::awaited:
+      kind.awaited.push_back(std::move(found.awaited));
+      return Answer::no;
     case Comparison::no_recipe:
       kind.refused = true;
       break;
     case Comparison::not_made:
       break;
   }
-  if (recipe.infers_number) return found == Comparison::equal ? Answer::yes : Answer::no;
+  if (recipe.infers_number) return found.comparison == Comparison::equal ? Answer::yes : Answer::no;
   const bool serves = kind.equal >= enough || structure.proves_new_kinds();
   if (serves && !kind.refused) return Answer::yes;
-  const bool lacks = found == Comparison::not_made && kind.unproved < most_unproved;
+  const bool lacks = found.comparison == Comparison::not_made && kind.unproved < most_unproved;
   if (lacks) ++kind.unproved;
   return lacks ? Answer::unproved : Answer::no;
 }

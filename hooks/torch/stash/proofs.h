@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "hooks/torch/stash/recipe.h"
 #include "hooks/torch/stash/words.h"
@@ -18,14 +20,33 @@ namespace cinch::hooks {
 ///
 /// Where sizes change from step to step, as those of sentences do, kinds hardly ever repeat. So a
 /// structure, whose recipes differ in sizes alone, is known too: after 16 comparisons, all equal,
-/// its new kinds are used at once, and one of every 16 is compared. Thread-safe.
+/// its new kinds are used at once, and one of every 16 is compared.
+///
+/// A device's comparison takes its time, in which the host does not wait: what is compared is
+/// stored, and so is what is saved until the kind is proved. Thread-safe.
 class Proofs {
  public:
   enum class Comparison : std::uint8_t {
     equal,
     different,
+    awaited,   ///< a device makes it
     not_made,  ///< a source's values are not at hand
     no_recipe  ///< the recipe's number is not to be found
+  };
+
+  /// A comparison that a device makes. The next recipes of the kind ask for its outcome.
+  struct Awaited {
+    Awaited() = default;
+    Awaited(const Awaited&) = delete;
+    Awaited& operator=(const Awaited&) = delete;
+    virtual ~Awaited() = default;
+    /// Nothing while it is not known. Does not wait.
+    virtual std::optional<bool> are_equal() const noexcept = 0;
+  };
+
+  struct Found {
+    Comparison comparison;
+    std::shared_ptr<const Awaited> awaited = nullptr;  ///< if it is `awaited`
   };
 
   enum class Answer : std::uint8_t {
@@ -36,7 +57,7 @@ class Proofs {
 
   /// Whether `recipe` may be used. Sets its nanoseconds if so.
   /// @param compare Computes and compares the value; called, if needed, without the lock
-  Answer admits(Recipe& recipe, const Site& site, const std::function<Comparison()>& compare);
+  Answer admits(Recipe& recipe, const Site& site, const std::function<Found()>& compare);
 
   /// How many kinds were refused after a difference.
   std::size_t refused() const;
@@ -51,10 +72,13 @@ class Proofs {
     std::uint32_t equal = 0;
     std::uint8_t unproved = 0;
     bool refused = false;
+    std::vector<std::shared_ptr<const Awaited>> awaited;
 
     bool proves_new_kinds() const noexcept;  ///< of a structure
   };
   std::optional<Answer> known(Recipe& recipe, const Recipe::Key& key);
+  static void take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure);
+  static void note(const Recipe& recipe, Kind& kind, Kind& structure, bool equal);
   Kind& structure_of(const Recipe::Key& key);
 
   mutable std::mutex mutex_;

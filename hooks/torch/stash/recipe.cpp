@@ -2,24 +2,23 @@
 #include "hooks/torch/stash/recipe.h"
 
 #include <bit>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include <ATen/Parallel.h>
-#include <c10/core/Allocator.h>
 
-#include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/arithmetic.h"
 #include "hooks/torch/stash/inferred_number.h"
 #include "hooks/torch/stash/kernels.h"
 
 namespace cinch::hooks {
 namespace {
 
-/// For its scope, ATen uses as many threads as in the forward.
+/// For its scope, ATen uses as many threads as in the forward; 0: as many as it does.
 class Threads {
  public:
-  explicit Threads(int wanted) : before_(at::get_num_threads()), differ_(wanted != before_) {
+  explicit Threads(int wanted)
+      : before_(at::get_num_threads()), differ_(wanted != 0 && wanted != before_) {
     if (differ_) at::set_num_threads(wanted);
   }
   Threads(const Threads&) = delete;
@@ -35,10 +34,10 @@ class Threads {
 
 /// A tensor without gaps that has memory of its own.
 struct Temporary {
-  Temporary(const Layout& layout, c10::ScalarType type)
-      : memory(c10::GetAllocator(c10::kCPU)->allocate(static_cast<std::size_t>(layout.elements()) *
-                                                      c10::elementSize(type))),
-        tensor(kernels::blob(memory.get(), layout, type)) {}
+  Temporary(const Arithmetic& arithmetic, const Layout& layout, c10::ScalarType type)
+      : memory(arithmetic.allocate(static_cast<std::size_t>(layout.elements()) *
+                                   c10::elementSize(type))),
+        tensor(arithmetic.blob(memory.get(), layout, type)) {}
 
   c10::DataPtr memory;
   at::Tensor tensor;
@@ -47,8 +46,9 @@ struct Temporary {
 /// One evaluation of a recipe.
 class Run {
  public:
-  Run(const Recipe& recipe, std::span<const void* const> values, const std::byte* mask)
-      : recipe_(recipe), values_(values), mask_(mask) {}
+  Run(const Recipe& recipe, const Arithmetic& arithmetic, std::span<const void* const> values,
+      const std::byte* mask)
+      : recipe_(recipe), arithmetic_(arithmetic), values_(values), mask_(mask) {}
 
   /// Writes `value`, after its first `steps` steps, to `out`. @pre the last of them has its type
   void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
@@ -71,15 +71,15 @@ class Run {
     const auto type = steps == 0 ? value.start_type : value.steps[steps - 1].type;
     if (type != value.type()) return {};
     compute(value, steps, out);
-    return kernels::blob(out, value.result, type);
+    return arithmetic_.blob(out, value.result, type);
   }
 
  private:
   /// Where a value of type `type` is written: to `out`, or to `memory` if that is of another type.
-  static at::Tensor target(const Layout& layout, c10::ScalarType type, c10::ScalarType type_of_out,
-                           void* out, std::optional<Temporary>& memory) {
-    if (type == type_of_out) return kernels::blob(out, layout, type);
-    return memory.emplace(layout, type).tensor;
+  at::Tensor target(const Layout& layout, c10::ScalarType type, c10::ScalarType type_of_out,
+                    void* out, std::optional<Temporary>& memory) const {
+    if (type == type_of_out) return arithmetic_.blob(out, layout, type);
+    return memory.emplace(arithmetic_, layout, type).tensor;
   }
 
   at::Tensor join(const Recipe::Value& value, void* out, std::optional<Temporary>& memory) const {
@@ -89,8 +89,8 @@ class Run {
       std::optional<Temporary> computed;
       const at::Tensor from = evaluate(part, computed);
       const std::int64_t count = from.size(value.joined);
-      at::Tensor place = kernels::slice_of(to, value.joined, first, count);
-      kernels::copy(from, place);
+      at::Tensor place = arithmetic_.slice_of(to, value.joined, first, count);
+      arithmetic_.copy(from, place);
       first += count;
     }
     return to;
@@ -98,93 +98,70 @@ class Run {
 
   /// The value before its steps. @param memory For a view of what has to be computed
   at::Tensor start_of(const Recipe::Value& value, std::optional<Temporary>& memory) const {
+    if (value.on_device.defined()) return value.on_device;
     const void* data = value.constant.data();
     if (value.source >= 0) data = values_[static_cast<std::size_t>(value.source)];
     if (value.viewed != nullptr) data = evaluate(*value.viewed, memory).const_data_ptr();
     const auto first = static_cast<std::size_t>(value.offset) * c10::elementSize(value.start_type);
-    return kernels::blob(static_cast<const std::byte*>(data) + first, value.start,
-                         value.start_type);
+    return arithmetic_.blob(static_cast<const std::byte*>(data) + first, value.start,
+                            value.start_type);
   }
 
   /// The value after its steps. @param memory For what has to be computed
   at::Tensor evaluate(const Recipe::Value& value, std::optional<Temporary>& memory) const {
     if (!value.is_computed()) return start_of(value, memory);
-    memory.emplace(value.layout(), value.type());
+    memory.emplace(arithmetic_, value.layout(), value.type());
     compute(value, value.steps.size(), memory->memory.get());
     return memory->tensor;
   }
 
   void apply(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
-    kernels::Others others;
-    std::array<std::optional<Temporary>, std::tuple_size_v<kernels::Others>> computed;
+    Arithmetic::Others others;
+    std::array<std::optional<Temporary>, std::tuple_size_v<Arithmetic::Others>> computed;
     for (std::size_t i = 0; i < step.others.size(); ++i) {
       others[i] = evaluate(step.others[i], computed[i]);
     }
-    if (!kernels::apply(step, from, others, to)) apply_in_floats(step, from, to);
+    if (!arithmetic_.apply(step, from, others, to)) apply_in_floats(step, from, to);
   }
 
   /// For operators that compute in float32 whatever the types are, as PyTorch's kernels do.
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     if (to.scalar_type() != at::kFloat) {
-      Temporary result(layout_of(to), at::kFloat);
+      Temporary result(arithmetic_, layout_of(to), at::kFloat);
       apply_in_floats(step, from, result.tensor);
-      kernels::copy(result.tensor, to);
+      arithmetic_.copy(result.tensor, to);
       return;
     }
-    using enum Recipe::Operator;
-    // Layer norm's input may lie in any way: normalize() copies it.
-    if (from.scalar_type() != at::kFloat && step.op != row_norm) {
-      Temporary floats(layout_of(from), at::kFloat);
-      kernels::copy(from, floats.tensor);
+    // Layer norm's input may lie in any way.
+    if (from.scalar_type() != at::kFloat && step.op != Recipe::Operator::row_norm) {
+      Temporary floats(arithmetic_, layout_of(from), at::kFloat);
+      arithmetic_.copy(from, floats.tensor);
       apply_in_floats(step, floats.tensor, to);
       return;
     }
-    const auto* const x = static_cast<const float*>(from.const_data_ptr());
-    auto* const y = static_cast<float*>(to.data_ptr());
-    switch (step.op) {
-      case channel_norm:
-        codecs::scale_channels(step.order, x, step.scale.data(), step.shift.data(), y,
-                               torch_parallel_for);
-        break;
-      case row_norm:
-        normalize(step, from, to);
-        break;
-      case max_pool:
-        codecs::gather_planes(
-            step.pool, x,
-            static_cast<const std::int64_t*>(values_[static_cast<std::size_t>(step.indices)]), y,
-            torch_parallel_for);
-        break;
-      default:
-        if (x != y) std::memcpy(y, x, static_cast<std::size_t>(to.numel()) * sizeof(float));
-        // The mask holds the signs of the recipe's last step only.
-        if (mask_ != nullptr && &step == &recipe_.value.steps.back()) {
-          codecs::zero_where_clear(to.numel(), mask_, y, torch_parallel_for);
-        } else {
-          codecs::zero_where_not_positive(to.numel(), y, torch_parallel_for);
-        }
-        break;
-    }
+    arithmetic_.apply_in_floats(step, from, inputs_of(step), to);
   }
 
-  // Makes the input contiguous first, as PyTorch's norm does.
-  void normalize(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
-    const float* x = static_cast<const float*>(from.const_data_ptr());
-    auto* const y = static_cast<float*>(to.data_ptr());
-    if (!from.is_contiguous() || from.scalar_type() != at::kFloat) {
-      kernels::copy(from, to);
-      x = y;
+  Arithmetic::Inputs inputs_of(const Recipe::Step& step) const {
+    Arithmetic::Inputs inputs{statistic(step.mean), statistic(step.rstd)};
+    if (step.indices >= 0) {
+      inputs.indices =
+          static_cast<const std::int64_t*>(values_[static_cast<std::size_t>(step.indices)]);
     }
-    codecs::normalize_rows(step.rows, step.row, x, statistic(step.mean), statistic(step.rstd),
-                           step.scale.data(), step.shift.data(), y, torch_parallel_for);
+    // The mask holds the signs of the recipe's last step only.
+    if (&step == &recipe_.value.steps.back()) inputs.mask = mask_;
+    return inputs;
   }
 
   const float* statistic(const Recipe::Statistic& of) const {
-    return of.source >= 0 ? static_cast<const float*>(values_[static_cast<std::size_t>(of.source)])
-                          : of.held.const_data_ptr<float>();
+    if (of.source >= 0) {
+      return static_cast<const float*>(values_[static_cast<std::size_t>(of.source)]);
+    }
+    return of.held.defined() ? of.held.const_data_ptr<float>() : nullptr;
   }
 
   const Recipe& recipe_;
+  const Arithmetic& arithmetic_;
   const std::span<const void* const> values_;
   const std::byte* const mask_;
 };
@@ -235,16 +212,34 @@ struct Description {
 
 std::size_t constant_bytes_of(const Recipe::Value& value) {
   std::size_t bytes = value.constant.size() * sizeof(float);
+  if (value.on_device.defined()) bytes += static_cast<std::size_t>(value.on_device.nbytes());
   for (const Recipe::Value& part : value.parts) bytes += constant_bytes_of(part);
   if (value.viewed != nullptr) bytes += constant_bytes_of(*value.viewed);
   for (const Recipe::Step& step : value.steps) {
     bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
-    for (const Recipe::Statistic* each : {&step.mean, &step.rstd}) {
-      if (each->held.defined()) bytes += static_cast<std::size_t>(each->held.nbytes());
+    for (const at::Tensor* each : {&step.mean.held, &step.rstd.held, &step.weight, &step.bias}) {
+      if (each->defined()) bytes += static_cast<std::size_t>(each->nbytes());
     }
     for (const Recipe::Value& other : step.others) bytes += constant_bytes_of(other);
   }
   return bytes;
+}
+
+void for_each_in(Recipe::Value& value, Recipe::Tensors which,
+                 const std::function<void(at::Tensor&)>& visit) {
+  const auto visit_if_any = [&](at::Tensor& tensor) {
+    if (tensor.defined()) visit(tensor);
+  };
+  visit_if_any(value.on_device);
+  for (Recipe::Value& part : value.parts) for_each_in(part, which, visit);
+  if (value.viewed != nullptr) for_each_in(*value.viewed, which, visit);
+  for (Recipe::Step& step : value.steps) {
+    for (at::Tensor* each : {&step.weight, &step.bias}) visit_if_any(*each);
+    if (which == Recipe::Tensors::all) {
+      for (Recipe::Statistic* each : {&step.mean, &step.rstd}) visit_if_any(each->held);
+    }
+    for (Recipe::Value& other : step.others) for_each_in(other, which, visit);
+  }
 }
 
 }  // namespace
@@ -255,9 +250,9 @@ const void* Recipe::Source::values_in(const c10::Storage& storage) const {
 }
 
 Recipe::Key Recipe::key() const {
-  Description of{
-      {static_cast<std::int64_t>(source_count), threads, static_cast<std::int64_t>(version)},
-      {elements}};
+  Description of{{static_cast<std::int64_t>(source_count), threads,
+                  static_cast<std::int64_t>(version), device.is_cpu() ? -1 : device.index()},
+                 {elements}};
   of.add(value);
   const std::size_t structure = of.structure.size();
   Key key{std::move(of.structure), structure};
@@ -282,14 +277,19 @@ std::size_t Entry::constant_bytes() const noexcept {
   return recipe == nullptr ? 0 : recipe->constant_bytes();
 }
 
-void Recipe::compute(std::span<const void* const> values, const std::byte* mask, void* out) const {
+void Recipe::for_each(Tensors which, const std::function<void(at::Tensor&)>& visit) {
+  for_each_in(value, which, visit);
+}
+
+void Recipe::compute(const Arithmetic& arithmetic, std::span<const void* const> values,
+                     const std::byte* mask, void* out) const {
   const Threads as_then(threads);
-  Run(*this, values, mask).compute(value, value.steps.size(), out);
+  Run(*this, arithmetic, values, mask).compute(value, value.steps.size(), out);
 }
 
 bool Recipe::infer_number(std::span<const void* const> values, const void* actual, void* memory) {
   const Threads as_then(threads);
-  const Run run(*this, values, nullptr);
+  const Run run(*this, host_arithmetic(), values, nullptr);
   std::optional<Temporary> computed;
   const at::Tensor x = run.before_last_step(value, memory, computed);
   if (!x.defined() || x.scalar_type() != type) return false;

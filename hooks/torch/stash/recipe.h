@@ -4,12 +4,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 #include <c10/core/TensorImpl.h>
 
 #include "codecs/norms.h"
@@ -20,9 +23,11 @@
 
 namespace cinch::hooks {
 
+class Arithmetic;
+
 /// How to compute an entry's values from those of other entries (docs/derived.md): an expression of
 /// operators over sources and constants, as they were in the forward. Float32, float64, bfloat16 or
-/// float16, in the host's memory; what is computed has no gaps.
+/// float16, all on one device; what is computed has no gaps.
 ///
 /// The expression does not change once the recipe belongs to an entry. The stash gives up the holds
 /// on sources.
@@ -73,7 +78,7 @@ struct Recipe {
     return op <= Operator::relu || op == Operator::max_pool;
   }
 
-  /// A layer norm's mean or reciprocal deviation: a source, or a small tensor that nobody changes.
+  /// A norm's means or reciprocal deviations: a source, or a small tensor that nobody changes.
   struct Statistic {
     int source = -1;
     at::Tensor held;
@@ -85,7 +90,8 @@ struct Recipe {
   /// along a dimension, or another value seen through a view. Steps are applied to that in order.
   struct Value {
     int source = -1;              ///< index; -1: none
-    std::vector<float> constant;  ///< contiguous
+    std::vector<float> constant;  ///< contiguous; in the host's memory
+    at::Tensor on_device;         ///< a constant of a recipe on a CUDA device, or a number
     std::vector<Value> parts;     ///< what is joined
     std::int64_t joined = 0;      ///< along this dimension
     std::unique_ptr<Value> viewed;
@@ -122,13 +128,15 @@ struct Recipe {
     c10::DimVector shifts;
     codecs::ChannelOrder order;
     codecs::PoolOrder pool;
-    int indices = -1;  ///< of `max_pool`: the source of the indices
-    std::int64_t rows = 0;
-    std::int64_t row = 0;
-    Statistic mean;
+    int indices = -1;       ///< of `max_pool`: the source of the indices
+    std::int64_t rows = 0;  ///< of norms: how many means there are
+    std::int64_t row = 0;   ///< elements of each; not of batch norm
+    Statistic mean;         ///< of layer norms, and of all norms on a CUDA device
     Statistic rstd;
-    std::vector<float> scale;  ///< of norms: factors, copied or computed
+    std::vector<float> scale;  ///< of norms in the host's memory: factors, copied or computed
     std::vector<float> shift;
+    at::Tensor weight;  ///< of norms on a CUDA device; undefined: none
+    at::Tensor bias;
   };
 
   Recipe() = default;
@@ -141,7 +149,10 @@ struct Recipe {
   Value value;  ///< the derived tensor's, which fills its storage
   std::int64_t elements = 0;
   c10::ScalarType type = c10::ScalarType::Float;
-  int threads = 0;                ///< of ATen; roundings of vectorized kernels may depend on it
+  c10::Device device = c10::kCPU;  ///< where all of it lies
+  /// On a CUDA device: the stream in whose order the constants are valid.
+  std::optional<c10::Stream> made_on;
+  int threads = 0;                ///< of ATen on the host; vectorized kernels may round by it
   std::uint32_t version = 0;      ///< in-place changes of the value before it was saved
   std::uint64_t nanoseconds = 0;  ///< time to compute one recipe of this kind
   std::uint8_t depth = 1;         ///< recipes between its values and stored ones; 0: not used
@@ -177,16 +188,22 @@ struct Recipe {
     return static_cast<std::size_t>(elements) * c10::elementSize(type);
   }
 
+  enum class Tensors : std::uint8_t { constants, all };
+  /// Calls `visit` with the constants of a recipe on a CUDA device, or with `all` tensors that it
+  /// holds there: with means and deviations too, which nobody changes.
+  void for_each(Tensors which, const std::function<void(at::Tensor&)>& visit);
+
   /// Computes the value. @param values First element of each source's values
-  /// @param mask One bit an element, for the ReLU that may be the last step; null: compute it, as
-  ///   the other ReLUs
+  /// @param mask Signs, for the ReLU that may be the last step (Arithmetic::Inputs); null: compute
+  ///   it, as the other ReLUs
   /// @param out `elements` of `type`, which overlap no source
   /// @throws c10::Error when there is no memory for intermediate values
-  void compute(std::span<const void* const> values, const std::byte* mask, void* out) const;
+  void compute(const Arithmetic& arithmetic, std::span<const void* const> values,
+               const std::byte* mask, void* out) const;
 
   /// Sets the last step's number to one with which a sample of the values come out as `actual`.
   /// @param memory Of bytes(), to be overwritten
-  /// @return whether there is one @pre infers_number
+  /// @return whether there is one @pre infers_number, in the host's memory
   bool infer_number(std::span<const void* const> values, const void* actual, void* memory);
 };
 

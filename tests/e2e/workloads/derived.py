@@ -246,7 +246,7 @@ class Autocast(nn.Module):
         self.inner, self.dtype = nn.Sequential(*layers), dtype
 
     def forward(self, x):
-        with torch.autocast("cpu", dtype=self.dtype):
+        with torch.autocast(torch.get_default_device().type, dtype=self.dtype):
             return self.inner(x).float()
 
 

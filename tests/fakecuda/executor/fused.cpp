@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CUDA's other fused kernels.
+#include <algorithm>
+#include <cmath>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
@@ -61,6 +64,35 @@ void rms_norm_backward(Stack& s) {
     grad_weight = grad_weight.to(s[4].toTensor().scalar_type());
   }
   s = {grad_input, grad_weight};
+}
+
+// input, weight, bias, mean, invstd, eps, out -> out. Rounds as the CPU's batch norm does: what it
+// computes is fma(input, factor, fma(-mean, factor, bias)) with factor = invstd * weight.
+void batch_norm_elementwise(Stack& s) {
+  const at::Tensor input = s[0].toTensor().to(at::kFloat).contiguous();
+  const auto channel = [&](std::size_t i) {
+    return s[i].isNone() || !s[i].toTensor().defined()
+               ? at::Tensor()
+               : s[i].toTensor().to(at::kFloat).contiguous();
+  };
+  const at::Tensor weight = channel(1), bias = channel(2), mean = channel(3), invstd = channel(4);
+  const at::Tensor result = at::empty_like(input);
+  const auto of = [](const at::Tensor& tensor, std::int64_t c, float otherwise) {
+    return tensor.defined() ? tensor.const_data_ptr<float>()[c] : otherwise;
+  };
+  const std::int64_t channels = input.size(1);
+  const std::int64_t inner = input.numel() / std::max<std::int64_t>(1, input.size(0) * channels);
+  const float* x = input.const_data_ptr<float>();
+  float* y = result.data_ptr<float>();
+  for (std::int64_t plane = 0; plane < input.size(0) * channels; ++plane) {
+    const std::int64_t c = plane % channels;
+    const float factor = of(invstd, c, 1) * of(weight, c, 1);
+    const float summand = std::fma(-of(mean, c, 0), factor, of(bias, c, 0));
+    for (std::int64_t i = 0; i < inner; ++i, ++x, ++y) *y = std::fma(*x, factor, summand);
+  }
+  const at::Tensor out = s[6].toTensor();
+  out.copy_(result);
+  s = {out};
 }
 
 }  // namespace fakecuda::executor

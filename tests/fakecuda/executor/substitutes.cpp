@@ -20,6 +20,9 @@ Substitute substitute_of(const c10::OperatorHandle& op) {
       {"aten::native_dropout_backward", dropout_backward},
       {"aten::_fused_rms_norm_backward", rms_norm_backward},
   };
+  if (op.schema().name() == "aten::batch_norm_elemt" && op.schema().overload_name() == "out") {
+    return batch_norm_elementwise;
+  }
   if (!op.schema().overload_name().empty()) return nullptr;
   const auto at = all.find(op.schema().name());
   return at == all.end() ? nullptr : at->second;

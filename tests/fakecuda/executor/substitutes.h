@@ -30,5 +30,6 @@ void gru_cell_backward(std::vector<at::IValue>& stack);
 void dropout(std::vector<at::IValue>& stack);
 void dropout_backward(std::vector<at::IValue>& stack);
 void rms_norm_backward(std::vector<at::IValue>& stack);
+void batch_norm_elementwise(std::vector<at::IValue>& stack);
 
 }  // namespace fakecuda::executor

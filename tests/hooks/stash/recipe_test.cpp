@@ -12,6 +12,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include "hooks/torch/stash/kernels.h"
 #include "hooks/torch/stash/proofs.h"
 
 namespace cinch::hooks {
@@ -56,7 +57,7 @@ at::Tensor computed(const Recipe& recipe, const std::vector<const void*>& values
                     const std::byte* mask = nullptr) {
   const Layout& layout = recipe.value.layout();
   at::Tensor out = at::empty_strided(layout.sizes, layout.strides);
-  recipe.compute(values, mask, out.mutable_data_ptr<float>());
+  recipe.compute(host_arithmetic(), values, mask, out.mutable_data_ptr<float>());
   return out;
 }
 
@@ -253,9 +254,9 @@ class ProofsTest : public testing::Test {
   }
 
   Proofs::Answer answer(Proofs::Comparison found) {
-    return proofs.admits(recipe, site, [&] {
+    return proofs.admits(recipe, site, [&]() -> Proofs::Found {
       ++compared;
-      return found;
+      return {found};
     });
   }
   bool admits(Proofs::Comparison found) { return answer(found) == Proofs::Answer::yes; }
@@ -334,6 +335,60 @@ TEST_F(ProofsTest, ValuesThatNeverComeAreAskedForSixteenTimes) {
   recipe.infers_number = true;
   recipe.elements = 9;
   EXPECT_EQ(answer(Proofs::Comparison::not_made), Proofs::Answer::no);
+}
+
+/// What a device compares.
+struct Late final : Proofs::Awaited {
+  std::optional<bool> are_equal() const noexcept override { return outcome; }
+  std::optional<bool> outcome;
+};
+
+class LateProofsTest : public ProofsTest {
+ protected:
+  /// Whether a recipe may be used whose comparison a device would make.
+  bool admits_late() {
+    return proofs.admits(recipe, site, [&]() -> Proofs::Found {
+      enqueued.push_back(std::make_shared<Late>());
+      return {Proofs::Comparison::awaited, enqueued.back()};
+    }) == Proofs::Answer::yes;
+  }
+
+  std::vector<std::shared_ptr<Late>> enqueued;
+};
+
+TEST_F(LateProofsTest, TwoOutcomesAreAwaited) {
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(admits_late());
+  ASSERT_EQ(enqueued.size(), 2U);
+  enqueued[0]->outcome = true;
+  EXPECT_FALSE(admits_late());
+  enqueued[1]->outcome = true;
+  EXPECT_TRUE(admits_late());
+  EXPECT_EQ(enqueued.size(), 2U);
+}
+
+TEST_F(LateProofsTest, WhatIsComparedLaterOnIsStored) {
+  for (int i = 0; i < 2; ++i) admits_late();
+  for (const auto& each : enqueued) each->outcome = true;
+  int stored = 0;
+  for (int i = 0; i < 130; ++i) {
+    stored += admits_late() ? 0 : 1;
+    EXPECT_EQ(enqueued.size(), static_cast<std::size_t>(2 + stored));
+  }
+  EXPECT_EQ(stored, 2);
+  enqueued[2]->outcome = true;
+  EXPECT_TRUE(admits_late());
+  enqueued[3]->outcome = false;
+  EXPECT_FALSE(admits_late());
+  EXPECT_EQ(proofs.refused(), 1U);
+}
+
+TEST_F(LateProofsTest, ADifferenceEndsTheProofWhenItIsKnown) {
+  for (int i = 0; i < 2; ++i) admits_late();
+  enqueued[1]->outcome = false;
+  EXPECT_FALSE(admits_late());
+  enqueued[0]->outcome = true;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(admits_late());
+  EXPECT_EQ(enqueued.size(), 2U);
 }
 
 TEST_F(ProofsTest, AnotherKindIsProvedAnew) {

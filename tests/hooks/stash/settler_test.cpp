@@ -38,6 +38,11 @@ class Told final : public Holding {
   c10::Storage decode(Entry&, codecs::Reads) override { return {}; }
   c10::Storage decode_ahead(Entry&, codecs::Reads) override { return {}; }
   c10::Storage without_values(const Entry&) override { return {}; }
+  bool encode_mask(Entry&, codecs::ParallelFor) override { return true; }
+  c10::Storage compute(Entry&, std::span<const void* const>) override { return {}; }
+  Proofs::Found compare(Recipe&, std::span<const void* const>, const at::Tensor&) override {
+    return {Proofs::Comparison::not_made};
+  }
   std::optional<ValueError> error_of(Entry&, const c10::Storage&) override { return {}; }
   std::vector<float> plane_ranges(const Plan::Candidate&, const Entry&) override { return {}; }
   c10::Storage try_out(const Entry&, const c10::Storage&, const Plan::Candidate&,
@@ -109,14 +114,13 @@ struct Parts final : EntryKeeper {
   std::vector<Entry*> dropped;
   EntryLists lists;
   Statistics statistics;
-  HostBuffers buffers;
   Adaptation adaptation{lists.mutex, statistics, lists.timeline, nullptr};
   GuardLooks looks{policy::GuardSettings{}, lists};
   PolicyInForce policy{settings(), false, lists, statistics, adaptation, looks.guard()};
   ReadAhead read_ahead;
-  Derivation derivation{lists, *this, buffers, looks};
   Told told;
   Holdings holdings{told, told};
+  Derivation derivation{lists, *this, looks, holdings};
   SideWork side{false, lists, *this};
   Intake intake{false, lists, policy, adaptation, derivation, looks, read_ahead, holdings};
   Settler settler{lists,      policy, statistics, nullptr, *this,

@@ -6,18 +6,51 @@
 #include <mutex>
 #include <utility>
 
+#include <c10/core/DeviceGuard.h>
+
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/below_program.h"
+#include "hooks/torch/stash/device/device_arithmetic.h"
+#include "hooks/torch/stash/device/device_comparison.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "policy/plane_ranges.h"
 
 namespace cinch::hooks {
+namespace {
+
+// Makes the constants of a recipe usable in the further work of `reader`, the current stream.
+void lend_constants(Recipe& recipe, const c10::Stream& reader) {
+  if (*recipe.made_on == reader) return;
+  // What a graph reads stays as long as the entry does.
+  if (is_capturing(reader)) return StreamWork{*recipe.made_on, nullptr}.wait_on_host();
+  StreamWork{*recipe.made_on, nullptr}.block(reader);
+  recipe.for_each(Recipe::Tensors::all, [&](at::Tensor& each) {
+    if (each.is_cuda()) record_use(each.storage().data_ptr(), reader);
+  });
+}
+
+// Decodes the mask of a derived entry for the current stream alone.
+c10::Storage signs_of(Entry& entry, const c10::Stream& stream) {
+  const EntryWork work(entry);
+  if (is_capturing(stream)) return decode_in_capture(entry, codecs::Reads::sign);
+  // Readers of signs may share a storage, decoded on another stream, which they still wait for.
+  auto& shared = entry.device->decoding[static_cast<std::size_t>(codecs::Reads::sign)];
+  const std::optional<StreamWork> before = shared;
+  c10::Storage signs = decode_on_device(entry, codecs::Reads::sign, stream);
+  shared = before;
+  return signs;
+}
+
+}  // namespace
+
 DeviceHolding::DeviceHolding(bool uses_side_stream, EntryLists& lists, Statistics& statistics,
-                             const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
-                             ReadAhead& read_ahead)
+                             const PolicyInForce& policy, EntryKeeper& keeper,
+                             Derivation& derivation, GuardLooks& looks, ReadAhead& read_ahead)
     : parts_{lists, queues_, statistics, policy, keeper, looks, read_ahead},
+      derivation_(derivation),
       encoder_(uses_side_stream, policy),
       unsized_(parts_),
       offloader_(parts_),
@@ -27,11 +60,14 @@ DeviceHolding::DeviceHolding(bool uses_side_stream, EntryLists& lists, Statistic
 
 // Tries the first candidate only: the host learns how it did when it is too late for another.
 std::string_view DeviceHolding::encode(Entry& entry, c10::Storage& freed,
-                                       codecs::ParallelFor /*parallel_for*/) {
+                                       codecs::ParallelFor parallel_for) {
   // The encoding would only be recorded in another thread's graph, and not run.
   if (is_capturing(entry.device->saved_on)) return "while a CUDA graph is captured";
+  // The storage may be freed without being encoded, and its memory another stream's.
+  record_use(entry.raw.data_ptr(), entry.device->saved_on);
   const Plan& plan = entry.plan();
   if (plan.action == policy::Decision::Action::drop) return drop(entry, freed), "";
+  if (derivation_.let_go(entry, freed, parallel_for)) return {};
   if (plan.candidates.empty()) return reason_to_keep(plan);
   const Plan::Candidate& candidate = plan.candidates.front();
   const Stopwatch watch;
@@ -71,13 +107,82 @@ c10::Storage DeviceHolding::without_values(const Entry& entry) {
 // outside of it, and the bytes that it reads stay where they are.
 c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
   if (!is_capturing(entry.device->saved_on.device())) return {};
-  const EntryWork work(entry);
   {
-    // `captured` shares a byte with `state`, which is also read under the stash's lock.
-    const std::lock_guard stash_lock(parts_.lists.mutex);
-    entry.captured = true;
+    const EntryWork work(entry);
+    {
+      // `captured` shares a byte with `state`, which is also read under the stash's lock.
+      const std::lock_guard stash_lock(parts_.lists.mutex);
+      entry.captured = true;
+    }
+    if (entry.is_raw()) return entry.raw;
+    const bool computes =
+        entry.state == Entry::State::derived && use.reads == codecs::Reads::values;
+    if (!computes) return decode_in_capture(entry, use.reads);
   }
-  return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
+  return derivation_.compute(
+      entry, [this](Entry& source, const Use& as) { return restore_in_capture(source, as); });
+}
+
+bool DeviceHolding::encode_mask(Entry& entry, codecs::ParallelFor /*parallel_for*/) {
+  const std::optional<Plan::Candidate>& mask = entry.plan().mask;
+  if (!mask) return true;
+  if (!encoder_.encode(entry, *mask, parts_.policy.settings().seed)) return false;
+  entry.encoded_bytes = mask->bound;
+  return true;
+}
+
+void DeviceHolding::lend(const Entry& entry, const c10::Storage& storage) {
+  const c10::Stream reader = current_stream(storage.device());
+  std::optional<c10::Stream> valid_in;
+  {
+    const std::lock_guard lock(parts_.lists.mutex);
+    valid_in = entry.device->saved_on;
+  }
+  make_usable(*valid_in, storage.data_ptr(), reader);
+}
+
+c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values) {
+  const c10::Device device = entry.recipe->device;
+  const c10::OptionalDeviceGuard on_device(device);
+  const BelowProgram guard;
+  const c10::Stream stream = current_stream(device);
+  lend_constants(*entry.recipe, stream);
+  const c10::Storage signs = entry.plan().mask ? signs_of(entry, stream) : c10::Storage();
+  const DeviceArithmetic arithmetic(device, entry.recipe->type);
+  c10::DataPtr data = arithmetic.allocate(entry.raw_bytes);
+  entry.recipe->compute(arithmetic, values,
+                        signs ? static_cast<const std::byte*>(signs.data()) : nullptr, data.get());
+  // Sources are freed from now on: the stand-in of the stream follows its work (record_use()).
+  if (!is_capturing(stream)) static_cast<void>(lasting(stream));
+  return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(device.type()));
+}
+
+void DeviceHolding::computed(Entry& entry) {
+  const c10::Stream stream = lasting(current_stream(entry.recipe->device));
+  entry.device->decoding[static_cast<std::size_t>(codecs::Reads::values)] =
+      work_beside(stream, entry.device->saved_on);
+}
+
+Proofs::Found DeviceHolding::compare(Recipe& recipe, std::span<const void* const> values,
+                                     const at::Tensor& actual) {
+  const c10::OptionalDeviceGuard on_device(recipe.device);
+  const BelowProgram guard;
+  const DeviceArithmetic arithmetic(recipe.device, recipe.type);
+  const c10::DataPtr computed = arithmetic.allocate(recipe.bytes());
+  recipe.compute(arithmetic, values, nullptr, computed.get());
+  auto outcome = DeviceComparison::enqueue(computed.get(), actual.const_data_ptr(), recipe.bytes(),
+                                           current_stream(recipe.device));
+  if (outcome == nullptr) return {Proofs::Comparison::not_made};
+  return {Proofs::Comparison::awaited, std::move(outcome)};
+}
+
+void DeviceHolding::own_constants(Recipe& recipe) {
+  const c10::OptionalDeviceGuard on_device(recipe.device);
+  const BelowProgram guard;
+  recipe.for_each(Recipe::Tensors::constants, [](at::Tensor& constant) {
+    constant = constant.clone(at::MemoryFormat::Contiguous);
+  });
+  recipe.made_on = lasting(current_stream(recipe.device));
 }
 
 // The host waits for both copies. pre: the current stream waits for `decoded`

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "hooks/torch/stash/derivation.h"
 #include "hooks/torch/stash/device/device_parts.h"
 #include "hooks/torch/stash/device/device_rescue.h"
 #include "hooks/torch/stash/device/offloader.h"
@@ -19,8 +20,8 @@ class DeviceHolding final : public Holding {
  public:
   /// @param uses_side_stream Whether the policy's stream is "side"
   DeviceHolding(bool uses_side_stream, EntryLists& lists, Statistics& statistics,
-                const PolicyInForce& policy, EntryKeeper& keeper, GuardLooks& looks,
-                ReadAhead& read_ahead);
+                const PolicyInForce& policy, EntryKeeper& keeper, Derivation& derivation,
+                GuardLooks& looks, ReadAhead& read_ahead);
 
   std::string_view encode(Entry& entry, c10::Storage& freed,
                           codecs::ParallelFor parallel_for) override;
@@ -30,6 +31,13 @@ class DeviceHolding final : public Holding {
   void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads) override;
   c10::Storage without_values(const Entry& entry) override;
   c10::Storage restore_in_capture(Entry& entry, const Use& use) override;
+  bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
+  void lend(const Entry& entry, const c10::Storage& storage) override;
+  c10::Storage compute(Entry& entry, std::span<const void* const> values) override;
+  void computed(Entry& entry) override;
+  Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
+                        const at::Tensor& actual) override;
+  void own_constants(Recipe& recipe) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
   std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) override;
   c10::Storage try_out(const Entry& entry, const c10::Storage& exact,
@@ -64,6 +72,7 @@ class DeviceHolding final : public Holding {
  private:
   DeviceQueues queues_;
   const DeviceParts parts_;
+  Derivation& derivation_;
   StreamEncoder encoder_;
   Reserve reserve_;
   UnsizedEncodings unsized_;

@@ -26,7 +26,8 @@ struct DeviceQueues {
     if (entry.device->outcome != nullptr) return unsized.push_back(entry);
     if (entry.sample != nullptr) return sampled.push_back(entry);
     const std::size_t bytes = entry.stored_bytes();
-    if (bytes == 0) return;
+    // Of a derived entry there is little to move, and nothing to encode anew.
+    if (bytes == 0 || entry.state == Entry::State::derived) return;
     const bool stays = entry.plan().offload == never || bytes < least_moved;
     EntryQueue& moves = entry.plan().offload == always ? leaving : movable;
     (stays ? staying : moves).push_back(entry);

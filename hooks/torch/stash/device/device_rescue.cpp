@@ -21,6 +21,16 @@ namespace {
 // would depend on the first.
 constexpr std::uint32_t second_draw = 0x9E3779B9U;
 
+/// Whether others may be derived from the entry's values as they were: they may have to be exact.
+/// @pre entry.mutex() and the stash's lock are held, the entry is raw or encoded
+bool is_exact_source(const Entry& entry) {
+  if (!entry.is_raw() && held_by(entry).approximates) return false;
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (use->is_recipes) return true;
+  }
+  return false;
+}
+
 bool is_being_read(const Entry& entry) {
   if (entry.decoded == nullptr) return false;
   return entry.decoded->ahead || entry.decoded->lent ||
@@ -173,6 +183,7 @@ std::size_t DeviceRescue::encode_harder(Entry& entry) {
     {
       const std::lock_guard stash_lock(stash_.lists.mutex);
       if (entry.first_use != nullptr && !entry.ahead) harder = Planner::harder_plan(entry);
+      if (harder != nullptr && is_exact_source(entry) && harder->approximates()) harder = nullptr;
     }
     if (harder == nullptr) return 0;
     const bool was_raw = entry.is_raw();

@@ -47,7 +47,7 @@ bool enqueue_with_kernels(const Plan::Candidate& candidate, const codecs::Descri
 // @return false when a kernel could not be launched
 bool enqueue_decoding(const Entry& entry, const void* encoded, void* target, codecs::Reads reads,
                       const c10::Stream& stream) {
-  const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+  const Plan::Candidate& candidate = held_by(entry);
   const codecs::Description what = described(candidate, entry);
   const std::size_t scratch = candidate.on_device->scratch_bytes(what);
   const c10::DataPtr memory = scratch == 0 ? c10::DataPtr() : allocate(stream.device(), scratch);
@@ -223,7 +223,7 @@ void decode_by_host(const Entry& entry, void* target, codecs::Reads reads,
         return cuda_codecs()->copy(target, held.source.data(), entry.raw_bytes, native(stream));
       }
     }
-    const Plan::Candidate& candidate = entry.plan().candidates[entry.candidate];
+    const Plan::Candidate& candidate = held_by(entry);
     const auto encoded = host_copy(held.encoded.get(), entry.encoded_bytes, stream);
     const std::unique_ptr<std::byte[]> values(new (std::nothrow) std::byte[entry.raw_bytes]);
     return encoded != nullptr && values != nullptr &&
@@ -273,7 +273,7 @@ c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
   if (entry.state == Entry::State::moved && reads != codecs::Reads::nothing) {
     copy_in_capture(held, data.get(), entry.raw_bytes, stream);
-  } else if (entry.state == Entry::State::encoded && reads != codecs::Reads::nothing) {
+  } else if (entry.state != Entry::State::dropped && reads != codecs::Reads::nothing) {
     c10::DataPtr fetched;
     if (held.on_host != nullptr) {
       fetched = allocate(stream.device(), entry.encoded_bytes);
@@ -326,6 +326,17 @@ std::unique_ptr<std::byte[]> host_copy(const void* memory, std::size_t bytes,
   }
   guard_of(stream.device()).synchronizeStream(stream);
   return copy;
+}
+
+void record_use(const c10::DataPtr& memory, const c10::Stream& reader) {
+  guard_of(reader.device()).recordDataPtrOnStream(memory, stand_in(reader));
+}
+
+void make_usable(const c10::Stream& valid_in, const c10::DataPtr& memory,
+                 const c10::Stream& reader) {
+  if (valid_in == reader) return;
+  StreamWork{valid_in, nullptr}.block(reader);
+  record_use(memory, reader);
 }
 
 void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,

@@ -122,6 +122,14 @@ bool needs_fetch(const Entry& entry, codecs::Reads reads);
 void hand_over(Entry& entry, const c10::Storage& decoded, codecs::Reads reads,
                const c10::Stream& reader);
 
+/// Tells the allocator that `reader` reads the memory: when that is freed, the allocator waits for
+/// the work that `reader` has by then, or its stand_in().
+void record_use(const c10::DataPtr& memory, const c10::Stream& reader);
+
+/// Makes memory that is valid in the order of `valid_in` usable in `reader`'s further work.
+void make_usable(const c10::Stream& valid_in, const c10::DataPtr& memory,
+                 const c10::Stream& reader);
+
 /// Enqueues encoding and decoding `values`, which are valid in `valid_in`, on the current stream.
 /// @return the decoded values; null when there is no memory or a kernel could not be launched
 c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,

@@ -45,12 +45,15 @@ c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-c10::Stream lasting(const c10::Stream& stream) {
+c10::Stream stand_in(const c10::Stream& stream) {
   const bool is_programs = stream.id() != 0 && stream.id() == id_of(stream.native_handle());
-  if (!is_programs) return stream;
-  const c10::Stream side = own_stream(Own::side, stream.device());
-  if (stream != side) work_of(stream).block(side);
-  return side;
+  return is_programs ? own_stream(Own::side, stream.device()) : stream;
+}
+
+c10::Stream lasting(const c10::Stream& stream) {
+  const c10::Stream lasts = stand_in(stream);
+  if (stream != lasts) work_of(stream).block(lasts);
+  return lasts;
 }
 
 }  // namespace cinch::hooks

@@ -20,10 +20,13 @@ c10::Stream own_stream(Own which, c10::Device device);
 /// The calling thread's current stream of that device.
 c10::Stream current_stream(c10::Device device);
 
+/// `stream` itself; or Cinch's side stream, for one that the program made (ExternalStream) and may
+/// destroy.
+c10::Stream stand_in(const c10::Stream& stream);
+
 /// A stream that lives as long as the process, and whose further work follows the work that
-/// `stream`, the current one, has by now: `stream` itself, unless the program made it
-/// (ExternalStream) and may destroy it. CUDA tells nobody of that, and a destroyed stream's handle
-/// must not be used.
+/// `stream`, the current one, has by now: its stand_in(). CUDA tells nobody when a stream is
+/// destroyed, and its handle must not be used then.
 c10::Stream lasting(const c10::Stream& stream);
 
 }  // namespace cinch::hooks

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/device/device_arithmetic.h"
+
+#include <optional>
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/batch_norm_elemt.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/elu.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/hardsigmoid.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/mish.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/neg.h>
+#include <ATen/ops/sigmoid_backward.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/tanh_backward.h>
+#include <ATen/ops/threshold_backward.h>
+#include <ATen/ops/upsample_bilinear2d.h>
+#include <ATen/ops/upsample_nearest2d.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/Allocator.h>
+
+namespace cinch::hooks {
+namespace {
+
+/// A factor that the program gave; 0 stands for none.
+std::optional<double> factor(double scalar) {
+  return scalar == 0 ? std::nullopt : std::optional(scalar);
+}
+
+void average(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
+  const auto& w = step.window;
+  const auto divisor = step.divisor == 0 ? std::nullopt : std::optional(step.divisor);
+  at::avg_pool2d_out(out, in, {w[0], w[1]}, {w[2], w[3]}, {w[4], w[5]}, step.ceil_mode,
+                     step.count_include_pad, divisor);
+}
+
+void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
+  const auto height = factor(step.scalars[0]);
+  const auto width = factor(step.scalars[1]);
+  const c10::IntArrayRef size = out.sizes().slice(2);
+  if (step.op == Recipe::Operator::upsample_nearest) {
+    at::upsample_nearest2d_out(out, in, size, height, width);
+  } else {
+    at::upsample_bilinear2d_out(out, in, size, step.align_corners, height, width);
+  }
+}
+
+at::Tensor floats_of(const at::Tensor& constant) {
+  return constant.to(at::kFloat).reshape({-1});
+}
+
+/// out = fma(x, factors, summands), by columns of a matrix.
+void multiply_add(const at::Tensor& x, const at::Tensor& factors, const at::Tensor& summands,
+                  at::Tensor& out) {
+  // batch_norm_elemt gives fma(weight * (x - mean), deviation, bias).
+  constexpr double unused = 0;
+  at::batch_norm_elemt_out(out, x, {}, summands, at::zeros_like(factors), factors, unused);
+}
+
+}  // namespace
+
+c10::DataPtr DeviceArithmetic::allocate(std::size_t bytes) const {
+  return c10::GetAllocator(device_.type())->allocate(bytes);
+}
+
+at::Tensor DeviceArithmetic::blob(const void* data, const Layout& layout,
+                                  c10::ScalarType type) const {
+  return at::for_blob(const_cast<void*>(data), layout.sizes)
+      .strides(layout.strides)
+      .target_device(device_)
+      .options(at::TensorOptions().dtype(type).device(device_))
+      .make_tensor();
+}
+
+void DeviceArithmetic::copy(const at::Tensor& from, at::Tensor& to) const {
+  to.copy_(from, /*non_blocking=*/true);
+}
+
+bool DeviceArithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
+                             at::Tensor& out) const {
+  const auto& [a, b, c] = step.scalars;
+  const at::Tensor& left = step.reversed ? others[0] : in;
+  const at::Tensor& right = step.reversed ? in : others[0];
+  switch (step.op) {
+    case Recipe::Operator::gelu:
+      at::gelu_out(out, in, step.tanh ? "tanh" : "none");
+      return true;
+    case Recipe::Operator::silu:
+      at::silu_out(out, in);
+      return true;
+    case Recipe::Operator::leaky_relu:
+      at::leaky_relu_out(out, in, a);
+      return true;
+    case Recipe::Operator::elu:
+      at::elu_out(out, in, a, b, c);
+      return true;
+    case Recipe::Operator::hardswish:
+      at::hardswish_out(out, in);
+      return true;
+    case Recipe::Operator::hardtanh:
+      at::clamp_out(out, in, a, b);
+      return true;
+    case Recipe::Operator::hardsigmoid:
+      at::hardsigmoid_out(out, in);
+      return true;
+    case Recipe::Operator::mish:
+      at::mish_out(out, in);
+      return true;
+    case Recipe::Operator::softplus:
+      at::softplus_out(out, in, a, b);
+      return true;
+    case Recipe::Operator::sigmoid_backward:
+      at::sigmoid_backward_out(out, left, right);
+      return true;
+    case Recipe::Operator::tanh_backward:
+      at::tanh_backward_out(out, left, right);
+      return true;
+    case Recipe::Operator::add:
+      at::add_out(out, left, right, 1);
+      return true;
+    case Recipe::Operator::sub:
+      at::sub_out(out, left, right, 1);
+      return true;
+    case Recipe::Operator::mul:
+      at::mul_out(out, left, right);
+      return true;
+    case Recipe::Operator::div:
+      at::div_out(out, left, right);
+      return true;
+    case Recipe::Operator::copy:
+      copy(in, out);
+      return true;
+    case Recipe::Operator::avg_pool:
+      average(step, in, out);
+      return true;
+    case Recipe::Operator::roll:
+      roll(step, 0, in, out);
+      return true;
+    case Recipe::Operator::upsample_nearest:
+    case Recipe::Operator::upsample_bilinear:
+      upsample(step, in, out);
+      return true;
+    case Recipe::Operator::attention:  // never made: CUDA's has other nodes
+    case Recipe::Operator::channel_norm:
+    case Recipe::Operator::row_norm:
+    case Recipe::Operator::relu:
+    case Recipe::Operator::max_pool:
+      return false;
+  }
+  return false;
+}
+
+void DeviceArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tensor& in,
+                                       const Inputs& inputs, at::Tensor& out) const {
+  switch (step.op) {
+    case Recipe::Operator::row_norm:
+      return layer_norm(step, in, inputs, out);
+    case Recipe::Operator::channel_norm:
+      return step.row == 0 ? batch_norm(step, in, inputs, out) : group_norm(step, in, inputs, out);
+    case Recipe::Operator::max_pool:
+      return max_pool(step, in, inputs, out);
+    default:
+      break;
+  }
+  if (inputs.mask == nullptr) {
+    at::clamp_min_out(out, in, 0);  // what PyTorch's relu() calls
+    return;
+  }
+  // The value, but 0 where the mask is not above 0.
+  at::threshold_backward_out(out, in, blob(inputs.mask, layout_of(out), type_), 0);
+}
+
+// fma((x - mean) * rstd, weight, bias)
+void DeviceArithmetic::layer_norm(const Recipe::Step& step, const at::Tensor& in,
+                                  const Inputs& inputs, at::Tensor& out) const {
+  const Layout rows = contiguous({step.rows, step.row});
+  const bool lies_in_rows = in.is_contiguous() && in.scalar_type() == at::kFloat;
+  if (!lies_in_rows) copy(in, out);
+  const at::Tensor x = blob(lies_in_rows ? in.const_data_ptr() : out.data_ptr(), rows, at::kFloat);
+  at::Tensor y = blob(out.data_ptr(), rows, at::kFloat);
+  const Layout column = contiguous({step.rows, 1});
+  at::Tensor normal = at::sub(x, blob(inputs.mean, column, at::kFloat));
+  const at::Tensor rstd = blob(inputs.rstd, column, at::kFloat);
+  if (!step.weight.defined()) {
+    at::mul_out(y, normal, rstd);
+    if (step.bias.defined()) at::add_out(y, y, floats_of(step.bias));
+    return;
+  }
+  at::mul_out(normal, normal, rstd);
+  const at::Tensor weight = floats_of(step.weight);
+  if (step.bias.defined()) {
+    multiply_add(normal, weight, floats_of(step.bias), y);
+  } else {
+    at::mul_out(y, normal, weight);
+  }
+}
+
+void DeviceArithmetic::batch_norm(const Recipe::Step& step, const at::Tensor& in,
+                                  const Inputs& inputs, at::Tensor& out) const {
+  const auto floats_if_any = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(floats_of(tensor)) : std::nullopt;
+  };
+  const Layout channels = contiguous({step.rows});
+  constexpr double unused = 0;  // the deviations are known
+  at::batch_norm_elemt_out(out, in, floats_if_any(step.weight), floats_if_any(step.bias),
+                           blob(inputs.mean, channels, at::kFloat),
+                           blob(inputs.rstd, channels, at::kFloat), unused);
+}
+
+// fma(x, scale, fma(-mean, scale, bias)) with scale = rstd * weight, for each sample and channel
+void DeviceArithmetic::group_norm(const Recipe::Step& step, const at::Tensor& in,
+                                  const Inputs& inputs, at::Tensor& out) const {
+  const std::int64_t channels = step.order.channels;
+  const std::int64_t samples = step.order.tables;
+  const std::int64_t groups = step.rows / samples;
+  const std::int64_t of_group = channels / groups;
+  const auto by_group = [&](const float* statistic) {
+    return blob(statistic, contiguous({samples, groups, 1}), at::kFloat)
+        .expand({samples, groups, of_group});
+  };
+  const auto by_channel = [&](const at::Tensor& constant) {
+    return floats_of(constant).view({1, groups, of_group}).expand({samples, groups, of_group});
+  };
+  const at::Tensor rstd = by_group(inputs.rstd);
+  const std::int64_t all = samples * channels;
+  const at::Tensor scale =
+      (step.weight.defined() ? at::mul(rstd, by_channel(step.weight)) : rstd).reshape({all});
+  const at::Tensor bias =
+      step.bias.defined() ? by_channel(step.bias).reshape({all}) : at::zeros_like(scale);
+  const at::Tensor negative = at::neg(by_group(inputs.mean)).reshape({1, all});
+  at::Tensor shift = at::zeros_like(negative);
+  multiply_add(negative, scale, bias, shift);
+  const Layout planes = contiguous({1, all, step.order.inner});
+  at::Tensor to = blob(out.data_ptr(), planes, at::kFloat);
+  multiply_add(blob(in.const_data_ptr(), planes, at::kFloat), scale, shift.view({all}), to);
+}
+
+void DeviceArithmetic::max_pool(const Recipe::Step& step, const at::Tensor& in,
+                                const Inputs& inputs, at::Tensor& out) const {
+  const auto& [outer, channels, plane_in, plane_out] = step.pool;
+  const Layout pooled = contiguous({outer, plane_out, channels});
+  at::Tensor to = blob(out.data_ptr(), pooled, at::kFloat);
+  at::gather_out(to, blob(in.const_data_ptr(), contiguous({outer, plane_in, channels}), at::kFloat),
+                 1, blob(inputs.indices, pooled, at::kLong));
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include "hooks/torch/stash/arithmetic.h"
+
+namespace cinch::hooks {
+
+/// PyTorch's operators on a CUDA device. They are enqueued on the calling thread's current stream,
+/// and the host does not wait. All are deterministic, and none draws random numbers.
+///
+/// Norms are computed as PyTorch's CUDA kernels do, with the same roundings: that of batch norm
+/// (aten/src/ATen/native/cuda/Normalization.cuh) is an operator of its own, batch_norm_elemt, which
+/// also gives the fused multiply-adds that the other norms end with.
+///
+/// @pre BelowProgram, and the device is the current one
+class DeviceArithmetic final : public Arithmetic {
+ public:
+  /// @param type Of the recipe, and so of its mask
+  DeviceArithmetic(c10::Device device, c10::ScalarType type) : device_(device), type_(type) {}
+
+  c10::DataPtr allocate(std::size_t bytes) const override;
+  at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const override;
+  void copy(const at::Tensor& from, at::Tensor& to) const override;
+  bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
+             at::Tensor& out) const override;
+  void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                       at::Tensor& out) const override;
+
+ private:
+  void layer_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                  at::Tensor& out) const;
+  void batch_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                  at::Tensor& out) const;
+  void group_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                  at::Tensor& out) const;
+  void max_pool(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                at::Tensor& out) const;
+
+  const c10::Device device_;
+  const c10::ScalarType type_;
+};
+
+}  // namespace cinch::hooks
