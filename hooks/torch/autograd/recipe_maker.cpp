@@ -41,11 +41,6 @@ class Lock {
   std::unique_lock<std::mutex> lock_;
 };
 
-bool lies_alike(const HeldTensor& held, const Layout& want) {
-  return held.use().geometry.sizes() == c10::IntArrayRef(want.sizes) &&
-         held.use().geometry.strides() == want.strides;
-}
-
 /// Sees the value, as it is after its steps, through `view`.
 void take_view(View view, Recipe::Value& to) {
   if (to.is_computed()) {
@@ -64,24 +59,13 @@ bool pads_nothing(const generated::ConstantPadNdBackward0& node) {
                              [](const c10::SymInt& size) { return size.maybe_as_int() == 0; });
 }
 
-/// Copies a Python number, which is a tensor of a double or of an integer to PyTorch. In an
-/// operator of doubles it counts with all its digits.
-bool copy_number(const at::Tensor& number, bool all_digits, std::vector<float>& to) {
-  const double value = number.scalar_type() == at::kDouble
-                           ? *number.const_data_ptr<double>()
-                           : static_cast<double>(*number.const_data_ptr<std::int64_t>());
-  to = {static_cast<float>(value)};
-  return !all_digits || static_cast<double>(to.front()) == value;
-}
-
 }  // namespace
 
-bool has_recipes(c10::ScalarType type) {
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble;
-}
-
 RecipeMaker::RecipeMaker(Layout layout, c10::ScalarType type, c10::Device device, Derived derived)
-    : layout_(std::move(layout)), derived_(derived), recipe_(std::make_unique<Recipe>()) {
+    : layout_(std::move(layout)),
+      derived_(derived),
+      recipe_(std::make_unique<Recipe>()),
+      sources_(*recipe_) {
   recipe_->elements = layout_.elements();
   recipe_->type = type;
   recipe_->device = device;
@@ -186,7 +170,7 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
   if (edge.input_nr == 0) {
     if (SavedVariable* result = result_of(node)) {
       const Lock lock(node);
-      if (lock && hold_value(*result, to)) return true;
+      if (lock && sources_.hold_value(*result, to)) return true;
     }
   }
   const Mark before = mark();
@@ -197,7 +181,7 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
     saved_inputs::find(node, edge.input_nr, [&](const HeldTensor& held) {
       has_changed = !held.is_as_saved();
       // A tensor that was changed before it was saved may have had other values when used here.
-      is_held = held.saved_version() == 0 && hold_value(held, to);
+      is_held = held.saved_version() == 0 && sources_.hold_value(held, to);
       is_derived = is_held && held.entry()->recipe != nullptr;
     });
     return is_held;
@@ -261,7 +245,7 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
     const HeldTensor* held = input == nullptr ? nullptr : held_by_stash(*input);
     is_derived =
         held != nullptr && held->entry()->recipe != nullptr && derived_ == Derived::computed;
-    found = held != nullptr && !is_derived && hold_alike(*input, want, to);
+    found = held != nullptr && !is_derived && sources_.hold_alike(*input, want, to);
   }
   const Mark before = mark();
   if (!found) found = find_alike(node.next_edge(0), want, to);
@@ -269,7 +253,7 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
   if (!found && is_derived) {
     go_back(before, to);
     const Lock lock(node);
-    found = lock && hold_alike(*input, want, to);
+    found = lock && sources_.hold_alike(*input, want, to);
   }
   return found && to.type() == made->type && extend(to, std::move(made), want);
 }
@@ -300,7 +284,9 @@ bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* sa
   if (saved != nullptr) {
     const Lock lock(node);
     if (!lock) return false;
-    if (has_data(*saved)) return hold_value(*saved, to) || copy_constant(*saved, type_of(node), to);
+    if (has_data(*saved)) {
+      return sources_.hold_value(*saved, to) || sources_.copy_constant(*saved, type_of(node), to);
+    }
   }
   return edge < node.num_outputs() && find_of_any_sizes(node.next_edge(edge), want, to);
 }
@@ -358,7 +344,7 @@ bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Va
 bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, const Layout& want,
                                 Value& to) {
   const Lock lock(node);
-  if (!lock || !hold_value(node.self_, to) || want.sizes.size() != 4) return false;
+  if (!lock || !sources_.hold_value(node.self_, to) || want.sizes.size() != 4) return false;
   const Layout pooled = to.layout();
   if (pooled.sizes.size() != 4 || !channel_order(want, 1) || !channel_order(pooled, 1)) {
     return false;
@@ -366,10 +352,8 @@ bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, 
   const bool last = !is_contiguous(want);
   if (last == is_contiguous(pooled)) return false;
   const HeldTensor* indices = held_by_stash(node.result1_);
-  const bool fit = indices != nullptr && indices->use().type == at::kLong &&
-                   lies_alike(*indices, want) && lies_here(*indices->entry());
-  if (!fit) return false;
-  const auto held = hold(*indices);
+  if (indices == nullptr || indices->use().type != at::kLong) return false;
+  const auto held = sources_.hold_alike(*indices, want);
   if (!held) return false;
   Step made = step_of(Operator::max_pool, node);
   made.indices = *held;
@@ -398,13 +382,14 @@ bool RecipeMaker::make_attention(generated::ScaledDotProductFlashAttentionForCpu
   const Lock lock(node);
   if (!lock || node.dropout_p != 0 || node.scale == 0.0) return false;
   std::vector<Value> others(2);
-  if (!hold_value(node.query_, to) || !hold_value(node.key_, others[0]) ||
-      !hold_value(node.value_, others[1])) {
+  if (!sources_.hold_value(node.query_, to) || !sources_.hold_value(node.key_, others[0]) ||
+      !sources_.hold_value(node.value_, others[1])) {
     return false;
   }
   if (has_data(node.attn_mask_)) {
     Value& mask = others.emplace_back();
-    if (!hold_value(node.attn_mask_, mask) && !copy_constant(node.attn_mask_, type_of(node), mask))
+    if (!sources_.hold_value(node.attn_mask_, mask) &&
+        !sources_.copy_constant(node.attn_mask_, type_of(node), mask))
       return false;
   }
   Step made = step_of(Operator::attention, node);
@@ -425,11 +410,13 @@ bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
       return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
     case NodeKind::batch_norm: {
       auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
-      return hold_alike(norm.input_, want, to) && extend(to, batch_norm_step(norm, want), want);
+      return sources_.hold_alike(norm.input_, want, to) &&
+             extend(to, batch_norm_step(norm, want), want);
     }
     case NodeKind::group_norm: {
       auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);
-      return hold_alike(norm.input_, want, to) && extend(to, group_norm_step(norm, want), want);
+      return sources_.hold_alike(norm.input_, want, to) &&
+             extend(to, group_norm_step(norm, want), want);
     }
     default:
       return false;
@@ -439,9 +426,9 @@ bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
 /// A batch or group norm. @pre the node is locked
 bool RecipeMaker::make_norm_on_device(Node& node, const Layout& want, Value& to) {
   const auto make = [&](auto& norm, std::optional<Step> made) {
-    return made && hold_alike(norm.input_, want, to) &&
-           hold_statistic(norm.result1_, made->rows, made->mean) &&
-           hold_statistic(norm.result2_, made->rows, made->rstd) &&
+    return made && sources_.hold_alike(norm.input_, want, to) &&
+           sources_.hold_statistic(norm.result1_, made->rows, made->mean) &&
+           sources_.hold_statistic(norm.result2_, made->rows, made->rstd) &&
            extend(to, std::move(made), want);
   };
   if (kind_of(node) == NodeKind::batch_norm) {
@@ -456,9 +443,10 @@ bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, con
                                   Value& to) {
   auto made = layer_norm_step(node, want, recipe_->device);
   // The operator makes its input contiguous first.
-  return made && hold_value(node.input_, to) && to.start.sizes == want.sizes &&
-         hold_statistic(node.result1_, made->rows, made->mean) &&
-         hold_statistic(node.result2_, made->rows, made->rstd) && extend(to, std::move(made), want);
+  return made && sources_.hold_value(node.input_, to) && to.start.sizes == want.sizes &&
+         sources_.hold_statistic(node.result1_, made->rows, made->mean) &&
+         sources_.hold_statistic(node.result2_, made->rows, made->rstd) &&
+         extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want) {
@@ -469,85 +457,6 @@ bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want
   to.result = want;
   to.steps.push_back(*std::move(step));
   return true;
-}
-
-bool RecipeMaker::copy_constant(SavedVariable& saved, c10::ScalarType type, Value& to) const {
-  if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
-  const at::Tensor& data = members::data_of(saved);
-  if (data.numel() > saved_constants::most) return false;
-  const bool is_number = data.is_cpu() && data.dim() == 0 &&
-                         (data.scalar_type() == at::kDouble || data.scalar_type() == at::kLong);
-  if (is_on_device()) {
-    // PyTorch's kernels read a number in the host's memory when they are enqueued.
-    const bool serves =
-        is_number || (has_recipes(data.scalar_type()) &&
-                      (data.device() == recipe_->device || (data.is_cpu() && data.dim() == 0)));
-    if (!serves) return false;
-    to.on_device = data.tensor_data();
-    to.start_type = data.scalar_type();
-  } else if (!data.is_cpu()) {
-    return false;
-  } else if (is_number) {
-    if (!copy_number(data, type == at::kDouble, to.constant)) return false;
-  } else if (!saved_constants::copy(data, data.numel(), to.constant)) {
-    return false;
-  }
-  to.start = contiguous(data.sizes());
-  return true;
-}
-
-bool RecipeMaker::hold_value(SavedVariable& saved, Value& to) {
-  const HeldTensor* held = held_by_stash(saved);
-  return held != nullptr && hold_value(*held, to);
-}
-
-bool RecipeMaker::hold_value(const HeldTensor& held, Value& to) {
-  if (!has_recipes(held.use().type) || !lies_here(*held.entry())) return false;
-  const auto source = hold(held);
-  if (!source) return false;
-  to.source = *source;
-  to.start_type = held.use().type;
-  to.start = {c10::DimVector(held.use().geometry.sizes()), held.use().geometry.strides()};
-  return true;
-}
-
-/// Whether the entry lies on the recipe's device.
-bool RecipeMaker::lies_here(const Entry& entry) const {
-  return entry.device_index() == recipe_->device.index();
-}
-
-bool RecipeMaker::hold_alike(SavedVariable& saved, const Layout& want, Value& to) {
-  const HeldTensor* held = held_by_stash(saved);
-  return held != nullptr && lies_alike(*held, want) && hold_value(*held, to);
-}
-
-bool RecipeMaker::hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to) {
-  if (!saved.has_hooks()) {
-    const at::Tensor& data = members::data_of(saved);
-    const bool fits = data.defined() && data.scalar_type() == at::kFloat &&
-                      data.device() == recipe_->device && saved_constants::is_plain(data, n);
-    if (fits) to.held = data.tensor_data();
-    return fits;
-  }
-  const HeldTensor* held = held_by_stash(saved);
-  if (held == nullptr || held->use().geometry.offset() != 0) return false;
-  if (!lies_here(*held->entry())) return false;
-  if (held->use().type != at::kFloat) return false;
-  if (held->entry()->raw_bytes != static_cast<std::size_t>(n) * sizeof(float)) return false;
-  const auto source = hold(*held);
-  if (source) to.source = *source;
-  return source.has_value();
-}
-
-std::optional<int> RecipeMaker::hold(const HeldTensor& held) {
-  if (!held.is_as_saved() || recipe_->source_count == Recipe::most_sources) return std::nullopt;
-  Recipe::Source& source = recipe_->all_sources[recipe_->source_count];
-  source.version = held.version();
-  source.saved_version = held.saved_version();
-  const auto depth = stash().derivation().hold_source(source, *held.entry(), held.use());
-  if (!depth) return std::nullopt;
-  recipe_->depth = std::max<std::uint8_t>(recipe_->depth, *depth + 1);
-  return static_cast<int>(recipe_->source_count++);
 }
 
 }  // namespace cinch::hooks

@@ -12,15 +12,12 @@
 #include <torch/csrc/autograd/generated/Functions.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-#include "hooks/torch/autograd/held_tensor.h"
 #include "hooks/torch/autograd/node_kinds.h"
+#include "hooks/torch/autograd/recipe_sources.h"
 #include "hooks/torch/stash/layout.h"
 #include "hooks/torch/stash/recipe.h"
 
 namespace cinch::hooks {
-
-/// Whether recipes compute values of this type.
-bool has_recipes(c10::ScalarType type);
 
 /// Builds the recipe of one tensor, from the node that made it backwards. Where autograd does not
 /// say how a computed value lay in memory, it is taken to lie as its result does: what is wrong
@@ -105,22 +102,11 @@ class RecipeMaker {
 
   bool is_on_device() const noexcept { return !recipe_->device.is_cpu(); }
 
-  /// Copies a small tensor that PyTorch keeps itself: a parameter, a factor.
-  bool copy_constant(SavedVariable& saved, c10::ScalarType type, Value& to) const;
-
-  /// Makes the saved value a source. The stash must hold it, on the recipe's device.
-  bool hold_value(SavedVariable& saved, Value& to);
-  bool hold_value(const HeldTensor& held, Value& to);
-  /// The same, but only for a tensor of this layout.
-  bool hold_alike(SavedVariable& saved, const Layout& want, Value& to);
-  bool hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to);
-  std::optional<int> hold(const HeldTensor& held);
-  bool lies_here(const Entry& entry) const;
-
   const Layout layout_;
   const Derived derived_;
   bool has_computed_derived_ = false;
   std::unique_ptr<Recipe> recipe_;
+  RecipeSources sources_;       // of *recipe_, until take() hands that out
   const Node* last_ = nullptr;  // the node that made the tensor
   int steps_ = 0;
 };

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/autograd/recipe_sources.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "hooks/torch/autograd/members.h"
+#include "hooks/torch/autograd/saved_constants.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+using saved_constants::held_by_stash;
+using torch::autograd::SavedVariable;
+
+bool lies_alike(const HeldTensor& held, const Layout& want) {
+  return held.use().geometry.sizes() == c10::IntArrayRef(want.sizes) &&
+         held.use().geometry.strides() == want.strides;
+}
+
+/// Copies a Python number, which is a tensor of a double or of an integer to PyTorch. In an
+/// operator of doubles it counts with all its digits.
+bool copy_number(const at::Tensor& number, bool all_digits, std::vector<float>& to) {
+  const double value = number.scalar_type() == at::kDouble
+                           ? *number.const_data_ptr<double>()
+                           : static_cast<double>(*number.const_data_ptr<std::int64_t>());
+  to = {static_cast<float>(value)};
+  return !all_digits || static_cast<double>(to.front()) == value;
+}
+
+}  // namespace
+
+bool has_recipes(c10::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble;
+}
+
+bool RecipeSources::copy_constant(SavedVariable& saved, c10::ScalarType type, Value& to) const {
+  if (saved.has_hooks() || !members::is_as_saved(saved)) return false;
+  const at::Tensor& data = members::data_of(saved);
+  if (data.numel() > saved_constants::most) return false;
+  const bool is_number = data.is_cpu() && data.dim() == 0 &&
+                         (data.scalar_type() == at::kDouble || data.scalar_type() == at::kLong);
+  if (!recipe_.device.is_cpu()) {
+    // PyTorch's kernels read a number in the host's memory when they are enqueued.
+    const bool serves =
+        is_number || (has_recipes(data.scalar_type()) &&
+                      (data.device() == recipe_.device || (data.is_cpu() && data.dim() == 0)));
+    if (!serves) return false;
+    to.on_device = data.tensor_data();
+    to.start_type = data.scalar_type();
+  } else if (!data.is_cpu()) {
+    return false;
+  } else if (is_number) {
+    if (!copy_number(data, type == at::kDouble, to.constant)) return false;
+  } else if (!saved_constants::copy(data, data.numel(), to.constant)) {
+    return false;
+  }
+  to.start = contiguous(data.sizes());
+  return true;
+}
+
+bool RecipeSources::hold_value(SavedVariable& saved, Value& to) {
+  const HeldTensor* held = held_by_stash(saved);
+  return held != nullptr && hold_value(*held, to);
+}
+
+bool RecipeSources::hold_value(const HeldTensor& held, Value& to) {
+  if (!has_recipes(held.use().type)) return false;
+  const auto source = hold(held);
+  if (!source) return false;
+  to.source = *source;
+  to.start_type = held.use().type;
+  to.start = {c10::DimVector(held.use().geometry.sizes()), held.use().geometry.strides()};
+  return true;
+}
+
+bool RecipeSources::hold_alike(SavedVariable& saved, const Layout& want, Value& to) {
+  const HeldTensor* held = held_by_stash(saved);
+  return held != nullptr && lies_alike(*held, want) && hold_value(*held, to);
+}
+
+std::optional<int> RecipeSources::hold_alike(const HeldTensor& held, const Layout& want) {
+  return lies_alike(held, want) ? hold(held) : std::nullopt;
+}
+
+bool RecipeSources::hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to) {
+  if (!saved.has_hooks()) {
+    const at::Tensor& data = members::data_of(saved);
+    const bool fits = data.defined() && data.scalar_type() == at::kFloat &&
+                      data.device() == recipe_.device && saved_constants::is_plain(data, n);
+    if (fits) to.held = data.tensor_data();
+    return fits;
+  }
+  const HeldTensor* held = held_by_stash(saved);
+  if (held == nullptr || held->use().geometry.offset() != 0) return false;
+  if (held->use().type != at::kFloat) return false;
+  if (held->entry()->raw_bytes != static_cast<std::size_t>(n) * sizeof(float)) return false;
+  const auto source = hold(*held);
+  if (source) to.source = *source;
+  return source.has_value();
+}
+
+std::optional<int> RecipeSources::hold(const HeldTensor& held) {
+  if (!held.is_as_saved() || recipe_.source_count == Recipe::most_sources) return std::nullopt;
+  if (held.entry()->device_index() != recipe_.device.index()) return std::nullopt;
+  Recipe::Source& source = recipe_.all_sources[recipe_.source_count];
+  source.version = held.version();
+  source.saved_version = held.saved_version();
+  const auto depth = stash().derivation().hold_source(source, *held.entry(), held.use());
+  if (!depth) return std::nullopt;
+  recipe_.depth = std::max<std::uint8_t>(recipe_.depth, *depth + 1);
+  return static_cast<int>(recipe_.source_count++);
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include "hooks/torch/autograd/held_tensor.h"
+#include "hooks/torch/stash/layout.h"
+#include "hooks/torch/stash/recipe.h"
+
+namespace cinch::hooks {
+
+/// Whether recipes compute values of this type.
+bool has_recipes(c10::ScalarType type);
+
+/// What a recipe is computed from: makes what autograd's nodes saved its sources and constants.
+/// @pre a node whose saved variables are passed is locked
+class RecipeSources {
+ public:
+  using SavedVariable = torch::autograd::SavedVariable;
+  using Value = Recipe::Value;
+
+  /// @param recipe Outlives this
+  explicit RecipeSources(Recipe& recipe) : recipe_(recipe) {}
+
+  /// Copies a small tensor that PyTorch keeps itself: a parameter, a factor. @param type Of the
+  /// operator's result
+  bool copy_constant(SavedVariable& saved, c10::ScalarType type, Value& to) const;
+
+  /// Makes the saved value a source. The stash must hold it, on the recipe's device.
+  bool hold_value(SavedVariable& saved, Value& to);
+  bool hold_value(const HeldTensor& held, Value& to);
+  /// The same, but only for a tensor of this layout.
+  bool hold_alike(SavedVariable& saved, const Layout& want, Value& to);
+  /// The same for a tensor of any type. @return the source's index
+  std::optional<int> hold_alike(const HeldTensor& held, const Layout& want);
+  /// A norm's mean or deviation of `n` floats, which the stash need not hold.
+  bool hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to);
+
+ private:
+  std::optional<int> hold(const HeldTensor& held);
+
+  Recipe& recipe_;
+};
+
+}  // namespace cinch::hooks
