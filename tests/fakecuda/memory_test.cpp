@@ -393,6 +393,7 @@ TEST(RuntimeDriverOnFake, WaitsForAStreamThatIsGoneByWaitingForAll) {
       cinch::allocator::Status::ok);
   EXPECT_EQ(fakecuda_host_syncs_of("cudaDeviceSynchronize"), waits + 1);
   EXPECT_EQ(driver.event_query(driver.self, event), cinch::allocator::Status::ok);
+  EXPECT_EQ(driver.event_destroy(driver.self, event), cinch::allocator::Status::ok);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
@@ -411,6 +412,7 @@ TEST(RuntimeDriverOnFake, LeavesTheProgramsErrorAndNoneOfItsOwn) {
   EXPECT_EQ(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
   fakecuda_fail("cudaEventQuery", 1, cudaErrorNotReady);
   EXPECT_EQ(driver.event_query(driver.self, event), cinch::allocator::Status::not_ready);
+  EXPECT_EQ(driver.event_destroy(driver.self, event), cinch::allocator::Status::ok);
   EXPECT_NE(cudaGetLastError(), cudaSuccess) << "there still is an error for it to find";
 }
 

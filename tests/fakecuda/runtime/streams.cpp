@@ -3,7 +3,9 @@
 // Streams and events of the runtime and of the driver, which share handles.
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "calls.h"
 #include "devices.h"
@@ -40,9 +42,11 @@ cudaError_t create(void** handle, unsigned flags, int priority) {
 
 // The object stays, so that no other stream gets the handle.
 cudaError_t destroy(void* handle) {
+  static auto& destroyed = *new std::vector<std::unique_ptr<Stream>>;
   if (is_default_handle(handle)) return cudaErrorInvalidResourceHandle;
   Stream& stream = stream_of(handle);
   if (stream.destroyed) return cudaErrorContextIsDestroyed;
+  destroyed.emplace_back(&stream);
   remove_stream(&stream);
   stream.destroyed = true;
   return cudaSuccess;
