@@ -18,8 +18,9 @@ extern "C" {
 void fakecuda_set_memory(size_t bytes);
 /// Physical memory of a device that is in use, in bytes.
 size_t fakecuda_used(int device);
-/// Sets a device attribute (a CUdevice_attribute, or a cudaDeviceAttr) of every device. What it says
-/// that they lack, calls refuse where that is represented: memory's handle types and its RDMA flag.
+/// Sets a device attribute (a CUdevice_attribute, or a cudaDeviceAttr) of every device. What it
+/// says that they lack, calls refuse where that is represented: memory's handle types and its RDMA
+/// flag.
 void fakecuda_set_attribute(int attribute, int value);
 /// Whether a device has a primary context, which on a GPU takes hundreds of MB.
 int fakecuda_has_context(int device);
