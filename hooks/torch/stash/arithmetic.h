@@ -12,8 +12,9 @@
 
 namespace cinch::hooks {
 
-/// The steps of recipes in one kind of memory: the host's (kernels.h) or a CUDA device's
-/// (device/device_arithmetic.h). No call is seen by autograd, by a mode or by an observer.
+/// The steps of recipes in one kind of memory: the host's (host_arithmetic.h) or a CUDA device's
+/// (device/device_arithmetic.h). PyTorch's operators are called as the program calls them, but that
+/// nobody sees them. @pre BelowProgram
 class Arithmetic {
  public:
   Arithmetic() = default;
@@ -27,7 +28,7 @@ class Arithmetic {
   /// A tensor in memory of another owner.
   virtual at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const = 0;
 
-  virtual void copy(const at::Tensor& from, at::Tensor& to) const = 0;
+  static void copy(const at::Tensor& from, at::Tensor& to);
 
   /// The values of a step's `others`, at most three; those that there are not are undefined.
   using Others = std::array<at::Tensor, 3>;
@@ -35,8 +36,8 @@ class Arithmetic {
   /// Applies a step that is one of PyTorch's operators. The tensors lie as in the forward: PyTorch
   /// chooses some kernels by whether their input is contiguous, and these differ in the last bit.
   /// @return false, and nothing is done, if the step is for apply_in_floats()
-  virtual bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
-                     at::Tensor& out) const = 0;
+  bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
+             at::Tensor& out) const;
 
   /// What a norm, a ReLU or a max-pool reads besides its operand. Null if there is none.
   struct Inputs {
@@ -57,7 +58,7 @@ class Arithmetic {
   at::Tensor slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,
                       std::int64_t count) const;
 
- protected:
+ private:
   /// Copies the elements of `in` to where they are after the shifts of the dimensions from `dim`
   /// on.
   void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::Tensor& out) const;

@@ -4,15 +4,11 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_cpu_dispatch.h>
 #include <ATen/ops/copy_native.h>
 
-#include "hooks/torch/stash/below_program.h"
-
 namespace cinch::hooks {
 
 void fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const at::Tensor& mask, bool causal, std::optional<double> scale,
                      at::Tensor& out) {
-  // Unlike the other kernels that recipes call, this one calls operators itself.
-  const BelowProgram guard;
   std::optional<at::Tensor> summands;
   if (mask.defined()) summands = mask;
   const auto [result, log_sum_exp] = at::cpu::_scaled_dot_product_flash_attention_for_cpu(

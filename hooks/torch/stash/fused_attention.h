@@ -8,8 +8,8 @@
 namespace cinch::hooks {
 
 /// Computes attention with the fused kernel that PyTorch takes on the CPU (FlashAttention,
-/// aten/src/ATen/native/cpu/FlashAttentionKernel.cpp), without dropout. No autograd, no mode and no
-/// observer sees it.
+/// aten/src/ATen/native/cpu/FlashAttentionKernel.cpp), without dropout.
+/// @pre BelowProgram
 /// @param query [batch, heads, length, head size], as `key` and `value`
 /// @param mask Summands of the scores, which broadcast; or undefined
 /// @param scale Factor of the scores; nullopt: 1 / sqrt(head size)

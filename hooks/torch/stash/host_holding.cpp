@@ -6,7 +6,7 @@
 
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/entry_work.h"
-#include "hooks/torch/stash/kernels.h"
+#include "hooks/torch/stash/host_arithmetic.h"
 #include "hooks/torch/stash/round_trip.h"
 #include "policy/plane_ranges.h"
 

@@ -8,8 +8,9 @@
 #include <ATen/Parallel.h>
 
 #include "hooks/torch/stash/arithmetic.h"
+#include "hooks/torch/stash/below_program.h"
 #include "hooks/torch/stash/inferred_number.h"
-#include "hooks/torch/stash/kernels.h"
+#include "hooks/torch/stash/host_arithmetic.h"
 
 namespace cinch::hooks {
 namespace {
@@ -43,7 +44,7 @@ struct Temporary {
   at::Tensor tensor;
 };
 
-/// One evaluation of a recipe.
+/// One evaluation of a recipe, unseen by the program.
 class Run {
  public:
   Run(const Recipe& recipe, const Arithmetic& arithmetic, std::span<const void* const> values,
@@ -160,6 +161,7 @@ class Run {
     return of.held.defined() ? of.held.const_data_ptr<float>() : nullptr;
   }
 
+  const BelowProgram guard_;
   const Recipe& recipe_;
   const Arithmetic& arithmetic_;
   const std::span<const void* const> values_;

@@ -12,7 +12,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "hooks/torch/stash/kernels.h"
+#include "hooks/torch/stash/host_arithmetic.h"
 #include "hooks/torch/stash/proofs.h"
 
 namespace cinch::hooks {

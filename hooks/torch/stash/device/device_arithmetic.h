@@ -14,7 +14,7 @@ namespace cinch::hooks {
 /// (aten/src/ATen/native/cuda/Normalization.cuh) is an operator of its own, batch_norm_elemt, which
 /// also gives the fused multiply-adds that the other norms end with.
 ///
-/// @pre BelowProgram, and the device is the current one
+/// @pre the device is the current one
 class DeviceArithmetic final : public Arithmetic {
  public:
   /// @param type Of the recipe, and so of its mask
@@ -22,9 +22,6 @@ class DeviceArithmetic final : public Arithmetic {
 
   c10::DataPtr allocate(std::size_t bytes) const override;
   at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const override;
-  void copy(const at::Tensor& from, at::Tensor& to) const override;
-  bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
-             at::Tensor& out) const override;
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                        at::Tensor& out) const override;
 

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "hooks/torch/stash/below_program.h"
-#include "hooks/torch/stash/kernels.h"
+#include "hooks/torch/stash/host_arithmetic.h"
 
 namespace cinch::hooks {
 namespace {

@@ -5,7 +5,7 @@
 
 namespace cinch::hooks {
 
-/// PyTorch's CPU kernels, called without its dispatcher, and Cinch's own. Thread-safe.
+/// PyTorch's CPU operators, and kernels of Cinch's own. Thread-safe.
 const Arithmetic& host_arithmetic() noexcept;
 
 }  // namespace cinch::hooks

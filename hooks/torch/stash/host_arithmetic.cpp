@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/host_arithmetic.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/Allocator.h>
+
+#include "codecs/norms.h"
+#include "codecs/pooling.h"
+#include "hooks/torch/process/parallel.h"
+
+namespace cinch::hooks {
+namespace {
+
+class HostArithmetic final : public Arithmetic {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) const override {
+    return c10::GetAllocator(c10::kCPU)->allocate(bytes);
+  }
+  at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const override {
+    return at::from_blob(const_cast<void*>(data), layout.sizes, layout.strides, type);
+  }
+  void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                       at::Tensor& out) const override;
+
+ private:
+  void normalize(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                 at::Tensor& out) const;
+};
+
+void HostArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tensor& in,
+                                     const Inputs& inputs, at::Tensor& out) const {
+  using enum Recipe::Operator;
+  const auto* const x = static_cast<const float*>(in.const_data_ptr());
+  auto* const y = static_cast<float*>(out.data_ptr());
+  switch (step.op) {
+    case channel_norm:
+      codecs::scale_channels(step.order, x, step.scale.data(), step.shift.data(), y,
+                             torch_parallel_for);
+      break;
+    case row_norm:
+      normalize(step, in, inputs, out);
+      break;
+    case max_pool:
+      codecs::gather_planes(step.pool, x, inputs.indices, y, torch_parallel_for);
+      break;
+    default:
+      if (x != y) std::memcpy(y, x, static_cast<std::size_t>(out.numel()) * sizeof(float));
+      if (inputs.mask != nullptr) {
+        codecs::zero_where_clear(out.numel(), inputs.mask, y, torch_parallel_for);
+      } else {
+        codecs::zero_where_not_positive(out.numel(), y, torch_parallel_for);
+      }
+      break;
+  }
+}
+
+// Makes the input contiguous first, as PyTorch's norm does.
+void HostArithmetic::normalize(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                               at::Tensor& out) const {
+  const float* x = static_cast<const float*>(in.const_data_ptr());
+  auto* const y = static_cast<float*>(out.data_ptr());
+  if (!in.is_contiguous() || in.scalar_type() != at::kFloat) {
+    copy(in, out);
+    x = y;
+  }
+  codecs::normalize_rows(step.rows, step.row, x, inputs.mean, inputs.rstd, step.scale.data(),
+                         step.shift.data(), y, torch_parallel_for);
+}
+
+}  // namespace
+
+const Arithmetic& host_arithmetic() noexcept {
+  static const HostArithmetic arithmetic;
+  return arithmetic;
+}
+
+}  // namespace cinch::hooks
