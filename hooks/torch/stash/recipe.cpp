@@ -9,8 +9,8 @@
 
 #include "hooks/torch/stash/arithmetic.h"
 #include "hooks/torch/stash/below_program.h"
-#include "hooks/torch/stash/inferred_number.h"
 #include "hooks/torch/stash/host_arithmetic.h"
+#include "hooks/torch/stash/inferred_number.h"
 
 namespace cinch::hooks {
 namespace {

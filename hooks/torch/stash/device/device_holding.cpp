@@ -63,9 +63,11 @@ std::string_view DeviceHolding::encode(Entry& entry, c10::Storage& freed,
                                        codecs::ParallelFor parallel_for) {
   // The encoding would only be recorded in another thread's graph, and not run.
   if (is_capturing(entry.device->saved_on)) return "while a CUDA graph is captured";
-  // The storage may be freed without being encoded, and its memory another stream's.
-  record_use(entry.raw.data_ptr(), entry.device->saved_on);
   const Plan& plan = entry.plan();
+  if (plan.action == policy::Decision::Action::drop || entry.recipe != nullptr) {
+    // The storage may be freed without being encoded, and its memory another stream's.
+    record_use(entry.raw.data_ptr(), entry.device->saved_on);
+  }
   if (plan.action == policy::Decision::Action::drop) return drop(entry, freed), "";
   if (derivation_.let_go(entry, freed, parallel_for)) return {};
   if (plan.candidates.empty()) return reason_to_keep(plan);
@@ -144,7 +146,6 @@ void DeviceHolding::lend(const Entry& entry, const c10::Storage& storage) {
 c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values) {
   const c10::Device device = entry.recipe->device;
   const c10::OptionalDeviceGuard on_device(device);
-  const BelowProgram guard;
   const c10::Stream stream = current_stream(device);
   lend_constants(*entry.recipe, stream);
   const c10::Storage signs = entry.plan().mask ? signs_of(entry, stream) : c10::Storage();
