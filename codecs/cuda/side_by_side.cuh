@@ -121,6 +121,19 @@ struct EightPixels {
   }
 };
 
+/// Calls `visit` for this thread's pieces of a tile: eight pixels of a vector of planes, by the
+/// first plane and the first pixel.
+template <ElementType type, typename Visit>
+__device__ __forceinline__ void for_each_piece(const SideBySide& tile, std::uint32_t planes,
+                                               const Visit& visit) {
+  const std::uint32_t items = (tile.size + 7) / 8 << tile.shift;
+  for (std::uint32_t i = threadIdx.x; i < items; i += blockDim.x) {
+    const std::uint32_t vector = i & static_cast<std::uint32_t>(tile.vectors - 1);
+    const std::uint32_t plane = vector * Element<type>::kPerVector;
+    if (plane < planes) visit(plane, (i >> tile.shift) * 8);
+  }
+}
+
 /// Loads planes to shared memory. All threads of the block must call it.
 /// @param kRun elements that can be stored at once wherever a plane begins: planes are a multiple
 /// of this long
@@ -131,11 +144,7 @@ __device__ __forceinline__ void load_side_by_side(const SideBySide& tile, std::u
                                                   const Offset& offset,
                                                   typename Element<type>::Bits* x) {
   constexpr int kVector = Element<type>::kPerVector;
-  const std::uint32_t items = (tile.size + 7) / 8 << tile.shift;
-  for (std::uint32_t i = threadIdx.x; i < items; i += blockDim.x) {
-    const std::uint32_t plane = (i & static_cast<std::uint32_t>(tile.vectors - 1)) * kVector;
-    if (plane >= planes) continue;
-    const std::uint32_t pixel = (i >> tile.shift) * 8;
+  for_each_piece<type>(tile, planes, [&](std::uint32_t plane, std::uint32_t pixel) {
     const auto* from = source + offset(plane) + pixel * tile.pixel_stride;
     const std::uint32_t left = tile.size - pixel;
     EightPixels<type> pixels;
@@ -164,7 +173,7 @@ __device__ __forceinline__ void load_side_by_side(const SideBySide& tile, std::u
       }
       to += tile.size;  // a vector's planes are of one group of eight
     }
-  }
+  });
 }
 
 /// The reverse: stores planes from shared memory.
@@ -174,11 +183,7 @@ __device__ __forceinline__ void store_side_by_side(const SideBySide& tile, std::
                                                    const Offset& offset,
                                                    typename Element<type>::Bits* target) {
   constexpr int kVector = Element<type>::kPerVector;
-  const std::uint32_t items = (tile.size + 7) / 8 << tile.shift;
-  for (std::uint32_t i = threadIdx.x; i < items; i += blockDim.x) {
-    const std::uint32_t plane = (i & static_cast<std::uint32_t>(tile.vectors - 1)) * kVector;
-    if (plane >= planes) continue;
-    const std::uint32_t pixel = (i >> tile.shift) * 8;
+  for_each_piece<type>(tile, planes, [&](std::uint32_t plane, std::uint32_t pixel) {
     const std::uint32_t left = tile.size - pixel;
     const auto* from = x + tile.begin(plane) + pixel;
     std::uint32_t of_plane[kVector][kStretchWords<type>];
@@ -216,7 +221,7 @@ __device__ __forceinline__ void store_side_by_side(const SideBySide& tile, std::
       store_vector(to, uint4{words[0], words[1], words[2], words[3]});
       to += tile.pixel_stride;
     }
-  }
+  });
 }
 
 }  // namespace cinch::codecs::cuda
