@@ -18,6 +18,12 @@ struct Device {
   Driver d;
 };
 
+// Makes a handle of one unit, and reserves addresses for four.
+void make(const Driver& d, Address& at, Handle& handle) {
+  ASSERT_EQ(d.reserve(d.self, 4 * unit, &at), Status::ok);
+  ASSERT_EQ(d.create(d.self, unit, &handle), Status::ok);
+}
+
 TEST(FakeDriver, MemoryFollowsItsHandle) {
   FakeDriver::Options options;
   options.backed = true;
@@ -25,8 +31,7 @@ TEST(FakeDriver, MemoryFollowsItsHandle) {
   const Driver& d = device.d;
   Address at = 0;
   Handle handle = 0;
-  ASSERT_EQ(d.reserve(d.self, 4 * unit, &at), Status::ok);
-  ASSERT_EQ(d.create(d.self, unit, &handle), Status::ok);
+  ASSERT_NO_FATAL_FAILURE(make(d, at, handle));
   ASSERT_EQ(d.map(d.self, at, unit, handle), Status::ok);
   EXPECT_FALSE(device.fake.accessible(at, unit));
   ASSERT_EQ(d.set_access(d.self, at, unit), Status::ok);
@@ -68,8 +73,7 @@ TEST(FakeDriver, NoticesMisuse) {
   const Driver& d = device.d;
   Address at = 0;
   Handle handle = 0;
-  ASSERT_EQ(d.reserve(d.self, 4 * unit, &at), Status::ok);
-  ASSERT_EQ(d.create(d.self, unit, &handle), Status::ok);
+  ASSERT_NO_FATAL_FAILURE(make(d, at, handle));
   EXPECT_EQ(d.create(d.self, unit + 1, &handle), Status::failed);
   EXPECT_EQ(d.map(d.self, at + 4 * unit, unit, handle), Status::failed) << "not reserved";
   EXPECT_EQ(d.map(d.self, at, 2 * unit, handle), Status::failed) << "not the handle's size";
@@ -131,8 +135,7 @@ TEST(FakeDriver, AHandleMappedTwiceIsTheSameMemory) {
   const Driver& d = device.d;
   Address at = 0;
   Handle handle = 0;
-  ASSERT_EQ(d.reserve(d.self, 4 * unit, &at), Status::ok);
-  ASSERT_EQ(d.create(d.self, unit, &handle), Status::ok);
+  ASSERT_NO_FATAL_FAILURE(make(d, at, handle));
   for (const Address where : {at, at + 2 * unit}) {
     ASSERT_EQ(d.map(d.self, where, unit, handle), Status::ok);
     ASSERT_EQ(d.set_access(d.self, where, unit), Status::ok);
@@ -155,8 +158,7 @@ TEST(FakeDriver, AHandleOfASynchronousDriverIsMappedOnce) {
   const Driver& d = device.d;
   Address at = 0;
   Handle handle = 0;
-  ASSERT_EQ(d.reserve(d.self, 4 * unit, &at), Status::ok);
-  ASSERT_EQ(d.create(d.self, unit, &handle), Status::ok);
+  ASSERT_NO_FATAL_FAILURE(make(d, at, handle));
   ASSERT_EQ(d.map(d.self, at, unit, handle), Status::ok);
   EXPECT_EQ(d.map(d.self, at + unit, unit, handle), Status::failed);
   EXPECT_EQ(device.fake.misuses(), 1u);
