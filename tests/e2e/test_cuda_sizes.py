@@ -232,3 +232,37 @@ def test_a_rescue_waits_for_sizes(tmp_path):
     # Sources and encodings of one forward take all of the roomy one's memory. What finds none stays raw.
     assert trained["losses"][0] == roomy["losses"][0] and trained["peak"] <= short
     assert trained["losses"][-1] == pytest.approx(roomy["losses"][-1], abs=0.01)
+
+
+# Without derivation: what is held is encoded, and only the data decide the sizes.
+DEEP = """
+import json, sys, torch
+from torch import nn
+
+LAYERS, ROWS, WIDTH = 96, 2048, 64
+torch.manual_seed(0)
+net = nn.Sequential(*[layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.Tanh())])
+net = net.to("cuda", torch.bfloat16)
+x = torch.randn(ROWS, WIDTH, device="cuda", dtype=torch.bfloat16)
+peaks = []
+for _ in range(3):
+    torch.cuda.reset_peak_memory_stats()
+    net(x).float().sum().backward()
+    peaks.append(torch.cuda.max_memory_allocated())
+gradient = next(net.parameters()).grad.double().sum().item()
+print(json.dumps({"peak": peaks[-1], "gradient": gradient}))
+"""
+
+
+def test_the_peak_falls_although_the_host_runs_ahead(tmp_path):
+    """The device does nothing before somebody waits. So the host has to, or every source would still be there."""
+    policy = {"version": 1, "policy": "lossless", "derive": {"enabled": False}, "in_flight_bytes": "600000B"}
+    late = {"schedule": "lazy", "event_delay": 2}
+    plain = json.loads(cuda.start(["-c", DEEP], tmp_path / "plain", **late).stdout)
+    run = cuda.start(["-c", DEEP], tmp_path / "lossless", policy=policy, **late)
+    found, report = json.loads(run.stdout), run.report
+    claimed = report["raw_bytes_at_peak"] - report["stored_bytes_at_peak"]
+    assert found["gradient"] == plain["gradient"]
+    assert claimed > report["raw_bytes_at_peak"] / 4
+    assert plain["peak"] - found["peak"] >= 0.8 * claimed
+    assert report["size_waits"] > 0

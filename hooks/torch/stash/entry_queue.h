@@ -4,24 +4,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/entry.h"
 
 namespace cinch::hooks {
 
-/// Entries on devices, in the order in which they came, and the sum of their stored bytes. An entry
-/// is in one queue at most and knows its place in it. The stash's lock guards it.
+/// Entries on devices, in the order in which they came, and the sums of their stored bytes. An
+/// entry is in one queue at most and knows its place in it. The stash's lock guards it.
 class EntryQueue {
  public:
   std::uint64_t bytes() const noexcept { return bytes_; }
+  /// Of one device's.
+  std::uint64_t bytes(int device) const noexcept {
+    const auto known = bytes_of_.find(device);
+    return known == bytes_of_.end() ? 0 : known->second;
+  }
 
   /// @pre entry.device is set
   void push_back(Entry& entry) {
     entry.place_index = first_ + static_cast<std::uint32_t>(entries_.size());
     entries_.push_back(&entry);
     entry.device->queue = this;
-    bytes_ += entry.stored_bytes();
+    count(entry, entry.stored_bytes());
   }
 
   /// Puts an entry that was removed in front. @pre entry.device is set
@@ -29,7 +35,7 @@ class EntryQueue {
     entries_.push_front(&entry);
     entry.place_index = --first_;
     entry.device->queue = this;
-    bytes_ += entry.stored_bytes();
+    count(entry, entry.stored_bytes());
   }
 
   /// Calls `look` with each entry, the oldest first. @pre `look` changes no queue
@@ -44,7 +50,7 @@ class EntryQueue {
   void remove(Entry& entry) noexcept {
     entries_[entry.place_index - first_] = nullptr;
     entry.device->queue = nullptr;
-    bytes_ -= entry.stored_bytes();
+    count(entry, -entry.stored_bytes());
     for (; !entries_.empty() && entries_.front() == nullptr; entries_.pop_front()) ++first_;
     // Else empty places would pile up behind an entry that never leaves.
     while (!entries_.empty() && entries_.back() == nullptr) entries_.pop_back();
@@ -62,9 +68,16 @@ class EntryQueue {
   }
 
  private:
+  // Adds `bytes`, modulo 2^64.
+  void count(const Entry& entry, std::uint64_t bytes) {
+    bytes_ += bytes;
+    bytes_of_[entry.device_index()] += bytes;
+  }
+
   std::deque<Entry*> entries_;  // null where one left
   std::uint32_t first_ = 0;     // place_index of the first
   std::uint64_t bytes_ = 0;
+  std::map<int, std::uint64_t> bytes_of_;  // by device
 };
 
 }  // namespace cinch::hooks

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/policy_in_force.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -39,6 +40,13 @@ std::vector<std::string> PolicyInForce::begin() {
 std::size_t PolicyInForce::window_limit() const {
   return static_cast<std::size_t>(settings().raw_window *
                                   static_cast<double>(lists_.planned.all()));
+}
+
+std::uint64_t PolicyInForce::in_flight_limit() const {
+  constexpr std::uint64_t share = 16;
+  constexpr std::uint64_t enough = std::uint64_t{16} << 20;  // for a device to have work meanwhile
+  return std::min(settings().in_flight_bytes,
+                  std::max(enough, lists_.peak_so_far().raw_bytes / share));
 }
 
 void PolicyInForce::change(policy::Settings settings, void (*done)(const std::string& words)) {

@@ -40,6 +40,11 @@ class PolicyInForce {
   /// Most raw bytes that the window may hold.
   std::size_t window_limit() const;
 
+  /// Most bytes of a device that may wait for its work, the host running ahead: `in_flight_bytes`,
+  /// but no more than a sixteenth of the most raw bytes so far, or little is saved at a small
+  /// program's peak. Takes the lock.
+  std::uint64_t in_flight_limit() const;
+
   /// Puts `settings` in force when no entry is held: now, or at the begin of the first growth that
   /// finds none. A step begins then, and peaks start anew; the stream stays as it is. `done` is
   /// called once, at that time, under the lock, with a message for the user. This call replaces a

@@ -36,6 +36,19 @@ void InFlight::look(int index) {
   forget_done(devices_[index]);
 }
 
+bool InFlight::await_oldest(int index) {
+  std::shared_ptr<const Moment> oldest;
+  {
+    const std::lock_guard lock(mutex_);
+    const Device& device = devices_[index];
+    if (device.works.empty()) return false;
+    oldest = device.works.front().moment;
+  }
+  oldest->wait();
+  look(index);
+  return oldest->happened();
+}
+
 bool InFlight::has_room(int index, std::size_t bytes, std::uint64_t most) {
   const std::lock_guard lock(mutex_);
   return fits(devices_[index], bytes, most);

@@ -11,8 +11,8 @@
 namespace cinch::hooks {
 
 /// Back-pressure: bounds the bytes of each CUDA device that can't be freed before an event of its
-/// work, since the host may run far ahead of the device. The host never waits; it asks.
-/// Thread-safe.
+/// work, since the host may run far ahead of the device. The host asks; it waits in await_oldest()
+/// alone. Thread-safe.
 ///
 /// One instance bounds sources that wait for the side stream: without room, an entry is encoded on
 /// the stream of its values, whose next tensor can reuse the memory at once. Another bounds sources
@@ -24,6 +24,8 @@ class InFlight {
     virtual ~Moment() = default;
     /// Whether the device has reached it. Doesn't wait.
     virtual bool happened() const noexcept = 0;
+    /// The host waits until the device has reached it, or never will.
+    virtual void wait() const = 0;
   };
 
   /// Reserves `bytes`, if at most `most` are then reserved on the device, or none were before.
@@ -39,6 +41,10 @@ class InFlight {
 
   /// Releases the bytes of moments that were reached. begin() does so only if it lacks room.
   void look(int device);
+
+  /// The host waits for the oldest moment. @return whether bytes were released; false where there
+  /// is none, or the device will never reach it
+  bool await_oldest(int device);
 
   struct Figures {
     std::uint64_t most_bytes = 0;  ///< peak of the reserved bytes

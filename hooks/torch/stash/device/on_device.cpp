@@ -32,6 +32,7 @@ c10::DataPtr allocate(c10::Device device, std::size_t bytes) {
 struct Encoded final : InFlight::Moment {
   explicit Encoded(StreamWork encoding) : work(std::move(encoding)) {}
   bool happened() const noexcept override { return work.happened(); }
+  void wait() const override { work.wait_on_host(); }
   const StreamWork work;
 };
 

@@ -39,7 +39,7 @@ class EncodeOutcome final : public InFlight::Moment {
   bool happened() const noexcept override;
   /// The host waits until it has arrived, or never will.
   /// @pre the calling thread does not capture the encoding's stream
-  void wait() const;
+  void wait() const override;
   /// The encoded size; nothing where the data were not representable in fewer than `below` bytes.
   /// @pre happened(), or wait() has returned
   std::optional<std::size_t> bytes(std::size_t below) const noexcept;

@@ -17,8 +17,7 @@ bool StreamEncoder::encode(Entry& entry, const Plan::Candidate& candidate, std::
   const codecs::RandomKey key = {seed, entry.id, entry.step};
   const int device = entry.device_index();
   const bool on_side_stream =
-      uses_side_stream_ &&
-      in_flight_.begin(device, entry.raw_bytes, policy_.settings().in_flight_bytes);
+      uses_side_stream_ && in_flight_.begin(device, entry.raw_bytes, policy_.in_flight_limit());
   const c10::Stream stream =
       on_side_stream ? own_stream(Own::side, entry.raw.device()) : entry.device->saved_on;
   bool enqueued = false;

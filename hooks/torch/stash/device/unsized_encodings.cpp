@@ -43,11 +43,30 @@ UnsizedEncodings::UnsizedEncodings(const DeviceParts& parts) : stash_(parts) {
 std::optional<Holding::Room> UnsizedEncodings::room_for(Entry& entry, EntryKeeper::When when) {
   const std::size_t bytes = bytes_until_sized(entry);
   if (bytes == 0) return Holding::Room{};
-  const bool taken =
-      bytes_.begin(entry.device_index(), bytes, stash_.policy.settings().in_flight_bytes);
+  bool taken = begin(entry, bytes);
+  if (!taken && when == EntryKeeper::When::room && has_put_off_too_much(entry)) {
+    stash_.statistics.waited_for_size();
+    while (!taken && bytes_.await_oldest(entry.device_index())) {
+      await_outcomes(entry.device_index(), 0);
+      taken = begin(entry, bytes);
+    }
+  }
   if (taken || when == EntryKeeper::When::now) return Holding::Room{bytes, taken};
   put_off(entry);
   return std::nullopt;
+}
+
+bool UnsizedEncodings::begin(const Entry& entry, std::size_t bytes) {
+  return bytes_.begin(entry.device_index(), bytes, stash_.policy.in_flight_limit());
+}
+
+// Whether putting `entry` off, too, would exceed the limit, and the host may wait instead: not
+// within a capture, whose work does not run yet.
+bool UnsizedEncodings::has_put_off_too_much(const Entry& entry) const {
+  if (is_capturing(entry.device->saved_on.device())) return false;
+  const std::uint64_t limit = stash_.policy.in_flight_limit();
+  const std::lock_guard lock(stash_.lists.mutex);
+  return stash_.queues.put_off.bytes(entry.device_index()) + entry.raw_bytes > limit;
 }
 
 void UnsizedEncodings::carried_out(Entry& entry, const Holding::Room& room) {
@@ -80,15 +99,13 @@ void UnsizedEncodings::settle_put_off(Entry& entry) {
 }
 
 bool UnsizedEncodings::settle_put_off(int device) {
+  const std::uint64_t limit = stash_.policy.in_flight_limit();
   Entry* oldest = nullptr;
   {
     const std::lock_guard lock(stash_.lists.mutex);
     oldest = stash_.queues.put_off.oldest(device);
     if (!is_ours(oldest)) return false;
-    if (!bytes_.has_room(device, bytes_until_sized(*oldest),
-                         stash_.policy.settings().in_flight_bytes)) {
-      return false;
-    }
+    if (!bytes_.has_room(device, bytes_until_sized(*oldest), limit)) return false;
     take_back(*oldest);
     ++oldest->holders;
   }

@@ -14,9 +14,11 @@ namespace cinch::hooks {
 /// Entries on devices whose encoded size is not known beforehand (docs/cuda.md). They are encoded
 /// into memory of the upper bound. Their sources stay until the host knows the encoded size; then
 /// either the source is freed and the encoding shrinks, or the encoding is freed. The host asks
-/// whenever the stash is at work anyway, and waits only if memory has run out. The bytes of sources
-/// and encodings are bounded. An entry without room is put off until there is room or backward
-/// reads it. It is always encoded: what backward reads must not depend on a device's speed.
+/// whenever the stash is at work anyway. The bytes of sources and encodings are bounded
+/// (PolicyInForce::in_flight_limit). An entry without room is put off until there is room or
+/// backward reads it. As many bytes again may be put off; then the host, which is far ahead of the
+/// device, waits for room. It also waits if memory has run out. An entry is always encoded: what
+/// backward reads must not depend on a device's speed.
 /// Thread-safe; no lock is held, unless a comment says otherwise.
 class UnsizedEncodings {
  public:
@@ -45,6 +47,8 @@ class UnsizedEncodings {
   InFlight::Figures figures(int device) const { return bytes_.figures(device); }
 
  private:
+  bool begin(const Entry& entry, std::size_t bytes);
+  bool has_put_off_too_much(const Entry& entry) const;
   void put_off(Entry& entry);
   bool take_back(Entry& entry);
   std::size_t take_outcome(Entry& entry);

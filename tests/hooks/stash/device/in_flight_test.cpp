@@ -16,7 +16,9 @@ struct Event final : InFlight::Moment {
     ++asked;
     return came;
   }
-  bool came = false;
+  void wait() const override { came = comes; }
+  mutable bool came = false;
+  bool comes = true;  ///< the device has not failed
   mutable int asked = 0;
 };
 
@@ -35,6 +37,22 @@ TEST(InFlight, WhatHasNoRoomIsRefusedUntilTheOldestIsDone) {
   EXPECT_TRUE(in_flight.begin(0, 100, 100));
   EXPECT_EQ(in_flight.figures(0).most_bytes, 100U);
   EXPECT_EQ(in_flight.figures(0).refused, 2U);
+}
+
+TEST(InFlight, WaitingMakesRoomUnlessTheDeviceFailed) {
+  InFlight in_flight;
+  EXPECT_FALSE(in_flight.await_oldest(0)) << "nothing to wait for";
+  const auto first = std::make_shared<Event>();
+  const auto second = std::make_shared<Event>();
+  for (const auto& work : {first, second}) {
+    ASSERT_TRUE(in_flight.begin(0, 50, 100));
+    in_flight.enqueued(0, 50, work);
+  }
+  EXPECT_TRUE(in_flight.await_oldest(0));
+  EXPECT_TRUE(in_flight.has_room(0, 50, 100));
+  EXPECT_FALSE(in_flight.has_room(0, 51, 100)) << "it waits for no more than the oldest";
+  second->comes = false;
+  EXPECT_FALSE(in_flight.await_oldest(0));
 }
 
 TEST(InFlight, RoomIsWhatBeginningWouldFind) {
