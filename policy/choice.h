@@ -28,6 +28,8 @@ struct Choice {
   /// Move the held bytes of a CUDA tensor to the host's memory, unless a rule for one of its uses
   /// forbids that.
   bool offload = false;
+  /// Hold a recipe instead (docs/derived.md) wherever one is proved and its sources are at hand.
+  bool derived = false;
 };
 
 inline bool operator==(const Choice& a, const Choice& b) noexcept {
@@ -35,7 +37,8 @@ inline bool operator==(const Choice& a, const Choice& b) noexcept {
       a.channel_bounds == b.channel_bounds ||
       (a.channel_bounds && b.channel_bounds && *a.channel_bounds == *b.channel_bounds);
   return a.action == b.action && a.mixed_bits == b.mixed_bits && same_bounds &&
-         a.offload == b.offload && (a.action != Choice::Action::encode || a.spec == b.spec);
+         a.offload == b.offload && a.derived == b.derived &&
+         (a.action != Choice::Action::encode || a.spec == b.spec);
 }
 
 }  // namespace cinch::policy

@@ -48,6 +48,8 @@ std::optional<Layer> describe_layer(const Policy& policy, const Director& direct
   if (!by_group) return std::nullopt;
   layer.raw_bytes = entry.storage_bytes;
   layer.on_device = entry.on_device;
+  layer.derivable = entry.derivable;
+  layer.is_source = entry.is_source;
   layer.elements = by_group->what.layout.elements();
   layer.planes = by_group->what.layout.planes();
   if (const auto by_channel = candidate(policy, entry, with_codec("fixed_point"))) {

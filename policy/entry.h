@@ -73,6 +73,8 @@ struct EntryDescription {
   /// The adaptive policy's choice for the entry's activations; null where there is none.
   const Choice* choice = nullptr;
   bool on_device = false;  ///< lies on a CUDA device
+  bool derivable = false;  ///< there is a recipe for it (docs/derived.md)
+  bool is_source = false;  ///< others are computed from it
 };
 
 /// How the stash shall hold an entry.

@@ -49,6 +49,8 @@ struct Layer {
   std::int64_t channels = 1;  ///< for codecs by channel
   std::int64_t planes = 1;    ///< for group_quant: ActNN's samples
   bool on_device = false;     ///< lies on a CUDA device
+  bool derivable = false;     ///< there is a recipe for it (docs/derived.md)
+  bool is_source = false;     ///< others are computed from it
   /// The possible choices, and the encoded size of each (an upper bound where the data decide).
   std::vector<Choice> menu;
   std::vector<std::size_t> menu_bytes;

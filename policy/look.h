@@ -84,7 +84,15 @@ struct Wants {
 /// What the stash held of one growth (from the first save after a backward to the next backward)
 /// at the growth's peak.
 struct Footprint {
+  /// An entry that is computed from others when backward reads it.
+  struct Derived {
+    std::uint32_t layer = no_layer;
+    std::size_t bytes = 0;  ///< of what is stored for it, such as a mask
+    std::vector<std::uint32_t>
+        sources;  ///< layers; those that the policy does not choose are left out
+  };
   std::vector<std::uint32_t> layers;  ///< of the entries that have one
+  std::vector<Derived> derived;       ///< those of them that are derived
   std::size_t other_bytes = 0;        ///< planned bytes of the other entries
   std::size_t planned_bytes = 0;      ///< planned bytes of all entries
   std::size_t raw_bytes = 0;          ///< of all entries, uncompressed

@@ -35,6 +35,7 @@ Json to_json(const Choice& choice) {
     if (action == choice.action) json["action"] = name;
   }
   if (choice.offload) json["offload"] = true;
+  if (choice.derived) json["derived"] = true;
   if (choice.action != Action::encode) return json;
   const codecs::CodecSpec& spec = choice.spec;
   json["codec"] = {{"name", spec.name},
@@ -62,6 +63,7 @@ Choice to_choice(const Json& json) {
   }
   if (!known) throw std::runtime_error("unknown action \"" + wanted + "\"");
   choice.offload = json.value("offload", false);
+  choice.derived = json.value("derived", false);
   if (choice.action != Action::encode) return choice;
   const Json& codec = json.at("codec");
   codecs::CodecSpec& spec = choice.spec;

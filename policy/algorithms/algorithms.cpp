@@ -29,7 +29,8 @@ constexpr std::array kAlgorithms = {
               .words = budget_words,
               .read = read_budget,
               .fault = budget_fault,
-              .director = make_budget_director},
+              .director = make_budget_director,
+              .derives = true},
     Algorithm{.name = "lossless", .words = lossless_words, .exact = true, .derives = true},
     Algorithm{.name = "off", .words = lossless_words, .exact = true, .idle = true},
 };

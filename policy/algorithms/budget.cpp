@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "policy/algorithms/budget_menu.h"
+#include "policy/algorithms/derivation_plan.h"
 #include "policy/algorithms/knapsack.h"
 #include "policy/algorithms/layer_noise.h"
 #include "policy/algorithms/lines.h"
@@ -29,9 +31,6 @@ constexpr std::size_t trial_share = 16;
 constexpr std::size_t again_share = 10;
 // The largest ratio of stored to planned bytes that is believed.
 constexpr double most_overhead = 4;
-
-/// Larger and worse than any option; takes an option's place so that indices stay the menu's.
-constexpr KnapsackOption not_an_option = {1e18, 1e18};
 
 std::string size_text(double bytes) {
   char text[32];
@@ -134,6 +133,10 @@ class Budget final : public Director {
     double looked = 0;        // squared size of its weights' gradients in this step, by looks
     double tried = 0;         // the same, by trials
     std::uint32_t round = 0;
+    // What the last step showed, if it computed the layer from others.
+    bool derivable = false;
+    std::size_t derived_bytes = 0;
+    std::vector<std::uint32_t> sources = {};
 
     bool is_untried() const { return noise.tries() == 0; }
   };
@@ -183,6 +186,7 @@ class Budget final : public Director {
     const auto before = static_cast<double>(footprint_.raw_bytes);
     const auto now = static_cast<double>(last.raw_bytes);
     const bool moved = std::abs(now - before) > small * before;
+    take_derived(last);
     const double overhead = last.planned_bytes == 0
                                 ? 1
                                 : std::clamp(static_cast<double>(last.stored_bytes) /
@@ -194,9 +198,25 @@ class Budget final : public Director {
       if (overhead > overhead_) news_ = news_ || overhead > 1.02 * overhead_;
       overhead_ = overhead;
     }
-    if (moved) {
-      footprint_ = last;
-      news_ = true;
+    if (moved || last.layers != footprint_.layers) footprint_ = last;
+    news_ = news_ || moved;
+  }
+
+  /// Takes which layers the last step computed from which. One that was to be computed, and was
+  /// not, can't be: the guard found it too far off, or its signs have to be exact.
+  void take_derived(const Footprint& last) {
+    std::vector<bool> computed(known_.size());
+    for (const Footprint::Derived& derived : last.derived) {
+      Known& known = known_[derived.layer];
+      news_ = news_ || !known.derivable;
+      computed[derived.layer] = known.derivable = true;
+      known.derived_bytes = derived.bytes;
+      known.sources = derived.sources;
+    }
+    for (const std::uint32_t number : last.layers) {
+      if (!states_[number].choice.derived || computed[number]) continue;
+      news_ = news_ || known_[number].derivable;
+      known_[number].derivable = false;
     }
   }
 
@@ -236,6 +256,11 @@ class Budget final : public Director {
     constexpr double lossless_share = 0.85;  // exponent_pack on dense float32
     const auto raw = static_cast<double>(layer.raw_bytes);
     double size = std::min(static_cast<double>(layer.menu_bytes[index]), raw);
+    if (choice.derived) {
+      if (!known.derivable) return not_an_option;
+      return {static_cast<double>(known.derived_bytes),
+              settings_.variance_per_second * seconds_of(choice, raw, raw)};
+    }
     if (choice.action == Choice::Action::keep) size = raw;
     if (choice.action == Choice::Action::lossless) size = lossless_share * raw;
     const double cost =
@@ -243,28 +268,59 @@ class Budget final : public Director {
     return {choice.offload ? 0 : size, cost};
   }
 
-  std::vector<std::vector<KnapsackOption>> options(const std::vector<std::uint32_t>& layers) const {
+  /// The layers of the footprint as a plan sees them, and what computing one from others costs.
+  struct Problem {
+    std::vector<PlannedLayer> layers;
+    DerivedCost derived_cost;
+  };
+  Problem problem() const {
     std::vector<HitLayer> places;
     for (std::size_t i = 0; i < states_.size(); ++i) {
       places.push_back({states_[i].layer.kind, known_[i].share, known_[i].share_of_sum});
     }
     const std::vector<Noise> hits = weight_hits(places);
-    std::vector<std::vector<KnapsackOption>> entries;
-    for (const std::uint32_t number : layers) {
-      auto& of_layer = entries.emplace_back();
-      for (std::uint32_t i = 0; i < states_[number].layer.menu.size(); ++i) {
-        of_layer.push_back(option(number, i, hits[number]));
+    std::map<std::uint32_t, std::size_t> index;
+    for (std::size_t i = 0; i < footprint_.layers.size(); ++i) {
+      index.emplace(footprint_.layers[i], i);
+    }
+    Problem problem;
+    for (const std::uint32_t number : footprint_.layers) {
+      problem.layers.push_back(planned(number, hits[number], index));
+    }
+    problem.derived_cost = [this, hits](std::size_t derived, std::size_t source, std::size_t j) {
+      const std::uint32_t number = footprint_.layers[derived];
+      const Choice& held = states_[footprint_.layers[source]].layer.menu[j];
+      const LayerNoise& noise = known_[number].noise;
+      if (is_single(held) && !noise.takes_single(guard())) return not_an_option.cost;
+      return noise.of(held, hits[number]);
+    };
+    return problem;
+  }
+
+  PlannedLayer planned(std::uint32_t number, const Noise& hit,
+                       const std::map<std::uint32_t, std::size_t>& index) const {
+    PlannedLayer layer;
+    const std::vector<Choice>& menu = states_[number].layer.menu;
+    const Known& known = known_[number];
+    for (std::uint32_t i = 0; i < menu.size(); ++i) {
+      layer.options.push_back(option(number, i, hit));
+      if (menu[i].derived && known.derivable) layer.derived = i;
+    }
+    for (const std::uint32_t source : known.sources) {
+      if (const auto found = index.find(source); found != index.end()) {
+        layer.sources.push_back(found->second);
       }
     }
-    return entries;
+    return layer;
   }
 
   void plan(std::uint64_t step, bool over) {
     news_ = false;
-    const auto entries = options(footprint_.layers);
-    const Selection best = choose_options(entries, capacity_for_entries());
+    const Problem problem = this->problem();
+    const Selection best =
+        plan_with_derivation(problem.layers, capacity_for_entries(), problem.derived_cost);
     const bool current_fits = planned_at_ != 0 && !over;
-    if (current_fits && !(best.cost < (1 - worthwhile) * cost_as_chosen(entries))) return;
+    if (current_fits && !(best.cost < (1 - worthwhile) * cost_as_chosen(problem))) return;
     planned_at_ = std::max<std::uint64_t>(step, 1);
     for (std::size_t i = 0; i < footprint_.layers.size(); ++i) {
       const std::uint32_t number = footprint_.layers[i];
@@ -284,15 +340,15 @@ class Budget final : public Director {
   }
 
   /// The cost of the layers' choices in force.
-  double cost_as_chosen(const std::vector<std::vector<KnapsackOption>>& entries) const {
-    double cost = 0;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const State& state = states_[footprint_.layers[i]];
-      const auto chosen = std::ranges::find(state.layer.menu, state.choice);
-      if (chosen == state.layer.menu.end()) continue;
-      cost += entries[i][static_cast<std::size_t>(chosen - state.layer.menu.begin())].cost;
+  double cost_as_chosen(const Problem& problem) const {
+    std::vector<std::uint32_t> chosen;
+    for (const std::uint32_t number : footprint_.layers) {
+      const State& state = states_[number];
+      const auto found = std::ranges::find(state.layer.menu, state.choice);
+      if (found == state.layer.menu.end()) return not_an_option.cost;
+      chosen.push_back(static_cast<std::uint32_t>(found - state.layer.menu.begin()));
     }
-    return cost;
+    return cost_of(problem.layers, chosen, problem.derived_cost);
   }
 
   const Settings all_settings_;
@@ -329,7 +385,8 @@ std::string budget_words(const Settings& settings) {
          std::string(b.offload ? ", raw and, of CUDA tensors, the host's memory" : " and raw") +
          " a knapsack is solved at step boundaries, "
          "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
-         "says so, and what could be. A second of encoding and decoding counts like " +
+         "says so, and what could be. What can be computed from other activations is, where that "
+         "costs less than storing it. A second of encoding and decoding counts like " +
          number_in_words(b.variance_per_second) + " of relative variance.";
 }
 

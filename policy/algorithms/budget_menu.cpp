@@ -25,6 +25,13 @@ Choice grouped(LayerKind kind, int bits) {
   return choice;
 }
 
+/// The layer's values are computed from others, or held so where that can't be done after all.
+Choice derived(LayerKind kind) {
+  Choice choice = grouped(kind, std::max(4, least_measured_bits(kind)));
+  choice.derived = true;
+  return choice;
+}
+
 Choice divided(codecs::CodecSpec division, int bits) {
   Choice choice;
   choice.action = Choice::Action::encode;
@@ -42,6 +49,7 @@ Choice offloaded(Choice choice) {
 /// Seconds to encode and decode a byte on one core, from docs/benchmarks-codecs.md. Not measured
 /// here, because decisions that depend on a clock would not be repeatable.
 double seconds_per_byte(const Choice& choice) noexcept {
+  if (choice.derived) return 0.10e-9;  // reads and writes as much as group_quant does
   if (choice.action == Choice::Action::keep) return 0;
   if (choice.action == Choice::Action::lossless) return 0.60e-9;
   return keeps_means(choice) ? 0.14e-9 : 0.10e-9;
@@ -64,6 +72,7 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
   // On a device, sizes that depend on the data are known too late to be weighed.
   if (!layer.on_device) menu.push_back({Choice::Action::lossless, {}, 0, {}});
   menu.push_back({});
+  if (layer.derivable) menu.push_back(derived(layer.kind));
   const bool offloads = settings.budget.offload && layer.on_device;
   if (!offloads || layer.raw_bytes < settings.offload.min_bytes) return menu;
   for (const int bits : {4, 8}) {
@@ -75,7 +84,9 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
 }
 
 Choice budget_start(const Layer& layer, const Settings& settings) {
-  if (is_feature_map(layer.kind)) return divided(settings.division, 2);
+  if (layer.derivable) return derived(layer.kind);
+  // Errors of a source reach all that is computed from it.
+  if (is_feature_map(layer.kind) && !layer.is_source) return divided(settings.division, 2);
   return grouped(layer.kind, std::max(4, least_measured_bits(layer.kind)));
 }
 

@@ -63,6 +63,8 @@ def variants() -> dict[str, dict]:
         "acgc_expected": preset("acgc", acgc={"mode": "expected", "every_steps": 20}),
         "comet": preset("comet", comet={"every_steps": 40}),
         "budget_10x": preset("budget", budget={"ratio": 10, "every_steps": 50}),
+        "budget_10x_stored": preset("budget", budget={"ratio": 10, "every_steps": 50}, derive={"enabled": False}),
+        "budget_14x": preset("budget", budget={"ratio": 14, "every_steps": 50}),
     }
 
 

@@ -141,7 +141,7 @@ def variants() -> dict[str, dict | None]:
         "actnn_L3_2bit": mixed(2),
         "actnn_L3_1.5bit": mixed(1.5),
         "actnn_L2_1bit": uniform_groups(1),
-    } | {AS + name: None for name in ("actnn_L3_4bit", "division", "actnn_L3_2bit", "actnn_L3_1.5bit")}
+    } | {AS + name: None for name in ("default", "actnn_L3_4bit", "division", "actnn_L3_2bit", "actnn_L3_1.5bit")}
 
 
 def with_needed(names: list[str]) -> list[str]:

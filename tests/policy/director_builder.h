@@ -18,12 +18,9 @@ inline Settings with(std::string policy) {
   return settings;
 }
 
-/// A layer with its menu and what each item takes, as the stash makes it.
-inline std::uint32_t add(Director& director, LayerKind kind, std::size_t raw = 1 << 20,
-                         std::int64_t planes = 8, bool on_device = false) {
-  Layer layer;
-  layer.on_device = on_device;
-  layer.kind = kind;
+/// Adds `layer` with its menu and what each item takes, as the stash makes it.
+inline std::uint32_t add(Director& director, Layer layer, std::size_t raw = 1 << 20,
+                         std::int64_t planes = 8) {
   layer.raw_bytes = raw;
   layer.elements = static_cast<std::int64_t>(raw / 4);
   layer.planes = planes;
@@ -35,6 +32,14 @@ inline std::uint32_t add(Director& director, LayerKind kind, std::size_t raw = 1
                                        : raw);
   }
   return director.add(std::move(layer));
+}
+
+inline std::uint32_t add(Director& director, LayerKind kind, std::size_t raw = 1 << 20,
+                         std::int64_t planes = 8, bool on_device = false) {
+  Layer layer;
+  layer.kind = kind;
+  layer.on_device = on_device;
+  return add(director, std::move(layer), raw, planes);
 }
 
 inline Look look(LayerKind kind, double output_gradient, double weight_gradient = 1) {

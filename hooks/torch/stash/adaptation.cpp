@@ -13,6 +13,7 @@
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/listeners.h"
 #include "hooks/torch/stash/plan.h"
+#include "hooks/torch/stash/recipe.h"
 
 namespace cinch::hooks {
 namespace {
@@ -20,6 +21,17 @@ namespace {
 /// @pre the entry's class is known, the stash's lock is held
 std::uint32_t layer_in(const Entry& entry) {
   return entry.entry_class->members[entry.member].layer;
+}
+
+/// @pre as for layer_in()
+policy::Footprint::Derived derived(std::uint32_t layer, std::size_t bytes, const Entry& entry) {
+  policy::Footprint::Derived derived = {layer, bytes, {}};
+  for (const Recipe::Source& source : entry.recipe->sources()) {
+    if (source.entry->entry_class == nullptr) continue;  // the program owns it still
+    const std::uint32_t from = layer_in(*source.entry);
+    if (from != policy::no_layer) derived.sources.push_back(from);
+  }
+  return derived;
 }
 
 }  // namespace
@@ -136,6 +148,9 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
   }
   if_memory_allows([&] {
     growing_footprint_.layers.push_back(layer);
+    if (entry.plan().derived != nullptr) {
+      growing_footprint_.derived.push_back(derived(layer, planned_bytes, entry));
+    }
     const policy::Wants wants = director_->wants();
     entry.ranged = wants.ranges;
     if (!wants.trials || !director_->tries(layer, peak)) return;
@@ -148,6 +163,7 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
 void Adaptation::note_choice(const Entry& entry) {
   const Plan& plan = entry.plan();
   const OpTotals* chosen = plan.candidates.empty() ? plan.kept : plan.candidates.front().totals;
+  if (plan.derived != nullptr) chosen = plan.derived;
   EntryRow& row = *entry.row;
   const bool same_bytes = row.chosen_bytes == plan.stored_bytes || plan.sized;
   if (row.chosen == chosen && same_bytes) return;

@@ -86,13 +86,26 @@ std::shared_ptr<const Plan> Contender::plan(const Entry& entry, std::uint32_t la
     footprint.other_bytes += same.plan().stored_bytes;
   } else {
     footprint.layers.push_back(own);
+    if (same.plan().derived != nullptr) {
+      footprint.derived.push_back({own, same.plan().stored_bytes, sources_of(entry)});
+    }
   }
   return same.own_plan;
 }
 
+// The director's layers that the entry would be computed from.
+std::vector<std::uint32_t> Contender::sources_of(const Entry& entry) const {
+  std::vector<std::uint32_t> sources;
+  for (const Recipe::Source& source : entry.recipe->sources()) {
+    const Held* known = held(*source.entry);
+    if (known != nullptr && known->layer != policy::no_layer) sources.push_back(known->layer);
+  }
+  return sources;
+}
+
 bool Contender::add(const Entry& entry, std::uint32_t layer, std::uint64_t growth, bool measures) {
   const std::shared_ptr<const Plan> planned = plan(entry, layer, growth);
-  entries_[&entry] = {planned};
+  entries_[&entry] = {.plan = planned, .layer = layer_of(layer)};
   if (measures) {
     return planned != nullptr && planned->encodes() && planned->candidates[0].approximates;
   }

@@ -78,16 +78,18 @@ class Contender {
  private:
   /// The plan for an entry, and the row of the report that counts it.
   struct Held {
-    std::shared_ptr<const Plan> plan;  ///< null: left to PyTorch
-    OpTotals* row = nullptr;           ///< null until measured
-    bool derived = false;              ///< it would be derived
-    bool approximates = false;         ///< from approximated sources
+    std::shared_ptr<const Plan> plan;        ///< null: left to PyTorch
+    OpTotals* row = nullptr;                 ///< null until measured
+    bool derived = false;                    ///< it would be derived
+    bool approximates = false;               ///< from approximated sources
+    std::uint32_t layer = policy::no_layer;  ///< the director's number
   };
 
   std::uint32_t layer_of(std::uint32_t of_stash) const {
     return of_stash < layers_.size() ? layers_[of_stash] : policy::no_layer;
   }
   const Held* held(const Entry& entry) const;
+  std::vector<std::uint32_t> sources_of(const Entry& entry) const;
   std::shared_ptr<const Plan> plan(const Entry& entry, std::uint32_t layer, std::uint64_t growth);
   std::size_t encode(Held& held, const Entry& entry, BufferPool& buffers,
                      codecs::ParallelFor parallel_for);

@@ -91,6 +91,10 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
   const Geometry* cover = of.cover.get();
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
            of.device != nullptr};
+  entry.derivable = derives && of.recipe != nullptr;
+  for (const Use* use = of.first_use; use != nullptr; use = use->next) {
+    entry.is_source = entry.is_source || (derives && use->is_recipes);
+  }
 }
 
 void set_class_key(const Entry& entry, bool derives, Words& key) {

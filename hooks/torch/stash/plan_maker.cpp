@@ -118,14 +118,15 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
   }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
-  const bool may_derive = entry.recipe != nullptr && choice == nullptr && caution == 0;
+  const bool may_derive =
+      entry.recipe != nullptr && caution == 0 && (choice == nullptr || choice->derived);
   const bool needs_signs = std::ranges::any_of(decision.candidates, needs_exact_signs);
   if (may_derive && !needs_signs && plan->encodes()) derive(*plan, entry, *row);
   return plan;
 }
 
 // Plans an entry with a recipe as derived, with a mask where signs are read. Entries that the guard
-// found too far off, or whose bits an adaptive policy chooses, are stored instead (see make()).
+// found too far off, or that an adaptive policy chose to store, are stored (see make()).
 void PlanMaker::derive(Plan& plan, const Entry& entry, const SiteNames& row) const {
   using enum codecs::Reads;
   const bool masks_serve = std::ranges::all_of(plan.reads, [](codecs::Reads reads) {
