@@ -26,6 +26,12 @@ enum class NodeKind : std::uint8_t {
   hardsigmoid,
   mish,
   softplus,
+  sigmoid,
+  tanh,
+  pow,
+  sin,
+  cos,
+  exp,
   sigmoid_backward,  ///< of a gradient and a result, as is tanh_backward
   tanh_backward,
   add,

@@ -132,6 +132,23 @@ std::optional<Recipe::Step> activation_step(Node& node, SavedVariable*& input) {
       auto& of = static_cast<generated::SoftplusBackward0&>(node);
       return made(softplus, &of.self_, {number(of.beta), number(of.threshold)});
     }
+    case NodeKind::sigmoid:
+      return made(sigmoid, nullptr);
+    case NodeKind::tanh:
+      return made(Recipe::Operator::tanh, nullptr);
+    case NodeKind::pow: {
+      auto& of = static_cast<generated::PowBackward0&>(node);
+      // Others may make a large error of a small one.
+      const bool serves = of.exponent.equal(2) || of.exponent.equal(3);
+      if (!serves) return std::nullopt;
+      return made(Recipe::Operator::pow, &of.self_, {number(of.exponent)});
+    }
+    case NodeKind::sin:
+      return made(Recipe::Operator::sin, &static_cast<generated::SinBackward0&>(node).self_);
+    case NodeKind::cos:
+      return made(Recipe::Operator::cos, &static_cast<generated::CosBackward0&>(node).self_);
+    case NodeKind::exp:
+      return made(Recipe::Operator::exp, nullptr);
     default:
       return std::nullopt;
   }

@@ -199,13 +199,16 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
 }
 
 RecipeMaker::Mark RecipeMaker::mark() const {
-  return {recipe_->source_count, recipe_->depth, recipe_->infers_number, steps_};
+  return {recipe_->source_count,        recipe_->depth, recipe_->infers_number, recipe_->is_near,
+          recipe_->needs_exact_sources, steps_};
 }
 
 void RecipeMaker::go_back(const Mark& to, Value& begun) {
   stash().derivation().release_sources(*recipe_, to.source_count);
   recipe_->depth = to.depth;
   recipe_->infers_number = to.infers_number;
+  recipe_->is_near = to.is_near;
+  recipe_->needs_exact_sources = to.needs_exact_sources;
   steps_ = to.steps;
   begun = {};
 }
@@ -243,8 +246,8 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
     const Lock lock(node);
     if (!lock || !(made = activation_step(node, input))) return false;
     const HeldTensor* held = input == nullptr ? nullptr : held_by_stash(*input);
-    is_derived =
-        held != nullptr && held->entry()->recipe != nullptr && derived_ == Derived::computed;
+    is_derived = held != nullptr && held->entry()->recipe != nullptr &&
+                 derived_ == Derived::computed && !Recipe::magnifies(made->op);
     found = held != nullptr && !is_derived && sources_.hold_alike(*input, want, to);
   }
   const Mark before = mark();
@@ -452,6 +455,8 @@ bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, con
 bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want) {
   if (!step) return false;
   if (step->type == at::kDouble && Recipe::computes_in_floats(step->op)) return false;
+  recipe_->is_near |= !is_on_device() && Recipe::rounds_by_threads(step->op);
+  recipe_->needs_exact_sources |= Recipe::magnifies(step->op);
   // The steps of one value have one layout: a step of another one sees the value so far as a view.
   if (to.is_computed() && to.layout() != want) take_view({to.layout()}, to);
   to.result = want;

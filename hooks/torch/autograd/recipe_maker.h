@@ -91,6 +91,8 @@ class RecipeMaker {
     std::size_t source_count;
     std::uint8_t depth;
     bool infers_number;
+    bool is_near;
+    bool needs_exact_sources;
     int steps;
   };
   Mark mark() const;
@@ -98,7 +100,7 @@ class RecipeMaker {
   void go_back(const Mark& to, Value& begun);
 
   /// Appends the step, if there is one. Its result has the layout `want`.
-  static bool extend(Value& to, std::optional<Step> step, const Layout& want);
+  bool extend(Value& to, std::optional<Step> step, const Layout& want);
 
   bool is_on_device() const noexcept { return !recipe_->device.is_cpu(); }
 

@@ -118,7 +118,8 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
   }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
-  const bool may_derive = entry.recipe != nullptr && choice == nullptr && caution == 0;
+  const bool may_derive = entry.recipe != nullptr && choice == nullptr && caution == 0 &&
+                          (!entry.recipe->is_near || plan->approximates());
   const bool needs_signs = std::ranges::any_of(decision.candidates, needs_exact_signs);
   if (may_derive && !needs_signs && plan->encodes()) derive(*plan, entry, *row);
   return plan;

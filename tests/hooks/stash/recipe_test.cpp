@@ -254,7 +254,7 @@ class ProofsTest : public testing::Test {
   }
 
   Proofs::Answer answer(Proofs::Comparison found) {
-    return proofs.admits(recipe, site, [&]() -> Proofs::Found {
+    return proofs.admits(recipe, site, near_serves, [&]() -> Proofs::Found {
       ++compared;
       return {found};
     });
@@ -264,6 +264,7 @@ class ProofsTest : public testing::Test {
   Recipe recipe;
   Site site{Site::Kind::one};
   Proofs proofs;
+  bool near_serves = true;
   int compared = 0;
 };
 
@@ -282,6 +283,43 @@ TEST_F(ProofsTest, OneDifferenceIsEnough) {
   EXPECT_EQ(compared, 3);
   EXPECT_EQ(proofs.refused(), 1U);
   EXPECT_FALSE(admits(Proofs::Comparison::equal));
+}
+
+TEST_F(ProofsTest, WhatWasNearOnceIsNearForGood) {
+  EXPECT_FALSE(admits(Proofs::Comparison::near));
+  for (int i = 0; i < 3; ++i) {
+    recipe.is_near = false;
+    EXPECT_TRUE(admits(Proofs::Comparison::equal));
+    EXPECT_TRUE(recipe.is_near);
+  }
+  EXPECT_EQ(compared, 2);
+}
+
+TEST_F(ProofsTest, ALaterNearnessCounts) {
+  for (int i = 0; i < 2; ++i) admits(Proofs::Comparison::equal);
+  EXPECT_FALSE(recipe.is_near);
+  int until = 0;
+  while (!recipe.is_near) {
+    ASSERT_TRUE(admits(Proofs::Comparison::near));
+    ASSERT_LT(++until, 66);
+  }
+  EXPECT_EQ(compared, 3);
+}
+
+TEST_F(ProofsTest, NearnessServesNotWhereAllIsExact) {
+  for (int i = 0; i < 2; ++i) admits(Proofs::Comparison::near);
+  near_serves = false;
+  recipe.is_near = false;
+  EXPECT_FALSE(admits(Proofs::Comparison::equal));
+}
+
+TEST_F(ProofsTest, NewSizesOfANearStructureAreNear) {
+  for (int size = 1; size <= 17; ++size) {
+    recipe.elements = size;
+    recipe.is_near = false;
+    EXPECT_EQ(admits(size == 3 ? Proofs::Comparison::near : Proofs::Comparison::equal), size >= 16);
+  }
+  EXPECT_TRUE(recipe.is_near);
 }
 
 TEST_F(ProofsTest, ManySizesProveAStructure) {

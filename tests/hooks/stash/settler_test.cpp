@@ -40,7 +40,7 @@ class Told final : public Holding {
   c10::Storage without_values(const Entry&) override { return {}; }
   bool encode_mask(Entry&, codecs::ParallelFor) override { return true; }
   c10::Storage compute(Entry&, std::span<const void* const>) override { return {}; }
-  Proofs::Found compare(Recipe&, std::span<const void* const>, const at::Tensor&) override {
+  Proofs::Found compare(Recipe&, std::span<const void* const>, const at::Tensor&, bool) override {
     return {Proofs::Comparison::not_made};
   }
   std::optional<ValueError> error_of(Entry&, const c10::Storage&) override { return {}; }

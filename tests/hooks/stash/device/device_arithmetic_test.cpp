@@ -63,7 +63,7 @@ class DeviceArithmeticTest : public testing::Test {
 
 TEST_F(DeviceArithmeticTest, Activations) {
   using enum Recipe::Operator;
-  const std::array<std::pair<Recipe::Operator, std::array<double, 3>>, 10> all = {
+  const std::array<std::pair<Recipe::Operator, std::array<double, 3>>, 16> all = {
       {{gelu, {}},
        {silu, {}},
        {relu, {}},
@@ -73,7 +73,13 @@ TEST_F(DeviceArithmeticTest, Activations) {
        {hardtanh, {-1, 0.5}},
        {hardsigmoid, {}},
        {mish, {}},
-       {softplus, {2, 1}}}};
+       {softplus, {2, 1}},
+       {sigmoid, {}},
+       {tanh, {}},
+       {pow, {3}},
+       {sin, {}},
+       {cos, {}},
+       {exp, {}}}};
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor x = at::randn({7, 33}).to(type);
     for (const auto& [op, scalars] : all) {
