@@ -14,7 +14,6 @@ namespace {
 namespace generated = torch::autograd::generated;
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
-using Attention = generated::ScaledDotProductFlashAttentionForCpuBackward0;
 using Kind = NodeKind;
 
 struct Known {
@@ -31,10 +30,20 @@ std::pair<const std::type_index, Known> with_result(Kind kind = Kind::found) {
   return {typeid(NodeType), {kind, result}};
 }
 
+/// The same for attention, which calls it otherwise.
+template <typename NodeType>
+std::pair<const std::type_index, Known> with_output(Kind kind) {
+  const auto output = [](Node& node) -> SavedVariable* {
+    return &static_cast<NodeType&>(node).output_;
+  };
+  return {typeid(NodeType), {kind, output}};
+}
+
 const Known& known(const Node& node) {
   static const std::unordered_map<std::type_index, Known> all = {
       {typeid(generated::NativeLayerNormBackward0), {Kind::layer_norm}},
       {typeid(generated::NativeBatchNormBackward0), {Kind::batch_norm}},
+      {typeid(generated::CudnnBatchNormBackward0), {Kind::cudnn_batch_norm}},
       {typeid(generated::NativeGroupNormBackward0), {Kind::group_norm}},
       {typeid(generated::GeluBackward0), {Kind::gelu}},
       {typeid(generated::SiluBackward0), {Kind::silu}},
@@ -63,9 +72,12 @@ const Known& known(const Node& node) {
       {typeid(generated::CatBackward0), {Kind::cat}},
       {typeid(generated::ConstantPadNdBackward0), {Kind::pad}},
       {typeid(generated::RollBackward0), {Kind::roll}},
-      {typeid(Attention),
-       {Kind::attention,
-        [](Node& node) -> SavedVariable* { return &static_cast<Attention&>(node).output_; }}},
+      {typeid(generated::NativeDropoutBackward0), {Kind::dropout}},
+      with_output<generated::ScaledDotProductFlashAttentionForCpuBackward0>(Kind::attention),
+      with_output<generated::ScaledDotProductFlashAttentionBackward0>(Kind::flash_attention),
+      with_output<generated::ScaledDotProductEfficientAttentionBackward0>(
+          Kind::efficient_attention),
+      with_output<generated::ScaledDotProductCudnnAttentionBackward0>(Kind::cudnn_attention),
       {typeid(generated::AvgPool2DBackward0), {Kind::avg_pool}},
       {typeid(generated::UpsampleNearest2DBackward0), {Kind::upsample_nearest}},
       {typeid(generated::UpsampleBilinear2DBackward0), {Kind::upsample_bilinear}},

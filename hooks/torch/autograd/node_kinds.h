@@ -13,6 +13,7 @@ enum class NodeKind : std::uint8_t {
   other,
   layer_norm,
   batch_norm,
+  cudnn_batch_norm,
   group_norm,
   relu,
   gelu,
@@ -46,7 +47,11 @@ enum class NodeKind : std::uint8_t {
   cat,
   pad,
   roll,
+  dropout,
   attention,
+  flash_attention,  ///< of CUDA, as are the next two
+  efficient_attention,
+  cudnn_attention,
   copy,   ///< to other strides or to another element type
   found,  ///< not computed: it saved its own result
   view,   ///< this and those below: views (node_views.h)

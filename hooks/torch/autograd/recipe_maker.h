@@ -78,9 +78,12 @@ class RecipeMaker {
   bool make_avg_pool(torch::autograd::generated::AvgPool2DBackward0& node, const Layout& want,
                      Value& to);
   bool make_upsampled(Node& node, const Layout& want, Value& to);
-  bool make_attention(
-      torch::autograd::generated::ScaledDotProductFlashAttentionForCpuBackward0& node,
-      const Layout& want, Value& to);
+
+  // recipe_maker_fused.cpp
+
+  bool make_attention(Node& node, const Layout& want, Value& to);
+  bool make_dropout(torch::autograd::generated::NativeDropoutBackward0& node, const Layout& want,
+                    Value& to);
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_norm_on_device(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,

@@ -17,6 +17,7 @@
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mish.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/native_dropout_backward.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sigmoid_backward.h>
@@ -170,9 +171,14 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
     case Recipe::Operator::upsample_bilinear:
       upsample(step, in, out);
       return true;
+    case Recipe::Operator::dropout:
+      copy(at::native_dropout_backward(in, others[0], a), out);
+      return true;
     case Recipe::Operator::attention:
-      // Made on the host alone: CUDA's attention has other nodes.
-      fused_attention(in, others[0], others[1], others[2], step.causal, factor(a), out);
+    case Recipe::Operator::flash_attention:
+    case Recipe::Operator::efficient_attention:
+    case Recipe::Operator::cudnn_attention:
+      fused_attention(step, in, others, out);
       return true;
     default:  // those that computes_in_floats() names
       return false;

@@ -76,7 +76,11 @@ struct Recipe {
     roll,               ///< by Step::shifts
     upsample_nearest,   ///< by Step::scalars, height and width; 0: by the sizes alone
     upsample_bilinear,  ///< the same
+    dropout,            ///< of a value and a mask of booleans, by the first of Step::scalars
     attention,          ///< fused, of a query; `others` are key, value and perhaps a mask
+    flash_attention,    ///< CUDA's, as are the next ones
+    efficient_attention,
+    cudnn_attention,
   };
 
   /// Whether kernels of our own compute it, in float32, and not PyTorch's.

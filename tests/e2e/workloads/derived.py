@@ -881,11 +881,10 @@ def sines():
 @workload
 def bells():
     """exp(-x²) of a distance that is saved: a kernel of Gaussian processes."""
-    linear, values = nn.Linear(6, 6), {}
-    for step in range(STEPS):
-        linear.zero_grad()
-        points = linear(torch.rand(48, 6))
-        bells = torch.exp(-0.5 * torch.cdist(points, points + 1).square())
-        (bells @ torch.rand(48, 1)).sum().backward()
-        values |= {f"{step}.{name}": each.grad.clone() for name, each in linear.named_parameters()}
-    return values
+
+    class Kernel(nn.Linear):
+        def forward(self, x):
+            points = super().forward(x)
+            return torch.exp(-0.5 * torch.cdist(points, points + 1).square())
+
+    return train(nn.Sequential(Kernel(6, 6), nn.Linear(48, 1)), lambda: torch.rand(48, 6))

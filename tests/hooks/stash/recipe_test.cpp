@@ -377,15 +377,15 @@ TEST_F(ProofsTest, ValuesThatNeverComeAreAskedForSixteenTimes) {
 
 /// What a device compares.
 struct Late final : Proofs::Awaited {
-  std::optional<bool> are_equal() const noexcept override { return outcome; }
-  std::optional<bool> outcome;
+  std::optional<Proofs::Comparison> outcome() const noexcept override { return found; }
+  std::optional<Proofs::Comparison> found;
 };
 
 class LateProofsTest : public ProofsTest {
  protected:
   /// Whether a recipe may be used whose comparison a device would make.
   bool admits_late() {
-    return proofs.admits(recipe, site, [&]() -> Proofs::Found {
+    return proofs.admits(recipe, site, near_serves, [&]() -> Proofs::Found {
       enqueued.push_back(std::make_shared<Late>());
       return {Proofs::Comparison::awaited, enqueued.back()};
     }) == Proofs::Answer::yes;
@@ -397,34 +397,41 @@ class LateProofsTest : public ProofsTest {
 TEST_F(LateProofsTest, TwoOutcomesAreAwaited) {
   for (int i = 0; i < 4; ++i) EXPECT_FALSE(admits_late());
   ASSERT_EQ(enqueued.size(), 2U);
-  enqueued[0]->outcome = true;
+  enqueued[0]->found = Proofs::Comparison::equal;
   EXPECT_FALSE(admits_late());
-  enqueued[1]->outcome = true;
+  enqueued[1]->found = Proofs::Comparison::equal;
   EXPECT_TRUE(admits_late());
   EXPECT_EQ(enqueued.size(), 2U);
 }
 
+TEST_F(LateProofsTest, ADeviceProvesNearnessToo) {
+  for (int i = 0; i < 2; ++i) admits_late();
+  for (const auto& each : enqueued) each->found = Proofs::Comparison::near;
+  EXPECT_TRUE(admits_late());
+  EXPECT_TRUE(recipe.is_near);
+}
+
 TEST_F(LateProofsTest, WhatIsComparedLaterOnIsStored) {
   for (int i = 0; i < 2; ++i) admits_late();
-  for (const auto& each : enqueued) each->outcome = true;
+  for (const auto& each : enqueued) each->found = Proofs::Comparison::equal;
   int stored = 0;
   for (int i = 0; i < 130; ++i) {
     stored += admits_late() ? 0 : 1;
     EXPECT_EQ(enqueued.size(), static_cast<std::size_t>(2 + stored));
   }
   EXPECT_EQ(stored, 2);
-  enqueued[2]->outcome = true;
+  enqueued[2]->found = Proofs::Comparison::equal;
   EXPECT_TRUE(admits_late());
-  enqueued[3]->outcome = false;
+  enqueued[3]->found = Proofs::Comparison::different;
   EXPECT_FALSE(admits_late());
   EXPECT_EQ(proofs.refused(), 1U);
 }
 
 TEST_F(LateProofsTest, ADifferenceEndsTheProofWhenItIsKnown) {
   for (int i = 0; i < 2; ++i) admits_late();
-  enqueued[1]->outcome = false;
+  enqueued[1]->found = Proofs::Comparison::different;
   EXPECT_FALSE(admits_late());
-  enqueued[0]->outcome = true;
+  enqueued[0]->found = Proofs::Comparison::equal;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(admits_late());
   EXPECT_EQ(enqueued.size(), 2U);
 }

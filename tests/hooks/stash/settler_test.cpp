@@ -120,7 +120,7 @@ struct Parts final : EntryKeeper {
   ReadAhead read_ahead;
   Told told;
   Holdings holdings{told, told};
-  Derivation derivation{lists, *this, looks, holdings};
+  Derivation derivation{lists, *this, looks, policy, holdings};
   SideWork side{false, lists, *this};
   Intake intake{false, lists, policy, adaptation, derivation, looks, read_ahead, holdings};
   Settler settler{lists,      policy, statistics, nullptr, *this,
