@@ -40,7 +40,8 @@ class RecipeMaker {
   /// Builds the recipe of the output `output` of `node`. @return whether it could
   bool make(torch::autograd::Node& node, std::uint32_t output);
 
-  /// Hands out the recipe if it is proved to give `actual`'s bits; else returns null.
+  /// Hands out the recipe if it is proved to give `actual`'s bits, or to be near them (nearness.h)
+  /// where that may serve; else returns null.
   std::unique_ptr<Recipe> take(std::uint32_t version, const Site& site, const at::Tensor& actual);
 
   /// Whether the recipe computes a source that it might hold.
