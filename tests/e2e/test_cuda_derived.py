@@ -23,8 +23,30 @@ if kind == "mlp":
     block = lambda: [nn.LayerNorm(64), nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)]
     model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
     shape = 32, 32
+elif kind == "dropout":
+    block = lambda: [nn.LayerNorm(64), nn.Dropout(0.15), nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.3), nn.Linear(64, 64)]
+    model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
+    shape = 32, 32
+elif kind in ("flash", "efficient", "cudnn attention"):
+    class Attention(nn.Linear):
+        def forward(self, x):
+            query, key, value = super().forward(x).view(4, 16, 3, 4, 16).permute(2, 0, 3, 1, 4).contiguous()
+            if kind == "cudnn attention":
+                y = torch.ops.aten._scaled_dot_product_cudnn_attention(query, key, value, None, True)[0]
+            else:
+                mask = torch.randn(4, 4, 16, 16, device=x.device) if kind == "efficient" else None
+                y = nn.functional.scaled_dot_product_attention(query, key, value, mask, is_causal=mask is None)
+            return y.transpose(1, 2).reshape(4, 16, 64)
+    block = lambda: [Attention(64, 192), nn.Linear(64, 64)]
+    model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
+    shape = 4, 16, 32
 else:
-    block = lambda: [nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1)]
+    class Cudnn(nn.BatchNorm2d):  # which cuDNN's own switch does not reach on the fake runtime
+        def forward(self, x):
+            trains, statistics = self.training, (self.running_mean, self.running_var)
+            return torch.cudnn_batch_norm(x, self.weight, self.bias, *statistics, trains, self.momentum, self.eps)[0]
+    norm = lambda: (Cudnn if "cudnn" in kind else nn.BatchNorm2d)(8).train("frozen" not in kind)
+    block = lambda: [norm(), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1)]
     model = nn.Sequential(nn.Conv2d(3, 8, 3), *[layer for _ in range(3) for layer in block()])
     shape = 8, 3, 16, 16
 model.to(device)
@@ -48,6 +70,17 @@ print(json.dumps({"norms": found, "bits": sums, "waits": waits, "faults": contro
 """
 KINDS = ["mlp", "convolutions"]
 SOURCES = {"mlp": {"native_layer_norm", "gelu"}, "convolutions": {"native_batch_norm"}}
+# What the CPU has no nodes for, and whether the fake rounds as the recipe does; as a GPU saves it nearly always.
+ON_DEVICES_ALONE = {
+    "frozen": ("native_batch_norm", True),
+    "cudnn": ("cudnn_batch_norm", False),
+    "frozen cudnn": ("cudnn_batch_norm", False),
+    "dropout": ("native_layer_norm", True),
+    "flash": ("_scaled_dot_product_flash_attention", True),
+    "efficient": ("_scaled_dot_product_efficient_attention", True),
+    "cudnn attention": ("_scaled_dot_product_cudnn_attention", True),
+}
+QUICK = {"cudnn", "dropout", "flash"}
 DEFAULT = harness.LOSSLESS | {"policy": "default", "guard": {"every_steps": 0}}  # whose looks make the host wait
 
 
@@ -56,9 +89,20 @@ def train(folder, kind, device="cuda", policy=None, **fake):
     return json.loads(run.stdout), run.report
 
 
+class Plainly(dict):
+    """What a kind comes to without Cinch, computed when it is asked for."""
+
+    def __init__(self, folders):
+        self.folders = folders
+
+    def __missing__(self, kind):
+        self[kind], _ = train(self.folders.mktemp(kind), kind)
+        return self[kind]
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    return {kind: train(tmp_path_factory.mktemp(kind), kind)[0] for kind in KINDS}
+    return Plainly(tmp_path_factory)
 
 
 def derived(report) -> dict[str, dict]:
@@ -100,6 +144,32 @@ def test_holds_as_many_bytes_as_the_cpu(plain, kind, policy, tmp_path):
     for step, norms in enumerate(found["norms"]):
         bound = 0 if policy is harness.LOSSLESS else 0.2
         assert norms == pytest.approx(plain[kind]["norms"][step], rel=bound, abs=bound * max(norms))
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.quick] * (kind in QUICK)) for kind in ON_DEVICES_ALONE]
+)
+def test_what_only_a_device_saves_is_derived(plain, kind, tmp_path):
+    """Exactly under `lossless`, where that gives PyTorch's bits; near it where the policy approximates."""
+    source, is_exact = ON_DEVICES_ALONE[kind]
+    for name, policy in [("lossless", harness.LOSSLESS), ("default", DEFAULT)]:
+        found, report = train(tmp_path / name, kind, policy=policy, schedule="random:3", **cuda.LATE)
+        assert found["faults"] == 0 and found["waits"] == plain[kind]["waits"]
+        if name == "lossless":
+            assert found == plain[kind]
+        rows = derived(report)
+        assert (source in rows) == (is_exact or name == "default"), report["ops"]
+        if source in rows:
+            assert rows[source]["count"] >= 16, rows[source]
+            assert rows[source]["stored_bytes"] <= rows[source]["raw_bytes"] / 8, rows[source]
+
+
+def test_dropout_is_derived_from_its_mask(tmp_path):
+    _, report = train(tmp_path, "dropout", policy=harness.LOSSLESS, schedule="lazy")
+    counts = {(row["op"], row["codec"]): row["count"] for row in report["ops"] if row["operand"] == "mat1"}
+    # Both linear layers of three blocks, in twelve steps.
+    assert counts["aten::addmm", "derived from aten::native_layer_norm input"] >= 24, counts
+    assert counts["aten::addmm", "derived from aten::gelu self"] >= 24, counts
 
 
 def test_the_guard_measures_what_is_derived(tmp_path):

@@ -14,7 +14,6 @@ namespace {
 namespace generated = torch::autograd::generated;
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
-using Attention = generated::ScaledDotProductFlashAttentionForCpuBackward0;
 using Kind = NodeKind;
 
 struct Known {
@@ -31,10 +30,20 @@ std::pair<const std::type_index, Known> with_result(Kind kind = Kind::found) {
   return {typeid(NodeType), {kind, result}};
 }
 
+/// The same for attention, which calls it otherwise.
+template <typename NodeType>
+std::pair<const std::type_index, Known> with_output(Kind kind) {
+  const auto output = [](Node& node) -> SavedVariable* {
+    return &static_cast<NodeType&>(node).output_;
+  };
+  return {typeid(NodeType), {kind, output}};
+}
+
 const Known& known(const Node& node) {
   static const std::unordered_map<std::type_index, Known> all = {
       {typeid(generated::NativeLayerNormBackward0), {Kind::layer_norm}},
       {typeid(generated::NativeBatchNormBackward0), {Kind::batch_norm}},
+      {typeid(generated::CudnnBatchNormBackward0), {Kind::cudnn_batch_norm}},
       {typeid(generated::NativeGroupNormBackward0), {Kind::group_norm}},
       {typeid(generated::GeluBackward0), {Kind::gelu}},
       {typeid(generated::SiluBackward0), {Kind::silu}},
@@ -47,6 +56,9 @@ const Known& known(const Node& node) {
       {typeid(generated::HardsigmoidBackward0), {Kind::hardsigmoid}},
       {typeid(generated::MishBackward0), {Kind::mish}},
       {typeid(generated::SoftplusBackward0), {Kind::softplus}},
+      {typeid(generated::PowBackward0), {Kind::pow}},
+      {typeid(generated::SinBackward0), {Kind::sin}},
+      {typeid(generated::CosBackward0), {Kind::cos}},
       {typeid(generated::SigmoidBackwardBackward0), {Kind::sigmoid_backward}},
       {typeid(generated::TanhBackwardBackward0), {Kind::tanh_backward}},
       {typeid(generated::AddBackward0), {Kind::add}},
@@ -60,9 +72,12 @@ const Known& known(const Node& node) {
       {typeid(generated::CatBackward0), {Kind::cat}},
       {typeid(generated::ConstantPadNdBackward0), {Kind::pad}},
       {typeid(generated::RollBackward0), {Kind::roll}},
-      {typeid(Attention),
-       {Kind::attention,
-        [](Node& node) -> SavedVariable* { return &static_cast<Attention&>(node).output_; }}},
+      {typeid(generated::NativeDropoutBackward0), {Kind::dropout}},
+      with_output<generated::ScaledDotProductFlashAttentionForCpuBackward0>(Kind::attention),
+      with_output<generated::ScaledDotProductFlashAttentionBackward0>(Kind::flash_attention),
+      with_output<generated::ScaledDotProductEfficientAttentionBackward0>(
+          Kind::efficient_attention),
+      with_output<generated::ScaledDotProductCudnnAttentionBackward0>(Kind::cudnn_attention),
       {typeid(generated::AvgPool2DBackward0), {Kind::avg_pool}},
       {typeid(generated::UpsampleNearest2DBackward0), {Kind::upsample_nearest}},
       {typeid(generated::UpsampleBilinear2DBackward0), {Kind::upsample_bilinear}},
@@ -82,12 +97,12 @@ const Known& known(const Node& node) {
       {typeid(generated::SplitBackward0), {Kind::split}},
       {typeid(generated::UnbindBackward0), {Kind::unbind}},
       with_result<generated::ReluBackward0>(Kind::relu),
-      with_result<generated::SigmoidBackward0>(),
-      with_result<generated::TanhBackward0>(),
+      with_result<generated::SigmoidBackward0>(Kind::sigmoid),
+      with_result<generated::TanhBackward0>(Kind::tanh),
       with_result<generated::SoftmaxBackward0>(),
       with_result<generated::SafeSoftmaxBackward0>(),
       with_result<generated::LogSoftmaxBackward0>(),
-      with_result<generated::ExpBackward0>(),
+      with_result<generated::ExpBackward0>(Kind::exp),
       with_result<generated::SqrtBackward0>(),
       with_result<generated::RsqrtBackward0>(),
       with_result<generated::ReciprocalBackward0>(),

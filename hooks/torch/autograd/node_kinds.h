@@ -13,6 +13,7 @@ enum class NodeKind : std::uint8_t {
   other,
   layer_norm,
   batch_norm,
+  cudnn_batch_norm,
   group_norm,
   relu,
   gelu,
@@ -26,6 +27,12 @@ enum class NodeKind : std::uint8_t {
   hardsigmoid,
   mish,
   softplus,
+  sigmoid,
+  tanh,
+  pow,
+  sin,
+  cos,
+  exp,
   sigmoid_backward,  ///< of a gradient and a result, as is tanh_backward
   tanh_backward,
   add,
@@ -40,7 +47,11 @@ enum class NodeKind : std::uint8_t {
   cat,
   pad,
   roll,
+  dropout,
   attention,
+  flash_attention,  ///< of CUDA, as are the next two
+  efficient_attention,
+  cudnn_attention,
   copy,   ///< to other strides or to another element type
   found,  ///< not computed: it saved its own result
   view,   ///< this and those below: views (node_views.h)

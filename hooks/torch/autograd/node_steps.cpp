@@ -55,20 +55,6 @@ std::optional<Recipe::Step> channel_norm_step(const Node& node, SavedVariable& w
   return made;
 }
 
-/// A norm of as many means as there are channels.
-std::optional<Recipe::Step> channel_norm_step_on(c10::Device device, const Node& node,
-                                                 SavedVariable& weight,
-                                                 const codecs::ChannelOrder& order) {
-  Recipe::Step made = step_of(Recipe::Operator::channel_norm, node);
-  made.order = order;
-  made.rows = order.channels;
-  const bool has_weight = saved_constants::has_data(weight);
-  const bool found =
-      saved_constants::find_factors(weight, order.channels, device, made.weight) &&
-      saved_constants::find_bias(node.next_edge(2), has_weight, order.channels, device, made.bias);
-  return found ? std::optional(std::move(made)) : std::nullopt;
-}
-
 }  // namespace
 
 c10::ScalarType type_of(const Node& node) {
@@ -132,6 +118,23 @@ std::optional<Recipe::Step> activation_step(Node& node, SavedVariable*& input) {
       auto& of = static_cast<generated::SoftplusBackward0&>(node);
       return made(softplus, &of.self_, {number(of.beta), number(of.threshold)});
     }
+    case NodeKind::sigmoid:
+      return made(sigmoid, nullptr);
+    case NodeKind::tanh:
+      return made(Recipe::Operator::tanh, nullptr);
+    case NodeKind::pow: {
+      auto& of = static_cast<generated::PowBackward0&>(node);
+      // Others may make a large error of a small one.
+      const bool serves = of.exponent.equal(2) || of.exponent.equal(3);
+      if (!serves) return std::nullopt;
+      return made(Recipe::Operator::pow, &of.self_, {number(of.exponent)});
+    }
+    case NodeKind::sin:
+      return made(Recipe::Operator::sin, &static_cast<generated::SinBackward0&>(node).self_);
+    case NodeKind::cos:
+      return made(Recipe::Operator::cos, &static_cast<generated::CosBackward0&>(node).self_);
+    case NodeKind::exp:
+      return made(Recipe::Operator::exp, nullptr);
     default:
       return std::nullopt;
   }
@@ -223,8 +226,6 @@ std::optional<Recipe::Step> batch_norm_step(generated::NativeBatchNormBackward0&
   return channel_norm_step(node, node.weight_, statistics, *order);
 }
 
-/// Whether a group norm has few factors beside its values: there is one pair of factors for each
-/// sample and channel.
 bool has_few_factors(const Layout& want, const codecs::ChannelOrder& order) {
   constexpr std::int64_t least_elements_a_factor = 64;
   return want.elements() >= least_elements_a_factor * order.tables * order.channels;
@@ -240,28 +241,6 @@ std::optional<Recipe::Step> group_norm_step(generated::NativeGroupNormBackward0&
   ChannelStatistics statistics;
   if (!statistics.copy(node.result1_, node.result2_, node.group * samples)) return std::nullopt;
   return channel_norm_step(node, node.weight_, statistics, *order);
-}
-
-std::optional<Recipe::Step> batch_norm_step_on(c10::Device device,
-                                               generated::NativeBatchNormBackward0& node,
-                                               const Layout& want) {
-  const auto order = channel_order(want, 1);
-  if (!order || order->channels > saved_constants::most || !node.training) return std::nullopt;
-  return channel_norm_step_on(device, node, node.weight_, *order);
-}
-
-std::optional<Recipe::Step> group_norm_step_on(c10::Device device,
-                                               generated::NativeGroupNormBackward0& node,
-                                               const Layout& want) {
-  if (want.sizes.empty() || !is_contiguous(want)) return std::nullopt;
-  const auto order = channel_order(want, want.sizes[0]);
-  if (!order || node.group <= 0 || !has_few_factors(want, *order)) return std::nullopt;
-  auto made = channel_norm_step_on(device, node, node.weight_, *order);
-  if (made) {
-    made->rows = node.group * order->tables;
-    made->row = want.elements() / made->rows;
-  }
-  return made;
 }
 
 }  // namespace cinch::hooks

@@ -45,18 +45,39 @@ std::optional<Recipe::Step> layer_norm_step(
 std::optional<Recipe::Step> batch_norm_step(
     torch::autograd::generated::NativeBatchNormBackward0& node, const Layout& want);
 
+/// Whether a group norm has few factors beside its values: there is one pair of factors for each
+/// sample and channel.
+bool has_few_factors(const Layout& want, const codecs::ChannelOrder& order);
+
 /// Group norm: the same with a mean and a deviation for each sample's group of channels
 /// (aten/src/ATen/native/cpu/group_norm_kernel.cpp). @pre the node is locked
 std::optional<Recipe::Step> group_norm_step(
     torch::autograd::generated::NativeGroupNormBackward0& node, const Layout& want);
 
-/// The same norms on a CUDA device, without their statistics. Batch norm in training only: in
-/// evaluation nobody saves the deviations. @pre the node is locked
-std::optional<Recipe::Step> batch_norm_step_on(
-    c10::Device device, torch::autograd::generated::NativeBatchNormBackward0& node,
-    const Layout& want);
-std::optional<Recipe::Step> group_norm_step_on(
-    c10::Device device, torch::autograd::generated::NativeGroupNormBackward0& node,
-    const Layout& want);
+/// A batch or group norm on a CUDA device, without its statistics, and where the node saved its
+/// operands. Of batch norm in evaluation nobody saves the deviations: the step has the statistics,
+/// of its own. @pre the node is locked
+struct NormOnDevice {
+  Recipe::Step step;
+  torch::autograd::SavedVariable* input;
+  torch::autograd::SavedVariable* mean;
+  torch::autograd::SavedVariable* rstd;
+};
+std::optional<NormOnDevice> channel_norm_step_on(c10::Device device, torch::autograd::Node& node,
+                                                 const Layout& want);
+
+/// Fused attention without dropout, and where the node saved its operands. @pre the node is locked
+struct SavedAttention {
+  Recipe::Step step;
+  torch::autograd::SavedVariable* query;
+  torch::autograd::SavedVariable* key;
+  torch::autograd::SavedVariable* value;
+  torch::autograd::SavedVariable* mask;  ///< null: it takes none
+};
+std::optional<SavedAttention> attention_step(torch::autograd::Node& node);
+
+/// Dropout, without its mask.
+std::optional<Recipe::Step> dropout_step(
+    const torch::autograd::generated::NativeDropoutBackward0& node);
 
 }  // namespace cinch::hooks

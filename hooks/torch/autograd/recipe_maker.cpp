@@ -2,7 +2,6 @@
 #include "hooks/torch/autograd/recipe_maker.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include <c10/core/SymIntArrayRef.h>
 
 #include "hooks/torch/autograd/members.h"
+#include "hooks/torch/autograd/node_lock.h"
 #include "hooks/torch/autograd/node_steps.h"
 #include "hooks/torch/autograd/node_views.h"
 #include "hooks/torch/autograd/saved_constants.h"
@@ -29,17 +29,6 @@ using torch::autograd::SavedVariable;
 
 // Most operators of one recipe.
 constexpr int most_steps = 8;
-
-/// Tries to lock a node. Never waits: a thread that runs the node or releases its saved variables
-/// may wait for the interpreter, whose lock this thread may hold.
-class Lock {
- public:
-  explicit Lock(Node& node) : lock_(members::mutex_of(node), std::try_to_lock) {}
-  explicit operator bool() const { return lock_.owns_lock(); }
-
- private:
-  std::unique_lock<std::mutex> lock_;
-};
 
 /// Sees the value, as it is after its steps, through `view`.
 void take_view(View view, Recipe::Value& to) {
@@ -149,12 +138,17 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
     case NodeKind::roll:
       return make_rolled(static_cast<generated::RollBackward0&>(node), want, to);
     case NodeKind::attention:
-      return make_attention(
-          static_cast<generated::ScaledDotProductFlashAttentionForCpuBackward0&>(node), want, to);
+    case NodeKind::flash_attention:
+    case NodeKind::efficient_attention:
+    case NodeKind::cudnn_attention:
+      return make_attention(node, want, to);
+    case NodeKind::dropout:
+      return make_dropout(static_cast<generated::NativeDropoutBackward0&>(node), want, to);
     case NodeKind::cat:
       return make_cat(static_cast<generated::CatBackward0&>(node), want, to);
     case NodeKind::layer_norm:
     case NodeKind::batch_norm:
+    case NodeKind::cudnn_batch_norm:
     case NodeKind::group_norm:
       return make_norm(node, want, to);
     default:
@@ -169,7 +163,7 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
   Node& node = *edge.function;
   if (edge.input_nr == 0) {
     if (SavedVariable* result = result_of(node)) {
-      const Lock lock(node);
+      const NodeLock lock(node);
       if (lock && sources_.hold_value(*result, to)) return true;
     }
   }
@@ -199,13 +193,16 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
 }
 
 RecipeMaker::Mark RecipeMaker::mark() const {
-  return {recipe_->source_count, recipe_->depth, recipe_->infers_number, steps_};
+  return {recipe_->source_count,        recipe_->depth, recipe_->infers_number, recipe_->is_near,
+          recipe_->needs_exact_sources, steps_};
 }
 
 void RecipeMaker::go_back(const Mark& to, Value& begun) {
   stash().derivation().release_sources(*recipe_, to.source_count);
   recipe_->depth = to.depth;
   recipe_->infers_number = to.infers_number;
+  recipe_->is_near = to.is_near;
+  recipe_->needs_exact_sources = to.needs_exact_sources;
   steps_ = to.steps;
   begun = {};
 }
@@ -240,11 +237,11 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
   bool is_derived = false;
   bool found = false;
   {
-    const Lock lock(node);
+    const NodeLock lock(node);
     if (!lock || !(made = activation_step(node, input))) return false;
     const HeldTensor* held = input == nullptr ? nullptr : held_by_stash(*input);
-    is_derived =
-        held != nullptr && held->entry()->recipe != nullptr && derived_ == Derived::computed;
+    is_derived = held != nullptr && held->entry()->recipe != nullptr &&
+                 derived_ == Derived::computed && !Recipe::magnifies(made->op);
     found = held != nullptr && !is_derived && sources_.hold_alike(*input, want, to);
   }
   const Mark before = mark();
@@ -252,7 +249,7 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
   if (found && is_derived) has_computed_derived_ = true;
   if (!found && is_derived) {
     go_back(before, to);
-    const Lock lock(node);
+    const NodeLock lock(node);
     found = lock && sources_.hold_alike(*input, want, to);
   }
   return found && to.type() == made->type && extend(to, std::move(made), want);
@@ -282,7 +279,7 @@ bool RecipeMaker::make_pair(Node& node, Operator op, SavedVariable* left, SavedV
 bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* saved,
                                const Layout& want, Value& to) {
   if (saved != nullptr) {
-    const Lock lock(node);
+    const NodeLock lock(node);
     if (!lock) return false;
     if (has_data(*saved)) {
       return sources_.hold_value(*saved, to) || sources_.copy_constant(*saved, type_of(node), to);
@@ -343,7 +340,7 @@ bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Va
 
 bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, const Layout& want,
                                 Value& to) {
-  const Lock lock(node);
+  const NodeLock lock(node);
   if (!lock || !sources_.hold_value(node.self_, to) || want.sizes.size() != 4) return false;
   const Layout pooled = to.layout();
   if (pooled.sizes.size() != 4 || !channel_order(want, 1) || !channel_order(pooled, 1)) {
@@ -374,84 +371,11 @@ bool RecipeMaker::make_upsampled(Node& node, const Layout& want, Value& to) {
          to.type() == type_of(node) && extend(to, upsample_step(node), want);
 }
 
-/// Builds fused attention's output from the query, key, value and mask that the node saved. It is
-/// the one recipe whose time counts, so it is no part of a longer one.
-bool RecipeMaker::make_attention(generated::ScaledDotProductFlashAttentionForCpuBackward0& node,
-                                 const Layout& want, Value& to) {
-  if (&node != last_ || !stash().settings().derive.attention) return false;
-  const Lock lock(node);
-  if (!lock || node.dropout_p != 0 || node.scale == 0.0) return false;
-  std::vector<Value> others(2);
-  if (!sources_.hold_value(node.query_, to) || !sources_.hold_value(node.key_, others[0]) ||
-      !sources_.hold_value(node.value_, others[1])) {
-    return false;
-  }
-  if (has_data(node.attn_mask_)) {
-    Value& mask = others.emplace_back();
-    if (!sources_.hold_value(node.attn_mask_, mask) &&
-        !sources_.copy_constant(node.attn_mask_, type_of(node), mask))
-      return false;
-  }
-  Step made = step_of(Operator::attention, node);
-  made.others = std::move(others);
-  made.causal = node.is_causal;
-  made.scalars = {node.scale.value_or(0)};
-  return extend(to, std::move(made), want);
-}
-
-bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
-  const Lock lock(node);
-  if (!lock) return false;
-  if (is_on_device() && kind_of(node) != NodeKind::layer_norm) {
-    return make_norm_on_device(node, want, to);
-  }
-  switch (kind_of(node)) {
-    case NodeKind::layer_norm:
-      return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
-    case NodeKind::batch_norm: {
-      auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
-      return sources_.hold_alike(norm.input_, want, to) &&
-             extend(to, batch_norm_step(norm, want), want);
-    }
-    case NodeKind::group_norm: {
-      auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);
-      return sources_.hold_alike(norm.input_, want, to) &&
-             extend(to, group_norm_step(norm, want), want);
-    }
-    default:
-      return false;
-  }
-}
-
-/// A batch or group norm. @pre the node is locked
-bool RecipeMaker::make_norm_on_device(Node& node, const Layout& want, Value& to) {
-  const auto make = [&](auto& norm, std::optional<Step> made) {
-    return made && sources_.hold_alike(norm.input_, want, to) &&
-           sources_.hold_statistic(norm.result1_, made->rows, made->mean) &&
-           sources_.hold_statistic(norm.result2_, made->rows, made->rstd) &&
-           extend(to, std::move(made), want);
-  };
-  if (kind_of(node) == NodeKind::batch_norm) {
-    auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
-    return make(norm, batch_norm_step_on(recipe_->device, norm, want));
-  }
-  auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);
-  return make(norm, group_norm_step_on(recipe_->device, norm, want));
-}
-
-bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, const Layout& want,
-                                  Value& to) {
-  auto made = layer_norm_step(node, want, recipe_->device);
-  // The operator makes its input contiguous first.
-  return made && sources_.hold_value(node.input_, to) && to.start.sizes == want.sizes &&
-         sources_.hold_statistic(node.result1_, made->rows, made->mean) &&
-         sources_.hold_statistic(node.result2_, made->rows, made->rstd) &&
-         extend(to, std::move(made), want);
-}
-
 bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want) {
   if (!step) return false;
   if (step->type == at::kDouble && Recipe::computes_in_floats(step->op)) return false;
+  recipe_->is_near |= !is_on_device() && Recipe::rounds_by_threads(step->op);
+  recipe_->needs_exact_sources |= Recipe::magnifies(step->op);
   // The steps of one value have one layout: a step of another one sees the value so far as a view.
   if (to.is_computed() && to.layout() != want) take_view({to.layout()}, to);
   to.result = want;

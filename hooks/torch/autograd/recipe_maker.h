@@ -40,7 +40,8 @@ class RecipeMaker {
   /// Builds the recipe of the output `output` of `node`. @return whether it could
   bool make(torch::autograd::Node& node, std::uint32_t output);
 
-  /// Hands out the recipe if it is proved to give `actual`'s bits; else returns null.
+  /// Hands out the recipe if it is proved to give `actual`'s bits, or to be near them (nearness.h)
+  /// where that may serve; else returns null.
   std::unique_ptr<Recipe> take(std::uint32_t version, const Site& site, const at::Tensor& actual);
 
   /// Whether the recipe computes a source that it might hold.
@@ -78,9 +79,12 @@ class RecipeMaker {
   bool make_avg_pool(torch::autograd::generated::AvgPool2DBackward0& node, const Layout& want,
                      Value& to);
   bool make_upsampled(Node& node, const Layout& want, Value& to);
-  bool make_attention(
-      torch::autograd::generated::ScaledDotProductFlashAttentionForCpuBackward0& node,
-      const Layout& want, Value& to);
+
+  // recipe_maker_fused.cpp
+
+  bool make_attention(Node& node, const Layout& want, Value& to);
+  bool make_dropout(torch::autograd::generated::NativeDropoutBackward0& node, const Layout& want,
+                    Value& to);
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_norm_on_device(Node& node, const Layout& want, Value& to);
   bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
@@ -91,6 +95,8 @@ class RecipeMaker {
     std::size_t source_count;
     std::uint8_t depth;
     bool infers_number;
+    bool is_near;
+    bool needs_exact_sources;
     int steps;
   };
   Mark mark() const;
@@ -98,7 +104,7 @@ class RecipeMaker {
   void go_back(const Mark& to, Value& begun);
 
   /// Appends the step, if there is one. Its result has the layout `want`.
-  static bool extend(Value& to, std::optional<Step> step, const Layout& want);
+  bool extend(Value& to, std::optional<Step> step, const Layout& want);
 
   bool is_on_device() const noexcept { return !recipe_->device.is_cpu(); }
 

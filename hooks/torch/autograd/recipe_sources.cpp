@@ -66,7 +66,17 @@ bool RecipeSources::hold_value(SavedVariable& saved, Value& to) {
 }
 
 bool RecipeSources::hold_value(const HeldTensor& held, Value& to) {
-  if (!has_recipes(held.use().type)) return false;
+  return has_recipes(held.use().type) && begin_with(held, to);
+}
+
+bool RecipeSources::hold_flags(SavedVariable& saved, const Layout& want, Value& to) {
+  const HeldTensor* held = held_by_stash(saved);
+  return held != nullptr && held->use().type == at::kBool && lies_alike(*held, want) &&
+         begin_with(*held, to);
+}
+
+/// Begins a value with a source.
+bool RecipeSources::begin_with(const HeldTensor& held, Value& to) {
   const auto source = hold(held);
   if (!source) return false;
   to.source = *source;

@@ -36,10 +36,13 @@ class RecipeSources {
   bool hold_alike(SavedVariable& saved, const Layout& want, Value& to);
   /// The same for a tensor of any type. @return the source's index
   std::optional<int> hold_alike(const HeldTensor& held, const Layout& want);
+  /// Makes a saved mask of booleans of this layout a source.
+  bool hold_flags(SavedVariable& saved, const Layout& want, Value& to);
   /// A norm's mean or deviation of `n` floats, which the stash need not hold.
   bool hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to);
 
  private:
+  bool begin_with(const HeldTensor& held, Value& to);
   std::optional<int> hold(const HeldTensor& held);
 
   Recipe& recipe_;

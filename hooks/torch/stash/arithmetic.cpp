@@ -7,18 +7,25 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/cos.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/elu.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/hardsigmoid.h>
 #include <ATen/ops/hardswish.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mish.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/native_dropout_backward.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sigmoid_backward.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/sin.h>
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/sub.h>
+#include <ATen/ops/tanh.h>
 #include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/upsample_bilinear2d.h>
 #include <ATen/ops/upsample_nearest2d.h>
@@ -115,6 +122,24 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
     case Recipe::Operator::softplus:
       at::softplus_out(out, in, a, b);
       return true;
+    case Recipe::Operator::sigmoid:
+      at::sigmoid_out(out, in);
+      return true;
+    case Recipe::Operator::tanh:
+      at::tanh_out(out, in);
+      return true;
+    case Recipe::Operator::pow:
+      at::pow_out(out, in, a);
+      return true;
+    case Recipe::Operator::sin:
+      at::sin_out(out, in);
+      return true;
+    case Recipe::Operator::cos:
+      at::cos_out(out, in);
+      return true;
+    case Recipe::Operator::exp:
+      at::exp_out(out, in);
+      return true;
     case Recipe::Operator::sigmoid_backward:
       at::sigmoid_backward_out(out, left, right);
       return true;
@@ -146,9 +171,14 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
     case Recipe::Operator::upsample_bilinear:
       upsample(step, in, out);
       return true;
+    case Recipe::Operator::dropout:
+      copy(at::native_dropout_backward(in, others[0], a), out);
+      return true;
     case Recipe::Operator::attention:
-      // Made on the host alone: CUDA's attention has other nodes.
-      fused_attention(in, others[0], others[1], others[2], step.causal, factor(a), out);
+    case Recipe::Operator::flash_attention:
+    case Recipe::Operator::efficient_attention:
+    case Recipe::Operator::cudnn_attention:
+      fused_attention(step, in, others, out);
       return true;
     default:  // those that computes_in_floats() names
       return false;

@@ -165,12 +165,15 @@ bool Contender::would_derive(Held& held, const Entry& entry) const {
   if (held.plan == nullptr || held.plan->derived == nullptr || !entry.recipe->is_ready) {
     return false;
   }
+  held.approximates = entry.recipe->is_near;
   for (const Recipe::Source& each : entry.recipe->sources()) {
     const auto known = entries_.find(each.entry);
     if (known == entries_.end()) return false;
     const Held& source = known->second;
     if (source.plan == nullptr || !(source.derived || source.plan->keeps_values())) return false;
-    held.approximates |= source.derived ? source.approximates : source.plan->approximates();
+    const bool approximates = source.derived ? source.approximates : source.plan->approximates();
+    if (approximates && entry.recipe->needs_exact_sources) return false;
+    held.approximates |= approximates;
   }
   return !held.approximates || held.plan->approximates();
 }

@@ -12,6 +12,7 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/entry_work.h"
+#include "policy/algorithms/algorithm.h"
 
 namespace cinch::hooks {
 namespace {
@@ -59,8 +60,8 @@ class SourceValues {
 }  // namespace
 
 Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks,
-                       const Holdings& holdings)
-    : lists_(lists), keeper_(keeper), looks_(looks), holdings_(holdings) {
+                       const PolicyInForce& policy, const Holdings& holdings)
+    : lists_(lists), keeper_(keeper), looks_(looks), policy_(policy), holdings_(holdings) {
   register_fork_lock(proofs_.mutex());
 }
 
@@ -92,14 +93,15 @@ void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
 
 bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
   Holding& holding = holdings_.of(recipe.device);
-  const Proofs::Answer answer = proofs_.admits(recipe, site, [&]() -> Proofs::Found {
+  const bool near_serves = !policy::keeps_all_exact(policy_.settings());
+  const Proofs::Answer answer = proofs_.admits(recipe, site, near_serves, [&]() -> Proofs::Found {
     const SourceValues exact(recipe, [&](const Recipe::Source& source) {
       c10::Storage values = keeper_.exact_values(*source.entry);
       if (values) holding.lend(*source.entry, values);
       return values;
     });
     if (!exact.are_known()) return {Proofs::Comparison::not_made};
-    return holding.compare(recipe, exact.get(), actual);
+    return holding.compare(recipe, exact.get(), actual, near_serves);
   });
   if (answer == Proofs::Answer::unproved) {
     for (const Recipe::Source& source : recipe.sources()) source.use.site->want_values();
@@ -121,6 +123,7 @@ bool Derivation::awaits_others(const Entry& entry) const {
 
 void Derivation::look_at_sources(Entry& entry) {
   Recipe& recipe = *entry.recipe;
+  recipe.approximates |= recipe.is_near;
   recipe.is_ready = std::ranges::all_of(
       recipe.sources(), [&](const Recipe::Source& each) { return look_at(each, recipe); });
 }
@@ -135,18 +138,21 @@ bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
   if (!of.is_as_saved()) return false;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(source.mutex());
+  const auto serves = [&](bool approximates) {
+    recipe.approximates |= approximates;
+    return !approximates || !recipe.needs_exact_sources;
+  };
   switch (source.state) {
     case Entry::State::pending:
-      recipe.approximates |= source.plan().approximates();
-      return source.is_solely_ours() && source.plan().keeps_values();
+      return serves(source.plan().approximates()) && source.is_solely_ours() &&
+             source.plan().keeps_values();
     case Entry::State::kept:
       return source.is_solely_ours();
     case Entry::State::encoded:
-      recipe.approximates |= held_by(source).approximates;
-      return held_by(source).codec->restores() == codecs::Reads::values;
+      return serves(held_by(source).approximates) &&
+             held_by(source).codec->restores() == codecs::Reads::values;
     case Entry::State::derived:
-      recipe.approximates |= source.recipe->approximates;
-      return true;
+      return serves(source.recipe->approximates);
     case Entry::State::dropped:
     case Entry::State::moved:
       return false;

@@ -14,6 +14,7 @@
 #include "hooks/torch/stash/entry_lists.h"
 #include "hooks/torch/stash/guard_looks.h"
 #include "hooks/torch/stash/holdings.h"
+#include "hooks/torch/stash/policy_in_force.h"
 #include "hooks/torch/stash/proofs.h"
 #include "hooks/torch/stash/recipe.h"
 
@@ -24,7 +25,8 @@ namespace cinch::hooks {
 class Derivation {
  public:
   /// @param holdings Not used before they are constructed
-  Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks, const Holdings& holdings);
+  Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks, const PolicyInForce& policy,
+             const Holdings& holdings);
   Derivation(const Derivation&) = delete;
   Derivation& operator=(const Derivation&) = delete;
 
@@ -35,9 +37,10 @@ class Derivation {
   /// Gives up the recipe's holds on its sources, but for the first `but`.
   void release_sources(Recipe& recipe, std::size_t but = 0) noexcept;
 
-  /// Whether recipes of this kind are proved to give PyTorch's bits (Proofs). Compares the recipe's
-  /// values with `actual` if that is due. Where sources have been approximated by then, the next
-  /// ones wait. @param site Where `actual` is saved
+  /// Whether recipes of this kind are proved to give PyTorch's bits, or values near PyTorch's if
+  /// the policy approximates any (Proofs). Compares the recipe's values with `actual` if that is
+  /// due. Where sources have been approximated by then, the next ones wait. @param site Where
+  /// `actual` is saved
   bool proves(Recipe& recipe, const Site& site, const at::Tensor& actual);
 
   /// Whether an owned entry should wait, because the program owns a source too, and might change
@@ -66,6 +69,7 @@ class Derivation {
   EntryLists& lists_;
   EntryKeeper& keeper_;
   GuardLooks& looks_;
+  const PolicyInForce& policy_;
   const Holdings& holdings_;
   Proofs proofs_;
 };

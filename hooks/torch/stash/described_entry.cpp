@@ -105,6 +105,7 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
   if (entry.recipe != nullptr) {
     const auto recipe = entry.recipe->key().words;
     key.insert(key.end(), recipe.begin(), recipe.end());
+    key.push_back(entry.recipe->is_near ? 1 : 0);
   }
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     if (!counts(*use, derives)) continue;

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-
 #include <ATen/core/Tensor.h>
+
+#include "hooks/torch/stash/arithmetic.h"
+#include "hooks/torch/stash/recipe.h"
 
 namespace cinch::hooks {
 
-/// Computes attention with the fused kernel that PyTorch takes on the CPU (FlashAttention,
-/// aten/src/ATen/native/cpu/FlashAttentionKernel.cpp), without dropout.
-/// @pre BelowProgram
-/// @param query [batch, heads, length, head size], as `key` and `value`
-/// @param mask Summands of the scores, which broadcast; or undefined
-/// @param scale Factor of the scores; nullopt: 1 / sqrt(head size)
-/// @param out Of the query's sizes
-/// @throws c10::Error when there is no memory for the kernel's own buffers
-void fused_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const at::Tensor& mask, bool causal, std::optional<double> scale,
-                     at::Tensor& out);
+/// The output of scaled_dot_product_attention without dropout, by the kernel that `step` names.
+/// @param others Key, value and mask; none: undefined
+void fused_attention(const Recipe::Step& step, const at::Tensor& query,
+                     const Arithmetic::Others& others, at::Tensor& out);
 
 }  // namespace cinch::hooks

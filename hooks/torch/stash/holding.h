@@ -77,9 +77,10 @@ class Holding {
   virtual void computed(Entry& /*entry*/) {}
 
   /// Computes the recipe beside `actual` and compares them, bit by bit.
-  /// @param values As for compute() @throws c10::Error when there is no memory
+  /// @param values As for compute() @param near_serves Whether to look for nearness too
+  /// @throws c10::Error when there is no memory
   virtual Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
-                                const at::Tensor& actual) = 0;
+                                const at::Tensor& actual, bool near_serves) = 0;
 
   /// Copies the recipe's constants, which the program may change, if they are not copies yet.
   virtual void own_constants(Recipe& /*recipe*/) {}

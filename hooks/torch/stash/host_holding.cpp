@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "hooks/torch/process/parallel.h"
+#include "hooks/torch/stash/below_program.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/host_arithmetic.h"
+#include "hooks/torch/stash/nearness.h"
 #include "hooks/torch/stash/round_trip.h"
 #include "policy/plane_ranges.h"
 
@@ -112,7 +114,7 @@ c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> val
 }
 
 Proofs::Found HostHolding::compare(Recipe& recipe, std::span<const void* const> values,
-                                   const at::Tensor& actual) {
+                                   const at::Tensor& actual, bool near_serves) {
   const c10::DataPtr computed = buffers_.decoded.take(recipe.bytes());
   if (computed.get() == nullptr) return {Proofs::Comparison::not_made};
   if (recipe.infers_number &&
@@ -125,7 +127,15 @@ Proofs::Found HostHolding::compare(Recipe& recipe, std::span<const void* const> 
   if (std::memcmp(computed.get(), actual.const_data_ptr(), recipe.bytes()) == 0) {
     return {Proofs::Comparison::equal};
   }
-  return {recipe.infers_number ? Proofs::Comparison::no_recipe : Proofs::Comparison::different};
+  if (recipe.infers_number) return {Proofs::Comparison::no_recipe};
+  const BelowProgram guard;
+  const Arithmetic& arithmetic = host_arithmetic();
+  const Layout flat = contiguous({recipe.elements});
+  const auto flattened = [&](const void* data) { return arithmetic.blob(data, flat, recipe.type); };
+  const bool near =
+      near_serves &&
+      are_near(flattened(computed.get()), flattened(actual.const_data_ptr())).item<bool>();
+  return {near ? Proofs::Comparison::near : Proofs::Comparison::different};
 }
 
 std::optional<ValueError> HostHolding::error_of(Entry& entry, const c10::Storage& decoded) {

@@ -28,7 +28,7 @@ class HostHolding final : public Holding {
   bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
   c10::Storage compute(Entry& entry, std::span<const void* const> values) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
-                        const at::Tensor& actual) override;
+                        const at::Tensor& actual, bool near_serves) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
   std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) override;
   c10::Storage try_out(const Entry& entry, const c10::Storage& exact,

@@ -118,8 +118,9 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
   }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
-  const bool may_derive =
-      entry.recipe != nullptr && caution == 0 && (choice == nullptr || choice->derived);
+  const bool may_derive = entry.recipe != nullptr && caution == 0 &&
+                          (choice == nullptr || choice->derived) &&
+                          (!entry.recipe->is_near || plan->approximates());
   const bool needs_signs = std::ranges::any_of(decision.candidates, needs_exact_signs);
   if (may_derive && !needs_signs && plan->encodes()) derive(*plan, entry, *row);
   return plan;

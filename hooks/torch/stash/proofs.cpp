@@ -9,7 +9,7 @@
 namespace cinch::hooks {
 namespace {
 
-constexpr std::uint32_t enough = 2;    // equal comparisons before a kind is used
+constexpr std::uint32_t enough = 2;    // comparisons before a kind is used
 constexpr std::uint64_t sampled = 64;  // later, one recipe in so many is compared
 
 // The same for new kinds of a structure.
@@ -33,7 +33,7 @@ Recipe::Key key_of(const Recipe& recipe, const Site& site) {
 }  // namespace
 
 bool Proofs::Kind::proves_new_kinds() const noexcept {
-  return !refused && equal >= enough_of_structure;
+  return !refused && proved >= enough_of_structure;
 }
 
 /// The answer for a recipe that need not be compared now. @pre the lock is held
@@ -49,11 +49,13 @@ std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& k
     return seen % in == 0 ? std::nullopt : std::optional(Answer::yes);
   };
   ++kind.seen;
-  if (kind.equal >= enough) return unless_sampled(kind.seen, sampled);
+  recipe.is_near |= kind.is_near;
+  if (kind.proved >= enough) return unless_sampled(kind.seen, sampled);
   Kind& structure = structure_of(key);
+  recipe.is_near |= structure.is_near;
   if (recipe.nanoseconds == 0) recipe.nanoseconds = structure.nanoseconds;
   if (!structure.proves_new_kinds()) {
-    const bool suffices = kind.equal + kind.awaited.size() >= enough;
+    const bool suffices = kind.proved + kind.awaited.size() >= enough;
     return suffices ? std::optional(Answer::no) : std::nullopt;
   }
   return unless_sampled(++structure.seen, sampled_of_structure);
@@ -62,24 +64,29 @@ std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& k
 /// Notes what has become known of the device's comparisons. @pre the lock is held
 void Proofs::take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure) {
   std::erase_if(kind.awaited, [&](const std::shared_ptr<const Awaited>& each) {
-    const auto equal = each->are_equal();
-    if (equal) note(recipe, kind, structure, *equal);
-    return equal.has_value();
+    const auto outcome = each->outcome();
+    if (outcome) note(recipe, kind, structure, *outcome);
+    return outcome.has_value();
   });
 }
 
 /// Notes the outcome of a comparison. @pre the lock is held
-void Proofs::note(const Recipe& recipe, Kind& kind, Kind& structure, bool equal) {
-  if (!equal) {
+void Proofs::note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found) {
+  const auto tell_of = [&](const char* what) {
+    tell(telemetry::EventKind::message, "%s: %lld elements: other %s", recipe.label().c_str(),
+         static_cast<long long>(recipe.elements), what);
+  };
+  if (found == Comparison::different) {
     kind.refused = structure.refused = true;
-    tell(telemetry::EventKind::message,
-         "%s: %lld elements: other bits than PyTorch's, so such tensors are stored",
-         recipe.label().c_str(), static_cast<long long>(recipe.elements));
-    return;
+    return tell_of("bits than PyTorch's, so such tensors are stored");
+  }
+  if (found == Comparison::near && !kind.is_near) {
+    tell_of("roundings than PyTorch's, so such tensors are stored where they are held exactly");
   }
   for (Kind* each : {&kind, &structure}) {
+    each->is_near |= found == Comparison::near;
     each->nanoseconds = recipe.nanoseconds;
-    ++each->equal;
+    ++each->proved;
   }
 }
 
@@ -88,7 +95,14 @@ Proofs::Kind& Proofs::structure_of(const Recipe::Key& key) {
                            key.words.begin() + static_cast<std::ptrdiff_t>(key.structure))];
 }
 
-Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site,
+Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site, bool near_serves,
+                              const std::function<Found()>& compare) {
+  if (recipe.is_near && !near_serves) return Answer::no;
+  const Answer found = answer(recipe, site, compare);
+  return found == Answer::yes && recipe.is_near && !near_serves ? Answer::no : found;
+}
+
+Proofs::Answer Proofs::answer(Recipe& recipe, const Site& site,
                               const std::function<Found()>& compare) {
   const Recipe::Key key = key_of(recipe, site);
   {
@@ -101,8 +115,9 @@ Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site,
   Kind& structure = structure_of(key);
   switch (found.comparison) {
     case Comparison::equal:
+    case Comparison::near:
     case Comparison::different:
-      note(recipe, kind, structure, found.comparison == Comparison::equal);
+      note(recipe, kind, structure, found.comparison);
       break;
     case Comparison::awaited:
       kind.awaited.push_back(std::move(found.awaited));
@@ -114,7 +129,8 @@ Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site,
       break;
   }
   if (recipe.infers_number) return found.comparison == Comparison::equal ? Answer::yes : Answer::no;
-  const bool serves = kind.equal >= enough || structure.proves_new_kinds();
+  recipe.is_near |= kind.proved >= enough ? kind.is_near : structure.is_near;
+  const bool serves = kind.proved >= enough || structure.proves_new_kinds();
   if (serves && !kind.refused) return Answer::yes;
   const bool lacks = found.comparison == Comparison::not_made && kind.unproved < most_unproved;
   if (lacks) ++kind.unproved;

@@ -268,7 +268,7 @@ std::string Recipe::label() const {
 }
 
 bool Recipe::is_costly() const noexcept {
-  return !value.steps.empty() && value.steps.front().op == Operator::attention;
+  return !value.steps.empty() && value.steps.front().op >= Operator::attention;
 }
 
 std::size_t Recipe::constant_bytes() const noexcept {

@@ -58,6 +58,12 @@ struct Recipe {
     hardsigmoid,
     mish,
     softplus,
+    sigmoid,
+    tanh,
+    pow,
+    sin,
+    cos,
+    exp,
     sigmoid_backward,  ///< of two values, as are those up to div
     tanh_backward,
     add,
@@ -70,12 +76,26 @@ struct Recipe {
     roll,               ///< by Step::shifts
     upsample_nearest,   ///< by Step::scalars, height and width; 0: by the sizes alone
     upsample_bilinear,  ///< the same
+    dropout,            ///< of a value and a mask of booleans, by the first of Step::scalars
     attention,          ///< fused, of a query; `others` are key, value and perhaps a mask
+    flash_attention,    ///< CUDA's, as are the next ones
+    efficient_attention,
+    cudnn_attention,
   };
 
   /// Whether kernels of our own compute it, in float32, and not PyTorch's.
   static constexpr bool computes_in_floats(Operator op) noexcept {
     return op <= Operator::relu || op == Operator::max_pool;
+  }
+
+  /// Whether its last bit on the host depends on how many threads MKL takes at the moment.
+  static constexpr bool rounds_by_threads(Operator op) noexcept {
+    return op == Operator::tanh || (op >= Operator::sin && op <= Operator::exp);
+  }
+
+  /// Whether a small error of the operand may become a large one of the result.
+  static constexpr bool magnifies(Operator op) noexcept {
+    return op >= Operator::sin && op <= Operator::exp;
   }
 
   /// A norm's means or reciprocal deviations: a source, or a small tensor that nobody changes.
@@ -159,9 +179,13 @@ struct Recipe {
   /// The last step's other value is a Python number, which autograd does not save: infer_number()
   /// finds it, and the values of every such recipe are compared before it is used.
   bool infers_number = false;
+  /// Some bits may differ from PyTorch's, by no more than rounding (nearness.h). Serves entries
+  /// that the policy approximates.
+  bool is_near = false;
+  bool needs_exact_sources = false;  ///< an operator magnifies errors
   // Set when the entry is settled.
   bool is_ready = false;      ///< all sources have values that will not change
-  bool approximates = false;  ///< some sources have approximated values
+  bool approximates = false;  ///< `is_near`, or some sources have approximated values
 
   std::span<Source> sources() noexcept { return {all_sources.data(), source_count}; }
   std::span<const Source> sources() const noexcept { return {all_sources.data(), source_count}; }

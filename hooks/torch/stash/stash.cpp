@@ -38,7 +38,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
       looks_(settings.guard, lists_),
       policy_(std::move(settings), dry_run_ != nullptr, lists_, statistics_, adaptation_,
               looks_.guard()),
-      derivation_(lists_, *this, looks_, holdings_),
+      derivation_(lists_, *this, looks_, policy_, holdings_),
       host_(policy_, *this, buffers_, derivation_, looks_),
       devices_(uses_side_stream(this->settings()), lists_, statistics_, policy_, *this, derivation_,
                looks_, read_ahead_),

@@ -861,3 +861,30 @@ def norms_in_float64():
     """Kernels of PyTorch's compute in float64, those of ours do not."""
     layers = [nn.Linear(24, 48), nn.LayerNorm(48), nn.ReLU(), nn.Linear(48, 48), nn.GELU(), nn.Linear(48, 5)]
     return train(nn.Sequential(*layers).double(), lambda: torch.randn(51, 24, dtype=torch.float64))
+
+
+class Sine(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs)
+
+    def forward(self, x):
+        return torch.sin(3 * self.linear(x))
+
+
+@workload
+def sines():
+    """What the next layer saves is the sine of what the sine saved. MKL's last bit depends on its threads."""
+    return train(nn.Sequential(Sine(8, 64), Sine(64, 64), Sine(64, 64), nn.Linear(64, 5)), lambda: torch.rand(40, 8))
+
+
+@workload
+def bells():
+    """exp(-x²) of a distance that is saved: a kernel of Gaussian processes."""
+
+    class Kernel(nn.Linear):
+        def forward(self, x):
+            points = super().forward(x)
+            return torch.exp(-0.5 * torch.cdist(points, points + 1).square())
+
+    return train(nn.Sequential(Kernel(6, 6), nn.Linear(48, 1)), lambda: torch.rand(48, 6))

@@ -83,4 +83,25 @@ void efficient_attention_backward(Stack& s) {
   s = {query, key, value, at::Tensor()};
 }
 
+// query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, scale
+void cudnn_attention(Stack& s) {
+  const at::Tensor query = s[0].toTensor();
+  const at::Tensor key = s[1].toTensor();
+  auto [output, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+      query, key, s[2].toTensor(), s[5].toDouble(), s[6].toBool(), optional_tensor(s[3]),
+      s[8].toOptional<double>());
+  s = {output,      logsumexp,      at::Tensor(),   at::Tensor(), query.size(2),
+       key.size(2), random_state(), random_state(), at::Tensor()};
+}
+
+// grad_out, query, key, value, out, logsumexp, philox_seed, philox_offset, attn_bias, cum_seq_q,
+// cum_seq_k, max_q, max_k, dropout_p, is_causal, scale
+void cudnn_attention_backward(Stack& s) {
+  auto [query, key, value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      s[0].toTensor(), s[1].toTensor(), s[2].toTensor(), s[3].toTensor(), s[4].toTensor(),
+      s[5].toTensor(), s[13].toDouble(), s[14].toBool(), optional_tensor(s[8]),
+      s[15].toOptional<double>());
+  s = {query, key, value};
+}
+
 }  // namespace fakecuda::executor

@@ -328,8 +328,10 @@ bool is_kept(const c10::FunctionSchema& schema) {
                                                         "aten::_cudnn_init_dropout_state"};
   const std::string& name = schema.name();
   if (names.contains(name) || name.rfind("aten::", 0) != 0) return true;
+  const bool is_substituted = name.rfind("aten::cudnn_batch_norm", 0) == 0 ||
+                              name.rfind("aten::_scaled_dot_product_cudnn_attention", 0) == 0;
   if (name.find("cudnn") != std::string::npos || name.find("miopen") != std::string::npos) {
-    return true;
+    return !is_substituted;
   }
   for (const c10::Argument& result : schema.returns()) {
     if (result.alias_info() != nullptr && !result.alias_info()->isWrite()) return true;
@@ -357,7 +359,8 @@ int replace_kernels() {
                                                     std::nullopt, nullptr, "fakecuda"));
     ++count;
   }
-  // There is no cuDNN. Convolutions and normalizations run on the CPU.
+  // There is no cuDNN. Convolutions and normalizations run on the CPU, unless cuDNN's are called by
+  // name.
   at::globalContext().setUserEnabledCuDNN(false);
   choose_attention();
   return count;

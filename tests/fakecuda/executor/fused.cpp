@@ -3,10 +3,15 @@
 // CUDA's other fused kernels.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_batch_norm.h>
+#include <ATen/ops/native_batch_norm_backward.h>
+#include <ATen/ops/rsqrt.h>
 
 #include "substitutes.h"
 
@@ -41,7 +46,12 @@ void dropout(Stack& s) {
 void dropout_backward(Stack& s) {
   const at::Tensor grad = s[0].toTensor();
   const double scale = s[2].toDouble();
-  s = {grad * noise_of(s[1].toTensor(), grad, scale == 0 ? 0 : 1 / scale)};
+  const at::Tensor mask = s[1].toTensor();
+  // A scale that was rounded as CUDA's forward rounds it is the noise.
+  const bool is_rounded = static_cast<double>(static_cast<float>(scale)) == scale;
+  const at::Tensor noise =
+      is_rounded ? mask.to(grad.scalar_type()).mul_(scale) : noise_of(mask, grad, 1 / scale);
+  s = {grad * noise};
 }
 
 // grad_out, input, normalized_shape, rstd, weight, output_mask -> grad_input, grad_weight
@@ -93,6 +103,41 @@ void batch_norm_elementwise(Stack& s) {
   const at::Tensor out = s[6].toTensor();
   out.copy_(result);
   s = {out};
+}
+
+// input, weight, bias, running_mean, running_var, training, momentum, epsilon -> output, mean,
+// invstd, reserve. Rounds otherwise than PyTorch's batch norm, as cuDNN does.
+void cudnn_batch_norm(Stack& s) {
+  const auto given = [&](std::size_t i) {
+    return s[i].isNone() || !s[i].toTensor().defined() ? std::nullopt
+                                                       : std::optional(s[i].toTensor());
+  };
+  const at::Tensor input = s[0].toTensor();
+  const bool trains = s[5].toBool();
+  const auto [ignored, mean, invstd] =
+      at::native_batch_norm(input, s[1].toTensor(), given(2), given(3), given(4), trains,
+                            s[6].toDouble(), s[7].toDouble());
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(input.dim()), 1);
+  sizes[1] = -1;
+  const auto by_channel = [&](const at::Tensor& tensor) {
+    return tensor.to(at::kFloat).view(sizes);
+  };
+  const at::Tensor center = by_channel(trains ? mean : *given(3));
+  const at::Tensor scale =
+      by_channel(trains ? invstd : at::rsqrt(given(4)->to(at::kFloat) + s[7].toDouble()));
+  at::Tensor output = (input.to(at::kFloat) - center) * scale * by_channel(s[1].toTensor());
+  if (const auto bias = given(2)) output += by_channel(*bias);
+  s = {output.to(input.scalar_type()), mean, invstd,
+       at::empty({0}, input.options().dtype(at::kByte))};
+}
+
+// input, grad_output, weight, running_mean, running_var, save_mean, save_var, epsilon, reserve ->
+// the gradients of input, weight and bias
+void cudnn_batch_norm_backward(Stack& s) {
+  auto [input, weight, bias] = at::native_batch_norm_backward(
+      s[1].toTensor(), s[0].toTensor(), s[2].toTensor(), std::nullopt, std::nullopt,
+      s[5].toTensor(), s[6].toTensor(), /*train=*/true, s[7].toDouble(), {true, true, true});
+  s = {input, weight, bias};
 }
 
 }  // namespace fakecuda::executor

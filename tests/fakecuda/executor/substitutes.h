@@ -19,6 +19,8 @@ void flash_attention(std::vector<at::IValue>& stack);
 void flash_attention_backward(std::vector<at::IValue>& stack);
 void efficient_attention(std::vector<at::IValue>& stack);
 void efficient_attention_backward(std::vector<at::IValue>& stack);
+void cudnn_attention(std::vector<at::IValue>& stack);
+void cudnn_attention_backward(std::vector<at::IValue>& stack);
 
 // recurrent.cpp
 void lstm_cell(std::vector<at::IValue>& stack);
@@ -31,5 +33,7 @@ void dropout(std::vector<at::IValue>& stack);
 void dropout_backward(std::vector<at::IValue>& stack);
 void rms_norm_backward(std::vector<at::IValue>& stack);
 void batch_norm_elementwise(std::vector<at::IValue>& stack);
+void cudnn_batch_norm(std::vector<at::IValue>& stack);
+void cudnn_batch_norm_backward(std::vector<at::IValue>& stack);
 
 }  // namespace fakecuda::executor

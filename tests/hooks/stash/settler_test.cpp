@@ -40,7 +40,7 @@ class Told final : public Holding {
   c10::Storage without_values(const Entry&) override { return {}; }
   bool encode_mask(Entry&, codecs::ParallelFor) override { return true; }
   c10::Storage compute(Entry&, std::span<const void* const>) override { return {}; }
-  Proofs::Found compare(Recipe&, std::span<const void* const>, const at::Tensor&) override {
+  Proofs::Found compare(Recipe&, std::span<const void* const>, const at::Tensor&, bool) override {
     return {Proofs::Comparison::not_made};
   }
   std::optional<ValueError> error_of(Entry&, const c10::Storage&) override { return {}; }
@@ -120,7 +120,7 @@ struct Parts final : EntryKeeper {
   ReadAhead read_ahead;
   Told told;
   Holdings holdings{told, told};
-  Derivation derivation{lists, *this, looks, holdings};
+  Derivation derivation{lists, *this, looks, policy, holdings};
   SideWork side{false, lists, *this};
   Intake intake{false, lists, policy, adaptation, derivation, looks, read_ahead, holdings};
   Settler settler{lists,      policy, statistics, nullptr, *this,

@@ -165,14 +165,17 @@ void DeviceHolding::computed(Entry& entry) {
 }
 
 Proofs::Found DeviceHolding::compare(Recipe& recipe, std::span<const void* const> values,
-                                     const at::Tensor& actual) {
+                                     const at::Tensor& actual, bool near_serves) {
   const c10::OptionalDeviceGuard on_device(recipe.device);
   const BelowProgram guard;
   const DeviceArithmetic arithmetic(recipe.device, recipe.type);
   const c10::DataPtr computed = arithmetic.allocate(recipe.bytes());
   recipe.compute(arithmetic, values, nullptr, computed.get());
-  auto outcome = DeviceComparison::enqueue(computed.get(), actual.const_data_ptr(), recipe.bytes(),
-                                           current_stream(recipe.device));
+  const Layout flat = contiguous({recipe.elements});
+  auto outcome =
+      DeviceComparison::enqueue(arithmetic.blob(computed.get(), flat, recipe.type),
+                                arithmetic.blob(actual.const_data_ptr(), flat, recipe.type),
+                                near_serves, current_stream(recipe.device));
   if (outcome == nullptr) return {Proofs::Comparison::not_made};
   return {Proofs::Comparison::awaited, std::move(outcome)};
 }

@@ -36,7 +36,7 @@ class DeviceHolding final : public Holding {
   c10::Storage compute(Entry& entry, std::span<const void* const> values) override;
   void computed(Entry& entry) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
-                        const at::Tensor& actual) override;
+                        const at::Tensor& actual, bool near_serves) override;
   void own_constants(Recipe& recipe) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
   std::vector<float> plane_ranges(const Plan::Candidate& candidate, const Entry& entry) override;

@@ -63,7 +63,7 @@ class DeviceArithmeticTest : public testing::Test {
 
 TEST_F(DeviceArithmeticTest, Activations) {
   using enum Recipe::Operator;
-  const std::array<std::pair<Recipe::Operator, std::array<double, 3>>, 10> all = {
+  const std::array<std::pair<Recipe::Operator, std::array<double, 3>>, 16> all = {
       {{gelu, {}},
        {silu, {}},
        {relu, {}},
@@ -73,7 +73,13 @@ TEST_F(DeviceArithmeticTest, Activations) {
        {hardtanh, {-1, 0.5}},
        {hardsigmoid, {}},
        {mish, {}},
-       {softplus, {2, 1}}}};
+       {softplus, {2, 1}},
+       {sigmoid, {}},
+       {tanh, {}},
+       {pow, {3}},
+       {sin, {}},
+       {cos, {}},
+       {exp, {}}}};
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor x = at::randn({7, 33}).to(type);
     for (const auto& [op, scalars] : all) {
@@ -105,6 +111,23 @@ TEST_F(DeviceArithmeticTest, ANumberKeepsItsPrecision) {
   step.others.emplace_back().on_device = at::scalar_tensor(0.1, at::kDouble);
   const DeviceArithmetic device(c10::kCPU, recipe.type);
   EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), x * 0.1));
+}
+
+TEST_F(DeviceArithmeticTest, DropoutScalesWhatItsMaskKeeps) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    const at::Tensor x = at::randn({7, 33}).to(type);
+    const at::Tensor mask = at::rand({7, 33}).gt(0.3);
+    const auto scale = static_cast<double>(1 / 0.7F);
+    Recipe::Step& step = begin(Recipe::Operator::dropout, x, x);
+    step.scalars = {scale};
+    Recipe::Value& flags = step.others.emplace_back();
+    flags.source = 1;
+    flags.start_type = at::kBool;
+    flags.start = layout_of(mask);
+    const DeviceArithmetic device(c10::kCPU, recipe.type);
+    EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr(), mask.const_data_ptr()}),
+                               at::native_dropout_backward(x, mask, scale)));
+  }
 }
 
 // Signs of the values as they were: inexact sources may be on the other side, infinite, or not a

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operators that PyTorch computes by one kernel: norms, attention and dropout.
+#include <utility>
+#include <vector>
+
+#include "hooks/torch/autograd/node_lock.h"
+#include "hooks/torch/autograd/node_steps.h"
+#include "hooks/torch/autograd/recipe_maker.h"
+#include "hooks/torch/autograd/saved_constants.h"
+#include "hooks/torch/stash/stash.h"
+
+namespace cinch::hooks {
+namespace {
+
+namespace generated = torch::autograd::generated;
+using saved_constants::has_data;
+
+}  // namespace
+
+/// Builds fused attention's output from the query, key, value and mask that the node saved. It is
+/// the one recipe whose time counts, so it is no part of a longer one.
+bool RecipeMaker::make_attention(Node& node, const Layout& want, Value& to) {
+  if (&node != last_ || !stash().settings().derive.attention) return false;
+  const NodeLock lock(node);
+  if (!lock) return false;
+  auto saved = attention_step(node);
+  if (!saved) return false;
+  std::vector<Value>& others = saved->step.others;
+  others.resize(2);
+  if (!sources_.hold_value(*saved->query, to) || !sources_.hold_value(*saved->key, others[0]) ||
+      !sources_.hold_value(*saved->value, others[1])) {
+    return false;
+  }
+  if (saved->mask != nullptr && has_data(*saved->mask)) {
+    // A copy of a mask on a device would not lie as its kernels want.
+    Value& mask = others.emplace_back();
+    const bool found =
+        sources_.hold_value(*saved->mask, mask) ||
+        (!is_on_device() && sources_.copy_constant(*saved->mask, type_of(node), mask));
+    if (!found) return false;
+  }
+  return extend(to, std::move(saved->step), want);
+}
+
+/// Builds dropout's output from the mask that the node saved, and what leads to it.
+bool RecipeMaker::make_dropout(generated::NativeDropoutBackward0& node, const Layout& want,
+                               Value& to) {
+  auto made = dropout_step(node);
+  if (!made || !find_alike(node.next_edge(0), want, to) || to.type() != made->type) return false;
+  const NodeLock lock(node);
+  return lock && sources_.hold_flags(node.result1_, want, made->others.emplace_back()) &&
+         extend(to, std::move(made), want);
+}
+
+bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
+  const NodeLock lock(node);
+  if (!lock) return false;
+  if (is_on_device() && kind_of(node) != NodeKind::layer_norm) {
+    return make_norm_on_device(node, want, to);
+  }
+  switch (kind_of(node)) {
+    case NodeKind::layer_norm:
+      return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
+    case NodeKind::batch_norm: {
+      auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
+      return sources_.hold_alike(norm.input_, want, to) &&
+             extend(to, batch_norm_step(norm, want), want);
+    }
+    case NodeKind::group_norm: {
+      auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);
+      return sources_.hold_alike(norm.input_, want, to) &&
+             extend(to, group_norm_step(norm, want), want);
+    }
+    default:
+      return false;
+  }
+}
+
+/// A batch or group norm. @pre the node is locked
+bool RecipeMaker::make_norm_on_device(Node& node, const Layout& want, Value& to) {
+  auto norm = channel_norm_step_on(recipe_->device, node, want);
+  if (!norm || !sources_.hold_alike(*norm->input, want, to)) return false;
+  Step& made = norm->step;
+  const bool is_complete =
+      made.mean.held.defined() || (sources_.hold_statistic(*norm->mean, made.rows, made.mean) &&
+                                   sources_.hold_statistic(*norm->rstd, made.rows, made.rstd));
+  // cuDNN rounds otherwise, but that does not show while all weights are 1 and all biases 0.
+  recipe_->is_near |= kind_of(node) == NodeKind::cudnn_batch_norm;
+  return is_complete && extend(to, std::move(made), want);
+}
+
+bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, const Layout& want,
+                                  Value& to) {
+  auto made = layer_norm_step(node, want, recipe_->device);
+  // The operator makes its input contiguous first.
+  return made && sources_.hold_value(node.input_, to) && to.start.sizes == want.sizes &&
+         sources_.hold_statistic(node.result1_, made->rows, made->mean) &&
+         sources_.hold_statistic(node.result2_, made->rows, made->rstd) &&
+         extend(to, std::move(made), want);
+}
+
+}  // namespace cinch::hooks
