@@ -91,15 +91,30 @@ std::vector<bool> without_better_stored(std::span<const PlannedLayer> layers,
   return computed;
 }
 
+// Whether some option holds the layer in fewer bytes than computing it does: in the host's memory,
+// for one, where masks do not go.
+bool is_less_stored(const PlannedLayer& layer) {
+  const double computed = layer.options[static_cast<std::size_t>(layer.derived)].size;
+  return std::ranges::any_of(
+      layer.options, [computed](const KnapsackOption& option) { return option.size < computed; });
+}
+
 }  // namespace
 
 Selection plan_with_derivation(std::span<const PlannedLayer> layers, double capacity,
                                const DerivedCost& derived_cost) {
   std::vector<bool> computed;
   for (const PlannedLayer& layer : layers) computed.push_back(layer.derived >= 0);
-  const OptionsOfAll options = options_with(layers, computed, derived_cost);
+  OptionsOfAll options = options_with(layers, computed, derived_cost);
   Selection best = choose_options(options, capacity);
-  if (!best.fits) return best;
+  if (!best.fits) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (computed[i] && is_less_stored(layers[i])) computed[i] = false;
+    }
+    options = options_with(layers, computed, derived_cost);
+    best = choose_options(options, capacity);
+    if (!best.fits) return best;
+  }
   const auto fewer =
       without_better_stored(layers, computed, best, price_of_byte(options, best), derived_cost);
   if (fewer == computed) return best;

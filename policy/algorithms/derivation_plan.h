@@ -30,8 +30,9 @@ using DerivedCost =
 
 /// Chooses an option for each layer so that the sizes sum to at most `capacity` and the cost is
 /// least: of the options, and of the errors that computed layers get from their sources. At first
-/// all layers are computed that can be. Then those are stored for which, at the price of a byte in
-/// that solution, this costs less, if that makes all cheaper. Deterministic.
+/// all layers are computed that can be; if that can't fit, but for those of fewer bytes when
+/// stored. Then those are stored for which, at the price of a byte in that solution, this costs
+/// less, if that makes all cheaper. Deterministic.
 /// @pre every layer has an option besides `derived`
 Selection plan_with_derivation(std::span<const PlannedLayer> layers, double capacity,
                                const DerivedCost& derived_cost);

@@ -62,6 +62,14 @@ TEST(DerivationPlan, WhatIsTooSensitiveForItsSourceIsStored) {
   EXPECT_DOUBLE_EQ(best.cost, 2);
 }
 
+TEST(DerivationPlan, WhatTakesFewerBytesStoredIsStoredIfNothingElseFits) {
+  std::vector<PlannedLayer> layers = {stored(1), derivable(1, {0})};
+  layers[1].options[few].size = 0;  // moved to the host
+  const Selection best = plan_with_derivation(layers, 2, as_held(layers));
+  EXPECT_TRUE(best.fits);
+  EXPECT_EQ(best.chosen, (std::vector<std::uint32_t>{few, few}));
+}
+
 TEST(DerivationPlan, SaysTheLeastWhereNothingFits) {
   const std::vector<PlannedLayer> layers = {stored(1), derivable(1, {0})};
   const Selection least = plan_with_derivation(layers, 1, as_held(layers));
