@@ -144,13 +144,17 @@ class Entry {
   Decision decide_approximate() const {
     if (elements_ == 0) return keep(unusable_reason());
     const KnownUse* best = nullptr;
+    bool angles = false, others = false;
     for (const KnownUse& u : uses_) {
       if (u.need.level == Level::interval) {
         return values_beside("a mask is read beside approximated values");
       }
       if (u.need.level != Level::approximate) continue;
+      (u.fact.kind == OperandKind::angle ? angles : others) = true;
       if (best == nullptr || precision(u.need.spec) > precision(best->need.spec)) best = &u;
     }
+    // An angle's error may be as large as a small value that another use reads.
+    if (angles && others) return values_beside("an angle is read beside approximated values");
     CodecSpec spec = best->need.spec;
     const codecs::CodecTraits traits = *codecs::codec_traits(spec.name);
     if (traits.fidelity != codecs::Fidelity::exact_signs) add_signs(spec);

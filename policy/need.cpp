@@ -2,6 +2,7 @@
 #include "policy/need.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "policy/algorithms/algorithm.h"
@@ -79,8 +80,16 @@ bool may_be_statistics(const Use& use, OperandKind kind) noexcept {
   return kind == OperandKind::factor && std::ranges::find(sizes.subspan(1), 1) != sizes.end();
 }
 
+/// A factor of a known operator: what hand-written norms multiply with has one value a row. Where
+/// it has one a channel, (N, C, 1, 1), it is a gate, as squeeze and excitation makes them.
+bool may_be_statistics_of_rows(const Use& use) noexcept {
+  const auto& sizes = use.geometry.sizes;
+  const bool is_gate = sizes.size() >= 4 && sizes[sizes.size() - 2] == 1;
+  return may_be_statistics(use) && !is_gate;
+}
+
 Need treated(const Settings& settings, const Treatment& treatment, const Use& use,
-             std::string_view kept_because) {
+             std::string_view kept_because, bool may_be_statistics) {
   if (treatment.keep || !codecs::is_float(use.type)) {
     return exactly(settings, use, kept_because, true);
   }
@@ -88,10 +97,21 @@ Need treated(const Settings& settings, const Treatment& treatment, const Use& us
   if (traits->fidelity == codecs::Fidelity::exact) {
     return {Level::exact, treatment.codec, "no smaller when held losslessly"};
   }
-  if (!traits->takes(use.type) || may_be_statistics(use)) {
+  if (!traits->takes(use.type) || may_be_statistics) {
     return exactly(settings, use, kept_because, true);
   }
   return {Level::approximate, treatment.codec, not_finite};
+}
+
+/// `others` for angles: with the absolute error that its bits leave to values between -4 and 4.
+Treatment for_angles(Treatment others) {
+  const auto traits = codecs::codec_traits(others.codec.name);
+  if (!others.keep && traits->precision == codecs::Precision::bits) {
+    const int bits = others.codec.bits;
+    others.codec = named("fixed_point");
+    others.codec.error_bound = std::ldexp(4.0F, -bits);
+  }
+  return others;
 }
 
 Need chosen_need(const Choice& choice) {
@@ -107,15 +127,20 @@ Need chosen_need(const Choice& choice) {
 }
 
 /// That of an operand that tolerates approximation.
+/// @param kind activation, factor or angle
 Need approximate_need(const Settings& settings, const Use& use, const OperandFact& fact,
-                      bool is_factor, const Choice* choice) {
+                      OperandKind kind, const Choice* choice) {
+  const bool is_factor = kind == OperandKind::factor;
   // Under "off" the stash exists only for rescues, whose first steps change no result.
   const Algorithm& algorithm = algorithm_of(settings);
   if (algorithm.exact && codecs::is_float(use.type)) {
     return exactly(settings, use, "no smaller when held losslessly", is_factor);
   }
+  if (kind == OperandKind::angle) {
+    return treated(settings, for_angles(settings.others), use, no_rule, false);
+  }
   if (is_factor) {
-    Need need = treated(settings, settings.others, use, no_rule);
+    Need need = treated(settings, settings.others, use, no_rule, may_be_statistics_of_rows(use));
     if (need.level == Level::approximate) need.may_be_mask = true;
     return need;
   }
@@ -134,7 +159,7 @@ Need approximate_need(const Settings& settings, const Use& use, const OperandFac
     kept_because = no_codec;
   }
   if (settings.others.keep) return exactly(settings, use, kept_because, false);
-  return treated(settings, settings.others, use, kept_because);
+  return treated(settings, settings.others, use, kept_because, false);
 }
 
 Need default_need(const Settings& settings, const Use& use, const OperandFact& fact,
@@ -142,11 +167,13 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
   switch (use.origin) {
     case Origin::compiled:
       if (!follows_facts(settings, use, fact)) {
-        return treated(settings, settings.compiled, use, "saved by a compiled region");
+        return treated(settings, settings.compiled, use, "saved by a compiled region",
+                       may_be_statistics(use));
       }
       break;
     case Origin::function:
-      return treated(settings, settings.functions, use, "saved by a custom autograd.Function");
+      return treated(settings, settings.functions, use, "saved by a custom autograd.Function",
+                     may_be_statistics(use));
     case Origin::op:
       break;
   }
@@ -168,17 +195,19 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
       }
       return exactly(settings, use, "pooling indices into a plane of unknown extent", false);
     case OperandKind::exact:
-      return exactly(settings, use, "has to be exact", is_mask_type(use.type));
+      return exactly(settings, use, "has to be exact", fact.may_be_mask || is_mask_type(use.type));
     case OperandKind::base:
+    case OperandKind::normed:
     case OperandKind::reduced:
     case OperandKind::unknown:
       return exactly(settings, use, "not known to tolerate approximation", true);
     case OperandKind::activation:
+    case OperandKind::angle:
     case OperandKind::factor:
       break;
   }
   if (may_be_statistics(use, kind)) return exactly(settings, use, "has to be exact", true);
-  return approximate_need(settings, use, fact, kind == OperandKind::factor, choice);
+  return approximate_need(settings, use, fact, kind, choice);
 }
 
 /// float64 gets twice the bits that a policy names for floats: the same ratio as float32, and the
