@@ -88,8 +88,9 @@ bool may_be_statistics_of_rows(const Use& use) noexcept {
   return may_be_statistics(use) && !is_gate;
 }
 
+/// @param has_statistics Whether the values may be statistics
 Need treated(const Settings& settings, const Treatment& treatment, const Use& use,
-             std::string_view kept_because, bool may_be_statistics) {
+             std::string_view kept_because, bool has_statistics) {
   if (treatment.keep || !codecs::is_float(use.type)) {
     return exactly(settings, use, kept_because, true);
   }
@@ -97,7 +98,7 @@ Need treated(const Settings& settings, const Treatment& treatment, const Use& us
   if (traits->fidelity == codecs::Fidelity::exact) {
     return {Level::exact, treatment.codec, "no smaller when held losslessly"};
   }
-  if (!traits->takes(use.type) || may_be_statistics) {
+  if (!traits->takes(use.type) || has_statistics) {
     return exactly(settings, use, kept_because, true);
   }
   return {Level::approximate, treatment.codec, not_finite};

@@ -235,8 +235,10 @@ TEST(Decide, AnglesGetABoundOfTheirAbsoluteError) {
       all_with(R"("error_bounded_ratio","error_bound":0.01)").decide(entry.build());
   ASSERT_THAT(codec_names(own), testing::ElementsAre("error_bounded_ratio"));
   EXPECT_EQ(own.candidates[0].spec.error_bound, 0.01F);
-  // The bound says nothing of what another operator may read.
   entry.use("aten::mul", "self", {64, 256});
+  EXPECT_THAT(codec_names(all_with(R"("group_quant")").decide(entry.build())),
+              testing::Contains("group_quant"));
+  // The bound says nothing of what another operator may read.
   EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("exponent_pack"));
 }
 
