@@ -80,17 +80,8 @@ bool may_be_statistics(const Use& use, OperandKind kind) noexcept {
   return kind == OperandKind::factor && std::ranges::find(sizes.subspan(1), 1) != sizes.end();
 }
 
-/// A factor of a known operator: what hand-written norms multiply with has one value a row. Where
-/// it has one a channel, (N, C, 1, 1), it is a gate, as squeeze and excitation makes them.
-bool may_be_statistics_of_rows(const Use& use) noexcept {
-  const auto& sizes = use.geometry.sizes;
-  const bool is_gate = sizes.size() >= 4 && sizes[sizes.size() - 2] == 1;
-  return may_be_statistics(use) && !is_gate;
-}
-
-/// @param has_statistics Whether the values may be statistics
 Need treated(const Settings& settings, const Treatment& treatment, const Use& use,
-             std::string_view kept_because, bool has_statistics) {
+             std::string_view kept_because) {
   if (treatment.keep || !codecs::is_float(use.type)) {
     return exactly(settings, use, kept_because, true);
   }
@@ -98,7 +89,7 @@ Need treated(const Settings& settings, const Treatment& treatment, const Use& us
   if (traits->fidelity == codecs::Fidelity::exact) {
     return {Level::exact, treatment.codec, "no smaller when held losslessly"};
   }
-  if (!traits->takes(use.type) || has_statistics) {
+  if (!traits->takes(use.type) || may_be_statistics(use)) {
     return exactly(settings, use, kept_because, true);
   }
   return {Level::approximate, treatment.codec, not_finite};
@@ -139,10 +130,10 @@ Need approximate_need(const Settings& settings, const Use& use, const OperandFac
     return exactly(settings, use, "no smaller when held losslessly", is_factor);
   }
   if (kind == OperandKind::angle) {
-    return treated(settings, for_angles(settings.others), use, no_rule, false);
+    return treated(settings, for_angles(settings.others), use, no_rule);
   }
   if (is_factor) {
-    Need need = treated(settings, settings.others, use, no_rule, may_be_statistics_of_rows(use));
+    Need need = treated(settings, settings.others, use, no_rule);
     if (need.level == Level::approximate) need.may_be_mask = true;
     return need;
   }
@@ -161,7 +152,7 @@ Need approximate_need(const Settings& settings, const Use& use, const OperandFac
     kept_because = no_codec;
   }
   if (settings.others.keep) return exactly(settings, use, kept_because, false);
-  return treated(settings, settings.others, use, kept_because, false);
+  return treated(settings, settings.others, use, kept_because);
 }
 
 Need default_need(const Settings& settings, const Use& use, const OperandFact& fact,
@@ -169,13 +160,11 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
   switch (use.origin) {
     case Origin::compiled:
       if (!follows_facts(settings, use, fact)) {
-        return treated(settings, settings.compiled, use, "saved by a compiled region",
-                       may_be_statistics(use));
+        return treated(settings, settings.compiled, use, "saved by a compiled region");
       }
       break;
     case Origin::function:
-      return treated(settings, settings.functions, use, "saved by a custom autograd.Function",
-                     may_be_statistics(use));
+      return treated(settings, settings.functions, use, "saved by a custom autograd.Function");
     case Origin::op:
       break;
   }
