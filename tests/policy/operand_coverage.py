@@ -147,7 +147,8 @@ def print_share(title, pairs, facts):
     ops = {op for op, _ in pairs}
     whole = ops - {op for op, _ in without}
     print(
-        f"{title}: {len(pairs) - len(without)} of {len(pairs)} operands, {len(whole)} of {len(ops)} operators with all of theirs"
+        f"{title}: {len(pairs) - len(without)} of {len(pairs)} operands, "
+        f"{len(whole)} of {len(ops)} operators with all of theirs"
     )
     counts = Counter(SAME.get(fact, fact) for fact in said.values() if fact is not None)
     print("  " + ", ".join(f"{count} {fact}" for fact, count in counts.most_common()))

@@ -134,7 +134,8 @@ def factors():
     yield "triangular_solve", lambda a, b: torch.triangular_solve(b[0, 0, :, :3], well(a))[0], not_square
     yield "cholesky_solve", lambda a, b: torch.cholesky_solve(b[0, 0, :, :3], well(a).tril()), not_square
     # What the backward of a fused cell computes when it is differentiated itself; the cells run on CUDA only.
-    cell, gru_cell = torch.ops.aten._thnn_differentiable_lstm_cell_backward, torch.ops.aten._thnn_differentiable_gru_cell_backward
+    cell = torch.ops.aten._thnn_differentiable_lstm_cell_backward
+    gru_cell = torch.ops.aten._thnn_differentiable_gru_cell_backward
     yield "_thnn_fused_lstm_cell", through_arguments(
         lambda gates, more, cx, cy: cell(None, torch.ones(12, 8), gates, more, None, None, cx, cy), (32, 32, 8, 8)
     )
