@@ -144,13 +144,20 @@ class Entry {
   Decision decide_approximate() const {
     if (elements_ == 0) return keep(unusable_reason());
     const KnownUse* best = nullptr;
+    bool bounded_angles = false, in_bits = false;
     for (const KnownUse& u : uses_) {
       if (u.need.level == Level::interval) {
         return values_beside("a mask is read beside approximated values");
       }
       if (u.need.level != Level::approximate) continue;
+      const bool bounded = has_bound(u.need.spec);
+      bounded_angles |= bounded && u.fact.kind == OperandKind::angle;
+      in_bits |= !bounded;
       if (best == nullptr || precision(u.need.spec) > precision(best->need.spec)) best = &u;
     }
+    // An angle's error may be as large as a small value that another use reads.
+    if (bounded_angles && in_bits)
+      return values_beside("an angle is read beside approximated values");
     CodecSpec spec = best->need.spec;
     const codecs::CodecTraits traits = *codecs::codec_traits(spec.name);
     if (traits.fidelity != codecs::Fidelity::exact_signs) add_signs(spec);
@@ -240,12 +247,14 @@ class Entry {
     return encode({candidate(codecs::kLosslessFloats)}, reason);
   }
 
+  static bool has_bound(const CodecSpec& spec) {
+    return codecs::codec_traits(spec.name)->precision == codecs::Precision::error_bound;
+  }
+
   /// Orders the codecs that several uses ask for; the greatest wins. An error bound is greater than
   /// any bits; then a tighter bound, or more bits and a smaller block, is greater.
   static std::array<double, 3> precision(const CodecSpec& spec) {
-    const bool bounded =
-        codecs::codec_traits(spec.name)->precision == codecs::Precision::error_bound;
-    if (bounded) return {1.0, -double{spec.error_bound}, 0.0};
+    if (has_bound(spec)) return {1.0, -double{spec.error_bound}, 0.0};
     return {0.0, double(spec.bits), -double(spec.block)};
   }
 

@@ -50,9 +50,9 @@ struct Use {
   Origin origin = Origin::op;
   /// For hardtanh and its like: bounds from its arguments. Unknown unless lower < upper.
   codecs::IntervalBounds bounds = {0, 0};
-  /// For the base of a power: the exponent; 0 where unknown.
+  /// For the base of a power: the exponent; for a norm's input: its order; 0 where unknown.
   float exponent = 0;
-  /// For operands of scatter_reduce: it sums or takes the mean.
+  /// For operands of scatter_reduce and its like: it sums or takes the mean.
   bool is_linear_reduction = false;
   /// The elements are complex numbers, which is what `geometry` counts: each is two neighbours of
   /// `type`, the real and the imaginary part.

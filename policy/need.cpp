@@ -2,6 +2,7 @@
 #include "policy/need.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "policy/algorithms/algorithm.h"
@@ -94,6 +95,18 @@ Need treated(const Settings& settings, const Treatment& treatment, const Use& us
   return {Level::approximate, treatment.codec, not_finite};
 }
 
+/// `others` for angles: with half the step that its bits give a range of 8 as the largest absolute
+/// error, e. (Cosine's mean shrinks by e²/12 or so.)
+Treatment for_angles(Treatment others) {
+  const auto traits = codecs::codec_traits(others.codec.name);
+  if (!others.keep && traits->precision == codecs::Precision::bits) {
+    const int bits = others.codec.bits;
+    others.codec = named("fixed_point");
+    others.codec.error_bound = std::ldexp(4.0F, -bits);
+  }
+  return others;
+}
+
 Need chosen_need(const Choice& choice) {
   switch (choice.action) {
     case Choice::Action::keep:
@@ -107,12 +120,17 @@ Need chosen_need(const Choice& choice) {
 }
 
 /// That of an operand that tolerates approximation.
+/// @param kind activation, factor or angle
 Need approximate_need(const Settings& settings, const Use& use, const OperandFact& fact,
-                      bool is_factor, const Choice* choice) {
+                      OperandKind kind, const Choice* choice) {
+  const bool is_factor = kind == OperandKind::factor;
   // Under "off" the stash exists only for rescues, whose first steps change no result.
   const Algorithm& algorithm = algorithm_of(settings);
   if (algorithm.exact && codecs::is_float(use.type)) {
     return exactly(settings, use, "no smaller when held losslessly", is_factor);
+  }
+  if (kind == OperandKind::angle) {
+    return treated(settings, for_angles(settings.others), use, no_rule);
   }
   if (is_factor) {
     Need need = treated(settings, settings.others, use, no_rule);
@@ -168,17 +186,19 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
       }
       return exactly(settings, use, "pooling indices into a plane of unknown extent", false);
     case OperandKind::exact:
-      return exactly(settings, use, "has to be exact", is_mask_type(use.type));
+      return exactly(settings, use, "has to be exact", fact.may_be_mask || is_mask_type(use.type));
     case OperandKind::base:
+    case OperandKind::normed:
     case OperandKind::reduced:
     case OperandKind::unknown:
       return exactly(settings, use, "not known to tolerate approximation", true);
     case OperandKind::activation:
+    case OperandKind::angle:
     case OperandKind::factor:
       break;
   }
   if (may_be_statistics(use, kind)) return exactly(settings, use, "has to be exact", true);
-  return approximate_need(settings, use, fact, kind == OperandKind::factor, choice);
+  return approximate_need(settings, use, fact, kind, choice);
 }
 
 /// float64 gets twice the bits that a policy names for floats: the same ratio as float32, and the

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts about what PyTorch's derivative formulas read. tests/policy/verify_operand_facts.py checks
-// each claim of "sign", "interval", "nothing" and "signed_rows" against the installed torch, that
-// factors tolerate small errors, and that what is compared or divided by does not.
-// tests/policy/operand_coverage.py lists the operators that have no row.
+// Facts about what PyTorch's derivative formulas read (tools/autograd/derivatives.yaml).
+// tests/policy/verify_operand_facts.py checks them against the installed torch: that "sign",
+// "interval" and "nothing" are all that is read, that factors tolerate small errors and angles
+// small absolute ones, and that what is exact tolerates neither. tests/policy/operand_coverage.py
+// lists what autograd saves without a fact.
 #include "policy/operand.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <iterator>
+#include <functional>
+#include <optional>
+#include <ranges>
 
 #include "policy/match.h"
 
@@ -16,377 +20,289 @@ namespace {
 
 using codecs::Reads;
 
-constexpr OperandFact rows{Reads::values, OperandKind::activation, false, 0};
-constexpr OperandFact signed_rows{Reads::values, OperandKind::activation, false, 0, {0, 0}, true};
-constexpr OperandFact spatial{Reads::values, OperandKind::activation, true, 0};
-constexpr OperandFact factor{Reads::values, OperandKind::factor, false, 0};
-constexpr OperandFact factor_with_poles{Reads::values, OperandKind::factor, false, 0, {0, 0}, false,
-                                        true};
-constexpr OperandFact base{Reads::values, OperandKind::base, false, 0};
-constexpr OperandFact reduced{Reads::values, OperandKind::reduced, false, 0};
-constexpr OperandFact exact{Reads::values, OperandKind::exact, false, 0};
-constexpr OperandFact sign{Reads::sign, OperandKind::activation, false, 0};
-constexpr OperandFact unread{Reads::nothing, OperandKind::activation, false, 0};
+constexpr OperandFact rows{.kind = OperandKind::activation};
+constexpr OperandFact signed_rows{.kind = OperandKind::activation, .exact_sign = true};
+constexpr OperandFact spatial{.kind = OperandKind::activation, .spatial = true};
+constexpr OperandFact factor{.kind = OperandKind::factor};
+constexpr OperandFact signed_factor{.kind = OperandKind::factor, .exact_sign = true};
+constexpr OperandFact factor_with_poles{.kind = OperandKind::factor, .has_poles = true};
+constexpr OperandFact angle{.kind = OperandKind::angle};
+constexpr OperandFact base{.kind = OperandKind::base};
+constexpr OperandFact normed{.kind = OperandKind::normed};
+constexpr OperandFact reduced{.kind = OperandKind::reduced};
+constexpr OperandFact exact{.kind = OperandKind::exact};
+constexpr OperandFact exact_mask{.kind = OperandKind::exact, .may_be_mask = true};
+constexpr OperandFact sign{Reads::sign, OperandKind::activation};
+constexpr OperandFact unread{Reads::nothing, OperandKind::activation};
 // Kind `unknown`: without the bounds nothing is known that a policy could use.
-constexpr OperandFact interval{Reads::interval, OperandKind::unknown, false, 0};
-constexpr OperandFact interval_3{Reads::interval, OperandKind::unknown, false, 0, {-3, 3}};
-constexpr OperandFact window_2d{Reads::values, OperandKind::window_index, true, 2};
-constexpr OperandFact window_3d{Reads::values, OperandKind::window_index, true, 3};
+constexpr OperandFact interval{.reads = Reads::interval};
+constexpr OperandFact interval_3{.reads = Reads::interval, .bounds = {-3, 3}};
+constexpr OperandFact window_2d{
+    .kind = OperandKind::window_index, .spatial = true, .plane_rank = 2};
+constexpr OperandFact window_3d{
+    .kind = OperandKind::window_index, .spatial = true, .plane_rank = 3};
 
-// `exact` stands for what is compared (max, clamp) or divided by, and for values close to a pole
-// (log, tan): there a small error makes a large one. Of reciprocal and rsqrt too: powers of their
-// results are read, and few large results would set the error of all others.
+/// One fact about the named operands of the named operators.
+struct Group {
+  std::string_view ops;       ///< names, separated by blanks
+  std::string_view operands;  ///< likewise; "*" stands for all that no group of the op names
+  OperandFact fact;
+  std::optional<OperandFact> others = std::nullopt;  ///< a fact about all other operands
+};
+
+// An output is listed by its position, and by its name where the op's schema has one.
+constexpr Group groups[] = {
+    // Convolutions and norms. What is exact of them are parameters and statistics.
+    {"_batch_norm_no_update _batch_norm_with_update _convolution _native_batch_norm_legit "
+     "_native_batch_norm_legit_no_training _nnpack_spatial_convolution convolution "
+     "convolution_overrideable cudnn_batch_norm miopen_batch_norm native_batch_norm "
+     "native_group_norm",
+     "input", spatial, exact},
+    {"_conv_depthwise2d _slow_conv2d_forward conv_depthwise3d cudnn_convolution "
+     "cudnn_convolution_transpose miopen_convolution miopen_convolution_transpose "
+     "miopen_depthwise_convolution slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d "
+     "slow_conv_transpose2d slow_conv_transpose3d",
+     "self", spatial, exact},
+    {"convolution_backward convolution_backward_overrideable cudnn_batch_norm_backward "
+     "miopen_batch_norm_backward",
+     "grad_output input", spatial, exact},
+    {"batch_norm_backward native_batch_norm_backward", "grad_out input", spatial, exact},
+    {"_slow_conv2d_backward", "grad_output self", spatial, exact},
+    {"_fused_rms_norm native_layer_norm", "input", rows, exact},
+    {"native_layer_norm_backward", "grad_out input", rows, exact},
+    {"conv_tbc", "self", rows, exact},
+    {"_weight_norm_interface", "*", exact},
+
+    // Matrix products. mat1 and mat2 of addmm are a linear layer's input and its transposed weight;
+    // the weight is a parameter's view, which the hooks never take.
+    {"linear", "input", rows, exact},
+    {"linear_backward", "grad_output self", rows, exact},
+    {"addmm", "mat1 mat2", rows},
+    {"_grouped_mm bmm mm", "mat2 self", rows},
+    {"addbmm baddbmm", "batch1 batch2", rows},
+    {"matmul", "other self", rows},
+    {"mv", "self vec", factor},
+    {"addmv", "mat vec", factor},
+    {"addr", "vec1 vec2", factor},
+    {"dot", "self tensor", factor},
+    {"_trilinear", "i1 i2 i3", factor},
+
+    // Attention. Log-sum-exp is compared with: exp(q.k - lse).
+    {"_cudnn_attention_forward _efficient_attention_forward _flash_attention_forward "
+     "_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
+     "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
+     "_scaled_dot_product_fused_attention_overrideable",
+     "key output query result0 value", rows, exact},
+    {"_safe_softmax _softmax", "result", factor, exact},
+    {"_softmax_backward_data", "grad_output output", factor},
+    {"_log_softmax _masked_softmax logsumexp logcumsumexp logaddexp logaddexp2", "*", exact},
+    {"_log_softmax_backward_data", "grad_output", factor, exact},
+
+    // Recurrent layers: gates and states are read in products, gates of a fused cell through smooth
+    // functions. result3 of oneDNN's layer holds both, where its bytes are floats. How cuDNN and
+    // MIOpen read their reserve and outputs is not published; weights' gradients are linear in
+    // input.
+    {"mkldnn_rnn_layer", "input result0 result3", factor, exact},
+    {"_cudnn_rnn miopen_rnn", "input", factor, exact},
+    {"_thnn_fused_lstm_cell", "cx hidden_gates input_gates result1 result2", factor, exact},
+    {"_thnn_fused_gru_cell", "hidden_gates hx input_gates result1", factor, exact},
+
+    // Activation functions. The in-place variant of LeakyReLU reads its result, whose sign is the
+    // input's: PyTorch refuses negative slopes there. PReLU's gradient of the input depends on the
+    // sign alone, that of the weight on values below 0. ELU's slope jumps at 0 in double backward.
+    {"relu", "result", sign},
+    {"leaky_relu", "result self", sign},
+    {"leaky_relu_backward", "self", sign},
+    {"rrelu_with_noise", "result self", sign, exact},
+    {"rrelu_with_noise_backward rrelu_with_noise_functional", "self", sign, exact},
+    {"_prelu_kernel", "self", signed_rows, exact},
+    {"_prelu_kernel_backward", "grad_output", factor, exact},
+    {"hardtanh", "self", interval},
+    {"hardsigmoid", "self", interval_3},
+    {"celu elu", "result self", rows},
+    {"elu_backward", "grad_output", factor},
+    {"elu_backward", "self_or_result", signed_factor},
+    {"gelu glu hardswish mish silu softplus", "self", rows},
+    {"gelu_backward glu_backward softplus_backward", "grad_output self", factor},
+    {"hardswish_backward", "grad_output", factor, exact},
+    {"sigmoid tanh", "result", rows},
+    {"sigmoid_backward tanh_backward", "grad_output output", factor},
+    {"log_sigmoid_forward", "self", factor, exact},
+    {"log_sigmoid_backward", "grad_output self", factor, exact},
+
+    // Products, and smooth functions that are read through their results or through a bounded
+    // slope.
+    {"linalg_cross mul vdot", "other self", factor},
+    {"addcmul", "tensor1 tensor2", factor},
+    {"lerp", "end self weight", factor},
+    {"exp exp2 expm1 ldexp", "result", factor},
+    {"erf erfc nan_to_num nansum var", "self", factor},
+    {"asinh atan", "self", factor_with_poles},
+    {"pow", "self", base},
+    {"pow", "result", factor, exact},
+    {"_embedding_bag", "per_sample_weights", factor, exact},
+    {"_grid_sampler_2d_cpu_fallback grid_sampler_2d grid_sampler_3d", "input", factor, exact},
+    {"cudnn_grid_sampler", "self", factor, exact},
+    {"std std_mean var_mean", "self", factor, exact},
+    {"dist", "other self", normed, exact},
+    {"linalg_vector_norm norm", "self", normed, exact},
+    // Their slope is bounded, or grows as fast as they do.
+    {"cos cosh i0 sin sinc sinh", "self", angle},
+    {"ldexp", "other", angle},
+
+    // Losses.
+    {"huber_loss mse_loss smooth_l1_loss soft_margin_loss", "self target", factor},
+    {"mse_loss_backward soft_margin_loss_backward", "grad_output self target", factor},
+    {"huber_loss_backward smooth_l1_loss_backward", "grad_output", factor, exact},
+    {"binary_cross_entropy_with_logits", "pos_weight self target weight", factor},
+    // The error of a target is divided by self * (1 - self).
+    {"binary_cross_entropy", "weight", factor, exact},
+    {"binary_cross_entropy_backward", "grad_output weight", factor, exact},
+    {"binary_cross_entropy binary_cross_entropy_backward", "target", exact_mask},
+    {"_ctc_loss _cudnn_ctc_loss embedding miopen_ctc_loss multi_margin_loss "
+     "multilabel_margin_loss_forward nll_loss2d_backward nll_loss2d_forward nll_loss_backward "
+     "nll_loss_forward",
+     "*", exact},
+
+    // Of these only sizes are read.
+    {"_adaptive_avg_pool2d _adaptive_avg_pool3d _fft_r2c avg_pool2d avg_pool3d cummax cummin "
+     "fractional_max_pool2d fractional_max_pool3d gather masked_select reflection_pad1d "
+     "reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d take",
+     "self", unread},
+    {"adaptive_max_pool2d adaptive_max_pool3d max_pool2d_with_indices max_pool3d_with_indices",
+     "self", unread},
+    {"adaptive_max_pool2d max_pool2d_with_indices", "result1", window_2d},
+    {"adaptive_max_pool3d max_pool3d_with_indices", "result1", window_3d},
+    {"index_add index_copy put", "source", unread},
+    {"native_dropout_backward", "grad_output", unread},
+    // The formulas call at::real(grad) and at::imag(grad): PyTorch saves operands of these names.
+    {"complex", "imag real", unread},
+    {"index_reduce scatter_reduce", "index", exact, reduced},
+    {"segment_reduce", "data result", reduced},
+
+    // Compared with something, or picked by size: equal values have to stay equal.
+    {"abs angle hardshrink hardshrink_backward hardtanh_backward softshrink softshrink_backward "
+     "threshold threshold_backward",
+     "self", exact},
+    {"amax amin clamp clamp_max clamp_min copysign fmax fmin max max_pool2d maximum median min "
+     "minimum nanmedian renorm sgn",
+     "*", exact},
+    {"_fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_tensor_affine", "*",
+     exact},
+
+    // Divided by. Of reciprocal and rsqrt powers of the results are read, and few large results
+    // would set the error of all others.
+    {"div", "self", factor},
+    {"div", "other", exact},
+    {"addcdiv", "tensor1", factor},
+    {"addcdiv", "tensor2", exact},
+    {"_cdist_forward _euclidean_dist _pdist_forward atan2 cumprod fmod hypot polar prod reciprocal "
+     "remainder rsqrt sqrt",
+     "*", exact},
+
+    // Functions with poles near their values, or whose gradient is a small difference of large
+    // numbers.
+    {"acos acosh asin atanh digamma erfinv lgamma log log10 log1p log2 logit mvlgamma polygamma "
+     "special_entr",
+     "self", exact},
+    {"special_ndtri tan", "result", exact},
+    {"_standard_gamma igamma igammac special_erfcx special_i0e special_i1 special_i1e "
+     "special_log_ndtr special_xlog1py special_zeta xlogy",
+     "*", exact},
+    {"frexp", "result1", exact},  // whole numbers
+
+    // Of a solver's operands gradients are linear in the solution. What the matrix's factors and
+    // inverses are multiplied with is large where the matrix is close to a singular one.
+    {"_linalg_solve_ex linalg_lu_solve linalg_solve_triangular", "result", factor, exact},
+    {"cholesky_solve", "result", factor, exact},
+    {"cholesky_solve triangular_solve", "self", unread},
+    {"triangular_solve", "result0", factor, exact},
+    {"_linalg_det _linalg_eigh _linalg_slogdet _linalg_svd cholesky cholesky_inverse "
+     "linalg_cholesky_ex linalg_eig linalg_householder_product linalg_inv_ex linalg_lstsq "
+     "linalg_lu linalg_lu_factor_ex linalg_matrix_exp linalg_pinv linalg_qr ormqr",
+     "*", exact},
+
+    // What the hooks cannot name (lists of tensors) or do not take (sparse and nested tensors,
+    // oneDNN's opaque ones), and what runs on Apple's devices only.
+    {"_foreach_div _foreach_maximum _foreach_minimum _foreach_norm _foreach_pow", "*", exact},
+    {"_sparse_addmm _sparse_coo_tensor_with_dims_and_tensors _sparse_log_softmax "
+     "_sparse_mm_reduce_impl _sparse_softmax _sparse_sparse_matmul _sparse_sum _to_dense "
+     "sparse_compressed_tensor sparse_sampled_addmm values values_copy",
+     "*", exact},
+    {"_nested_from_padded _nested_get_values _nested_get_values_copy "
+     "_nested_tensor_from_tensor_list to_padded_tensor",
+     "*", exact},
+    {"mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear mkldnn_max_pool2d "
+     "mkldnn_max_pool3d to_mkldnn",
+     "*", exact},
+    {"_lstm_mps _mps_convolution _mps_convolution_transpose mps_convolution_backward", "*", exact},
+    {"_test_autograd_multiple_dispatch_view _test_autograd_multiple_dispatch_view_copy", "*",
+     exact},
+};
+
 struct Row {
   std::string_view op;
-  std::string_view operand;  ///< "*" stands for every operand that no earlier row of the op names
+  std::string_view operand;
   OperandFact fact;
+
+  constexpr bool is_wildcard() const noexcept { return operand == "*"; }
 };
 
-// Sorted by op. An output is listed by its position, and by its name where the op's schema has one.
-constexpr Row facts[] = {
-    {"aten::_adaptive_avg_pool2d", "self", unread},
-    {"aten::_adaptive_avg_pool3d", "self", unread},
-    {"aten::_batch_norm_no_update", "input", spatial},
-    {"aten::_batch_norm_no_update", "*", exact},
-    {"aten::_batch_norm_with_update", "input", spatial},
-    {"aten::_batch_norm_with_update", "*", exact},
-    {"aten::_cdist_forward", "*", exact},
-    {"aten::_conv_depthwise2d", "self", spatial},
-    {"aten::_conv_depthwise2d", "*", exact},
-    {"aten::_convolution", "input", spatial},
-    {"aten::_convolution", "*", exact},
-    {"aten::_ctc_loss", "*", exact},
-    {"aten::_cudnn_attention_forward", "key", rows},
-    {"aten::_cudnn_attention_forward", "output", rows},
-    {"aten::_cudnn_attention_forward", "query", rows},
-    {"aten::_cudnn_attention_forward", "result0", rows},
-    {"aten::_cudnn_attention_forward", "value", rows},
-    {"aten::_cudnn_attention_forward", "*", exact},
-    {"aten::_efficient_attention_forward", "key", rows},
-    {"aten::_efficient_attention_forward", "output", rows},
-    {"aten::_efficient_attention_forward", "query", rows},
-    {"aten::_efficient_attention_forward", "result0", rows},
-    {"aten::_efficient_attention_forward", "value", rows},
-    {"aten::_efficient_attention_forward", "*", exact},
-    {"aten::_embedding_bag", "per_sample_weights", factor},
-    {"aten::_embedding_bag", "*", exact},
-    {"aten::_euclidean_dist", "*", exact},
-    {"aten::_fake_quantize_learnable_per_channel_affine", "*", exact},
-    {"aten::_fake_quantize_learnable_per_tensor_affine", "*", exact},
-    {"aten::_fft_r2c", "self", unread},
-    {"aten::_flash_attention_forward", "key", rows},
-    {"aten::_flash_attention_forward", "output", rows},
-    {"aten::_flash_attention_forward", "query", rows},
-    {"aten::_flash_attention_forward", "result0", rows},
-    {"aten::_flash_attention_forward", "value", rows},
-    {"aten::_flash_attention_forward", "*", exact},
-    {"aten::_fused_rms_norm", "input", rows},
-    {"aten::_fused_rms_norm", "*", exact},
-    {"aten::_grouped_mm", "self", rows},
-    {"aten::_grouped_mm", "mat2", rows},
-    {"aten::_log_softmax", "*", exact},
-    {"aten::_log_softmax_backward_data", "grad_output", factor},
-    {"aten::_log_softmax_backward_data", "*", exact},
-    {"aten::_masked_softmax", "*", exact},
-    {"aten::_native_batch_norm_legit", "input", spatial},
-    {"aten::_native_batch_norm_legit", "*", exact},
-    {"aten::_native_batch_norm_legit_no_training", "input", spatial},
-    {"aten::_native_batch_norm_legit_no_training", "*", exact},
-    {"aten::_pdist_forward", "*", exact},
-    // The gradient of the input depends on the sign alone, that of the weight on values below 0.
-    {"aten::_prelu_kernel", "self", signed_rows},
-    {"aten::_prelu_kernel", "*", exact},
-    {"aten::_safe_softmax", "result", factor},
-    {"aten::_safe_softmax", "*", exact},
-    {"aten::_scaled_dot_product_cudnn_attention", "key", rows},
-    {"aten::_scaled_dot_product_cudnn_attention", "output", rows},
-    {"aten::_scaled_dot_product_cudnn_attention", "query", rows},
-    {"aten::_scaled_dot_product_cudnn_attention", "result0", rows},
-    {"aten::_scaled_dot_product_cudnn_attention", "value", rows},
-    {"aten::_scaled_dot_product_cudnn_attention", "*", exact},
-    {"aten::_scaled_dot_product_efficient_attention", "key", rows},
-    {"aten::_scaled_dot_product_efficient_attention", "output", rows},
-    {"aten::_scaled_dot_product_efficient_attention", "query", rows},
-    {"aten::_scaled_dot_product_efficient_attention", "result0", rows},
-    {"aten::_scaled_dot_product_efficient_attention", "value", rows},
-    {"aten::_scaled_dot_product_efficient_attention", "*", exact},
-    {"aten::_scaled_dot_product_flash_attention", "key", rows},
-    {"aten::_scaled_dot_product_flash_attention", "output", rows},
-    {"aten::_scaled_dot_product_flash_attention", "query", rows},
-    {"aten::_scaled_dot_product_flash_attention", "result0", rows},
-    {"aten::_scaled_dot_product_flash_attention", "value", rows},
-    {"aten::_scaled_dot_product_flash_attention", "*", exact},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "key", rows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "output", rows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "query", rows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "result0", rows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "value", rows},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu", "*", exact},
-    {"aten::_slow_conv2d_forward", "self", spatial},
-    {"aten::_slow_conv2d_forward", "*", exact},
-    {"aten::_softmax", "result", factor},
-    {"aten::_softmax", "*", exact},
-    {"aten::_softmax_backward_data", "grad_output", factor},
-    {"aten::_softmax_backward_data", "output", factor},
-    {"aten::_trilinear", "i1", factor},
-    {"aten::_trilinear", "i2", factor},
-    {"aten::_trilinear", "i3", factor},
-    {"aten::_weight_norm_interface", "*", exact},
-    {"aten::abs", "self", exact},
-    {"aten::acos", "self", exact},
-    {"aten::acosh", "self", exact},
-    {"aten::adaptive_max_pool2d", "result1", window_2d},
-    {"aten::adaptive_max_pool2d", "self", unread},
-    {"aten::adaptive_max_pool3d", "result1", window_3d},
-    {"aten::adaptive_max_pool3d", "self", unread},
-    {"aten::addbmm", "batch1", rows},
-    {"aten::addbmm", "batch2", rows},
-    {"aten::addcdiv", "tensor1", factor},
-    {"aten::addcdiv", "tensor2", exact},
-    {"aten::addcmul", "tensor1", factor},
-    {"aten::addcmul", "tensor2", factor},
-    // mat1 and mat2 are the linear layer's input and its transposed weight; the weight is a
-    // parameter's view, which the hooks never take.
-    {"aten::addmm", "mat1", rows},
-    {"aten::addmm", "mat2", rows},
-    {"aten::addmv", "mat", factor},
-    {"aten::addmv", "vec", factor},
-    {"aten::addr", "vec1", factor},
-    {"aten::addr", "vec2", factor},
-    {"aten::amax", "*", exact},
-    {"aten::amin", "*", exact},
-    {"aten::asin", "self", exact},
-    {"aten::asinh", "self", factor_with_poles},
-    {"aten::atan", "self", factor_with_poles},
-    {"aten::atan2", "*", exact},
-    {"aten::atanh", "self", exact},
-    {"aten::avg_pool2d", "self", unread},
-    {"aten::avg_pool3d", "self", unread},
-    {"aten::baddbmm", "batch1", rows},
-    {"aten::baddbmm", "batch2", rows},
-    {"aten::batch_norm_backward", "grad_out", spatial},
-    {"aten::batch_norm_backward", "input", spatial},
-    {"aten::batch_norm_backward", "*", exact},
-    {"aten::binary_cross_entropy", "self", exact},
-    {"aten::binary_cross_entropy_with_logits", "self", factor},
-    {"aten::binary_cross_entropy_with_logits", "target", factor},
-    {"aten::bmm", "mat2", rows},
-    {"aten::bmm", "self", rows},
-    {"aten::celu", "result", rows},
-    {"aten::celu", "self", rows},
-    {"aten::clamp", "*", exact},
-    {"aten::clamp_max", "*", exact},
-    {"aten::clamp_min", "*", exact},
-    // The formulas call at::real(grad) and at::imag(grad): PyTorch saves operands of these names.
-    {"aten::complex", "imag", unread},
-    {"aten::complex", "real", unread},
-    {"aten::conv_depthwise3d", "self", spatial},
-    {"aten::conv_depthwise3d", "*", exact},
-    {"aten::conv_tbc", "self", rows},
-    {"aten::conv_tbc", "*", exact},
-    {"aten::convolution", "input", spatial},
-    {"aten::convolution", "*", exact},
-    {"aten::convolution_backward", "grad_output", spatial},
-    {"aten::convolution_backward", "input", spatial},
-    {"aten::convolution_backward", "*", exact},
-    {"aten::convolution_overrideable", "input", spatial},
-    {"aten::convolution_overrideable", "*", exact},
-    {"aten::copysign", "*", exact},
-    {"aten::cudnn_batch_norm", "input", spatial},
-    {"aten::cudnn_batch_norm", "*", exact},
-    {"aten::cudnn_batch_norm_backward", "grad_output", spatial},
-    {"aten::cudnn_batch_norm_backward", "input", spatial},
-    {"aten::cudnn_batch_norm_backward", "*", exact},
-    {"aten::cummax", "self", unread},
-    {"aten::cummin", "self", unread},
-    {"aten::cumprod", "*", exact},
-    {"aten::div", "self", factor},
-    {"aten::div", "other", exact},
-    {"aten::dot", "self", factor},
-    {"aten::dot", "tensor", factor},
-    {"aten::elu", "result", rows},
-    {"aten::elu", "self", rows},
-    {"aten::embedding", "*", exact},
-    {"aten::erf", "self", factor},
-    {"aten::erfc", "self", factor},
-    {"aten::exp", "result", factor},
-    {"aten::exp2", "result", factor},
-    {"aten::expm1", "result", factor},
-    {"aten::fmax", "*", exact},
-    {"aten::fmin", "*", exact},
-    {"aten::fmod", "other", exact},
-    {"aten::fmod", "self", exact},
-    {"aten::fractional_max_pool2d", "self", unread},
-    {"aten::fractional_max_pool3d", "self", unread},
-    {"aten::gather", "self", unread},
-    {"aten::gelu", "self", rows},
-    {"aten::gelu_backward", "grad_output", factor},
-    {"aten::gelu_backward", "self", factor},
-    {"aten::glu", "self", rows},
-    {"aten::glu_backward", "grad_output", factor},
-    {"aten::glu_backward", "self", factor},
-    {"aten::grid_sampler_2d", "input", factor},
-    {"aten::grid_sampler_2d", "*", exact},
-    {"aten::grid_sampler_3d", "input", factor},
-    {"aten::grid_sampler_3d", "*", exact},
-    {"aten::hardshrink", "self", exact},
-    {"aten::hardsigmoid", "self", interval_3},
-    {"aten::hardswish", "self", rows},
-    {"aten::hardswish_backward", "grad_output", factor},
-    {"aten::hardswish_backward", "self", exact},
-    {"aten::hardtanh", "self", interval},
-    {"aten::huber_loss", "self", factor},
-    {"aten::huber_loss", "target", factor},
-    {"aten::huber_loss_backward", "grad_output", factor},
-    {"aten::huber_loss_backward", "*", exact},
-    {"aten::hypot", "*", exact},
-    {"aten::index_add", "source", unread},
-    {"aten::index_copy", "source", unread},
-    // The in-place variant reads its result, whose sign is the input's: PyTorch refuses negative
-    // slopes there.
-    {"aten::leaky_relu", "result", sign},
-    {"aten::leaky_relu", "self", sign},
-    {"aten::leaky_relu_backward", "self", sign},
-    {"aten::lerp", "end", factor},
-    {"aten::lerp", "self", factor},
-    {"aten::lerp", "weight", factor},
-    {"aten::linalg_cross", "other", factor},
-    {"aten::linalg_cross", "self", factor},
-    {"aten::linalg_vector_norm", "result", exact},
-    {"aten::linear", "input", rows},
-    {"aten::linear", "*", exact},
-    {"aten::log", "self", exact},
-    {"aten::log10", "self", exact},
-    {"aten::log1p", "self", exact},
-    {"aten::log2", "self", exact},
-    {"aten::log_sigmoid_backward", "grad_output", factor},
-    {"aten::log_sigmoid_backward", "self", factor},
-    {"aten::log_sigmoid_backward", "*", exact},
-    {"aten::log_sigmoid_forward", "self", factor},
-    {"aten::log_sigmoid_forward", "*", exact},
-    {"aten::logaddexp", "*", exact},
-    {"aten::logaddexp2", "*", exact},
-    {"aten::logcumsumexp", "*", exact},
-    {"aten::logit", "self", exact},
-    {"aten::logsumexp", "*", exact},
-    {"aten::masked_select", "self", unread},
-    {"aten::max", "*", exact},
-    {"aten::max_pool2d_with_indices", "result1", window_2d},
-    {"aten::max_pool2d_with_indices", "self", unread},
-    {"aten::max_pool3d_with_indices", "result1", window_3d},
-    {"aten::max_pool3d_with_indices", "self", unread},
-    {"aten::maximum", "*", exact},
-    {"aten::median", "*", exact},
-    {"aten::min", "*", exact},
-    {"aten::minimum", "*", exact},
-    {"aten::mish", "self", rows},
-    {"aten::mkldnn_rnn_layer", "input", factor},
-    {"aten::mkldnn_rnn_layer", "result0", factor},
-    {"aten::mkldnn_rnn_layer", "result3", factor},  // gates and states, where its bytes are floats
-    {"aten::mkldnn_rnn_layer", "*", exact},
-    {"aten::mm", "mat2", rows},
-    {"aten::mm", "self", rows},
-    {"aten::mse_loss", "self", factor},
-    {"aten::mse_loss", "target", factor},
-    {"aten::mse_loss_backward", "grad_output", factor},
-    {"aten::mse_loss_backward", "self", factor},
-    {"aten::mse_loss_backward", "target", factor},
-    {"aten::mul", "self", factor},
-    {"aten::mul", "other", factor},
-    {"aten::multi_margin_loss", "self", exact},
-    {"aten::mv", "self", factor},
-    {"aten::mv", "vec", factor},
-    {"aten::nan_to_num", "self", factor},
-    {"aten::nanmedian", "*", exact},
-    {"aten::nansum", "self", factor},
-    {"aten::native_batch_norm", "input", spatial},
-    {"aten::native_batch_norm", "*", exact},
-    {"aten::native_batch_norm_backward", "grad_out", spatial},
-    {"aten::native_batch_norm_backward", "input", spatial},
-    {"aten::native_batch_norm_backward", "*", exact},
-    {"aten::native_group_norm", "input", spatial},
-    {"aten::native_group_norm", "*", exact},
-    {"aten::native_layer_norm", "input", rows},
-    {"aten::native_layer_norm", "*", exact},
-    {"aten::native_layer_norm_backward", "grad_out", rows},
-    {"aten::native_layer_norm_backward", "input", rows},
-    {"aten::native_layer_norm_backward", "*", exact},
-    {"aten::nll_loss2d_forward", "*", exact},
-    {"aten::nll_loss_forward", "*", exact},
-    {"aten::norm", "result", exact},
-    {"aten::pow", "self", base},
-    {"aten::pow", "result", factor},
-    {"aten::prod", "*", exact},
-    {"aten::put", "source", unread},
-    {"aten::reciprocal", "result", exact},
-    {"aten::reflection_pad1d", "self", unread},
-    {"aten::reflection_pad2d", "self", unread},
-    {"aten::reflection_pad3d", "self", unread},
-    {"aten::relu", "result", sign},
-    {"aten::remainder", "other", exact},
-    {"aten::remainder", "self", exact},
-    {"aten::replication_pad1d", "self", unread},
-    {"aten::replication_pad2d", "self", unread},
-    {"aten::replication_pad3d", "self", unread},
-    {"aten::rrelu_with_noise", "result", sign},
-    {"aten::rrelu_with_noise", "self", sign},
-    {"aten::rsqrt", "result", exact},
-    {"aten::scatter_reduce", "index", exact},
-    {"aten::scatter_reduce", "*", reduced},
-    {"aten::sigmoid", "result", rows},
-    {"aten::sigmoid_backward", "grad_output", factor},
-    {"aten::sigmoid_backward", "output", factor},
-    {"aten::silu", "self", rows},
-    {"aten::slow_conv3d_forward", "self", spatial},
-    {"aten::slow_conv3d_forward", "*", exact},
-    {"aten::slow_conv_dilated2d", "self", spatial},
-    {"aten::slow_conv_dilated2d", "*", exact},
-    {"aten::slow_conv_dilated3d", "self", spatial},
-    {"aten::slow_conv_dilated3d", "*", exact},
-    {"aten::slow_conv_transpose2d", "self", spatial},
-    {"aten::slow_conv_transpose2d", "*", exact},
-    {"aten::slow_conv_transpose3d", "self", spatial},
-    {"aten::slow_conv_transpose3d", "*", exact},
-    {"aten::smooth_l1_loss", "self", factor},
-    {"aten::smooth_l1_loss", "target", factor},
-    {"aten::smooth_l1_loss_backward", "grad_output", factor},
-    {"aten::smooth_l1_loss_backward", "*", exact},
-    {"aten::soft_margin_loss", "self", factor},
-    {"aten::soft_margin_loss", "target", factor},
-    {"aten::softplus", "self", rows},
-    {"aten::softplus_backward", "grad_output", factor},
-    {"aten::softplus_backward", "self", factor},
-    {"aten::softshrink", "self", exact},
-    {"aten::special_entr", "self", exact},
-    {"aten::special_xlog1py", "*", exact},
-    {"aten::sqrt", "result", exact},
-    {"aten::std", "self", factor},
-    {"aten::std", "*", exact},
-    {"aten::std_mean", "self", factor},
-    {"aten::std_mean", "*", exact},
-    {"aten::take", "self", unread},
-    {"aten::tan", "result", exact},
-    {"aten::tanh", "result", rows},
-    {"aten::tanh_backward", "grad_output", factor},
-    {"aten::tanh_backward", "output", factor},
-    {"aten::threshold", "self", exact},
-    {"aten::threshold_backward", "self", exact},
-    {"aten::var", "self", factor},
-    {"aten::var_mean", "self", factor},
-    {"aten::var_mean", "*", exact},
-    {"aten::vdot", "other", factor},
-    {"aten::vdot", "self", factor},
-    {"aten::xlogy", "*", exact},
-};
-static_assert(std::ranges::is_sorted(facts, {}, &Row::op));
+/// Calls `take` with each word of `text`.
+template <typename Take>
+constexpr void for_each_word(std::string_view text, Take take) {
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    take(word);
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+}
+
+/// Calls `take` with each row of `groups`.
+template <typename Take>
+constexpr void for_each_row(Take take) {
+  for (const Group& group : groups) {
+    for_each_word(group.ops, [&](std::string_view op) {
+      for_each_word(group.operands, [&](std::string_view operand) {
+        take(Row{op, operand, group.fact});
+      });
+      if (group.others) take(Row{op, "*", *group.others});
+    });
+  }
+}
+
+constexpr std::size_t row_count = [] {
+  std::size_t count = 0;
+  for_each_row([&count](const Row&) { ++count; });
+  return count;
+}();
+
+/// Order of rows: by operator, wildcards last.
+constexpr bool precedes(const Row& a, const Row& b) noexcept {
+  if (a.op != b.op) return a.op < b.op;
+  if (a.is_wildcard() != b.is_wildcard()) return b.is_wildcard();
+  return a.operand < b.operand;
+}
+
+constexpr auto facts = [] {
+  std::array<Row, row_count> sorted;
+  std::size_t next = 0;
+  for_each_row([&](const Row& row) { sorted[next++] = row; });
+  std::ranges::sort(sorted, precedes);
+  return sorted;
+}();
+static_assert(std::ranges::adjacent_find(facts, std::not_fn(precedes)) == facts.end(),
+              "no operand has two facts");
 
 }  // namespace
 
 OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept {
-  const std::string_view name = functional_name(op);
-  for (const Row* row = std::ranges::lower_bound(facts, name, {}, &Row::op);
-       row != std::end(facts) && row->op == name; ++row) {
-    if (row->operand == operand || row->operand == "*") return row->fact;
+  constexpr std::string_view ours = "aten::";
+  if (!op.starts_with(ours)) return {};
+  const std::string_view name = functional_name(op).substr(ours.size());
+  for (auto row = std::ranges::lower_bound(facts, name, {}, &Row::op);
+       row != facts.end() && row->op == name; ++row) {
+    if (row->operand == operand || row->is_wildcard()) return row->fact;
   }
   return {};
 }
@@ -415,6 +331,10 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
   if (fact.kind == OperandKind::reduced) return OperandKind::unknown;
   if (fact.has_poles && use.is_complex) return OperandKind::unknown;
+  if (fact.kind == OperandKind::normed) {
+    const bool is_smooth = use.exponent >= 2 && std::isfinite(use.exponent);
+    return is_smooth ? OperandKind::factor : OperandKind::unknown;
+  }
   if (fact.kind != OperandKind::base) return fact.kind;
   // A fractional power of a value that an approximation made negative is NaN.
   const bool is_polynomial = use.exponent >= 1 && use.exponent == std::trunc(use.exponent);

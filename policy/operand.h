@@ -18,10 +18,15 @@ enum class OperandKind : std::uint8_t {
   /// The same, but no layer's activation: a factor of a product and the like, in which gradients
   /// are linear or smooth. Dropout's noise is one.
   factor,
+  /// The argument of sin, cosh and the like: a factor of which the absolute error counts, however
+  /// large the values are.
+  angle,
   base,     ///< of a power: a factor where the exponent is a whole number from 1, else unknown
+  normed,   ///< of a norm: a factor where its order is a number from 2, else unknown
   reduced,  ///< of scatter_reduce: unread where it is linear (sum, mean), else unknown
-  /// Statistics, log-sum-exp, log-probabilities, seeds, gathered indices, what is compared or
-  /// divided by: never lossy.
+  /// Never lossy, for the reasons by which operand.cpp groups them: statistics, log-sum-exp,
+  /// parameters, what is compared or divided by, poles, matrices that may be close to singular
+  /// ones.
   exact,
   window_index  ///< max-pool's indices into the input plane
 };
@@ -39,6 +44,8 @@ struct OperandFact {
   /// For `Reads::values`: backward also asks of each value whether x > 0, so the sign of an
   /// approximated value has to be exact.
   bool exact_sign = false;
+  /// Exact values that may be a mask's, such as targets of 0 and 1.
+  bool may_be_mask = false;
   /// The derivative has poles at complex numbers: only real values tolerate approximation.
   bool has_poles = false;
 };
@@ -57,7 +64,8 @@ OperandFact fact_of(const BackwardRead& read) noexcept;
 /// reads something else, or where the bounds are not known.
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;
 
-/// The kind of `use`'s operand: `base` is settled by the exponent, `has_poles` by the type.
+/// The kind of `use`'s operand: `base` is settled by the exponent, `normed` by the order,
+/// `has_poles` by the type.
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds,

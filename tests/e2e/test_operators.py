@@ -55,6 +55,55 @@ def test_bounded_operators_take_one_bit(tmp_path):
     assert ops["aten::silu_", "self", "exponent_pack"]["count"] >= 3
 
 
+BY_ARGUMENT = """
+import sys
+import torch
+torch.manual_seed(0)
+x = torch.randn(64, 96, requires_grad=True)
+index = torch.arange(64) % 16
+for step in range(5):
+    outputs = [
+        torch.linalg.vector_norm(x * 1.0, dim=1),
+        torch.linalg.vector_norm(x * 1.0, 1, dim=0),
+        torch.ops.aten.norm(x * 1.0, 4, [1]),
+        torch.dist(x * 1.0, x * 2.0),
+        (x * 1.0)[:16].index_reduce(0, index, x * 1.0, "mean"),
+        (x * 1.0)[:16].index_reduce(0, index, x * 1.0, "amax"),
+        torch.segment_reduce(x * 1.0, "mean", lengths=torch.full((16,), 4)),
+        torch.segment_reduce(x * 1.0, "max", lengths=torch.full((16,), 4)),
+        (x * 1.0).sin(),
+        (x * 1000.0).cos(),
+        (x * 1.0).exp(),  # what is saved last is read before it is encoded
+    ]
+    x.grad = None
+    sum(y.sum() for y in outputs).backward()
+torch.save([x.grad], sys.argv[1])
+"""
+
+
+def test_arguments_say_how_operands_are_read(tmp_path):
+    """A norm's order; whether a reduction sums; and how far apart angles are."""
+    harness.run_python(["-c", BY_ARGUMENT, tmp_path / "plain.pt"], tmp_path / "plain")
+    policy = {"version": 1, "policy": "default"}
+    report = harness.run_python(["-c", BY_ARGUMENT, tmp_path / "cinch.pt"], tmp_path / "cinch", policy).report
+    (plain,), (cinch,) = (torch.load(tmp_path / name) for name in ("plain.pt", "cinch.pt"))
+    # cos(1000 x) has gradients of 1000. A bound that is not of absolute errors would leave noise of them.
+    assert (plain - cinch).norm() < 0.2 * plain.norm()
+    ops = {}
+    for op in report["ops"]:
+        name = op["op"].removeprefix("aten::"), op["operand"]
+        ops.setdefault(name, {})[op["codec"].split()[0]] = op
+    for name in [("linalg_vector_norm", "self"), ("index_reduce", "source"), ("segment_reduce", "data")]:
+        approximate = "group_quant" if name[1] == "self" else "nothing"
+        assert ops[name][approximate]["count"] >= 3, name
+        assert ops[name]["exponent_pack"]["count"] >= 3, name
+    assert ops["norm", "self"]["group_quant"]["count"] >= 3
+    assert ops["dist", "self"]["group_quant"]["count"] >= 3
+    near, far = (ops[name, "self"]["fixed_point"] for name in ("sin", "cos"))
+    assert near["raw_bytes"] > 5 * near["stored_bytes"]
+    assert 1.8 * far["stored_bytes"] < far["raw_bytes"] < 3 * far["stored_bytes"]
+
+
 RARELY_BOUNDED = """
 import torch
 import torch.nn.functional as F

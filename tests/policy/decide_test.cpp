@@ -188,7 +188,7 @@ TEST(Decide, StatisticsAndUnknownOperandsStayExact) {
 
 TEST(Decide, UnknownFloatsMayBeMasks) {
   EntryBuilder entry;
-  entry.use("aten::igamma", "other", {64, 256});
+  entry.use("torchvision::roi_align", "input", {64, 256});
   const Decision d = with_rules("").decide(entry.build());
   ASSERT_EQ(d.action, Action::encode);
   EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued"));
@@ -208,10 +208,38 @@ TEST(Decide, FactorsAreMasksOrApproximated) {
   // One value a row may be a statistic.
   const Decision row = division(EntryBuilder().use("aten::mul", "other", {4096, 1}));
   EXPECT_THAT(codec_names(row), testing::ElementsAre("two_valued", "exponent_pack"));
+  // So may one a channel. An error of a gate of squeeze and excitation is one of a whole plane.
+  const Decision gate = division(EntryBuilder().use("aten::mul", "other", {64, 256, 1, 1}));
+  EXPECT_THAT(codec_names(gate), testing::ElementsAre("two_valued", "exponent_pack"));
   const Decision by_rule =
       with_rules(R"({"match":{"op":"aten::mul"},"codec":{"name":"group_quant","bits":8}})")
           .decide(entry.build());
   EXPECT_THAT(codec_names(by_rule), testing::ElementsAre("two_valued", "group_quant"));
+}
+
+TEST(Decide, AnglesGetABoundOfTheirAbsoluteError) {
+  EntryBuilder entry;
+  entry.use("aten::sin", "self", {64, 256}).use("aten::cos", "self", {64, 256});
+  const Decision d = division(entry);
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("fixed_point"));
+  EXPECT_EQ(d.candidates[0].spec.error_bound, 0.25F) << "4 bits of a range of 8";
+  EXPECT_THAT(codec_names(lossless(entry)), testing::ElementsAre("exponent_pack"));
+  EXPECT_EQ(with_rules("").decide(entry.build()).reason, "no rule chooses a codec");
+  const Decision own =
+      all_with(R"("error_bounded_ratio","error_bound":0.01)").decide(entry.build());
+  ASSERT_THAT(codec_names(own), testing::ElementsAre("error_bounded_ratio"));
+  EXPECT_EQ(own.candidates[0].spec.error_bound, 0.01F);
+  entry.use("aten::mul", "self", {64, 256});
+  EXPECT_THAT(codec_names(all_with(R"("group_quant")").decide(entry.build())),
+              testing::Contains("group_quant"));
+  // The bound says nothing of what another operator may read.
+  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("exponent_pack"));
+}
+
+TEST(Decide, TargetsMayBeMasks) {
+  const Decision d =
+      division(EntryBuilder().use("aten::binary_cross_entropy", "target", {64, 256}));
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued", "exponent_pack"));
 }
 
 TEST(Decide, BooleansBecomeBits) {
@@ -369,13 +397,13 @@ TEST(Decide, ARuleCannotMakeBackwardReadLess) {
   };
   EXPECT_THAT(names("aten::relu", "result"), testing::ElementsAre("sign"));
   EXPECT_THAT(names("aten::addmm", "mat1"), testing::ElementsAre("division"));
-  EXPECT_THAT(names("aten::lgamma", "self"), testing::ElementsAre("two_valued"));
+  EXPECT_THAT(names("torchvision::roi_align", "input"), testing::ElementsAre("two_valued"));
 }
 
 TEST(Decide, ExactValuesServeSignsToo) {
   const Decision d = division(
-      EntryBuilder().use("aten::relu", "result", {64, 64}).use("aten::igamma", "self", {64, 64}));
-  EXPECT_THAT(codec_names(d), testing::ElementsAre("two_valued", "exponent_pack"));
+      EntryBuilder().use("aten::relu", "result", {64, 64}).use("aten::igamma", "other", {64, 64}));
+  EXPECT_THAT(codec_names(d), testing::ElementsAre("exponent_pack"));
 }
 
 TEST(Decide, Float64IsHeldInGroupsWhereTheOperandToleratesIt) {

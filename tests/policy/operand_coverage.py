@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the facts of policy/operand.cpp with the derivative formulas of the installed torch.
 
-Prints for how many float tensors that autograd saves there is a fact, and lists those without one. With
---check it prints nothing but rows of operand.cpp and of backward_reads.cpp whose operator or operand torch does
-not have, or of the latter those that operand.cpp has no fact for, and fails if there is one.
+Prints what the facts say of the float tensors that autograd saves. Lists those without a fact, and rows of operand.cpp
+and of backward_reads.cpp whose operator or operand torch does not have, or of the latter those that operand.cpp has no
+fact for; fails if there is one.
 
 Which tensors a formula saves is asked of torchgen, the code generator that PyTorch itself is built with. It
-ships with torch, but needs PyYAML; --check does not.
+ships with torch, but needs PyYAML, which comes with transformers.
 """
 
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import torch
@@ -20,7 +20,8 @@ FACTS = Path(__file__).parents[2] / "policy/operand.cpp"
 
 READS = FACTS.with_name("backward_reads.cpp")
 
-ROW = re.compile(r'\{"aten::(\w+)",\s*"(\w+|\*)",\s*\w+\}')
+# {"operator operator …", "operand operand …", fact} or {…, …, fact, fact about all other operands}
+GROUP = re.compile(r'\{((?:\s*"[\w ]+")+),\s*"([\w ]+|\*)",\s*(\w+)(?:,\s*(\w+))?\}')
 CONTACT = re.compile(r'\{"aten::(\w+)",\s*"(\w+|\*)",\s*"aten::(\w+)",\s*"(\w+|\*)"\}')
 EFFECT = re.compile(r'\{"aten::(\w+)", Effect::\w+\}')
 
@@ -39,8 +40,23 @@ ELSEWHERE = re.compile(
     r"|values(_copy)?"
 )
 
-COMPARES_OR_DIVIDES = re.compile(r"[<>]|==|where\(|sgn|isfinite|round|floor|trunc|/|div\(|log\(|rsqrt|gamma|erfinv")
-SMOOTH = re.compile(r"pow|exp|sin|cos|special_|(\b\w+\b) \* \1\b|result \* result")
+# What to call facts of different names that say the same of values.
+SAME = {
+    "rows": "approximate",
+    "signed_rows": "approximate",
+    "spatial": "approximate",
+    "factor": "approximate",
+    "signed_factor": "approximate",
+    "factor_with_poles": "approximate",
+    "angle": "approximate",
+    "base": "by an argument",
+    "normed": "by an argument",
+    "reduced": "by an argument",
+    "sign": "sign or interval",
+    "interval": "sign or interval",
+    "interval_3": "sign or interval",
+    "exact_mask": "exact",
+}
 
 
 def base_name(name):
@@ -99,22 +115,19 @@ def saved_tensors():
     return saved
 
 
-def group_of(op, formulas):
-    """What a formula's text says about how it reads the operand. "unread" and "sign only" are not in the text."""
-    if any(re.search(r"_backward|_differential|_symint", f) for f in formulas):
-        return "read by a function"
-    if any(COMPARES_OR_DIVIDES.search(f) for f in formulas):
-        return "compares or divides"
-    return "smooth" if any(SMOOTH.search(f) for f in formulas) else "linear"
+def facts_of_rows():
+    """{(operator, operand): fact} of all rows."""
+    text = FACTS.read_text()
+    found = {}
+    for ops, operands, fact, others in GROUP.findall(text[text.index("groups[] = {") :]):
+        for op in ops.replace('"', " ").split():
+            found |= {(op, operand): fact for operand in operands.split()} | ({(op, "*"): others} if others else {})
+    return found
 
 
-def rows():
-    return ROW.findall(FACTS.read_text())
-
-
-def misspelt():
-    known, facts, contacts = schemas(), set(rows()), CONTACT.findall(READS.read_text())
-    pairs = [*rows(), *(contact[:2] for contact in contacts), *((op, "*") for op in EFFECT.findall(READS.read_text()))]
+def misspelt(facts):
+    known, contacts = schemas(), CONTACT.findall(READS.read_text())
+    pairs = [*facts, *(contact[:2] for contact in contacts), *((op, "*") for op in EFFECT.findall(READS.read_text()))]
     wrong = [
         f"aten::{op} has no {operand}" if op in known else f"no operator aten::{op}"
         for op, operand in pairs
@@ -123,27 +136,29 @@ def misspelt():
     return wrong + [
         f"no fact about {operand} of aten::{op}"
         for *_, op, operand in contacts
-        if not {(op, operand), (op, "*")} & facts
+        if not {(op, operand), (op, "*")} & facts.keys()
     ]
 
 
 def print_share(title, pairs, facts):
-    covered = {pair for pair in pairs if pair in facts or (pair[0], "*") in facts}
+    """@return those of pairs that there is no fact about"""
+    said = {(op, operand): facts.get((op, operand), facts.get((op, "*"))) for op, operand in pairs}
+    without = {pair for pair, fact in said.items() if fact is None}
     ops = {op for op, _ in pairs}
-    whole = ops - {op for op, _ in pairs - covered}
+    whole = ops - {op for op, _ in without}
     print(
-        f"{title}: {len(covered)} of {len(pairs)} operands ({100 * len(covered) / len(pairs):.0f} %), "
-        f"{len(whole)} of {len(ops)} operators with all of theirs ({100 * len(whole) / len(ops):.0f} %)"
+        f"{title}: {len(pairs) - len(without)} of {len(pairs)} operands, "
+        f"{len(whole)} of {len(ops)} operators with all of theirs"
     )
-    return pairs - covered
+    counts = Counter(SAME.get(fact, fact) for fact in said.values() if fact is not None)
+    print("  " + ", ".join(f"{count} {fact}" for fact, count in counts.most_common()))
+    return without
 
 
 def main():
-    wrong = misspelt()
-    if wrong or "--check" in sys.argv:
-        print("\n".join(wrong), end="\n" if wrong else "")
-        return 1 if wrong else 0
-    facts, saved = set(rows()), saved_tensors()
+    facts = facts_of_rows()
+    saved = saved_tensors()
+    wrong = misspelt(facts)
     print(f"torch {torch.__version__}: float tensors that autograd saves, and facts about them")
     elsewhere = {pair for pair in saved if ELSEWHERE.fullmatch(pair[0])}
     backward = {pair for pair in saved if "_backward" in pair[0]} - elsewhere
@@ -153,17 +168,15 @@ def main():
         ("derivatives of derivatives", backward),
         ("other devices and layouts, lists of tensors", elsewhere),
     ]:
-        groups = defaultdict(list)
-        for op, operand in sorted(print_share(title, pairs, facts)):
-            groups[group_of(op, saved[op, operand])].append((op, operand))
-        for group, without in sorted(groups.items()):
-            print(f"  without a fact, {group}:")
-            for op in dict.fromkeys(op for op, _ in without):
-                print(f"    {op}: {', '.join(operand for o, operand in without if o == op)}")
-    unsaved = [f"{op} {operand}" for op, operand in rows() if operand != "*" and (op, operand) not in saved]
+        wrong += [
+            f"no fact about {operand} of aten::{op}: {'; '.join(saved[op, operand])}"
+            for op, operand in sorted(print_share(title, pairs, facts))
+        ]
+    unsaved = [f"{op} {operand}" for op, operand in facts if operand != "*" and (op, operand) not in saved]
     print("rows about operands that are integers, or saved under another name or by no formula:")
     print("  " + ", ".join(unsaved))
-    return 0
+    print("\n".join(wrong), end="\n" if wrong else "")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/operand.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 namespace cinch::policy {
@@ -107,6 +109,37 @@ TEST(OperandFact, BasesAreFactorsUnderWholeExponents) {
   }
 }
 
+TEST(OperandFact, NormsInputsAreFactorsFromTheSecondOrderOn) {
+  for (const auto& [op, operand] : {std::pair{"aten::linalg_vector_norm", "self"},
+                                    {"aten::norm", "self"},
+                                    {"aten::dist", "other"}}) {
+    const OperandFact fact = operand_fact(op, operand);
+    Use use;
+    for (const float order : {0.0F, 1.0F, 1.5F, -2.0F, std::numeric_limits<float>::infinity()}) {
+      use.exponent = order;
+      EXPECT_EQ(kind_of(fact, use), OperandKind::unknown) << op << order;
+    }
+    for (const float order : {2.0F, 2.5F, 4.0F}) {
+      use.exponent = order;
+      EXPECT_EQ(kind_of(fact, use), OperandKind::factor) << op << order;
+    }
+    EXPECT_EQ(operand_fact(op, "result").kind, OperandKind::exact);
+  }
+}
+
+TEST(OperandFact, AnglesAreTheArgumentsOfPeriodicFunctions) {
+  EXPECT_EQ(operand_fact("aten::sin_", "self").kind, OperandKind::angle);
+  EXPECT_EQ(operand_fact("aten::cosh", "self").kind, OperandKind::angle);
+  EXPECT_EQ(operand_fact("aten::tan", "result").kind, OperandKind::exact);
+}
+
+TEST(OperandFact, SolversTolerateErrorsInTheSolutionAlone) {
+  EXPECT_EQ(operand_fact("aten::_linalg_solve_ex", "result").kind, OperandKind::factor);
+  EXPECT_EQ(operand_fact("aten::_linalg_solve_ex", "LU").kind, OperandKind::exact);
+  EXPECT_EQ(operand_fact("aten::cholesky_solve", "self").reads, Reads::nothing);
+  EXPECT_EQ(operand_fact("aten::linalg_inv_ex", "result0").kind, OperandKind::exact);
+}
+
 TEST(OperandFact, ScatteredSumsReadNoValues) {
   Use use;
   for (const char* operand : {"self", "src", "result"}) {
@@ -118,11 +151,14 @@ TEST(OperandFact, ScatteredSumsReadNoValues) {
     EXPECT_EQ(reads_of(fact, use), Reads::nothing);
   }
   EXPECT_EQ(reads_of(operand_fact("aten::scatter_reduce", "index"), use), Reads::values);
+  EXPECT_EQ(reads_of(operand_fact("aten::index_reduce", "source"), use), Reads::nothing);
+  EXPECT_EQ(reads_of(operand_fact("aten::segment_reduce", "data"), use), Reads::nothing);
 }
 
 TEST(OperandFact, WhatIsNotListedIsUnknown) {
-  for (const auto& [op, operand] : {std::pair{"aten::igamma", "other"},
-                                    {"aten::lgamma", "self"},
+  for (const auto& [op, operand] : {std::pair{"torchvision::roi_align", "input"},
+                                    {"lgamma", "self"},
+                                    {"aten::nothing_of_the_kind", "self"},
                                     {"aten::relu", "self"},
                                     {"MyFunction", "result"},
                                     {"", ""}}) {

@@ -32,7 +32,7 @@ struct OperatorFrame {
   std::array<const void*, max_inputs> inputs{};  // TensorImpl of each argument, null for others
   // What is known of other arguments. They are gone when the operator runs.
   std::array<std::optional<double>, 2> numbers;  // the second and third argument
-  bool reduces_linearly = false;                 // the fifth is "sum" or "mean"
+  bool reduces_linearly = false;                 // the second or fifth is "sum" or "mean"
   c10::ScalarType workspace_type = c10::ScalarType::Undefined;
   std::array<SavedOutput, max_outputs> outputs{};
   std::size_t n_outputs = 0;
@@ -124,7 +124,8 @@ void note_arguments(OperatorFrame& frame, c10::ArrayRef<const c10::IValue> input
   for (std::size_t i = 0; i < frame.numbers.size(); ++i) {
     frame.numbers[i] = i + 1 < inputs.size() ? number_in(inputs[i + 1]) : std::nullopt;
   }
-  frame.reduces_linearly = inputs.size() > 4 && is_linear_reduction(inputs[4]);
+  frame.reduces_linearly = (inputs.size() > 1 && is_linear_reduction(inputs[1])) ||
+                           (inputs.size() > 4 && is_linear_reduction(inputs[4]));
 }
 
 void note_tensors(OperatorFrame& frame, c10::ArrayRef<const c10::IValue> inputs) {
@@ -321,7 +322,8 @@ codecs::IntervalBounds argument_bounds(const OperatorFrame& frame) {
 }
 
 float argument_exponent(const OperatorFrame& frame) {
-  return static_cast<float>(frame.numbers[0].value_or(0));
+  const auto& [second, third] = frame.numbers;
+  return static_cast<float>(second.value_or(third.value_or(0)));
 }
 
 bool argument_reduces_linearly(const OperatorFrame& frame) {

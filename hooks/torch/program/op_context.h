@@ -70,9 +70,10 @@ std::string argument_name(const OperatorFrame& frame, const void* tensor_impl);
 /// are no bounds, the result does not have lower < upper.
 codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
 
-/// The operator's second argument as an exponent; 0 where it is no real number.
+/// An exponent or an order: the operator's second argument, or the third where only that is a real
+/// number; 0 where neither is.
 float argument_exponent(const OperatorFrame& frame);
-/// Whether the operator's fifth argument names a reduction that is linear: a sum or a mean.
+/// Whether the operator's second or fifth argument names a linear reduction: a sum or a mean.
 bool argument_reduces_linearly(const OperatorFrame& frame);
 /// Element type of the numbers in the workspace that the operator makes, in which gaps are zeros;
 /// Undefined where that is not known.

@@ -13,6 +13,7 @@
 #include "hooks/torch/program/compiled_region.h"
 #include "hooks/torch/program/op_context.h"
 #include "policy/backward_reads.h"
+#include "policy/operand.h"
 
 namespace cinch::hooks {
 namespace {
@@ -49,12 +50,19 @@ int pooled_dimensions(const char* op) {
 
 SiteNames::Parameters parameters_of(const char* op, const std::string& operand) {
   using enum SiteNames::Parameters;
-  if (contains(op, "::scatter_reduce") && operand != "index") return reduction;
+  const policy::OperandFact fact = policy::operand_fact(op, operand);
+  switch (fact.kind) {
+    case policy::OperandKind::base:
+    case policy::OperandKind::normed:
+      return exponent;
+    case policy::OperandKind::reduced:
+      return reduction;
+    default:
+      break;
+  }
   if (contains(op, "::mkldnn_rnn_layer") && operand == "result3") return number_type;
-  if (operand != "self") return none;
-  if (contains(op, "::hardtanh")) return bounds;
-  const bool is_power = std::strcmp(op, "aten::pow") == 0 || std::strcmp(op, "aten::pow_") == 0;
-  return is_power ? exponent : none;
+  const bool has_bounds = fact.bounds.lower < fact.bounds.upper;
+  return fact.reads == codecs::Reads::interval && !has_bounds ? bounds : none;
 }
 
 // Recognises torch's helpers that save for many operators: Python's autograd.Function, C++'s

@@ -28,12 +28,13 @@ struct Recipe;
 /// Extents of a plane.
 using Extent = std::array<std::int32_t, 3>;
 
-/// That of a power. No wider than the others, of which there is one for each use.
+/// That of a power, or a norm's order. No wider than the others, of which there is one for each
+/// use.
 struct Exponent {
   float value;
 };
 
-/// That of scatter_reduce.
+/// That of scatter_reduce and its like.
 struct Reduction {
   bool is_linear;  ///< a sum or a mean
 };
@@ -45,7 +46,8 @@ struct Numbers {
 
 /// An operator's parameters that belong to a saved tensor: for max-pool's indices the extents of
 /// the pooled input's plane, for hardtanh's input the bounds, for the base of a power the exponent,
-/// for scatter_reduce's operands the reduction, for a recurrent layer's workspace what is in it.
+/// for a norm's input its order, for scatter_reduce's operands the reduction, for a recurrent
+/// layer's workspace what is in it.
 using OperatorSays =
     std::variant<std::monostate, Extent, codecs::IntervalBounds, Exponent, Reduction, Numbers>;
 
