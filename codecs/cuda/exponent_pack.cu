@@ -22,7 +22,7 @@ class ExponentPackCuda final : public DeviceCodec {
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* scratch, RandomKey /*key*/, Stream stream) const noexcept override {
-    const PackJob job(what);
+    const PackJob job(what, source);
     if (job.elements == 0) {
       return launch(exponent_pack_empty, 1, 1, 0, stream, job, out, result);
     }
@@ -38,7 +38,7 @@ class ExponentPackCuda final : public DeviceCodec {
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
               void* /*scratch*/, Stream stream) const noexcept override {
-    const PackJob job(what);
+    const PackJob job(what, target);
     const auto size = static_cast<std::int64_t>(in.size());
     if (size < job.at.payload) return false;
     if (job.elements == 0) return true;

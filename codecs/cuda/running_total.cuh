@@ -39,20 +39,26 @@ __device__ __forceinline__ std::int64_t take_turn(RunningTotal* total) {
   return static_cast<std::int64_t>(turn);
 }
 
-/// Adds the block's `own` to the total. All threads of the block must call it.
-/// @return the sum over all blocks before this one
-__device__ __forceinline__ std::int64_t add_to_total(RunningTotal* total, std::int64_t turn,
-                                                     std::int64_t own) {
-  // The upper two bits of a word say what the others hold: nothing, the block's own number, or the
-  // sum up to and including the block. One store writes both parts, so they always match.
-  constexpr unsigned long long kOwn = 1ULL << 62;
-  constexpr unsigned long long kSum = 2ULL << 62;
+/// The upper two bits of a turn's word say what the others hold: nothing, the block's own number,
+/// or the sum up to and including the block. One store writes both parts, so they always match.
+inline constexpr unsigned long long kOwn = 1ULL << 62;
+inline constexpr unsigned long long kSum = 2ULL << 62;
+
+/// Lets later blocks know the block's `own`. One thread of the block must call it, before all of
+/// them call sum_before.
+__device__ __forceinline__ void publish_own(RunningTotal* total, std::int64_t turn,
+                                            std::int64_t own) {
+  atomicExch(total->turns() + turn,
+             (turn == 0 ? kSum : kOwn) | static_cast<unsigned long long>(own));
+}
+
+/// Adds the block's `own`, which was published, to the total. All threads of the block must call
+/// it; it ends with a barrier. @return the sum over all blocks before this one
+__device__ __forceinline__ std::int64_t sum_before(RunningTotal* total, std::int64_t turn,
+                                                   std::int64_t own) {
   constexpr unsigned long long kNumber = kOwn - 1;
   __shared__ std::int64_t shared;
   unsigned long long* const turns = total->turns();
-  if (threadIdx.x == 0) {
-    atomicExch(turns + turn, (turn == 0 ? kSum : kOwn) | static_cast<unsigned long long>(own));
-  }
   if (threadIdx.x < kWarp) {
     std::int64_t before = 0;
     for (std::int64_t last = turn - 1; last >= 0; last -= kWarp) {
@@ -76,6 +82,13 @@ __device__ __forceinline__ std::int64_t add_to_total(RunningTotal* total, std::i
   }
   __syncthreads();
   return shared;
+}
+
+/// Both at once. All threads of the block must call it.
+__device__ __forceinline__ std::int64_t add_to_total(RunningTotal* total, std::int64_t turn,
+                                                     std::int64_t own) {
+  if (threadIdx.x == 0) publish_own(total, turn, own);
+  return sum_before(total, turn, own);
 }
 
 }  // namespace cinch::codecs::cuda

@@ -143,6 +143,11 @@ inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
   return ~__reduce_min_sync(mask, ~value);
 }
 
+inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(mask, value, step);
+  return value;
+}
+
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 inline int __popc(unsigned x) {

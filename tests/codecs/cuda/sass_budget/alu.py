@@ -254,6 +254,8 @@ def minmax(o):
     sources = o.sources(3 if adds else 2)
     least = o.predicate_source(len(sources))
     relu = "RELU" in o.parts
+    if any(number(name) != 7 for name in o.targets):
+        raise KeyError("predicates of a minimum")
 
     def run(at):
         values = [source(at) for source in sources]
