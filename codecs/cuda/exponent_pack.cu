@@ -27,12 +27,11 @@ class ExponentPackCuda final : public DeviceCodec {
       return launch(exponent_pack_empty, 1, 1, 0, stream, job, out, result);
     }
     auto* const total = static_cast<RunningTotal*>(scratch);
-    const auto blocks = static_cast<unsigned>(job.at.count);
-    return launch(running_total_begin, blocks_for(blocks, kTotalThreads), kTotalThreads, 0, stream,
-                  total, job.at.count) &&
+    return launch(running_total_begin, blocks_for(job.at.count, kTotalThreads), kTotalThreads, 0,
+                  stream, total, job.at.count) &&
            with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
-             return launch(exponent_pack_encode<T>, blocks, kPackThreads, 0, stream, job, source,
-                           total, out, result);
+             return launch(exponent_pack_encode<T>, blocks_in(stream, job.at.count, kPackThreads),
+                           kPackThreads, 0, stream, job, source, total, out, result);
            });
   }
 
@@ -43,8 +42,8 @@ class ExponentPackCuda final : public DeviceCodec {
     if (size < job.at.payload) return false;
     if (job.elements == 0) return true;
     return with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(exponent_pack_decode<T>, static_cast<unsigned>(job.at.count), kPackThreads, 0,
-                    stream, job, in.data(), size, target);
+      return launch(exponent_pack_decode<T>, blocks_in(stream, job.at.count, kPackThreads),
+                    kPackThreads, 0, stream, job, in.data(), size, target);
     });
   }
 

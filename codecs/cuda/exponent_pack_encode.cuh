@@ -273,9 +273,9 @@ __global__ void __launch_bounds__(kPackThreads)
     if (turn >= job.at.count) return;
     const PackEncoder<T> encoder(job, turn, source, memory);
     const PackSections at = encoder.sections();
-    if (t == 0) publish_own(total, turn, at.size);
+    if (t == 0) publish_own(total->turns(), turn, at.size);
     encoder.store(memory.memory);
-    const std::int64_t before = sum_before(total, turn, at.size);
+    const std::int64_t before = add_to_total(total, turn, at.size, true);
     if (t == 0) {
       reinterpret_cast<std::int64_t*>(out + PackLayout::kIndex)[turn] = before;
       reinterpret_cast<PackBlock*>(out + job.at.blocks)[turn] = encoder.block;

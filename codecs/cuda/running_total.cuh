@@ -44,21 +44,22 @@ __device__ __forceinline__ std::int64_t take_turn(RunningTotal* total) {
 inline constexpr unsigned long long kOwn = 1ULL << 62;
 inline constexpr unsigned long long kSum = 2ULL << 62;
 
-/// Lets later blocks know the block's `own`. One thread of the block must call it, before all of
-/// them call sum_before.
-__device__ __forceinline__ void publish_own(RunningTotal* total, std::int64_t turn,
+/// Lets later blocks know the block's `own` before the block calls add_to_total. One thread of it
+/// must call this.
+__device__ __forceinline__ void publish_own(unsigned long long* turns, std::int64_t turn,
                                             std::int64_t own) {
-  atomicExch(total->turns() + turn,
-             (turn == 0 ? kSum : kOwn) | static_cast<unsigned long long>(own));
+  atomicExch(turns + turn, (turn == 0 ? kSum : kOwn) | static_cast<unsigned long long>(own));
 }
 
-/// Adds the block's `own`, which was published, to the total. All threads of the block must call
-/// it; it ends with a barrier. @return the sum over all blocks before this one
-__device__ __forceinline__ std::int64_t sum_before(RunningTotal* total, std::int64_t turn,
-                                                   std::int64_t own) {
+/// Adds the block's `own` to the total. All threads of the block must call it; it ends with a
+/// barrier. @param published whether the block has called publish_own
+/// @return the sum over all blocks before this one
+__device__ __forceinline__ std::int64_t add_to_total(RunningTotal* total, std::int64_t turn,
+                                                     std::int64_t own, bool published = false) {
   constexpr unsigned long long kNumber = kOwn - 1;
   __shared__ std::int64_t shared;
   unsigned long long* const turns = total->turns();
+  if (!published && threadIdx.x == 0) publish_own(turns, turn, own);
   if (threadIdx.x < kWarp) {
     std::int64_t before = 0;
     for (std::int64_t last = turn - 1; last >= 0; last -= kWarp) {
@@ -82,13 +83,6 @@ __device__ __forceinline__ std::int64_t sum_before(RunningTotal* total, std::int
   }
   __syncthreads();
   return shared;
-}
-
-/// Both at once. All threads of the block must call it.
-__device__ __forceinline__ std::int64_t add_to_total(RunningTotal* total, std::int64_t turn,
-                                                     std::int64_t own) {
-  if (threadIdx.x == 0) publish_own(total, turn, own);
-  return sum_before(total, turn, own);
 }
 
 }  // namespace cinch::codecs::cuda
