@@ -7,7 +7,6 @@
 #include "codecs/cuda/device.h"
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/fast_divide.h"
-#include "codecs/cuda/launch_shape.h"
 #include "codecs/with_pattern.h"
 
 /// For element-wise kernels: a block of threads takes consecutive elements in logical order,
@@ -81,29 +80,11 @@ struct RunStretch {
   int count;  ///< 0 to 8
 };
 
-__device__ __forceinline__ RunStretch run_stretch(std::int64_t elements, std::int64_t first) {
+__device__ __forceinline__ RunStretch run_stretch(std::int64_t elements) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
   const std::uint32_t i = threadIdx.x * kStretch;
   const std::int64_t left = elements - first - i;
   return {first, i, left <= 0 ? 0 : left < kStretch ? static_cast<int>(left) : kStretch};
-}
-__device__ __forceinline__ RunStretch run_stretch(std::int64_t elements) {
-  return run_stretch(elements, std::int64_t{blockIdx.x} * kRunReach);
-}
-
-/// Blocks for a kernel that uses for_each_run_stretch. @pre elements > 0
-inline unsigned run_blocks(Stream stream, std::int64_t elements) noexcept {
-  return blocks_in(stream, blocks_for(elements, kRunReach), kRunThreads);
-}
-
-/// Calls f with each RunStretch of the calling thread that has elements. Any number of blocks of
-/// threads will do.
-template <typename F>
-__device__ __forceinline__ void for_each_run_stretch(std::int64_t elements, const F& f) {
-  for (std::int64_t first = std::int64_t{blockIdx.x} * kRunReach; first < elements;
-       first += std::int64_t{gridDim.x} * kRunReach) {
-    const RunStretch stretch = run_stretch(elements, first);
-    if (stretch.count > 0) f(stretch);
-  }
 }
 
 /// The bit patterns of eight elements, also as 32-bit words for wide loads and stores.

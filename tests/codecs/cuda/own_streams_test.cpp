@@ -35,17 +35,14 @@ TEST_F(OwnStreamsTest, KernelsGetFewBlocksThere) {
   const std::array cases = {
       Case{{.name = "exponent_pack"}, {.type = ElementType::bfloat16, .layout = rows}},
       Case{{.name = "exponent_pack"}, {.type = ElementType::float64, .layout = last}},
-      Case{{.name = "sign"}, {.type = ElementType::float32, .layout = rows}},
       Case{{.name = "group_quant", .bits = 3, .group = 256},
            {.type = ElementType::bfloat16, .layout = rows}},
-      Case{{.name = "group_quant", .bits = 2, .group = 256, .with_sign = true},
-           {.type = ElementType::float32, .layout = rows}},
       Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = planes}},
       Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = last}},
       Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = rows}}};
   for (const Case& one : cases) {
     SCOPED_TRACE(describe(one.what, one.spec));
-    const Bytes source = normal_floats(one.what, one.spec.with_sign);
+    const Bytes source = normal_floats(one.what, false);
     const auto most_blocks = [&](cuda::Stream stream) {
       expect_device_like_reference(one.spec, one.what, source, {7, 11, 13}, true, 0, stream);
       return cuda_on_host::kernels().most_blocks;
