@@ -34,10 +34,17 @@ class BlockScan {
     if (lane == kWarp - 1) sums[warp] = sum;
     __syncthreads();
     T before = 0;
-    total = 0;
-    for (unsigned w = 0; w < kWarps; ++w) {
-      if (w < warp) before += sums[w];
-      total += sums[w];
+    if constexpr (sizeof(T) == 4) {
+      static_assert(kWarps <= kWarp);
+      const auto other = static_cast<unsigned>(lane < kWarps ? sums[lane] : 0);
+      before = static_cast<T>(__reduce_add_sync(kAllLanes, lane < warp ? other : 0U));
+      total = static_cast<T>(__reduce_add_sync(kAllLanes, other));
+    } else {
+      total = 0;
+      for (unsigned w = 0; w < kWarps; ++w) {
+        if (w < warp) before += sums[w];
+        total += sums[w];
+      }
     }
     return before + sum - value;
   }

@@ -58,10 +58,9 @@ class DivisionCuda final : public DeviceCodec {
     if (is_of_rows(job)) {
       const bool launched = with_element(what.type, [&](auto type) {
         const std::int64_t blocks = (what.layout.planes() + 7) / 8;
-        return launch(
-            division_encode_rows<type.value>,
-            static_cast<unsigned>(std::min<std::int64_t>(blocks, kRowBlocks * device_.processors)),
-            kRowThreads, 0, stream, job, source, out, result);
+        return launch(division_encode_rows<type.value>,
+                      stay_in(stream, blocks, kRowBlocks, kRowThreads), kRowThreads, 0, stream, job,
+                      source, out, result);
       });
       // Rows that are not aligned are encoded as tiles. Those of long rows take shared memory that
       // only a loaded kernel may use.
@@ -134,10 +133,10 @@ class DivisionCuda final : public DeviceCodec {
       planes -= unit;
     }
     const DecodeTiles tiles(job, static_cast<std::int32_t>(planes));
-    const auto blocks = std::min<std::int64_t>(tiles.count, kDecodeBlocks * device_.processors);
+    const unsigned blocks = stay_in(stream, tiles.count, kDecodeBlocks, kDecodeThreads);
     return with_run(job, [&](auto run) {
-      return launch(division_decode<type, run.value>, static_cast<unsigned>(blocks), kDecodeThreads,
-                    tiles.shared_bytes, stream, job, tiles, read, target);
+      return launch(division_decode<type, run.value>, blocks, kDecodeThreads, tiles.shared_bytes,
+                    stream, job, tiles, read, target);
     });
   }
 
@@ -148,17 +147,23 @@ class DivisionCuda final : public DeviceCodec {
     const SideTasks tasks(job, job.side_by_side ? kVector : 1);
     const auto kernel = job.side_by_side ? division_decode_interleaved<type, kVector>
                                          : division_decode_interleaved<type, 1>;
-    return launch(kernel, blocks_for(tasks.threads, kDecodeThreads), kDecodeThreads, 0, stream, job,
-                  tasks, read, target);
+    return launch(kernel,
+                  blocks_in(stream, blocks_for(tasks.threads, kDecodeThreads), kDecodeThreads),
+                  kDecodeThreads, 0, stream, job, tasks, read, target);
   }
 
   template <ElementType type>
   bool decode_any(const DivisionJob& job, const DivisionRead& read, void* target,
                   Stream stream) const noexcept {
-    return launch(
-        division_decode_any<type>,
-        std::min(blocks_for(job.layout.elements(), kDecodeThreads), 64U * device_.processors),
-        kDecodeThreads, 0, stream, job, read, target);
+    const unsigned blocks = blocks_for(job.layout.elements(), kDecodeThreads);
+    return launch(division_decode_any<type>, stay_in(stream, blocks, 64, kDecodeThreads),
+                  kDecodeThreads, 0, stream, job, read, target);
+  }
+
+  /// Blocks for a kernel whose blocks stay until all is done, `each` of a multiprocessor.
+  unsigned stay_in(Stream stream, std::int64_t wanted, unsigned each,
+                   unsigned threads) const noexcept {
+    return blocks_in(stream, std::min<std::int64_t>(wanted, each * device_.processors), threads);
   }
 
   /// Elements of a tile: so many tiles for every processor, and enough in each to be worth its
@@ -173,10 +178,10 @@ class DivisionCuda final : public DeviceCodec {
   bool encode_tiles(const DivisionJob& job, std::int32_t planes, const void* source, std::byte* out,
                     Result* result, Stream stream) const noexcept {
     const DivisionTile tile(job, planes, sizeof(typename Element<type>::Bits));
-    const auto blocks = std::min<std::int64_t>(tile.count, kDivisionBlocks * device_.processors);
+    const unsigned blocks = stay_in(stream, tile.count, kDivisionBlocks, kDivisionThreads);
     return with_run(job, [&](auto run) {
-      return launch(division_encode<type, run.value>, static_cast<unsigned>(blocks),
-                    kDivisionThreads, tile.shared_bytes, stream, job, tile, source, out, result);
+      return launch(division_encode<type, run.value>, blocks, kDivisionThreads, tile.shared_bytes,
+                    stream, job, tile, source, out, result);
     });
   }
 

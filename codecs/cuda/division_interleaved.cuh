@@ -183,16 +183,13 @@ __device__ __forceinline__ std::uint32_t block_of_pixel(const DivisionJob& job, 
          column;
 }
 
-/// @param kVector planes of a thread: as many as 16 bytes hold if job.side_by_side, or 1
-/// @pre SideTasks::are_few, job.pixel_stride > 0 and layout.inner_stride == 1
+/// What one thread of SideTasks::threads does. @param inner its number
 template <ElementType type, int kVector>
-__global__ void __launch_bounds__(kDecodeThreads)
-    division_decode_interleaved(const DivisionJob job, const SideTasks tasks,
-                                const DivisionRead read, void* target) {
+__device__ __forceinline__ void decode_side_task(const DivisionJob& job, const SideTasks& tasks,
+                                                 const DivisionRead& read, std::uint32_t inner,
+                                                 void* target) {
   using Bits = typename Element<type>::Bits;
-  std::uint32_t inner = blockIdx.x * kDecodeThreads + threadIdx.x;
   std::uint32_t group = 0;
-  if (inner >= tasks.threads) return;
   if constexpr (kVector == 1) {
     group = tasks.by_planes.split(inner);
   } else {
@@ -248,6 +245,19 @@ __global__ void __launch_bounds__(kDecodeThreads)
       store_vector(to, uint4{words[0], words[1], words[2], words[3]});
     }
     to += job.pixel_stride;
+  }
+}
+
+/// Any number of blocks of threads will do.
+/// @param kVector planes of a thread: as many as 16 bytes hold if job.side_by_side, or 1
+/// @pre SideTasks::are_few, job.pixel_stride > 0 and layout.inner_stride == 1
+template <ElementType type, int kVector>
+__global__ void __launch_bounds__(kDecodeThreads)
+    division_decode_interleaved(const DivisionJob job, const SideTasks tasks,
+                                const DivisionRead read, void* target) {
+  for (std::uint32_t task = blockIdx.x * kDecodeThreads + threadIdx.x; task < tasks.threads;
+       task += gridDim.x * kDecodeThreads) {
+    decode_side_task<type, kVector>(job, tasks, read, task, target);
   }
 }
 

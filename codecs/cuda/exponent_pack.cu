@@ -22,29 +22,28 @@ class ExponentPackCuda final : public DeviceCodec {
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* scratch, RandomKey /*key*/, Stream stream) const noexcept override {
-    const PackJob job(what);
+    const PackJob job(what, source);
     if (job.elements == 0) {
       return launch(exponent_pack_empty, 1, 1, 0, stream, job, out, result);
     }
     auto* const total = static_cast<RunningTotal*>(scratch);
-    const auto blocks = static_cast<unsigned>(job.at.count);
-    return launch(running_total_begin, blocks_for(blocks, kTotalThreads), kTotalThreads, 0, stream,
-                  total, job.at.count) &&
+    return launch(running_total_begin, blocks_for(job.at.count, kTotalThreads), kTotalThreads, 0,
+                  stream, total, job.at.count) &&
            with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
-             return launch(exponent_pack_encode<T>, blocks, kPackThreads, 0, stream, job, source,
-                           total, out, result);
+             return launch(exponent_pack_encode<T>, blocks_in(stream, job.at.count, kPackThreads),
+                           kPackThreads, 0, stream, job, source, total, out, result);
            });
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
               void* /*scratch*/, Stream stream) const noexcept override {
-    const PackJob job(what);
+    const PackJob job(what, target);
     const auto size = static_cast<std::int64_t>(in.size());
     if (size < job.at.payload) return false;
     if (job.elements == 0) return true;
     return with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(exponent_pack_decode<T>, static_cast<unsigned>(job.at.count), kPackThreads, 0,
-                    stream, job, in.data(), size, target);
+      return launch(exponent_pack_decode<T>, blocks_in(stream, job.at.count, kPackThreads),
+                    kPackThreads, 0, stream, job, in.data(), size, target);
     });
   }
 

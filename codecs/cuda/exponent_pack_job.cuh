@@ -7,26 +7,28 @@
 #include "codecs/cuda/logical.cuh"
 #include "codecs/exponent_pack.h"
 
-/// A block of threads takes a block of elements; a warp takes a stretch of 32, one a lane.
+/// A block of threads takes a block of elements, each thread two pieces of eight consecutive ones.
+/// The block's bytes are put together, or taken apart, in shared memory.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kPackThreads = 256;
-inline constexpr int kPackWarps = kPackThreads / kWarp;
-inline constexpr int kPackEach = kPackElements / kPackThreads;  ///< elements of a thread
-inline constexpr int kPackStretches = kPackElements / kPackStretch;
-static_assert(kPackStretch == kWarp && kPackStretches <= int{kPackThreads});
+inline constexpr int kPackPieces = kPackElements / kStretch / kPackThreads;  ///< of a thread
+static_assert(kPackPieces == 2);
 
 struct PackJob {
   LogicalOrder order;
   std::int64_t elements;
   PackLayout at;
   ElementType type;
+  bool vectors;  ///< elements may be accessed by 16 bytes
 
-  explicit PackJob(const Description& what) noexcept
+  /// @param memory where the elements lie
+  PackJob(const Description& what, const void* memory) noexcept
       : order(what.layout),
         elements(what.layout.elements()),
         at(what.layout.elements()),
-        type(what.type) {}
+        type(what.type),
+        vectors(order.contiguous && is_vector_aligned(memory)) {}
 
   /// Number of elements of block `block`.
   __device__ __forceinline__ int elements_of(std::int64_t block) const {
@@ -41,33 +43,43 @@ struct PackJob {
   }
 };
 
-/// The calling thread's `j`-th element of a block, and its stretch.
-__device__ __forceinline__ int element_of(int j) {
-  return j * int{kPackThreads} + static_cast<int>(threadIdx.x);
-}
-__device__ __forceinline__ int stretch_of(int j) {
-  return j * kPackWarps + static_cast<int>(threadIdx.x / kWarp);
-}
-__device__ __forceinline__ bool leads_warp() {
-  return threadIdx.x % kWarp == 0;
+/// A block's bytes, and a byte for each of its elements that is held: a code or a top.
+template <typename T>
+struct PackMemory {
+  std::uint64_t bytes[kPackElements * sizeof(T) / 8 + 1];  ///< codes are read with what follows
+  std::uint64_t tops[kPackElements / 8];
+};
+
+/// The calling thread's `p`-th piece of a block.
+__device__ __forceinline__ int piece_of(int p) {
+  return p * int{kPackThreads} + static_cast<int>(threadIdx.x);
 }
 
-/// Replaces the count of each stretch by the sum over the stretches before it. Begins and ends with
-/// a barrier. @return the sum over all stretches
-__device__ __forceinline__ int sum_stretches(std::int32_t* counts) {
-  __syncthreads();
-  int total = 0;
-  const bool has_stretch = threadIdx.x < kPackStretches;
-  const int own = has_stretch ? counts[threadIdx.x] : 0;
-  const int before = BlockScan<kPackThreads>::exclusive(own, total);
-  if (has_stretch) counts[threadIdx.x] = before;
-  __syncthreads();
-  return total;
+/// How many of `items` a piece has, 0 to 8.
+__device__ __forceinline__ int in_piece(int piece, int items) {
+  const int left = items - piece * kStretch;
+  return left < 0 ? 0 : left < kStretch ? left : kStretch;
 }
 
-/// How many lanes before this one have a 1 in `ballot`.
-__device__ __forceinline__ int lanes_before(std::uint32_t ballot) {
-  return __popc(ballot & ((1U << threadIdx.x % kWarp) - 1U));
+/// A bit for each of the first `count` of eight.
+__device__ __forceinline__ unsigned first_bits(int count) {
+  return (1U << count) - 1U;
+}
+
+struct PieceSums {
+  int before[kPackPieces];  ///< over the pieces before each of the thread's
+  int total;
+};
+
+/// Adds up how many bits are set for each piece of the block. All threads of the block must call
+/// it; it has barriers.
+__device__ __forceinline__ PieceSums sum_bits(const unsigned (&bits)[kPackPieces]) {
+  const auto count = [&](int p) { return static_cast<unsigned>(__popc(bits[p])); };
+  unsigned total = 0;  // of all threads' first pieces, and of their second ones
+  const unsigned before = BlockScan<kPackThreads>::exclusive(count(0) | count(1) << 16, total);
+  const auto firsts = static_cast<int>(total & 0xFFFFU);
+  return {{static_cast<int>(before & 0xFFFFU), firsts + static_cast<int>(before >> 16)},
+          firsts + static_cast<int>(total >> 16)};
 }
 
 /// Rests are stored in parts of 4, 2 and 1 bytes. Calls f for each part, with a null pointer to its
@@ -79,11 +91,6 @@ __device__ __forceinline__ void for_each_part(int held, const F& f) {
   if constexpr (sizeof(T) == 4) f(static_cast<std::uint16_t*>(nullptr), 0, 0);
   constexpr int kBefore = static_cast<int>(sizeof(T)) - 2;
   f(static_cast<std::uint8_t*>(nullptr), kBefore * held, 8 * kBefore);
-}
-
-template <typename T>
-__device__ __forceinline__ unsigned top_of(T rotated) {
-  return static_cast<unsigned>(rotated >> (8 * (sizeof(T) - 1)));
 }
 
 }  // namespace cinch::codecs::cuda

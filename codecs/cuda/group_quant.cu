@@ -42,7 +42,7 @@ class GroupQuantCuda final : public DeviceCodec {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
           return with_bits(job, [&](auto bits) {
-            return launch(group_quant_encode<type.value, bits.value>, warps_blocks(job),
+            return launch(group_quant_encode<type.value, bits.value>, warps_blocks(job, stream),
                           kGroupThreads, 0, stream, job, offsets, source, out, result);
           });
         });
@@ -84,7 +84,7 @@ class GroupQuantCuda final : public DeviceCodec {
           return with_bits(job, [&](auto bits) {
             return launch_with(job.subtractive ? group_quant_decode<type.value, true, bits.value>
                                                : group_quant_decode<type.value, false, bits.value>,
-                               warps_blocks(job), 0);
+                               warps_blocks(job, stream), 0);
           });
         });
       }
@@ -93,7 +93,8 @@ class GroupQuantCuda final : public DeviceCodec {
         return with_element(what.type, [&](auto type) {
           return launch_with(job.subtractive ? group_quant_decode_tiles<type.value, true>
                                              : group_quant_decode_tiles<type.value, false>,
-                             tiles.count, tiles.shared_bytes, tiles);
+                             blocks_in(stream, tiles.count, kGroupThreads), tiles.shared_bytes,
+                             tiles);
         });
       }
     }
@@ -121,10 +122,10 @@ class GroupQuantCuda final : public DeviceCodec {
   }
 
   /// Blocks of threads whose warps take all stretches, piece by piece.
-  unsigned warps_blocks(const GroupJob& job) const noexcept {
+  unsigned warps_blocks(const GroupJob& job, Stream stream) const noexcept {
     const std::int64_t wanted = (job.all_slots + 2 * kGroupThreads - 1) / (2 * kGroupThreads);
-    return static_cast<unsigned>(
-        std::min<std::int64_t>(wanted, 2 * kGroupBlocks * device_.processors));
+    return blocks_in(stream, std::min<std::int64_t>(wanted, 2 * kGroupBlocks * device_.processors),
+                     kGroupThreads);
   }
 
   /// Writes the section of plane bits, `bytes` with its padding. The bits go as kernel arguments.

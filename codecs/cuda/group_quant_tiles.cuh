@@ -94,8 +94,9 @@ struct GroupTile {
   PlaneCodes codes;
 
   __device__ __forceinline__ GroupTile(const GroupJob& job, const GroupTiles& tiles,
-                                       const std::byte* encoded, const std::int64_t* offsets) {
-    std::uint32_t part = blockIdx.x;
+                                       std::uint32_t index, const std::byte* encoded,
+                                       const std::int64_t* offsets) {
+    std::uint32_t part = index;
     plane = tiles.by_sample.split(part);
     const std::int64_t channel = std::int64_t{part} * tiles.width;
     offset = plane * job.order.layout.outer_stride + channel;
@@ -149,6 +150,7 @@ __device__ __forceinline__ void encode_tile_groups(const GroupJob& job, const Gr
   }
 }
 
+/// A block for each tile: with a loop over tiles it would spill.
 template <ElementType type>
 __global__ void __launch_bounds__(kGroupThreads, 3)
     group_quant_encode_tiles(const GroupJob job, const GroupTiles tiles,
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(kGroupThreads, 3)
   using Bits = typename Element<type>::Bits;
   CINCH_DYNAMIC_SHARED(Bits, x);
   store_group_head(job, out, result);
-  const GroupTile tile(job, tiles, out, offsets);
+  const GroupTile tile(job, tiles, blockIdx.x, out, offsets);
   with_tile_run(tiles.run, [&](auto run) {
     load_side_by_side<type, run.value>(
         tiles.layout, tile.channels, static_cast<const Bits*>(source) + tile.offset,
@@ -203,29 +205,34 @@ __device__ __forceinline__ void decode_tile_groups(const GroupJob& job, const Gr
   }
 }
 
+/// Any number of blocks of threads will do.
 template <ElementType type, bool subtractive>
 __global__ void __launch_bounds__(kGroupThreads, 3)
     group_quant_decode_tiles(const GroupJob job, const GroupTiles tiles,
                              const std::int64_t* offsets, const std::byte* in, void* target) {
   using Bits = typename Element<type>::Bits;
   CINCH_DYNAMIC_SHARED(Bits, x);
-  const GroupTile tile(job, tiles, in, offsets);
-  const int bits = job.usual_bits();
-  if (bits == 2) {
-    decode_tile_groups<type, subtractive, 2>(job, tiles, tile, in, x);
-  } else if (bits == 3) {
-    decode_tile_groups<type, subtractive, 3>(job, tiles, tile, in, x);
-  } else if (bits == 4) {
-    decode_tile_groups<type, subtractive, 4>(job, tiles, tile, in, x);
-  } else {
-    decode_tile_groups<type, subtractive, 0>(job, tiles, tile, in, x);
+  for (std::uint32_t index = blockIdx.x; index < tiles.count; index += gridDim.x) {
+    const GroupTile tile(job, tiles, index, in, offsets);
+    const int bits = job.usual_bits();
+    if (bits == 2) {
+      decode_tile_groups<type, subtractive, 2>(job, tiles, tile, in, x);
+    } else if (bits == 3) {
+      decode_tile_groups<type, subtractive, 3>(job, tiles, tile, in, x);
+    } else if (bits == 4) {
+      decode_tile_groups<type, subtractive, 4>(job, tiles, tile, in, x);
+    } else {
+      decode_tile_groups<type, subtractive, 0>(job, tiles, tile, in, x);
+    }
+    __syncthreads();
+    with_tile_run(tiles.run, [&](auto run) {
+      store_side_by_side<type, run.value>(
+          tiles.layout, tile.channels, x,
+          [](std::uint32_t channel) { return std::int64_t{channel}; },
+          static_cast<Bits*>(target) + tile.offset);
+    });
+    if (gridDim.x < tiles.count) __syncthreads();  // the next tile takes this one's place
   }
-  __syncthreads();
-  with_tile_run(tiles.run, [&](auto run) {
-    store_side_by_side<type, run.value>(
-        tiles.layout, tile.channels, x, [](std::uint32_t channel) { return std::int64_t{channel}; },
-        static_cast<Bits*>(target) + tile.offset);
-  });
 }
 
 }  // namespace cinch::codecs::cuda

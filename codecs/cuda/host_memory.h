@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "codecs/cuda/library.h"
+#include "codecs/cuda/own_streams.h"
 #include "codecs/cuda/succeeds.h"
 
 /// The functions of a Library that need only the CUDA runtime, no kernels. Shared by the library of
@@ -39,7 +40,15 @@ inline Stream make_stream() noexcept {
   const bool made =
       relaxed && succeeds([&] { return cudaDeviceGetStreamPriorityRange(&least, nullptr); }) &&
       succeeds([&] { return cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least); });
-  return made ? stream : nullptr;
+  if (!made) return nullptr;
+  int device = 0;
+  int processors = 0;
+  if (succeeds([&] { return cudaGetDevice(&device); }) && succeeds([&] {
+        return cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+      })) {
+    OwnStreams::add(stream, static_cast<unsigned>(processors));
+  }
+  return stream;
 }
 
 /// Library::allocate_pinned.

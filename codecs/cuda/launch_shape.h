@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "codecs/cuda/own_streams.h"
 #include "codecs/cuda/runtime.h"
 #include "codecs/cuda/succeeds.h"
 
@@ -37,6 +39,13 @@ inline constexpr std::int64_t kMaxBlocks = 0x7FFFFFFF;
 /// Number of blocks that cover `items` when each takes `each`. @pre it is at most kMaxBlocks
 constexpr unsigned blocks_for(std::int64_t items, std::int64_t each) noexcept {
   return static_cast<unsigned>((items + each - 1) / each);
+}
+
+/// Number of blocks for a kernel that takes any number of them: `wanted`, or fewer in one of
+/// Cinch's own streams. @pre wanted is from 1 to kMaxBlocks
+inline unsigned blocks_in(Stream stream, std::int64_t wanted, unsigned threads) noexcept {
+  const std::int64_t most = OwnStreams::most_threads(stream) / threads;
+  return static_cast<unsigned>(std::min(wanted, std::max<std::int64_t>(most, 1)));
 }
 
 }  // namespace cinch::codecs::cuda

@@ -27,7 +27,8 @@ struct Library {
   /// Whether a CUDA graph is recording `stream`'s work.
   bool (*is_capturing)(Stream stream) noexcept;
   /// Makes a stream of the current device with the lowest priority, which the default stream does
-  /// not wait for. It is never destroyed. Null when CUDA makes none. Ends no graph captures.
+  /// not wait for. It is never destroyed. Kernels that take any number of blocks get few in it: see
+  /// OwnStreams. Null when CUDA makes none. Ends no graph captures.
   Stream (*make_stream)() noexcept;
   /// Page-locked host memory that every device can copy to and from, and kernels write to at the
   /// same address; or null. It is never freed. May wait for the devices, but does not end other

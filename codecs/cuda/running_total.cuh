@@ -39,20 +39,27 @@ __device__ __forceinline__ std::int64_t take_turn(RunningTotal* total) {
   return static_cast<std::int64_t>(turn);
 }
 
-/// Adds the block's `own` to the total. All threads of the block must call it.
+/// The upper two bits of a turn's word say what the others hold: nothing, the block's own number,
+/// or the sum up to and including the block. One store writes both parts, so they always match.
+inline constexpr unsigned long long kOwn = 1ULL << 62;
+inline constexpr unsigned long long kSum = 2ULL << 62;
+
+/// Lets later blocks know the block's `own` before the block calls add_to_total. One thread of it
+/// must call this.
+__device__ __forceinline__ void publish_own(unsigned long long* turns, std::int64_t turn,
+                                            std::int64_t own) {
+  atomicExch(turns + turn, (turn == 0 ? kSum : kOwn) | static_cast<unsigned long long>(own));
+}
+
+/// Adds the block's `own` to the total. All threads of the block must call it; it ends with a
+/// barrier. @param published whether the block has called publish_own
 /// @return the sum over all blocks before this one
 __device__ __forceinline__ std::int64_t add_to_total(RunningTotal* total, std::int64_t turn,
-                                                     std::int64_t own) {
-  // The upper two bits of a word say what the others hold: nothing, the block's own number, or the
-  // sum up to and including the block. One store writes both parts, so they always match.
-  constexpr unsigned long long kOwn = 1ULL << 62;
-  constexpr unsigned long long kSum = 2ULL << 62;
+                                                     std::int64_t own, bool published = false) {
   constexpr unsigned long long kNumber = kOwn - 1;
   __shared__ std::int64_t shared;
   unsigned long long* const turns = total->turns();
-  if (threadIdx.x == 0) {
-    atomicExch(turns + turn, (turn == 0 ? kSum : kOwn) | static_cast<unsigned long long>(own));
-  }
+  if (!published && threadIdx.x == 0) publish_own(turns, turn, own);
   if (threadIdx.x < kWarp) {
     std::int64_t before = 0;
     for (std::int64_t last = turn - 1; last >= 0; last -= kWarp) {

@@ -67,9 +67,10 @@ std::byte* dynamic_shared();
 
 void block_barrier();
 
-/// The kernels that were loaded, and those that were launched, so far.
+/// The kernels that were loaded, and those that were launched, so far, and the most blocks of one.
 struct Kernels {
   std::set<const void*> loaded, launched;
+  unsigned most_blocks = 0;
 };
 Kernels& kernels();
 
@@ -141,6 +142,11 @@ inline unsigned __reduce_min_sync(unsigned mask, unsigned value) {
 }
 inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
   return ~__reduce_min_sync(mask, ~value);
+}
+
+inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(mask, value, step);
+  return value;
 }
 
 inline void __threadfence() {}
@@ -272,6 +278,7 @@ bool launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
   auto& known = cinch::cuda_on_host::kernels();
   (Loading::wanted() ? known.loaded : known.launched).insert(reinterpret_cast<void*>(kernel));
   if (Loading::wanted()) return true;
+  known.most_blocks = std::max(known.most_blocks, blocks);
   cinch::cuda_on_host::run(blocks, threads, shared_bytes, [&] { kernel(arguments...); });
 #ifdef CINCH_KERNELS_BY_NAME
   return fakecuda::kernels::Signature<Parameters...>::noted;

@@ -12,6 +12,12 @@ namespace {
 // How many entries one read may have decoded ahead.
 constexpr std::size_t most_decodes = 4;
 
+// Whether `bytes` more may be decoded ahead. One entry may be larger than all that is allowed: it
+// must not wait until nothing else is decoded ahead, so only a quarter of that keeps it out.
+bool may_decode(std::uint64_t decoded, std::uint64_t bytes, std::uint64_t most) {
+  return decoded == 0 || decoded < most / 4 || decoded + bytes <= most;
+}
+
 // How many reads ahead one read looks for entries to fetch, and the least limit of fetched bytes.
 // Fetching looks further ahead than decoding, since a copy takes longer.
 constexpr std::size_t most_looked_at = 256;
@@ -73,7 +79,7 @@ void ReadAhead::read(Entry& entry, const Use& use, std::uint64_t most_bytes, boo
     const bool fits = has_room_ || then->device == nullptr;
     if (decodes && fits && then->encoded_bytes != 0 && !then->ahead) {
       decodes = choice.decodes.size() < most_decodes &&
-                (decoded_bytes_ == 0 || decoded_bytes_ + then->raw_bytes <= most_bytes);
+                may_decode(decoded_bytes_, then->raw_bytes, most_bytes);
       if (decodes) {
         then->ahead = true;
         decoded_bytes_ += then->raw_bytes;

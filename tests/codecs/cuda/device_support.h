@@ -63,9 +63,10 @@ struct DeviceEncoded {
 };
 
 /// @param offset bytes by which the source is moved from an aligned address
+/// @param stream of the encode
 inline DeviceEncoded device_encode(const cuda::DeviceCodec& codec, const Codec& host,
                                    const Description& what, const Bytes& source, RandomKey key,
-                                   std::size_t offset = 0) {
+                                   std::size_t offset = 0, cuda::Stream stream = nullptr) {
   Bytes moved(offset, std::byte{0xEE});
   moved.insert(moved.end(), source.begin(), source.end());
   DeviceBytes from(moved);
@@ -74,7 +75,7 @@ inline DeviceEncoded device_encode(const cuda::DeviceCodec& codec, const Codec& 
   DeviceBytes scratch(codec.scratch_bytes(what));
   EXPECT_TRUE(codec.encode(what, from.data() + offset, out.data(),
                            reinterpret_cast<cuda::Result*>(result.data()), scratch.data(), key,
-                           nullptr));
+                           stream));
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   cuda::Result r;
   std::memcpy(&r, result.host(sizeof r).data(), sizeof r);
@@ -83,13 +84,14 @@ inline DeviceEncoded device_encode(const cuda::DeviceCodec& codec, const Codec& 
 }
 
 /// @param offset bytes by which the target is moved from an aligned address
+/// @param stream of the decode
 inline Bytes device_decode(const cuda::DeviceCodec& codec, const Description& what, const Bytes& in,
-                           Reads reads, std::size_t offset = 0) {
+                           Reads reads, std::size_t offset = 0, cuda::Stream stream = nullptr) {
   DeviceBytes encoded(in);
   DeviceBytes target(offset + source_bytes(what), 0xA5);
   DeviceBytes scratch(codec.scratch_bytes(what));
   EXPECT_TRUE(codec.decode(what, {encoded.data(), in.size()}, target.data() + offset, reads,
-                           scratch.data(), nullptr));
+                           scratch.data(), stream));
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   Bytes bytes = target.host(offset + source_bytes(what));
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -99,9 +101,10 @@ inline Bytes device_decode(const cuda::DeviceCodec& codec, const Description& wh
 /// Compares one encode and its decodes with the reference engine's. Sources that `Encoded` calls
 /// not representable are compared too where the bytes are defined (quantizing codecs).
 /// @param offset bytes by which source and target are moved from aligned addresses
+/// @param stream of the encodes and decodes
 inline void expect_device_like_reference(const CodecSpec& spec, const Description& what,
                                          const Bytes& source, RandomKey key, bool poisons,
-                                         std::size_t offset = 0) {
+                                         std::size_t offset = 0, cuda::Stream stream = nullptr) {
   const auto reference = make_codec(spec, Engine::reference);
   const auto device = cuda::make_device_codec(spec);
   ASSERT_NE(reference, nullptr);
@@ -113,7 +116,8 @@ inline void expect_device_like_reference(const CodecSpec& spec, const Descriptio
   ASSERT_TRUE(cuda::load(*device, what));
   Bytes expected(reference->encoded_bytes(what), std::byte{0x5A});
   const Encoded encoded = reference->encode(what, source.data(), expected, key, serial_for);
-  const DeviceEncoded actual = device_encode(*device, *reference, what, source, key, offset);
+  const DeviceEncoded actual =
+      device_encode(*device, *reference, what, source, key, offset, stream);
   ASSERT_EQ(actual.representable, encoded.representable);
   ASSERT_FALSE(codec_traits(spec.name)->sized_by_data && actual.bytes.empty());
   if (!encoded.representable && !poisons) return;
@@ -127,11 +131,11 @@ inline void expect_device_like_reference(const CodecSpec& spec, const Descriptio
     if (reads == Reads::interval && !is_exact(*reference)) continue;
     const Bytes decoded = decode(*reference, what, expected, reads);
     if (decoded.empty() && source_bytes(what) != 0) continue;
-    ASSERT_EQ(device_decode(*device, what, expected, reads, offset), decoded) << int(reads);
+    ASSERT_EQ(device_decode(*device, what, expected, reads, offset, stream), decoded) << int(reads);
   }
 #ifdef CINCH_CUDA_ON_HOST
-  const auto& [loaded, launched] = cuda_on_host::kernels();
-  EXPECT_TRUE(offset % 16 != 0 || std::ranges::includes(loaded, launched))
+  const auto& kernels = cuda_on_host::kernels();
+  EXPECT_TRUE(offset % 16 != 0 || std::ranges::includes(kernels.loaded, kernels.launched))
       << "a kernel is loaded when it is launched";
 #endif
 }

@@ -71,6 +71,15 @@ TEST_F(ReadAheadTest, GoesNoFurtherThanItsBytes) {
   EXPECT_THAT(read(entries[4], true, false, 100), testing::ElementsAre(&entries[3]));
 }
 
+TEST_F(ReadAheadTest, DecodesOneThatIsLargerThanAllUnlessAQuarterOfThatIsDecoded) {
+  step(true, false);
+  grow();
+  entries[3].raw_bytes = 5000;
+  EXPECT_THAT(read(entries[5], true, false, 404), testing::ElementsAre(&entries[4], &entries[3]));
+  for (Entry& entry : entries) ahead.forget(entry);
+  EXPECT_THAT(read(entries[5], true, false, 400), testing::ElementsAre(&entries[4]));
+}
+
 TEST_F(ReadAheadTest, LeavesOutWhatIsGoneOrNotSettled) {
   step(true, false);
   grow();

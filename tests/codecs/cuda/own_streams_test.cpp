@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/cuda/own_streams.h"
+
+#include "tests/codecs/cuda/device_support.h"
+
+#ifdef CINCH_CUDA_ON_HOST
+namespace cinch::codecs::test {
+namespace {
+
+class OwnStreamsTest : public DeviceTest {};
+
+cuda::Stream stream_named(std::uintptr_t name) {
+  return reinterpret_cast<cuda::Stream>(name);  // NOLINT(performance-no-int-to-ptr)
+}
+
+TEST_F(OwnStreamsTest, BoundsThreadsByAThirdOfTheMultiprocessors) {
+  cuda::OwnStreams::add(stream_named(1000), 132);
+  EXPECT_EQ(cuda::OwnStreams::most_threads(stream_named(1000)), 44 * 1024);
+  const std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(cuda::OwnStreams::most_threads(stream_named(1001)), any);
+  EXPECT_EQ(cuda::OwnStreams::most_threads(nullptr), any);
+}
+
+struct Case {
+  CodecSpec spec;
+  Description what;
+};
+
+/// In a stream of Cinch's own the same bytes, by fewer blocks of threads than elsewhere.
+TEST_F(OwnStreamsTest, KernelsGetFewBlocksThere) {
+  cuda::OwnStreams::add(stream_named(2000), 1);
+  const PlaneLayout rows = PlaneLayout::rows(1 << 15, 1 << 12);
+  const PlaneLayout planes = contiguous(24, {1, 40, 40});
+  const PlaneLayout last = channels_last(3, 32, {1, 20, 20});
+  const std::array cases = {
+      Case{{.name = "exponent_pack"}, {.type = ElementType::bfloat16, .layout = rows}},
+      Case{{.name = "exponent_pack"}, {.type = ElementType::float64, .layout = last}},
+      Case{{.name = "group_quant", .bits = 3, .group = 256},
+           {.type = ElementType::bfloat16, .layout = rows}},
+      Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = planes}},
+      Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = last}},
+      Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = rows}}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(describe(one.what, one.spec));
+    const Bytes source = normal_floats(one.what, false);
+    const auto most_blocks = [&](cuda::Stream stream) {
+      expect_device_like_reference(one.spec, one.what, source, {7, 11, 13}, true, 0, stream);
+      return cuda_on_host::kernels().most_blocks;
+    };
+    EXPECT_GT(most_blocks(nullptr), 4U);
+    EXPECT_LE(most_blocks(stream_named(2000)), 4U);
+  }
+}
+
+}  // namespace
+}  // namespace cinch::codecs::test
+#endif
