@@ -14,10 +14,12 @@
 namespace cinch::hooks {
 namespace {
 
-/// The read that needs most: values if any use reads them, else that of the first use.
-codecs::Reads most_read(const Plan& plan) {
+/// The read of `candidate` that needs most: values if any use reads them and it has them, else that
+/// of the first use.
+codecs::Reads most_read(const Plan& plan, const Plan::Candidate& candidate) {
+  const bool has_values = candidate.codec->restores() == codecs::Reads::values;
   const auto values = std::ranges::find(plan.reads, codecs::Reads::values);
-  return values != plan.reads.end() ? codecs::Reads::values : plan.reads.front();
+  return has_values && values != plan.reads.end() ? codecs::Reads::values : plan.reads.front();
 }
 
 }  // namespace
@@ -141,8 +143,8 @@ std::size_t Contender::encode(Held& held, const Entry& entry, BufferPool& buffer
       return plan.stored_bytes;
     }
     const codecs::RandomKey key = {0, entry.id, entry.step};
-    const auto result = round_trip(candidate, entry.raw.data(), entry.raw_bytes, most_read(plan),
-                                   key, buffers, buffers, parallel_for);
+    const auto result = round_trip(candidate, entry.raw.data(), entry.raw_bytes,
+                                   most_read(plan, candidate), key, buffers, buffers, parallel_for);
     if (!result) continue;
     if (result->encoded_bytes >= entry.raw_bytes && !candidate.is_copy()) continue;
     held.row = candidate.totals;
@@ -175,7 +177,7 @@ bool Contender::would_derive(Held& held, const Entry& entry) const {
     if (approximates && entry.recipe->needs_exact_sources) return false;
     held.approximates |= approximates;
   }
-  return !held.approximates || held.plan->approximates();
+  return !held.approximates || held.plan->may_be_approximated();
 }
 
 // Counts the entry as derived. Returns its bytes; nothing where the mask can't be made.

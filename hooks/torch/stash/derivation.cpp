@@ -163,7 +163,7 @@ bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
 bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
   if (entry.recipe == nullptr || plan.derived == nullptr || !entry.recipe->is_ready) return false;
-  if (entry.recipe->approximates && !plan.approximates()) return false;
+  if (entry.recipe->approximates && !plan.may_be_approximated()) return false;
   const Stopwatch watch;
   if (!holdings_.of(entry).encode_mask(entry, parallel_for)) return false;
   entry.state = Entry::State::derived;

@@ -45,6 +45,8 @@ struct Plan {
   std::string_view reason;
   std::vector<Candidate> candidates;
   std::vector<codecs::Reads> reads;  ///< per use
+  /// No node reads values, but entries are computed from them.
+  bool only_recipes_read_values = false;
   /// The report's row for entries that are derived; null where they are stored.
   OpTotals* derived = nullptr;
   std::optional<Candidate> mask;  ///< encodes the signs of a derived entry, if they are read
@@ -71,6 +73,9 @@ struct Plan {
 
   /// Whether any candidate approximates.
   bool approximates() const;
+
+  /// Whether values of entries may be computed from approximations.
+  bool may_be_approximated() const { return approximates() || only_recipes_read_values; }
 
   /// Whether there is a candidate to try; else entries are kept or dropped.
   bool encodes() const noexcept {

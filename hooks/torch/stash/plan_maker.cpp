@@ -86,6 +86,7 @@ bool needs_exact_signs(const policy::Decision::Candidate& candidate) {
 std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const Entry& entry,
                                             int caution, const policy::Choice* choice) const {
   auto plan = std::make_shared<Plan>();
+  bool node_reads_values = false;
   const SiteNames* row = nullptr;  // names for the report: of a use that reads values, if any
   DescribedEntry described(entry, derives_);
   auto seen = described.uses.begin();
@@ -98,12 +99,16 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
     plan->reads.push_back(
         use->is_recipes ? codecs::Reads::values
                         : policy::reads_of(policy::operand_fact(seen->op, seen->operand), *seen));
+    const bool reads_values = plan->reads.back() == codecs::Reads::values;
+    plan->only_recipes_read_values |= reads_values && use->is_recipes;
+    node_reads_values |= reads_values && !use->is_recipes;
     ++seen;
     if (row == nullptr || (plan->reads.front() != codecs::Reads::values &&
                            plan->reads.back() == codecs::Reads::values)) {
       row = &names;
     }
   }
+  plan->only_recipes_read_values &= !node_reads_values;
   if (row == nullptr) row = &names_of(*entry.first_use);
   described.entry.choice = choice;
   const policy::Decision decision = policy.decide(described.entry, caution);
@@ -120,7 +125,7 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
   const bool may_derive = entry.recipe != nullptr && caution == 0 &&
                           (choice == nullptr || choice->derived) &&
-                          (!entry.recipe->is_near || plan->approximates());
+                          (!entry.recipe->is_near || plan->may_be_approximated());
   const bool needs_signs = std::ranges::any_of(decision.candidates, needs_exact_signs);
   if (may_derive && !needs_signs && plan->encodes()) derive(*plan, entry, *row);
   return plan;
