@@ -122,22 +122,22 @@ Need chosen_need(const Choice& choice) {
   return {Level::approximate, choice.spec, not_finite, true};
 }
 
-/// The codec for `use` where the policy's is `spec`. A group of neighbours mixes channels where
-/// their planes are small. Channels' means may lie far apart, and a batch norm divides what is left
-/// of a channel without its mean by its spread, so errors of a group's size would be many times
-/// that. There it is BLPA's grid, around each channel's mean.
-CodecSpec for_small_planes(CodecSpec spec, const Use& use) {
-  constexpr std::int64_t small = 64;  // a fourth of a group, elements
+/// `spec`, the policy's codec, with the bits that a batch norm's input needs. A group of neighbours
+/// mixes channels where their planes are small, and their means may lie far apart. A batch norm
+/// divides what is left of a channel without its mean by its spread, so errors of a share of a
+/// group's range would be many times that.
+CodecSpec with_bits_for_planes(CodecSpec spec, const Use& use) {
+  constexpr std::int64_t small = 64, tiny = 16;  // elements; a group of 256 has 4 and 16 channels
+  constexpr int bits_of_small = 6, bits_of_tiny = 8;
   const auto sizes = use.geometry.sizes;
   const bool groups = codecs::codec_traits(spec.name)->shares_ranges;
   if (!groups || layer_kind(use.op) != LayerKind::batch_norm || sizes.size() < 2) return spec;
   const auto plane = sizes.subspan(2);
   const std::int64_t elements =
       std::accumulate(plane.begin(), plane.end(), std::int64_t{1}, std::multiplies<>());
-  if (elements >= small || !takes("blpa", use.type)) return spec;
-  CodecSpec grid = named("blpa");
-  grid.bits = 4;
-  return grid;
+  if (elements < small) spec.bits = std::max(spec.bits, bits_of_small);
+  if (elements < tiny) spec.bits = std::max(spec.bits, bits_of_tiny);
+  return spec;
 }
 
 /// That of an operand that tolerates approximation.
@@ -168,7 +168,7 @@ Need approximate_need(const Settings& settings, const Use& use, const OperandFac
       is_adaptive && !codecs::is_quantizable(use.type) ? no_codec : no_rule;
   const bool is_classic = fact.spatial || is_linear(functional_name(use.op));
   if (is_classic && algorithm.codec != nullptr) {
-    CodecSpec spec = for_small_planes(algorithm.codec(settings), use);
+    CodecSpec spec = with_bits_for_planes(algorithm.codec(settings), use);
     if (takes(spec.name, use.type)) return {Level::approximate, std::move(spec), not_finite};
     kept_because = no_codec;
   }
