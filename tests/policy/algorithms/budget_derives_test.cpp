@@ -45,6 +45,8 @@ class BudgetDerivesTest : public testing::Test {
       footprint.derived = {{computed_, 0, {source_}}};
     }
     for (const auto number : footprint.layers) footprint.planned_bytes += stored(number);
+    footprint.other_bytes = other_bytes_;
+    footprint.planned_bytes += other_bytes_;
     footprint.stored_bytes = footprint.planned_bytes;
     footprint.raw_bytes = footprint.layers.size() << 20;
     director_->begin_step(++step_, &footprint);
@@ -53,6 +55,7 @@ class BudgetDerivesTest : public testing::Test {
   std::unique_ptr<Director> director_;
   std::uint32_t source_ = 0, computed_ = 0, other_ = 0;
   bool derives_ = true;  ///< what is to be derived is
+  std::size_t other_bytes_ = 0;
   std::uint64_t step_ = 0;
 };
 
@@ -77,6 +80,15 @@ TEST_F(BudgetDerivesTest, WhatIsNotDerivedAfterAllIsStoredByItsOwnNeed) {
   for (int i = 0; i < 15; ++i) step();
   EXPECT_FALSE(director_->choice(computed_).derived);
   EXPECT_EQ(director_->choice(computed_).spec.bits, director_->choice(other_).spec.bits);
+}
+
+TEST_F(BudgetDerivesTest, BytesThatOthersNoLongerTakeAreSpent) {
+  other_bytes_ = 200 << 10;  // what is derived from the third step on
+  for (int i = 0; i < 3; ++i) step();
+  const int before = director_->choice(source_).spec.bits;
+  other_bytes_ = 0;
+  for (int i = 0; i < 15; ++i) step();
+  EXPECT_GT(director_->choice(source_).spec.bits, before);
 }
 
 }  // namespace
