@@ -5,7 +5,7 @@ parameter is the same bits, in one process and in two."""
 import pytest
 
 import harness
-from workloads import registry
+from workloads import registry, zoo
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,12 @@ def pair(tmp_path_factory):
 @pytest.mark.parametrize("name", registry.load("zoo"))
 def test_same_bits(pair, name):
     pair.check(name)
+
+
+def test_lstm_in_bf16_is_among_them(pair):
+    if not zoo.RUNS_BF16_LSTM:
+        pytest.skip("oneDNN has no LSTM in bfloat16 for this processor: PyTorch can't train it")
+    pair.check("lstm_bf16")
 
 
 def test_silent(pair):

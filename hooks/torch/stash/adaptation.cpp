@@ -23,15 +23,19 @@ std::uint32_t layer_in(const Entry& entry) {
   return entry.entry_class->members[entry.member].layer;
 }
 
-/// @pre as for layer_in()
-policy::Footprint::Derived derived(std::uint32_t layer, std::size_t bytes, const Entry& entry) {
-  policy::Footprint::Derived derived = {layer, bytes, {}};
-  for (const Recipe::Source& source : entry.recipe->sources()) {
-    if (source.entry->entry_class == nullptr) continue;  // the program owns it still
-    const std::uint32_t from = layer_in(*source.entry);
-    if (from != policy::no_layer) derived.sources.push_back(from);
+/// Adds the layers that `recipe` computes from: through those of its sources that are none, but are
+/// derived themselves. @pre as for layer_in()
+void add_sources(const Recipe& recipe, std::vector<std::uint32_t>& layers) {
+  for (const Recipe::Source& source : recipe.sources()) {
+    const Entry& entry = *source.entry;
+    if (entry.entry_class == nullptr) continue;  // the program owns it still
+    const std::uint32_t layer = layer_in(entry);
+    if (layer != policy::no_layer) {
+      layers.push_back(layer);
+    } else if (entry.recipe != nullptr && entry.plan().derived != nullptr) {
+      add_sources(*entry.recipe, layers);
+    }
   }
-  return derived;
 }
 
 }  // namespace
@@ -149,7 +153,8 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
   if_memory_allows([&] {
     growing_footprint_.layers.push_back(layer);
     if (entry.plan().derived != nullptr) {
-      growing_footprint_.derived.push_back(derived(layer, planned_bytes, entry));
+      growing_footprint_.derived.push_back({layer, planned_bytes, {}});
+      add_sources(*entry.recipe, growing_footprint_.derived.back().sources);
     }
     const policy::Wants wants = director_->wants();
     entry.ranged = wants.ranges;

@@ -89,20 +89,25 @@ std::shared_ptr<const Plan> Contender::plan(const Entry& entry, std::uint32_t la
   } else {
     footprint.layers.push_back(own);
     if (same.plan().derived != nullptr) {
-      footprint.derived.push_back({own, same.plan().stored_bytes, sources_of(entry)});
+      footprint.derived.push_back({own, same.plan().stored_bytes, {}});
+      add_sources(*entry.recipe, footprint.derived.back().sources);
     }
   }
   return same.own_plan;
 }
 
-// The director's layers that the entry would be computed from.
-std::vector<std::uint32_t> Contender::sources_of(const Entry& entry) const {
-  std::vector<std::uint32_t> sources;
-  for (const Recipe::Source& source : entry.recipe->sources()) {
+// Adds the director's layers that `recipe` computes from: through those of its sources that are
+// none, but would be derived themselves.
+void Contender::add_sources(const Recipe& recipe, std::vector<std::uint32_t>& layers) const {
+  for (const Recipe::Source& source : recipe.sources()) {
     const Held* known = held(*source.entry);
-    if (known != nullptr && known->layer != policy::no_layer) sources.push_back(known->layer);
+    if (known == nullptr) continue;
+    if (known->layer != policy::no_layer) {
+      layers.push_back(known->layer);
+    } else if (known->plan != nullptr && known->plan->derived != nullptr) {
+      add_sources(*source.entry->recipe, layers);
+    }
   }
-  return sources;
 }
 
 bool Contender::add(const Entry& entry, std::uint32_t layer, std::uint64_t growth, bool measures) {

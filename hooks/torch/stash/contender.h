@@ -89,7 +89,7 @@ class Contender {
     return of_stash < layers_.size() ? layers_[of_stash] : policy::no_layer;
   }
   const Held* held(const Entry& entry) const;
-  std::vector<std::uint32_t> sources_of(const Entry& entry) const;
+  void add_sources(const Recipe& recipe, std::vector<std::uint32_t>& layers) const;
   std::shared_ptr<const Plan> plan(const Entry& entry, std::uint32_t layer, std::uint64_t growth);
   std::size_t encode(Held& held, const Entry& entry, BufferPool& buffers,
                      codecs::ParallelFor parallel_for);
