@@ -69,11 +69,11 @@ double price_of_byte(const OptionsOfAll& options, const Selection& best) {
   return price;
 }
 
-// `computed` without the layers that are better stored at that price.
+// `before` without the layers that are better stored at that price.
 std::vector<bool> without_better_stored(std::span<const PlannedLayer> layers,
-                                        std::vector<bool> computed, const Selection& best,
+                                        const std::vector<bool>& before, const Selection& best,
                                         double price, const DerivedCost& derived_cost) {
-  const std::vector<bool> before = computed;
+  std::vector<bool> computed = before;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (!before[i]) continue;
     const auto derived = static_cast<std::size_t>(layers[i].derived);

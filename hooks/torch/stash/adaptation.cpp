@@ -11,9 +11,9 @@
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/stash/entry_rows.h"
 #include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/layers_of_sources.h"
 #include "hooks/torch/stash/listeners.h"
 #include "hooks/torch/stash/plan.h"
-#include "hooks/torch/stash/recipe.h"
 
 namespace cinch::hooks {
 namespace {
@@ -23,19 +23,10 @@ std::uint32_t layer_in(const Entry& entry) {
   return entry.entry_class->members[entry.member].layer;
 }
 
-/// Adds the layers that `recipe` computes from: through those of its sources that are none, but are
-/// derived themselves. @pre as for layer_in()
-void add_sources(const Recipe& recipe, std::vector<std::uint32_t>& layers) {
-  for (const Recipe::Source& source : recipe.sources()) {
-    const Entry& entry = *source.entry;
-    if (entry.entry_class == nullptr) continue;  // the program owns it still
-    const std::uint32_t layer = layer_in(entry);
-    if (layer != policy::no_layer) {
-      layers.push_back(layer);
-    } else if (entry.recipe != nullptr && entry.plan().derived != nullptr) {
-      add_sources(*entry.recipe, layers);
-    }
-  }
+/// @pre the stash's lock is held
+SourceLayer source_layer(const Entry& entry) {
+  if (entry.entry_class == nullptr) return {};  // the program owns it still
+  return {layer_in(entry), entry.plan().derived != nullptr};
 }
 
 }  // namespace
@@ -154,7 +145,7 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
     growing_footprint_.layers.push_back(layer);
     if (entry.plan().derived != nullptr) {
       growing_footprint_.derived.push_back({layer, planned_bytes, {}});
-      add_sources(*entry.recipe, growing_footprint_.derived.back().sources);
+      add_layers_of_sources(*entry.recipe, source_layer, growing_footprint_.derived.back().sources);
     }
     const policy::Wants wants = director_->wants();
     entry.ranged = wants.ranges;

@@ -90,24 +90,18 @@ std::shared_ptr<const Plan> Contender::plan(const Entry& entry, std::uint32_t la
     footprint.layers.push_back(own);
     if (same.plan().derived != nullptr) {
       footprint.derived.push_back({own, same.plan().stored_bytes, {}});
-      add_sources(*entry.recipe, footprint.derived.back().sources);
+      add_layers_of_sources(
+          *entry.recipe, [this](const Entry& source) { return source_layer(source); },
+          footprint.derived.back().sources);
     }
   }
   return same.own_plan;
 }
 
-// Adds the director's layers that `recipe` computes from: through those of its sources that are
-// none, but would be derived themselves.
-void Contender::add_sources(const Recipe& recipe, std::vector<std::uint32_t>& layers) const {
-  for (const Recipe::Source& source : recipe.sources()) {
-    const Held* known = held(*source.entry);
-    if (known == nullptr) continue;
-    if (known->layer != policy::no_layer) {
-      layers.push_back(known->layer);
-    } else if (known->plan != nullptr && known->plan->derived != nullptr) {
-      add_sources(*source.entry->recipe, layers);
-    }
-  }
+SourceLayer Contender::source_layer(const Entry& entry) const {
+  const Held* known = held(entry);
+  if (known == nullptr) return {};
+  return {known->layer, known->plan != nullptr && known->plan->derived != nullptr};
 }
 
 bool Contender::add(const Entry& entry, std::uint32_t layer, std::uint64_t growth, bool measures) {

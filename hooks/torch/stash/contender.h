@@ -14,6 +14,7 @@
 #include "codecs/codec.h"
 #include "hooks/torch/stash/buffer_pool.h"
 #include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/layers_of_sources.h"
 #include "hooks/torch/stash/plan.h"
 #include "hooks/torch/stash/planner.h"
 #include "hooks/torch/stash/simulated_growth.h"
@@ -89,7 +90,7 @@ class Contender {
     return of_stash < layers_.size() ? layers_[of_stash] : policy::no_layer;
   }
   const Held* held(const Entry& entry) const;
-  void add_sources(const Recipe& recipe, std::vector<std::uint32_t>& layers) const;
+  SourceLayer source_layer(const Entry& entry) const;
   std::shared_ptr<const Plan> plan(const Entry& entry, std::uint32_t layer, std::uint64_t growth);
   std::size_t encode(Held& held, const Entry& entry, BufferPool& buffers,
                      codecs::ParallelFor parallel_for);

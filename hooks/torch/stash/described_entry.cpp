@@ -74,8 +74,10 @@ const SiteNames& names_of(const Use& use) {
 }
 
 DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
+  bool is_source = false;
   for (const Use* use = of.first_use; use != nullptr; use = use->next) {
     if (!counts(*use, derives)) continue;
+    is_source |= use->is_recipes;
     const SiteNames& names = known_names_of(*use);
     auto type = element_type(use->type);
     auto geometry = views.of(use->geometry);
@@ -92,9 +94,7 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
            of.device != nullptr};
   entry.derivable = derives && of.recipe != nullptr;
-  for (const Use* use = of.first_use; use != nullptr; use = use->next) {
-    entry.is_source = entry.is_source || (derives && use->is_recipes);
-  }
+  entry.is_source = is_source;
 }
 
 void set_class_key(const Entry& entry, bool derives, Words& key) {
