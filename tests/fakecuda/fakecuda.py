@@ -85,6 +85,8 @@ class Control:
             "calls": (ctypes.c_uint64, [ctypes.c_char_p]),
             "host_syncs": (ctypes.c_uint64, []),
             "host_syncs_of": (ctypes.c_uint64, [ctypes.c_char_p]),
+            "implicit_syncs": (ctypes.c_uint64, []),
+            "implicit_syncs_of": (ctypes.c_uint64, [ctypes.c_char_p]),
             "launches": (ctypes.c_uint64, []),
             "launches_skipped": (ctypes.c_uint64, []),
             "faults": (ctypes.c_uint64, []),
@@ -112,6 +114,9 @@ class Control:
 
     def host_syncs_of(self, call: str) -> int:
         return self._host_syncs_of(call.encode())
+
+    def implicit_syncs_of(self, call: str) -> int:
+        return self._implicit_syncs_of(call.encode())
 
     def fail(self, call: str, nth: int = 1, error: int = 2):
         self._fail(call.encode(), nth, error)
