@@ -64,6 +64,7 @@ print(json.dumps([refused, launches, again, different, control.faults()]))
 )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("stream", ["current", "side"])
 def test_a_refused_launch_changes_nothing(stream, tmp_path):
     policy = cuda.LOSSLESS | {"stream": stream}
@@ -83,7 +84,10 @@ STORED = {"version": 1, "min_bytes": 0, "raw_window": 0, "derive": {"enabled": F
 
 
 @pytest.mark.parametrize("blocks", ["1", "4"], ids=["blocks in turn", "blocks at once"])
-@pytest.mark.parametrize("policy, stream", [("default", "side"), ("division", "current"), ("blpa", "side")])
+@pytest.mark.parametrize(
+    "policy, stream",
+    [pytest.param("default", "side", marks=pytest.mark.quick), ("division", "current"), ("blpa", "side")],
+)
 def test_trains_to_the_bits_of_the_hosts_codecs(policy, stream, blocks, tmp_path):
     """Whatever the order of the streams' work, and of one kernel's blocks (tests/cuda_on_host)."""
     outcomes = []
