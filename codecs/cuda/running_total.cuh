@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "codecs/cuda/device.h"
+#include "codecs/host_device.h"
 
 /// Places the blocks' outputs of different sizes one after another, in a single pass by decoupled
 /// look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back",

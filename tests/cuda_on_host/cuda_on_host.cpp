@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_on_host.h"
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include <ucontext.h>
@@ -36,6 +39,14 @@ struct Fiber {
 };
 
 std::uint64_t schedule_seed = 0;
+
+unsigned block_threads = [] {
+  const char* const wanted = std::getenv("CUDA_ON_HOST_BLOCK_THREADS");
+  return wanted == nullptr ? 1U : static_cast<unsigned>(std::strtoul(wanted, nullptr, 10));
+}();
+
+/// Decides where this thread of the host gives way; null where blocks run one after another.
+thread_local std::mt19937_64* yields = nullptr;
 
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "cuda_on_host: block %u: %s\n", identity.block.x, what);
@@ -203,15 +214,42 @@ void Block::enter() {
 
 void run(unsigned blocks, unsigned threads, std::size_t shared_bytes,
          const std::function<void()>& kernel) {
-  Block block(kernel);
-  running = &block;
-  identity.block_size = {threads, 1, 1};
-  identity.grid_size = {blocks, 1, 1};
-  for (unsigned b = 0; b < blocks; ++b) {
-    identity.block = {b, 0, 0};
-    block.run(threads, shared_bytes);
+  std::vector<unsigned> order(blocks);
+  std::iota(order.begin(), order.end(), 0U);
+  std::atomic<unsigned> next{0};
+  const auto run_blocks = [&] {
+    Block block(kernel);
+    running = &block;
+    identity.block_size = {threads, 1, 1};
+    identity.grid_size = {blocks, 1, 1};
+    for (unsigned b = next++; b < blocks; b = next++) {
+      identity.block = {order[b], 0, 0};
+      block.run(threads, shared_bytes);
+    }
+    running = nullptr;
+  };
+  if (block_threads <= 1 || blocks == 1) return run_blocks();
+  static std::atomic<std::uint64_t> launches{0};
+  const std::uint64_t seed = schedule_seed + ++launches;
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
+  std::vector<std::thread> hosts;
+  for (unsigned host = 0; host < std::min(block_threads, blocks); ++host) {
+    hosts.emplace_back([&, host] {
+      std::mt19937_64 random(seed * 64 + host);
+      yields = &random;
+      run_blocks();
+    });
   }
-  running = nullptr;
+  for (std::thread& host : hosts) host.join();
+}
+
+void set_block_threads(unsigned threads) {
+  block_threads = threads;
+}
+
+void may_yield() {
+  constexpr unsigned one_in = 64;
+  if (yields != nullptr && (*yields)() % one_in == 0) std::this_thread::yield();
 }
 
 void set_schedule(std::uint64_t seed) {
@@ -232,6 +270,7 @@ void block_barrier() {
 }
 
 Exchanged exchange(std::uint32_t mask, std::uint64_t value, unsigned from) {
+  may_yield();
   return running->exchange(mask, value, from);
 }
 

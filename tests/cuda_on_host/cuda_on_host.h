@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,9 @@
 /// accesses out of bounds of shared and global memory. `set_schedule` shuffles the order in which
 /// threads run, so that a missing barrier shows as a wrong result.
 ///
-/// Blocks run one after another on the calling thread, so atomics are plain operations.
+/// Blocks run one after another on the calling thread, or at the same time on several threads of
+/// the host (`set_block_threads`), with shared memory for each. Memory is then ordered as the
+/// host's processor orders it, at least as strongly as a GPU would.
 
 #ifdef CINCH_KERNELS_BY_NAME
 // tests/fakecuda finds kernels by name, so each must stay a function of its own.
@@ -58,6 +61,15 @@ inline thread_local Identity identity;
 /// Runs `kernel` for every thread of every block.
 void run(unsigned blocks, unsigned threads, std::size_t shared_bytes,
          const std::function<void()>& kernel);
+
+/// Sets on how many threads of the host blocks run from now on. Above 1 they start in a random
+/// order and give way at random atomics, fences and warp operations. Each that has started goes on,
+/// as on a GPU. The seeds decide orders, the host what happens at the same time.
+/// $CUDA_ON_HOST_BLOCK_THREADS is the number at the start; else it is 1.
+void set_block_threads(unsigned threads);
+
+/// A place where other blocks' threads may come first.
+void may_yield();
 
 /// Sets the order of a block's threads from now on. 0: in order; else the seed of a shuffle.
 void set_schedule(std::uint64_t seed);
@@ -149,8 +161,13 @@ inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
   return value;
 }
 
-inline void __threadfence() {}
-inline void __threadfence_system() {}
+inline void __threadfence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  cinch::cuda_on_host::may_yield();
+}
+inline void __threadfence_system() {
+  __threadfence();
+}
 inline int __popc(unsigned x) {
   return __builtin_popcount(x);
 }
@@ -172,41 +189,42 @@ inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32);
 }
 
+namespace cinch::cuda_on_host {
+/// Replaces `*at` by change(*at), whatever other blocks do. @return what it was
+template <typename T, typename Change>
+T atomically(T* at, const Change& change) {
+  may_yield();
+  const std::atomic_ref<T> shared(*at);
+  T old = shared.load(std::memory_order_relaxed);
+  while (!shared.compare_exchange_weak(old, change(old), std::memory_order_relaxed)) {
+  }
+  return old;
+}
+}  // namespace cinch::cuda_on_host
+
 template <typename T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = old + value;
-  return old;
+  return cinch::cuda_on_host::atomically(at, [=](T old) { return static_cast<T>(old + value); });
 }
 template <typename T>
 T atomicMin(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = std::min(old, value);
-  return old;
+  return cinch::cuda_on_host::atomically(at, [=](T old) { return std::min(old, value); });
 }
 template <typename T>
 T atomicMax(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = std::max(old, value);
-  return old;
+  return cinch::cuda_on_host::atomically(at, [=](T old) { return std::max(old, value); });
 }
 template <typename T>
 T atomicOr(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = old | value;
-  return old;
+  return cinch::cuda_on_host::atomically(at, [=](T old) { return static_cast<T>(old | value); });
 }
 template <typename T>
 T atomicExch(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = value;
-  return old;
+  return cinch::cuda_on_host::atomically(at, [=](T) { return value; });
 }
 template <typename T>
 T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-  const T old = *at;
-  if (old == expected) *at = value;
-  return old;
+  return cinch::cuda_on_host::atomically(at, [=](T old) { return old == expected ? value : old; });
 }
 
 // The runtime functions that codecs and their tests call. All work is done when a call returns.

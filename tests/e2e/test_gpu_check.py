@@ -131,6 +131,39 @@ def test_reads_what_the_benchmark_prints(context, monkeypatch, tmp_path):
     ]
 
 
+NCU = """==PROF== Connected to process 7
+"ID","Process ID","Kernel Name","dram__throughput.avg.pct_of_peak_sustained_elapsed","gpu__time_duration.sum",\
+"sm__throughput.avg.pct_of_peak_sustained_elapsed"
+"","","","%","nsecond","%"
+"0","7","group_quant_encode(Job, const void *)","80.5","1,000.0","40.0"
+"1","7","group_quant_encode(Job, const void *)","90.5","3,000.0","44.0"
+"2","7","division_decode(Job)","20.0","500","30.5"
+""".replace("\\\n", "")
+REFUSED = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n"
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("prints, status", [(NCU, 0), (REFUSED, 1), (None, 0)], ids=["counters", "refused", "absent"])
+def test_reads_counters_where_it_may(prints, status, context, monkeypatch, tmp_path):
+    if prints is not None:
+        ncu = tmp_path / "ncu"
+        ncu.write_text(f"#!/bin/sh\ncat <<'TEXT'\n{prints}TEXT\nexit {status}\n")
+        ncu.chmod(0o755)
+    monkeypatch.setattr(bandwidth.shutil, "which", lambda name, path=None: str(ncu) if prints is not None else None)
+    monkeypatch.setattr(context, "binary", lambda name: tmp_path / name)
+    context.check(bandwidth.COUNTED, bandwidth.counters, context)
+    (row,) = context.rows
+    assert row.what == bandwidth.COUNTED and row.verdict == ("measured" if prints is NCU else "not run")
+    if prints is REFUSED:
+        assert "ERR_NVGPUCTRPERM" in row.figure and "\n" not in row.figure
+    if prints is NCU:
+        assert row.values["kernels"] == {
+            "group_quant_encode": {"memory": 85.5, "processors": 42.0, "ns": 2000.0},
+            "division_decode": {"memory": 20.0, "processors": 30.5, "ns": 500.0},
+        }
+        assert "lowest memory/processors: division_decode 20/30 %" in row.figure
+
+
 GOOGLETEST = """[ RUN      ] A.One
 [       OK ] A.One (3 ms)
 [  FAILED  ] A.Two (1 ms)

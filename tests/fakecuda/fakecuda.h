@@ -41,6 +41,10 @@ uint64_t fakecuda_calls(const char* call);
 uint64_t fakecuda_host_syncs(void);
 /// The same for one call ("cudaStreamSynchronize").
 uint64_t fakecuda_host_syncs_of(const char* call);
+/// Uses so far of calls in which CUDA may synchronize though that is not what they are for, whether
+/// or not the host waited (docs/fakecuda.md lists them).
+uint64_t fakecuda_implicit_syncs(void);
+uint64_t fakecuda_implicit_syncs_of(const char* call);
 /// Kernel launches so far, and how many of them did nothing for lack of a host implementation.
 uint64_t fakecuda_launches(void);
 uint64_t fakecuda_launches_skipped(void);

@@ -30,8 +30,8 @@ def environment(
     devices: int = 1,
     memory: int = 4 << 30,
     shared: str | os.PathLike | None = None,
-    schedule: str = "eager",
-    event_delay: int = 0,
+    schedule: str | None = None,
+    event_delay: int | None = None,
     poison: bool = False,
     fail: str = "",
     trace: str | os.PathLike | None = None,
@@ -43,8 +43,12 @@ def environment(
     `executor`: torch's operators run on the CPU; without it, kernels fail or, with
     unknown_kernels="skip", do nothing. `compute`: without it, operators give tensors of the right sizes
     and touch no memory, for shapes that this machine could not hold. `kernels`: Cinch's own kernels run on the CPU. The other
-    options are told in docs/fakecuda.md.
+    options are told in docs/fakecuda.md. What `schedule` and `event_delay` are by default, the environment may tell.
     """
+    if schedule is None:
+        schedule = os.environ.get("FAKECUDA_DEFAULT_SCHEDULE", "eager")
+    if event_delay is None:
+        event_delay = int(os.environ.get("FAKECUDA_DEFAULT_EVENT_DELAY", "0"))
     lib = build() / "lib"
     libraries = [lib / "libfakecuda_executor.so"] * executor
     if kernels and (lib / "libfakecuda_kernels.so").is_file():
@@ -85,6 +89,8 @@ class Control:
             "calls": (ctypes.c_uint64, [ctypes.c_char_p]),
             "host_syncs": (ctypes.c_uint64, []),
             "host_syncs_of": (ctypes.c_uint64, [ctypes.c_char_p]),
+            "implicit_syncs": (ctypes.c_uint64, []),
+            "implicit_syncs_of": (ctypes.c_uint64, [ctypes.c_char_p]),
             "launches": (ctypes.c_uint64, []),
             "launches_skipped": (ctypes.c_uint64, []),
             "faults": (ctypes.c_uint64, []),
@@ -112,6 +118,9 @@ class Control:
 
     def host_syncs_of(self, call: str) -> int:
         return self._host_syncs_of(call.encode())
+
+    def implicit_syncs_of(self, call: str) -> int:
+        return self._implicit_syncs_of(call.encode())
 
     def fail(self, call: str, nth: int = 1, error: int = 2):
         self._fail(call.encode(), nth, error)

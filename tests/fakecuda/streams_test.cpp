@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -50,6 +51,34 @@ TEST_F(Streams, EagerWorkIsDoneAtOnce) {
   EXPECT_EQ(done_, "ab");
   EXPECT_EQ(cudaStreamQuery(a_), cudaSuccess);
   EXPECT_EQ(fakecuda_pending(), 0u);
+}
+
+TEST_F(Streams, CallsInWhichCudaMaySynchronizeAreCounted) {
+  char pageable[16] = {};
+  void *device = nullptr, *pinned = nullptr;
+  auto counted = [before = fakecuda_implicit_syncs()](cudaError_t result) mutable {
+    EXPECT_EQ(result, cudaSuccess);
+    const std::uint64_t now = fakecuda_implicit_syncs();
+    return now - std::exchange(before, now);
+  };
+  EXPECT_EQ(counted(cudaMalloc(&device, 16)), 1u);
+  EXPECT_EQ(counted(cudaHostAlloc(&pinned, 16, 0)), 1u);
+  EXPECT_EQ(counted(cudaMemcpyAsync(device, pageable, 16, cudaMemcpyHostToDevice, a_)), 1u);
+  EXPECT_EQ(counted(cudaMemcpyAsync(pageable, device, 16, cudaMemcpyDeviceToHost, a_)), 1u);
+  EXPECT_EQ(counted(cudaMemcpyAsync(device, pinned, 16, cudaMemcpyHostToDevice, a_)), 0u);
+  EXPECT_EQ(counted(cudaMemcpyAsync(pinned, device, 16, cudaMemcpyDeviceToHost, a_)), 0u);
+  EXPECT_EQ(counted(cudaMemcpy(device, pinned, 16, cudaMemcpyHostToDevice)), 1u);
+  EXPECT_EQ(counted(cudaMemset(device, 0, 16)), 1u);
+  EXPECT_EQ(counted(cudaMemsetAsync(device, 0, 16, a_)), 0u);
+  EXPECT_EQ(counted(cudaEventRecord(event_, a_)), 0u);
+  EXPECT_EQ(counted(cudaStreamWaitEvent(b_, event_, 0)), 0u);
+  EXPECT_EQ(counted(cudaStreamSynchronize(a_)), 0u) << "that one is for waiting";
+  cudaStream_t made = nullptr;
+  EXPECT_EQ(counted(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)), 1u);
+  EXPECT_EQ(counted(cudaStreamDestroy(made)), 1u);
+  EXPECT_EQ(counted(cudaFreeHost(pinned)), 1u);
+  EXPECT_EQ(counted(cudaFree(device)), 1u);
+  EXPECT_EQ(fakecuda_implicit_syncs_of("cudaMalloc"), 1u);
 }
 
 TEST_F(Streams, LazyWorkIsDoneWhenSomebodyWaits) {

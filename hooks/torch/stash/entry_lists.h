@@ -49,11 +49,21 @@ struct EntryLists {
   Timeline timeline;
   std::size_t alive = 0;  ///< entries
   std::uint32_t next_id = 0;
-  Peak peak;
+  Peak peak;         ///< set by set_peak
   Peak at_boundary;  ///< when the last growth ended; without `owned` entries
 
   /// Call after every change. @pre mutex is held
   void note_change() noexcept { timeline.note(held.raw(), held.stored(), held.owned); }
+
+  /// @pre mutex is held
+  void set_peak(const Peak& to) noexcept {
+    peak = to;
+    raw_bytes_at_peak_.store(to.raw_bytes, std::memory_order_relaxed);
+  }
+  /// peak.raw_bytes. Needs no lock.
+  std::uint64_t raw_bytes_at_peak() const noexcept {
+    return raw_bytes_at_peak_.load(std::memory_order_relaxed);
+  }
 
   /// A settled entry shrank from `before` bytes. @return by how much @pre mutex is held
   std::size_t note_less_held(const Entry& entry, std::size_t before);
@@ -72,6 +82,9 @@ struct EntryLists {
   std::uint64_t most_settled_bytes(int device) const;
   /// Fills the fields of Timeline::fill.
   void fill_timeline(telemetry::Report& report) const;
+
+ private:
+  std::atomic<std::uint64_t> raw_bytes_at_peak_{0};
 };
 
 }  // namespace cinch::hooks

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,6 +16,9 @@ namespace cinch::hooks {
 /// entry is in one queue at most and knows its place in it. The stash's lock guards it.
 class EntryQueue {
  public:
+  /// Needs no lock: whoever has put an entry in, or was told of that, sees it.
+  bool is_empty() const noexcept { return size_.load(std::memory_order_relaxed) == 0; }
+
   std::uint64_t bytes() const noexcept { return bytes_; }
   /// Of one device's.
   std::uint64_t bytes(int device) const noexcept {
@@ -27,6 +31,7 @@ class EntryQueue {
     entry.place_index = first_ + static_cast<std::uint32_t>(entries_.size());
     entries_.push_back(&entry);
     entry.device->queue = this;
+    size_.fetch_add(1, std::memory_order_relaxed);
     count(entry, entry.stored_bytes());
   }
 
@@ -35,6 +40,7 @@ class EntryQueue {
     entries_.push_front(&entry);
     entry.place_index = --first_;
     entry.device->queue = this;
+    size_.fetch_add(1, std::memory_order_relaxed);
     count(entry, entry.stored_bytes());
   }
 
@@ -50,6 +56,7 @@ class EntryQueue {
   void remove(Entry& entry) noexcept {
     entries_[entry.place_index - first_] = nullptr;
     entry.device->queue = nullptr;
+    size_.fetch_sub(1, std::memory_order_relaxed);
     count(entry, -entry.stored_bytes());
     for (; !entries_.empty() && entries_.front() == nullptr; entries_.pop_front()) ++first_;
     // Else empty places would pile up behind an entry that never leaves.
@@ -75,7 +82,8 @@ class EntryQueue {
   }
 
   std::deque<Entry*> entries_;  // null where one left
-  std::uint32_t first_ = 0;     // place_index of the first
+  std::atomic<std::size_t> size_{0};
+  std::uint32_t first_ = 0;  // place_index of the first
   std::uint64_t bytes_ = 0;
   std::map<int, std::uint64_t> bytes_of_;  // by device
 };

@@ -45,8 +45,7 @@ std::size_t PolicyInForce::window_limit() const {
 std::uint64_t PolicyInForce::in_flight_limit() const {
   constexpr std::uint64_t share = 16;
   constexpr std::uint64_t enough = std::uint64_t{16} << 20;  // for a device to have work meanwhile
-  return std::min(settings().in_flight_bytes,
-                  std::max(enough, lists_.peak_so_far().raw_bytes / share));
+  return std::min(settings().in_flight_bytes, std::max(enough, lists_.raw_bytes_at_peak() / share));
 }
 
 void PolicyInForce::change(policy::Settings settings, void (*done)(const std::string& words)) {
@@ -64,7 +63,8 @@ void PolicyInForce::take_up_change() {
   const std::vector<std::string> told = begin();
   guard_.change(settings().guard);
   if (adaptation_.director() == nullptr) listeners().wants({});
-  lists_.peak = lists_.at_boundary = {};
+  lists_.set_peak({});
+  lists_.at_boundary = {};
   const std::string words = before + " -> " + settings().name;
   lists_.timeline.decided("policy", "all", words);
   listeners().policy(settings().name);

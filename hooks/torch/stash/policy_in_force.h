@@ -42,7 +42,7 @@ class PolicyInForce {
 
   /// Most bytes of a device that may wait for its work, the host running ahead: `in_flight_bytes`,
   /// but no more than a sixteenth of the most raw bytes so far, or little is saved at a small
-  /// program's peak. Takes the lock.
+  /// program's peak. Needs no lock.
   std::uint64_t in_flight_limit() const;
 
   /// Puts `settings` in force when no entry is held: now, or at the begin of the first growth that

@@ -168,6 +168,9 @@ class Run {
   const std::byte* const mask_;
 };
 
+// A recipe's structure has fewer words, and so have its extents, as a rule.
+constexpr std::size_t usual_words = 128;
+
 /// Collects what describes a recipe: its structure, and the extents of its values.
 struct Description {
   Words structure;
@@ -252,9 +255,12 @@ const void* Recipe::Source::values_in(const c10::Storage& storage) const {
 }
 
 Recipe::Key Recipe::key() const {
-  Description of{{static_cast<std::int64_t>(source_count), threads,
-                  static_cast<std::int64_t>(version), device.is_cpu() ? -1 : device.index()},
-                 {elements}};
+  Description of;
+  of.structure.reserve(usual_words);
+  of.extents.reserve(usual_words);
+  of.structure = {static_cast<std::int64_t>(source_count), threads,
+                  static_cast<std::int64_t>(version), device.is_cpu() ? -1 : device.index()};
+  of.extents = {elements};
   of.add(value);
   const std::size_t structure = of.structure.size();
   Key key{std::move(of.structure), structure};

@@ -270,7 +270,7 @@ void Stash::sample() {
   if (adapts) {
     adaptation_.measure(now.raw_bytes, lists_.planned.out_of_window() + held.window + sole);
   }
-  if (now.raw_bytes >= lists_.peak.raw_bytes) lists_.peak = now;
+  if (now.raw_bytes >= lists_.peak.raw_bytes) lists_.set_peak(now);
 }
 
 // Gives the current figures to the telemetry segment.
@@ -307,7 +307,7 @@ void Stash::begin_in_child() {
   // Storages on devices are the parent's: they must not be freed here.
   static auto& of_parents = *new std::deque<std::vector<c10::Storage>>;
   of_parents.push_back(settler_.take_freed());
-  lists_.peak = {};
+  lists_.set_peak({});
   lists_.timeline.restart();
   statistics_.set_rss_at_start(0);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preloaded beside libcinch.so: makes single allocations of the core fail. An allocation is the
-// core's when the first caller outside of the C++ library is.
+// Preloaded beside libcinch.so: makes single allocations of the core fail, and counts its
+// allocations and locks. An allocation is the core's when the first caller outside of the C++
+// library is.
 
 #include <atomic>
 #include <cstdint>
@@ -9,8 +10,10 @@
 #include <cstring>
 #include <new>
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
+#include <pthread.h>
 
 namespace {
 
@@ -28,6 +31,7 @@ Range standard_library;
 Range own;
 std::atomic<long> countdown{0};  // 0: nothing is counted
 std::atomic<long> counted{0};
+std::atomic<long> locks{0};
 
 int find(dl_phdr_info* info, std::size_t, void*) {
   Range range{UINTPTR_MAX, 0};
@@ -54,6 +58,18 @@ bool is_cores(const void* caller) {
     return core.holds(frames[i]);
   }
   return false;
+}
+
+/// Counts a lock that `caller` takes. @return libpthread's function of that name
+template <typename Lock>
+Lock* counting(const char* name, std::atomic<Lock*>& known, const void* caller) {
+  if (core.holds(caller)) locks.fetch_add(1, std::memory_order_relaxed);
+  Lock* lock = known.load(std::memory_order_relaxed);
+  if (lock == nullptr) {
+    lock = reinterpret_cast<Lock*>(dlsym(RTLD_NEXT, name));
+    known.store(lock, std::memory_order_relaxed);
+  }
+  return lock;
 }
 
 void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
@@ -113,4 +129,18 @@ EXPORT void fail_allocation(long number) {
 // Allocations of the core since then.
 EXPORT long counted_allocations() {
   return counted;
+}
+
+// Locks that the core has taken, since the first call of fail_allocation.
+EXPORT long counted_locks() {
+  return locks;
+}
+
+EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  static std::atomic<int (*)(pthread_mutex_t*)> known{nullptr};
+  return counting("pthread_mutex_lock", known, __builtin_return_address(0))(mutex);
+}
+EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
+  static std::atomic<int (*)(pthread_rwlock_t*)> known{nullptr};
+  return counting("pthread_rwlock_rdlock", known, __builtin_return_address(0))(lock);
 }

@@ -61,12 +61,14 @@ using namespace fakecuda;
 
 FAKECUDA_API cudaError_t cudaMalloc(void** out, std::size_t bytes) {
   FAKECUDA_RUNTIME(cudaMalloc, "%zu", bytes);
+  may_synchronize(site);
   if (ends_captures()) return returned(cudaErrorStreamCaptureUnsupported);
   return returned(allocate(out, bytes));
 }
 FAKECUDA_API cudaError_t cudaFree(void* memory) {
   FAKECUDA_RUNTIME(cudaFree, "%p", memory);
   if (memory == nullptr) return cudaSuccess;  // torch calls this to make a context
+  may_synchronize(site);
   return returned(release(memory, site));
 }
 FAKECUDA_API cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -82,6 +84,7 @@ FAKECUDA_API CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 }
 FAKECUDA_API cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
   FAKECUDA_RUNTIME(cudaHostAlloc, "%zu", bytes);
+  may_synchronize(site);
   if (ends_captures()) return returned(cudaErrorStreamCaptureUnsupported);
   const std::size_t size = rounded_up(bytes == 0 ? 1 : bytes, host_page);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -93,6 +96,7 @@ FAKECUDA_API cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) 
 FAKECUDA_API cudaError_t cudaFreeHost(void* memory) {
   FAKECUDA_RUNTIME(cudaFreeHost, "%p", memory);
   if (memory == nullptr) return cudaSuccess;
+  may_synchronize(site);
   const Region* region = find_region(memory);
   if (region == nullptr || region->kind != Kind::pinned || !region->ours ||
       region->address != reinterpret_cast<Address>(memory)) {
@@ -107,12 +111,14 @@ FAKECUDA_API cudaError_t cudaFreeHost(void* memory) {
 }
 FAKECUDA_API cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned) {
   FAKECUDA_RUNTIME(cudaHostRegister, "%p %zu", memory, bytes);
+  may_synchronize(site);
   if (find_region(memory) != nullptr) return returned(cudaErrorHostMemoryAlreadyRegistered);
   add_region({reinterpret_cast<Address>(memory), bytes, current_device(), Kind::pinned, false});
   return cudaSuccess;
 }
 FAKECUDA_API cudaError_t cudaHostUnregister(void* memory) {
   FAKECUDA_RUNTIME(cudaHostUnregister, "%p", memory);
+  may_synchronize(site);
   const Region* region = find_region(memory);
   if (region == nullptr || region->kind != Kind::pinned || region->ours ||
       region->address != reinterpret_cast<Address>(memory)) {

@@ -22,6 +22,7 @@ namespace {
 std::atomic<CallSite*> sites{nullptr};
 std::atomic<std::uint64_t> all_uses{0};
 std::atomic<std::uint64_t> all_syncs{0};
+std::atomic<std::uint64_t> all_implicit_syncs{0};
 std::atomic<int> broken{0};
 std::atomic<std::FILE*> trace_file{nullptr};
 std::atomic<bool> failures_planned{false};
@@ -127,6 +128,11 @@ void host_waits(CallSite& site) {
   ++all_syncs;
 }
 
+void may_synchronize(CallSite& site) {
+  ++site.implicit_syncs;
+  ++all_implicit_syncs;
+}
+
 cudaError_t returned(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
@@ -180,6 +186,16 @@ FAKECUDA_API std::uint64_t fakecuda_host_syncs_of(const char* call) {
   std::uint64_t syncs = 0;
   for (const CallSite* s = sites; s != nullptr; s = s->next) {
     if (std::strcmp(s->name, call) == 0) syncs += s->syncs;
+  }
+  return syncs;
+}
+FAKECUDA_API std::uint64_t fakecuda_implicit_syncs() {
+  return all_implicit_syncs;
+}
+FAKECUDA_API std::uint64_t fakecuda_implicit_syncs_of(const char* call) {
+  std::uint64_t syncs = 0;
+  for (const CallSite* s = sites; s != nullptr; s = s->next) {
+    if (std::strcmp(s->name, call) == 0) syncs += s->implicit_syncs;
   }
   return syncs;
 }

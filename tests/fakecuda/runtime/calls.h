@@ -12,7 +12,8 @@
 
 namespace fakecuda {
 
-/// One of CUDA's functions: how often it was used, and how often the host waited in it.
+/// One of CUDA's functions: how often it was used, how often the host waited in it, and how often
+/// it may have synchronized though nobody asked for it.
 class CallSite {
  public:
   explicit CallSite(const char* name);
@@ -20,6 +21,7 @@ class CallSite {
   const char* name;
   std::atomic<std::uint64_t> uses{0};
   std::atomic<std::uint64_t> syncs{0};
+  std::atomic<std::uint64_t> implicit_syncs{0};
   CallSite* next;
 };
 
@@ -28,6 +30,9 @@ class CallSite {
 
 /// Counts that the host waits for the device in this call.
 void host_waits(CallSite& site);
+
+/// Counts that CUDA may synchronize in this call, which is not one for that.
+void may_synchronize(CallSite& site);
 
 /// Gives back the result of a runtime function; an error becomes the thread's last error.
 cudaError_t returned(cudaError_t error);

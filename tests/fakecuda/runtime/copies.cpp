@@ -54,6 +54,7 @@ cudaError_t copy(Copy c, void* handle, bool blocking, CallSite& site,
   if (!accessible(c.to, to_bytes, device) || !accessible(c.from, from_bytes, device)) {
     return cudaErrorInvalidValue;
   }
+  if (blocking || is_pageable(c.to) || is_pageable(c.from)) may_synchronize(site);
   const bool waits = blocking || (is_pageable(c.to) && is_device_address(c.from));
   if (waits && stream.recording) return cudaErrorStreamCaptureUnsupported;
   std::shared_ptr<std::vector<char>> staged;
@@ -130,6 +131,7 @@ FAKECUDA_API cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from
 }
 FAKECUDA_API cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
   FAKECUDA_RUNTIME(cudaMemset, "%p %zu", to, bytes);
+  may_synchronize(site);
   return returned(fill(to, static_cast<unsigned char>(value), bytes, nullptr));
 }
 FAKECUDA_API cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes,

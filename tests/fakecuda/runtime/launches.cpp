@@ -65,6 +65,7 @@ cudaError_t load(const void* function, CallSite& site) {
     return cudaErrorMemoryAllocation;
   }
   host_waits(site);
+  may_synchronize(site);
   finish_device(current_device());
   loaded[function] = {};
   return cudaSuccess;

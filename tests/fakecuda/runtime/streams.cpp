@@ -188,18 +188,22 @@ using namespace fakecuda;
 FAKECUDA_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags,
                                                       int priority) {
   FAKECUDA_RUNTIME(cudaStreamCreateWithPriority, "%u %d", flags, priority);
+  may_synchronize(site);
   return returned(create(reinterpret_cast<void**>(stream), flags, priority));
 }
 FAKECUDA_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   FAKECUDA_RUNTIME(cudaStreamCreateWithFlags, "%u", flags);
+  may_synchronize(site);
   return returned(create(reinterpret_cast<void**>(stream), flags, 0));
 }
 FAKECUDA_API cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   FAKECUDA_RUNTIME(cudaStreamCreate);
+  may_synchronize(site);
   return returned(create(reinterpret_cast<void**>(stream), cudaStreamDefault, 0));
 }
 FAKECUDA_API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   FAKECUDA_RUNTIME(cudaStreamDestroy, "%p", static_cast<void*>(stream));
+  may_synchronize(site);
   return returned(destroy(stream));
 }
 FAKECUDA_API cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -233,11 +237,13 @@ FAKECUDA_API cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
 FAKECUDA_API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                             void* data) {
   FAKECUDA_RUNTIME(cudaLaunchHostFunc, "%p", static_cast<void*>(stream));
+  may_synchronize(site);
   return returned(call_on_host(stream, function, data));
 }
 FAKECUDA_API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
                                                void* data, unsigned) {
   FAKECUDA_RUNTIME(cudaStreamAddCallback, "%p", static_cast<void*>(stream));
+  may_synchronize(site);
   enqueue(stream_of(stream), "a callback", [=] { callback(stream, cudaSuccess, data); });
   return cudaSuccess;
 }
@@ -293,14 +299,17 @@ FAKECUDA_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEvent
 
 FAKECUDA_API CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   FAKECUDA_DRIVER(cuStreamCreate, "%u", flags);
+  may_synchronize(site);
   return driver(create(reinterpret_cast<void**>(stream), flags, 0));
 }
 FAKECUDA_API CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
   FAKECUDA_DRIVER(cuStreamCreateWithPriority, "%u %d", flags, priority);
+  may_synchronize(site);
   return driver(create(reinterpret_cast<void**>(stream), flags, priority));
 }
 FAKECUDA_API CUresult cuStreamDestroy_v2(CUstream stream) {
   FAKECUDA_DRIVER(cuStreamDestroy_v2, "%p", static_cast<void*>(stream));
+  may_synchronize(site);
   return driver(destroy(stream));
 }
 FAKECUDA_API CUresult cuStreamQuery(CUstream stream) {
@@ -318,6 +327,7 @@ FAKECUDA_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned
 }
 FAKECUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   FAKECUDA_DRIVER(cuLaunchHostFunc, "%p", static_cast<void*>(stream));
+  may_synchronize(site);
   return driver(call_on_host(stream, function, data));
 }
 FAKECUDA_API CUresult cuEventCreate(CUevent* event, unsigned flags) {

@@ -144,6 +144,7 @@ FAKECUDA_API CUresult cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
 FAKECUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes,
                                   const CUmemAllocationProp* properties, unsigned long long) {
   FAKECUDA_DRIVER(cuMemCreate, "%zu", bytes);
+  may_synchronize(site);
   if (bytes == 0 || bytes % page_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
   const int device = properties->location.id;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -162,6 +163,7 @@ FAKECUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t
 
 FAKECUDA_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   FAKECUDA_DRIVER(cuMemRelease, "%llu", handle);
+  may_synchronize(site);
   if (!state().handles.contains(handle)) return CUDA_ERROR_INVALID_VALUE;
   drop(handle);
   return CUDA_SUCCESS;
@@ -170,6 +172,7 @@ FAKECUDA_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 FAKECUDA_API CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
                                CUmemGenericAllocationHandle handle, unsigned long long) {
   FAKECUDA_DRIVER(cuMemMap, "%p %zu %llu", pointer(address), bytes, handle);
+  may_synchronize(site);
   State& s = state();
   const Region* region = find_region(pointer(address));
   const auto at = s.handles.find(handle);
@@ -196,6 +199,7 @@ FAKECUDA_API CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size
 FAKECUDA_API CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes,
                                      const CUmemAccessDesc* access, std::size_t count) {
   FAKECUDA_DRIVER(cuMemSetAccess, "%p %zu", pointer(address), bytes);
+  may_synchronize(site);
   const Found found = mappings_of(address, bytes);
   if (!found.whole || count == 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
@@ -220,6 +224,7 @@ FAKECUDA_API CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes,
 
 FAKECUDA_API CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   FAKECUDA_DRIVER(cuMemUnmap, "%p %zu", pointer(address), bytes);
+  may_synchronize(site);
   const Found found = mappings_of(address, bytes);
   if (!found.whole) return CUDA_ERROR_INVALID_VALUE;
   if (mmap(pointer(address), bytes, PROT_NONE,

@@ -65,6 +65,16 @@ TEST_F(EntryQueueTest, OneThatComesBackIsTheOldestAgain) {
   EXPECT_EQ(queue.bytes(), 0U);
 }
 
+TEST_F(EntryQueueTest, SaysWithoutALockWhetherAnyIsIn) {
+  EXPECT_TRUE(queue.is_empty());
+  queue.push_back(entries[0]);
+  queue.push_front(entries[1]);
+  queue.remove(entries[0]);
+  EXPECT_FALSE(queue.is_empty());
+  queue.remove(entries[1]);
+  EXPECT_TRUE(queue.is_empty());
+}
+
 TEST_F(EntryQueueTest, OneThatStaysDoesNotMakeItGrow) {
   queue.push_back(entries[0]);
   for (int step = 0; step < 1000; ++step) {

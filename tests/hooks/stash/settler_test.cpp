@@ -144,6 +144,14 @@ TEST_F(SettlerTest, CarriesThePlanOut) {
   EXPECT_EQ(parts_.lists.held.stored(), 16u);
 }
 
+TEST_F(SettlerTest, GivesUpItsHoldItselfWhereOthersHoldTheEntry) {
+  Entry& entry = parts_.settling();
+  ++entry.holders;  // that of its use
+  parts_.settle_here(entry);
+  EXPECT_EQ(entry.holders, 1u);
+  EXPECT_THAT(parts_.dropped, ElementsAre()) << "which would take the lock again";
+}
+
 TEST_F(SettlerTest, KeepsWhatCantBeEncodedAndSaysWhy) {
   Entry& entry = parts_.settling();
   parts_.told.answers = {"for a reason"};

@@ -228,7 +228,8 @@ void DeviceHolding::saved(Entry& entry, const c10::Storage& storage) {
 
 void DeviceHolding::planned(const Entry& entry) {
   auto& most = most_needed_[entry.device->index()];
-  most = std::max({most, entry.plan().device_bytes, Planner::harder_bytes(entry)});
+  const std::size_t needed = std::max(entry.plan().device_bytes, Planner::harder_bytes(entry));
+  if (most.load(std::memory_order_relaxed) < needed) most.store(needed, std::memory_order_relaxed);
 }
 
 void DeviceHolding::settled(Entry& entry) {
@@ -246,11 +247,7 @@ bool DeviceHolding::is_this_processes(const Entry& entry) const noexcept {
 }
 
 void DeviceHolding::before_settling(const Entry& entry) {
-  std::size_t needed = 0;
-  {
-    const std::lock_guard lock(parts_.lists.mutex);
-    needed = most_needed_[entry.device->index()];
-  }
+  const std::size_t needed = most_needed_[entry.device->index()].load(std::memory_order_relaxed);
   if (needed != 0) reserve_.ensure(entry.device_index(), needed);
   unsized_.take_outcomes(entry.device_index());
 }

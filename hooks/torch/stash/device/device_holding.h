@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 
 #include "hooks/torch/stash/derivation.h"
 #include "hooks/torch/stash/device/device_parts.h"
@@ -78,8 +79,8 @@ class DeviceHolding final : public Holding {
   UnsizedEncodings unsized_;
   Offloader offloader_;
   DeviceRescue rescue_;
-  // The most memory that encoding one entry may need, by device; under the stash's lock.
-  std::array<std::size_t, 128> most_needed_{};
+  // The most memory that encoding one entry may need, by device. Grows under the stash's lock.
+  std::array<std::atomic<std::size_t>, 128> most_needed_{};
 };
 
 }  // namespace cinch::hooks

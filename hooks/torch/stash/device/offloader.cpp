@@ -20,7 +20,7 @@ Offloader::Offloader(const DeviceParts& parts)
 }
 
 void Offloader::move_surplus() {
-  for (;;) {
+  while (!stash_.queues.leaving.is_empty()) {
     Entry* oldest = nullptr;
     {
       const std::lock_guard lock(stash_.lists.mutex);

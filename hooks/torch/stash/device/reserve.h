@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 
@@ -25,7 +26,7 @@ class Reserve {
  private:
   struct Reserved {
     c10::DataPtr memory;
-    std::size_t bytes = 0;
+    std::atomic<std::size_t> bytes{0};  // changes under the lock
   };
   std::mutex mutex_;
   std::array<Reserved, 128> devices_;  // by index, which is a signed byte

@@ -90,6 +90,7 @@ bool UnsizedEncodings::take_back(Entry& entry) {
 }
 
 void UnsizedEncodings::settle_put_off(Entry& entry) {
+  if (stash_.queues.put_off.is_empty()) return;
   {
     const std::lock_guard lock(stash_.lists.mutex);
     if (entry.device->is_a_parents() || !take_back(entry)) return;
@@ -99,6 +100,7 @@ void UnsizedEncodings::settle_put_off(Entry& entry) {
 }
 
 bool UnsizedEncodings::settle_put_off(int device) {
+  if (stash_.queues.put_off.is_empty()) return false;
   const std::uint64_t limit = stash_.policy.in_flight_limit();
   Entry* oldest = nullptr;
   {
@@ -121,7 +123,7 @@ void UnsizedEncodings::take_outcomes(int device) {
 
 std::size_t UnsizedEncodings::await_outcomes(int device, std::size_t bytes) {
   std::size_t freed = 0;
-  for (;;) {
+  while (!stash_.queues.unsized.is_empty()) {
     Entry* oldest = nullptr;
     std::shared_ptr<const EncodeOutcome> awaited;
     {
@@ -138,6 +140,7 @@ std::size_t UnsizedEncodings::await_outcomes(int device, std::size_t bytes) {
     stash_.keeper.drop_holder(*oldest);
     bytes_.look(device);
   }
+  return freed;
 }
 
 // Applies the outcome of the entry. @return bytes freed
