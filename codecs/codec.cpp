@@ -61,6 +61,14 @@ PlaneLayout PlaneLayout::rows(std::int64_t n, std::int64_t row) noexcept {
   return layout;
 }
 
+Encoded Codec::encode_into(const Description& what, const void* source, const Room& room,
+                           RandomKey key, ParallelFor parallel) const {
+  const std::size_t bytes = encoded_bytes(what);
+  std::byte* const out = room(bytes);
+  if (out == nullptr && bytes != 0) return {};
+  return encode(what, source, {out, bytes}, key, parallel);
+}
+
 void serial_for(std::int64_t n, std::int64_t /*grain*/, ParallelForBody body, void* argument) {
   if (n > 0) body(argument, 0, n);
 }

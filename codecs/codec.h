@@ -179,6 +179,23 @@ struct Encoded {
   std::size_t bytes = 0;
 };
 
+/// Where to encode to, asked for once it is known how many bytes that takes at most.
+class Room {
+ public:
+  /// @param give `std::byte* give(std::size_t bytes)`: the memory, or null to end the encoding.
+  ///   Must outlive this
+  template <typename F>
+  explicit Room(const F& give)
+      : give_([](const void* f, std::size_t bytes) { return (*static_cast<const F*>(f))(bytes); }),
+        argument_(&give) {}
+
+  std::byte* operator()(std::size_t bytes) const { return give_(argument_, bytes); }
+
+ private:
+  std::byte* (*give_)(const void* argument, std::size_t bytes);
+  const void* argument_;
+};
+
 /// Encodes a storage to fewer bytes and decodes it. Immutable and thread-safe. Allocates nothing
 /// but scratch of a few planes.
 ///
@@ -207,6 +224,12 @@ class Codec {
   /// Encodes the elements at `source`. @pre accepts(what), out.size() >= encoded_bytes(what)
   virtual Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                          RandomKey key, ParallelFor parallel) const = 0;
+
+  /// The same to memory that `room` gives. Codecs that find the size before they write ask for just
+  /// that, others for encoded_bytes().
+  /// @return what is not representable, if `room` gave no memory
+  virtual Encoded encode_into(const Description& what, const void* source, const Room& room,
+                              RandomKey key, ParallelFor parallel) const;
 
   /// Writes every element that `what.layout` reaches at `target`, and no other bytes. For
   /// `Reads::sign` an element becomes positive where x > 0 held, else zero or negative: codecs that

@@ -75,6 +75,39 @@ TEST(Contract, TraitsNameTheFloatsThatCodecsTake) {
   }
 }
 
+TEST(Contract, EncodesIntoRoomThatIsGivenOnce) {
+  const Description what{.type = ElementType::float32, .layout = contiguous(2, {1, 90, 110})};
+  Random random(4);
+  const Bytes source = make_source(what, random_values(random, what.layout, true));
+  for (const std::string_view name : codec_names()) {
+    for (const Engine engine : {Engine::reference, Engine::cpu}) {
+      const auto codec = make_codec(spec_of(name), engine);
+      if (!codec->accepts(what)) continue;
+      const Encoding expected = encode_any(*codec, what, source);
+      Bytes bytes;
+      int asked = 0;
+      const auto give = [&](std::size_t size) {
+        ++asked;
+        bytes.assign(size, std::byte{0x5A});
+        return bytes.data();
+      };
+      const Encoded encoded =
+          codec->encode_into(what, source.data(), Room(give), RandomKey{}, serial_for);
+      EXPECT_EQ(asked, 1) << name;
+      EXPECT_LE(bytes.size(), codec->encoded_bytes(what)) << name;
+      EXPECT_EQ(encoded.representable, expected.representable) << name;
+      if (!encoded.representable) continue;
+      bytes.resize(encoded.bytes);
+      EXPECT_EQ(bytes, expected.bytes) << name;
+
+      const auto refuse = [](std::size_t) -> std::byte* { return nullptr; };
+      EXPECT_FALSE(codec->encode_into(what, source.data(), Room(refuse), RandomKey{}, serial_for)
+                       .representable)
+          << name;
+    }
+  }
+}
+
 TEST(Contract, NamesAreUnique) {
   const auto names = codec_names();
   EXPECT_EQ(std::set<std::string_view>(names.begin(), names.end()).size(), names.size());

@@ -57,6 +57,21 @@ TEST(ExponentPack, OneOfEightStretchesIsSampled) {
   EXPECT_THAT(columns, testing::Each(2));
 }
 
+TEST(ExponentPack, AsksForJustTheBytesThatItTakes) {
+  const Description what = flat(3 * kPackElements + 77, ElementType::float32);
+  Random random(6);
+  const Bytes source = make_source(what, random_values(random, what.layout, true));
+  const auto codec = make_codec(kSpec, Engine::cpu);
+  Bytes bytes;
+  const auto give = [&](std::size_t size) {
+    bytes.resize(size);
+    return bytes.data();
+  };
+  const Encoded encoded = codec->encode_into(what, source.data(), Room(give), {}, two_threads);
+  EXPECT_EQ(encoded.bytes, bytes.size());
+  EXPECT_EQ(bytes, encode(*make_codec(kSpec, Engine::reference), what, source));
+}
+
 TEST(ExponentPack, HoldsTopsAsCodes) {
   // The sample is the first stretch: exponents 126 to 128, so that 3 codes of 2 bits hold all.
   constexpr std::array kValues = {1.5F, -1.0F, 0.5F, -2.0F};

@@ -52,10 +52,9 @@ HWY_INLINE hn::Vec<D> load_wider(D d, const P* from) {
   }
 }
 
-/// Marks the first `count` lanes, or all. FirstN() may take larger counts than T can count for others.
-template <class D>
-HWY_INLINE hn::Mask<D> first_lanes(D d, int count) {
-  return hn::FirstN(d, std::min(static_cast<std::size_t>(count), hn::Lanes(d)));
+template <typename T>
+HWY_INLINE std::uint8_t top_of(T x) {
+  return static_cast<std::uint8_t>(rotate_left(x) >> (kBits<T> - 8));
 }
 
 /// Calls f with a null pointer to the type of each part of an element's rest and the part's lowest
@@ -71,18 +70,68 @@ HWY_INLINE void for_each_part(const F& f) {
   f(static_cast<std::uint8_t*>(nullptr), std::integral_constant<int, kBits<T> - 16>());
 }
 
+/// The type of half of T's bits.
+template <typename T>
+using Half = std::conditional_t<sizeof(T) == 8, std::uint32_t,
+                                std::conditional_t<sizeof(T) == 4, std::uint16_t, std::uint8_t>>;
+
+/// Halves the lanes of vectors until bytes are left, which are the upper ones and returned. Calls
+/// f(lower halves, how many vectors of them came before) on the way, widest first.
+/// @param x as many vectors as a lane has bytes, so that one is left
+template <class D, int kVectors, class F>
+HWY_INLINE hn::Vec<hn::Repartition<std::uint8_t, D>> halve(D /*d*/, const hn::Vec<D> (&x)[kVectors],
+                                                           const F& f) {
+  if constexpr (kVectors == 1) {
+    return x[0];
+  } else {
+    const hn::Repartition<Half<hn::TFromD<D>>, D> half;
+    hn::Vec<decltype(half)> upper[kVectors / 2];
+    for (int i = 0; i < kVectors / 2; ++i) {
+      const auto first = hn::BitCast(half, x[2 * i]);
+      const auto second = hn::BitCast(half, x[2 * i + 1]);
+      f(half, hn::ConcatEven(half, second, first), i);
+      upper[i] = hn::ConcatOdd(half, second, first);
+    }
+    return halve(half, upper, f);
+  }
+}
+
 template <typename T>
 HWY_INLINE int count_zeros(const T* x, int count) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
-  const auto zero = hn::Zero(d);
   std::size_t zeros = 0;
   int k = 0;
   for (; k + lanes <= count; k += lanes) {
-    zeros += hn::CountTrue(d, hn::Eq(hn::LoadU(d, x + k), zero));
+    zeros += hn::CountTrue(d, hn::Eq(hn::LoadU(d, x + k), hn::Zero(d)));
   }
   for (; k < count; ++k) zeros += x[k] == 0 ? 1 : 0;
   return static_cast<int>(zeros);
+}
+
+/// How many elements, zeros among them, have a top without a code.
+template <typename T>
+HWY_INLINE int count_escapes(const T* x, int count, std::uint8_t base, std::uint8_t escape) {
+  constexpr int kVectors = sizeof(T);
+  const hn::ScalableTag<T> d;
+  const hn::Repartition<std::uint8_t, decltype(d)> d8;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  std::size_t escapes = 0;
+  int k = 0;
+  for (; k + kVectors * lanes <= count; k += kVectors * lanes) {
+    hn::Vec<decltype(d)> of[kVectors];
+    for (int i = 0; i < kVectors; ++i) {
+      const auto bits = hn::LoadU(d, x + k + i * lanes);
+      of[i] = hn::Add(bits, bits);  // the top does not depend on the sign
+    }
+    const auto tops = halve(d, of, [](auto, auto, int) {});
+    const auto code = hn::Min(hn::Sub(tops, hn::Set(d8, base)), hn::Set(d8, escape));
+    escapes += hn::CountTrue(d8, hn::Eq(code, hn::Set(d8, escape)));
+  }
+  for (; k < count; ++k) {
+    escapes += static_cast<std::uint8_t>(top_of(x[k]) - base) >= escape ? 1 : 0;
+  }
+  return static_cast<int>(escapes);
 }
 
 /// How many elements of a block's sample have each top; zeros are left out.
@@ -90,17 +139,22 @@ template <typename T>
 HWY_INLINE void count_tops(const T* x, int count, std::array<int, 256>& counts) {
   // Neighbours often have one top: four tables, so that no sum waits for the one before it.
   std::array<std::array<std::uint16_t, 256>, 4> tables = {};
+  int zeros = 0;
   for (int stretch = 0; stretch * kPackStretch < count; ++stretch) {
     if (!is_sampled(stretch)) continue;
-    const int end = std::min(count, (stretch + 1) * kPackStretch);
-    for (int k = stretch * kPackStretch; k < end; ++k) {
-      const auto top = static_cast<std::uint8_t>(rotate_left(x[k]) >> (kBits<T> - 8));
-      tables[k % 4][top] += x[k] != 0 ? 1 : 0;
+    const T* const begin = x + stretch * kPackStretch;
+    const T* const end = x + std::min(count, (stretch + 1) * kPackStretch);
+    const T* each = begin;
+    for (; each + 4 <= end; each += 4) {
+      for (int i = 0; i < 4; ++i) ++tables[i][top_of(each[i])];
     }
+    for (; each < end; ++each) ++tables[0][top_of(*each)];
+    zeros += static_cast<int>(std::count(begin, end, T{0}));
   }
   for (int top = 0; top < 256; ++top) {
     counts[top] = tables[0][top] + tables[1][top] + tables[2][top] + tables[3][top];
   }
+  counts[0] -= zeros;
 }
 
 /// Chooses the base and bits that hold the sample in the fewest bits.
@@ -133,22 +187,62 @@ HWY_INLINE void choose_codes(const T* x, int count, PackBlock& block) {
   }
 }
 
-/// Copies the non-zero elements to scratch.held and marks them in the mask. @return their number
+/// For each set of eight lanes, as a mask: the lanes of the set in order, and which of these each
+/// lane of the set is.
+struct LaneMoves {
+  std::uint8_t gather[256][8] = {};
+  std::uint8_t spread[256][8] = {};
+
+  constexpr LaneMoves() {
+    for (unsigned set = 0; set < 256; ++set) {
+      std::uint8_t held = 0;
+      for (std::uint8_t lane = 0; lane < 8; ++lane) {
+        if ((set >> lane & 1U) == 0) continue;
+        gather[set][held] = lane;
+        spread[set][lane] = held++;
+      }
+    }
+  }
+};
+inline constexpr LaneMoves kLaneMoves;
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V moved(D d, V x, const std::uint8_t (&lanes)[8]) {
+  const auto indices = hn::PromoteTo(d, hn::LoadU(hn::Rebind<std::uint8_t, D>(), lanes));
+  return hn::TableLookupLanes(x, hn::IndicesFromVec(d, indices));
+}
+
+/// Whether vectors move eight elements at once, and not single elements.
 template <typename T>
-HWY_INLINE int leave_zeros_out(const T* x, int count, Scratch<T>& scratch) {
-  int held = 0;
+inline constexpr bool kMovesEight = sizeof(T) == 4;
+
+/// Copies the non-zero elements to scratch.held and marks them in the mask.
+template <typename T>
+HWY_INLINE void leave_zeros_out(const T* x, int count, Scratch<T>& scratch) {
+  T* next = scratch.held.data();
   for (int begin = 0; begin < count; begin += 64) {
     const int end = std::min(count, begin + 64);
     std::uint64_t word = 0;
-    for (int k = begin; k < end; ++k) {
+    int k = begin;
+    if constexpr (kMovesEight<T>) {
+      const hn::CappedTag<T, 8> d;
+      for (; k + 8 <= end; k += 8) {
+        const auto bits = hn::LoadU(d, x + k);
+        std::uint8_t held;
+        hn::StoreMaskBits(d, hn::Ne(bits, hn::Zero(d)), &held);
+        hn::StoreU(moved(d, bits, kLaneMoves.gather[held]), d, next);
+        next += __builtin_popcount(held);
+        word |= std::uint64_t{held} << (k - begin);
+      }
+    }
+    for (; k < end; ++k) {
       const bool is_held = x[k] != 0;
       word |= std::uint64_t{is_held} << (k - begin);
-      scratch.held[held] = x[k];
-      held += is_held ? 1 : 0;
+      *next = x[k];
+      next += is_held ? 1 : 0;
     }
     scratch.mask[begin / 64] = word;
   }
-  return held;
 }
 
 /// The reverse: spreads scratch.held over `count` elements.
@@ -156,69 +250,62 @@ template <typename T>
 HWY_INLINE void put_zeros_in(const Scratch<T>& scratch, int count, T* x) {
   const T* next = scratch.held.data();
   for (int begin = 0; begin < count; begin += 64) {
-    const std::uint64_t word = scratch.mask[begin / 64];
+    std::uint64_t word = scratch.mask[begin / 64];
     const int end = std::min(count, begin + 64);
-    for (int k = begin; k < end; ++k) {
-      const bool is_held = (word >> (k - begin) & 1U) != 0;
-      x[k] = is_held ? *next : T{0};
-      next += is_held ? 1 : 0;
-    }
-  }
-}
-
-/// Sets the tops and codes of the n elements at `held`. @return the number of escapes
-template <typename T>
-HWY_INLINE int find_codes(const T* held, int n, std::uint8_t base, std::uint8_t escape,
-                          Scratch<T>& scratch) {
-  const hn::ScalableTag<T> d;
-  const hn::Rebind<std::uint8_t, decltype(d)> d_top;
-  const auto lanes = static_cast<int>(hn::Lanes(d));
-  int k = 0;
-  for (; k + lanes <= n; k += lanes) {
-    const auto top = hn::ShiftRight<kBits<T> - 8>(rotated_left(d, hn::LoadU(d, held + k)));
-    hn::StoreU(hn::TruncateTo(d_top, top), d_top, scratch.tops.data() + k);
-  }
-  for (; k < n; ++k) {
-    scratch.tops[k] = static_cast<std::uint8_t>(rotate_left(held[k]) >> (kBits<T> - 8));
-  }
-  const hn::ScalableTag<std::uint8_t> d8;
-  const auto bytes = static_cast<int>(hn::Lanes(d8));
-  const auto of_escape = hn::Set(d8, escape);
-  std::size_t escapes = 0;
-  for (k = 0; k < n; k += bytes) {
-    // Tops below the base wrap around to beyond the window.
-    const auto distance = hn::Sub(hn::LoadU(d8, scratch.tops.data() + k), hn::Set(d8, base));
-    const auto code = hn::Min(distance, of_escape);
-    hn::StoreU(code, d8, scratch.codes.data() + k);
-    const auto inside = first_lanes(d8, n - k);
-    escapes += hn::CountTrue(d8, hn::And(hn::Eq(code, of_escape), inside));
-  }
-  return static_cast<int>(escapes);
-}
-
-/// Writes what the n elements at `held` have besides their tops.
-template <typename T>
-HWY_INLINE void write_rests(const T* held, int n, std::byte* out) {
-  for_each_part<T>([&]<typename P, int bit>(P*, std::integral_constant<int, bit>) HWY_ATTR {
-    const hn::ScalableTag<T> d;
-    const hn::Rebind<P, decltype(d)> d_part;
-    const auto lanes = static_cast<int>(hn::Lanes(d));
-    auto* const part = reinterpret_cast<P*>(out);
-    int k = 0;
-    for (; k + lanes <= n; k += lanes) {
-      const auto bits = hn::ShiftRight<bit>(rotated_left(d, hn::LoadU(d, held + k)));
-      if constexpr (sizeof(P) == sizeof(T)) {
-        hn::StoreU(bits, d, part + k);
-      } else {
-        hn::StoreU(hn::TruncateTo(d_part, bits), d_part, part + k);
+    int k = begin;
+    if constexpr (kMovesEight<T>) {
+      const hn::CappedTag<T, 8> d;
+      for (; k + 8 <= end; k += 8, word >>= 8) {
+        const auto held = static_cast<std::uint8_t>(word);
+        const auto spread = moved(d, hn::LoadU(d, next), kLaneMoves.spread[held]);
+        hn::StoreU(hn::IfThenElseZero(hn::LoadMaskBits(d, &held), spread), d, x + k);
+        next += __builtin_popcount(held);
       }
     }
-    for (; k < n; ++k) {
-      const auto bits = static_cast<P>(rotate_left(held[k]) >> bit);
-      std::memcpy(part + k, &bits, sizeof(P));
+    for (; k < end; ++k, word >>= 1) {
+      // No branch: which elements are zero can't be foretold.
+      const auto is_held = static_cast<T>(word & 1U);
+      x[k] = static_cast<T>(*next & (T{0} - is_held));
+      next += is_held;
     }
-    out += n * int{sizeof(P)};
-  });
+  }
+}
+
+/// Parts the n elements at `held` into what they have besides their tops, written to `rests`, and
+/// the tops and their codes.
+template <typename T>
+HWY_INLINE void part_elements(const T* held, int n, const PackBlock& block, std::byte* rests,
+                              Scratch<T>& scratch) {
+  constexpr int kVectors = sizeof(T);
+  const hn::ScalableTag<T> d;
+  const hn::Repartition<std::uint8_t, decltype(d)> d8;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  const auto base = hn::Set(d8, block.base);
+  const auto escape = hn::Set(d8, static_cast<std::uint8_t>(pack_window(block.bits)));
+  int k = 0;
+  for (; k + kVectors * lanes <= n; k += kVectors * lanes) {
+    hn::Vec<decltype(d)> of[kVectors];
+    for (int i = 0; i < kVectors; ++i) of[i] = rotated_left(d, hn::LoadU(d, held + k + i * lanes));
+    const auto tops = halve(d, of, [&](auto half, auto lower, int i) HWY_ATTR {
+      using P = hn::TFromD<decltype(half)>;
+      // Wider parts lie before narrower ones: 4 + 2 + 1 bytes of an element.
+      auto* const part = reinterpret_cast<P*>(rests + n * (kVectors - 2 * int{sizeof(P)}));
+      hn::StoreU(lower, half, part + k + i * static_cast<int>(hn::Lanes(half)));
+    });
+    hn::StoreU(tops, d8, scratch.tops.data() + k);
+    hn::StoreU(hn::Min(hn::Sub(tops, base), escape), d8, scratch.codes.data() + k);
+  }
+  for (; k < n; ++k) {
+    std::byte* part = rests;
+    for_each_part<T>([&]<typename P, int bit>(P*, std::integral_constant<int, bit>) {
+      const auto bits = static_cast<P>(rotate_left(held[k]) >> bit);
+      std::memcpy(part + k * int{sizeof(P)}, &bits, sizeof(P));
+      part += n * int{sizeof(P)};
+    });
+    scratch.tops[k] = top_of(held[k]);
+    scratch.codes[k] = static_cast<std::uint8_t>(std::min(
+        static_cast<std::uint8_t>(scratch.tops[k] - block.base) + 0, pack_window(block.bits)));
+  }
 }
 
 /// Calls f(k) for each escape among the first n codes.
@@ -226,66 +313,83 @@ template <class F>
 HWY_INLINE void for_each_escape(const std::uint8_t* codes, int n, std::uint8_t escape, const F& f) {
   const hn::ScalableTag<std::uint8_t> d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
-  HWY_ALIGN std::array<std::uint64_t, std::max<std::size_t>(HWY_MAX_BYTES / 64, 1)> words;
-  for (int begin = 0; begin < n; begin += lanes) {
-    const auto inside = first_lanes(d, n - begin);
-    const auto found = hn::And(hn::Eq(hn::LoadU(d, codes + begin), hn::Set(d, escape)), inside);
+  int begin = 0;
+  for (; begin + lanes <= n; begin += lanes) {
+    const auto found = hn::Eq(hn::LoadU(d, codes + begin), hn::Set(d, escape));
     if (hn::AllFalse(d, found)) continue;
-    words = {};
-    hn::StoreMaskBits(d, found, reinterpret_cast<std::uint8_t*>(words.data()));
-    for (std::size_t w = 0; w < words.size(); ++w) {
-      for (std::uint64_t left = words[w]; left != 0; left &= left - 1) {
-        f(begin + static_cast<int>(64 * w) + __builtin_ctzll(left));
-      }
-    }
+    std::uint64_t left = 0;
+    hn::StoreMaskBits(d, found, reinterpret_cast<std::uint8_t*>(&left));
+    for (; left != 0; left &= left - 1) f(begin + __builtin_ctzll(left));
+  }
+  for (; begin < n; ++begin) {
+    if (codes[begin] == escape) f(begin);
   }
 }
 
+/// Describes the block of `count` elements at `x`.
 template <typename T>
-HWY_INLINE PackBlock pack_block_of(const T* x, int count, Scratch<T>& scratch, std::byte* out) {
-  constexpr int kSize = sizeof(T);
+HWY_INLINE PackBlock describe_block_of(const T* x, int count) {
   PackBlock block;
-  const bool leaves_out = leaves_zeros_out(count_zeros(x, count), count, kSize);
-  block.form = leaves_out ? PackForm::nonzeros : PackForm::packed;
+  const int zeros = count_zeros(x, count);  // first: it brings the block into the cache
   choose_codes(x, count, block);
-  const T* held = x;
-  int n = count;
-  if (leaves_out) {
-    n = leave_zeros_out(x, count, scratch);
-    held = scratch.held.data();
-  }
-  block.held = static_cast<std::uint16_t>(n);
   const auto escape = static_cast<std::uint8_t>(pack_window(block.bits));
-  block.escapes = static_cast<std::uint16_t>(find_codes(held, n, block.base, escape, scratch));
-
-  const PackSections packed(block, count, kSize);
-  if (packed.size >= count * kSize) {
-    block = {};
-    const PackSections whole(block, count, kSize);
-    std::memcpy(out, x, static_cast<std::size_t>(count) * kSize);
-    std::memset(out + whole.end, 0, static_cast<std::size_t>(whole.size - whole.end));
-    return block;
+  int escapes = count_escapes(x, count, block.base, escape);
+  block.form = PackForm::packed;
+  if (leaves_zeros_out(zeros, count, sizeof(T))) {
+    block.form = PackForm::nonzeros;
+    const bool zero_escapes = static_cast<std::uint8_t>(0 - block.base) >= escape;
+    if (zero_escapes) escapes -= zeros;
+    count -= zeros;
   }
-  std::memcpy(out, scratch.mask.data(), static_cast<std::size_t>(packed.rests));
-  write_rests(held, n, out + packed.rests);
-  if (block.bits > 0) {
-    const int groups = n / 8;
-    std::byte* const codes = out + packed.codes;
-    pack_codes(block.bits, scratch.codes.data(), groups, codes);
-    pack_tail(block.bits, scratch.codes.data() + 8 * groups, n % 8, codes + groups * block.bits);
-  }
-  std::byte* next = out + packed.escapes;
-  for_each_escape(scratch.codes.data(), n, escape,
-                  [&](int k) HWY_ATTR { *next++ = static_cast<std::byte>(scratch.tops[k]); });
-  std::memset(out + packed.end, 0, static_cast<std::size_t>(packed.size - packed.end));
+  block.held = static_cast<std::uint16_t>(count);
+  block.escapes = static_cast<std::uint16_t>(escapes);
   return block;
 }
 
-/// Encodes a block of `count` elements of `size` bytes to `out` and describes it; copies its
-/// elements if that is no larger. Writes at most the elements' bytes, padded to a multiple of 8.
-PackBlock pack_block(std::size_t size, const void* x, int count, void* scratch, std::byte* out) {
-  return with_float_pattern(size, [&]<typename T>(T*) HWY_ATTR {
-    return pack_block_of(static_cast<const T*>(x), count, *static_cast<Scratch<T>*>(scratch), out);
+/// Writes what `block` describes, PackSections::size bytes.
+template <typename T>
+HWY_INLINE void write_block_of(const PackBlock& block, const T* x, int count, Scratch<T>& scratch,
+                               std::byte* out) {
+  const PackSections at(block, count, sizeof(T));
+  if (block.form == PackForm::whole) {
+    std::memcpy(out, x, static_cast<std::size_t>(at.end));
+  } else {
+    const int n = block.held;
+    const T* held = x;
+    if (block.form == PackForm::nonzeros) {
+      leave_zeros_out(x, count, scratch);
+      held = scratch.held.data();
+      std::memcpy(out, scratch.mask.data(), static_cast<std::size_t>(at.rests));
+    }
+    part_elements(held, n, block, out + at.rests, scratch);
+    if (block.bits > 0) {
+      const int groups = n / 8;
+      std::byte* const codes = out + at.codes;
+      pack_codes(block.bits, scratch.codes.data(), groups, codes);
+      pack_tail(block.bits, scratch.codes.data() + 8 * groups, n % 8, codes + groups * block.bits);
+    }
+    std::byte* next = out + at.escapes;
+    for_each_escape(scratch.codes.data(), n, static_cast<std::uint8_t>(pack_window(block.bits)),
+                    [&](int k) HWY_ATTR { *next++ = static_cast<std::byte>(scratch.tops[k]); });
+  }
+  std::memset(out + at.end, 0, static_cast<std::size_t>(at.size - at.end));
+}
+
+/// Describes a block of `count` elements of `size` bytes: as its elements if nothing is smaller.
+PackBlock describe_block(std::size_t size, const void* x, int count) {
+  const PackBlock block = with_float_pattern(size, [&]<typename T>(T*) HWY_ATTR {
+    return describe_block_of(static_cast<const T*>(x), count);
+  });
+  const bool pays =
+      PackSections(block, count, static_cast<int>(size)).size < count * static_cast<int>(size);
+  return pays ? block : PackBlock();
+}
+
+/// Writes a block of which describe_block() gave the description.
+void write_block(std::size_t size, const PackBlock& block, const void* x, int count, void* scratch,
+                 std::byte* out) {
+  with_float_pattern(size, [&]<typename T>(T*) HWY_ATTR {
+    write_block_of(block, static_cast<const T*>(x), count, *static_cast<Scratch<T>*>(scratch), out);
   });
 }
 
@@ -305,11 +409,15 @@ HWY_INLINE bool read_tops(const PackBlock& block, const PackSections& at, const 
   const hn::ScalableTag<std::uint8_t> d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
   std::size_t escapes = 0;
-  for (int k = 0; k < n; k += lanes) {
+  int k = 0;
+  for (; k + lanes <= n; k += lanes) {
     const auto code = hn::LoadU(d, codes + k);
-    const auto inside = first_lanes(d, n - k);
-    escapes += hn::CountTrue(d, hn::And(hn::Eq(code, hn::Set(d, escape)), inside));
+    escapes += hn::CountTrue(d, hn::Eq(code, hn::Set(d, escape)));
     hn::StoreU(hn::Add(code, hn::Set(d, block.base)), d, scratch.tops.data() + k);
+  }
+  for (; k < n; ++k) {
+    escapes += codes[k] == escape ? 1 : 0;
+    scratch.tops[k] = static_cast<std::uint8_t>(codes[k] + block.base);
   }
   if (escapes != block.escapes) return false;
   const std::byte* next = in + at.escapes;

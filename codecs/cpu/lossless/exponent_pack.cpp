@@ -16,7 +16,6 @@
 #include <cstring>
 #include <span>
 
-#include "codecs/cpu/compaction.h"
 #include "codecs/cpu/lossless/pack_scratch.h"
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/workspace.h"
@@ -25,7 +24,8 @@
 namespace cinch::codecs {
 namespace {
 
-HWY_EXPORT(pack_block);
+HWY_EXPORT(describe_block);
+HWY_EXPORT(write_block);
 HWY_EXPORT(unpack_block);
 
 /// Calls `bool f(first, last, tile, scratch)` for ranges of blocks, in parallel. `tile` has room
@@ -51,15 +51,13 @@ int elements_of(const PlaneLayout& layout, std::int64_t block) noexcept {
   return static_cast<int>(std::min(kPackElements, layout.elements() - block * kPackElements));
 }
 
-/// Writes the blocks' sizes to the index, and a range's blocks one behind the other, starting where
-/// the first would lie if all before it were whole (cpu/compaction.h).
-template <typename T>
-bool encode_blocks(const Description& what, const T* source, std::byte* out, ParallelFor parallel) {
-  const PackLayout at(what.layout.elements());
+/// Calls f(i, its elements, their number, scratch) for each block, in parallel. @return false if
+/// memory ran out
+template <typename T, typename F>
+bool for_blocks(const Description& what, const T* source, ParallelFor parallel, const F& f) {
   return for_ranges<T>(
       what, parallel,
       [&](std::int64_t first, std::int64_t last, T* tile, cpu::PackScratch<T>& scratch) {
-        std::byte* next = out + at.payload + first * kPackElements * std::int64_t{sizeof(T)};
         for (std::int64_t i = first; i < last; ++i) {
           const int count = elements_of(what.layout, i);
           const T* x = source + i * kPackElements;
@@ -67,33 +65,74 @@ bool encode_blocks(const Description& what, const T* source, std::byte* out, Par
             cpu::gather_elements(what.layout, sizeof(T), source, i * kPackElements, count, tile);
             x = tile;
           }
-          const PackBlock block =
-              HWY_DYNAMIC_DISPATCH(pack_block)(sizeof(T), x, count, &scratch, next);
-          const auto size = static_cast<std::uint64_t>(PackSections(block, count, sizeof(T)).size);
-          const std::uint64_t entry = size | (i == first ? cpu::kTaskBegin : 0);
-          std::memcpy(out + PackLayout::kIndex + 8 * i, &entry, 8);
-          std::memcpy(out + at.blocks + 8 * i, &block, 8);
-          next += size;
+          f(i, x, count, scratch);
         }
         return true;
       });
 }
 
+/// Describes all blocks. @return false if memory ran out
+template <typename T>
+bool describe_blocks(const Description& what, const T* source, PackBlock* blocks,
+                     ParallelFor parallel) {
+  return for_blocks<T>(what, source, parallel,
+                       [&](std::int64_t i, const T* x, int count, cpu::PackScratch<T>&) {
+                         blocks[i] = HWY_DYNAMIC_DISPATCH(describe_block)(sizeof(T), x, count);
+                       });
+}
+
+/// Writes all blocks to where the index at `out` says.
+template <typename T>
+bool write_blocks(const Description& what, const T* source, const PackBlock* blocks, std::byte* out,
+                  ParallelFor parallel) {
+  const PackLayout at(what.layout.elements());
+  return for_blocks<T>(what, source, parallel,
+                       [&](std::int64_t i, const T* x, int count, cpu::PackScratch<T>& scratch) {
+                         std::uint64_t offset;
+                         std::memcpy(&offset, out + PackLayout::kIndex + 8 * i, 8);
+                         HWY_DYNAMIC_DISPATCH(write_block)
+                         (sizeof(T), blocks[i], x, count, &scratch, out + at.payload + offset);
+                       });
+}
+
+/// Writes what lies before the payload. @return the size of all
+std::int64_t write_index(const Description& what, const PackBlock* blocks, std::byte* out) {
+  const PackLayout at(what.layout.elements());
+  std::int64_t offset = 0;
+  for (std::int64_t i = 0; i < at.count; ++i) {
+    if (out != nullptr) std::memcpy(out + PackLayout::kIndex + 8 * i, &offset, 8);
+    offset += PackSections(blocks[i], elements_of(what.layout, i),
+                           static_cast<int>(element_size(what.type)))
+                  .size;
+  }
+  if (out != nullptr) std::memcpy(out + at.blocks, blocks, 8 * static_cast<std::size_t>(at.count));
+  return at.payload + offset;
+}
+
 class ExponentPackCpu final : public ExponentPackCodec {
  public:
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
-                 RandomKey /*key*/, ParallelFor parallel) const override {
+                 RandomKey key, ParallelFor parallel) const override {
+    const auto give = [&](std::size_t /*bytes*/) { return out.data(); };
+    return encode_into(what, source, Room(give), key, parallel);
+  }
+
+  Encoded encode_into(const Description& what, const void* source, const Room& room,
+                      RandomKey /*key*/, ParallelFor parallel) const override {
     const PackLayout at(what.layout.elements());
-    const bool good = with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return encode_blocks(what, static_cast<const T*>(source), out.data(), parallel);
+    cpu::Buffer memory;
+    auto* const blocks = memory.get<PackBlock>(at.count);
+    if (blocks == nullptr) return {};
+    return with_float_pattern(element_size(what.type), [&]<typename T>(T*) -> Encoded {
+      const T* const x = static_cast<const T*>(source);
+      if (!describe_blocks(what, x, blocks, parallel)) return {};
+      const auto size = static_cast<std::size_t>(write_index(what, blocks, nullptr));
+      std::byte* const out = room(size);
+      if (out == nullptr) return {};
+      write_header(what, write_index(what, blocks, out), out);
+      if (!write_blocks(what, x, blocks, out, parallel)) return {};
+      return {true, size};
     });
-    if (!good) return {};
-    const std::int64_t room = kPackElements * std::int64_t(element_size(what.type));
-    const std::int64_t size =
-        at.payload + cpu::close_gaps(out.data() + at.payload, out.data() + PackLayout::kIndex,
-                                     at.count, [room](std::int64_t i) { return i * room; });
-    write_header(what, size, out.data());
-    return {true, static_cast<std::size_t>(size)};
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,

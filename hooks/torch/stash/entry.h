@@ -77,8 +77,8 @@ struct DecodedStorages {
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()),
       c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>())};
-  /// Decoded before backward asked for it, or computed at some cost for another reader; held here
-  /// until backward reads it.
+  /// Decoded before backward asked for it, or kept for a reader that is to come: values of a source
+  /// whose own node runs soon, or that took long to compute. Held here until backward reads it.
   c10::Storage ahead;
   /// Values that the program's own code was given. It may write to them, so every later read by
   /// the program gets the same storage.

@@ -10,9 +10,14 @@
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/module_names.h"
+#include "hooks/torch/stash/plan.h"
 
 namespace cinch::hooks {
 namespace {
+
+// Backward runs nodes in the reverse order of their numbers. A source is read again soon if so few
+// lie between the node that reads what is computed from it and its own.
+constexpr std::uint32_t soon = 8;
 
 bool reader_gets_values(const Use& use, Reader reader) {
   return reader == Reader::program || use.reads == codecs::Reads::values;
@@ -154,6 +159,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   c10::Storage storage = derivation_.compute(entry, [&](Entry& source, const Use& as) {
     c10::Storage given = read(source, as, Reader::node, probe);
     holding.lend(source, given);
+    if (probe == nullptr) keep_if_read_soon(source, use, given);
     return given;
   });
   if (probe != nullptr) return storage;  // computed from probed sources: not shared
@@ -175,6 +181,21 @@ bool EntryReader::has_other_readers(const Entry& entry, const Use& use) const {
     if (each != &use && !each->is_recipes && each->reads == codecs::Reads::values) return true;
   }
   return false;
+}
+
+// Keeps the values of a source, which the node of `by` reads through a recipe, for the source's own
+// node if that runs soon. Approximations are not kept: they are decoded faster, and their stash is
+// so small that what is decoded counts at the peak.
+void EntryReader::keep_if_read_soon(Entry& source, const Use& by, const c10::Storage& values) {
+  const EntryWork work(source);
+  if (source.state != Entry::State::encoded || held_by(source).approximates) return;
+  const std::lock_guard lock(lists_.mutex);
+  for (const Use* each = source.first_use; each != nullptr; each = each->next) {
+    const std::uint32_t between = by.sequence - each->sequence;
+    if (each->is_recipes || each->reads != codecs::Reads::values || between > soon) continue;
+    source.decoded->ahead = values;
+    return;
+  }
 }
 
 // The storage decoded before, if somebody still holds it; else null. pre: entry.mutex() is held

@@ -65,6 +65,7 @@ class EntryReader {
   c10::Storage for_probe(GradientProbe& probe, Entry& entry, const Use& use);
   bool note_read(GradientProbe& probe, Entry& entry, const Use& use) const;
   void keep_decoded(Entry& entry, codecs::Reads reads, Reader reader, const c10::Storage& storage);
+  void keep_if_read_soon(Entry& source, const Use& by, const c10::Storage& values);
   bool has_other_readers(const Entry& entry, const Use& use) const;
   void note_size(Entry& entry);
   void decode_if_wanted(Entry& entry, codecs::Reads reads);

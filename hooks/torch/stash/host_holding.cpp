@@ -27,18 +27,23 @@ std::string_view HostHolding::encode(Entry& entry, c10::Storage& freed,
   const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
     const Plan::Candidate& candidate = plan.candidates[i];
-    c10::DataPtr buffer = buffers_.encoded.take(candidate.bound);
-    if (candidate.bound != 0 && buffer.get() == nullptr) return no_memory;
+    c10::DataPtr buffer;
+    std::size_t room = 0;
+    const auto give = [&](std::size_t bytes) {
+      room = bytes;
+      buffer = buffers_.encoded.take(bytes);
+      return static_cast<std::byte*>(buffer.get());
+    };
     const Stopwatch watch;
     measure_planes(candidate, entry, /*always=*/true);
     const codecs::Description what = described(candidate, entry);
-    const codecs::Encoded result = candidate.codec->encode(
-        what, entry.raw.data(), {static_cast<std::byte*>(buffer.get()), candidate.bound}, key,
-        parallel_for);
+    const codecs::Encoded result =
+        candidate.codec->encode_into(what, entry.raw.data(), codecs::Room(give), key, parallel_for);
+    if (room != 0 && buffer.get() == nullptr) return no_memory;
     const bool serves = result.bytes < entry.raw_bytes || candidate.is_copy();
     if (!result.representable || !serves) continue;
     // Where the encoded size is below its upper bound, hold a buffer of just that size.
-    if (result.bytes + page <= candidate.bound) {
+    if (result.bytes + page <= room) {
       c10::DataPtr exact = buffers_.encoded.take(result.bytes);
       if (result.bytes != 0 && exact.get() == nullptr) return no_memory;
       std::memcpy(exact.get(), buffer.get(), result.bytes);
