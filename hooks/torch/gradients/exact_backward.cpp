@@ -42,11 +42,22 @@ auto& incoming = *new std::map<std::pair<int, const Node*>, Incoming>;
 // The last exact gradient of each parameter; under its lock.
 auto& last_gradients = *new std::unordered_map<const c10::TensorImpl*, at::Tensor>;
 
-/// Without entry where the node is a root of backward.
+constexpr int no_backward = -1;
+/// The backward in which this thread started a node that may not run twice, until it starts the
+/// next one of that backward. Another backward that begins meanwhile is that node's own, such as a
+/// checkpoint's.
+thread_local int opaque_in = no_backward;
+
 Incoming take_incoming(const Node& node) {
   const std::lock_guard lock(exact_mutex);
-  const auto found = incoming.find({torch::autograd::get_current_graph_task_id(), &node});
-  if (found == incoming.end()) return {};
+  const int backward = torch::autograd::get_current_graph_task_id();
+  if (opaque_in == backward) opaque_in = no_backward;
+  const auto found = incoming.find({backward, &node});
+  if (found == incoming.end()) {  // a root of backward
+    Incoming root;
+    root.is_traced = opaque_in == no_backward;
+    return root;
+  }
   Incoming taken = std::move(found->second);
   incoming.erase(found);
   return taken;
@@ -143,6 +154,7 @@ void compare(const at::RecordFunction& function) {
   } catch (const std::exception&) {
     // Such as no memory: the nodes before it take what the program gets.
   }
+  if (!results) opaque_in = torch::autograd::get_current_graph_task_id();
   pass_on(*node, results, from.is_traced);
 }
 
@@ -161,6 +173,7 @@ void compare_backwards(bool on) noexcept {
     unused.swap(incoming);
     if (!on) old.swap(last_gradients);
   }
+  opaque_in = no_backward;
   backward_callback.switch_to(on);
 }
 
