@@ -175,7 +175,7 @@ struct Report {
   std::vector<Event> events;         ///< oldest first; only the newest are kept
   std::uint64_t events_dropped = 0;  ///< older events that were not kept
   std::vector<Entry> entries;
-  std::vector<DryRun> dry_run;  ///< in the order in which they were asked for
+  std::vector<DryRun> dry_run;       ///< in the order in which they were asked for
   std::vector<Appraisal> appraisal;  ///< of `cinch advise policy` only: one
   // Of dry runs only, for `cinch advise`; 0 when not known.
   std::uint64_t plain_rss_bytes = 0;  ///< most resident memory of the first step

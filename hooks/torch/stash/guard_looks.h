@@ -37,7 +37,8 @@ class GuardLooks {
   /// @pre the stash's lock is held
   void stop_watching(Entry& entry) noexcept;
 
-  /// Takes the exact values of an entry that is watched, tried or compared; else leaves them to the caller.
+  /// Takes the exact values of an entry that is watched, tried or compared; else leaves them to the
+  /// caller.
   /// @pre entry.mutex() is held
   void keep_sample(Entry& entry, c10::Storage& exact) noexcept;
 

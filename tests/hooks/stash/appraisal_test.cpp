@@ -11,7 +11,8 @@ namespace {
 
 constexpr double seconds_of_step = 2;
 
-/// A program of one growth a step: each step saves 100 bytes, held in 10, and spends 0.5 s in Cinch.
+/// A program of one growth a step: each step saves 100 bytes, held in 10, and spends 0.5 s in
+/// Cinch.
 class AppraisalOf : public testing::Test {
  protected:
   void begin_step() {
