@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +16,8 @@
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "policy/advice.h"
+#include "policy/algorithms/algorithm.h"
+#include "policy/policy.h"
 
 namespace cinch::cli {
 namespace {
@@ -34,9 +37,16 @@ struct Row {
   std::uint64_t untraced_gradients = 0;
 };
 
+bool approximates_nothing(const std::string& policy) {
+  const auto loaded = policy::load_settings(policy);
+  const auto* settings = std::get_if<policy::Settings>(&loaded);
+  return settings != nullptr && policy::keeps_all_exact(*settings);
+}
+
 Row row_of(const std::string& policy, const Report& report) {
   const Report::Appraisal& found = report.appraisal.front();
   Row row;
+  row.untraced_gradients = approximates_nothing(policy) ? 0 : found.untraced_gradients;
   row.prospect = {policy,
                   static_cast<double>(found.raw_bytes),
                   static_cast<double>(found.stored_bytes),
@@ -44,13 +54,12 @@ Row row_of(const std::string& policy, const Report& report) {
                   found.gradient_noise,
                   found.error_by_weight,
                   found.noise_by_weight,
-                  found.untraced_gradients == 0};
+                  row.untraced_gradients == 0};
   // A device works beside the host: the host's time in Cinch says little of it.
   const bool on_device = std::ranges::any_of(
       report.devices, [](const auto& device) { return device.stash_bytes_at_most != 0; });
   if (!on_device) row.time = policy::relative_time(found.seconds, found.seconds_in_cinch);
   row.gradients = found.gradients;
-  row.untraced_gradients = found.untraced_gradients;
   return row;
 }
 
