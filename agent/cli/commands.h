@@ -45,10 +45,13 @@ struct AdviseOptions {
   std::uint64_t memory = 0;           ///< bytes; 0: the memory available now
   std::uint64_t batch = 0;            ///< the program's batch size; 0: guess
   std::uint64_t most = 0;             ///< upper bound of the advised batch size; 0: none
+  std::uint64_t warm_up = 20;         ///< steps of each policy before any are measured
+  std::uint64_t steps = 20;           ///< of each policy that are measured
   bool json = false;
   std::vector<std::string> command;
 };
 int advise_batch_size(const AdviseOptions& options);
+int advise_policy(const AdviseOptions& options);
 
 struct ReportOptions {
   std::string file;

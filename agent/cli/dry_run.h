@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/cli/short_run.h"
 #include "agent/cli/text.h"
 #include "agent/telemetry/report.h"
 
@@ -16,17 +16,10 @@ struct DryRunRequest {
   bool keep_running = false;  ///< let the program go on after the dry run
 };
 
-/// How a dry run ended.
-struct DryRunOutcome {
-  int status = 0;  ///< cinch's; with a report 0, or the program's if it kept running
-  std::optional<telemetry::Report> report;
-  std::string error;  ///< one line when there is no report
-};
-
 /// Has the program train two steps uncompressed and measures what each policy would hold; then ends
 /// the program by SIGTERM, unless `keep_running`. The program's stdout goes to stderr: stdout is
 /// for the result.
-DryRunOutcome run_dry(const DryRunRequest& request);
+ShortRunOutcome run_dry(const DryRunRequest& request);
 
 /// Guesses the batch size: the first extent that most bytes of activations have; 0 when unknown.
 std::uint64_t batch_of(const telemetry::Report& report);

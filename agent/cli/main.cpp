@@ -28,6 +28,7 @@ constexpr const char* examples = R"--(Examples:
   cinch run --dry-run -- python train.py        which policy would save how much?
   cinch report a.json b.json                    compare two runs
   cinch report r.json --html r.html             a page for the browser
+  cinch advise policy -- python train.py        which policy suits it?
   cinch advise batch-size -- python train.py    how large may batches be?
   cinch watch                                   what my programs under Cinch are doing now
   cinch ctl 4711 --budget 6GiB                  have one of them take less, while it runs

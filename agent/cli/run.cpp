@@ -88,7 +88,8 @@ void report_end(const RunOptions& options, const ChildResult& child, const fs::p
 }
 
 int dry_run(const RunOptions& options) {
-  const DryRunOutcome outcome = run_dry({options.policies, options.command, options.keep_running});
+  const ShortRunOutcome outcome =
+      run_dry({options.policies, options.command, options.keep_running});
   if (!outcome.report) {
     say("no dry run: " + outcome.error);
     return outcome.status;

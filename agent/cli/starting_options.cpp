@@ -41,6 +41,77 @@ void add_dry_run_options(CLI::App& sub, RunOptions& options) {
       ->needs(dry);
 }
 
+std::shared_ptr<AdviseOptions> advise_options(CLI::App& sub,
+                                              const std::vector<std::string>& command) {
+  const auto options = std::make_shared<AdviseOptions>();
+  options->command = command;
+  sub.add_option("--policies", options->policies, "Which policies; default: all that ship but off")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("POLICY,...");
+  sub.add_flag("--json", options->json, "Print JSON");
+  sub.prefix_command();  // for take_program
+  return options;
+}
+
+void add_advise_policy(CLI::App& advise, const std::vector<std::string>& command, int& status) {
+  CLI::App* sub = advise.add_subcommand(
+      "policy", "The policy that suits a program: memory, errors and time of each");
+  const auto options = advise_options(*sub, command);
+  constexpr std::uint64_t most = 1'000'000;
+  sub->add_option("--warm-up", options->warm_up,
+                  "Steps before any are measured, for policies to adapt in")
+      ->check(CLI::Range(std::uint64_t{4}, most))
+      ->type_name("N")
+      ->capture_default_str();
+  sub->add_option("--steps", options->steps, "Steps that are measured")
+      ->check(CLI::Range(std::uint64_t{4}, most))
+      ->type_name("N")
+      ->capture_default_str();
+  sub->footer(R"(Examples:
+  cinch advise policy -- python train.py
+  cinch advise policy --policies default,my.json --warm-up 200 -- python train.py
+  cinch advise policy --json -- python train.py | jq .advice
+
+The program is run once under each policy, and ended after these steps; what it prints goes to
+stderr. Errors are squared, relative to the exact gradients, and compared with the noise that the
+mini-batch brings: docs/advise.md.)");
+  sub->callback([sub, options, &status] {
+    take_program(*sub, options->command);
+    status = advise_policy(*options);
+  });
+}
+
+void add_advise_batch_size(CLI::App& advise, const std::vector<std::string>& command, int& status) {
+  CLI::App* batch = advise.add_subcommand(
+      "batch-size", "The largest batch size that fits into memory, with each policy");
+  const auto options = advise_options(*batch, command);
+  batch
+      ->add_option("--memory", options->memory,
+                   "What training may use, such as 8GiB; default: the memory available now")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("BYTES");
+  batch
+      ->add_option("--batch", options->batch,
+                   "The program's batch size, where it can't be seen from its activations")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  batch->add_option("--max", options->most, "No larger batch sizes than this")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  batch->footer(R"(Examples:
+  cinch advise batch-size -- python train.py
+  cinch advise batch-size --memory 8GiB --policies default,my.json -- python train.py --batch 64
+  cinch advise batch-size --json -- python train.py | jq '.policies[] | {policy, batch_size}'
+
+The program is trained uncompressed for two or three steps and then ended; what it prints goes to
+stderr. Sizes are powers of two, with 5 % of the memory kept free.)");
+  batch->callback([batch, options, &status] {
+    take_program(*batch, options->command);
+    status = advise_batch_size(*options);
+  });
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, const std::vector<std::string>& command, int& status) {
@@ -95,45 +166,13 @@ void add_run(CLI::App& app, const std::vector<std::string>& command, int& status
 }
 
 void add_advise(CLI::App& app, const std::vector<std::string>& command, int& status) {
-  const auto options = std::make_shared<AdviseOptions>();
-  options->command = command;
-  CLI::App* sub = app.add_subcommand("advise", "Advice from a short run of a program");
+  CLI::App* sub = app.add_subcommand("advise", "Advice from short runs of a program");
   sub->require_subcommand(1);
-  sub->footer("Examples:\n  cinch advise batch-size --memory 8GiB -- python train.py");
-  CLI::App* batch = sub->add_subcommand(
-      "batch-size", "The largest batch size that fits into memory, with each policy");
-  batch
-      ->add_option("--memory", options->memory,
-                   "What training may use, such as 8GiB; default: the memory available now")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("BYTES");
-  batch
-      ->add_option("--policies", options->policies,
-                   "Which policies; default: all that ship but off")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("POLICY,...");
-  batch
-      ->add_option("--batch", options->batch,
-                   "The program's batch size, where it can't be seen from its activations")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
-  batch->add_option("--max", options->most, "No larger batch sizes than this")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
-  batch->add_flag("--json", options->json, "Print JSON");
-  batch->footer(R"(Examples:
-  cinch advise batch-size -- python train.py
-  cinch advise batch-size --memory 8GiB --policies default,my.json -- python train.py --batch 64
-  cinch advise batch-size --json -- python train.py | jq '.policies[] | {policy, batch_size}'
-
-The program is trained uncompressed for two or three steps and then ended; what it prints goes to
-stderr. Sizes are powers of two, with 5 % of the memory kept free.)");
-  batch->prefix_command();  // for take_program
-  batch->callback([batch, options, &status] {
-    take_program(*batch, options->command);
-    status = advise_batch_size(*options);
-  });
+  sub->footer(R"(Examples:
+  cinch advise policy -- python train.py
+  cinch advise batch-size --memory 8GiB -- python train.py)");
+  add_advise_policy(*sub, command, status);
+  add_advise_batch_size(*sub, command, status);
 }
 
 void add_doctor(CLI::App& app, int& status) {

@@ -110,6 +110,22 @@ void visit_dry_run(DryRun& run, Visit&& visit) {
   visit("ops", run.ops);
 }
 
+template <typename Appraisal, typename Visit>
+void visit_appraisal(Appraisal& row, Visit&& visit) {
+  visit("measured", row.measured);
+  visit("steps", row.steps);
+  visit("raw_bytes", row.raw_bytes);
+  visit("stored_bytes", row.stored_bytes);
+  visit("seconds", row.seconds);
+  visit("seconds_in_cinch", row.seconds_in_cinch);
+  visit("gradient_error", row.gradient_error);
+  visit("gradient_noise", row.gradient_noise);
+  visit("error_by_weight", row.error_by_weight);
+  visit("noise_by_weight", row.noise_by_weight);
+  visit("gradients", row.gradients);
+  visit("untraced_gradients", row.untraced_gradients);
+}
+
 template <typename R, typename Visit>
 void visit_report(R& r, Visit&& visit) {
   visit("version", r.version);
@@ -157,6 +173,7 @@ void visit_report(R& r, Visit&& visit) {
   visit("events_dropped", r.events_dropped);
   visit("entries", r.entries);
   visit("dry_run", r.dry_run);
+  visit("appraisal", r.appraisal);
   visit("plain_rss_bytes", r.plain_rss_bytes);
   visit("parameter_bytes", r.parameter_bytes);
 }
@@ -172,6 +189,7 @@ void visit_item(auto& item, Visit&& visit) {
   if constexpr (std::is_same_v<Item, Report::MemoryPoint>) visit_point(item, visit);
   if constexpr (std::is_same_v<Item, Report::Event>) visit_event(item, visit);
   if constexpr (std::is_same_v<Item, Report::DryRun>) visit_dry_run(item, visit);
+  if constexpr (std::is_same_v<Item, Report::Appraisal>) visit_appraisal(item, visit);
 }
 
 /// Writes members into a JSON object.

@@ -111,6 +111,25 @@ struct Report {
     std::vector<Op> ops;  ///< of the step
   };
 
+  /// How the policy fares in this program, measured for `cinch advise policy` (docs/advise.md).
+  /// Errors and noise are squared sizes relative to that of the exact gradients.
+  struct Appraisal {
+    bool measured = false;           ///< false: the program ended before the last step did
+    std::uint64_t steps = 0;         ///< that began
+    std::uint64_t raw_bytes = 0;     ///< of the stash at the peak of the timed steps
+    std::uint64_t stored_bytes = 0;  ///< likewise
+    double seconds = 0;              ///< of the timed steps, without an adaptive policy's looks
+    double seconds_in_cinch = 0;     ///< part of it
+    double gradient_error = 0;       ///< of all parameters' gradients together
+    double gradient_noise = 0;       ///< half of what they change from one backward to the next
+    double error_by_weight = 0;      ///< mean over the weights, each relative to its own gradient
+    double noise_by_weight = 0;      ///< likewise
+    std::uint64_t gradients = 0;     ///< elements of the parameters' gradients
+    /// Of these, how many get errors that are not in the figures: they come through an operator
+    /// that can't be run twice.
+    std::uint64_t untraced_gradients = 0;
+  };
+
   int version = current_version;
   bool active = false;
   std::string inactive_reason;  ///< "" when active
@@ -156,7 +175,8 @@ struct Report {
   std::vector<Event> events;         ///< oldest first; only the newest are kept
   std::uint64_t events_dropped = 0;  ///< older events that were not kept
   std::vector<Entry> entries;
-  std::vector<DryRun> dry_run;  ///< in the order in which they were asked for
+  std::vector<DryRun> dry_run;       ///< in the order in which they were asked for
+  std::vector<Appraisal> appraisal;  ///< of `cinch advise policy` only: one
   // Of dry runs only, for `cinch advise`; 0 when not known.
   std::uint64_t plain_rss_bytes = 0;  ///< most resident memory of the first step
   std::uint64_t parameter_bytes = 0;  ///< of leaves that take gradients

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "hooks/torch/autograd/engine.h"
 #include "hooks/torch/autograd/register_hooks.h"
 #include "hooks/torch/autograd/saved_inputs.h"
+#include "hooks/torch/gradients/exact_backward.h"
 #include "hooks/torch/gradients/guard_check.h"
 #include "hooks/torch/gradients/observer.h"
 #include "hooks/torch/outside/control.h"
@@ -165,6 +167,15 @@ policy::Settings dry_run_settings(const std::vector<policy::Settings>& policies)
   return settings;
 }
 
+/// The policy in an appraisal, which is short: nothing comes from, or goes to, longer runs.
+void shorten(policy::Settings& settings, const AppraisalSteps& steps) {
+  settings.state_file.clear();
+  // COMET's own warm-up ends in time for a second refresh.
+  policy::CometSettings& comet = settings.comet;
+  comet.every_steps = std::min(comet.every_steps, std::max<std::uint64_t>(steps.warm_up / 2, 1));
+  comet.momentum_steps = std::min(comet.momentum_steps, comet.every_steps);
+}
+
 void listen_to_the_stash() {
   Listeners& all = listeners();
   if (telemetry_wanted()) {
@@ -173,7 +184,8 @@ void listen_to_the_stash() {
       serve_control(/*python_may_run=*/false);
     };
   }
-  all.dry_run_done = [] { leave_report(current_report()); };
+  all.all_measured = [] { leave_report(current_report()); };
+  all.compares = compare_backwards;
   all.event = publish_event;
   all.policy = telemetry_policy;
   all.wants = observe_gradients;
@@ -197,6 +209,8 @@ const CoreTable* start(EngineStub engine_stub) {
   auto& settings = std::get<policy::Settings>(loaded);
   auto& dry_run = std::get<std::vector<policy::Settings>>(tried);
   if (!dry_run.empty()) settings = dry_run_settings(dry_run);
+  const std::optional<AppraisalSteps> appraisal = wanted_appraisal();
+  if (appraisal) shorten(settings, *appraisal);
   arrange_snapshot();
   if (!policy::Policy(settings).enabled()) {
     if (settings.allocator_cuda) install_cuda_allocator();
@@ -209,7 +223,7 @@ const CoreTable* start(EngineStub engine_stub) {
   }
   if (settings.telemetry && !is_off("CINCH_TELEMETRY")) begin_telemetry(settings.name);
   saved_inputs::register_lock();
-  start_stash(std::move(settings), std::move(dry_run));
+  start_stash(std::move(settings), std::move(dry_run), appraisal);
   register_site_locks();
   listen_to_the_stash();
   observe_operators([] {
@@ -220,6 +234,7 @@ const CoreTable* start(EngineStub engine_stub) {
   if (details_wanted()) want_module_names();
   observe_backward();
   observe_nodes();
+  if (stash().appraisal() != nullptr) observe_exact_backward();
   if (stash().settings().allocator_cuda) install_cuda_allocator();
   if (stash().settings().allocator_host) allocator::install_host_allocator(register_fork_lock);
   let_allocators_ask_the_stash();

@@ -44,6 +44,7 @@ Report full() {
   dry.raw_bytes = 300;
   dry.ops = r.ops;
   dry.passed_through = r.passed_through;
+  r.appraisal = {{true, 41, 300, 30, 1.5, 0.25, 0.01, 0.5, 0.02, 0.75, 1000, 10}};
   r.optimizer = "AdamW";
   r.parameter_bytes = 77;
   return r;
@@ -90,6 +91,10 @@ TEST(Report, SurvivesTheRoundTrip) {
   ASSERT_EQ(after.dry_run.size(), 1U);
   ASSERT_EQ(after.dry_run[0].ops.size(), 1U);
   EXPECT_EQ(after.dry_run[0].ops[0].stored_bytes, 30U);
+  ASSERT_EQ(after.appraisal.size(), 1U);
+  EXPECT_TRUE(after.appraisal[0].measured);
+  EXPECT_EQ(after.appraisal[0].noise_by_weight, 0.75);
+  EXPECT_EQ(after.appraisal[0].untraced_gradients, 10U);
 }
 
 TEST(Report, HasTheFieldsThatItsReadersExpect) {

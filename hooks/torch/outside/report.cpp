@@ -84,6 +84,7 @@ telemetry::Report current_report() {
   stash().statistics().fill(report);
   stash().lists().fill_timeline(report);
   if (const DryRun* dry_run = stash().dry_run()) dry_run->fill(report);
+  if (const Appraisal* appraisal = stash().appraisal()) appraisal->fill(report);
   if (is_off("CINCH_REPORT_DETAILS")) {
     report.entries.clear();
     report.memory.clear();

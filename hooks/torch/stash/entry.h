@@ -85,7 +85,8 @@ struct DecodedStorages {
   c10::Storage lent;
 };
 
-/// Exact values of an entry, kept while the guard watches it or a policy tries it.
+/// Exact values of an entry, kept while the guard watches it, a policy tries it, or exact gradients
+/// are computed.
 struct GuardSample {
   c10::Storage exact;
   bool values_measured = false;
@@ -128,7 +129,7 @@ struct Entry {
   c10::detail::UniqueVoidPtr encoded;
   std::size_t encoded_bytes = 0;
   std::unique_ptr<DecodedStorages> decoded;  ///< null until the first decoding
-  std::unique_ptr<GuardSample> sample;       ///< set while the guard watches it, or it is tried
+  std::unique_ptr<GuardSample> sample;       ///< set while watched, tried or compared
   std::unique_ptr<PlaneNumbers> planes;      ///< set when encoded in mixed bits, or `ranged`
   std::unique_ptr<OnDevice> device;          ///< set when the storage lies on a CUDA device
   /// How to compute its values from other entries; set when it is saved, or never. Has no sources
@@ -144,6 +145,7 @@ struct Entry {
   std::uint8_t caution : 4 = 0;  ///< the guard's level of caution that it was planned with
   bool watched = false;          ///< by the guard; decided when it leaves the window
   bool tried = false;            ///< its exact values are kept for an adaptive policy's trials
+  bool compared = false;         ///< its exact values are kept to compute exact gradients
   bool ranged = false;           ///< its planes' ranges are wanted
   bool ahead : 1 = false;        ///< counted by ReadAhead as decoded ahead
   bool sized : 1 = false;        ///< its class was told its encoded size

@@ -18,6 +18,7 @@ GuardLooks::GuardLooks(const policy::GuardSettings& settings, EntryLists& lists)
 }
 
 void GuardLooks::begin(Entry& entry) {
+  entry.compared = keeps_all_.load(std::memory_order_relaxed) && entry.plan().approximates();
   entry.watched = entry.plan().candidates.front().approximates &&
                   guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
                                entry.step, lists_.peak.raw_bytes) &&
@@ -32,9 +33,11 @@ void GuardLooks::stop_watching(Entry& entry) noexcept {
 }
 
 void GuardLooks::keep_sample(Entry& entry, c10::Storage& exact) noexcept {
-  if (!entry.watched && !entry.tried) return;
+  const bool is_judged = entry.watched || entry.tried;
+  if (!is_judged && !entry.compared) return;
   if (!if_memory_allows([&] { entry.sample = std::make_unique<GuardSample>(); })) return;
   entry.sample->exact = std::move(exact);
+  entry.sample->values_measured = !is_judged;
   exact = {};
 }
 

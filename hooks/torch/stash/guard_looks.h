@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -29,10 +30,15 @@ class GuardLooks {
   /// @pre the stash's lock is held
   void begin(Entry& entry);
 
+  /// From now on, whether exact values of all entries that are approximated are kept until backward
+  /// (Entry::compared). Their errors are not measured.
+  void keep_all(bool on) noexcept { keeps_all_.store(on, std::memory_order_relaxed); }
+
   /// @pre the stash's lock is held
   void stop_watching(Entry& entry) noexcept;
 
-  /// Takes the exact values of an entry that is watched or tried; else leaves them to the caller.
+  /// Takes the exact values of an entry that is watched, tried or compared; else leaves them to the
+  /// caller.
   /// @pre entry.mutex() is held
   void keep_sample(Entry& entry, c10::Storage& exact) noexcept;
 
@@ -57,6 +63,7 @@ class GuardLooks {
 
   EntryLists& lists_;
   Guard guard_;
+  std::atomic<bool> keeps_all_{false};
 };
 
 }  // namespace cinch::hooks

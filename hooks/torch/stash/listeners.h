@@ -14,8 +14,11 @@ namespace cinch::hooks {
 struct Listeners {
   /// A backward begins. Of the figures those of the stash are set. No lock is held.
   void (*boundary)(telemetry::LiveFigures, const Statistics&) noexcept = nullptr;
-  /// A dry run has finished. No lock is held.
-  void (*dry_run_done)() = [] {};
+  /// A dry run, or an appraisal of the policy, has finished. No lock is held.
+  void (*all_measured)() = [] {};
+  /// In an appraisal, a growth begins; whether its backward is compared with an exact one. No lock
+  /// is held.
+  void (*compares)(bool on) noexcept = [](bool) noexcept {};
   /// A message for the user. This and the callbacks below may be called under locks of the stash.
   void (*event)(telemetry::EventKind, const char* text) noexcept = [](telemetry::EventKind,
                                                                       const char*) noexcept {};

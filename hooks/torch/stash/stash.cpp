@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/telemetry/process.h"
 #include "allocator/torch/host_allocator.h"
 #include "files/terminal.h"
 #include "hooks/torch/process/fork.h"
@@ -32,8 +33,10 @@ bool uses_side_stream(const policy::Settings& settings) {
 
 }  // namespace
 
-Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
-    : dry_run_(dry_run.empty() ? nullptr : std::make_unique<DryRun>(std::move(dry_run))),
+Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run,
+             const std::optional<AppraisalSteps>& appraisal)
+    : appraisal_(appraisal ? std::make_unique<Appraisal>(*appraisal) : nullptr),
+      dry_run_(dry_run.empty() ? nullptr : std::make_unique<DryRun>(std::move(dry_run))),
       adaptation_(lists_.mutex, statistics_, lists_.timeline, dry_run_.get()),
       looks_(settings.guard, lists_),
       policy_(std::move(settings), dry_run_ != nullptr, lists_, statistics_, adaptation_,
@@ -55,6 +58,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run)
   register_fork_lock(buffers_.encoded.mutex());
   register_fork_lock(buffers_.decoded.mutex());
   if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
+  if (appraisal_ != nullptr) register_fork_lock(appraisal_->mutex());
 }
 
 Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
@@ -82,6 +86,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
   std::vector<c10::Storage> freed;
   Entry* entry = nullptr;
   std::string message;
+  bool began = false;
   Holding& holding = holdings_.of(tensor.device());
   {
     const std::lock_guard lock(lists_.mutex);
@@ -90,6 +95,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     if (runs_backward()) {
       grew_in_backward_.store(true, std::memory_order_relaxed);
     } else if (!lists_.growing.exchange(true, std::memory_order_relaxed)) {
+      began = true;
       if_memory_allows([&] { begin_growth(); });
     }
     entry = &intake_.find_or_add(tensor);
@@ -106,7 +112,8 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
   if (!message.empty()) files::say(message);
   if (statistics_.rss_at_start() == 0) statistics_.set_rss_at_start(resident_bytes());
   if_memory_allows([&] {
-    if (dry_run_ != nullptr && dry_run_->take_done()) listeners().dry_run_done();
+    if (dry_run_ != nullptr && dry_run_->take_done()) listeners().all_measured();
+    if (began && appraisal_ != nullptr) begin_appraised_growth();
     holding.before_settling(*entry);
   });
   settler_.settle_all(ready);
@@ -146,6 +153,14 @@ void Stash::begin_growth() {
   policy_.take_up_change();
   adaptation_.begin_growth();
   read_ahead_.begin_growth(side_.is_on(), lists_.next_id, optimizer_steps());
+}
+
+void Stash::begin_appraised_growth() {
+  const double now = static_cast<double>(telemetry::monotonic_now()) * 1e-9;
+  appraisal_->begin_growth(optimizer_steps(), statistics_, now);
+  looks_.keep_all(appraisal_->compares());
+  listeners().compares(appraisal_->compares());
+  if (appraisal_->take_done()) listeners().all_measured();
 }
 
 c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
@@ -257,6 +272,10 @@ void Stash::sample() {
   const HeldBytes& held = lists_.held;
   lists_.at_boundary = {held.raw(), held.stored(), 0, held.offloaded()};
   const bool adapts = adaptation_.director() != nullptr;
+  if (appraisal_ != nullptr) {
+    const std::uint64_t sole = lists_.waiting.sole_bytes();
+    appraisal_->measure(held.raw() + sole, held.stored() + sole);
+  }
   // On a tie keep the later peak: adaptive policies and the window have converged by then.
   const bool may_be_peak = held.raw() + held.owned >= lists_.peak.raw_bytes;
   if (!adapts && !may_be_peak) return;
@@ -320,8 +339,9 @@ Stash& stash() noexcept {
   return *instance;
 }
 
-Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run) {
-  instance = new Stash(std::move(settings), std::move(dry_run));
+Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run,
+                   const std::optional<AppraisalSteps>& appraisal) {
+  instance = new Stash(std::move(settings), std::move(dry_run), appraisal);
   return *instance;
 }
 

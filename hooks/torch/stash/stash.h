@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "hooks/torch/stash/adaptation.h"
+#include "hooks/torch/stash/appraisal.h"
 #include "hooks/torch/stash/buffer_pool.h"
 #include "hooks/torch/stash/derivation.h"
 #include "hooks/torch/stash/device/device_holding.h"
@@ -42,7 +44,9 @@ namespace cinch::hooks {
 class Stash final : private EntryKeeper {
  public:
   /// @param dry_run Policies to try out. If there are any, all entries are kept uncompressed.
-  explicit Stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
+  /// @param appraisal The steps in which the policy is appraised; nothing: it is not
+  explicit Stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {},
+                 const std::optional<AppraisalSteps>& appraisal = std::nullopt);
   Stash(const Stash&) = delete;
   Stash& operator=(const Stash&) = delete;
 
@@ -102,6 +106,8 @@ class Stash final : private EntryKeeper {
   Adaptation& adaptation() noexcept { return adaptation_; }
   /// Null in ordinary runs.
   DryRun* dry_run() noexcept { return dry_run_.get(); }
+  /// Null in ordinary runs.
+  Appraisal* appraisal() noexcept { return appraisal_.get(); }
 
  private:
   // EntryKeeper
@@ -121,12 +127,15 @@ class Stash final : private EntryKeeper {
   }
 
   void begin_growth();
+  void begin_appraised_growth();
   void end_growth(const Entry& reading);
   void end_of_growth(const Entry& reading);
   void sample();
   void publish() noexcept;
 
-  const std::unique_ptr<DryRun> dry_run_;  // null in ordinary runs
+  // Null in ordinary runs.
+  const std::unique_ptr<Appraisal> appraisal_;
+  const std::unique_ptr<DryRun> dry_run_;
   // Each part may call those above it. For the rest of the stash it has the interface EntryKeeper.
   EntryLists lists_;
   Statistics statistics_;
@@ -156,6 +165,7 @@ bool has_stash() noexcept;
 Stash& stash() noexcept;
 
 /// Creates the process's stash. An earlier one is never destroyed: its entries may still be held.
-Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {});
+Stash& start_stash(policy::Settings settings, std::vector<policy::Settings> dry_run = {},
+                   const std::optional<AppraisalSteps>& appraisal = std::nullopt);
 
 }  // namespace cinch::hooks

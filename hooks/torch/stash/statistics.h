@@ -82,6 +82,10 @@ class Statistics {
   std::uint64_t nanoseconds_spent() const noexcept {
     return nanoseconds_.load(std::memory_order_relaxed);
   }
+  /// The part of it that adapted() added.
+  std::uint64_t nanoseconds_adapting() const noexcept {
+    return adapting_nanoseconds_.load(std::memory_order_relaxed);
+  }
   /// Bytes freed by one rescue, or by all rescues.
   struct Rescue {
     std::uint64_t encoded = 0;  ///< by encoding early

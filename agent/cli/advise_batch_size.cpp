@@ -162,7 +162,7 @@ int advise_batch_size(const AdviseOptions& options) {
         "[arguments]");
     return usage_error;
   }
-  const DryRunOutcome outcome = run_dry({options.policies, options.command, false});
+  const ShortRunOutcome outcome = run_dry({options.policies, options.command, false});
   if (!outcome.report) {
     say("no advice: " + outcome.error);
     return outcome.status;
