@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks that were freed while other streams use them: when they become free.
-#include <algorithm>
 #include <random>
 #include <vector>
 
