@@ -142,20 +142,6 @@ void Core::count_allocated(Block* block, std::size_t requested, std::uint64_t ta
   most_used_now_ = std::max(most_used_now_, counts_.allocated);
 }
 
-void Core::count_pending(const Block* block) noexcept {
-  PoolStats& pool = counts_.pools[block->region->pool];
-  ++pool.pending_blocks;
-  pool.pending += block->bytes;
-  pending_bytes_ += block->bytes;
-}
-
-void Core::uncount_pending(const Block* block) noexcept {
-  PoolStats& pool = counts_.pools[block->region->pool];
-  --pool.pending_blocks;
-  pool.pending -= block->bytes;
-  pending_bytes_ -= block->bytes;
-}
-
 // Updates peaks of used plus pending memory; while nothing is pending, stats() takes the used ones.
 void Core::note_active() noexcept {
   std::size_t bytes = 0;
@@ -183,8 +169,9 @@ Address Core::allocate(std::size_t bytes, Stream stream, std::uint64_t tag) {
   }
   std::unique_lock lock(lock_);
   const std::uint32_t index = order_.index_of(stream);
-  if (index == Order::no_stream) return 0;
+  if (index == Order::no_stream || !has_pending_list(index)) return 0;
   if (contended()) heed_contention(index);
+  if (may_remap()) settle_pending(false);
   if (rounded <= config_.quick_limit) {
     if (Block* block = pop_quick(index, rounded); block != nullptr) {
       count_allocated(block, bytes, tag);
@@ -256,8 +243,7 @@ void Core::free_block(Block* block) noexcept {
   if (block->waits == nullptr) {
     space_.give(block);
   } else {
-    count_pending(block);
-    space_.suspend(block);
+    add_pending(block);
   }
   if (config_.idle_period != 0) give_back_idle();
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "allocator/block.h"
+#include "allocator/block_list.h"
 #include "allocator/breakdown.h"
 #include "allocator/config.h"
 #include "allocator/driver.h"
@@ -153,7 +154,10 @@ class Core {
   std::size_t release_everything(std::unique_lock<Lock>& lock, bool even_paused) noexcept;
   bool flush_quick(std::uint32_t stream) noexcept;
   bool flush_all_quick() noexcept;
-  bool settle_pending() noexcept;
+  bool has_pending_list(std::uint32_t stream) noexcept;
+  void add_pending(Block* block) noexcept;
+  void remove_pending(Block* block, std::uint32_t stream) noexcept;
+  bool settle_pending(bool all) noexcept;
   void finish_everything(std::unique_lock<Lock>& lock, bool even_paused) noexcept;
   void free_block(Block* block) noexcept;
   void uncount_used(const Block* block) noexcept;
@@ -165,8 +169,6 @@ class Core {
   const char* fault_of(const Block& block) const noexcept;
   Stats counts() const noexcept;
   void count_allocated(Block* block, std::size_t requested, std::uint64_t tag) noexcept;
-  void count_pending(const Block* block) noexcept;
-  void uncount_pending(const Block* block) noexcept;
   void note_active() noexcept;
   void heed_pressure() noexcept;
   void give_back_idle() noexcept;
@@ -187,6 +189,7 @@ class Core {
   std::vector<QuickList> quick_;
   std::size_t quick_bytes_ = 0;
   std::size_t pending_bytes_ = 0;
+  std::vector<BlockList> pending_;  // of each stream
   int paused_ = 0;
   int waiting_ = 0;  // threads that wait for the device, without the lock
   std::condition_variable_any waited_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Misses: what is tried, in turn, when no free block of the stream serves a request.
+#include <new>
 #include <utility>
 
 #include "allocator/core.h"
@@ -33,19 +34,52 @@ bool Core::flush_all_quick() noexcept {
   return any;
 }
 
-// Makes pending blocks free whose waits are over. Returns whether there were any.
-bool Core::settle_pending() noexcept {
+// Makes the list in which the stream's pending blocks will be. False when the heap has no memory.
+bool Core::has_pending_list(std::uint32_t stream) noexcept {
+  if (stream < pending_.size()) return true;
+  try {
+    pending_.resize(stream + 1);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+void Core::add_pending(Block* block) noexcept {
+  PoolStats& pool = counts_.pools[block->region->pool];
+  ++pool.pending_blocks;
+  pool.pending += block->bytes;
+  pending_bytes_ += block->bytes;
+  pending_[block->stream].append(block);
+  space_.suspend(block);
+}
+
+// The block's waits are over, or `stream` waits for them, which gets it.
+void Core::remove_pending(Block* block, std::uint32_t stream) noexcept {
+  PoolStats& pool = counts_.pools[block->region->pool];
+  --pool.pending_blocks;
+  pool.pending -= block->bytes;
+  pending_bytes_ -= block->bytes;
+  pending_[block->stream].remove(block);
+  complete(block, stream);
+}
+
+// Makes pending blocks free whose waits are over: all, or of each stream the oldest ones, up to the
+// first that is not done. Returns whether there were any.
+bool Core::settle_pending(bool all) noexcept {
+  if (pending_bytes_ == 0) return false;
   bool any = false;
-  for (const std::size_t pool : {Space::small, Space::large}) {
-    BlockTree& tree = space_.pool(pool).pending;
-    for (auto at = tree.begin(); at != tree.end();) {
-      Block* block = &*at;
-      ++at;
-      if (!order_.query(block->waits)) continue;
-      uncount_pending(block);
-      complete(block, block->stream);
-      space_.resume(block);
-      any = true;
+  for (const BlockList& list : pending_) {
+    for (Block* block = list.first(); block != nullptr;) {
+      Block* next = block->quick_next;
+      if (order_.query(block->waits)) {
+        remove_pending(block, block->stream);
+        space_.resume(block);
+        any = true;
+      } else if (!all) {
+        break;
+      }
+      block = next;
     }
   }
   return any;
@@ -54,13 +88,12 @@ bool Core::settle_pending() noexcept {
 // Takes a pending block of the stream, which then waits on the device for the block's other users.
 Block* Core::allocate_pending(std::size_t pool, std::uint32_t stream, std::size_t bytes) noexcept {
   if (pending_bytes_ == 0 || !may_remap()) return nullptr;
-  if (settle_pending()) {
+  if (settle_pending(true)) {
     if (Block* block = allocate_cached(pool, stream, bytes); block != nullptr) return block;
   }
   Block* block = space_.fit_pending(pool, stream, bytes);
   if (block == nullptr || !order_.wait_for(stream, block->waits)) return nullptr;
-  uncount_pending(block);
-  complete(block, stream);
+  remove_pending(block, stream);
   // An older fence does not cover the other streams.
   block->free_number = order_.number_free(stream);
   return space_.take(block, bytes);
@@ -83,8 +116,7 @@ Block* Core::allocate_foreign(std::size_t pool, std::uint32_t stream, std::size_
       !order_.wait_for(stream, block->waits)) {
     return nullptr;
   }
-  uncount_pending(block);
-  complete(block, stream);
+  remove_pending(block, stream);
   // Its other streams may still use all of it; only this stream waits for them: do not split it.
   block = space_.take(block, block->bytes);
   block->stream = stream;
@@ -109,7 +141,7 @@ Block* Core::allocate_grown(std::size_t pool, std::uint32_t stream, std::size_t 
 void Core::finish_everything(std::unique_lock<Lock>& lock, bool even_paused) noexcept {
   if (driver_.synchronous) return;
   ++counts_.host_waits;
-  settle_pending();
+  settle_pending(true);
   Wait* events = order_.outstanding(pending_bytes_ != 0);
   ++waiting_;
   lock.unlock();
@@ -118,7 +150,7 @@ void Core::finish_everything(std::unique_lock<Lock>& lock, bool even_paused) noe
   if (--waiting_ == 0) waited_.notify_all();
   order_.finish(events);
   // A pause may have begun, which forbids asking for events.
-  if (may_remap() || even_paused) settle_pending();
+  if (may_remap() || even_paused) settle_pending(true);
 }
 
 Block* Core::allocate_at_any_price(std::size_t pool, std::uint32_t stream, std::size_t bytes,

@@ -240,6 +240,11 @@ bool Core::verify(std::string& fault) const {
   }
   if (tally.quick != quick_bytes_ || tally.pending != pending_bytes_)
     return wrong("idle bytes not conserved");
+  std::size_t listed = 0;
+  for (const BlockList& list : pending_) {
+    for (const Block* b = list.first(); b != nullptr; b = b->quick_next) listed += b->bytes;
+  }
+  if (listed != pending_bytes_) return wrong("a pending block is in no list");
   if (table_.size() != tally.used_blocks + tally.quick_blocks) return wrong("table's size");
   if (tally.waits != order_.waits()) return wrong("waits lost");
   return true;

@@ -77,7 +77,8 @@ class Director {
 
   /// What the looks of the current step shall measure.
   virtual Wants wants() const = 0;
-  /// Whether the stash shall keep exact values of `layer` until backward reads them, for trials.
+  /// Called for each entry of `layer`. Whether the stash shall keep its exact values until backward
+  /// reads them, for trials.
   /// @param peak Bytes of the activations at their peak, uncompressed
   virtual bool tries(std::uint32_t layer, std::size_t peak);
 

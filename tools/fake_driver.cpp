@@ -210,6 +210,7 @@ struct FakeDriver::Calls {
     const StreamState& state = d.streams_[stream];
     found->second = state.after;
     found->second[stream] = state.issued;
+    d.early_queries_.erase(event);
     return Status::ok;
   }
 
@@ -220,7 +221,9 @@ struct FakeDriver::Calls {
     const auto found = d.events_.find(event);
     if (found == d.events_.end()) return d.misused();
     if (d.options_.instant && d.options_.lag == 0) finish(d, found->second);
-    return d.is_done(found->second) ? Status::ok : Status::not_ready;
+    if (!d.is_done(found->second)) return Status::not_ready;
+    const bool late = d.early_queries_[event]++ < d.options_.event_delay;
+    return late ? Status::not_ready : Status::ok;
   }
 
   static Status event_synchronize(void* self, Event event) {

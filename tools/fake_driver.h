@@ -56,6 +56,8 @@ class FakeDriver {
     /// If not 0, work is done so long after it was issued, by this driver's clock, and `instant`
     /// has no effect: a device that lags behind the host. Nanoseconds.
     std::uint64_t lag = 0;
+    /// For how many queries an event says "not ready" although the work before it is done.
+    std::uint32_t event_delay = 0;
   };
 
   FakeDriver() : FakeDriver(Options()) {}
@@ -168,6 +170,7 @@ class FakeDriver {
   std::map<Handle, Physical> handles_;
   Handle next_handle_ = 1;
   std::map<Event, Clock> events_;
+  std::map<Event, std::uint32_t> early_queries_;  // since the event was recorded; see event_delay
   Event next_event_ = 1;
   mutable std::map<Stream, StreamState> streams_;
   std::size_t created_ = 0;

@@ -24,6 +24,9 @@ constexpr std::uint64_t steps_of_rest = 10;
 
 // Number of first steps in each of which layers that were never tried may be tried.
 constexpr std::uint64_t settling_steps = 40;
+// After the first round a layer that was never tried is waited for if it returned within so many
+// steps. Those of the first step are gone once entries are derived; others come once, in a proof.
+constexpr std::uint64_t steps_to_return = 2;
 // Exact values kept for trials in one step: the activations' bytes divided by this.
 constexpr std::size_t trial_share = 16;
 // The same for layers tried again in one interval: what layers tolerate changes slowly, and a trial
@@ -50,6 +53,7 @@ class Budget final : public Director {
   bool tries_choices() const noexcept override { return true; }
 
   void begin_step(std::uint64_t step, const Footprint* last) override {
+    step_ = step;
     take_shares();
     if (last != nullptr) take(*last);
     const bool over = last != nullptr && static_cast<double>(last->stored_bytes) > capacity(*last);
@@ -68,8 +72,9 @@ class Budget final : public Director {
   }
 
   bool tries(std::uint32_t number, std::size_t peak) override {
-    if (!trying_) return false;
     Known& known = known_[number];
+    known.last_seen = step_;
+    if (!trying_) return false;
     if (known.round == round_ && !known.is_untried()) return false;
     const std::size_t bytes = states_[number].layer.raw_bytes;
     if (tried_bytes_ != 0 && tried_bytes_ + bytes > peak / trial_share) return false;
@@ -133,6 +138,8 @@ class Budget final : public Director {
     double looked = 0;        // squared size of its weights' gradients in this step, by looks
     double tried = 0;         // the same, by trials
     std::uint32_t round = 0;
+    std::uint64_t first_seen = 0;  // the first and the last step that had the layer
+    std::uint64_t last_seen = 0;
     // What the last step showed, if it computed the layer from others.
     bool derivable = false;
     std::size_t derived_bytes = 0;
@@ -170,7 +177,7 @@ class Budget final : public Director {
   Choice first_choice(std::uint32_t number) override {
     const Layer& layer = states_[number].layer;
     known_.erase(known_.begin() + number, known_.end());
-    known_.push_back({.noise = LayerNoise(layer.kind)});
+    known_.push_back({.noise = LayerNoise(layer.kind), .first_seen = step_});
     news_ = true;
     return budget_start(layer, all_settings_);
   }
@@ -223,9 +230,15 @@ class Budget final : public Director {
     }
   }
 
-  /// Whether the first steps are still under way and some layer was never tried.
+  /// Whether the first steps are still under way and some layer was never tried: any in the first
+  /// round, later one that returns.
   bool trying_anew(std::uint64_t step) const {
-    return step < settling_steps && std::ranges::any_of(known_, &Known::is_untried);
+    const auto is_awaited = [step](const Known& known) {
+      const bool returns =
+          known.last_seen > known.first_seen && step <= known.last_seen + steps_to_return;
+      return known.is_untried() && (step < round_steps_ || returns);
+    };
+    return step < settling_steps && std::ranges::any_of(known_, is_awaited);
   }
 
   /// Begins an interval. Its trials go on where those of the last interval stopped. A new round
@@ -362,6 +375,7 @@ class Budget final : public Director {
   bool news_ = false;
   bool said_ = false;
   bool trying_ = false;
+  std::uint64_t step_ = 0;
   std::uint64_t planned_at_ = 0;  // 0: never
   std::uint32_t round_ = 0;
   std::size_t tried_bytes_ = 0;  // in this step
@@ -370,28 +384,6 @@ class Budget final : public Director {
 };
 
 }  // namespace
-
-std::string budget_words(const Settings& settings) {
-  const BudgetSettings& b = settings.budget;
-  const std::string target =
-      b.peak_bytes != 0
-          ? "at most " + number_in_words(static_cast<double>(b.peak_bytes) / (1 << 20)) + " MiB"
-          : "1/" + number_in_words(b.ratio) + " of the bytes that they would take";
-  return "A budget: activations are held in " + target +
-         " with the least variance of the weights' gradients. Layers are tried in turn, first all "
-         "in "
-         "the steps after the first and then every " +
-         std::to_string(b.every_steps) +
-         " steps a few of them: their backward is run on what a few bits would give, and the "
-         "difference counts. "
-         "Among 1 to 8 bits, DIVISION, lossless" +
-         std::string(b.offload ? ", raw and, of CUDA tensors, the host's memory" : " and raw") +
-         " a knapsack is solved at step boundaries, "
-         "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
-         "says so, and what could be. What can be computed from other activations is, where that "
-         "costs less than storing it. A second of encoding and decoding counts like " +
-         number_in_words(b.variance_per_second) + " of relative variance.";
-}
 
 std::unique_ptr<Director> make_budget_director(const Settings& settings) {
   return std::make_unique<Budget>(settings);

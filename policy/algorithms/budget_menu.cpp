@@ -2,9 +2,11 @@
 #include "policy/algorithms/budget_menu.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "policy/algorithms/layer_noise.h"
+#include "policy/algorithms/lines.h"
 
 namespace cinch::policy {
 namespace {
@@ -93,6 +95,28 @@ Choice budget_start(const Layer& layer, const Settings& settings) {
 double seconds_of(const Choice& choice, double raw_bytes, double held_bytes) noexcept {
   const double moved = choice.offload ? held_bytes * seconds_per_offloaded_byte : 0;
   return raw_bytes * seconds_per_byte(choice) + moved;
+}
+
+std::string budget_words(const Settings& settings) {
+  const BudgetSettings& b = settings.budget;
+  const std::string target =
+      b.peak_bytes != 0
+          ? "at most " + number_in_words(static_cast<double>(b.peak_bytes) / (1 << 20)) + " MiB"
+          : "1/" + number_in_words(b.ratio) + " of the bytes that they would take";
+  return "A budget: activations are held in " + target +
+         " with the least variance of the weights' gradients. Layers are tried in turn, first all "
+         "in "
+         "the steps after the first and then every " +
+         std::to_string(b.every_steps) +
+         " steps a few of them: their backward is run on what a few bits would give, and the "
+         "difference counts. "
+         "Among 1 to 8 bits, DIVISION, lossless" +
+         std::string(b.offload ? ", raw and, of CUDA tensors, the host's memory" : " and raw") +
+         " a knapsack is solved at step boundaries, "
+         "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
+         "says so, and what could be. What can be computed from other activations is, where that "
+         "costs less than storing it. A second of encoding and decoding counts like " +
+         number_in_words(b.variance_per_second) + " of relative variance.";
 }
 
 }  // namespace cinch::policy

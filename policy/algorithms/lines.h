@@ -8,7 +8,8 @@
 #include "policy/algorithms/algorithm.h"
 
 /// The functions that the table in algorithms.cpp points to; Algorithm says what each does. They
-/// are in fixed.cpp, a file for each adaptive algorithm, and settings.cpp (reading policy files).
+/// are in fixed.cpp, a file for each adaptive algorithm (budget's words in budget_menu.cpp), and
+/// settings.cpp (reading policy files).
 namespace cinch::policy {
 
 std::string default_words(const Settings& settings);

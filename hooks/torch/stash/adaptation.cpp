@@ -147,9 +147,8 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
       growing_footprint_.derived.push_back({layer, planned_bytes, {}});
       add_layers_of_sources(*entry.recipe, source_layer, growing_footprint_.derived.back().sources);
     }
-    const policy::Wants wants = director_->wants();
-    entry.ranged = wants.ranges;
-    if (!wants.trials || !director_->tries(layer, peak)) return;
+    entry.ranged = director_->wants().ranges;
+    if (!director_->tries(layer, peak)) return;
     tried_.add(entry);
     entry.tried = true;
   });

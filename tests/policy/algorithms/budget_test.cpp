@@ -192,6 +192,29 @@ TEST_F(BudgetTest, TriesAllLayersWithinAShareOfMemory) {
   EXPECT_EQ(tried, std::vector<int>(layers_.size(), 1));
 }
 
+TEST_F(BudgetTest, EndsTheFirstTrialsWhereAnUntriedLayerDoesNotReturn) {
+  start(6);
+  constexpr std::size_t peak = 32 << 20;
+  const auto train = [&](std::uint64_t until, bool all) {
+    while (step_ < until) {
+      step();
+      for (std::size_t i = all ? 0 : 1; i < layers_.size(); ++i) {
+        if (director_->tries(layers_[i], peak)) measure(layers_[i], 0.1);
+      }
+    }
+  };
+  train(19, false);
+  EXPECT_TRUE(director_->wants().trials) << "a round";
+  train(20, false);
+  EXPECT_FALSE(director_->wants().trials);
+  train(21, true);
+  step();
+  EXPECT_TRUE(director_->wants().trials) << "it has returned";
+  train(23, true);
+  step();
+  EXPECT_FALSE(director_->wants().trials) << "and was tried";
+}
+
 TEST_F(BudgetTest, TriesAFewAgainInAnInterval) {
   start(6);
   step();
