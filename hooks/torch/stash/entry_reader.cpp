@@ -159,7 +159,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   c10::Storage storage = derivation_.compute(entry, [&](Entry& source, const Use& as) {
     c10::Storage given = read(source, as, Reader::node, probe);
     holding.lend(source, given);
-    if (probe == nullptr) keep_if_read_soon(source, use, given);
+    if (probe == nullptr && !entry.recipe->approximates) keep_if_read_soon(source, use, given);
     return given;
   });
   if (probe != nullptr) return storage;  // computed from probed sources: not shared
@@ -188,7 +188,7 @@ bool EntryReader::has_other_readers(const Entry& entry, const Use& use) const {
 // so small that what is decoded counts at the peak.
 void EntryReader::keep_if_read_soon(Entry& source, const Use& by, const c10::Storage& values) {
   const EntryWork work(source);
-  if (source.state != Entry::State::encoded || held_by(source).approximates) return;
+  if (source.state != Entry::State::encoded) return;
   const std::lock_guard lock(lists_.mutex);
   for (const Use* each = source.first_use; each != nullptr; each = each->next) {
     const std::uint32_t between = by.sequence - each->sequence;
