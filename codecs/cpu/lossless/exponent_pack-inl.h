@@ -369,8 +369,11 @@ HWY_INLINE void write_block_of(const PackBlock& block, const T* x, int count, Sc
       pack_tail(block.bits, scratch.codes.data() + 8 * groups, n % 8, codes + groups * block.bits);
     }
     std::byte* next = out + at.escapes;
+    std::byte* const end = out + at.end;  // holds even if a program changes elements meanwhile
     for_each_escape(scratch.codes.data(), n, static_cast<std::uint8_t>(pack_window(block.bits)),
-                    [&](int k) HWY_ATTR { *next++ = static_cast<std::byte>(scratch.tops[k]); });
+                    [&](int k) HWY_ATTR {
+                      if (next != end) *next++ = static_cast<std::byte>(scratch.tops[k]);
+                    });
   }
   std::memset(out + at.end, 0, static_cast<std::size_t>(at.size - at.end));
 }

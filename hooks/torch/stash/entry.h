@@ -144,14 +144,16 @@ struct Entry {
   Place place : 4 = Place::owned;
   std::uint8_t caution : 4 = 0;  ///< the guard's level of caution that it was planned with
   bool watched = false;          ///< by the guard; decided when it leaves the window
-  bool tried = false;            ///< its exact values are kept for an adaptive policy's trials
-  bool compared = false;         ///< its exact values are kept to compute exact gradients
-  bool ranged = false;           ///< its planes' ranges are wanted
-  bool ahead : 1 = false;        ///< counted by ReadAhead as decoded ahead
-  bool sized : 1 = false;        ///< its class was told its encoded size
-  bool wanted : 1 = false;       ///< its exact values are, to prove a recipe
-  std::uint16_t member = 0;      ///< index in the class's members
-  std::uint32_t holders = 0;     ///< uses, plus threads that work on it
+  // Set when it is planned and when it leaves the window, never changed after that.
+  bool tried : 1 = false;     ///< its exact values are kept for an adaptive policy's trials
+  bool compared : 1 = false;  ///< its exact values are kept to compute exact gradients
+  bool ranged : 1 = false;    ///< its planes' ranges are wanted
+  std::uint8_t : 0;
+  bool ahead : 1 = false;     ///< counted by ReadAhead as decoded ahead
+  bool sized : 1 = false;     ///< its class was told its encoded size
+  bool wanted : 1 = false;    ///< its exact values are, to prove a recipe
+  std::uint16_t member = 0;   ///< index in the class's members
+  std::uint32_t holders = 0;  ///< uses, plus threads that work on it
   std::uint32_t id = 0;
   std::uint32_t step = 0;         ///< optimizer steps before it was saved
   std::uint32_t place_index = 0;  ///< position in the list of `place`, or in its EntryQueue
