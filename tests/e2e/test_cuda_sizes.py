@@ -66,7 +66,7 @@ def held(report, *codecs):
     "name, codec, more, schedule",
     [
         ("acgc", "fixed_point", {}, "random:1"),
-        ("acgc_jpeg", "dct", {"stream": "side", "in_flight_bytes": "300000B"}, "random:2"),
+        ("acgc_jpeg", "dct", {"stream": "side", "in_flight_bytes": "100000B"}, "random:2"),
         ("comet", "error_bounded_ratio", {"stream": "side"} | PYTORCHS, "lazy"),
     ],
 )
