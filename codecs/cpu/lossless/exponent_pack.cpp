@@ -71,42 +71,47 @@ bool for_blocks(const Description& what, const T* source, ParallelFor parallel, 
       });
 }
 
+/// A block to be written.
+struct PlannedBlock {
+  PackBlock block;
+  std::int64_t offset;  ///< in the payload
+};
+
 /// Describes all blocks. @return false if memory ran out
 template <typename T>
-bool describe_blocks(const Description& what, const T* source, PackBlock* blocks,
+bool describe_blocks(const Description& what, const T* source, PlannedBlock* planned,
                      ParallelFor parallel) {
-  return for_blocks<T>(what, source, parallel,
-                       [&](std::int64_t i, const T* x, int count, cpu::PackScratch<T>&) {
-                         blocks[i] = HWY_DYNAMIC_DISPATCH(describe_block)(sizeof(T), x, count);
-                       });
+  return for_blocks<T>(
+      what, source, parallel, [&](std::int64_t i, const T* x, int count, cpu::PackScratch<T>&) {
+        planned[i].block = HWY_DYNAMIC_DISPATCH(describe_block)(sizeof(T), x, count);
+      });
 }
 
-/// Writes all blocks to where the index at `out` says.
+/// Places the blocks one behind the other. @return the size of all
+std::int64_t place_blocks(const Description& what, PlannedBlock* planned) {
+  const auto element = static_cast<int>(element_size(what.type));
+  const PackLayout at(what.layout.elements());
+  std::int64_t end = 0;
+  for (std::int64_t i = 0; i < at.count; ++i) {
+    planned[i].offset = end;
+    end += PackSections(planned[i].block, elements_of(what.layout, i), element).size;
+  }
+  return at.payload + end;
+}
+
+/// Writes all blocks, with their places in the index and their descriptions.
 template <typename T>
-bool write_blocks(const Description& what, const T* source, const PackBlock* blocks, std::byte* out,
-                  ParallelFor parallel) {
+bool write_blocks(const Description& what, const T* source, const PlannedBlock* planned,
+                  std::byte* out, ParallelFor parallel) {
   const PackLayout at(what.layout.elements());
   return for_blocks<T>(what, source, parallel,
                        [&](std::int64_t i, const T* x, int count, cpu::PackScratch<T>& scratch) {
-                         std::uint64_t offset;
-                         std::memcpy(&offset, out + PackLayout::kIndex + 8 * i, 8);
+                         const auto& [block, offset] = planned[i];
+                         std::memcpy(out + PackLayout::kIndex + 8 * i, &offset, 8);
+                         std::memcpy(out + at.blocks + 8 * i, &block, 8);
                          HWY_DYNAMIC_DISPATCH(write_block)
-                         (sizeof(T), blocks[i], x, count, &scratch, out + at.payload + offset);
+                         (sizeof(T), block, x, count, &scratch, out + at.payload + offset);
                        });
-}
-
-/// Writes what lies before the payload. @return the size of all
-std::int64_t write_index(const Description& what, const PackBlock* blocks, std::byte* out) {
-  const PackLayout at(what.layout.elements());
-  std::int64_t offset = 0;
-  for (std::int64_t i = 0; i < at.count; ++i) {
-    if (out != nullptr) std::memcpy(out + PackLayout::kIndex + 8 * i, &offset, 8);
-    offset += PackSections(blocks[i], elements_of(what.layout, i),
-                           static_cast<int>(element_size(what.type)))
-                  .size;
-  }
-  if (out != nullptr) std::memcpy(out + at.blocks, blocks, 8 * static_cast<std::size_t>(at.count));
-  return at.payload + offset;
 }
 
 class ExponentPackCpu final : public ExponentPackCodec {
@@ -119,19 +124,18 @@ class ExponentPackCpu final : public ExponentPackCodec {
 
   Encoded encode_into(const Description& what, const void* source, const Room& room,
                       RandomKey /*key*/, ParallelFor parallel) const override {
-    const PackLayout at(what.layout.elements());
     cpu::Buffer memory;
-    auto* const blocks = memory.get<PackBlock>(at.count);
-    if (blocks == nullptr) return {};
+    auto* const planned = memory.get<PlannedBlock>(PackLayout(what.layout.elements()).count);
+    if (planned == nullptr) return {};
     return with_float_pattern(element_size(what.type), [&]<typename T>(T*) -> Encoded {
       const T* const x = static_cast<const T*>(source);
-      if (!describe_blocks(what, x, blocks, parallel)) return {};
-      const auto size = static_cast<std::size_t>(write_index(what, blocks, nullptr));
-      std::byte* const out = room(size);
+      if (!describe_blocks(what, x, planned, parallel)) return {};
+      const std::int64_t size = place_blocks(what, planned);
+      std::byte* const out = room(static_cast<std::size_t>(size));
       if (out == nullptr) return {};
-      write_header(what, write_index(what, blocks, out), out);
-      if (!write_blocks(what, x, blocks, out, parallel)) return {};
-      return {true, size};
+      write_header(what, size, out);
+      if (!write_blocks(what, x, planned, out, parallel)) return {};
+      return {true, static_cast<std::size_t>(size)};
     });
   }
 

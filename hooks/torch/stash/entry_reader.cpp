@@ -170,32 +170,30 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   }
   holding.computed(entry);
   keep_decoded(entry, values, reader, storage);
-  if (entry.recipe->is_costly() && has_other_readers(entry, use)) entry.decoded->ahead = storage;
+  const auto is_another = [&](const Use& each) { return &each != &use; };
+  if (entry.recipe->is_costly() && has_reader(entry, is_another)) entry.decoded->ahead = storage;
   return storage;
 }
 
-// Whether a node other than the one of `use` is to read values. pre: entry.mutex() is held
-bool EntryReader::has_other_readers(const Entry& entry, const Use& use) const {
+// Whether a node of which `is_meant(use)` holds is to read values. pre: entry.mutex() is held
+template <typename IsMeant>
+bool EntryReader::has_reader(const Entry& entry, const IsMeant& is_meant) const {
   const std::lock_guard lock(lists_.mutex);
   for (const Use* each = entry.first_use; each != nullptr; each = each->next) {
-    if (each != &use && !each->is_recipes && each->reads == codecs::Reads::values) return true;
+    if (!each->is_recipes && each->reads == codecs::Reads::values && is_meant(*each)) return true;
   }
   return false;
 }
 
-// Keeps the values of a source, which the node of `by` reads through a recipe, for the source's own
-// node if that runs soon. Approximations are not kept: they are decoded faster, and their stash is
-// so small that what is decoded counts at the peak.
+// Keeps the values of an exactly held source, which the node of `by` reads through a recipe, for
+// the source's own node if that runs soon. Approximations are not kept: they are decoded faster,
+// and their stash is so small that what is decoded counts at the peak.
 void EntryReader::keep_if_read_soon(Entry& source, const Use& by, const c10::Storage& values) {
   const EntryWork work(source);
-  if (source.state != Entry::State::encoded) return;
-  const std::lock_guard lock(lists_.mutex);
-  for (const Use* each = source.first_use; each != nullptr; each = each->next) {
-    const std::uint32_t between = by.sequence - each->sequence;
-    if (each->is_recipes || each->reads != codecs::Reads::values || between > soon) continue;
-    source.decoded->ahead = values;
-    return;
-  }
+  // Another thread may have encoded it since it was read, when nothing was decoded.
+  if (source.state != Entry::State::encoded || source.decoded == nullptr) return;
+  const auto runs_soon = [&](const Use& use) { return by.sequence - use.sequence <= soon; };
+  if (has_reader(source, runs_soon)) source.decoded->ahead = values;
 }
 
 // The storage decoded before, if somebody still holds it; else null. pre: entry.mutex() is held

@@ -66,7 +66,8 @@ class EntryReader {
   bool note_read(GradientProbe& probe, Entry& entry, const Use& use) const;
   void keep_decoded(Entry& entry, codecs::Reads reads, Reader reader, const c10::Storage& storage);
   void keep_if_read_soon(Entry& source, const Use& by, const c10::Storage& values);
-  bool has_other_readers(const Entry& entry, const Use& use) const;
+  template <typename IsMeant>
+  bool has_reader(const Entry& entry, const IsMeant& is_meant) const;
   void note_size(Entry& entry);
   void decode_if_wanted(Entry& entry, codecs::Reads reads);
 
