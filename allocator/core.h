@@ -117,7 +117,8 @@ class Core {
 
   /// Called when a block's free is complete: only its own stream may still use it, and nobody has
   /// got it yet. If another stream gets the block and waits for all others on the device, the
-  /// block's stream is that one. Called under the lock; must not throw.
+  /// block's stream is that one. It may enqueue work with the memory on that stream. Called under
+  /// the lock; must not throw.
   using Completed = std::function<void(const BlockInfo& block)>;
   /// Null: no calls. Fronts stay closed while a callback is set.
   void set_completed(Completed completed);

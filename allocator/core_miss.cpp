@@ -62,6 +62,8 @@ void Core::remove_pending(Block* block, std::uint32_t stream) noexcept {
   pending_bytes_ -= block->bytes;
   pending_[block->stream].remove(block);
   complete(block, stream);
+  // What the callback has enqueued comes before an unmapping, too.
+  if (completed_) block->free_number = order_.number_free(stream);
 }
 
 // Makes pending blocks free whose waits are over: all, or of each stream the oldest ones, up to the

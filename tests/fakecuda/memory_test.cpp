@@ -250,6 +250,22 @@ TEST(Memory, PoisonIsNotANumberInAnyType) {
   EXPECT_TRUE(*static_cast<double*>(device) != *static_cast<double*>(device));
 }
 
+TEST(Memory, PoisonIsWorkOfTheDeviceThatHasTheMemory) {
+  ASSERT_EQ(fakecuda_schedule("lazy"), 0);
+  void* memory = nullptr;
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&memory, 64), cudaSuccess);
+  std::memset(memory, 0, 64);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  fakecuda_poison_async(memory, 64, 1, nullptr);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(*static_cast<char*>(memory), 0);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_NE(*static_cast<char*>(memory), 0);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
 /// Tests the allocator's CUDA driver.
 TEST(RuntimeDriverOnFake, CarriesTheAllocatorWhichStitches) {
   namespace allocator = cinch::allocator;

@@ -38,9 +38,12 @@ c10::Storage ExactValues::of(Entry& entry) {
 
 // pre: entry.mutex() is held
 c10::Storage ExactValues::held(Entry& entry) {
-  // A comparison must change nothing: without it these values would be gone, and prove no recipe.
-  const bool is_for_comparison = entry.compared && !entry.watched && !entry.tried;
-  if (entry.sample != nullptr && !is_for_comparison) return entry.sample->exact;
+  // Only behind the sample, which was kept after these were set: until then, another thread may set
+  // them. A comparison must change nothing: without it the sample's values would be gone, and
+  // prove no recipe.
+  if (entry.sample != nullptr && (!entry.compared || entry.watched || entry.tried)) {
+    return entry.sample->exact;
+  }
   if (entry.keeps_source()) return entry.source();
   if (entry.is_raw() && entry.is_as_saved()) return entry.raw;
   if (entry.state == Entry::State::encoded &&

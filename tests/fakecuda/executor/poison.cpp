@@ -16,7 +16,8 @@ namespace allocator = c10::cuda::CUDACachingAllocator;
 void poison(const allocator::TraceEntry& entry) {
   if (entry.action_ != allocator::TraceEntry::FREE_COMPLETED) return;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  fakecuda_poison_async(reinterpret_cast<void*>(entry.addr_), entry.size_, entry.stream_);
+  fakecuda_poison_async(reinterpret_cast<void*>(entry.addr_), entry.size_, entry.device_,
+                        entry.stream_);
 }
 
 bool attach() {

@@ -337,10 +337,11 @@ FAKECUDA_API std::size_t fakecuda_pending() {
   const Guard guard(global_lock());
   return state().pending;
 }
-FAKECUDA_API void fakecuda_poison_async(void* memory, std::size_t bytes, void* stream) {
+FAKECUDA_API void fakecuda_poison_async(void* memory, std::size_t bytes, int device, void* stream) {
   const Guard guard(global_lock());
   if (is_destroyed(stream)) return poison(memory, bytes);  // it has no more work
-  enqueue(stream_of(stream), "poison", [=] { poison(memory, bytes); }, {{memory, bytes}});
+  Stream& of_memory = stream == nullptr ? default_stream(device) : stream_of(stream);
+  enqueue(of_memory, "poison", [=] { poison(memory, bytes); }, {{memory, bytes}});
 }
 FAKECUDA_API void fakecuda_enqueue(void* stream, const char* what, void (*run)(void*),
                                    void (*destroy)(void*), void* context,
