@@ -36,7 +36,7 @@ class BlpaCuda final : public DeviceCodec {
     const bool given = what.channel_center != nullptr && what.channel_scale != nullptr;
     const auto surveyed = static_cast<unsigned>(job.channels * job.chunks.count);
     // At least one block, because it writes the encoded size.
-    const unsigned blocks = job.elements == 0 ? 1 : blocks_for(job.elements, kRunReach);
+    const unsigned blocks = job.elements == 0 ? 1 : run_blocks(stream, job.elements);
     return with_element(what.type, [&](auto type) {
       return launch(blpa_begin, blocks_for(job.channels, kRunThreads), kRunThreads, 0, stream,
                     job.channels, state, bad) &&
@@ -60,7 +60,7 @@ class BlpaCuda final : public DeviceCodec {
       return launch(blpa_clear, 1, 1, 0, stream, state) &&
              launch(blpa_find_signs, blocks_for(job.channels, kRunThreads), kRunThreads, 0, stream,
                     job, in.data(), state) &&
-             launch(blpa_decode<type.value>, blocks_for(job.elements, kRunReach), kRunThreads, 0,
+             launch(blpa_decode<type.value>, run_blocks(stream, job.elements), kRunThreads, 0,
                     stream, job, in.data(), size, reads, state, target);
     });
   }

@@ -185,29 +185,28 @@ __global__ void __launch_bounds__(kRunThreads)
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     result->bytes = static_cast<std::uint64_t>(job.end[has_signs]);
   }
-  const auto [first, i, count] = run_stretch(job.elements);
-  if (count == 0) return;
-  const BlockPlace place(job.order, first);
-  const ChannelPlace channels(job, first);
-  Patterns<Bits> x = {};
-  load_any(static_cast<const Bits*>(source), place, i, count, job.vectors, x);
-  std::uint32_t codes[kStretch];
-  unsigned signs = 0;
+  for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
+    const ChannelPlace channels(job, first);
+    Patterns<Bits> x = {};
+    load_any(static_cast<const Bits*>(source), place, i, count, job.vectors, x);
+    std::uint32_t codes[kStretch];
+    unsigned signs = 0;
 #pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    codes[j] = 0;
-    if (j >= count) continue;
-    const float value = value_of<type>(x.of[j]);
-    signs |= static_cast<unsigned>(value > 0.0F) << j;
-    const BlpaGrid grid = load_grid(out, channels.of(job, i + j));
-    if (!(grid == poisoned_grid())) {
-      codes[j] = blpa_code(value, blpa_scale(grid, job.bits), job.bits);
+    for (int j = 0; j < kStretch; ++j) {
+      codes[j] = 0;
+      if (j >= count) continue;
+      const float value = value_of<type>(x.of[j]);
+      signs |= static_cast<unsigned>(value > 0.0F) << j;
+      const BlpaGrid grid = load_grid(out, channels.of(job, i + j));
+      if (!(grid == poisoned_grid())) {
+        codes[j] = blpa_code(value, blpa_scale(grid, job.bits), job.bits);
+      }
     }
-  }
-  const std::int64_t stretch = (first + i) / kStretch;
-  if (has_signs) out[job.signs_at + stretch] = static_cast<std::byte>(signs);
-  store_bytes(out + job.codes_at[has_signs] + stretch * job.bits, pack_stretch(codes, job.bits),
-              (count * job.bits + 7) / 8);
+    const std::int64_t stretch = (first + i) / kStretch;
+    if (has_signs) out[job.signs_at + stretch] = static_cast<std::byte>(signs);
+    store_bytes(out + job.codes_at[has_signs] + stretch * job.bits, pack_stretch(codes, job.bits),
+                (count * job.bits + 7) / 8);
+  });
 }
 
 template <ElementType type>
@@ -217,32 +216,31 @@ __global__ void __launch_bounds__(kRunThreads)
   using Bits = typename Element<type>::Bits;
   const bool has_signs = state->has_signs != 0;
   if (job.end[has_signs] > in_size) return;
-  const auto [first, i, count] = run_stretch(job.elements);
-  if (count == 0) return;
-  const BlockPlace place(job.order, first);
-  const ChannelPlace channels(job, first);
-  const std::int64_t stretch = (first + i) / kStretch;
-  const std::uint64_t packed =
-      load_bytes(in + job.codes_at[has_signs] + stretch * job.bits, (count * job.bits + 7) / 8);
-  const unsigned signs = has_signs ? static_cast<unsigned>(in[job.signs_at + stretch]) : 0U;
-  const std::uint32_t mask = (1U << job.bits) - 1;
-  Patterns<Bits> x = {};
+  for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
+    const ChannelPlace channels(job, first);
+    const std::int64_t stretch = (first + i) / kStretch;
+    const std::uint64_t packed =
+        load_bytes(in + job.codes_at[has_signs] + stretch * job.bits, (count * job.bits + 7) / 8);
+    const unsigned signs = has_signs ? static_cast<unsigned>(in[job.signs_at + stretch]) : 0U;
+    const std::uint32_t mask = (1U << job.bits) - 1;
+    Patterns<Bits> x = {};
 #pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    if (j >= count) continue;
-    const BlpaGrid grid = load_grid(in, channels.of(job, i + j));
-    const auto code = static_cast<std::uint32_t>(packed >> (j * job.bits)) & mask;
-    const bool positive = has_signs ? (signs >> j & 1U) != 0
-                                    : !job.with_sign || blpa_middle(code, grid, job.bits) > 0.0F;
-    if (reads == Reads::sign) {
-      x.of[j] = positive ? static_cast<Bits>(codecs::bits_of_one(type)) : Bits{0};
-    } else if (grid == poisoned_grid()) {
-      x.of[j] = static_cast<Bits>(codecs::bits_of_nan(type));
-    } else {
-      x.of[j] = bits_of<type>(positive ? blpa_value(code, grid, job.bits) : 0.0F);
+    for (int j = 0; j < kStretch; ++j) {
+      if (j >= count) continue;
+      const BlpaGrid grid = load_grid(in, channels.of(job, i + j));
+      const auto code = static_cast<std::uint32_t>(packed >> (j * job.bits)) & mask;
+      const bool positive = has_signs ? (signs >> j & 1U) != 0
+                                      : !job.with_sign || blpa_middle(code, grid, job.bits) > 0.0F;
+      if (reads == Reads::sign) {
+        x.of[j] = positive ? static_cast<Bits>(codecs::bits_of_one(type)) : Bits{0};
+      } else if (grid == poisoned_grid()) {
+        x.of[j] = static_cast<Bits>(codecs::bits_of_nan(type));
+      } else {
+        x.of[j] = bits_of<type>(positive ? blpa_value(code, grid, job.bits) : 0.0F);
+      }
     }
-  }
-  store_any(static_cast<Bits*>(target), place, i, count, job.vectors, x);
+    store_any(static_cast<Bits*>(target), place, i, count, job.vectors, x);
+  });
 }
 
 }  // namespace cinch::codecs::cuda

@@ -57,8 +57,9 @@ class GroupQuantCuda final : public DeviceCodec {
     }
     return with_any_element(what.type, [&](auto type) {
       return launch(group_quant_encode_any<type.value>,
-                    blocks_for(job.planes * job.groups, kGroupThreads / kWarp), kGroupThreads, 0,
-                    stream, job, offsets, source, out, result);
+                    blocks_in(stream, blocks_for(job.planes * job.groups, kGroupThreads / kWarp),
+                              kGroupThreads),
+                    kGroupThreads, 0, stream, job, offsets, source, out, result);
     });
   }
 
@@ -101,7 +102,8 @@ class GroupQuantCuda final : public DeviceCodec {
     return with_any_element(what.type, [&](auto type) {
       return launch_with(job.subtractive ? group_quant_decode_any<type.value, true>
                                          : group_quant_decode_any<type.value, false>,
-                         blocks_for(job.all_slots, kGroupThreads), 0);
+                         blocks_in(stream, blocks_for(job.all_slots, kGroupThreads), kGroupThreads),
+                         0);
     });
   }
 

@@ -75,14 +75,11 @@ __device__ __forceinline__ int stretch_count(const GroupJob& job, std::uint32_t 
   return left < 0 ? 0 : left < kStretch ? left : kStretch;
 }
 
-/// Encodes all other groups. One warp a group, which reads the elements twice.
+/// Encodes a group, which the warp reads twice.
 template <ElementType type>
-__global__ void __launch_bounds__(kGroupThreads)
-    group_quant_encode_any(const GroupJob job, const std::int64_t* offsets, const void* source,
-                           std::byte* out, Result* result) {
-  const std::int64_t group = (std::int64_t{blockIdx.x} * kGroupThreads + threadIdx.x) / kWarp;
-  store_group_head(job, out, result);
-  if (group >= job.planes * job.groups) return;
+__device__ __forceinline__ void encode_any_group(const GroupJob& job, const std::int64_t* offsets,
+                                                 const void* source, std::int64_t group,
+                                                 std::byte* out, Result* result) {
   const std::int64_t p = group / job.groups;
   const auto group_slots = static_cast<std::uint32_t>(job.group / kStretch);
   const std::uint32_t begin = static_cast<std::uint32_t>(group % job.groups) * group_slots;
@@ -113,16 +110,27 @@ __global__ void __launch_bounds__(kGroupThreads)
   }
 }
 
-/// Restores any elements, a stretch a thread.
-template <ElementType type, bool subtractive>
+/// Encodes all other groups, one a warp at a time. Any number of blocks of threads will do.
+template <ElementType type>
 __global__ void __launch_bounds__(kGroupThreads)
-    group_quant_decode_any(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
-                           void* target) {
+    group_quant_encode_any(const GroupJob job, const std::int64_t* offsets, const void* source,
+                           std::byte* out, Result* result) {
+  store_group_head(job, out, result);
+  constexpr unsigned kWarps = kGroupThreads / kWarp;
+  for (std::int64_t group = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
+       group < job.planes * job.groups; group += std::int64_t{gridDim.x} * kWarps) {
+    encode_any_group<type>(job, offsets, source, group, out, result);
+  }
+}
+
+/// Restores the calling thread's stretch of those from `first_slot` on.
+template <ElementType type, bool subtractive>
+__device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const std::int64_t* offsets,
+                                                   const std::byte* in, RandomKey key,
+                                                   std::int64_t first_slot, void* target) {
   using Bits = typename Element<type>::Bits;
   auto* const elements = static_cast<Bits*>(target);
-  RandomKey key;
-  if constexpr (subtractive) key = load_key(in);
-  const SlotPlace place(job, std::int64_t{blockIdx.x} * kGroupThreads);
+  const SlotPlace place(job, first_slot);
   std::uint32_t slot = 0;
   const std::uint32_t plane = place.locate(job, threadIdx.x, slot);
   const std::int64_t p = place.plane + plane;
@@ -168,6 +176,19 @@ __global__ void __launch_bounds__(kGroupThreads)
     for (int j = 0; j < kStretch; ++j) {
       if (j < count) elements[place.elements.offset(i + j)] = x[j];
     }
+  }
+}
+
+/// Restores any elements. Any number of blocks of threads will do.
+template <ElementType type, bool subtractive>
+__global__ void __launch_bounds__(kGroupThreads)
+    group_quant_decode_any(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
+                           void* target) {
+  RandomKey key;
+  if constexpr (subtractive) key = load_key(in);
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kGroupThreads; first < job.all_slots;
+       first += std::int64_t{gridDim.x} * kGroupThreads) {
+    decode_any_stretch<type, subtractive>(job, offsets, in, key, first, target);
   }
 }
 

@@ -44,8 +44,8 @@ class IntervalCuda final : public DeviceCodec {
     const MaskJob job(what, source);
     if (job.elements == 0) return true;
     return with_element(what.type, [&](auto type) {
-      return launch(interval_encode<type.value>, blocks_for(job.elements, kRunReach), kRunThreads,
-                    0, stream, job, bounds_, source, out, result);
+      return launch(interval_encode<type.value>, run_blocks(stream, job.elements), kRunThreads, 0,
+                    stream, job, bounds_, source, out, result);
     });
   }
 
@@ -58,7 +58,7 @@ class IntervalCuda final : public DeviceCodec {
     }
     if (job.elements == 0) return true;
     return with_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(interval_decode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream,
+      return launch(interval_decode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream,
                     job, in.data(), static_cast<T>(patterns->inside),
                     static_cast<T>(patterns->outside), target);
     });

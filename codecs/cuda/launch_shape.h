@@ -42,7 +42,7 @@ constexpr unsigned blocks_for(std::int64_t items, std::int64_t each) noexcept {
 }
 
 /// Number of blocks for a kernel that takes any number of them: `wanted`, or fewer in one of
-/// Cinch's own streams. @pre wanted is from 1 to kMaxBlocks
+/// Cinch's own streams. @pre wanted is at most kMaxBlocks
 inline unsigned blocks_in(Stream stream, std::int64_t wanted, unsigned threads) noexcept {
   const std::int64_t most = OwnStreams::most_threads(stream) / threads;
   return static_cast<unsigned>(std::min(wanted, std::max<std::int64_t>(most, 1)));

@@ -7,15 +7,21 @@
 #include "codecs/cuda/device.h"
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/fast_divide.h"
+#include "codecs/cuda/launch_shape.h"
 #include "codecs/with_pattern.h"
 
-/// For element-wise kernels: a block of threads takes consecutive elements in logical order,
-/// wherever they lie in memory.
+/// For element-wise kernels: a block of threads takes runs of consecutive elements in logical
+/// order, wherever they lie in memory.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kRunThreads = 256;
-/// Logical elements that a block of threads takes, eight a thread.
+/// Logical elements of a run, eight for each thread of a block.
 inline constexpr std::int32_t kRunReach = kRunThreads * kStretch;
+
+/// Number of blocks of kRunThreads for a kernel that takes runs; 0 for no elements.
+inline unsigned run_blocks(Stream stream, std::int64_t elements) noexcept {
+  return blocks_in(stream, blocks_for(elements, kRunReach), kRunThreads);
+}
 
 /// The largest plane, and the most channels, for which 32 bits count within a block's reach.
 inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
@@ -73,18 +79,43 @@ class BlockPlace {
   std::uint32_t within_ = 0;
 };
 
-/// The calling thread's elements of its block's run: `count` from logical index first + i on.
-struct RunStretch {
-  std::int64_t first;  ///< of the block
-  std::uint32_t i;
-  int count;  ///< 0 to 8
+/// Calls `take` with the first logical index of each run that the block takes. Any number of blocks
+/// of threads will do.
+template <typename Take>
+__device__ __forceinline__ void for_each_run(std::int64_t elements, const Take& take) {
+#pragma unroll 1
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kRunReach; first < elements;
+       first += std::int64_t{gridDim.x} * kRunReach) {
+    take(first);
+  }
+}
+
+/// As BlockPlace, of elements that lie in logical order.
+class ContiguousPlace {
+ public:
+  __device__ __forceinline__ explicit ContiguousPlace(std::int64_t first) : first_(first) {}
+  __device__ __forceinline__ std::int64_t offset(std::uint32_t i) const { return first_ + i; }
+
+ private:
+  std::int64_t first_;
 };
 
-__device__ __forceinline__ RunStretch run_stretch(std::int64_t elements) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
+/// Calls `take` with the calling thread's elements of each run that its block takes: `count`, from
+/// 1 to 8, from logical index first + i on, where the run begins at `first` and lies at `place`.
+template <typename Job, typename Take>
+__device__ __forceinline__ void for_each_stretch(const Job& job, const Take& take) {
   const std::uint32_t i = threadIdx.x * kStretch;
-  const std::int64_t left = elements - first - i;
-  return {first, i, left <= 0 ? 0 : left < kStretch ? static_cast<int>(left) : kStretch};
+  const auto take_at = [&](const auto& place, std::int64_t first) {
+    const std::int64_t left = job.elements - first - i;
+    if (left > 0) take(place, first, i, left < kStretch ? static_cast<int>(left) : kStretch);
+  };
+  // Apart, since the places in other layouts take many instructions before the first run.
+  if (job.order.contiguous) {
+    for_each_run(job.elements, [&](std::int64_t first) { take_at(ContiguousPlace(first), first); });
+  } else {
+    for_each_run(job.elements,
+                 [&](std::int64_t first) { take_at(BlockPlace(job.order, first), first); });
+  }
 }
 
 /// The bit patterns of eight elements, also as 32-bit words for wide loads and stores.
@@ -95,8 +126,8 @@ union Patterns {
 };
 
 /// Loads the first `count` of eight elements as bit patterns; leaves the others of `x` unchanged.
-template <typename T>
-__device__ __forceinline__ void load_any(const T* source, const BlockPlace& place, std::uint32_t i,
+template <typename T, typename Place>
+__device__ __forceinline__ void load_any(const T* source, const Place& place, std::uint32_t i,
                                          int count, bool vectors, Patterns<T>& x) {
   if (vectors && count == kStretch) {
     const T* const from = source + place.offset(i);
@@ -122,9 +153,9 @@ __device__ __forceinline__ void load_any(const T* source, const BlockPlace& plac
   }
 }
 
-template <typename T>
-__device__ __forceinline__ void store_any(T* target, const BlockPlace& place, std::uint32_t i,
-                                          int count, bool vectors, const Patterns<T>& x) {
+template <typename T, typename Place>
+__device__ __forceinline__ void store_any(T* target, const Place& place, std::uint32_t i, int count,
+                                          bool vectors, const Patterns<T>& x) {
   if (vectors && count == kStretch) {
     T* const to = target + place.offset(i);
     if constexpr (sizeof(T) == 1) {

@@ -24,33 +24,31 @@ struct MaskJob {
 template <typename T, typename Test>
 __device__ __forceinline__ void encode_mask(const MaskJob& job, const void* source, std::byte* out,
                                             Result* result, const Test& test) {
-  const auto [first, i, count] = run_stretch(job.elements);
-  if (count == 0) return;
-  const BlockPlace place(job.order, first);
-  Patterns<T> x = {};
-  load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
-  unsigned bits = 0;
-  bool strange = false;
+  for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
+    Patterns<T> x = {};
+    load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
+    unsigned bits = 0;
+    bool strange = false;
 #pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    if (j < count) bits |= static_cast<unsigned>(test(x.of[j], strange)) << j;
-  }
-  out[(first + i) / 8] = static_cast<std::byte>(bits);
-  if (strange) result->not_representable = 1;
+    for (int j = 0; j < kStretch; ++j) {
+      if (j < count) bits |= static_cast<unsigned>(test(x.of[j], strange)) << j;
+    }
+    out[(first + i) / 8] = static_cast<std::byte>(bits);
+    if (strange) result->not_representable = 1;
+  });
 }
 
 /// Sets element k of `target` to `set` where bit k of `in` is 1, else to `clear`.
 template <typename T>
 __device__ __forceinline__ void decode_mask(const MaskJob& job, const std::byte* in, T set, T clear,
                                             void* target) {
-  const auto [first, i, count] = run_stretch(job.elements);
-  if (count == 0) return;
-  const BlockPlace place(job.order, first);
-  const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
-  Patterns<T> x;
+  for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
+    const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
+    Patterns<T> x;
 #pragma unroll
-  for (int j = 0; j < kStretch; ++j) x.of[j] = (bits >> j & 1U) != 0 ? set : clear;
-  store_any(static_cast<T*>(target), place, i, count, job.vectors, x);
+    for (int j = 0; j < kStretch; ++j) x.of[j] = (bits >> j & 1U) != 0 ? set : clear;
+    store_any(static_cast<T*>(target), place, i, count, job.vectors, x);
+  });
 }
 
 }  // namespace cinch::codecs::cuda

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
@@ -36,9 +38,7 @@ __global__ void __launch_bounds__(kRunThreads)
   const auto* const elements = static_cast<const T*>(source);
   long long min = 0x7FFFFFFFFFFFFFFF;
   long long max = -0x7FFFFFFFFFFFFFFF - 1;
-  const std::int64_t step = std::int64_t{gridDim.x} * kRunReach;
-  for (std::int64_t first = std::int64_t{blockIdx.x} * kRunReach; first < job.elements;
-       first += step) {
+  for_each_run(job.elements, [&](std::int64_t first) {
     const BlockPlace place(job.order, first);
     for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
          i += kRunThreads) {
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kRunThreads)
       min = value < min ? value : min;
       max = value > max ? value : max;
     }
-  }
+  });
   join_bounds(min, max);
   if (threadIdx.x % kWarp == 0 && min <= max) {
     atomicMin(&bounds->min, min);
@@ -79,19 +79,19 @@ __global__ void __launch_bounds__(kRunThreads)
     narrow_encode(const MaskJob job, const void* source, const NarrowBounds* bounds,
                   std::byte* codes) {
   const int bits = bounds->bits;
-  const auto [first, i, count] = run_stretch(job.elements);
-  if (bits == 0 || count == 0) return;
-  const BlockPlace place(job.order, first);
-  Patterns<T> x = {};
-  load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
-  std::uint32_t distances[kStretch] = {};
+  if (bits == 0) return;
+  for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
+    Patterns<T> x = {};
+    load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
+    std::uint32_t distances[kStretch] = {};
 #pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    if (j >= count) continue;
-    distances[j] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(integer_of(x.of[j])) -
-                                              static_cast<std::uint64_t>(bounds->min));
-  }
-  store_wide_stretch(codes + (first + i) / 8 * bits, distances, bits, count);
+    for (int j = 0; j < kStretch; ++j) {
+      if (j >= count) continue;
+      distances[j] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(integer_of(x.of[j])) -
+                                                static_cast<std::uint64_t>(bounds->min));
+    }
+    store_wide_stretch(codes + (first + i) / 8 * bits, distances, bits, count);
+  });
 }
 
 template <typename T>
@@ -103,13 +103,15 @@ __global__ void __launch_bounds__(kRunThreads)
   }
   const auto min = *reinterpret_cast<const std::uint64_t*>(in + 8);
   const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  const BlockPlace place(job.order, first);
-  for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements; i += kRunThreads) {
-    const std::uint64_t distance =
-        bits == 0 ? 0 : load_codes(in + kNarrowHeaderBytes, first + i, bits, 1) & mask;
-    static_cast<T*>(target)[place.offset(i)] = static_cast<T>(min + distance);
-  }
+  for_each_run(job.elements, [&](std::int64_t first) {
+    const BlockPlace place(job.order, first);
+    for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
+         i += kRunThreads) {
+      const std::uint64_t distance =
+          bits == 0 ? 0 : load_codes(in + kNarrowHeaderBytes, first + i, bits, 1) & mask;
+      static_cast<T*>(target)[place.offset(i)] = static_cast<T>(min + distance);
+    }
+  });
 }
 
 class NarrowCuda final : public DeviceCodec {
@@ -127,8 +129,8 @@ class NarrowCuda final : public DeviceCodec {
               void* scratch, RandomKey /*key*/, Stream stream) const noexcept override {
     const MaskJob job(what, source);
     auto* const bounds = static_cast<NarrowBounds*>(scratch);
-    const unsigned blocks = blocks_for(job.elements, kRunReach);
-    const unsigned few = blocks < 8 * processors_ ? blocks : 8 * processors_;
+    const unsigned blocks = run_blocks(stream, job.elements);
+    const unsigned few = std::min(blocks, 8 * processors_);
     return with_pattern(element_size(what.type), [&]<typename T>(T*) {
       return launch(narrow_begin, 1, 1, 0, stream, bounds) &&
              (blocks == 0 ||
@@ -146,8 +148,8 @@ class NarrowCuda final : public DeviceCodec {
     if (size < kNarrowHeaderBytes) return false;
     if (job.elements == 0) return true;
     return with_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(narrow_decode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream,
-                    job, in.data(), size, target);
+      return launch(narrow_decode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
+                    in.data(), size, target);
     });
   }
 

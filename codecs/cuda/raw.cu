@@ -11,11 +11,13 @@ namespace {
 template <typename T>
 __global__ void __launch_bounds__(kRunThreads)
     raw_encode(const MaskJob job, const void* source, std::byte* out, Result* result) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  const BlockPlace place(job.order, first);
-  for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements; i += kRunThreads) {
-    reinterpret_cast<T*>(out)[first + i] = static_cast<const T*>(source)[place.offset(i)];
-  }
+  for_each_run(job.elements, [&](std::int64_t first) {
+    const BlockPlace place(job.order, first);
+    for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
+         i += kRunThreads) {
+      reinterpret_cast<T*>(out)[first + i] = static_cast<const T*>(source)[place.offset(i)];
+    }
+  });
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     result->bytes = static_cast<std::uint64_t>(job.elements) * sizeof(T);
   }
@@ -24,11 +26,13 @@ __global__ void __launch_bounds__(kRunThreads)
 template <typename T>
 __global__ void __launch_bounds__(kRunThreads)
     raw_decode(const MaskJob job, const std::byte* in, void* target) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  const BlockPlace place(job.order, first);
-  for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements; i += kRunThreads) {
-    static_cast<T*>(target)[place.offset(i)] = reinterpret_cast<const T*>(in)[first + i];
-  }
+  for_each_run(job.elements, [&](std::int64_t first) {
+    const BlockPlace place(job.order, first);
+    for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
+         i += kRunThreads) {
+      static_cast<T*>(target)[place.offset(i)] = reinterpret_cast<const T*>(in)[first + i];
+    }
+  });
 }
 
 class RawCuda final : public DeviceCodec {
@@ -43,7 +47,7 @@ class RawCuda final : public DeviceCodec {
     const MaskJob job(what, source);
     if (job.elements == 0) return true;
     return with_pattern(element_size_or_byte(what.type), [&]<typename T>(T*) {
-      return launch(raw_encode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream, job,
+      return launch(raw_encode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
                     source, out, result);
     });
   }
@@ -55,7 +59,7 @@ class RawCuda final : public DeviceCodec {
     if (in.size() < static_cast<std::size_t>(job.elements) * size) return false;
     if (job.elements == 0) return true;
     return with_pattern(size, [&]<typename T>(T*) {
-      return launch(raw_decode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream, job,
+      return launch(raw_decode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
                     in.data(), target);
     });
   }

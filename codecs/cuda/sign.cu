@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(kRunThreads)
 class SignCuda final : public DeviceCodec {
  public:
   bool accepts(const Description& what) const noexcept override {
-    return is_float(what.type) && is_valid(what.layout) &&
-           LogicalOrder::accepts(what.layout) && what.layout.elements() <= kRunReach * kMaxBlocks;
+    return is_float(what.type) && is_valid(what.layout) && LogicalOrder::accepts(what.layout) &&
+           what.layout.elements() <= kRunReach * kMaxBlocks;
   }
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
@@ -40,8 +40,8 @@ class SignCuda final : public DeviceCodec {
     const MaskJob job(what, source);
     if (job.elements == 0) return true;
     return with_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(sign_encode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream,
-                    job, static_cast<T>(bits_of_infinity(what.type)), source, out, result);
+      return launch(sign_encode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
+                    static_cast<T>(bits_of_infinity(what.type)), source, out, result);
     });
   }
 
@@ -51,8 +51,8 @@ class SignCuda final : public DeviceCodec {
     if (static_cast<std::int64_t>(in.size()) < bytes_for_bits(job.elements)) return false;
     if (job.elements == 0) return true;
     return with_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(sign_decode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream,
-                    job, in.data(), static_cast<T>(bits_of_one(what.type)), target);
+      return launch(sign_decode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
+                    in.data(), static_cast<T>(bits_of_one(what.type)), target);
     });
   }
 };

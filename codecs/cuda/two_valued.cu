@@ -15,21 +15,23 @@ static __global__ void two_valued_begin(OtherIndex* other, std::int64_t elements
   *other = static_cast<OtherIndex>(elements);
 }
 
-/// Finds the other index. Blocks that begin after the smallest index found so far return at once.
+/// Finds the other index. Runs that begin after the smallest index found so far are skipped.
 template <typename T>
 __global__ void __launch_bounds__(kRunThreads)
     two_valued_find(const MaskJob job, const void* source, OtherIndex* other) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  if (static_cast<OtherIndex>(first) > *static_cast<volatile OtherIndex*>(other)) return;
   const auto* const x = static_cast<const T*>(source);
   const T pattern = x[BlockPlace(job.order, 0).offset(0)];
-  const BlockPlace place(job.order, first);
-  for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements; i += kRunThreads) {
-    if (x[place.offset(i)] != pattern) {
-      atomicMin(other, static_cast<OtherIndex>(first + i));
-      return;
+  for_each_run(job.elements, [&](std::int64_t first) {
+    if (static_cast<OtherIndex>(first) > *static_cast<volatile OtherIndex*>(other)) return;
+    const BlockPlace place(job.order, first);
+    for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
+         i += kRunThreads) {
+      if (x[place.offset(i)] != pattern) {
+        atomicMin(other, static_cast<OtherIndex>(first + i));
+        return;
+      }
     }
-  }
+  });
 }
 
 template <typename T>
@@ -89,7 +91,7 @@ class TwoValuedCuda final : public DeviceCodec {
       return launch(two_valued_empty, 1, 1, 0, stream, out, static_cast<int>(2 * size), result);
     }
     return with_pattern(size, [&]<typename T>(T*) {
-      const unsigned blocks = blocks_for(job.elements, kRunReach);
+      const unsigned blocks = run_blocks(stream, job.elements);
       return launch(two_valued_begin, 1, 1, 0, stream, other, job.elements) &&
              launch(two_valued_find<T>, blocks, kRunThreads, 0, stream, job, source, other) &&
              launch(two_valued_encode<T>, blocks, kRunThreads, 0, stream, job, source, other, out,
@@ -104,8 +106,8 @@ class TwoValuedCuda final : public DeviceCodec {
     if (in.size() < 2 * size + static_cast<std::size_t>(bytes_for_bits(job.elements))) return false;
     if (job.elements == 0) return true;
     return with_pattern(size, [&]<typename T>(T*) {
-      return launch(two_valued_decode<T>, blocks_for(job.elements, kRunReach), kRunThreads, 0,
-                    stream, job, in.data(), target);
+      return launch(two_valued_decode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream,
+                    job, in.data(), target);
     });
   }
 };

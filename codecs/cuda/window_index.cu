@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
@@ -93,10 +95,8 @@ static __global__ void __launch_bounds__(kRunThreads)
     }
     __syncthreads();
   }
-  const std::int64_t step = std::int64_t{gridDim.x} * kRunReach;
   bool strange = false;
-  for (std::int64_t first = std::int64_t{blockIdx.x} * kRunReach; first < job.elements;
-       first += step) {
+  for_each_run(job.elements, [&](std::int64_t first) {
     const BlockPlace place(job.order, first);
     const auto e0 = static_cast<std::uint32_t>(first % job.order.layout.plane_size());
     for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
@@ -114,7 +114,7 @@ static __global__ void __launch_bounds__(kRunThreads)
       job.unravel(index, at);
       for (int axis = 0; axis < 3; ++axis) widen(min, max, entry[axis], at[axis]);
     }
-  }
+  });
   if (strange) result->not_representable = 1;
   if (!local) return;
   __syncthreads();
@@ -163,28 +163,28 @@ static __global__ void __launch_bounds__(kRunThreads)
     window_encode(const WindowJob job, const std::int64_t* source, WindowTables* tables,
                   std::byte* codes) {
   const int bits = tables->bits;
-  const auto [first, i, count] = run_stretch(job.elements);
-  if (bits == 0 || count == 0) return;
-  const BlockPlace place(job.order, first);
-  const auto e0 = static_cast<std::uint32_t>(first % job.order.layout.plane_size());
-  const std::uint32_t mask = (1U << bits) - 1;
-  std::uint32_t code[kStretch] = {};
+  if (bits == 0) return;
+  for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
+    const auto e0 = static_cast<std::uint32_t>(first % job.order.layout.plane_size());
+    const std::uint32_t mask = (1U << bits) - 1;
+    std::uint32_t code[kStretch] = {};
 #pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    if (j >= count) continue;
-    std::uint32_t e = e0 + i + static_cast<std::uint32_t>(j);
-    job.order.by_size.split(e);
-    std::int32_t entry[3];
-    std::int32_t at[3];
-    job.locate(e, entry);
-    job.unravel(source[place.offset(i + j)], at);
-    std::int32_t c = 0;
-    for (int axis = 0; axis < 3; ++axis) {
-      c = c * tables->extent[axis] + (at[axis] - tables->min()[entry[axis]]);
+    for (int j = 0; j < kStretch; ++j) {
+      if (j >= count) continue;
+      std::uint32_t e = e0 + i + static_cast<std::uint32_t>(j);
+      job.order.by_size.split(e);
+      std::int32_t entry[3];
+      std::int32_t at[3];
+      job.locate(e, entry);
+      job.unravel(source[place.offset(i + j)], at);
+      std::int32_t c = 0;
+      for (int axis = 0; axis < 3; ++axis) {
+        c = c * tables->extent[axis] + (at[axis] - tables->min()[entry[axis]]);
+      }
+      code[j] = static_cast<std::uint32_t>(c) & mask;  // in range unless not representable
     }
-    code[j] = static_cast<std::uint32_t>(c) & mask;  // in range unless not representable
-  }
-  store_bytes(codes + (first + i) / 8 * bits, pack_stretch(code, bits), (count * bits + 7) / 8);
+    store_bytes(codes + (first + i) / 8 * bits, pack_stretch(code, bits), (count * bits + 7) / 8);
+  });
 }
 
 static __global__ void __launch_bounds__(kRunThreads)
@@ -196,28 +196,30 @@ static __global__ void __launch_bounds__(kRunThreads)
   if (bits > kWindowMaxBits || codes_offset + bytes_for_bits(job.elements * bits) > in_size) return;
   const std::int32_t kh = header[2] > 0 ? header[2] : 1;
   const std::int32_t kw = header[3] > 0 ? header[3] : 1;
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRunReach;
-  const BlockPlace place(job.order, first);
-  const auto e0 = static_cast<std::uint32_t>(first % job.order.layout.plane_size());
-  const std::uint32_t mask = (1U << bits) - 1;
-  for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements; i += kRunThreads) {
-    auto code =
-        bits == 0
-            ? 0
-            : static_cast<std::int32_t>(load_codes(in + codes_offset, first + i, bits, 1) & mask);
-    std::uint32_t e = e0 + i;
-    job.order.by_size.split(e);
-    std::int32_t entry[3];
-    job.locate(e, entry);
-    const std::int64_t w = origins[entry[2]] + code % kw;
-    code /= kw;
-    const std::int64_t h = origins[entry[1]] + code % kh;
-    const std::int64_t d = origins[entry[0]] + code / kh;
-    // Only damaged bytes give an index outside of the plane. Backward must not get such an index.
-    const std::int64_t index = (d * job.input[1] + h) * job.input[2] + w;
-    const std::int64_t last = job.index_end - 1;
-    target[place.offset(i)] = index < 0 || index > last ? last : index;
-  }
+  for_each_run(job.elements, [&](std::int64_t first) {
+    const BlockPlace place(job.order, first);
+    const auto e0 = static_cast<std::uint32_t>(first % job.order.layout.plane_size());
+    const std::uint32_t mask = (1U << bits) - 1;
+    for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
+         i += kRunThreads) {
+      auto code =
+          bits == 0
+              ? 0
+              : static_cast<std::int32_t>(load_codes(in + codes_offset, first + i, bits, 1) & mask);
+      std::uint32_t e = e0 + i;
+      job.order.by_size.split(e);
+      std::int32_t entry[3];
+      job.locate(e, entry);
+      const std::int64_t w = origins[entry[2]] + code % kw;
+      code /= kw;
+      const std::int64_t h = origins[entry[1]] + code % kh;
+      const std::int64_t d = origins[entry[0]] + code / kh;
+      // Only damaged bytes give an index outside of the plane. Backward must not get such an index.
+      const std::int64_t index = (d * job.input[1] + h) * job.input[2] + w;
+      const std::int64_t last = job.index_end - 1;
+      target[place.offset(i)] = index < 0 || index > last ? last : index;
+    }
+  });
 }
 
 class WindowIndexCuda final : public DeviceCodec {
@@ -238,8 +240,8 @@ class WindowIndexCuda final : public DeviceCodec {
     const auto* const indices = static_cast<const std::int64_t*>(source);
     auto* const tables = static_cast<WindowTables*>(scratch);
     const std::int64_t offset = codes_offset(job);
-    const unsigned blocks = blocks_for(job.elements, kRunReach);
-    const unsigned few = blocks < 8 * processors_ ? blocks : 8 * processors_;
+    const unsigned blocks = run_blocks(stream, job.elements);
+    const unsigned few = std::min(blocks, 8 * processors_);
     return launch(window_begin, blocks_for(job.entries, kRunThreads), kRunThreads, 0, stream, job,
                   tables) &&
            (blocks == 0 ||
@@ -256,7 +258,7 @@ class WindowIndexCuda final : public DeviceCodec {
     const auto size = static_cast<std::int64_t>(in.size());
     if (size < offset) return false;
     if (job.elements == 0) return true;
-    return launch(window_decode, blocks_for(job.elements, kRunReach), kRunThreads, 0, stream, job,
+    return launch(window_decode, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
                   in.data(), size, offset, static_cast<std::int64_t*>(target));
   }
 

@@ -42,24 +42,23 @@ __global__ void __launch_bounds__(kRunThreads)
                      void* target) {
   using Bits = typename Element<type>::Bits;
   constexpr Bits kOne = static_cast<Bits>(bits_of_one(type));
-  const auto [first, i, count] = run_stretch(job.elements);
-  if (count == 0) return;
-  const BlockPlace place(job.order, first);
-  const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
-  Patterns<Bits> x = {};
-  if (reads == Reads::values) {
-    load_any(static_cast<const Bits*>(target), place, i, count, job.vectors, x);
-  }
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    const bool positive = (bits >> j & 1U) != 0;
-    if (reads == Reads::sign) {
-      x.of[j] = positive ? kOne : Bits{0};
-    } else {
-      x.of[j] = static_cast<Bits>(signed_bits(type, x.of[j], positive, values));
+  for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
+    const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
+    Patterns<Bits> x = {};
+    if (reads == Reads::values) {
+      load_any(static_cast<const Bits*>(target), place, i, count, job.vectors, x);
     }
-  }
-  store_any(static_cast<Bits*>(target), place, i, count, job.vectors, x);
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      const bool positive = (bits >> j & 1U) != 0;
+      if (reads == Reads::sign) {
+        x.of[j] = positive ? kOne : Bits{0};
+      } else {
+        x.of[j] = static_cast<Bits>(signed_bits(type, x.of[j], positive, values));
+      }
+    }
+    store_any(static_cast<Bits*>(target), place, i, count, job.vectors, x);
+  });
 }
 
 class WithSignCuda final : public DeviceCodec {
@@ -82,7 +81,7 @@ class WithSignCuda final : public DeviceCodec {
     const std::int64_t before = with_sign_bytes(what.layout);
     auto* const own = static_cast<WithSignScratch*>(scratch);
     // At least one block, because it zeroes the inner codec's result.
-    const unsigned blocks = job.elements == 0 ? 1 : blocks_for(job.elements, kRunReach);
+    const unsigned blocks = job.elements == 0 ? 1 : run_blocks(stream, job.elements);
     return with_any_element(what.type,
                             [&](auto type) {
                               return launch(with_sign_encode<type.value>, blocks, kRunThreads, 0,
@@ -104,7 +103,7 @@ class WithSignCuda final : public DeviceCodec {
     }
     const bool is_done = reads == Reads::values && values_ == SignedValues::any;
     return job.elements == 0 || is_done || with_any_element(what.type, [&](auto type) {
-             return launch(with_sign_decode<type.value>, blocks_for(job.elements, kRunReach),
+             return launch(with_sign_decode<type.value>, run_blocks(stream, job.elements),
                            kRunThreads, 0, stream, job, in.data(), reads, values_, target);
            });
   }
