@@ -3,7 +3,7 @@
 """What each policy costs in the quality of training: small models on real data, paired by seed with plain runs.
 
     .venv/bin/python tests/bench/fidelity.py [--build build] [--model NAME …] [--variant NAME …] [--seeds 5] [--steps N]
-        [--jobs N] [--minutes M] [--json build/fidelity.json [--resume]] [--write docs/fidelity.md]
+        [--jobs N] [--minutes M] [--json tests/bench/fidelity_runs.json [--resume]] [--write docs/fidelity.md]
     .venv/bin/python tests/bench/fidelity.py --show [--json FILE] [--write docs/fidelity.md]
 
 train_small.py has the models, docs/fidelity.md describes them.
@@ -14,9 +14,9 @@ split otherwise, so that seeds differ in more than chance draws. Ratio and the s
 reports'; "without what is read first" is the ratio without what backward reads first, which is never encoded (a language
 model's log-probabilities), and "adapting" what looking at gradients, trying and deciding took.
 
-Every run is kept in the JSON file as soon as it is done. With --resume, runs that the file has are not made again; those
-that failed are, and those of a policy whose preset has changed since. --write puts the table between the marks of a
-document.
+Every run is kept in the JSON file as soon as it is done; the repository has those of docs/fidelity.md. With --resume,
+runs that the file has are not made again; those that failed are, and those of a policy whose preset has changed since.
+--write puts the table between the marks of a document.
 """
 
 import argparse
@@ -156,7 +156,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="instead of each model's own number")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, of one thread each")
     parser.add_argument("--minutes", type=float, help="begin no run after that many")
-    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/fidelity.json")
+    parser.add_argument("--json", type=pathlib.Path, default=HERE / "fidelity_runs.json")
     parser.add_argument("--resume", action="store_true", help="go on with the file's runs")
     parser.add_argument("--show", action="store_true", help="run nothing, render what the file has")
     parser.add_argument("--write", type=pathlib.Path, metavar="FILE.md", help="the document with the marks; default: standard output")

@@ -2,6 +2,7 @@
 """A study's runs in a file: each is kept as soon as it is made, so that a study that was interrupted can go on."""
 
 import datetime
+import hashlib
 import json
 import os
 import pathlib
@@ -15,6 +16,14 @@ def machine() -> str:
 
 def key(run: dict) -> tuple:
     return run["model"], run["variant"], run["seed"], run["steps"], run["threads"]
+
+
+def identified(run: dict) -> dict:
+    """`run` with a digest in place of its "settings", if it has any: they are only ever compared."""
+    if "settings" not in run:
+        return run
+    written = json.dumps(run["settings"], sort_keys=True).encode()
+    return run | {"settings": hashlib.sha256(written).hexdigest()[:16]}
 
 
 class KeptRuns:
@@ -42,13 +51,12 @@ class KeptRuns:
 
     def has(self, run: dict) -> bool:
         """Whether a run like `run`, with its "settings" where runs have any, is there and succeeded."""
-        return any(
-            key(known) == key(run) and known.get("settings") == run.get("settings") and "error" not in known for known in self.runs
-        )
+        settings = identified(run).get("settings")
+        return any(key(known) == key(run) and known.get("settings") == settings and "error" not in known for known in self.runs)
 
     def add(self, run: dict) -> None:
         """Takes the place of a run that failed before, or had other settings. The file is replaced in one step."""
-        self.runs = [known for known in self.runs if key(known) != key(run)] + [run]
+        self.runs = [known for known in self.runs if key(known) != key(run)] + [identified(run)]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         beside = self.file.with_name(self.file.name + ".new")
         beside.write_text(json.dumps({"about": self.about, "runs": self.runs}, indent=1) + "\n")
