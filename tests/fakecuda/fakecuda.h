@@ -82,8 +82,8 @@ void fakecuda_set_peers(int on);
 void fakecuda_set_poison(int on);
 /// Fills memory with bytes that are NaN in every floating-point type, at once.
 void fakecuda_poison(void* memory, size_t bytes);
-/// The same as work of `stream` (null: the default stream of `device`, which need not be the current
-/// one), for an allocator that frees memory used on `stream`.
+/// The same as work of `stream` (null: the default stream of `device`, which need not be the
+/// current one), for an allocator that frees memory used on `stream`.
 void fakecuda_poison_async(void* memory, size_t bytes, int device, void* stream);
 
 // For code that adds work to streams: the executor and host implementations of kernels.
