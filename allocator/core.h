@@ -160,6 +160,7 @@ class Core {
   void remove_pending(Block* block, std::uint32_t stream) noexcept;
   bool settle_pending(bool all) noexcept;
   void finish_everything(std::unique_lock<Lock>& lock, bool even_paused) noexcept;
+  void finish_outstanding(std::unique_lock<Lock>& lock) noexcept;
   void free_block(Block* block) noexcept;
   void uncount_used(const Block* block) noexcept;
   Block* claim(Address address) noexcept;

@@ -144,6 +144,15 @@ void Core::finish_everything(std::unique_lock<Lock>& lock, bool even_paused) noe
   if (driver_.synchronous) return;
   ++counts_.host_waits;
   settle_pending(true);
+  finish_outstanding(lock);
+  // A pause may have begun, which forbids asking for events.
+  const bool may_settle = may_remap() || even_paused;
+  // A free callback may have enqueued work.
+  if (may_settle && settle_pending(true) && completed_) finish_outstanding(lock);
+}
+
+// Waits, without the lock, for all work that streams were given.
+void Core::finish_outstanding(std::unique_lock<Lock>& lock) noexcept {
   Wait* events = order_.outstanding(pending_bytes_ != 0);
   ++waiting_;
   lock.unlock();
@@ -151,8 +160,6 @@ void Core::finish_everything(std::unique_lock<Lock>& lock, bool even_paused) noe
   lock.lock();
   if (--waiting_ == 0) waited_.notify_all();
   order_.finish(events);
-  // A pause may have begun, which forbids asking for events.
-  if (may_remap() || even_paused) settle_pending(true);
 }
 
 Block* Core::allocate_at_any_price(std::size_t pool, std::uint32_t stream, std::size_t bytes,
