@@ -50,6 +50,8 @@ TEST_F(OwnStreamsTest, KernelsGetFewBlocksThere) {
       Case{{.name = "raw"}, {.type = ElementType::float32, .layout = last}},
       Case{{.name = "two_valued"}, {.type = ElementType::float32, .layout = rows}},
       Case{{.name = "narrow"}, {.type = ElementType::int16, .layout = last}, ElementType::bfloat16},
+      // So few elements that its survey, which has a block for each chunk, has few, too.
+      Case{{.name = "blpa"}, {.type = ElementType::bfloat16, .layout = contiguous(8, {1, 40, 40})}},
       Case{{.name = "window_index"}, {.type = ElementType::int64, .layout = last}},
       Case{{.name = "group_quant", .bits = 4, .group = 256},
            {.type = ElementType::float64, .layout = rows}},
