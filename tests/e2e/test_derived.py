@@ -96,6 +96,7 @@ JOINED = {
     "bounded_relu": ("aten::convolution", "aten::native_batch_norm input"),
     "copies_of_views": ("aten::mm", "aten::native_layer_norm input"),
     "shifted_windows": ("aten::addmm", "aten::native_layer_norm input"),
+    "gates_of_one_layer": ("aten::mul", "aten::gelu self"),
     "derivatives_of_tanh": ("aten::mm", "aten::tanh_backward grad_output"),
     "derivatives_of_sigmoid": ("aten::mm", "aten::sigmoid_backward grad_output"),
     "derivatives_in_float64": ("aten::mm", "aten::tanh_backward grad_output"),

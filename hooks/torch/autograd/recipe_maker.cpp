@@ -242,15 +242,15 @@ bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
     const HeldTensor* held = input == nullptr ? nullptr : held_by_stash(*input);
     is_derived = held != nullptr && held->entry()->recipe != nullptr &&
                  derived_ == Derived::computed && !Recipe::magnifies(made->op);
-    found = held != nullptr && !is_derived && sources_.hold_alike(*input, want, to);
+    found = held != nullptr && !is_derived && sources_.hold_of_sizes(*input, want.sizes, to);
   }
   const Mark before = mark();
-  if (!found) found = find_alike(node.next_edge(0), want, to);
+  if (!found) found = find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes;
   if (found && is_derived) has_computed_derived_ = true;
   if (!found && is_derived) {
     go_back(before, to);
     const NodeLock lock(node);
-    found = lock && sources_.hold_alike(*input, want, to);
+    found = lock && sources_.hold_of_sizes(*input, want.sizes, to);
   }
   return found && to.type() == made->type && extend(to, std::move(made), want);
 }

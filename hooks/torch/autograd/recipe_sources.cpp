@@ -90,6 +90,11 @@ bool RecipeSources::hold_alike(SavedVariable& saved, const Layout& want, Value& 
   return held != nullptr && lies_alike(*held, want) && hold_value(*held, to);
 }
 
+bool RecipeSources::hold_of_sizes(SavedVariable& saved, c10::IntArrayRef sizes, Value& to) {
+  const HeldTensor* held = held_by_stash(saved);
+  return held != nullptr && held->use().geometry.sizes() == sizes && hold_value(*held, to);
+}
+
 std::optional<int> RecipeSources::hold_alike(const HeldTensor& held, const Layout& want) {
   return lies_alike(held, want) ? hold(held) : std::nullopt;
 }

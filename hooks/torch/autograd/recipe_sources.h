@@ -34,6 +34,8 @@ class RecipeSources {
   bool hold_value(const HeldTensor& held, Value& to);
   /// The same, but only for a tensor of this layout.
   bool hold_alike(SavedVariable& saved, const Layout& want, Value& to);
+  /// The same for a tensor of these sizes, however it lies.
+  bool hold_of_sizes(SavedVariable& saved, c10::IntArrayRef sizes, Value& to);
   /// The same for a tensor of any type. @return the source's index
   std::optional<int> hold_alike(const HeldTensor& held, const Layout& want);
   /// Makes a saved mask of booleans of this layout a source.

@@ -567,6 +567,23 @@ def gated_blocks():
 
 
 @workload
+def gates_of_one_layer():
+    """The gate, and what passes it, are halves of one layer's result, as GEGLU and SwiGLU have it."""
+
+    class Gate(nn.Module):
+        def __init__(self, activation):
+            super().__init__()
+            self.norm, self.inner, self.outer = nn.LayerNorm(24), nn.Linear(24, 96), nn.Linear(48, 24)
+            self.activation = activation
+
+        def forward(self, x):
+            value, gate = self.inner(self.norm(x)).chunk(2, -1)
+            return x + self.outer(value * self.activation(gate))
+
+    return train(nn.Sequential(Gate(nn.functional.gelu), Gate(nn.functional.silu), nn.Linear(24, 5)), sequences)
+
+
+@workload
 def gelu_by_hand():
     gelu = lambda x: 0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0))))
     return train(nn.Sequential(*[Block(24, gelu) for _ in range(2)], nn.Linear(24, 5)), sequences)
