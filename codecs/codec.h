@@ -196,6 +196,15 @@ class Room {
   const void* argument_;
 };
 
+/// Groups of neighbouring elements whose decoded values err by at most half a step, evenly on
+/// either side, whatever the values are: what subtractive dithering makes of them.
+struct EvenErrors {
+  std::int64_t ranges = 0;  ///< byte offset of the encoded data's AffineRange of each group
+  std::int64_t groups = 0;  ///< in all
+  std::int64_t group = 0;   ///< elements of each; of a plane's last one perhaps fewer
+  std::int64_t plane = 0;   ///< elements of each plane
+};
+
 /// Encodes a storage to fewer bytes and decodes it. Immutable and thread-safe. Allocates nothing
 /// but scratch of a few planes.
 ///
@@ -242,6 +251,11 @@ class Codec {
   /// always the interval of approximated values. Stays in bounds whatever bytes `in` holds.
   virtual bool decode(const Description& what, std::span<const std::byte> in, void* target,
                       Reads reads, ParallelFor parallel) const = 0;
+
+  /// Nullopt where decoded values err otherwise, or not in memory order.
+  virtual std::optional<EvenErrors> even_errors(const Description& /*what*/) const noexcept {
+    return {};
+  }
 };
 
 /// What values decode to where CodecSpec::with_sign holds the sign x > 0 beside approximations.

@@ -43,6 +43,13 @@ std::size_t GroupQuantCodec::encoded_bytes(const Description& what) const noexce
       GroupQuantSections(parameters_, what.layout, what.plane_bits).end);
 }
 
+std::optional<EvenErrors> GroupQuantCodec::even_errors(const Description& what) const noexcept {
+  if (!parameters_.subtractive || !what.layout.is_contiguous()) return {};
+  const GroupQuantSections at(parameters_, what.layout, what.plane_bits);
+  return EvenErrors{at.ranges, at.groups * what.layout.planes(), parameters_.group,
+                    what.layout.plane_size()};
+}
+
 std::optional<std::span<const std::uint8_t>> GroupQuantCodec::encoded_plane_bits(
     const Description& what, std::span<const std::byte> in, Reads reads) const noexcept {
   if (reads != Reads::values || !is_float(what.type) || !is_valid(what.layout)) return {};

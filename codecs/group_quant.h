@@ -87,6 +87,7 @@ class GroupQuantCodec : public Codec {
   Reads restores() const noexcept override { return Reads::values; }
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;
+  std::optional<EvenErrors> even_errors(const Description& what) const noexcept override;
 
  protected:
   const GroupQuantParameters& parameters() const noexcept { return parameters_; }

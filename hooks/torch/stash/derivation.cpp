@@ -39,9 +39,15 @@ class SourceValues {
  public:
   /// @param read Gives the storage of a source's values, or null
   template <typename Read>
-  SourceValues(const Recipe& recipe, const Read& read) : count_(recipe.source_count) {
+  SourceValues(const Recipe& recipe, const Read& read)
+      : SourceValues(recipe, read, [](const Recipe::Source&) { return SourceErrors(); }) {}
+  /// @param err Gives the errors of values that are read afterwards
+  template <typename Read, typename Err>
+  SourceValues(const Recipe& recipe, const Read& read, const Err& err)
+      : count_(recipe.source_count) {
     for (; known_ < count_; ++known_) {
       const Recipe::Source& source = recipe.sources()[known_];
+      errors_[known_] = err(source);
       storages_[known_] = read(source);
       if (!storages_[known_]) return;
       values_[known_] = source.values_in(storages_[known_]);
@@ -49,12 +55,14 @@ class SourceValues {
   }
   bool are_known() const noexcept { return known_ == count_; }
   std::span<const void* const> get() const noexcept { return {values_.data(), count_}; }
+  std::span<const SourceErrors> errors() const noexcept { return {errors_.data(), count_}; }
 
  private:
   std::size_t count_;
   std::size_t known_ = 0;
   std::array<c10::Storage, Recipe::most_sources> storages_;
   std::array<const void*, Recipe::most_sources> values_{};
+  std::array<SourceErrors, Recipe::most_sources> errors_;
 };
 
 }  // namespace
@@ -75,6 +83,7 @@ std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entr
   use.is_output = like.is_output;
   use.sequence = like.sequence;
   use.is_recipes = true;
+  source.is_curved = false;
   const std::lock_guard lock(lists_.mutex);
   if (!holds_values(entry)) return std::nullopt;
   source.entry = &entry;
@@ -174,12 +183,19 @@ bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor p
 }
 
 c10::Storage Derivation::compute(Entry& entry,
-                                 const std::function<c10::Storage(Entry&, const Use&)>& read) {
+                                 const std::function<c10::Storage(Entry&, const Use&)>& read,
+                                 Bias bias) {
   const Recipe& recipe = *entry.recipe;
+  const auto errors_of = [&](const Recipe::Source& source) {
+    if (bias == Bias::kept || !source.is_curved) return SourceErrors();
+    const EntryWork work(*source.entry);
+    return holdings_.of(*source.entry).errors_of(*source.entry);
+  };
   const SourceValues sources(
-      recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); });
+      recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); },
+      errors_of);
   const Stopwatch watch;
-  c10::Storage storage = holdings_.of(entry).compute(entry, sources.get());
+  c10::Storage storage = holdings_.of(entry).compute(entry, sources.get(), sources.errors());
   const std::uint64_t nanoseconds = watch.nanoseconds();
   entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);

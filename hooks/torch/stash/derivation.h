@@ -20,6 +20,10 @@
 
 namespace cinch::hooks {
 
+/// Whether the bias is subtracted from a derived value. Not where `read` gives other values than
+/// the decoded ones.
+enum class Bias : std::uint8_t { kept, subtracted };
+
 /// Derived entries, which hold no values of their own: decides which entries may be computed from
 /// others, and computes them (docs/derived.md). Thread-safe.
 class Derivation {
@@ -58,8 +62,10 @@ class Derivation {
 
   /// The values of a derived entry, computed in the current stream. No lock is held.
   /// @param read Gives the values of a source, usable there
+  /// @param bias What quantization gives functions of decoded sources (codecs/curvature.h)
   /// @throws c10::Error when there is no memory
-  c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read);
+  c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read,
+                       Bias bias);
 
  private:
   /// Whether the source has values that will not change. Sets `recipe.approximates` if they are

@@ -156,12 +156,14 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
       return known;
     }
   }
-  c10::Storage storage = derivation_.compute(entry, [&](Entry& source, const Use& as) {
+  const auto read_source = [&](Entry& source, const Use& as) {
     c10::Storage given = read(source, as, Reader::node, probe);
     holding.lend(source, given);
     if (probe == nullptr && !entry.recipe->approximates) keep_if_read_soon(source, use, given);
     return given;
-  });
+  };
+  const Bias bias = probe == nullptr ? Bias::subtracted : Bias::kept;
+  c10::Storage storage = derivation_.compute(entry, read_source, bias);
   if (probe != nullptr) return storage;  // computed from probed sources: not shared
   const EntryWork work(entry);
   if (c10::Storage known = decoded(entry, values, reader)) {

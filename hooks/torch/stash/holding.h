@@ -17,6 +17,7 @@
 #include "hooks/torch/stash/guard.h"
 #include "hooks/torch/stash/planner.h"
 #include "hooks/torch/stash/proofs.h"
+#include "hooks/torch/stash/source_errors.h"
 
 namespace cinch::hooks {
 
@@ -68,10 +69,16 @@ class Holding {
   /// Makes `storage`, which holds the entry's values, usable in the current stream's further work.
   virtual void lend(const Entry& /*entry*/, const c10::Storage& /*storage*/) {}
 
+  /// How the values err that decode() gives from now on, usable in the current stream.
+  /// entry.mutex() is held. @throws c10::Error when there is no memory
+  virtual SourceErrors errors_of(Entry& entry) = 0;
+
   /// Computes the values of a derived entry.
   /// @param values First element of each source's values, usable in the current stream
+  /// @param errors Of each source
   /// @throws c10::Error when there is no memory
-  virtual c10::Storage compute(Entry& entry, std::span<const void* const> values) = 0;
+  virtual c10::Storage compute(Entry& entry, std::span<const void* const> values,
+                               std::span<const SourceErrors> errors) = 0;
 
   /// What compute() gave is shared with later readers. entry.mutex() is held.
   virtual void computed(Entry& /*entry*/) {}

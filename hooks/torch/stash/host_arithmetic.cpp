@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/host_arithmetic.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/Allocator.h>
 
+#include "codecs/curvature.h"
 #include "codecs/norms.h"
 #include "codecs/pooling.h"
 #include "hooks/torch/process/parallel.h"
@@ -26,6 +28,8 @@ class HostArithmetic final : public Arithmetic {
                        at::Tensor& out) const override;
 
  private:
+  void subtract_bias(codecs::Smooth function, const SourceErrors& errors, const Layout& lies,
+                     std::int64_t first, const at::Tensor& x, at::Tensor& y) const override;
   void normalize(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                  at::Tensor& out) const;
 };
@@ -68,6 +72,35 @@ void HostArithmetic::normalize(const Recipe::Step& step, const at::Tensor& in, c
   }
   codecs::normalize_rows(step.rows, step.row, x, inputs.mean, inputs.rstd, step.scale.data(),
                          step.shift.data(), y, torch_parallel_for);
+}
+
+// Nothing is subtracted where the source's elements do not lie in rows.
+void HostArithmetic::subtract_bias(codecs::Smooth function, const SourceErrors& errors,
+                                   const Layout& lies, std::int64_t first, const at::Tensor& x,
+                                   at::Tensor& y) const {
+  const codecs::GroupSteps steps = {errors.steps.const_data_ptr<float>(), errors.group,
+                                    errors.plane};
+  const auto* const from = x.const_data_ptr<float>();
+  auto* const to = y.mutable_data_ptr<float>();
+  if (lies == layout_of(y)) {
+    codecs::subtract_bias(function, steps, first, y.numel(), from, to, torch_parallel_for);
+    return;
+  }
+  if (lies.sizes.empty() || lies.strides.back() != 1 || !y.is_contiguous()) return;
+  const std::int64_t row = lies.sizes.back();
+  const std::int64_t rows = y.numel() / std::max<std::int64_t>(1, row);
+  codecs::for_range(torch_parallel_for, rows, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::int64_t place = first;
+      std::int64_t rest = r;
+      for (std::size_t dim = lies.sizes.size() - 1; dim-- > 0;) {
+        place += rest % lies.sizes[dim] * lies.strides[dim];
+        rest /= lies.sizes[dim];
+      }
+      codecs::subtract_bias(function, steps, place, row, from + r * row, to + r * row,
+                            codecs::serial_for);
+    }
+  });
 }
 
 }  // namespace

@@ -109,12 +109,17 @@ bool HostHolding::encode_mask(Entry& entry, codecs::ParallelFor parallel_for) {
   return true;
 }
 
-c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values) {
+SourceErrors HostHolding::errors_of(Entry& entry) {
+  return SourceErrors::of(entry, entry.encoded.get());
+}
+
+c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values,
+                                  std::span<const SourceErrors> errors) {
   c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
   entry.recipe->compute(host_arithmetic(), values,
-                        static_cast<const std::byte*>(entry.encoded.get()), data.get());
+                        static_cast<const std::byte*>(entry.encoded.get()), data.get(), errors);
   return storage_of(std::move(data), entry.raw_bytes);
 }
 

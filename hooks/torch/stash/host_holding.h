@@ -26,7 +26,9 @@ class HostHolding final : public Holding {
   c10::Storage decode_ahead(Entry& entry, codecs::Reads reads) override;
   c10::Storage without_values(const Entry& entry) override;
   bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
-  c10::Storage compute(Entry& entry, std::span<const void* const> values) override;
+  SourceErrors errors_of(Entry& entry) override;
+  c10::Storage compute(Entry& entry, std::span<const void* const> values,
+                       std::span<const SourceErrors> errors) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
                         const at::Tensor& actual, bool near_serves) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;

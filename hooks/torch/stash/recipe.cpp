@@ -48,8 +48,8 @@ struct Temporary {
 class Run {
  public:
   Run(const Recipe& recipe, const Arithmetic& arithmetic, std::span<const void* const> values,
-      const std::byte* mask)
-      : recipe_(recipe), arithmetic_(arithmetic), values_(values), mask_(mask) {}
+      const std::byte* mask, std::span<const SourceErrors> errors)
+      : recipe_(recipe), arithmetic_(arithmetic), values_(values), mask_(mask), errors_(errors) {}
 
   /// Writes `value`, after its first `steps` steps, to `out`. @pre the last of them has its type
   void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
@@ -59,6 +59,7 @@ class Run {
       std::optional<Temporary> next;
       at::Tensor to = target(value.result, step.type, value.type(), out, next);
       apply(step, from, to);
+      if (&step == value.steps.data()) subtract_bias(value, from, to);
       if (next) last = std::move(next);
       from = to;
     }
@@ -116,6 +117,16 @@ class Run {
     return memory->tensor;
   }
 
+  /// Of the first step, if that is of a source.
+  void subtract_bias(const Recipe::Value& value, const at::Tensor& from, at::Tensor& to) const {
+    const Recipe::Step& step = value.steps.front();
+    if (errors_.empty() || value.source < 0 || !Recipe::is_curved(step.op)) return;
+    const SourceErrors& errors = errors_[static_cast<std::size_t>(value.source)];
+    if (!errors.steps.defined()) return;
+    const Recipe::Source& source = recipe_.all_sources[static_cast<std::size_t>(value.source)];
+    arithmetic_.subtract_bias(step, from, errors, source.use.geometry.offset() + value.offset, to);
+  }
+
   void apply(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
     Arithmetic::Others others;
     std::array<std::optional<Temporary>, std::tuple_size_v<Arithmetic::Others>> computed;
@@ -166,6 +177,7 @@ class Run {
   const Arithmetic& arithmetic_;
   const std::span<const void* const> values_;
   const std::byte* const mask_;
+  const std::span<const SourceErrors> errors_;
 };
 
 // A recipe's structure has fewer words, and so have its extents, as a rule.
@@ -290,14 +302,14 @@ void Recipe::for_each(Tensors which, const std::function<void(at::Tensor&)>& vis
 }
 
 void Recipe::compute(const Arithmetic& arithmetic, std::span<const void* const> values,
-                     const std::byte* mask, void* out) const {
+                     const std::byte* mask, void* out, std::span<const SourceErrors> errors) const {
   const Threads as_then(threads);
-  Run(*this, arithmetic, values, mask).compute(value, value.steps.size(), out);
+  Run(*this, arithmetic, values, mask, errors).compute(value, value.steps.size(), out);
 }
 
 bool Recipe::infer_number(std::span<const void* const> values, const void* actual, void* memory) {
   const Threads as_then(threads);
-  const Run run(*this, host_arithmetic(), values, nullptr);
+  const Run run(*this, host_arithmetic(), values, nullptr, {});
   std::optional<Temporary> computed;
   const at::Tensor x = run.before_last_step(value, memory, computed);
   if (!x.defined() || x.scalar_type() != type) return false;

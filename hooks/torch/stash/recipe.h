@@ -19,6 +19,7 @@
 #include "codecs/pooling.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/layout.h"
+#include "hooks/torch/stash/source_errors.h"
 #include "hooks/torch/stash/words.h"
 
 namespace cinch::hooks {
@@ -39,6 +40,9 @@ struct Recipe {
     /// The version counter of the saved tensor, and its value at the save.
     c10::VariableVersion version{c10::VariableVersion::DISABLED};
     std::uint32_t saved_version = 0;
+    /// A function that the recipe applies to it first has a bias if it is approximated
+    /// (Arithmetic::subtract_bias).
+    bool is_curved = false;
 
     bool is_as_saved() const { return version.current_version() == saved_version; }
     /// The first element of the use, in the entry's `storage`.
@@ -86,6 +90,11 @@ struct Recipe {
   /// Whether kernels of our own compute it, in float32, and not PyTorch's.
   static constexpr bool computes_in_floats(Operator op) noexcept {
     return op <= Operator::relu || op == Operator::max_pool;
+  }
+
+  /// Whether E[f(x)] is not f(E[x]), and codecs/curvature.h knows by how much it differs.
+  static constexpr bool is_curved(Operator op) noexcept {
+    return op == Operator::gelu || op == Operator::silu;
   }
 
   /// Whether its last bit on the host depends on how many threads MKL takes at the moment.
@@ -221,9 +230,10 @@ struct Recipe {
   /// @param mask Signs, for the ReLU that may be the last step (Arithmetic::Inputs); null: compute
   ///   it, as the other ReLUs
   /// @param out `elements` of `type`, which overlap no source
+  /// @param errors Of each source; empty: they are not known
   /// @throws c10::Error when there is no memory for intermediate values
   void compute(const Arithmetic& arithmetic, std::span<const void* const> values,
-               const std::byte* mask, void* out) const;
+               const std::byte* mask, void* out, std::span<const SourceErrors> errors = {}) const;
 
   /// Sets the last step's number to one with which a sample of the values come out as `actual`.
   /// @param memory Of bytes(), to be overwritten

@@ -237,6 +237,42 @@ TEST(Recipe, ANumberIsInferred) {
   EXPECT_FALSE(recipe->infer_number(values, x.const_data_ptr(), memory.data_ptr()));
 }
 
+/// f''(x) step^2 / 24 of each element, for steps of groups of `group` in x's order.
+at::Tensor bias_of_gelu(const at::Tensor& x, const at::Tensor& steps, std::int64_t group) {
+  const at::Tensor step = steps.repeat_interleave(group).slice(0, 0, x.numel()).view(x.sizes());
+  const at::Tensor second = (x.square() / -2).exp() * 0.3989422804014327 * (2 - x.square());
+  return second * step.square() / 24;
+}
+
+TEST(Recipe, BiasOfAnApproximatedSourceIsSubtracted) {
+  const at::Tensor all = at::randn({6, 40});  // in groups of 32: the last one has 16
+  const at::Tensor steps = at::rand({8});
+  const std::array errors = {SourceErrors{steps, 32, 240}};
+  const at::Tensor bias = bias_of_gelu(all, steps, 32);
+  struct Case {
+    at::Tensor x;
+    at::Tensor bias;
+  };
+  // As a whole, and the second half of each row, as a gated unit has it.
+  for (const auto& [x, expected] : {Case{all, bias}, Case{all.slice(1, 20), bias.slice(1, 20)}}) {
+    const at::Tensor y = at::gelu(x).contiguous();
+    const auto recipe = recipe_like(y, x);
+    recipe->value.offset = x.storage_offset();
+    add_step(recipe->value, Recipe::Operator::gelu);
+    at::Tensor out = at::empty_like(y);
+    const std::vector<const void*> values = {all.const_data_ptr()};
+    recipe->compute(host_arithmetic(), values, nullptr, out.data_ptr(), errors);
+    EXPECT_TRUE(out.allclose(y - expected, 1e-5, 1e-6));
+    // Only of the function that is applied to the source itself.
+    recipe->value.steps.clear();
+    add_step(recipe->value, Recipe::Operator::sigmoid);
+    add_step(recipe->value, Recipe::Operator::gelu);
+    const at::Tensor twice = at::gelu(at::sigmoid(x));
+    recipe->compute(host_arithmetic(), values, nullptr, out.data_ptr(), errors);
+    EXPECT_TRUE(out.allclose(twice, 1e-6, 1e-7));
+  }
+}
+
 TEST(Recipe, GeluOfChannelsLastGivesTorchsBits) {
   const at::Tensor x = at::randn({2, 3, 8, 8}).contiguous(at::MemoryFormat::ChannelsLast);
   const auto recipe = recipe_like(x, x);

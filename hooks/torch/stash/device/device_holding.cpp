@@ -122,7 +122,8 @@ c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
     if (!computes) return decode_in_capture(entry, use.reads);
   }
   return derivation_.compute(
-      entry, [this](Entry& source, const Use& as) { return restore_in_capture(source, as); });
+      entry, [this](Entry& source, const Use& as) { return restore_in_capture(source, as); },
+      Bias::subtracted);
 }
 
 bool DeviceHolding::encode_mask(Entry& entry, codecs::ParallelFor /*parallel_for*/) {
@@ -143,7 +144,23 @@ void DeviceHolding::lend(const Entry& entry, const c10::Storage& storage) {
   make_usable(*valid_in, storage.data_ptr(), reader);
 }
 
-c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values) {
+// Bytes that are on the host are not at hand, and nothing is subtracted then.
+SourceErrors DeviceHolding::errors_of(Entry& entry) {
+  OnDevice& held = *entry.device;
+  if (entry.state != Entry::State::encoded || held.encoded.get() == nullptr) return {};
+  const c10::OptionalDeviceGuard on_device(held.saved_on.device());
+  const c10::Stream stream = current_stream(held.saved_on.device());
+  if (!is_capturing(stream)) {
+    held.encoding->block(stream);
+    record_use(held.encoded, stream);
+  } else if (held.encoding->stream != stream) {
+    held.encoding->wait_on_host();
+  }
+  return SourceErrors::of(entry, held.encoded.get());
+}
+
+c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values,
+                                    std::span<const SourceErrors> errors) {
   const c10::Device device = entry.recipe->device;
   const c10::OptionalDeviceGuard on_device(device);
   const c10::Stream stream = current_stream(device);
@@ -152,7 +169,8 @@ c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> v
   const DeviceArithmetic arithmetic(device, entry.recipe->type);
   c10::DataPtr data = arithmetic.allocate(entry.raw_bytes);
   entry.recipe->compute(arithmetic, values,
-                        signs ? static_cast<const std::byte*>(signs.data()) : nullptr, data.get());
+                        signs ? static_cast<const std::byte*>(signs.data()) : nullptr, data.get(),
+                        errors);
   // Sources are freed from now on: the stand-in of the stream follows its work (record_use()).
   if (!is_capturing(stream)) static_cast<void>(lasting(stream));
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(device.type()));

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/curvature.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "codecs/affine.h"
+#include "codecs/float_formats.h"
+#include "codecs/group_quant.h"
+#include "tests/codecs/support.h"
+
+namespace cinch::codecs {
+namespace {
+
+using test::two_threads;
+
+double gelu(double x) {
+  return x * std::erfc(-x / std::sqrt(2.0)) / 2;
+}
+
+double silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+
+double value(Smooth function, double x) {
+  return function == Smooth::gelu ? gelu(x) : silu(x);
+}
+
+/// By differences.
+double curvature(Smooth function, double x) {
+  constexpr double h = 1e-3;
+  return (value(function, x + h) - 2 * value(function, x) + value(function, x - h)) / (h * h);
+}
+
+TEST(Curvature, OfEachGroup) {
+  constexpr std::int64_t plane = 100;
+  constexpr std::int64_t group = 24;  // five to a plane, the last of 4 elements
+  constexpr std::int64_t first = 37;
+  constexpr std::size_t n = 250;
+  std::vector<float> steps(15);
+  for (std::size_t k = 0; k < steps.size(); ++k) steps[k] = 0.25F * static_cast<float>(k);
+  std::mt19937 engine(1);
+  std::normal_distribution<float> values(0, 3);
+  std::vector<float> x(n);
+  for (float& each : x) each = values(engine);
+  for (const Smooth function : {Smooth::gelu, Smooth::silu}) {
+    for (const Engine each : {Engine::reference, Engine::cpu}) {
+      std::vector<float> y(n, 1);
+      subtract_bias(function, {steps.data(), group, plane}, first, n, x.data(), y.data(),
+                    two_threads, each);
+      for (std::size_t k = 0; k < n; ++k) {
+        const auto place = first + static_cast<std::int64_t>(k);
+        const double step =
+            steps[static_cast<std::size_t>(place / plane * 5 + place % plane / group)];
+        EXPECT_NEAR(y[k], 1 - step * step / 24 * curvature(function, x[k]), 1e-5) << k;
+      }
+    }
+  }
+}
+
+TEST(Curvature, OfHugeValuesIsNone) {
+  const std::vector<float> x = {1e4F, -1e4F, 1e20F, -1e30F, 3e38F, -200.0F};
+  const float step = 1e6F;
+  for (const Smooth function : {Smooth::gelu, Smooth::silu}) {
+    for (const Engine each : {Engine::reference, Engine::cpu}) {
+      std::vector<float> y(x.size(), 0);
+      subtract_bias(function, {&step, 8, 8}, 0, static_cast<std::int64_t>(x.size()), x.data(),
+                    y.data(), serial_for, each);
+      for (const float bias : y) EXPECT_NEAR(bias, 0, 1e-6);
+    }
+  }
+}
+
+// What it is for: groups of 2 bits, decoded from many draws.
+TEST(Curvature, BiasOfDitheredValues) {
+  constexpr std::int64_t n = 4096;
+  constexpr std::int64_t group = 256;
+  constexpr int draws = 400;
+  std::mt19937 engine(2);
+  std::normal_distribution<float> values;
+  std::vector<float> x(n);
+  for (float& each : x) each = values(engine);
+  const auto codec =
+      make_codec({.name = "group_quant", .bits = 2, .group = group, .subtractive_dither = true});
+  const Description what = {.layout = PlaneLayout::rows(n, n)};
+  const auto errors = codec->even_errors(what);
+  ASSERT_TRUE(errors);
+  EXPECT_EQ(errors->group, group);
+  EXPECT_EQ(errors->plane, n);
+  ASSERT_EQ(errors->groups, n / group);
+  std::vector<std::byte> encoded(codec->encoded_bytes(what));
+  for (const Smooth function : {Smooth::gelu, Smooth::silu}) {
+    std::vector<double> mean(n);
+    std::vector<double> mean_corrected(n);
+    for (std::uint32_t draw = 0; draw < draws; ++draw) {
+      codec->encode(what, x.data(), encoded, {1, draw, 0}, serial_for);
+      std::vector<float> decoded(n);
+      ASSERT_TRUE(codec->decode(what, encoded, decoded.data(), Reads::values, serial_for));
+      std::vector<float> steps;
+      for (std::int64_t k = 0; k < errors->groups; ++k) {
+        AffineRange range;
+        std::memcpy(&range, encoded.data() + errors->ranges + k * 4, sizeof range);
+        steps.push_back(float_of_bf16(range.step));
+      }
+      std::vector<float> y(n);
+      for (std::size_t k = 0; k < y.size(); ++k) {
+        y[k] = static_cast<float>(value(function, decoded[k]));
+        mean[k] += y[k] / draws;
+      }
+      subtract_bias(function, {steps.data(), errors->group, errors->plane}, 0, n, decoded.data(),
+                    y.data(), serial_for);
+      for (std::size_t k = 0; k < y.size(); ++k) mean_corrected[k] += y[k] / draws;
+    }
+    const auto bias = [&](const std::vector<double>& of) {
+      double sum = 0;
+      for (std::size_t k = 0; k < of.size(); ++k) sum += of[k] - value(function, x[k]);
+      return sum / n;
+    };
+    EXPECT_GT(bias(mean), 0.03);
+    EXPECT_LT(std::abs(bias(mean_corrected)), bias(mean) / 10);
+  }
+}
+
+TEST(Curvature, OtherErrorsAreNotEven) {
+  const Description what = {.layout = PlaneLayout::rows(512, 512)};
+  EXPECT_FALSE(make_codec({.name = "group_quant"})->even_errors(what));
+  EXPECT_FALSE(make_codec({.name = "division"})->even_errors(what));
+  Description strided = what;
+  strided.layout = {
+      .outer = 1, .inner = 2, .inner_stride = 1, .extent = {1, 1, 256}, .stride = {0, 0, 2}};
+  EXPECT_FALSE(
+      make_codec({.name = "group_quant", .subtractive_dither = true})->even_errors(strided));
+}
+
+}  // namespace
+}  // namespace cinch::codecs
