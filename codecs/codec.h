@@ -273,8 +273,12 @@ struct CodecSpec {
   bool edge_ceil =
       true;         ///< partial border blocks kept; false: dropped, as DIVISION's pooling does
   int group = 256;  ///< elements that share a range in `group_quant`, a positive multiple of 8
-  /// `group_quant`: subtractive dithering in place of stochastic rounding. Halves the variance; not
-  /// for data with many values near 0 that matter as zeros (softmax), which it would scatter.
+  /// `division`: residuals that share a range (division_groups.h), a multiple of 8; 0: all of a
+  /// plane, as in the paper.
+  int residual_group = 0;
+  /// `group_quant`, and `division` with residual_group: subtractive dithering in place of
+  /// stochastic rounding. Halves the variance; not for data with many values near 0 that matter as
+  /// zeros (softmax), which it would scatter.
   bool subtractive_dither = false;
   /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
   /// there.
@@ -336,14 +340,14 @@ struct CodecTraits {
   Reads restores = Reads::values;
   /// Whether the encoded size depends on the data. `encoded_bytes()` may then exceed the source.
   bool sized_by_data = false;
-  /// Whether each plane's block means are held beside quantized residuals (CodecSpec::block). Small
-  /// planes are then costly, and the error is that of the residuals.
+  /// Whether each plane's block means are held beside quantized residuals (CodecSpec::block and
+  /// residual_group). Small planes are then costly, and the error is that of the residuals.
   bool keeps_means = false;
   /// Whether CodecSpec::group elements share a range, and planes may differ in bits
   /// (Description::plane_bits).
   bool shares_ranges = false;
-  /// Whether the codec itself holds signs of SignedValues::non_negative. All other signs beside
-  /// approximated values are with_sign.h's.
+  /// Whether the codec itself holds signs of SignedValues::non_negative, without residual_group.
+  /// All other signs beside approximated values are with_sign.h's.
   bool holds_signs = false;
   /// Of codecs that hold floats: the types that they take. Those that quantize work on float64 as
   /// float32.

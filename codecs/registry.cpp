@@ -7,6 +7,7 @@
 #include "codecs/cpu/processor.h"
 #include "codecs/dct.h"
 #include "codecs/division.h"
+#include "codecs/division_groups.h"
 #include "codecs/error_bounded_ratio.h"
 #include "codecs/exponent_pack.h"
 #include "codecs/fixed_point.h"
@@ -29,6 +30,10 @@ bool has_bits(const CodecSpec& spec) {
   return spec.bits >= 1 && spec.bits <= 8;
 }
 
+bool is_group(int elements) {
+  return elements >= 1 && elements % 8 == 0;
+}
+
 bool has_error_bound(const CodecSpec& spec) {
   return spec.error_bound > 0.0F && std::isfinite(spec.error_bound);
 }
@@ -47,6 +52,12 @@ CodecPtr make_dct(const CodecSpec& spec, Engine engine) {
 
 CodecPtr make_division(const CodecSpec& spec, Engine engine) {
   if (!has_bits(spec) || spec.block < 1) return nullptr;
+  if (spec.residual_group != 0) {
+    if (!is_group(spec.residual_group)) return nullptr;
+    const DivisionGroupsParameters parameters = division_groups_of(spec);
+    return engine == Engine::cpu ? make_division_groups_cpu(parameters)
+                                 : make_division_groups_reference(parameters);
+  }
   const DivisionParameters parameters = {spec.bits, spec.block, spec.edge_ceil, spec.with_sign};
   return engine == Engine::cpu ? make_division_cpu(parameters)
                                : make_division_reference(parameters);
@@ -66,7 +77,7 @@ CodecPtr make_fixed_point(const CodecSpec& spec, Engine engine) {
 }
 
 CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
-  if (!has_bits(spec) || spec.group < 1 || spec.group % 8 != 0) return nullptr;
+  if (!has_bits(spec) || !is_group(spec.group)) return nullptr;
   const GroupQuantParameters parameters = {
       .bits = spec.bits, .group = spec.group, .subtractive = spec.subtractive_dither};
   CodecPtr groups = engine == Engine::cpu ? make_group_quant_cpu(parameters)

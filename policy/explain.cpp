@@ -9,7 +9,9 @@ namespace {
 std::string codec_words(const codecs::CodecSpec& spec) {
   const auto traits = codecs::codec_traits(spec.name);
   if (traits && traits->precision == codecs::Precision::bits) {
+    const bool groups = traits->keeps_means && spec.residual_group > 0;
     return spec.name + " at " + std::to_string(spec.bits) + " bits" +
+           (groups ? " in groups of " + std::to_string(spec.residual_group) : "") +
            (spec.subtractive_dither ? ", dithered" : "");
   }
   if (traits && traits->precision == codecs::Precision::error_bound) {

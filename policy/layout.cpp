@@ -97,8 +97,11 @@ double division_bits_per_element(const codecs::CodecSpec& spec,
     const std::int64_t block = std::min<std::int64_t>(spec.block, extent);
     blocks *= static_cast<double>(spec.edge_ceil ? (extent + block - 1) / block : extent / block);
   }
+  const std::int64_t size = layout.plane_size();
+  const std::int64_t group = spec.residual_group > 0 ? spec.residual_group : size;
+  const auto ranges = static_cast<double>((size + group - 1) / group);
   return spec.bits + (spec.with_sign ? 1 : 0) +
-         (16 * blocks + 32) / static_cast<double>(layout.plane_size());
+         (16 * blocks + 32 * ranges) / static_cast<double>(size);
 }
 
 }  // namespace cinch::policy

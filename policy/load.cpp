@@ -23,13 +23,19 @@ namespace {
 using Json = nlohmann::json;
 using codecs::CodecSpec;
 
-CodecSpec read_codec(const Json& json, CodecSpec defaults) {
-  CodecSpec spec = std::move(defaults);
+CodecSpec read_codec(const Json& json, const CodecSpec& defaults) {
+  CodecSpec spec = defaults;
   spec.name = json.value("name", spec.name);
+  const auto traits = codecs::codec_traits(spec.name);
+  const bool has_residuals = traits && traits->keeps_means;
+  // How residuals are held is no default for codecs that have none.
+  if (!has_residuals) spec.residual_group = 0;
+  if (spec.name != defaults.name) spec.subtractive_dither = false;
   spec.bits = json.value("bits", spec.bits);
   spec.block = json.value("block", spec.block);
   if (json.contains("edge")) spec.edge_ceil = json.at("edge") == "ceil";
-  spec.group = json.value("group", spec.group);
+  int& group = has_residuals ? spec.residual_group : spec.group;
+  group = json.value("group", group);
   if (json.contains("dither")) spec.subtractive_dither = json.at("dither") == "subtractive";
   spec.error_bound = json.value("error_bound", spec.error_bound);
   spec.zero_value = json.value("zero_value", spec.zero_value);
@@ -182,6 +188,15 @@ Settings read_settings(const Json& json, std::string_view file) {
   return settings;
 }
 
+/// What is wrong with the dither of a codec that keeps means, or "".
+std::string dither_fault(const CodecSpec& codec) {
+  const auto traits = codecs::codec_traits(codec.name);
+  const bool in_groups = !traits || !traits->keeps_means || codec.residual_group > 0;
+  if (in_groups || !codec.subtractive_dither) return {};
+  return "found \"subtractive\" for \"" + codec.name +
+         "\" without a \"group\", expected one beside it, such as 256, or \"nonsubtractive\"";
+}
+
 PolicyError to_policy_error(const JsonError& error, std::string_view file) {
   return {std::string(file), error.where.line, error.where.column, field_path(error.pointer),
           error.message};
@@ -198,6 +213,7 @@ std::string codec_fault(const Settings& settings, const CodecSpec& codec) {
   if (traits && traits->precision == codecs::Precision::error_bound && codec.error_bound == 0.0F) {
     return "found no \"error_bound\" beside \"" + codec.name + "\", expected a number above 0";
   }
+  if (std::string fault = dither_fault(codec); !fault.empty()) return fault;
   if (codecs::make_codec(codec) == nullptr) {
     return "found parameters that \"" + codec.name +
            "\" can't be made with, expected them as the schema's descriptions say";
@@ -209,6 +225,9 @@ std::optional<Fault> parameter_fault(const Settings& settings, const JsonSource&
   const Algorithm& algorithm = algorithm_of(settings);
   if (algorithm.fault != nullptr) {
     if (auto fault = algorithm.fault(source.document, settings)) return fault;
+  }
+  if (std::string fault = dither_fault(settings.division); !fault.empty()) {
+    return Fault{"/division/dither", std::move(fault)};
   }
   if (settings.offload.host_bytes == 0 && source.locations.contains("/offload/host_bytes")) {
     return Fault{"/offload/host_bytes", no_size};

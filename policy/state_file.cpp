@@ -43,6 +43,7 @@ Json to_json(const Choice& choice) {
                    {"block", spec.block},
                    {"edge_ceil", spec.edge_ceil},
                    {"group", spec.group},
+                   {"residual_group", spec.residual_group},
                    {"subtractive_dither", spec.subtractive_dither},
                    {"error_bound", spec.error_bound},
                    {"zero_value", spec.zero_value},
@@ -72,6 +73,7 @@ Choice to_choice(const Json& json) {
   spec.block = codec.at("block").get<decltype(spec.block)>();
   spec.edge_ceil = codec.at("edge_ceil").get<bool>();
   spec.group = codec.at("group").get<decltype(spec.group)>();
+  spec.residual_group = codec.value("residual_group", 0);
   spec.subtractive_dither = codec.value("subtractive_dither", false);
   spec.error_bound = codec.at("error_bound").get<float>();
   spec.zero_value = codec.at("zero_value").get<bool>();

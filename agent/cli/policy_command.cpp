@@ -28,7 +28,9 @@ std::string codec_text(const codecs::CodecSpec& spec) {
   const auto traits = codecs::codec_traits(spec.name);
   if (traits && traits->keeps_means) {
     return spec.name + ": block " + std::to_string(spec.block) + ", bits " +
-           std::to_string(spec.bits) + ", edge " + (spec.edge_ceil ? "ceil" : "paper");
+           std::to_string(spec.bits) + ", edge " + (spec.edge_ceil ? "ceil" : "paper") +
+           (spec.residual_group > 0 ? ", group " + std::to_string(spec.residual_group) : "") +
+           (spec.subtractive_dither ? ", subtractive dither" : "");
   }
   if (traits && traits->precision == codecs::Precision::bits) {
     return spec.name + ": bits " + std::to_string(spec.bits) +

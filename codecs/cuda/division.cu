@@ -212,6 +212,7 @@ class DivisionCuda final : public DeviceCodec {
 }  // namespace
 
 std::shared_ptr<const DeviceCodec> make_division_cuda(const CodecSpec& spec) {
+  if (spec.residual_group != 0) return make_division_groups_cuda(spec);
   return std::make_shared<DivisionCuda>(
       DivisionParameters{spec.bits, spec.block, spec.edge_ceil, spec.with_sign});
 }

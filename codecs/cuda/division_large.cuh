@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/bits.cuh"
-#include "codecs/cuda/division_job.cuh"
+#include "codecs/cuda/division_mean.cuh"
 #include "codecs/philox.h"
 
 /// DIVISION's encoding of planes that don't fit into shared memory, whose blocks are wider than
@@ -19,38 +19,6 @@ static __global__ void division_large_begin(std::int64_t planes, PlaneBounds* bo
   if (p < planes) bounds[p] = {0xFFFFFFFFU, 0U, 0U};
 }
 
-/// Adds up sums of 32 aligned columns in adjacent pairs, in the order of their arrival. Works as a
-/// binary counter: digit i is the sum of 2^i inputs that waits for its partner.
-class PairCounter {
- public:
-  __device__ __forceinline__ void add(float sum) {
-    bool carried = true;
-#pragma unroll
-    for (int level = 0; level < kLevels; ++level) {
-      if (!carried) continue;
-      if ((count_ >> level & 1U) != 0) {
-        sum = waiting_[level] + sum;
-      } else {
-        waiting_[level] = sum;
-        carried = false;
-      }
-    }
-    ++count_;
-    last_ = sum;
-  }
-
-  /// The sum of all inputs. @pre add was called a power of two times
-  __device__ __forceinline__ float total() const {
-    return last_;
-  }
-
- private:
-  static constexpr int kLevels = 25;  // planes have at most 2^29 elements, an input sums 32 columns
-  float waiting_[kLevels];
-  unsigned count_ = 0;
-  float last_ = 0.0F;
-};
-
 /// Computes the block means. One warp for each block of each plane.
 template <ElementType type>
 __global__ void __launch_bounds__(kLargeThreads)
@@ -58,29 +26,8 @@ __global__ void __launch_bounds__(kLargeThreads)
                         std::byte* out) {
   const std::int64_t index = (std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x) / kWarp;
   if (index >= job.layout.planes() * job.block_count) return;
-  const unsigned lane = threadIdx.x % kWarp;
-  const PoolWindow window(job, static_cast<std::uint32_t>(index % job.block_count));
-  const std::int64_t begin = job.plane_begin(index / job.block_count);
-  const auto load = [&](std::int32_t d, std::int32_t h, std::int32_t w) {
-    return load_value<type>(source, begin + d * job.layout.stride[0] + h * job.layout.stride[1] +
-                                        w * job.layout.stride[2]);
-  };
-  float sum = 0.0F;
-  if (padded <= std::int64_t{kWarp}) {
-    const float column =
-        lane < padded ? column_sum(window, window.w0 + static_cast<int>(lane), load) : 0.0F;
-    sum = pair_sum(column, static_cast<unsigned>(padded));
-  } else {
-    PairCounter counter;
-    for (std::int64_t column = 0; column < padded; column += kWarp) {
-      const std::int64_t w = window.w0 + column + lane;
-      const float one =
-          w < window.w1 ? column_sum(window, static_cast<std::int32_t>(w), load) : 0.0F;
-      counter.add(pair_sum(one, kWarp));
-    }
-    sum = counter.total();
-  }
-  if (lane == 0) reinterpret_cast<std::uint16_t*>(out)[index] = bf16_nearest(sum / window.count());
+  const float mean = block_mean<type>(job, padded, source, index);
+  if (threadIdx.x % kWarp == 0) reinterpret_cast<std::uint16_t*>(out)[index] = bf16_nearest(mean);
 }
 
 /// Where the elements of a block of threads begin.

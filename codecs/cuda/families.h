@@ -11,6 +11,7 @@ namespace cinch::codecs::cuda {
 std::shared_ptr<const DeviceCodec> make_blpa_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_dct_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_division_cuda(const CodecSpec& spec);
+std::shared_ptr<const DeviceCodec> make_division_groups_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_error_bounded_ratio_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_exponent_pack_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_fixed_point_cuda(const CodecSpec& spec);

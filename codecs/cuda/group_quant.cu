@@ -3,6 +3,7 @@
 
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/group_quant_any.cuh"
+#include "codecs/cuda/group_quant_mixed.cuh"
 #include "codecs/cuda/group_quant_tiles.cuh"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/group_quant.h"

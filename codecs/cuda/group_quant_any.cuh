@@ -5,7 +5,8 @@
 #include "codecs/element_bits.h"
 
 /// group_quant for all that group_quant_lanes.cuh does not take: other layouts and alignments,
-/// groups of any size, float64.
+/// groups of any size, float64. And for what reads and writes elements by other ways: `load` and
+/// `store` below stand for them.
 namespace cinch::codecs::cuda {
 
 /// Loads `count` of eight elements; the others become 0.
@@ -76,9 +77,10 @@ __device__ __forceinline__ int stretch_count(const GroupJob& job, std::uint32_t 
 }
 
 /// Encodes a group, which the warp reads twice.
-template <ElementType type>
+/// @param load load(place, p, i, count, x) as load_group_stretch, of plane p, where `place` begins
+template <typename Load>
 __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std::int64_t* offsets,
-                                                 const void* source, std::int64_t group,
+                                                 const Load& load, std::int64_t group,
                                                  std::byte* out, Result* result) {
   const std::int64_t p = group / job.groups;
   const auto group_slots = static_cast<std::uint32_t>(job.group / kStretch);
@@ -89,7 +91,7 @@ __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std:
   float x[kStretch];
   for (std::uint32_t s = lane; s < group_slots; s += kWarp) {
     const int count = stretch_count(job, begin + s);
-    load_group_stretch<type>(job, source, place, (begin + s) * kStretch, count, x);
+    load(place, p, (begin + s) * kStretch, count, x);
     bounds.add(x, count);
   }
   __syncwarp();
@@ -104,32 +106,66 @@ __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std:
     const std::uint32_t slot = begin + s;
     const int count = stretch_count(job, slot);
     if (count == 0) continue;
-    load_group_stretch<type>(job, source, place, slot * kStretch, count, x);
+    load(place, p, slot * kStretch, count, x);
     store_any_codes(job, out + codes.at + std::int64_t{slot} * codes.bits, codes.bits,
                     p * job.size + std::int64_t{slot} * kStretch, x, count, range);
   }
 }
 
-/// Encodes all other groups, one a warp at a time. Any number of blocks of threads will do.
+/// Encodes all groups, one a warp at a time, with any number of blocks of threads.
+template <typename Load>
+__device__ __forceinline__ void encode_any_groups(const GroupJob& job, const std::int64_t* offsets,
+                                                  const Load& load, std::byte* out,
+                                                  Result* result) {
+  constexpr unsigned kWarps = kGroupThreads / kWarp;
+  for (std::int64_t group = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
+       group < job.planes * job.groups; group += std::int64_t{gridDim.x} * kWarps) {
+    encode_any_group(job, offsets, load, group, out, result);
+  }
+}
+
 template <ElementType type>
 __global__ void __launch_bounds__(kGroupThreads)
     group_quant_encode_any(const GroupJob job, const std::int64_t* offsets, const void* source,
                            std::byte* out, Result* result) {
-  store_group_head(job, out, result);
-  constexpr unsigned kWarps = kGroupThreads / kWarp;
-  for (std::int64_t group = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
-       group < job.planes * job.groups; group += std::int64_t{gridDim.x} * kWarps) {
-    encode_any_group<type>(job, offsets, source, group, out, result);
+  store_group_head(job, out, 0, result);
+  const auto load = [&](const BlockPlace& place, std::int64_t /*p*/, std::uint32_t i, int count,
+                        float(&x)[kStretch]) {
+    load_group_stretch<type>(job, source, place, i, count, x);
+  };
+  encode_any_groups(job, offsets, load, out, result);
+}
+
+/// Stores `count` of eight values from the i-th element of `place` on; if `poisoned`, NaNs.
+template <ElementType type>
+__device__ __forceinline__ void store_group_stretch(const GroupJob& job, void* target,
+                                                    const BlockPlace& place, std::uint32_t i,
+                                                    int count, const float (&x)[kStretch],
+                                                    bool poisoned) {
+  using Bits = typename Element<type>::Bits;
+  auto* const elements = static_cast<Bits*>(target);
+  Bits bits[kStretch];
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    bits[j] = poisoned ? static_cast<Bits>(codecs::bits_of_nan(type)) : bits_of<type>(x[j]);
+  }
+  if (job.vectors && count == kStretch) {
+    store_stretch<type>(elements + place.offset(i), bits);
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if (j < count) elements[place.offset(i + j)] = bits[j];
   }
 }
 
 /// Restores the calling thread's stretch of those from `first_slot` on.
-template <ElementType type, bool subtractive>
+/// @param store store(place, p, e, i, count, x, poisoned): the values x of plane p from its element
+/// e on, which is the i-th of `place`
+template <bool subtractive, typename Store>
 __device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const std::int64_t* offsets,
                                                    const std::byte* in, RandomKey key,
-                                                   std::int64_t first_slot, void* target) {
-  using Bits = typename Element<type>::Bits;
-  auto* const elements = static_cast<Bits*>(target);
+                                                   std::int64_t first_slot, const Store& store) {
   const SlotPlace place(job, first_slot);
   std::uint32_t slot = 0;
   const std::uint32_t plane = place.locate(job, threadIdx.x, slot);
@@ -156,40 +192,42 @@ __device__ __forceinline__ void decode_any_stretch(const GroupJob& job, const st
     draw_stretch(key, static_cast<std::uint64_t>(p * job.size + std::int64_t{slot} * kStretch),
                  draws);
   }
-  Bits x[kStretch];
+  float x[kStretch];
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
     const auto code = static_cast<std::uint32_t>(packed >> (j * codes.bits)) & mask;
-    float value = 0.0F;
     if constexpr (subtractive) {
-      value = affine_value_dithered(lo, step, code, draws[j]);
+      x[j] = affine_value_dithered(lo, step, code, draws[j]);
     } else {
-      value = affine_value(lo, step, code);
-    }
-    x[j] = poisoned ? static_cast<Bits>(codecs::bits_of_nan(type)) : bits_of<type>(value);
-  }
-  const std::uint32_t i = plane * static_cast<std::uint32_t>(job.size) + slot * kStretch;
-  if (job.vectors && count == kStretch) {
-    store_stretch<type>(elements + place.elements.offset(i), x);
-  } else {
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      if (j < count) elements[place.elements.offset(i + j)] = x[j];
+      x[j] = affine_value(lo, step, code);
     }
   }
+  const std::uint32_t e = slot * kStretch;
+  store(place.elements, p, e, plane * static_cast<std::uint32_t>(job.size) + e, count, x, poisoned);
 }
 
-/// Restores any elements. Any number of blocks of threads will do.
-template <ElementType type, bool subtractive>
-__global__ void __launch_bounds__(kGroupThreads)
-    group_quant_decode_any(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
-                           void* target) {
+/// Restores all elements, with any number of blocks of threads.
+template <bool subtractive, typename Store>
+__device__ __forceinline__ void decode_any_stretches(const GroupJob& job,
+                                                     const std::int64_t* offsets,
+                                                     const std::byte* in, const Store& store) {
   RandomKey key;
   if constexpr (subtractive) key = load_key(in);
   for (std::int64_t first = std::int64_t{blockIdx.x} * kGroupThreads; first < job.all_slots;
        first += std::int64_t{gridDim.x} * kGroupThreads) {
-    decode_any_stretch<type, subtractive>(job, offsets, in, key, first, target);
+    decode_any_stretch<subtractive>(job, offsets, in, key, first, store);
   }
+}
+
+template <ElementType type, bool subtractive>
+__global__ void __launch_bounds__(kGroupThreads)
+    group_quant_decode_any(const GroupJob job, const std::int64_t* offsets, const std::byte* in,
+                           void* target) {
+  const auto store = [&](const BlockPlace& place, std::int64_t /*p*/, std::uint32_t /*e*/,
+                         std::uint32_t i, int count, const float(&x)[kStretch], bool poisoned) {
+    store_group_stretch<type>(job, target, place, i, count, x, poisoned);
+  };
+  decode_any_stretches<subtractive>(job, offsets, in, store);
 }
 
 }  // namespace cinch::codecs::cuda

@@ -13,11 +13,11 @@ __device__ __forceinline__ void store_group_range(const GroupJob& job, std::byte
   *reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 4 * group) = range.word();
 }
 
-/// What one thread of the grid does for the whole encoding.
+/// What one thread of the grid does for the whole encoding. @param before bytes in front of `out`
 __device__ __forceinline__ void store_group_head(const GroupJob& job, std::byte* out,
-                                                 Result* result) {
+                                                 std::int64_t before, Result* result) {
   if (blockIdx.x != 0 || threadIdx.x != 0) return;
-  result->bytes = static_cast<std::uint64_t>(job.end);
+  result->bytes = static_cast<std::uint64_t>(before + job.end);
   if (job.subtractive) store_key(job, out);
 }
 
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kGroupThreads, kGroupBlocks)
     group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
                        std::byte* out, Result* result) {
   const auto* const elements = static_cast<const typename Element<type>::Bits*>(source);
-  store_group_head(job, out, result);
+  store_group_head(job, out, 0, result);
   const GroupLanes<(kBits > 0)> lanes(job);
   const std::int64_t pieces = (job.all_slots + kPiece - 1) / kPiece;
   constexpr unsigned kWarps = kGroupThreads / kWarp;

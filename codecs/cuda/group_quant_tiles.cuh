@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kGroupThreads, 3)
                              Result* result) {
   using Bits = typename Element<type>::Bits;
   CINCH_DYNAMIC_SHARED(Bits, x);
-  store_group_head(job, out, result);
+  store_group_head(job, out, 0, result);
   const GroupTile tile(job, tiles, blockIdx.x, out, offsets);
   with_tile_run(tiles.run, [&](auto run) {
     load_side_by_side<type, run.value>(

@@ -15,9 +15,9 @@ std::int64_t at(const DivisionGeometry& g, std::int64_t d, std::int64_t h, std::
   return (d * g.extent[1] + h) * g.extent[2] + w;
 }
 
-/// Mean of block (bd, bh, bw), rounded to bfloat16.
-std::uint16_t block_mean(std::span<const float> x, const DivisionGeometry& g, std::int64_t bd,
-                         std::int64_t bh, std::int64_t bw) {
+/// Mean of block (bd, bh, bw).
+float block_mean(std::span<const float> x, const DivisionGeometry& g, std::int64_t bd,
+                 std::int64_t bh, std::int64_t bw) {
   std::vector<float> column(std::bit_ceil(static_cast<std::uint64_t>(g.block[2])), 0.0F);
   const std::int64_t d0 = g.pool_begin(0, bd), d1 = g.pool_end(0, bd);
   const std::int64_t h0 = g.pool_begin(1, bh), h1 = g.pool_end(1, bh);
@@ -34,39 +34,46 @@ std::uint16_t block_mean(std::span<const float> x, const DivisionGeometry& g, st
   for (std::size_t count = column.size() / 2; count > 0; count /= 2) {
     for (std::size_t i = 0; i < count; ++i) column[i] = column[2 * i] + column[2 * i + 1];
   }
-  return bf16_nearest(column[0] / static_cast<float>((d1 - d0) * (h1 - h0) * (w1 - w0)));
-}
-
-/// NearestUp: calls f(logical index, index of the covering block) for every element.
-template <typename F>
-void for_each_covered(const DivisionGeometry& g, F f) {
-  for (std::int64_t d = 0; d < g.extent[0]; ++d) {
-    for (std::int64_t h = 0; h < g.extent[1]; ++h) {
-      for (std::int64_t w = 0; w < g.extent[2]; ++w) {
-        const std::int64_t row = g.covering(0, d) * g.blocks[1] + g.covering(1, h);
-        f(at(g, d, h, w), row * g.blocks[2] + g.covering(2, w));
-      }
-    }
-  }
+  return column[0] / static_cast<float>((d1 - d0) * (h1 - h0) * (w1 - w0));
 }
 
 }  // namespace
 
-DivisionPlane encode_plane(std::span<const float> x, const DivisionGeometry& g, int bits,
-                           std::span<const std::uint32_t> draws) {
-  DivisionPlane plane;
+std::vector<float> block_means(std::span<const float> x, const DivisionGeometry& g) {
+  std::vector<float> means;
   for (std::int64_t bd = 0; bd < g.blocks[0]; ++bd) {
     for (std::int64_t bh = 0; bh < g.blocks[1]; ++bh) {
       for (std::int64_t bw = 0; bw < g.blocks[2]; ++bw) {
-        plane.means.push_back(block_mean(x, g, bd, bh, bw));
+        means.push_back(block_mean(x, g, bd, bh, bw));
       }
     }
   }
+  return means;
+}
 
+std::vector<std::int64_t> covering_blocks(const DivisionGeometry& g) {
+  std::vector<std::int64_t> covering;
+  for (std::int64_t d = 0; d < g.extent[0]; ++d) {
+    for (std::int64_t h = 0; h < g.extent[1]; ++h) {
+      for (std::int64_t w = 0; w < g.extent[2]; ++w) {
+        const std::int64_t row = g.covering(0, d) * g.blocks[1] + g.covering(1, h);
+        covering.push_back(row * g.blocks[2] + g.covering(2, w));
+      }
+    }
+  }
+  return covering;
+}
+
+DivisionPlane encode_plane(std::span<const float> x, const DivisionGeometry& g, int bits,
+                           std::span<const std::uint32_t> draws) {
+  DivisionPlane plane;
+  for (const float mean : block_means(x, g)) plane.means.push_back(bf16_nearest(mean));
+
+  const std::vector<std::int64_t> covering = covering_blocks(g);
   std::vector<float> r(x.size());
-  for_each_covered(g, [&](std::int64_t i, std::int64_t block) {
-    r[i] = x[i] - float_of_bf16(plane.means[block]);
-  });
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    r[i] = x[i] - float_of_bf16(plane.means[covering[i]]);
+  }
   const auto [min, max] = std::minmax_element(r.begin(), r.end());
   plane.range = affine_range(*min, *max, bits);
 
@@ -86,10 +93,11 @@ DivisionPlane poisoned_plane(std::int64_t blocks, std::int64_t size) {
 std::vector<float> decode_plane(const DivisionPlane& plane, const DivisionGeometry& g) {
   const float lo = float_of_bf16(plane.range.lo);
   const float step = float_of_bf16(plane.range.step);
+  const std::vector<std::int64_t> covering = covering_blocks(g);
   std::vector<float> x(plane.codes.size());
-  for_each_covered(g, [&](std::int64_t i, std::int64_t block) {
-    x[i] = affine_value(float_of_bf16(plane.means[block]) + lo, step, plane.codes[i]);
-  });
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = affine_value(float_of_bf16(plane.means[covering[i]]) + lo, step, plane.codes[i]);
+  }
   return x;
 }
 

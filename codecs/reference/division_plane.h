@@ -11,6 +11,13 @@
 /// specification: every engine's bytes are checked against it.
 namespace cinch::codecs::reference {
 
+/// The means of a plane's blocks, before they are rounded. `x` has one entry an element, in logical
+/// order.
+std::vector<float> block_means(std::span<const float> x, const DivisionGeometry& geometry);
+
+/// NearestUp: for each element, in logical order, the index of the block that covers it.
+std::vector<std::int64_t> covering_blocks(const DivisionGeometry& geometry);
+
 /// One plane, compressed.
 struct DivisionPlane {
   std::vector<std::uint16_t> means;  ///< bfloat16, one a block

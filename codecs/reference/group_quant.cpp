@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "codecs/element_bits.h"
 #include "codecs/layout.h"
-#include "codecs/philox.h"
 #include "codecs/reference/elements.h"
 #include "codecs/reference/group_quant_group.h"
 
@@ -31,21 +31,13 @@ class GroupQuantReference final : public GroupQuantCodec {
 
     bool representable = true;
     std::vector<float> x;
-    std::vector<std::uint32_t> draws;
-    for_each_group(what, at, what.plane_bits, [&](const Place& place) {
+    for_each_group(parameters(), what.layout, what.plane_bits, [&](const GroupPlace& place) {
       x.clear();
       for (std::int64_t k = place.begin; k < place.begin + place.count; ++k) {
         x.push_back(value_of(
             what.type, load_bits(source, offset_of(what.layout, k), element_size(what.type))));
       }
-      draw(key, place, draws);
-      const QuantizedGroup group = encode_group(x, place.bits, draws);
-      representable &= group.range != poisoned_range();
-
-      std::memcpy(out.data() + place.range, &group.range, 4);
-      for (std::int64_t i = 0; i < place.count; ++i) {
-        put_bits(out.subspan(place.codes), i * place.bits, place.bits, group.codes[i]);
-      }
+      representable &= put_group(place, x, key, out);
     });
     return {representable, static_cast<std::size_t>(at.end)};
   } catch (const std::bad_alloc&) {
@@ -56,64 +48,18 @@ class GroupQuantReference final : public GroupQuantCodec {
               ParallelFor /*parallel*/) const override try {
     const auto plane_bits = encoded_plane_bits(what, in, reads);
     if (!plane_bits) return false;
-    const GroupQuantSections at(parameters(), what.layout, *plane_bits);
-
-    const RandomKey key = encoded_key(in);
-
-    QuantizedGroup group;
-    std::vector<std::uint32_t> draws;
-    for_each_group(what, at, *plane_bits, [&](const Place& place) {
-      std::memcpy(&group.range, in.data() + place.range, 4);
-      group.codes.resize(place.count);
-      for (std::int64_t i = 0; i < place.count; ++i) {
-        group.codes[i] = static_cast<std::uint8_t>(
-            get_bits(in.subspan(place.codes), i * place.bits, place.bits));
-      }
-      const bool poisoned = group.range == poisoned_range();
-      if (parameters().subtractive) draw(key, place, draws);
-      const std::vector<float> x =
-          parameters().subtractive ? decode_group_dithered(group, draws) : decode_group(group);
+    std::optional<RandomKey> key;
+    if (parameters().subtractive) key = encoded_key(in);
+    for_each_group(parameters(), what.layout, *plane_bits, [&](const GroupPlace& place) {
+      const auto x = get_group(place, key, in);
       for (std::int64_t i = 0; i < place.count; ++i) {
         store_bits(target, offset_of(what.layout, place.begin + i), element_size(what.type),
-                   poisoned ? bits_of_nan(what.type) : bits_of(what.type, x[i]));
+                   x ? bits_of(what.type, (*x)[i]) : bits_of_nan(what.type));
       }
     });
     return true;
   } catch (const std::bad_alloc&) {
     return false;
-  }
-
- private:
-  /// A group's elements, and the offsets of its encoded parts.
-  struct Place {
-    std::int64_t begin;  ///< logical index of its first element
-    std::int64_t count;
-    int bits;
-    std::int64_t range;
-    std::int64_t codes;
-  };
-
-  static void draw(RandomKey key, const Place& place, std::vector<std::uint32_t>& draws) {
-    draws.clear();
-    for (std::int64_t k = place.begin; k < place.begin + place.count; ++k) {
-      draws.push_back(philox::draw16(key, static_cast<std::uint64_t>(k)));
-    }
-  }
-
-  template <typename F>
-  void for_each_group(const Description& what, const GroupQuantSections& at,
-                      std::span<const std::uint8_t> plane_bits, F f) const {
-    const std::int64_t size = what.layout.plane_size();
-    const std::int64_t group = parameters().group;
-    std::int64_t codes = at.codes;
-    for (std::int64_t p = 0; p < what.layout.planes(); ++p) {
-      const int bits = plane_bits.empty() ? parameters().bits : plane_bits[p];
-      for (std::int64_t g = 0; g < at.groups; ++g) {
-        f(Place{p * size + g * group, std::min(group, size - g * group), bits,
-                at.ranges + (p * at.groups + g) * 4, codes + g * group / 8 * bits});
-      }
-      codes += group_quant_code_bytes(size, bits);
-    }
   }
 };
 

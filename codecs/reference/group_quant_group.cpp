@@ -3,10 +3,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "codecs/float_formats.h"
+#include "codecs/philox.h"
+#include "codecs/reference/elements.h"
 
 namespace cinch::codecs::reference {
+namespace {
+
+std::vector<std::uint32_t> draws_of(const GroupPlace& place, RandomKey key) {
+  std::vector<std::uint32_t> draws;
+  for (std::int64_t k = place.begin; k < place.begin + place.count; ++k) {
+    draws.push_back(philox::draw16(key, static_cast<std::uint64_t>(k)));
+  }
+  return draws;
+}
+
+}  // namespace
 
 QuantizedGroup encode_group(std::span<const float> x, int bits,
                             std::span<const std::uint32_t> draws) {
@@ -44,6 +58,29 @@ std::vector<float> decode_group_dithered(const QuantizedGroup& group,
                                  group.codes[i], draws[i]);
   }
   return x;
+}
+
+bool put_group(const GroupPlace& place, std::span<const float> x, RandomKey key,
+               std::span<std::byte> out) {
+  const QuantizedGroup group = encode_group(x, place.bits, draws_of(place, key));
+  std::memcpy(out.data() + place.range, &group.range, 4);
+  for (std::int64_t i = 0; i < place.count; ++i) {
+    put_bits(out.subspan(place.codes), i * place.bits, place.bits, group.codes[i]);
+  }
+  return group.range != poisoned_range();
+}
+
+std::optional<std::vector<float>> get_group(const GroupPlace& place, std::optional<RandomKey> key,
+                                            std::span<const std::byte> in) {
+  QuantizedGroup group;
+  std::memcpy(&group.range, in.data() + place.range, 4);
+  if (group.range == poisoned_range()) return std::nullopt;
+  group.codes.resize(place.count);
+  for (std::int64_t i = 0; i < place.count; ++i) {
+    group.codes[i] =
+        static_cast<std::uint8_t>(get_bits(in.subspan(place.codes), i * place.bits, place.bits));
+  }
+  return key ? decode_group_dithered(group, draws_of(place, *key)) : decode_group(group);
 }
 
 }  // namespace cinch::codecs::reference

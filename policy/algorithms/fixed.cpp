@@ -17,10 +17,13 @@ codecs::CodecSpec default_codec(const Settings& settings) {
 }
 
 std::string division_words(const Settings& settings) {
+  const codecs::CodecSpec& spec = settings.division;
+  const bool groups = spec.residual_group > 0;
   return "DIVISION: inputs of convolutions, linear layers and batch norms are held as bfloat16 "
          "means of blocks of " +
-         std::to_string(settings.division.block) + " and residuals of " +
-         std::to_string(settings.division.bits) + " bits.";
+         std::to_string(spec.block) + " and residuals of " + std::to_string(spec.bits) + " bits" +
+         (groups ? " in groups of " + std::to_string(spec.residual_group) + " elements" : "") +
+         (spec.subtractive_dither ? ", with subtractive dithering." : ".");
 }
 
 codecs::CodecSpec division_codec(const Settings& settings) {

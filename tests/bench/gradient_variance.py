@@ -92,6 +92,12 @@ def uniform_groups(bits: int) -> dict:
     return preset("actnn", actnn={"level": "L2"}, rules=rules)
 
 
+def in_groups(dither: str) -> dict:
+    """DIVISION with residuals in groups of 256, in the rules of its preset too."""
+    content = preset("division")
+    return content | {"division": content["division"] | {"group": 256, "dither": dither}}
+
+
 def mixed(bits: float) -> dict:
     return preset("actnn", actnn={"level": "L3", "bits": bits, "every_steps": ONCE})
 
@@ -122,6 +128,8 @@ def variants() -> dict[str, dict | None]:
     return {
         "default": preset("default"),
         "division": preset("division"),
+        "division_groups": in_groups("nonsubtractive"),
+        "division_groups_dithered": in_groups("subtractive"),
         "groups_4": groups(4, 4, 4, 4),
         "groups_4_stored": groups(4, 4, 4, 4, derive=False),
         "groups_4_stochastic": groups(4, 4, 4, 4, "nonsubtractive"),

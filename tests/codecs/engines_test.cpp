@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -23,6 +25,7 @@ TEST(Engines, DivisionWritesTheReferencesBytes) {
                      .edge_ceil = draw(random, 0, 1) != 0,
                      .with_sign = draw(random, 0, 2) == 0};
       if (draw(random, 0, 1) != 0) spec.block = 8;
+      if (draw(random, 0, 2) == 0) draw_residual_group(random, spec);
       const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
       const bool negatives = !spec.with_sign || draw(random, 0, 5) == 0;
       std::vector<float> values = random_values(random, what.layout, !negatives);
@@ -41,15 +44,20 @@ TEST(Engines, DivisionOfLargePlanesWritesTheReferencesBytes) {
                               contiguous(90, {1, 14, 14}),       contiguous(1, {1, 1, 1}),
                               channels_last(2, 37, {1, 32, 32}), channels_last(1, 70, {1, 7, 7}),
                               channels_last(1, 100, {1, 20, 3})};
+  std::vector<std::pair<PlaneLayout, bool>> cases;
+  for (const PlaneLayout& layout : layouts) {
+    for (const bool in_groups : {false, true}) cases.emplace_back(layout, in_groups);
+  }
   for_each_target([&](const std::string& target) {
     Random random(12);
-    for (const PlaneLayout& layout : layouts) {
+    for (const auto& [layout, in_groups] : cases) {
       for (int round = 0; round < 3 && !testing::Test::HasFailure(); ++round) {
-        const CodecSpec spec{.name = "division",
-                             .bits = static_cast<int>(draw(random, 1, 8)),
-                             .block = round == 0 ? static_cast<int>(draw(random, 1, 70)) : 8,
-                             .edge_ceil = draw(random, 0, 3) != 0,
-                             .with_sign = round == 1};
+        CodecSpec spec{.name = "division",
+                       .bits = static_cast<int>(draw(random, 1, 8)),
+                       .block = round == 0 ? static_cast<int>(draw(random, 1, 70)) : 8,
+                       .edge_ceil = draw(random, 0, 3) != 0,
+                       .with_sign = round == 1};
+        if (in_groups) draw_residual_group(random, spec);
         const Description what{.type = kFloats[round], .layout = layout};
         std::vector<float> values = random_values(random, layout, spec.with_sign);
         if (round == 2) spoil(random, values);

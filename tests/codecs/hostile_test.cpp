@@ -21,6 +21,11 @@ std::vector<CodecSpec> all_specs() {
   for (const int bits : {1, 2, 3, 4, 5, 6, 7, 8}) {
     specs.push_back({.name = "blpa", .bits = bits, .with_sign = bits % 2 == 0});
     specs.push_back({.name = "division", .bits = bits, .with_sign = bits % 2 == 0});
+    specs.push_back({.name = "division",
+                     .bits = bits,
+                     .residual_group = 8 * bits,
+                     .subtractive_dither = bits % 2 == 0,
+                     .with_sign = bits == 3});
     specs.push_back(
         {.name = "group_quant", .bits = bits, .group = 8 * bits, .with_sign = bits == 3});
     specs.push_back({.name = "group_quant", .bits = bits, .subtractive_dither = true});

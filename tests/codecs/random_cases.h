@@ -34,6 +34,13 @@ constexpr int rounds(int all) {
 #endif
 }
 
+/// Has the spec's residuals in groups of a random size, dithered or not.
+inline void draw_residual_group(Random& random, CodecSpec& spec) {
+  constexpr std::array kGroups = {8, 16, 64, 256, 264, 4096};
+  spec.residual_group = kGroups[draw(random, 0, kGroups.size() - 1)];
+  spec.subtractive_dither = draw(random, 0, 1) != 0;
+}
+
 /// Contiguous, channels-last, padded rows or transposed planes of 1 to 3 dimensions.
 inline PlaneLayout random_layout(Random& random) {
   std::array<std::int64_t, 3> extent = {1, 1, 1};

@@ -28,6 +28,7 @@ print(json.dumps({"losses": losses, "gradient": gradient}))
 
 CODECS = [
     {"name": "division", "bits": 4},
+    {"name": "division", "bits": 4, "group": 256, "dither": "subtractive"},
     {"name": "group_quant", "bits": 4},
     {"name": "blpa", "bits": 4},
     {"name": "fixed_point", "error_bound": 0.05},
@@ -52,7 +53,7 @@ QUICK = ("group_quant", "exponent_pack")
 
 @pytest.mark.parametrize(
     "codec",
-    [pytest.param(c, id=c["name"], marks=[pytest.mark.quick] if c["name"] in QUICK else []) for c in CODECS],
+    [pytest.param(c, id=c["name"] + "_in_groups" * ("group" in c), marks=[pytest.mark.quick] if c["name"] in QUICK else []) for c in CODECS],
 )
 def test_trains(plain, codec, tmp_path):
     rules = [{"match": {"op": "*"}, "codec": codec}]
@@ -62,6 +63,7 @@ def test_trains(plain, codec, tmp_path):
     expected, result = json.loads(plain.stdout), json.loads(run.stdout)
     used = [row for row in run.report["ops"] if row["codec"].startswith(codec["name"])]
     assert sum(row["stored_bytes"] for row in used) > 0
+    assert all("in groups dithered" in row["codec"] for row in used) == ("group" in codec)
     assert result["losses"][0] == expected["losses"][0], "forward was touched"
     assert result["losses"][-1] < result["losses"][0]
     if codec["name"] == "exponent_pack":

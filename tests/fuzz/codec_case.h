@@ -45,9 +45,10 @@ struct Fields {
   std::uint8_t group = 32;  ///< of 8 elements
   std::uint8_t refresh = 1;
   std::uint8_t flags = kEdgeCeil | kZeroValue;
-  std::array<std::uint8_t, 3> index_extent = {0, 9, 13};  ///< minus 1
-  std::uint8_t by_channel = 0;                            ///< which numbers by channel are given
-  std::uint8_t source = 0;                                ///< what the rest is made into
+  /// Minus 1. The first is odd: what keeps means has residuals in groups.
+  std::array<std::uint8_t, 3> index_extent = {0, 9, 13};
+  std::uint8_t by_channel = 0;  ///< which numbers by channel are given
+  std::uint8_t source = 0;      ///< what the rest is made into
   std::uint8_t seed = 0;
   std::uint8_t damages = 0;  ///< of 4 bytes each, at the beginning of the rest
   std::uint8_t cut = 0;      ///< bytes cut from the end of what was encoded
@@ -115,6 +116,7 @@ inline std::vector<Bytes> seed_inputs() {
       fields.source = static_cast<std::uint8_t>(i / 4);
       fields.damages = static_cast<std::uint8_t>(i % 4);
       fields.stretch = i >= 44 ? Fields::kLong : 0;
+      if (codec_traits(name)->keeps_means) fields.index_extent[0] = i / 12 % 2;
       inputs.push_back(input_of(name, fields, rest));
     }
   }
@@ -183,6 +185,7 @@ inline Case::Case(std::span<const std::byte> input) {
   spec.bits = fields.bits % 10;
   spec.block = fields.block;
   spec.group = 8 * fields.group;
+  if (fields.index_extent[0] % 2 != 0) spec.residual_group = spec.group;
   spec.refresh = fields.refresh;
   spec.edge_ceil = (fields.flags & Fields::kEdgeCeil) != 0;
   spec.with_sign = (fields.flags & Fields::kWithSign) != 0;

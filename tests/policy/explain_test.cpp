@@ -28,6 +28,10 @@ TEST(Words, SayTheNumbersThatMatter) {
               HasSubstr("The first 1000 steps are not compressed"));
   EXPECT_THAT(words(R"({"version": 1, "policy": "budget", "budget": {"peak_bytes": "6GiB"}})"),
               HasSubstr("at most 6144 MiB"));
+  EXPECT_THAT(words(R"({"version": 1, "policy": "division",
+                        "division": {"group": 64, "dither": "subtractive"}})"),
+              testing::AllOf(HasSubstr("2 bits in groups of 64 elements, with subtractive"),
+                             HasSubstr("division at 4 bits in groups of 64, dithered")));
   EXPECT_THAT(words(R"({"version": 1, "policy": "blpa"})"), HasSubstr("at 4 bits on a fixed grid"));
   EXPECT_THAT(words(R"({"version": 1, "policy": "off"})"), HasSubstr("takes nothing."));
 }

@@ -156,6 +156,10 @@ TEST(BitsPerElement, AreThePapers) {
   spec.edge_ceil = true;
   EXPECT_NEAR(square(28), 2.367, 1e-3);
   EXPECT_NEAR(square(14), 2.490, 1e-3);
+  spec.residual_group = 256;
+  EXPECT_NEAR(square(112), 2.3750, 1e-4)
+      << "means and ranges take 16 bits of 64 elements, 32 of 256";
+  spec.residual_group = 0;
   spec.bits = 4;
   EXPECT_NEAR(division_bits_per_element(spec, codecs::PlaneLayout::rows(768, 768)), 6.0417, 1e-4);
 }

@@ -151,7 +151,7 @@ TEST(Load, UnknownFieldIsSuggested) {
   EXPECT_THAT(message, testing::EndsWith("; did you mean \"min_bytes\"?"));
   EXPECT_EQ(refused("{\"version\": 1, \"policy\": \"division\",\n\"division\": {\n  \"bit\": 2}}"),
             "p.json:3:3: division.bit: found an unknown field, expected one of \"bits\", "
-            "\"block\", \"edge\"; did you mean \"bits\"?");
+            "\"block\", \"dither\", \"edge\", \"group\"; did you mean \"bits\"?");
 }
 
 TEST(Load, AStateFileIsForPoliciesThatLearn) {
@@ -501,6 +501,37 @@ TEST(PresetRules, TakeTheFilesDivisionParameters) {
   ASSERT_FALSE(s.rules.empty());
   EXPECT_EQ(s.rules.front().codec->bits, 4) << "the preset's rule says so";
   EXPECT_FALSE(s.rules.front().codec->edge_ceil);
+}
+
+TEST(Load, DivisionsResidualsInGroups) {
+  const Settings s = accepted(R"({"version": 1, "policy": "division",
+    "division": {"bits": 2, "group": 256, "dither": "subtractive"}, "rules": [
+      {"match": {"op": "aten::mm"}, "codec": {"name": "division", "group": 64}},
+      {"match": {"op": "aten::bmm"}, "codec": {"name": "division", "dither": "nonsubtractive"}},
+      {"match": {"op": "aten::gelu"}, "codec": {"name": "group_quant"}}]})");
+  EXPECT_EQ(s.division.residual_group, 256);
+  EXPECT_TRUE(s.division.subtractive_dither);
+  EXPECT_EQ(s.rules[0].codec->residual_group, 64);
+  EXPECT_TRUE(s.rules[0].codec->subtractive_dither);
+  EXPECT_EQ(s.rules[1].codec->residual_group, 256);
+  EXPECT_FALSE(s.rules[1].codec->subtractive_dither);
+  EXPECT_EQ(s.rules[2].codec->group, 256);
+  EXPECT_FALSE(s.rules[2].codec->subtractive_dither) << "DIVISION's dither is no default for it";
+  EXPECT_EQ(s.rules[3].codec->residual_group, 256) << "the preset's";
+  const Settings paper = accepted(R"({"version": 1, "policy": "division"})");
+  EXPECT_EQ(paper.division.residual_group, 0);
+}
+
+TEST(Load, DivisionIsDitheredInGroupsOnly) {
+  EXPECT_EQ(refused(R"({"version": 1, "policy": "division", "division": {
+  "dither": "subtractive"}})"),
+            "p.json:2:13: division.dither: found \"subtractive\" for \"division\" without a "
+            "\"group\", expected one beside it, such as 256, or \"nonsubtractive\"");
+  EXPECT_THAT(refused(R"({"version": 1, "policy": "default", "rules": [{"match": {"op": "aten::mm"},
+    "codec": {"name": "division", "dither": "subtractive"}}]})"),
+              testing::HasSubstr("rules[0].codec.name: found \"subtractive\" for \"division\""));
+  accepted(R"({"version": 1, "policy": "default", "rules": [{"match": {"op": "aten::mm"},
+    "codec": {"name": "division", "dither": "nonsubtractive"}}]})");
 }
 
 TEST(PresetRules, ACopyOfAPresetIsThePreset) {

@@ -124,6 +124,17 @@ TEST(StateFile, BoundsByChannelComeBack) {
   EXPECT_EQ(std::get<LearnedState>(parsed).layers.begin()->second.choice, choice);
 }
 
+TEST(StateFile, GroupsOfResidualsComeBack) {
+  LearnedState state;
+  state.policy = "budget";
+  Choice& choice = state.layers["aten::native_batch_norm input 1048576 #1"].choice;
+  choice.action = Action::encode;
+  choice.spec = {.name = "division", .residual_group = 256, .subtractive_dither = true};
+  const auto parsed = parse_state(state_text(state));
+  ASSERT_TRUE(std::holds_alternative<LearnedState>(parsed)) << std::get<std::string>(parsed);
+  EXPECT_EQ(std::get<LearnedState>(parsed).layers.begin()->second.choice, choice);
+}
+
 TEST(StateFile, SaysWhatIsWrongWithAText) {
   const std::pair<const char*, const char*> texts[] = {
       {"{", "1:2: "},

@@ -44,10 +44,7 @@ class Decoder {
 
   /// @return false when memory ran out
   bool prepare(cpu::Workspace& work) {
-    row_ = work.row.get<float>(Spread::pitch(g_) + 2 * lanes());
-    means_ = work.means.get<float>(g_.blocks[2] + 2 * lanes());
-    return row_ != nullptr && means_ != nullptr && spread_.prepare(g_, work.columns) &&
-           runs_.prepare(g_, work.runs) && codes_.prepare(work.codes) &&
+    return row_.prepare(g_, work) && runs_.prepare(g_, work.runs) && codes_.prepare(work.codes) &&
            (!kWithSign || signs_.prepare(work.signs));
   }
 
@@ -64,7 +61,8 @@ class Decoder {
     std::int64_t current = -1;
     for (const Run& run : runs_) {
       if (run.block_row != current) {
-        load_row(p * g_.block_count() + run.block_row * g_.blocks[2], lo);
+        const std::int64_t at = 2 * (p * g_.block_count() + run.block_row * g_.blocks[2]);
+        row_.load(in_ + at, (job_.sections.end - at) / 2, lo);
         current = run.block_row;
       }
       decode(run, p * n_ + run.first, limit - run.first, x + run.first);
@@ -80,36 +78,14 @@ class Decoder {
     for (std::int64_t i = 0; i < count; ++i) std::memcpy(x + i, &bits, sizeof(T));
   }
 
-  /// Loads a row of block means from `block` on, plus lo, to means_, and spreads them to row_.
-  HWY_INLINE void load_row(std::int64_t block, float lo) {
-    if (g_.blocks[2] == 1) {
-      std::uint16_t bits;
-      std::memcpy(&bits, in_ + block * 2, 2);
-      hn::StoreU(hn::Set(df, float_of_bf16(bits) + lo), df, row_);
-      return;
-    }
-    const std::int64_t readable = (job_.sections.end - block * 2) / 2;
-    const auto* const bits = reinterpret_cast<const std::uint16_t*>(in_ + block * 2);
-    for (std::int64_t b = 0; b < g_.blocks[2]; b += lanes()) {
-      std::uint16_t rest[HWY_MAX_BYTES / sizeof(float)];
-      const std::uint16_t* from = bits + b;
-      if (b + lanes() > readable) {
-        std::memcpy(rest, from, (readable - b) * 2);
-        from = rest;
-      }
-      hn::StoreU(hn::Add(Bfloat16::load(df, from), hn::Set(df, lo)), df, means_ + b);
-    }
-    spread_(means_, row_);
-  }
-
   /// Decodes a run that begins at logical index k to `x`. May write up to `limit` elements.
   HWY_INLINE void decode(const Run& run, std::int64_t k, std::int64_t limit, T* HWY_RESTRICT x) {
     const hn::RebindToSigned<decltype(df)> di;
     const hn::Rebind<std::uint8_t, decltype(df)> d8;
     const std::uint8_t* codes = codes_.at(k, run.count());
     const std::uint8_t* signs = kWithSign ? signs_.at(k, run.count()) : nullptr;
-    const std::int64_t columns = g_.blocks[2] == 1 ? 0 : 1;  // one vector serves all columns
-    const float* const bases = row_ + run.column * columns;
+    const std::int64_t columns = row_.columns();
+    const float* const bases = row_.of(run);
     const auto step = hn::Set(df, step_);
     const std::int64_t width = run.width;
     const auto value = [&](std::int64_t j) {
@@ -159,11 +135,9 @@ class Decoder {
   const std::byte* in_;
   CodeReader codes_;
   CodeReader signs_;
-  Spread spread_;
+  MeanRow row_;
   Runs runs_;
   float step_ = 0.0F;
-  float* row_ = nullptr;
-  float* means_ = nullptr;
 };
 
 template <class Elements, bool kWithSign>

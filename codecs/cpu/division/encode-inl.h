@@ -14,15 +14,14 @@
 
 #include "codecs/cpu/affine-inl.h"
 #include "codecs/cpu/bits-inl.h"
+#include "codecs/cpu/division/batches-inl.h"
 #include "codecs/cpu/division/job.h"
 #include "codecs/cpu/division/rows-inl.h"
 #include "codecs/cpu/division/small-inl.h"
 #include "codecs/cpu/division/survey-inl.h"
 #include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/philox-inl.h"
-#include "codecs/cpu/planes.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/layout.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -220,32 +219,15 @@ template <class Elements>
 cpu::DivisionOutcome encode_planes(const cpu::DivisionJob& job,
                                    const typename Elements::Raw* source, std::byte* out,
                                    std::int64_t first, std::int64_t last) {
-  using T = typename Elements::Raw;
-  const PlaneLayout& layout = job.what.layout;
-  const std::int64_t n = layout.plane_size();
-  const auto slack = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<std::uint8_t>()));
-  const bool contiguous = layout.is_contiguous();
   cpu::Workspace& work = cpu::workspace();
   Encoder<Elements> encoder(job, work, out, first, last);
-  const std::int64_t tile = contiguous ? encoder.batch() : cpu::planes_per_tile(layout, sizeof(T));
-  if (!encoder.prepare()) return cpu::DivisionOutcome::out_of_memory;
-
   bool representable = true;
-  for (std::int64_t p = first; p < last; p += tile) {
-    const std::int64_t count = std::min(tile, last - p);
-    const T* x = source + p * n;
-    std::int64_t pitch = n;
-    if (!contiguous || (p + count) * n + slack > layout.elements()) {
-      pitch = cpu::gathered_pitch(layout, sizeof(T));
-      T* const gathered = work.tile.get<T>(tile * pitch + slack);
-      if (gathered == nullptr) return cpu::DivisionOutcome::out_of_memory;
-      cpu::gather_planes(layout, sizeof(T), source, p, count, gathered, pitch);
-      x = gathered;
-    }
-    for (std::int64_t k = 0; k < count; k += encoder.batch()) {
-      representable &= encoder(x + k * pitch, pitch, p + k, std::min(encoder.batch(), count - k));
-    }
-  }
+  const bool good = encoder.prepare() &&
+                    for_each_batch<Elements>(
+                        job.what.layout, source, first, last, encoder.batch(), work.tile,
+                        [&](const typename Elements::Raw* x, std::int64_t pitch, std::int64_t p,
+                            std::int64_t count) { representable &= encoder(x, pitch, p, count); });
+  if (!good) return cpu::DivisionOutcome::out_of_memory;
   encoder.finish();
   return representable ? cpu::DivisionOutcome::done : cpu::DivisionOutcome::not_representable;
 }

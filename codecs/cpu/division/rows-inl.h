@@ -8,9 +8,12 @@
 #endif
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
+#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/division.h"
 #include "hwy/highway.h"
@@ -151,6 +154,55 @@ class Spread {
   const DivisionGeometry* geometry_ = nullptr;
   const std::int32_t* columns_ = nullptr;  ///< of each column: its block minus its vector's first
   const std::int32_t* first_ = nullptr;    ///< of each vector of columns: the first column's block
+};
+
+/// The means of a row of blocks, spread to the columns that they cover.
+class MeanRow {
+ public:
+  /// @return false when memory ran out
+  bool prepare(const DivisionGeometry& geometry, cpu::Workspace& work) {
+    blocks_ = geometry.blocks[2];
+    row_ = work.row.get<float>(Spread::pitch(geometry) + 2 * lanes());
+    means_ = work.means.get<float>(blocks_ + 2 * lanes());
+    return row_ != nullptr && means_ != nullptr && spread_.prepare(geometry, work.columns);
+  }
+
+  /// Loads the row's means, each with `more` added, from bfloat16s at `from`, of which `readable`
+  /// can be read.
+  HWY_INLINE void load(const std::byte* from, std::int64_t readable, float more) {
+    const hn::ScalableTag<float> df;
+    if (blocks_ == 1) {
+      std::uint16_t bits;
+      std::memcpy(&bits, from, 2);
+      hn::StoreU(hn::Set(df, float_of_bf16(bits) + more), df, row_);
+      return;
+    }
+    const auto* const bits = reinterpret_cast<const std::uint16_t*>(from);
+    for (std::int64_t b = 0; b < blocks_; b += lanes()) {
+      std::uint16_t rest[HWY_MAX_BYTES / sizeof(float)];
+      const std::uint16_t* some = bits + b;
+      if (b + lanes() > readable) {
+        std::memcpy(rest, some, (readable - b) * 2);
+        some = rest;
+      }
+      hn::StoreU(hn::Add(Bfloat16::load(df, some), hn::Set(df, more)), df, means_ + b);
+    }
+    spread_(means_, row_);
+  }
+
+  /// That of a run's first element. The next ones' lie behind it, columns() apart.
+  HWY_INLINE const float* of(const Run& run) const { return row_ + run.column * columns(); }
+  HWY_INLINE std::int64_t columns() const { return blocks_ == 1 ? 0 : 1; }
+
+ private:
+  static std::int64_t lanes() {
+    return static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  }
+
+  std::int64_t blocks_ = 0;
+  Spread spread_;
+  float* row_ = nullptr;
+  float* means_ = nullptr;
 };
 
 }  // namespace division

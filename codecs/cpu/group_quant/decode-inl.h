@@ -9,12 +9,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
-#include "codecs/cpu/bits-inl.h"
-#include "codecs/cpu/code_values-inl.h"
 #include "codecs/cpu/element_kinds-inl.h"
-#include "codecs/cpu/group_quant/dithered-inl.h"
+#include "codecs/cpu/group_quant/elements-inl.h"
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/group_quant/task-inl.h"
 #include "codecs/cpu/planes.h"
@@ -29,49 +26,7 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Decodes elements [begin, end) of `plane`. @pre begin % 8 == 0
-template <class S>
-HWY_NOINLINE void decode_elements(S /*kind*/, const cpu::GroupQuantJob& job, const std::byte* in,
-                                  std::int64_t plane, std::int64_t begin, std::int64_t end,
-                                  const GroupTask& task, bool past_caches,
-                                  typename S::Raw* HWY_RESTRICT x) {
-  const int bits = job.codes.bits(plane);
-  const std::byte* const ranges = in + job.sections.ranges + plane * job.sections.groups * 4;
-  const std::int64_t stream = job.codes.begin(plane);
-  for (std::int64_t i = begin; i < end;) {
-    const std::int64_t stop = std::min(end, i + cpu::kStretchElements);
-    const std::byte* const from = in + stream + i / 8 * bits;
-    const std::uint8_t* code =
-        unpack_codes(bits, from, job.sections.end - (from - in), 0, stop - i, task.codes());
-    const std::uint16_t* draws = nullptr;
-    if (job.subtractive) draws = task.draw(plane * job.what.layout.plane_size() + i, stop - i);
-    for (std::int64_t g = i / job.group; i < stop; ++g) {
-      const std::int64_t some = std::min(stop, (g + 1) * job.group) - i;
-      AffineRange range;
-      std::memcpy(&range, ranges + g * 4, 4);
-      if (range == poisoned_range()) {
-        std::fill_n(x, some, nan_of(S()));
-      } else {
-        const float lo = float_of_bf16(range.lo);
-        const float step = float_of_bf16(range.step);
-        const Target<typename S::Raw> target{x, some, past_caches};
-        if (job.subtractive) {
-          write_dithered(S(), code, draws, some, target, lo, step);
-        } else {
-          write_values(S(), code, some, bits, target, [lo, step](auto df, auto c) HWY_ATTR {
-            return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));
-          });
-        }
-      }
-      code += some;
-      if (job.subtractive) draws += some;
-      x += some;
-      i += some;
-    }
-  }
-}
-
-/// The same by way of floats, a stretch at a time.
+/// decode_elements by way of floats, a stretch at a time.
 inline HWY_NOINLINE void decode_elements(Float64 /*kind*/, const cpu::GroupQuantJob& job,
                                          const std::byte* in, std::int64_t plane,
                                          std::int64_t begin, std::int64_t end,

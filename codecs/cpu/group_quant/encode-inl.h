@@ -9,15 +9,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/group_quant/elements-inl.h"
 #include "codecs/cpu/group_quant/job.h"
-#include "codecs/cpu/group_quant/quantize-inl.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
 #include "codecs/cpu/group_quant/task-inl.h"
-#include "codecs/cpu/prefetch-inl.h"
 #include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
@@ -25,41 +22,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Encodes consecutive groups of a plane, `count` elements at `x` from logical index `first` on:
-/// codes of `bits` bits to `out`, ranges to `ranges`. @return false when a group is poisoned
-template <class S>
-bool encode_some_groups(const cpu::GroupQuantJob& job, const typename S::Raw* HWY_RESTRICT x,
-                        std::int64_t count, std::int64_t first, int bits, const GroupTask& task,
-                        std::byte* ranges, std::byte* out) {
-  const std::int64_t group = job.group;
-  const std::int64_t groups = (count - 1) / group + 1;
-  GroupRanges affine;
-  affine.find(S(), x, count, group, bits);
-  std::memcpy(ranges, affine.ranges(), groups * sizeof(AffineRange));
-
-  for (std::int64_t begin = 0; begin < count; begin += cpu::kStretchElements) {
-    const std::int64_t end = std::min(count, begin + cpu::kStretchElements);
-    const std::uint16_t* const draws = task.draw(first + begin, end - begin);
-    std::int64_t i = begin;
-    for (std::int64_t g = begin / group; i < end; ++g) {
-      const std::int64_t some = std::min(end, (g + 1) * group) - i;
-      std::uint8_t* const codes = task.codes() + (i - begin);
-      prefetch(x + i + 2 * cpu::kStretchElements, some);
-      quantize_group<S>(x + i, draws + (i - begin), some, affine.lo(g), affine.scale(g), bits,
-                        codes);
-      if (affine.any_poisoned() && affine.poisoned(g)) std::fill_n(codes, some, 0);
-      i += some;
-    }
-    const std::int64_t whole = (end - begin) / 8;
-    pack_codes(bits, task.codes(), whole, out);
-    out += whole * bits;
-    if (end - begin > whole * 8) {
-      pack_tail(bits, task.codes() + whole * 8, end - begin - whole * 8, out);
-    }
-  }
-  return !affine.any_poisoned();
-}
 
 /// The kind as which elements of kind S are encoded, and these elements; null when memory ran out.
 template <class S>

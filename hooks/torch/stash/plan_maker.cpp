@@ -51,6 +51,7 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
     std::snprintf(bound, sizeof bound, " %.3g", double{spec.error_bound});
     label += bound;
   }
+  if (traits && traits->keeps_means && spec.residual_group > 0) label += " in groups";
   if (spec.subtractive_dither) label += " dithered";
   if (spec.with_sign) label += " + sign";
   if (spec.without_zero_rows) label += " without zeros";

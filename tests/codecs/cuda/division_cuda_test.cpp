@@ -18,11 +18,39 @@ TEST_F(DivisionCuda, WritesTheReferencesBytes) {
                    .with_sign = draw(random, 0, 2) == 0};
     if (draw(random, 0, 1) != 0) spec.block = 8;
     if (draw(random, 0, 5) == 0) spec.block = static_cast<int>(draw(random, 30, 400));
+    if (draw(random, 0, 2) == 0) draw_residual_group(random, spec);
     const Description what{.type = kFloats[draw(random, 0, 2)], .layout = random_layout(random)};
     const Bytes source = make_source(what, random_values(random, what.layout, spec.with_sign));
     const RandomKey key{static_cast<std::uint32_t>(random()), 3, random()};
     SCOPED_TRACE(describe(what, spec));
     expect_device_like_reference(spec, what, source, key, true);
+  }
+}
+
+// Stretches with one mean, and others; blocks narrower and wider than a warp; 3 planes' means,
+// which do not fill the alignment of what lies behind them.
+TEST_F(DivisionCuda, ResidualsInGroups) {
+  Random random(22);
+  for (const std::array<std::int64_t, 3>& extent :
+       {std::array<std::int64_t, 3>{1, 7, 7}, {1, 16, 56}, {1, 33, 12}, {1, 1, 3001}, {3, 8, 16}}) {
+    for (const int block : {1, 5, 8, 64, 4096}) {
+      for (const bool last : {false, true}) {
+        CodecSpec spec{.name = "division",
+                       .bits = static_cast<int>(draw(random, 1, 8)),
+                       .block = block,
+                       .edge_ceil = draw(random, 0, 2) != 0};
+        draw_residual_group(random, spec);
+        const ElementType type = kFloats[draw(random, 0, 2)];
+        const Description what{
+            .type = type, .layout = last ? channels_last(1, 3, extent) : contiguous(3, extent)};
+        std::vector<float> x = random_values(random, what.layout, false);
+        if (draw(random, 0, 1) != 0) spoil(random, x);
+        const std::size_t offset = draw(random, 0, 3) == 0 ? element_size(type) : 0;
+        SCOPED_TRACE(describe(what, spec) + " G " + std::to_string(spec.residual_group));
+        expect_device_like_reference(spec, what, make_source(what, x), {8, 9, 10}, true, offset);
+        if (HasFailure()) return;
+      }
+    }
   }
 }
 

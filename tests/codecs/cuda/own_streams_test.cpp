@@ -69,7 +69,11 @@ TEST_F(OwnStreamsTest, KernelsGetFewBlocksThere) {
            {.type = ElementType::bfloat16, .layout = rows}},
       Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = planes}},
       Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = last}},
-      Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = rows}}};
+      Case{{.name = "division", .bits = 2}, {.type = ElementType::bfloat16, .layout = rows}},
+      Case{{.name = "division", .bits = 2, .residual_group = 256, .subtractive_dither = true},
+           {.type = ElementType::bfloat16, .layout = planes}},
+      Case{{.name = "division", .bits = 2, .residual_group = 256},
+           {.type = ElementType::float32, .layout = last}}};
   for (Case one : cases) {
     SCOPED_TRACE(describe(one.what, one.spec));
     const Bytes source = source_of(one, random);
