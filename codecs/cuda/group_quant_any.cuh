@@ -82,9 +82,16 @@ template <typename Load>
 __device__ __forceinline__ void encode_any_group(const GroupJob& job, const std::int64_t* offsets,
                                                  const Load& load, std::int64_t group,
                                                  std::byte* out, Result* result) {
-  const std::int64_t p = group / job.groups;
+  std::int64_t p = 0;
+  auto in_plane = static_cast<std::uint32_t>(group);
+  if (job.few) {
+    p = job.by_groups.split(in_plane);
+  } else {
+    p = group / job.groups;
+    in_plane = static_cast<std::uint32_t>(group % job.groups);
+  }
   const auto group_slots = static_cast<std::uint32_t>(job.group / kStretch);
-  const std::uint32_t begin = static_cast<std::uint32_t>(group % job.groups) * group_slots;
+  const std::uint32_t begin = in_plane * group_slots;
   const std::uint32_t lane = threadIdx.x % kWarp;
   const BlockPlace place(job.order, p * job.size);
   GroupBounds bounds;

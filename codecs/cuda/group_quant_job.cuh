@@ -20,7 +20,7 @@ struct GroupJob {
   std::int32_t group;   ///< elements of a group
   std::int32_t groups;  ///< groups of a plane
   std::int32_t slots;   ///< stretches of a plane's groups, as if the last group were full
-  FastDivide by_slots, by_group_slots;
+  FastDivide by_slots, by_group_slots, by_groups;
   std::int64_t all_slots;    ///< of all planes
   std::uint32_t half_shift;  ///< if fits_warp: logarithm of half a group's stretches
   bool vectors;
@@ -50,6 +50,7 @@ struct GroupJob {
         slots(groups * (group / kStretch)),
         by_slots(slots),
         by_group_slots(group / kStretch),
+        by_groups(groups),
         all_slots(planes * slots),
         half_shift(
             static_cast<std::uint32_t>(std::bit_width(static_cast<std::uint32_t>(group)) - 5)),
