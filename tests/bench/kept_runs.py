@@ -18,11 +18,18 @@ def key(run: dict) -> tuple:
     return run["model"], run["variant"], run["seed"], run["steps"], run["threads"]
 
 
+def without_words(settings):
+    """`settings` without what only people read."""
+    if isinstance(settings, dict):
+        return {key: without_words(value) for key, value in settings.items() if key not in ("comment", "description")}
+    return [without_words(each) for each in settings] if isinstance(settings, list) else settings
+
+
 def identified(run: dict) -> dict:
     """`run` with a digest in place of its "settings", if it has any: they are only ever compared."""
     if "settings" not in run:
         return run
-    written = json.dumps(run["settings"], sort_keys=True).encode()
+    written = json.dumps(without_words(run["settings"]), sort_keys=True).encode()
     return run | {"settings": hashlib.sha256(written).hexdigest()[:16]}
 
 

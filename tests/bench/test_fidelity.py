@@ -168,6 +168,16 @@ def test_runs_of_a_preset_that_has_changed_are_made_again(kept, tmp_path, monkey
     assert calls == [("default", 0)] and len(kept.runs) == 2
 
 
+def test_runs_of_a_preset_in_other_words_are_not(kept, tmp_path, monkeypatch):
+    said_otherwise = fidelity.variants()["default"] | {"description": "in other words"}
+    said_otherwise["rules"] = [rule | {"comment": "likewise"} for rule in said_otherwise["rules"]]
+    kept.add(made(PLAIN, 0))
+    kept.add(made("default", 0, settings=said_otherwise))
+    calls = []
+    monkeypatch.setattr(fidelity, "run", trained(calls))
+    assert fidelity.study(kept, study_options(tmp_path, seeds=1)) == 0 and not calls
+
+
 def test_an_interrupted_study_goes_on(kept, tmp_path, monkeypatch):
     calls = []
     run = trained(calls)
