@@ -13,8 +13,15 @@ namespace {
 // Fewest elements that are worth a thread.
 constexpr std::int64_t least_curved = 32768;
 
+float value(Smooth function, float x) {
+  if (function == Smooth::silu) return x / (1 + std::exp(-x));
+  if (function == Smooth::gelu) return 0.5F * x * std::erfc(x * -0.70710678F);
+  const float inner = 0.79788456F * (x + 0.044715F * x * x * x);
+  return 0.5F * x * (1 + std::tanh(inner));
+}
+
 float second_derivative(Smooth function, float x) {
-  if (function == Smooth::gelu) {
+  if (function != Smooth::silu) {
     constexpr float density_at_0 = 0.39894228F;
     const float square = std::min(x * x, 2 * kFlat);
     return density_at_0 * std::exp(-0.5F * square) * (2 - square);
@@ -27,8 +34,8 @@ float second_derivative(Smooth function, float x) {
 
 }  // namespace
 
-void subtract_bias(Smooth function, const GroupSteps& of, std::int64_t first, std::int64_t n,
-                   const float* x, float* y, ParallelFor parallel, Engine engine) {
+void apply_without_bias(Smooth function, const GroupSteps& of, std::int64_t first, std::int64_t n,
+                        const float* x, float* y, ParallelFor parallel, Engine engine) {
   const bool kernels = engine == Engine::cpu && cpu::processor_has_target();
   const std::int64_t groups = (of.plane - 1) / of.group + 1;
   for_range(parallel, n, least_curved, [&](std::int64_t begin, std::int64_t end) {
@@ -41,10 +48,10 @@ void subtract_bias(Smooth function, const GroupSteps& of, std::int64_t first, st
       const float step = of.steps[plane * groups + group];
       const float factor = step * step / 24;
       if (kernels) {
-        cpu::subtract_curvature(function, count, x + begin, factor, y + begin);
+        cpu::apply_without_curvature(function, count, x + begin, factor, y + begin);
       } else {
         for (std::int64_t k = begin; k < begin + count; ++k) {
-          y[k] -= factor * second_derivative(function, x[k]);
+          y[k] = value(function, x[k]) - factor * second_derivative(function, x[k]);
         }
       }
       begin += count;

@@ -29,34 +29,63 @@ HWY_INLINE V exp_of_negative(D d, V x) {
   return hn::BitCast(d, hn::Add(hn::BitCast(ints, p), exponent));
 }
 
+/// Of a = |x|, with f(x) = max(x, 0) - a tail: how far f is from ReLU, and f''(x), which is even.
+template <class V>
+struct AtDistance {
+  V tail;
+  V second;
+};
+
+/// GELU's tail is the normal distribution's beyond a (Abramowitz and Stegun, 7.1.26, to 1e-7).
 struct OfGelu {
   template <class D, class V = hn::Vec<D>>
-  HWY_INLINE V operator()(D d, V x) const {
-    const V square = hn::Min(hn::Mul(x, x), hn::Set(d, 2 * kFlat));
-    const V density =
-        hn::Mul(hn::Set(d, 0.39894228F), exp_of_negative(d, hn::Mul(square, hn::Set(d, 0.5F))));
-    return hn::Mul(density, hn::Sub(hn::Set(d, 2.0F), square));
+  HWY_INLINE AtDistance<V> operator()(D d, V a) const {
+    const V square = hn::Min(hn::Mul(a, a), hn::Set(d, 2 * kFlat));
+    const V bell = exp_of_negative(d, hn::Mul(square, hn::Set(d, 0.5F)));
+    const V t = hn::Div(hn::Set(d, 1.0F), hn::MulAdd(a, hn::Set(d, 0.23164189F), hn::Set(d, 1.0F)));
+    V p = hn::Set(d, 0.530702715F);
+    p = hn::MulAdd(p, t, hn::Set(d, -0.726576014F));
+    p = hn::MulAdd(p, t, hn::Set(d, 0.710706871F));
+    p = hn::MulAdd(p, t, hn::Set(d, -0.142248368F));
+    p = hn::MulAdd(p, t, hn::Set(d, 0.127414796F));
+    const V density = hn::Mul(bell, hn::Set(d, 0.39894228F));
+    return {hn::Mul(hn::Mul(p, t), bell), hn::Mul(density, hn::Sub(hn::Set(d, 2.0F), square))};
+  }
+};
+
+/// Its tail is 1 / (1 + exp(2 u)), u what tanh is taken of; its curvature nearly GELU's.
+struct OfGeluTanh {
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE AtDistance<V> operator()(D d, V a) const {
+    const V cubic = hn::MulAdd(hn::Mul(a, a), hn::Set(d, 0.044715F), hn::Set(d, 1.0F));
+    const V twice = hn::Mul(hn::Mul(cubic, a), hn::Set(d, 2 * 0.79788456F));
+    const V e = exp_of_negative(d, hn::Min(twice, hn::Set(d, kFlat)));
+    return {hn::Div(e, hn::Add(hn::Set(d, 1.0F), e)), OfGelu()(d, a).second};
   }
 };
 
 struct OfSilu {
   template <class D, class V = hn::Vec<D>>
-  HWY_INLINE V operator()(D d, V x) const {
+  HWY_INLINE AtDistance<V> operator()(D d, V distance) const {
     const V one = hn::Set(d, 1.0F);
-    const V a = hn::Min(hn::Abs(x), hn::Set(d, kFlat));
+    const V a = hn::Min(distance, hn::Set(d, kFlat));
     const V e = exp_of_negative(d, a);
     const V r = hn::Div(one, hn::Add(one, e));
+    const V tail = hn::Mul(e, r);
     const V slope = hn::Mul(hn::Mul(a, hn::Sub(one, e)), r);
-    return hn::Mul(hn::Mul(hn::Mul(e, r), r), hn::Sub(hn::Set(d, 2.0F), slope));
+    return {tail, hn::Mul(hn::Mul(tail, r), hn::Sub(hn::Set(d, 2.0F), slope))};
   }
 };
 
-template <class SecondDerivative>
-HWY_INLINE void subtract_by(const SecondDerivative& of, std::int64_t n, const float* x,
-                            float factor, float* y) {
-  const auto run = [&](auto d, std::int64_t k) {
-    const auto bias = of(d, hn::LoadU(d, x + k));
-    hn::StoreU(hn::NegMulAdd(bias, hn::Set(d, factor), hn::LoadU(d, y + k)), d, y + k);
+template <class Function>
+HWY_INLINE void apply(const Function& function, std::int64_t n, const float* x, float factor,
+                      float* y) {
+  const auto run = [&](auto d, std::int64_t k) HWY_ATTR {
+    const auto v = hn::LoadU(d, x + k);
+    const auto a = hn::Abs(v);
+    const auto at = function(d, a);
+    const auto f = hn::NegMulAdd(a, at.tail, hn::Max(v, hn::Zero(d)));
+    hn::StoreU(hn::NegMulAdd(at.second, hn::Set(d, factor), f), d, y + k);
   };
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -65,11 +94,15 @@ HWY_INLINE void subtract_by(const SecondDerivative& of, std::int64_t n, const fl
   for (; k < n; ++k) run(hn::CappedTag<float, 1>(), k);
 }
 
-void subtract_curvature(Smooth function, std::int64_t n, const float* x, float factor, float* y) {
-  if (function == Smooth::gelu) {
-    subtract_by(OfGelu(), n, x, factor, y);
-  } else {
-    subtract_by(OfSilu(), n, x, factor, y);
+void apply_without_curvature(Smooth function, std::int64_t n, const float* x, float factor,
+                             float* y) {
+  switch (function) {
+    case Smooth::gelu:
+      return apply(OfGelu(), n, x, factor, y);
+    case Smooth::gelu_tanh:
+      return apply(OfGeluTanh(), n, x, factor, y);
+    case Smooth::silu:
+      return apply(OfSilu(), n, x, factor, y);
   }
 }
 
@@ -80,11 +113,11 @@ HWY_AFTER_NAMESPACE();
 
 namespace cinch::codecs {
 
-HWY_EXPORT(subtract_curvature);
+HWY_EXPORT(apply_without_curvature);
 
-void cpu::subtract_curvature(Smooth function, std::int64_t n, const float* x, float factor,
-                             float* y) {
-  HWY_DYNAMIC_DISPATCH(subtract_curvature)(function, n, x, factor, y);
+void cpu::apply_without_curvature(Smooth function, std::int64_t n, const float* x, float factor,
+                                  float* y) {
+  HWY_DYNAMIC_DISPATCH(apply_without_curvature)(function, n, x, factor, y);
 }
 
 }  // namespace cinch::codecs

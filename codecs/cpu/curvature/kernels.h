@@ -15,7 +15,8 @@ inline constexpr float kFlat = 80.0F;
 
 namespace cinch::codecs::cpu {
 
-/// y[k] -= factor f''(x[k]).
-void subtract_curvature(Smooth function, std::int64_t n, const float* x, float factor, float* y);
+/// y[k] = f(x[k]) - factor f''(x[k]).
+void apply_without_curvature(Smooth function, std::int64_t n, const float* x, float factor,
+                             float* y);
 
 }  // namespace cinch::codecs::cpu

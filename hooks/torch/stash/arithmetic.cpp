@@ -89,26 +89,18 @@ void Arithmetic::roll(const Recipe::Step& step, std::size_t dim, const at::Tenso
   }
 }
 
-void Arithmetic::subtract_bias(const Recipe::Step& step, const at::Tensor& in,
-                               const SourceErrors& errors, std::int64_t first,
-                               at::Tensor& out) const {
-  const auto function =
-      step.op == Recipe::Operator::gelu ? codecs::Smooth::gelu : codecs::Smooth::silu;
-  const Layout floats = layout_of(out);
-  const auto bytes = static_cast<std::size_t>(floats.elements()) * sizeof(float);
-  const auto as_floats = [&](const at::Tensor& tensor, c10::DataPtr& memory) {
-    if (tensor.scalar_type() == at::kFloat && layout_of(tensor) == floats) return tensor;
-    memory = allocate(bytes);
-    at::Tensor copied = blob(memory.get(), floats, at::kFloat);
-    copy(tensor, copied);
-    return copied;
-  };
-  c10::DataPtr memory_of_x;
-  c10::DataPtr memory_of_y;
-  const at::Tensor x = as_floats(in, memory_of_x);
-  at::Tensor y = as_floats(out, memory_of_y);
-  subtract_bias(function, errors, layout_of(in), first, x, y);
-  if (memory_of_y) copy(y, out);
+void Arithmetic::apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
+                                    const SourceErrors& errors, std::int64_t first,
+                                    at::Tensor& out) const {
+  const Layout layout = layout_of(out);
+  const auto bytes = static_cast<std::size_t>(layout.elements()) * sizeof(float);
+  const bool is_float = out.scalar_type() == at::kFloat;
+  const c10::DataPtr memory = is_float ? c10::DataPtr() : allocate(bytes);
+  at::Tensor y = is_float ? out : blob(memory.get(), layout, at::kFloat);
+  const bool serves = in.scalar_type() == at::kFloat && layout_of(in) == layout;
+  if (!serves) copy(in, y);
+  apply_to_floats(step, errors, layout_of(in), first, serves ? in : y, y);
+  if (!is_float) copy(y, out);
 }
 
 bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,

@@ -7,7 +7,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "codecs/curvature.h"
 #include "hooks/torch/stash/layout.h"
 #include "hooks/torch/stash/recipe.h"
 
@@ -55,11 +54,11 @@ class Arithmetic {
   virtual void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                                at::Tensor& out) const = 0;
 
-  /// Subtracts from `out`, which apply() made of decoded values `in`, what the values' errors added
-  /// to it on average (codecs/curvature.h). @param first Where `in` begins in the source's storage,
-  /// in elements @pre Recipe::is_curved(step.op), errors.steps is defined
-  void subtract_bias(const Recipe::Step& step, const at::Tensor& in, const SourceErrors& errors,
-                     std::int64_t first, at::Tensor& out) const;
+  /// apply() to decoded values `in`, without what their errors add to the result on average
+  /// (codecs/curvature.h). @param first Where `in` begins in the source's storage, in elements
+  /// @pre Recipe::is_curved(step.op), errors.steps is defined
+  void apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
+                          const SourceErrors& errors, std::int64_t first, at::Tensor& out) const;
 
   /// `count` of the tensor's places along a dimension, in its memory. @pre it has as many
   at::Tensor slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,
@@ -70,11 +69,11 @@ class Arithmetic {
   /// on.
   void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::Tensor& out) const;
 
-  /// The same for float32. @param x As `y`; of x[k] the source's element is element k of a tensor
-  /// of `lies`, `first` elements behind its beginning
-  virtual void subtract_bias(codecs::Smooth function, const SourceErrors& errors,
-                             const Layout& lies, std::int64_t first, const at::Tensor& x,
-                             at::Tensor& y) const = 0;
+  /// apply_without_bias() to float32, where `x` lies as `y`. The source's element of x[k] is
+  /// element k of a tensor of `lies`, `first` elements behind its beginning.
+  virtual void apply_to_floats(const Recipe::Step& step, const SourceErrors& errors,
+                               const Layout& lies, std::int64_t first, const at::Tensor& x,
+                               at::Tensor& y) const = 0;
 };
 
 }  // namespace cinch::hooks

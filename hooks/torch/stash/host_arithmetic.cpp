@@ -28,8 +28,8 @@ class HostArithmetic final : public Arithmetic {
                        at::Tensor& out) const override;
 
  private:
-  void subtract_bias(codecs::Smooth function, const SourceErrors& errors, const Layout& lies,
-                     std::int64_t first, const at::Tensor& x, at::Tensor& y) const override;
+  void apply_to_floats(const Recipe::Step& step, const SourceErrors& errors, const Layout& lies,
+                       std::int64_t first, const at::Tensor& x, at::Tensor& y) const override;
   void normalize(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                  at::Tensor& out) const;
 };
@@ -74,21 +74,32 @@ void HostArithmetic::normalize(const Recipe::Step& step, const at::Tensor& in, c
                          step.shift.data(), y, torch_parallel_for);
 }
 
+codecs::Smooth function_of(const Recipe::Step& step) {
+  if (step.op == Recipe::Operator::silu) return codecs::Smooth::silu;
+  return step.tanh ? codecs::Smooth::gelu_tanh : codecs::Smooth::gelu;
+}
+
 // Nothing is subtracted where the source's elements do not lie in rows.
-void HostArithmetic::subtract_bias(codecs::Smooth function, const SourceErrors& errors,
-                                   const Layout& lies, std::int64_t first, const at::Tensor& x,
-                                   at::Tensor& y) const {
+void HostArithmetic::apply_to_floats(const Recipe::Step& step, const SourceErrors& errors,
+                                     const Layout& lies, std::int64_t first, const at::Tensor& x,
+                                     at::Tensor& y) const {
+  const codecs::Smooth function = function_of(step);
   const codecs::GroupSteps steps = {errors.steps.const_data_ptr<float>(), errors.group,
                                     errors.plane};
   const auto* const from = x.const_data_ptr<float>();
   auto* const to = y.mutable_data_ptr<float>();
+  const std::int64_t n = y.numel();
   if (lies == layout_of(y)) {
-    codecs::subtract_bias(function, steps, first, y.numel(), from, to, torch_parallel_for);
+    codecs::apply_without_bias(function, steps, first, n, from, to, torch_parallel_for);
     return;
   }
-  if (lies.sizes.empty() || lies.strides.back() != 1 || !y.is_contiguous()) return;
+  if (lies.sizes.empty() || lies.strides.back() != 1 || !y.is_contiguous()) {
+    static constexpr float none = 0;
+    codecs::apply_without_bias(function, {&none, n, n}, 0, n, from, to, torch_parallel_for);
+    return;
+  }
   const std::int64_t row = lies.sizes.back();
-  const std::int64_t rows = y.numel() / std::max<std::int64_t>(1, row);
+  const std::int64_t rows = n / std::max<std::int64_t>(1, row);
   codecs::for_range(torch_parallel_for, rows, 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       std::int64_t place = first;
@@ -97,8 +108,8 @@ void HostArithmetic::subtract_bias(codecs::Smooth function, const SourceErrors& 
         place += rest % lies.sizes[dim] * lies.strides[dim];
         rest /= lies.sizes[dim];
       }
-      codecs::subtract_bias(function, steps, place, row, from + r * row, to + r * row,
-                            codecs::serial_for);
+      codecs::apply_without_bias(function, steps, place, row, from + r * row, to + r * row,
+                                 codecs::serial_for);
     }
   });
 }

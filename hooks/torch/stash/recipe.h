@@ -41,7 +41,7 @@ struct Recipe {
     c10::VariableVersion version{c10::VariableVersion::DISABLED};
     std::uint32_t saved_version = 0;
     /// A function that the recipe applies to it first has a bias if it is approximated
-    /// (Arithmetic::subtract_bias).
+    /// (Arithmetic::apply_without_bias).
     bool is_curved = false;
 
     bool is_as_saved() const { return version.current_version() == saved_version; }

@@ -33,8 +33,8 @@ void multiply_add(const at::Tensor& x, const at::Tensor& factors, const at::Tens
 }
 
 /// As codecs/curvature.h has it, of decoded values, which are finite.
-at::Tensor second_derivative(codecs::Smooth function, const at::Tensor& x) {
-  if (function == codecs::Smooth::gelu) {
+at::Tensor second_derivative(Recipe::Operator function, const at::Tensor& x) {
+  if (function == Recipe::Operator::gelu) {
     constexpr double flat = 160;  // exp() is 0, and what it is multiplied by finite
     constexpr double density_at_0 = 0.3989422804014327;
     const at::Tensor square = at::mul(x, x).clamp_max_(flat);
@@ -80,9 +80,9 @@ void DeviceArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tenso
   at::threshold_backward_out(out, in, blob(inputs.mask, layout_of(out), type_), 0);
 }
 
-void DeviceArithmetic::subtract_bias(codecs::Smooth function, const SourceErrors& errors,
-                                     const Layout& lies, std::int64_t first, const at::Tensor& x,
-                                     at::Tensor& y) const {
+void DeviceArithmetic::apply_to_floats(const Recipe::Step& step, const SourceErrors& errors,
+                                       const Layout& lies, std::int64_t first, const at::Tensor& x,
+                                       at::Tensor& y) const {
   const std::int64_t in_plane = (errors.plane - 1) / errors.group + 1;
   const std::int64_t planes = errors.steps.numel() / in_plane;
   const at::Tensor factors = at::mul(errors.steps, errors.steps).mul_(1.0 / 24);
@@ -91,8 +91,10 @@ void DeviceArithmetic::subtract_bias(codecs::Smooth function, const SourceErrors
                                      .reshape({planes, in_plane * errors.group})
                                      .slice(1, 0, errors.plane)
                                      .reshape({-1});
-  y.sub_(
-      second_derivative(function, x).mul_(of_elements.as_strided(lies.sizes, lies.strides, first)));
+  const at::Tensor bias =
+      second_derivative(step.op, x).mul_(of_elements.as_strided(lies.sizes, lies.strides, first));
+  apply(step, x, {}, y);  // perhaps in place
+  y.sub_(bias);
 }
 
 // fma((x - mean) * rstd, weight, bias)
