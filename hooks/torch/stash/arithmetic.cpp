@@ -89,20 +89,6 @@ void Arithmetic::roll(const Recipe::Step& step, std::size_t dim, const at::Tenso
   }
 }
 
-void Arithmetic::apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
-                                    const SourceErrors& errors, std::int64_t first,
-                                    at::Tensor& out) const {
-  const Layout layout = layout_of(out);
-  const auto bytes = static_cast<std::size_t>(layout.elements()) * sizeof(float);
-  const bool is_float = out.scalar_type() == at::kFloat;
-  const c10::DataPtr memory = is_float ? c10::DataPtr() : allocate(bytes);
-  at::Tensor y = is_float ? out : blob(memory.get(), layout, at::kFloat);
-  const bool serves = in.scalar_type() == at::kFloat && layout_of(in) == layout;
-  if (!serves) copy(in, y);
-  apply_to_floats(step, errors, layout_of(in), first, serves ? in : y, y);
-  if (!is_float) copy(y, out);
-}
-
 bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
                        at::Tensor& out) const {
   const auto& [a, b, c] = step.scalars;

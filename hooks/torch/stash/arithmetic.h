@@ -56,9 +56,13 @@ class Arithmetic {
 
   /// apply() to decoded values `in`, without what their errors add to the result on average
   /// (codecs/curvature.h). @param first Where `in` begins in the source's storage, in elements
+  /// @return false, and nothing is done, where it is not known how
   /// @pre Recipe::is_curved(step.op), errors.steps is defined
-  void apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
-                          const SourceErrors& errors, std::int64_t first, at::Tensor& out) const;
+  virtual bool apply_without_bias(const Recipe::Step& /*step*/, const at::Tensor& /*in*/,
+                                  const SourceErrors& /*errors*/, std::int64_t /*first*/,
+                                  at::Tensor& /*out*/) const {
+    return false;
+  }
 
   /// `count` of the tensor's places along a dimension, in its memory. @pre it has as many
   at::Tensor slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,
@@ -68,12 +72,6 @@ class Arithmetic {
   /// Copies the elements of `in` to where they are after the shifts of the dimensions from `dim`
   /// on.
   void roll(const Recipe::Step& step, std::size_t dim, const at::Tensor& in, at::Tensor& out) const;
-
-  /// apply_without_bias() to float32, where `x` lies as `y`. The source's element of x[k] is
-  /// element k of a tensor of `lies`, `first` elements behind its beginning.
-  virtual void apply_to_floats(const Recipe::Step& step, const SourceErrors& errors,
-                               const Layout& lies, std::int64_t first, const at::Tensor& x,
-                               at::Tensor& y) const = 0;
 };
 
 }  // namespace cinch::hooks

@@ -188,7 +188,6 @@ c10::Storage Derivation::compute(Entry& entry,
   const Recipe& recipe = *entry.recipe;
   const auto errors_of = [&](const Recipe::Source& source) {
     if (bias == Bias::kept || !source.is_curved) return SourceErrors();
-    const EntryWork work(*source.entry);
     return holdings_.of(*source.entry).errors_of(*source.entry);
   };
   const SourceValues sources(

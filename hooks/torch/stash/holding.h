@@ -69,9 +69,9 @@ class Holding {
   /// Makes `storage`, which holds the entry's values, usable in the current stream's further work.
   virtual void lend(const Entry& /*entry*/, const c10::Storage& /*storage*/) {}
 
-  /// How the values err that decode() gives from now on, usable in the current stream.
-  /// entry.mutex() is held. @throws c10::Error when there is no memory
-  virtual SourceErrors errors_of(Entry& entry) = 0;
+  /// How the values err that decode() gives from now on. Takes the entry's lock.
+  /// @throws c10::Error when there is no memory
+  virtual SourceErrors errors_of(Entry& /*entry*/) { return {}; }
 
   /// Computes the values of a derived entry.
   /// @param values First element of each source's values, usable in the current stream

@@ -26,10 +26,11 @@ class HostArithmetic final : public Arithmetic {
   }
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                        at::Tensor& out) const override;
+  bool apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
+                          const SourceErrors& errors, std::int64_t first,
+                          at::Tensor& out) const override;
 
  private:
-  void apply_to_floats(const Recipe::Step& step, const SourceErrors& errors, const Layout& lies,
-                       std::int64_t first, const at::Tensor& x, at::Tensor& y) const override;
   void normalize(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                  at::Tensor& out) const;
 };
@@ -74,44 +75,57 @@ void HostArithmetic::normalize(const Recipe::Step& step, const at::Tensor& in, c
                          step.shift.data(), y, torch_parallel_for);
 }
 
+/// Where row `r` of the last dimension begins, in elements.
+std::int64_t row_offset(const Layout& of, std::int64_t r) {
+  std::int64_t offset = 0;
+  for (std::size_t dim = of.sizes.size() - 1; dim-- > 0;) {
+    offset += r % of.sizes[dim] * of.strides[dim];
+    r /= of.sizes[dim];
+  }
+  return offset;
+}
+
 codecs::Smooth function_of(const Recipe::Step& step) {
   if (step.op == Recipe::Operator::silu) return codecs::Smooth::silu;
   return step.tanh ? codecs::Smooth::gelu_tanh : codecs::Smooth::gelu;
 }
 
-// Nothing is subtracted where the source's elements do not lie in rows.
-void HostArithmetic::apply_to_floats(const Recipe::Step& step, const SourceErrors& errors,
-                                     const Layout& lies, std::int64_t first, const at::Tensor& x,
-                                     at::Tensor& y) const {
+// Not where the source's elements do not lie in rows.
+bool HostArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
+                                        const SourceErrors& errors, std::int64_t first,
+                                        at::Tensor& out) const {
+  const Layout from = layout_of(in);
+  const Layout to = layout_of(out);
+  const bool alike = from == to;
+  if (!alike && (from.sizes.empty() || from.strides.back() != 1 || !out.is_contiguous())) {
+    return false;
+  }
+  const bool is_float = out.scalar_type() == at::kFloat;
+  const std::int64_t n = out.numel();
+  const c10::DataPtr memory =
+      is_float ? c10::DataPtr() : allocate(static_cast<std::size_t>(n) * sizeof(float));
+  at::Tensor values = is_float ? out : blob(memory.get(), to, at::kFloat);
+  const bool serves = alike && in.scalar_type() == at::kFloat;
+  if (!serves) copy(in, values);
+  const auto* const x = (serves ? in : values).const_data_ptr<float>();
+  auto* const y = values.mutable_data_ptr<float>();
   const codecs::Smooth function = function_of(step);
   const codecs::GroupSteps steps = {errors.steps.const_data_ptr<float>(), errors.group,
                                     errors.plane};
-  const auto* const from = x.const_data_ptr<float>();
-  auto* const to = y.mutable_data_ptr<float>();
-  const std::int64_t n = y.numel();
-  if (lies == layout_of(y)) {
-    codecs::apply_without_bias(function, steps, first, n, from, to, torch_parallel_for);
-    return;
-  }
-  if (lies.sizes.empty() || lies.strides.back() != 1 || !y.is_contiguous()) {
-    static constexpr float none = 0;
-    codecs::apply_without_bias(function, {&none, n, n}, 0, n, from, to, torch_parallel_for);
-    return;
-  }
-  const std::int64_t row = lies.sizes.back();
-  const std::int64_t rows = n / std::max<std::int64_t>(1, row);
-  codecs::for_range(torch_parallel_for, rows, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      std::int64_t place = first;
-      std::int64_t rest = r;
-      for (std::size_t dim = lies.sizes.size() - 1; dim-- > 0;) {
-        place += rest % lies.sizes[dim] * lies.strides[dim];
-        rest /= lies.sizes[dim];
+  if (alike) {
+    codecs::apply_without_bias(function, steps, first, n, x, y, torch_parallel_for);
+  } else {
+    const std::int64_t row = from.sizes.back();
+    const std::int64_t rows = n / std::max<std::int64_t>(1, row);
+    codecs::for_range(torch_parallel_for, rows, 64, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        codecs::apply_without_bias(function, steps, first + row_offset(from, r), row, x + r * row,
+                                   y + r * row, codecs::serial_for);
       }
-      codecs::apply_without_bias(function, steps, place, row, from + r * row, to + r * row,
-                                 codecs::serial_for);
-    }
-  });
+    });
+  }
+  if (!is_float) copy(values, out);
+  return true;
 }
 
 }  // namespace

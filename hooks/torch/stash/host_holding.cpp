@@ -110,7 +110,8 @@ bool HostHolding::encode_mask(Entry& entry, codecs::ParallelFor parallel_for) {
 }
 
 SourceErrors HostHolding::errors_of(Entry& entry) {
-  return SourceErrors::of(entry, entry.encoded.get());
+  const EntryWork work(entry);
+  return SourceErrors::of(entry);
 }
 
 c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values,

@@ -58,14 +58,8 @@ class Run {
     for (const Recipe::Step& step : std::span(value.steps).first(steps)) {
       std::optional<Temporary> next;
       at::Tensor to = target(value.result, step.type, value.type(), out, next);
-      const SourceErrors* const errors = &step == value.steps.data() ? errors_of(value) : nullptr;
-      if (errors != nullptr) {
-        const auto source = static_cast<std::size_t>(value.source);
-        const std::int64_t first = recipe_.all_sources[source].use.geometry.offset() + value.offset;
-        arithmetic_.apply_without_bias(step, from, *errors, first, to);
-      } else {
+      if (&step != value.steps.data() || !apply_without_bias(value, from, to))
         apply(step, from, to);
-      }
       if (next) last = std::move(next);
       from = to;
     }
@@ -123,14 +117,17 @@ class Run {
     return memory->tensor;
   }
 
-  /// Those of the source that the first step is applied to; null: the step has no bias that is
-  /// known.
-  const SourceErrors* errors_of(const Recipe::Value& value) const {
-    if (errors_.empty() || value.source < 0 || !Recipe::is_curved(value.steps.front().op)) {
-      return nullptr;
-    }
-    const SourceErrors& errors = errors_[static_cast<std::size_t>(value.source)];
-    return errors.steps.defined() ? &errors : nullptr;
+  /// The first step, if it has a bias that is known. @return whether it was applied
+  bool apply_without_bias(const Recipe::Value& value, const at::Tensor& from,
+                          at::Tensor& to) const {
+    const Recipe::Step& step = value.steps.front();
+    if (errors_.empty() || value.source < 0 || !Recipe::is_curved(step.op)) return false;
+    const auto number = static_cast<std::size_t>(value.source);
+    const SourceErrors& errors = errors_[number];
+    const Recipe::Source& source = recipe_.all_sources[number];
+    return errors.steps.defined() &&
+           arithmetic_.apply_without_bias(step, from, errors,
+                                          source.use.geometry.offset() + value.offset, to);
   }
 
   void apply(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {

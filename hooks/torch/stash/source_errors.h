@@ -16,9 +16,8 @@ struct SourceErrors {
   std::int64_t group = 1;  ///< elements
   std::int64_t plane = 1;
 
-  /// Those of an entry, copied in the current stream. @param encoded Its bytes, usable there; null:
-  /// they are not at hand @pre entry.mutex() is held
-  static SourceErrors of(const Entry& entry, const void* encoded);
+  /// Those of an entry in the host's memory. @pre entry.mutex() is held
+  static SourceErrors of(const Entry& entry);
 };
 
 }  // namespace cinch::hooks

@@ -6,12 +6,10 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/batch_norm_elemt.h>
 #include <ATen/ops/clamp_min.h>
-#include <ATen/ops/exp.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
-#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/threshold_backward.h>
 #include <ATen/ops/zeros_like.h>
@@ -30,19 +28,6 @@ void multiply_add(const at::Tensor& x, const at::Tensor& factors, const at::Tens
   // batch_norm_elemt gives fma(weight * (x - mean), deviation, bias).
   constexpr double unused = 0;
   at::batch_norm_elemt_out(out, x, {}, summands, at::zeros_like(factors), factors, unused);
-}
-
-/// As codecs/curvature.h has it, of decoded values, which are finite.
-at::Tensor second_derivative(Recipe::Operator function, const at::Tensor& x) {
-  if (function == Recipe::Operator::gelu) {
-    constexpr double flat = 160;  // exp() is 0, and what it is multiplied by finite
-    constexpr double density_at_0 = 0.3989422804014327;
-    const at::Tensor square = at::mul(x, x).clamp_max_(flat);
-    return at::mul(square, -0.5).exp_().mul_(at::mul(square, -density_at_0).add_(2 * density_at_0));
-  }
-  const at::Tensor s = at::sigmoid(x);
-  const at::Tensor slope = at::mul(s, -2).add_(1).mul_(x);
-  return at::mul(s, s).neg_().add_(s).mul_(slope.add_(2));
 }
 
 }  // namespace
@@ -78,23 +63,6 @@ void DeviceArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tenso
   }
   // The value, but 0 where the mask is not above 0.
   at::threshold_backward_out(out, in, blob(inputs.mask, layout_of(out), type_), 0);
-}
-
-void DeviceArithmetic::apply_to_floats(const Recipe::Step& step, const SourceErrors& errors,
-                                       const Layout& lies, std::int64_t first, const at::Tensor& x,
-                                       at::Tensor& y) const {
-  const std::int64_t in_plane = (errors.plane - 1) / errors.group + 1;
-  const std::int64_t planes = errors.steps.numel() / in_plane;
-  const at::Tensor factors = at::mul(errors.steps, errors.steps).mul_(1.0 / 24);
-  const at::Tensor of_elements = factors.view({planes, in_plane, 1})
-                                     .expand({planes, in_plane, errors.group})
-                                     .reshape({planes, in_plane * errors.group})
-                                     .slice(1, 0, errors.plane)
-                                     .reshape({-1});
-  const at::Tensor bias =
-      second_derivative(step.op, x).mul_(of_elements.as_strided(lies.sizes, lies.strides, first));
-  apply(step, x, {}, y);  // perhaps in place
-  y.sub_(bias);
 }
 
 // fma((x - mean) * rstd, weight, bias)

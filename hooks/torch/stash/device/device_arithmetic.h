@@ -26,8 +26,6 @@ class DeviceArithmetic final : public Arithmetic {
                        at::Tensor& out) const override;
 
  private:
-  void apply_to_floats(const Recipe::Step& step, const SourceErrors& errors, const Layout& lies,
-                       std::int64_t first, const at::Tensor& x, at::Tensor& y) const override;
   void layer_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                   at::Tensor& out) const;
   void batch_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,

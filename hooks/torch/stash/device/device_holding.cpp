@@ -144,23 +144,8 @@ void DeviceHolding::lend(const Entry& entry, const c10::Storage& storage) {
   make_usable(*valid_in, storage.data_ptr(), reader);
 }
 
-// Bytes that are on the host are not at hand, and nothing is subtracted then.
-SourceErrors DeviceHolding::errors_of(Entry& entry) {
-  OnDevice& held = *entry.device;
-  if (entry.state != Entry::State::encoded || held.encoded.get() == nullptr) return {};
-  const c10::OptionalDeviceGuard on_device(held.saved_on.device());
-  const c10::Stream stream = current_stream(held.saved_on.device());
-  if (!is_capturing(stream)) {
-    held.encoding->block(stream);
-    record_use(held.encoded, stream);
-  } else if (held.encoding->stream != stream) {
-    held.encoding->wait_on_host();
-  }
-  return SourceErrors::of(entry, held.encoded.get());
-}
-
 c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values,
-                                    std::span<const SourceErrors> errors) {
+                                    std::span<const SourceErrors> /*errors*/) {
   const c10::Device device = entry.recipe->device;
   const c10::OptionalDeviceGuard on_device(device);
   const c10::Stream stream = current_stream(device);
@@ -169,8 +154,7 @@ c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> v
   const DeviceArithmetic arithmetic(device, entry.recipe->type);
   c10::DataPtr data = arithmetic.allocate(entry.raw_bytes);
   entry.recipe->compute(arithmetic, values,
-                        signs ? static_cast<const std::byte*>(signs.data()) : nullptr, data.get(),
-                        errors);
+                        signs ? static_cast<const std::byte*>(signs.data()) : nullptr, data.get());
   // Sources are freed from now on: the stand-in of the stream follows its work (record_use()).
   if (!is_capturing(stream)) static_cast<void>(lasting(stream));
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(device.type()));

@@ -89,33 +89,6 @@ TEST_F(DeviceArithmeticTest, Activations) {
   }
 }
 
-TEST_F(DeviceArithmeticTest, BiasOfApproximatedSources) {
-  // Three planes of 80 elements in groups of 32, the last of which has 16.
-  const at::Tensor all = at::randn({6, 40});
-  const std::array errors = {SourceErrors{at::rand({9}), 32, 80}};
-  using enum Recipe::Operator;
-  for (const auto op : {gelu, silu}) {
-    for (const auto type : {at::kFloat, at::kBFloat16}) {
-      for (const at::Tensor& values : {all, all.to(type).slice(1, 20), all.to(type).t()}) {
-        const at::Tensor x = values.to(type);
-        const at::Tensor like = at::empty_like(x);
-        begin(op, x, like);
-        recipe.value.offset = x.storage_offset();
-        const std::vector<const void*> sources = {x.storage().data()};
-        const auto corrected = [&](const Arithmetic& arithmetic) {
-          at::Tensor out = at::empty_like(like);
-          recipe.compute(arithmetic, sources, nullptr, out.data_ptr(), errors);
-          return out;
-        };
-        const at::Tensor on_host = corrected(host_arithmetic());
-        const at::Tensor on_device = corrected(DeviceArithmetic(c10::kCPU, recipe.type));
-        EXPECT_TRUE(on_device.allclose(on_host, 1e-2, 1e-5));
-        EXPECT_FALSE(on_device.allclose(computed(host_arithmetic(), sources), 1e-2, 1e-3));
-      }
-    }
-  }
-}
-
 TEST_F(DeviceArithmeticTest, TwoValuesKeepTheirSides) {
   const at::Tensor x = at::randn({5, 3, 4}).transpose(0, 2);
   const at::Tensor factor = at::rand({4, 3, 1}).add(1);
