@@ -57,7 +57,7 @@ class Arithmetic {
   /// apply() to decoded values `in`, without what their errors add to the result on average
   /// (codecs/curvature.h). @param first Where `in` begins in the source's storage, in elements
   /// @return false, and nothing is done, where it is not known how
-  /// @pre Recipe::is_curved(step.op), errors.steps is defined
+  /// @pre Recipe::is_curved(step.op), errors.steps is not empty
   virtual bool apply_without_bias(const Recipe::Step& /*step*/, const at::Tensor& /*in*/,
                                   const SourceErrors& /*errors*/, std::int64_t /*first*/,
                                   at::Tensor& /*out*/) const {

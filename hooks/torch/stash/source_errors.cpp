@@ -4,11 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include <ATen/ops/empty.h>
-
 #include "codecs/affine.h"
 #include "codecs/float_formats.h"
-#include "hooks/torch/stash/below_program.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/plan.h"
@@ -20,14 +17,13 @@ SourceErrors SourceErrors::of(const Entry& entry) {
   const Plan::Candidate& by = held_by(entry);
   const auto errors = by.codec->even_errors(described(by, entry));
   if (!errors) return {};
-  const BelowProgram guard;
   const auto* const ranges = static_cast<const std::byte*>(entry.encoded.get()) + errors->ranges;
-  SourceErrors found = {at::empty({errors->groups}, at::kFloat), errors->group, errors->plane};
-  auto* const steps = found.steps.mutable_data_ptr<float>();
+  SourceErrors found = {{}, errors->group, errors->plane};
+  found.steps.reserve(static_cast<std::size_t>(errors->groups));
   for (std::int64_t g = 0; g < errors->groups; ++g) {
     codecs::AffineRange range;
     std::memcpy(&range, ranges + g * static_cast<std::int64_t>(sizeof range), sizeof range);
-    steps[g] = codecs::float_of_bf16(range.step);
+    found.steps.push_back(codecs::float_of_bf16(range.step));
   }
   return found;
 }

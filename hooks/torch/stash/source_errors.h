@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-
-#include <ATen/core/Tensor.h>
+#include <vector>
 
 namespace cinch::hooks {
 
@@ -12,8 +11,8 @@ struct Entry;
 /// How the decoded values of a recipe's source err: evenly, by up to half a step
 /// (codecs::EvenErrors).
 struct SourceErrors {
-  at::Tensor steps;        ///< of each group, float32; undefined: the values err otherwise
-  std::int64_t group = 1;  ///< elements
+  std::vector<float> steps;  ///< of each group; empty: the values err otherwise
+  std::int64_t group = 1;    ///< elements
   std::int64_t plane = 1;
 
   /// Those of an entry in the host's memory. @pre entry.mutex() is held

@@ -247,7 +247,8 @@ at::Tensor bias_of_gelu(const at::Tensor& x, const at::Tensor& steps, std::int64
 TEST(Recipe, BiasOfAnApproximatedSourceIsSubtracted) {
   const at::Tensor all = at::randn({6, 40});  // in groups of 32: the last one has 16
   const at::Tensor steps = at::rand({8});
-  const std::array errors = {SourceErrors{steps, 32, 240}};
+  const auto* const first = steps.const_data_ptr<float>();
+  const std::array errors = {SourceErrors{{first, first + steps.numel()}, 32, 240}};
   const at::Tensor bias = bias_of_gelu(all, steps, 32);
   struct Case {
     at::Tensor x;
