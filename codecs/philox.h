@@ -23,16 +23,22 @@ struct Block {
   std::uint32_t word[4];
 };
 
+/// One round, with that round's key (key0, key1).
+CINCH_HD inline Block one_round(const Block& counter, std::uint32_t key0,
+                                std::uint32_t key1) noexcept {
+  const std::uint64_t product0 = std::uint64_t{kMultiplier0} * counter.word[0];
+  const std::uint64_t product1 = std::uint64_t{kMultiplier1} * counter.word[2];
+  return {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0,
+           static_cast<std::uint32_t>(product1),
+           static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1,
+           static_cast<std::uint32_t>(product0)}};
+}
+
 /// Philox's bijection: enciphers `counter` with the key (key0, key1) in `rounds` rounds.
 CINCH_HD inline Block encipher(Block counter, std::uint32_t key0, std::uint32_t key1,
                                int rounds = kRounds) noexcept {
   for (int round = 0; round < rounds; ++round) {
-    const std::uint64_t product0 = std::uint64_t{kMultiplier0} * counter.word[0];
-    const std::uint64_t product1 = std::uint64_t{kMultiplier1} * counter.word[2];
-    counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0,
-                static_cast<std::uint32_t>(product1),
-                static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1,
-                static_cast<std::uint32_t>(product0)}};
+    counter = one_round(counter, key0, key1);
     key0 += kWeyl0;
     key1 += kWeyl1;
   }

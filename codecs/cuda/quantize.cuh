@@ -123,7 +123,7 @@ struct RoundKeys {
                               static_cast<std::uint32_t>(index >> 32), step_low, step_high}};
 #pragma unroll
     for (int round = 0; round < philox::kRounds; ++round) {
-      counter = philox::encipher(counter, key0[round], key1[round], 1);
+      counter = philox::one_round(counter, key0[round], key1[round]);
     }
     return counter;
   }
