@@ -159,16 +159,17 @@ void Adaptation::note_choice(const Entry& entry) {
   const Plan& plan = entry.plan();
   const OpTotals* chosen = plan.candidates.empty() ? plan.kept : plan.candidates.front().totals;
   if (plan.derived != nullptr) chosen = plan.derived;
-  EntryRow& row = *entry.row;
-  const bool same_bytes = row.chosen_bytes == plan.stored_bytes || plan.sized;
-  if (row.chosen == chosen && same_bytes) return;
-  if (row.chosen != nullptr) {
-    timeline_.decided("choice", row.title(),
-                      row.chosen->codec + ", " + std::to_string(row.chosen_bytes) + " bytes -> " +
-                          chosen->codec + ", " + std::to_string(plan.stored_bytes) + " bytes");
+  EntryClass::Member& member = entry.entry_class->members[entry.member];
+  const bool same_bytes = member.chosen_bytes == plan.stored_bytes || plan.sized;
+  if (member.chosen == chosen && same_bytes) return;
+  if (member.chosen != nullptr) {
+    timeline_.decided("choice", entry.row->title(),
+                      member.chosen->codec + ", " + std::to_string(member.chosen_bytes) +
+                          " bytes -> " + chosen->codec + ", " + std::to_string(plan.stored_bytes) +
+                          " bytes");
   }
-  row.chosen = chosen;
-  row.chosen_bytes = plan.stored_bytes;
+  member.chosen = chosen;
+  member.chosen_bytes = plan.stored_bytes;
 }
 
 }  // namespace cinch::hooks

@@ -37,10 +37,6 @@ struct EntryRow : Totals {
   };
   Where where;  ///< under EntryRows' lock
 
-  // Under the stash's lock: the adaptive policy's last choice.
-  const OpTotals* chosen = nullptr;
-  std::size_t chosen_bytes = 0;
-
   /// Names the row for people, in the report's terms.
   std::string title() const {
     return op + ' ' + operand + ' ' + shape + " #" + std::to_string(place);

@@ -118,6 +118,8 @@ struct EntryClass {
     std::uint32_t version = 0;               ///< of the choice that `plan` carries out
     std::uint8_t plan_caution = 0;
     std::shared_ptr<const Plan> plan = nullptr;
+    const OpTotals* chosen = nullptr;  ///< what held its last entry, and the bytes planned for that
+    std::size_t chosen_bytes = 0;
   };
   std::array<std::shared_ptr<const Plan>, policy::most_caution + 1> plans;
   /// The plans by which a rescue may encode entries in fewer bits; null where it may not.
