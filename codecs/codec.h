@@ -138,6 +138,22 @@ struct Description {
   const float* channel_scale = nullptr;
   /// For `fixed_point` only: error bound by channel; null: CodecSpec::error_bound for all.
   const float* channel_bound = nullptr;
+  /// For `two_sided` only: which elements are on the upper side, and the normalization before they
+  /// are quantized (two_sided.h). Channel of an element is its index in its plane, divided by
+  /// `run`; the arrays have plane_size() / run values. `encoded_bytes` and `encode` must get the
+  /// same. `center` and `spread` are both given or both null, as are `factor` and `summand`.
+  struct Sides {
+    /// Upper where fma(x, factor, summand) > 0; null: where x > 0.
+    const float* factor = nullptr;
+    const float* summand = nullptr;
+    /// Elements are quantized as (x - center) / spread; null: as they are. |center| <= 2^80 and
+    /// 0 < spread <= 2^40, else the groups that have elements of the channel are poisoned.
+    const float* center = nullptr;
+    const float* spread = nullptr;
+    /// Neighbouring elements of one channel, a divisor of plane_size(). Ignored without arrays.
+    std::int64_t run = 0;
+  };
+  Sides sides = {};
 };
 
 /// Key of the random stream: Philox4x32-7 with key (seed, entry) and counter (element / 8, step).
@@ -271,14 +287,15 @@ struct CodecSpec {
   int bits = 2;      ///< bits per element (DIVISION's Q, BLPA's K, ActNN's b), 1 to 8
   int block = 8;     ///< pooling block edge (DIVISION's B), >= 1
   bool edge_ceil =
-      true;         ///< partial border blocks kept; false: dropped, as DIVISION's pooling does
-  int group = 256;  ///< elements that share a range in `group_quant`, a positive multiple of 8
+      true;  ///< partial border blocks kept; false: dropped, as DIVISION's pooling does
+  /// Elements that share a range in `group_quant`, or two in `two_sided`; a positive multiple of 8.
+  int group = 256;
   /// `division`: residuals that share a range (division_groups.h), a multiple of 8; 0: all of a
   /// plane, as in the paper.
   int residual_group = 0;
-  /// `group_quant`, and `division` with residual_group: subtractive dithering in place of
-  /// stochastic rounding. Halves the variance; not for data with many values near 0 that matter as
-  /// zeros (softmax), which it would scatter.
+  /// `group_quant`, `two_sided`, and `division` with residual_group: subtractive dithering in place
+  /// of stochastic rounding. Halves the variance; not for data with many values near 0 that matter
+  /// as zeros (softmax), which it would scatter.
   bool subtractive_dither = false;
   /// The largest |x - decoded x| of `error_bounded_ratio`, `fixed_point` and `dct`; finite and > 0
   /// there.
@@ -349,6 +366,9 @@ struct CodecTraits {
   /// Whether the codec itself holds signs of SignedValues::non_negative, without residual_group.
   /// All other signs beside approximated values are with_sign.h's.
   bool holds_signs = false;
+  /// Whether the codec holds one bit an element beside its value, whatever CodecSpec::with_sign
+  /// says: its side (Description::sides), which by default is its sign. Reads::sign gives it.
+  bool holds_sides = false;
   /// Of codecs that hold floats: the types that they take. Those that quantize work on float64 as
   /// float32.
   ElementTypes floats = kQuantizableTypes;
