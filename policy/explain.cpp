@@ -92,6 +92,9 @@ std::string explain(const Settings& s) {
     text += std::string("Results of norms, activation functions, products and sums") +
             (s.derive.attention ? ", and fused attention's," : "") +
             " are computed anew in backward from what else is held, where that gives their bits.\n";
+    if (s.derive.signs_in_sources) {
+      text += "A ReLU's signs are one bit of what the batch norm before it reads.\n";
+    }
   }
   text += "Storages below " + std::to_string(s.min_bytes) + " bytes are left to PyTorch.\n";
   if (s.guard.every_steps == 0) {

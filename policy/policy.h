@@ -118,6 +118,8 @@ struct DeriveSettings {
   bool enabled = false;
   bool attention = true;   ///< fused attention's output too, which costs its forward once more
   std::uint8_t depth = 2;  ///< most recipes between values and stored ones
+  /// A ReLU's signs are a bit of what the batch norm before it reads, not a mask of their own.
+  bool signs_in_sources = false;
 };
 
 /// A policy file, validated.

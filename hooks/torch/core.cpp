@@ -163,6 +163,7 @@ policy::Settings dry_run_settings(const std::vector<policy::Settings>& policies)
   settings.allocator_host = settings.allocator_cuda = false;
   for (const policy::Settings& each : policies) {
     settings.min_bytes = std::min(settings.min_bytes, each.min_bytes);
+    settings.derive.signs_in_sources |= each.derive.signs_in_sources;
   }
   return settings;
 }

@@ -223,7 +223,12 @@ std::optional<Recipe::Step> batch_norm_step(generated::NativeBatchNormBackward0&
     const auto epsilon = static_cast<float>(node.eps);
     for (float& each : statistics.rstds) each = 1 / std::sqrt(each + epsilon);
   }
-  return channel_norm_step(node, node.weight_, statistics, *order);
+  auto made = channel_norm_step(node, node.weight_, statistics, *order);
+  if (!made) return std::nullopt;
+  made->means = std::move(statistics.means);
+  for (float& each : statistics.rstds) each = 1 / each;
+  made->deviations = std::move(statistics.rstds);
+  return made;
 }
 
 bool has_few_factors(const Layout& want, const codecs::ChannelOrder& order) {

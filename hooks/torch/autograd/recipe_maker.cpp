@@ -88,7 +88,9 @@ std::unique_ptr<Recipe> RecipeMaker::take(std::uint32_t version, const Site& sit
   recipe_->version = version;
   const bool serves = recipe_->depth <= stash().settings().derive.depth &&
                       stash().derivation().proves(*recipe_, site, actual);
-  return serves ? std::move(recipe_) : nullptr;
+  if (!serves) return nullptr;
+  stash().derivation().give_sides(*recipe_);
+  return std::move(recipe_);
 }
 
 /// Builds the first output of `node` from what `node`, and the nodes before it, saved.

@@ -64,8 +64,13 @@ bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
       return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
     case NodeKind::batch_norm: {
       auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
-      return sources_.hold_alike(norm.input_, want, to) &&
-             extend(to, batch_norm_step(norm, want), want);
+      auto made = batch_norm_step(norm, want);
+      // Only the ReLU behind it may give its source sides (Derivation::give_sides).
+      if (made && !(steps_ == 2 && kind_of(*last_) == NodeKind::relu)) {
+        made->means = {};
+        made->deviations = {};
+      }
+      return sources_.hold_alike(norm.input_, want, to) && extend(to, std::move(made), want);
     }
     case NodeKind::group_norm: {
       auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);

@@ -135,30 +135,44 @@ std::size_t Contender::encode(Held& held, const Entry& entry, BufferPool& buffer
     held.row->add(entry.raw_bytes, 0, 0);
     return 0;
   }
-  for (const Plan::Candidate& candidate : plan.candidates) {
-    if (entry.device != nullptr) {
-      held.row = candidate.totals;
-      held.row->add(entry.raw_bytes, plan.stored_bytes, 0);
-      return plan.stored_bytes;
+  if (entry.device != nullptr && !plan.candidates.empty()) {
+    held.row = plan.candidates.front().totals;
+    held.row->add(entry.raw_bytes, plan.stored_bytes, 0);
+    return plan.stored_bytes;
+  }
+  for (const bool by_sides : {true, false}) {
+    for (const Plan::Candidate& candidate : plan.candidates) {
+      if (candidate.by_sides != by_sides) continue;
+      if (const auto bytes = encode_by(candidate, held, entry, buffers, parallel_for)) {
+        return *bytes;
+      }
     }
-    const codecs::RandomKey key = {0, entry.id, entry.step};
-    const auto result = round_trip(candidate, entry.raw.data(), entry.raw_bytes,
-                                   most_read(plan, candidate), key, buffers, buffers, parallel_for);
-    if (!result) continue;
-    if (result->encoded_bytes >= entry.raw_bytes && !candidate.is_copy()) continue;
-    held.row = candidate.totals;
-    held.row->add(entry.raw_bytes, result->encoded_bytes, result->encode_nanoseconds);
-    held.row->decode_nanoseconds.fetch_add(result->decode_nanoseconds, std::memory_order_relaxed);
-    if (candidate.approximates) {
-      held.row->checked(
-          value_error(entry.raw.data(), result->decoded.get(), candidate.what.type, entry.raw_bytes)
-              .relative);
-    }
-    return result->encoded_bytes;
   }
   held.row = plan.kept;
   held.row->add(entry.raw_bytes, entry.raw_bytes, 0);
   return entry.raw_bytes;
+}
+
+// The same by one candidate; nothing where that doesn't serve.
+std::optional<std::size_t> Contender::encode_by(const Plan::Candidate& candidate, Held& held,
+                                                const Entry& entry, BufferPool& buffers,
+                                                codecs::ParallelFor parallel_for) {
+  const codecs::RandomKey key = {0, entry.id, entry.step};
+  const auto result =
+      round_trip(candidate, entry.raw.data(), entry.raw_bytes, most_read(*held.plan, candidate),
+                 key, buffers, buffers, parallel_for, entry.sides.get());
+  if (!result) return {};
+  if (result->encoded_bytes >= entry.raw_bytes && !candidate.is_copy()) return {};
+  held.by_sides = candidate.by_sides;
+  held.row = candidate.totals;
+  held.row->add(entry.raw_bytes, result->encoded_bytes, result->encode_nanoseconds);
+  held.row->decode_nanoseconds.fetch_add(result->decode_nanoseconds, std::memory_order_relaxed);
+  if (candidate.approximates) {
+    held.row->checked(
+        value_error(entry.raw.data(), result->decoded.get(), candidate.what.type, entry.raw_bytes)
+            .relative);
+  }
+  return result->encoded_bytes;
 }
 
 // Decides as the stash does, where sources are settled before.
@@ -179,15 +193,22 @@ bool Contender::would_derive(Held& held, const Entry& entry) const {
   return !held.approximates || held.plan->may_be_approximated();
 }
 
+bool Contender::has_signs_in_source(const Recipe& recipe) const {
+  if (!recipe.gave_sides || recipe.sources().empty()) return false;
+  const auto source = entries_.find(recipe.sources()[0].entry);
+  return source != entries_.end() && source->second.by_sides;
+}
+
 // Counts the entry as derived. Returns its bytes; nothing where the mask can't be made.
 std::optional<std::size_t> Contender::derive(Held& held, const Entry& entry, BufferPool& buffers,
                                              codecs::ParallelFor parallel_for) {
   const Plan& plan = *held.plan;
   std::size_t bytes = entry.recipe->constant_bytes();
   std::uint64_t nanoseconds = 0;
-  if (plan.mask && entry.device != nullptr) {
+  const bool needs_mask = plan.mask && !has_signs_in_source(*entry.recipe);
+  if (needs_mask && entry.device != nullptr) {
     bytes += plan.mask->bound;  // the host does not read a device's memory
-  } else if (plan.mask) {
+  } else if (needs_mask) {
     const auto mask = round_trip(*plan.mask, entry.raw.data(), entry.raw_bytes, codecs::Reads::sign,
                                  {}, buffers, buffers, parallel_for);
     if (!mask) return {};

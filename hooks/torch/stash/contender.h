@@ -83,6 +83,7 @@ class Contender {
     OpTotals* row = nullptr;                 ///< null until measured
     bool derived = false;                    ///< it would be derived
     bool approximates = false;               ///< from approximated sources
+    bool by_sides = false;                   ///< it would be encoded with its sides
     std::uint32_t layer = policy::no_layer;  ///< the director's number
   };
 
@@ -94,7 +95,11 @@ class Contender {
   std::shared_ptr<const Plan> plan(const Entry& entry, std::uint32_t layer, std::uint64_t growth);
   std::size_t encode(Held& held, const Entry& entry, BufferPool& buffers,
                      codecs::ParallelFor parallel_for);
+  std::optional<std::size_t> encode_by(const Plan::Candidate& candidate, Held& held,
+                                       const Entry& entry, BufferPool& buffers,
+                                       codecs::ParallelFor parallel_for);
   bool would_derive(Held& held, const Entry& entry) const;
+  bool has_signs_in_source(const Recipe& recipe) const;
   std::optional<std::size_t> derive(Held& held, const Entry& entry, BufferPool& buffers,
                                     codecs::ParallelFor parallel_for);
 

@@ -120,6 +120,29 @@ bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actu
   return true;
 }
 
+void Derivation::give_sides(Recipe& recipe) {
+  const std::vector<Recipe::Step>& steps = recipe.value.steps;
+  const bool is_relu_of_norm = recipe.source_count == 1 && steps.size() == 2 &&
+                               steps[0].op == Recipe::Operator::channel_norm &&
+                               steps[1].op == Recipe::Operator::relu && !steps[0].means.empty();
+  if (!is_relu_of_norm) return;
+  Recipe::Step& norm = recipe.value.steps[0];
+  auto sides = std::make_unique<Sides>(
+      Sides{norm.scale, norm.shift, std::move(norm.means), std::move(norm.deviations), norm.order});
+  norm.means = norm.deviations = {};
+  const Recipe::Source& source = recipe.sources()[0];
+  const bool serves = policy_.settings().derive.signs_in_sources && !recipe.is_near &&
+                      recipe.value.start_type == recipe.type && recipe.value.offset == 0 &&
+                      source.use.geometry.offset() == 0;
+  if (!serves) return;
+  const std::lock_guard lock(lists_.mutex);
+  Entry& entry = *source.entry;
+  const bool is_early = entry.place == Entry::Place::owned || entry.place == Entry::Place::window;
+  if (!is_early || entry.sides != nullptr) return;
+  entry.sides = std::move(sides);
+  recipe.gave_sides = true;
+}
+
 bool Derivation::awaits_others(const Entry& entry) const {
   if (!lists_.growing.load(std::memory_order_relaxed)) return false;
   const std::uint32_t behind = lists_.next_id - entry.id;
@@ -133,6 +156,7 @@ bool Derivation::awaits_others(const Entry& entry) const {
 void Derivation::look_at_sources(Entry& entry) {
   Recipe& recipe = *entry.recipe;
   recipe.approximates |= recipe.is_near;
+  recipe.signs_in_source = false;
   recipe.is_ready = std::ranges::all_of(
       recipe.sources(), [&](const Recipe::Source& each) { return look_at(each, recipe); });
 }
@@ -158,6 +182,7 @@ bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
     case Entry::State::kept:
       return source.is_solely_ours();
     case Entry::State::encoded:
+      recipe.signs_in_source = recipe.gave_sides && held_by(source).by_sides;
       return serves(held_by(source).approximates) &&
              held_by(source).codec->restores() == codecs::Reads::values;
     case Entry::State::derived:
@@ -174,7 +199,8 @@ bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor p
   if (entry.recipe == nullptr || plan.derived == nullptr || !entry.recipe->is_ready) return false;
   if (entry.recipe->approximates && !plan.may_be_approximated()) return false;
   const Stopwatch watch;
-  if (!holdings_.of(entry).encode_mask(entry, parallel_for)) return false;
+  const bool needs_mask = !entry.recipe->signs_in_source;
+  if (needs_mask && !holdings_.of(entry).encode_mask(entry, parallel_for)) return false;
   entry.state = Entry::State::derived;
   freed = std::move(entry.raw);
   if (plan.approximates()) looks_.keep_sample(entry, freed);
@@ -184,7 +210,7 @@ bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor p
 
 c10::Storage Derivation::compute(Entry& entry,
                                  const std::function<c10::Storage(Entry&, const Use&)>& read,
-                                 Bias bias) {
+                                 Bias bias, const c10::Storage& signs) {
   const Recipe& recipe = *entry.recipe;
   const auto errors_of = [&](const Recipe::Source& source) {
     if (bias == Bias::kept || !source.is_curved) return SourceErrors();
@@ -194,7 +220,7 @@ c10::Storage Derivation::compute(Entry& entry,
       recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); },
       errors_of);
   const Stopwatch watch;
-  c10::Storage storage = holdings_.of(entry).compute(entry, sources.get(), sources.errors());
+  c10::Storage storage = holdings_.of(entry).compute(entry, sources.get(), sources.errors(), signs);
   const std::uint64_t nanoseconds = watch.nanoseconds();
   entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);

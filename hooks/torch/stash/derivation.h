@@ -47,6 +47,11 @@ class Derivation {
   /// `actual` is saved
   bool proves(Recipe& recipe, const Site& site, const at::Tensor& actual);
 
+  /// If the policy says so, gives the source of a batch norm and ReLU that are proved the sides of
+  /// the ReLU, unless it is being settled already: the ReLU then needs no mask, where the source is
+  /// encoded with them.
+  void give_sides(Recipe& recipe);
+
   /// Whether an owned entry should wait, because the program owns a source too, and might change
   /// it; or for a recipe that its exact values can prove. @pre the stash's lock is held
   bool awaits_others(const Entry& entry) const;
@@ -63,9 +68,11 @@ class Derivation {
   /// The values of a derived entry, computed in the current stream. No lock is held.
   /// @param read Gives the values of a source, usable there
   /// @param bias What quantization gives functions of decoded sources (codecs/curvature.h)
+  /// @param signs Elements that are positive where the result is; null: the entry has a mask, or
+  ///   needs none
   /// @throws c10::Error when there is no memory
   c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read,
-                       Bias bias);
+                       Bias bias, const c10::Storage& signs);
 
  private:
   /// Whether the source has values that will not change. Sets `recipe.approximates` if they are

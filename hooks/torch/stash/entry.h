@@ -15,6 +15,7 @@
 #include "codecs/interval.h"
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/geometry.h"
+#include "hooks/torch/stash/sides.h"
 #include "hooks/torch/stash/storage_identity.h"
 
 namespace cinch::hooks {
@@ -135,6 +136,9 @@ struct Entry {
   /// How to compute its values from other entries; set when it is saved, or never. Has no sources
   /// any more once the entry is settled otherwise than derived.
   std::unique_ptr<Recipe> recipe;
+  /// Given by a recipe, while nobody settles the entry; until it is encoded. Under the stash's
+  /// lock, then the settling thread's.
+  std::unique_ptr<Sides> sides;
   // Neighbouring bit-fields are one memory location, so those that share a byte must belong to the
   // same lock.
   State state : 3 = State::pending;

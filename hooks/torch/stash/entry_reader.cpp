@@ -57,10 +57,15 @@ bool holds_raw(const Entry& entry, const c10::Storage& storage) {
 c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, GradientProbe* probe) {
   side_.await_settled(entry);
   const bool may_compute = entry.recipe != nullptr && reader_gets_values(use, reader);
+  const bool reads_signs =
+      entry.recipe != nullptr && reader == Reader::node && use.reads == codecs::Reads::sign;
   for (;;) {
     // Repeats if another thread settles the entry between the two calls.
     if (may_compute) {
       if (c10::Storage computed = read_derived(entry, use, reader, probe)) return computed;
+    }
+    if (reads_signs) {
+      if (c10::Storage signs = read_signs_of_source(entry, use, probe)) return signs;
     }
     if (c10::Storage held = read_held(entry, use, reader, probe)) return held;
   }
@@ -163,7 +168,9 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
     return given;
   };
   const Bias bias = probe == nullptr ? Bias::subtracted : Bias::kept;
-  c10::Storage storage = derivation_.compute(entry, read_source, bias);
+  const bool takes_signs = entry.recipe->signs_in_source && entry.plan().mask;
+  const c10::Storage signs = takes_signs ? signs_of_source(*entry.recipe) : c10::Storage();
+  c10::Storage storage = derivation_.compute(entry, read_source, bias, signs);
   if (probe != nullptr) return storage;  // computed from probed sources: not shared
   const EntryWork work(entry);
   if (c10::Storage known = decoded(entry, values, reader)) {
@@ -175,6 +182,27 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   const auto is_another = [&](const Use& each) { return &each != &use; };
   if (entry.recipe->is_costly() && has_reader(entry, is_another)) entry.decoded->ahead = storage;
   return storage;
+}
+
+// The signs of a derived entry that are a part of its source's codes; null where it is held
+// otherwise. Reads the source without the entry's own lock.
+c10::Storage EntryReader::read_signs_of_source(Entry& entry, const Use& use, GradientProbe* probe) {
+  {
+    const EntryWork work(entry);
+    if (!is_derived(entry) || !entry.recipe->signs_in_source) return {};
+    if (probe != nullptr) {
+      if (c10::Storage given = for_probe(*probe, entry, use)) return given;
+    }
+    if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
+  }
+  return signs_of_source(*entry.recipe);
+}
+
+// Probes get them, too: what they would get in place of the source has other signs.
+c10::Storage EntryReader::signs_of_source(const Recipe& recipe) {
+  Use as;
+  as.reads = codecs::Reads::sign;
+  return read(*recipe.sources()[0].entry, as, Reader::node, nullptr);
 }
 
 // Whether a node of which `is_meant(use)` holds is to read values. pre: entry.mutex() is held
@@ -270,7 +298,8 @@ void EntryReader::decode_if_wanted(Entry& entry, codecs::Reads reads) {
   if (entry.decoded == nullptr) entry.decoded = std::make_unique<DecodedStorages>();
   auto& alive = entry.decoded->alive[static_cast<std::size_t>(reads)];
   // Watched entries are decoded where their error is measured, derived ones when sources are read.
-  const bool computes = is_derived(entry) && reads == codecs::Reads::values;
+  const bool computes =
+      is_derived(entry) && (reads == codecs::Reads::values || entry.recipe->signs_in_source);
   if (!wanted || computes || entry.sample != nullptr || !alive.expired()) return;
   entry.decoded->ahead = holdings_.of(entry).decode_ahead(entry, reads);
   alive = weak(entry.decoded->ahead);

@@ -102,6 +102,15 @@ inline codecs::Description described(const Plan::Candidate& candidate, const Ent
   return what;
 }
 
+/// The same with the entry's sides, for a candidate that takes them; nullopt where it has none that
+/// fit.
+inline std::optional<codecs::Description> described_to_encode(const Plan::Candidate& candidate,
+                                                              const Entry& entry) {
+  const codecs::Description what = described(candidate, entry);
+  if (!candidate.by_sides) return what;
+  return entry.sides == nullptr ? std::nullopt : entry.sides->added_to(what);
+}
+
 inline c10::weak_intrusive_ptr<c10::StorageImpl> weak(const c10::Storage& storage) {
   return c10::weak_intrusive_ptr<c10::StorageImpl>(
       c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));

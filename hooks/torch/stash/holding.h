@@ -75,10 +75,10 @@ class Holding {
 
   /// Computes the values of a derived entry.
   /// @param values First element of each source's values, usable in the current stream
-  /// @param errors Of each source
+  /// @param errors Of each source @param signs See Derivation::compute
   /// @throws c10::Error when there is no memory
   virtual c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                               std::span<const SourceErrors> errors) = 0;
+                               std::span<const SourceErrors> errors, const c10::Storage& signs) = 0;
 
   /// What compute() gave is shared with later readers. entry.mutex() is held.
   virtual void computed(Entry& /*entry*/) {}

@@ -24,40 +24,52 @@ std::string_view HostHolding::encode(Entry& entry, c10::Storage& freed,
   const Plan& plan = entry.plan();
   if (plan.action == policy::Decision::Action::drop) return drop(entry, freed), "";
   if (derivation_.let_go(entry, freed, parallel_for)) return {};
-  const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
-  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
-    const Plan::Candidate& candidate = plan.candidates[i];
-    c10::DataPtr buffer;
-    std::size_t room = 0;
-    const auto give = [&](std::size_t bytes) {
-      room = bytes;
-      buffer = buffers_.encoded.take(bytes);
-      return static_cast<std::byte*>(buffer.get());
-    };
-    const Stopwatch watch;
-    measure_planes(candidate, entry, /*always=*/true);
-    const codecs::Description what = described(candidate, entry);
-    const codecs::Encoded result =
-        candidate.codec->encode_into(what, entry.raw.data(), codecs::Room(give), key, parallel_for);
-    if (room != 0 && buffer.get() == nullptr) return no_memory;
-    const bool serves = result.bytes < entry.raw_bytes || candidate.is_copy();
-    if (!result.representable || !serves) continue;
-    // Where the encoded size is below its upper bound, hold a buffer of just that size.
-    if (result.bytes + page <= room) {
-      c10::DataPtr exact = buffers_.encoded.take(result.bytes);
-      if (result.bytes != 0 && exact.get() == nullptr) return no_memory;
-      std::memcpy(exact.get(), buffer.get(), result.bytes);
-      buffer = std::move(exact);
+  for (const bool by_sides : {true, false}) {
+    for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+      if (plan.candidates[i].by_sides != by_sides) continue;
+      if (const auto done = encode_as(entry, i, freed, parallel_for)) return *done;
     }
-    hold_encoded(entry, std::move(buffer), result.bytes);
-    entry.candidate = static_cast<std::uint8_t>(i);
-    entry.state = Entry::State::encoded;
-    freed = std::move(entry.raw);
-    if (candidate.approximates) looks_.keep_sample(entry, freed);
-    count(entry, *candidate.totals, result.bytes, watch.nanoseconds());
-    return {};
   }
   return reason_not_to_encode(plan);
+}
+
+// Encodes by one candidate. Returns what encode() shall; nothing where the candidate doesn't serve.
+std::optional<std::string_view> HostHolding::encode_as(Entry& entry, std::size_t index,
+                                                       c10::Storage& freed,
+                                                       codecs::ParallelFor parallel_for) {
+  const Plan::Candidate& candidate = entry.plan().candidates[index];
+  const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
+  c10::DataPtr buffer;
+  std::size_t room = 0;
+  const auto give = [&](std::size_t bytes) {
+    room = bytes;
+    buffer = buffers_.encoded.take(bytes);
+    return static_cast<std::byte*>(buffer.get());
+  };
+  const Stopwatch watch;
+  measure_planes(candidate, entry, /*always=*/true);
+  const auto what = described_to_encode(candidate, entry);
+  if (!what) return std::nullopt;
+  const codecs::Encoded result =
+      candidate.codec->encode_into(*what, entry.raw.data(), codecs::Room(give), key, parallel_for);
+  if (room != 0 && buffer.get() == nullptr) return no_memory;
+  const bool serves = result.bytes < entry.raw_bytes || candidate.is_copy();
+  if (!result.representable || !serves) return std::nullopt;
+  // Where the encoded size is below its upper bound, hold a buffer of just that size.
+  if (result.bytes + page <= room) {
+    c10::DataPtr exact = buffers_.encoded.take(result.bytes);
+    if (result.bytes != 0 && exact.get() == nullptr) return no_memory;
+    std::memcpy(exact.get(), buffer.get(), result.bytes);
+    buffer = std::move(exact);
+  }
+  hold_encoded(entry, std::move(buffer), result.bytes);
+  entry.sides.reset();
+  entry.candidate = static_cast<std::uint8_t>(index);
+  entry.state = Entry::State::encoded;
+  freed = std::move(entry.raw);
+  if (candidate.approximates) looks_.keep_sample(entry, freed);
+  count(entry, *candidate.totals, result.bytes, watch.nanoseconds());
+  return std::string_view();
 }
 
 c10::Storage HostHolding::decode(Entry& entry, codecs::Reads reads) {
@@ -115,12 +127,22 @@ SourceErrors HostHolding::errors_of(Entry& entry) {
 }
 
 c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values,
-                                  std::span<const SourceErrors> errors) {
+                                  std::span<const SourceErrors> errors, const c10::Storage& signs) {
   c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
-  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
+  const std::optional<Plan::Candidate>& mask = entry.plan().mask;
+  const bool makes_mask = signs && mask;
+  const c10::DataPtr made = makes_mask ? buffers_.encoded.take(mask->bound) : c10::DataPtr();
+  TORCH_CHECK(data.get() != nullptr && (!makes_mask || made.get() != nullptr),
+              "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
-  entry.recipe->compute(host_arithmetic(), values,
-                        static_cast<const std::byte*>(entry.encoded.get()), data.get(), errors);
+  const void* bits = entry.encoded.get();
+  if (makes_mask) {
+    mask->codec->encode(mask->what, signs.data(),
+                        {static_cast<std::byte*>(made.get()), mask->bound}, {}, torch_parallel_for);
+    bits = made.get();
+  }
+  entry.recipe->compute(host_arithmetic(), values, static_cast<const std::byte*>(bits), data.get(),
+                        errors);
   return storage_of(std::move(data), entry.raw_bytes);
 }
 

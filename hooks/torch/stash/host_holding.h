@@ -28,7 +28,7 @@ class HostHolding final : public Holding {
   bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
   SourceErrors errors_of(Entry& entry) override;
   c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                       std::span<const SourceErrors> errors) override;
+                       std::span<const SourceErrors> errors, const c10::Storage& signs) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
                         const at::Tensor& actual, bool near_serves) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
@@ -40,6 +40,8 @@ class HostHolding final : public Holding {
   void settle_now(std::span<Entry* const> ready, int device, std::size_t bytes) override;
 
  private:
+  std::optional<std::string_view> encode_as(Entry& entry, std::size_t index, c10::Storage& freed,
+                                            codecs::ParallelFor parallel_for);
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
 
   const PolicyInForce& policy_;

@@ -36,6 +36,7 @@ struct Plan {
     bool tried = false;     ///< chosen by trials of its effect on gradients
     /// Owns the memory of `what.channel_bound`.
     std::shared_ptr<const std::vector<float>> channel_bounds = nullptr;
+    bool by_sides = false;  ///< the codec two_sided: for entries that have sides
 
     /// Whether it copies the bytes: used where a rule asks, though no smaller.
     bool is_copy() const noexcept { return holds == codecs::Holds::anything; }

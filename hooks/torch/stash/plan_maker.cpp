@@ -122,6 +122,9 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
   for (const auto& candidate : decision.candidates) {
     add_candidate(*plan, entry, candidate, *row, choice != nullptr);
   }
+  if (policy.settings().derive.signs_in_sources && derives_) {
+    for (const auto& candidate : decision.candidates) add_by_sides(*plan, entry, candidate, *row);
+  }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
   const bool may_derive = entry.recipe != nullptr && caution == 0 &&
@@ -157,6 +160,25 @@ void PlanMaker::derive(Plan& plan, const Entry& entry, const SiteNames& row) con
   }
   plan.derived = &statistics_.op(row.op, row.operand, label);
   if (plan.mask) plan.mask->totals = plan.derived;
+}
+
+// Adds the candidate for entries that a ReLU's recipe gave sides, if values are held in groups.
+void PlanMaker::add_by_sides(Plan& plan, const Entry& entry,
+                             const policy::Decision::Candidate& candidate,
+                             const SiteNames& row) const {
+  bool is_source = false;
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    is_source = is_source || use->is_recipes;
+  }
+  const codecs::CodecSpec& spec = candidate.spec;
+  const bool fits = codecs::codec_traits(spec.name)->shares_ranges && candidate.mixed_bits == 0 &&
+                    !spec.with_sign && !spec.without_zero_rows && spec.bits > 1;
+  if (entry.device != nullptr || !is_source || !fits) return;
+  policy::Decision::Candidate by_sides = candidate;
+  by_sides.spec.name = "two_sided";
+  const std::size_t before = plan.candidates.size();
+  add_candidate(plan, entry, by_sides, row, false);
+  if (plan.candidates.size() > before) plan.candidates.back().by_sides = true;
 }
 
 void PlanMaker::add_candidate(Plan& plan, const Entry& entry,

@@ -26,6 +26,8 @@ class PlanMaker {
 
  private:
   void derive(Plan& plan, const Entry& entry, const SiteNames& row) const;
+  void add_by_sides(Plan& plan, const Entry& entry, const policy::Decision::Candidate& candidate,
+                    const SiteNames& row) const;
   void add_candidate(Plan& plan, const Entry& entry, const policy::Decision::Candidate& candidate,
                      const SiteNames& row, bool chosen) const;
 

@@ -164,6 +164,9 @@ struct Recipe {
     Statistic rstd;
     std::vector<float> scale;  ///< of norms in the host's memory: factors, copied or computed
     std::vector<float> shift;
+    /// Of a batch norm in the host's memory, until the recipe is proved.
+    std::vector<float> means;
+    std::vector<float> deviations;
     at::Tensor weight;  ///< of norms on a CUDA device; undefined: none
     at::Tensor bias;
   };
@@ -192,9 +195,12 @@ struct Recipe {
   /// that the policy approximates.
   bool is_near = false;
   bool needs_exact_sources = false;  ///< an operator magnifies errors
+  bool gave_sides = false;           ///< to its source: Entry::sides
   // Set when the entry is settled.
   bool is_ready = false;      ///< all sources have values that will not change
   bool approximates = false;  ///< `is_near`, or some sources have approximated values
+  /// The signs of the ReLU that is the last step are those of the first source's codes.
+  bool signs_in_source = false;
 
   std::span<Source> sources() noexcept { return {all_sources.data(), source_count}; }
   std::span<const Source> sources() const noexcept { return {all_sources.data(), source_count}; }

@@ -12,14 +12,21 @@ namespace cinch::hooks {
 std::optional<RoundTrip> round_trip(const Plan::Candidate& candidate, const void* exact,
                                     std::size_t bytes, codecs::Reads reads, codecs::RandomKey key,
                                     BufferPool& encoded_pool, BufferPool& decoded_pool,
-                                    codecs::ParallelFor parallel_for) {
-  const c10::DataPtr encoded = encoded_pool.take(candidate.bound);
+                                    codecs::ParallelFor parallel_for, const Sides* sides) {
+  codecs::Description what = candidate.what;
+  std::size_t bound = candidate.bound;
+  if (candidate.by_sides) {
+    const auto with = sides == nullptr ? std::nullopt : sides->added_to(what);
+    if (!with) return std::nullopt;
+    what = *with;
+    bound = candidate.codec->encoded_bytes(what);
+  }
+  const c10::DataPtr encoded = encoded_pool.take(bound);
   RoundTrip result;
   result.decoded = decoded_pool.take(bytes);
-  if ((candidate.bound != 0 && encoded.get() == nullptr) || result.decoded.get() == nullptr) {
+  if ((bound != 0 && encoded.get() == nullptr) || result.decoded.get() == nullptr) {
     return std::nullopt;
   }
-  codecs::Description what = candidate.what;
   std::vector<std::uint8_t> bits;
   const Stopwatch encoding;
   if (candidate.mixed_bits > 0) {
@@ -28,7 +35,7 @@ std::optional<RoundTrip> round_trip(const Plan::Candidate& candidate, const void
     what.plane_bits = bits;
   }
   const codecs::Encoded size = candidate.codec->encode(
-      what, exact, {static_cast<std::byte*>(encoded.get()), candidate.bound}, key, parallel_for);
+      what, exact, {static_cast<std::byte*>(encoded.get()), bound}, key, parallel_for);
   result.encode_nanoseconds = encoding.nanoseconds();
   if (!size.representable) return std::nullopt;
   result.encoded_bytes = size.bytes;
