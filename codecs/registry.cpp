@@ -16,6 +16,7 @@
 #include "codecs/narrow.h"
 #include "codecs/raw.h"
 #include "codecs/sign.h"
+#include "codecs/two_sided.h"
 #include "codecs/two_valued.h"
 #include "codecs/window_index.h"
 #include "codecs/with_sign.h"
@@ -91,6 +92,14 @@ CodecPtr make_interval(const CodecSpec& spec, Engine engine) {
   return engine == Engine::cpu ? make_interval_cpu(bounds) : make_interval_reference(bounds);
 }
 
+CodecPtr make_two_sided(const CodecSpec& spec, Engine engine) {
+  if (!has_bits(spec) || spec.bits < 2 || !is_group(spec.group)) return nullptr;
+  const TwoSidedParameters parameters = {
+      .bits = spec.bits, .group = spec.group, .subtractive = spec.subtractive_dither};
+  return engine == Engine::cpu ? make_two_sided_cpu(parameters)
+                               : make_two_sided_reference(parameters);
+}
+
 template <CodecPtr (*reference)(), CodecPtr (*cpu)()>
 CodecPtr make_plain(const CodecSpec& /*spec*/, Engine engine) {
   return engine == Engine::cpu ? cpu() : reference();
@@ -122,6 +131,10 @@ constexpr CodecTraits kGroups = {.fidelity = Fidelity::approximate,
                                  .planes = Planes::samples,
                                  .shares_ranges = true,
                                  .floats = kFloatTypes};
+constexpr CodecTraits kTwoSided = {.fidelity = Fidelity::approximate,
+                                   .precision = Precision::bits,
+                                   .planes = Planes::samples,
+                                   .holds_sides = true};
 
 /// One line a codec, in alphabetical order.
 constexpr std::array kFamilies = {
@@ -143,6 +156,7 @@ constexpr std::array kFamilies = {
     Family{"sign",
            make_plain<make_sign_reference, make_sign_cpu>,
            {.restores = Reads::sign, .floats = kFloatTypes}},
+    Family{"two_sided", make_two_sided, kTwoSided},
     Family{"two_valued",
            make_plain<make_two_valued_reference, make_two_valued_cpu>,
            {.holds = Holds::flags}},

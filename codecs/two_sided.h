@@ -83,8 +83,10 @@ struct TwoSidedHeader {
   /// Whether `encode` may have written this for planes of this size.
   CINCH_HD bool fits(std::int64_t plane_size) const noexcept {
     if (run == 0) return channels == 0;
+    // A product that wraps around has more channels than planes need, which does no harm.
     return run > 0 && run <= plane_size && channels > 0 && channels <= plane_size &&
-           run * channels == plane_size;
+           static_cast<std::uint64_t>(run) * static_cast<std::uint64_t>(channels) ==
+               static_cast<std::uint64_t>(plane_size);
   }
 };
 static_assert(sizeof(TwoSidedHeader) == 16);

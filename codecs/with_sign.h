@@ -53,6 +53,7 @@ CINCH_HD inline std::uint64_t signed_bits(ElementType type, std::uint64_t bits, 
 inline std::optional<CodecSpec> spec_beside_signs(const CodecSpec& spec) {
   const auto traits = codec_traits(spec.name);
   if (!spec.with_sign || !traits || traits->fidelity != Fidelity::approximate) return std::nullopt;
+  if (traits->holds_sides) return std::nullopt;
   const bool in_groups = traits->keeps_means && spec.residual_group != 0;
   const bool non_negative = spec.signed_values == SignedValues::non_negative;
   if (traits->holds_signs && non_negative && !in_groups) return std::nullopt;

@@ -39,7 +39,7 @@ TEST(Contract, ApproximatedValuesServeNoInterval) {
       ++approximate;
     }
   }
-  EXPECT_EQ(approximate, 24);
+  EXPECT_EQ(approximate, 28);
 }
 
 TEST(Contract, TraitsAreTheCodecs) {

@@ -29,6 +29,11 @@ std::vector<CodecSpec> all_specs() {
     specs.push_back(
         {.name = "group_quant", .bits = bits, .group = 8 * bits, .with_sign = bits == 3});
     specs.push_back({.name = "group_quant", .bits = bits, .subtractive_dither = true});
+    if (bits == 1) continue;
+    specs.push_back({.name = "two_sided",
+                     .bits = bits,
+                     .group = 8 * bits,
+                     .subtractive_dither = bits % 2 == 0});
   }
   for (const float bound : {0.5F, 0.05F, 1e-9F}) {
     specs.push_back({.name = "dct", .error_bound = bound});

@@ -34,15 +34,16 @@ class DitheredValues {
   float step_;
 };
 
-/// Writes `count` elements from as many codes and draws. Reads up to a vector of both past the end.
+/// Writes `count` elements from as many codes and draws, which `value(df, code, draw)` turns into
+/// floats. Reads up to a vector of both past the end.
+template <class F>
 HWY_INLINE void write_dithered(Float32, const std::uint8_t* HWY_RESTRICT codes,
                                const std::uint16_t* HWY_RESTRICT draws, std::int64_t count,
-                               Target<float> target, float lo, float step) {
+                               Target<float> target, F value) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<std::uint8_t, decltype(df)> d8;
   const hn::Rebind<std::uint16_t, decltype(df)> d16;
-  const DitheredValues value(lo, step);
   write_blocks(df, codes, count, static_cast<std::int64_t>(hn::Lanes(df)), target,
                [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
                  const std::uint16_t* const draw = draws + (code - codes);
@@ -51,16 +52,15 @@ HWY_INLINE void write_dithered(Float32, const std::uint8_t* HWY_RESTRICT codes,
                });
 }
 
-template <class S>
+template <class S, class F>
 HWY_INLINE void write_dithered(S, const std::uint8_t* HWY_RESTRICT codes,
                                const std::uint16_t* HWY_RESTRICT draws, std::int64_t count,
-                               Target<std::uint16_t> target, float lo, float step) {
+                               Target<std::uint16_t> target, F value) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Repartition<std::uint16_t, decltype(df)> d16;
   const hn::Rebind<std::uint8_t, decltype(d16)> d8;
   const hn::RebindToUnsigned<decltype(df)> du;
-  const DitheredValues value(lo, step);
   const auto low = [&](auto pairs)
                        HWY_ATTR { return hn::BitCast(di, hn::And(pairs, hn::Set(du, 0xFFFF))); };
   const auto high = [&](auto pairs) HWY_ATTR { return hn::BitCast(di, hn::ShiftRight<16>(pairs)); };

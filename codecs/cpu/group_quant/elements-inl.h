@@ -89,7 +89,7 @@ HWY_NOINLINE void decode_elements(S /*kind*/, const cpu::GroupQuantJob& job, con
         const float step = float_of_bf16(range.step);
         const Target<typename S::Raw> target{x, some, past_caches};
         if (job.subtractive) {
-          write_dithered(S(), code, draws, some, target, lo, step);
+          write_dithered(S(), code, draws, some, target, DitheredValues(lo, step));
         } else {
           write_values(S(), code, some, bits, target, [lo, step](auto df, auto c) HWY_ATTR {
             return hn::Add(hn::Set(df, lo), hn::Mul(hn::Set(df, step), c));

@@ -7,7 +7,6 @@
 #define CINCH_CODECS_CPU_GROUP_QUANT_ENCODE_INL_H_
 #endif
 
-#include <algorithm>
 #include <cstdint>
 
 #include "codecs/cpu/element_kinds-inl.h"
@@ -15,7 +14,7 @@
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
 #include "codecs/cpu/group_quant/task-inl.h"
-#include "codecs/cpu/stretches.h"
+#include "codecs/cpu/group_quant/walk-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 
@@ -44,35 +43,22 @@ struct Worked<Float64> {
 template <class S>
 bool encode_groups_of(const cpu::GroupQuantJob& job, const void* source, std::byte* out,
                       std::int64_t first, std::int64_t last, bool* representable) {
-  const PlaneLayout& layout = job.what.layout;
-  const std::int64_t size = layout.plane_size();
-  const std::int64_t groups = job.sections.groups;
-  const std::int64_t batch =
-      std::clamp<std::int64_t>(cpu::kStretchElements / job.group, 1, GroupRanges::kMost);
   cpu::Workspace& work = cpu::workspace();
   const GroupTask task(job.key, true, work);
   if (!task.good()) return false;
-
-  const std::int64_t end = last / groups * size + last % groups * job.group;
-  cpu::StretchReader reader(layout, sizeof(typename S::Raw), source, end, work.tile);
-  for (std::int64_t g = first; g < last;) {
-    const std::int64_t plane = g / groups;
-    const std::int64_t in_plane = g % groups;
-    const std::int64_t some = std::min({batch, last - g, groups - in_plane});
-    const std::int64_t begin = in_plane * job.group;
-    const std::int64_t count = std::min(some * job.group, size - begin);
-    const int bits = job.codes.bits(plane);
-    const std::byte* const read = reader.read(plane * size + begin, count);
-    if (read == nullptr) return false;
-    const auto* const x = Worked<S>::from(read, count, work.plane);
-    if (x == nullptr) return false;
-    const bool good = encode_some_groups<typename Worked<S>::Kind>(
-        job, x, count, plane * size + begin, bits, task, out + job.sections.ranges + g * 4,
-        out + job.codes.begin(plane) + begin / 8 * bits);
-    if (!good) *representable = false;
-    g += some;
-  }
-  return true;
+  const PlaneLayout& layout = job.what.layout;
+  return for_each_batch(layout, sizeof(typename S::Raw), job.group, GroupRanges::kMost, source,
+                        first, last, work, [&](const GroupBatch& batch, const std::byte* elements) {
+                          const auto* const x = Worked<S>::from(elements, batch.count, work.plane);
+                          if (x == nullptr) return false;
+                          const int bits = job.codes.bits(batch.plane);
+                          const bool good = encode_some_groups<typename Worked<S>::Kind>(
+                              job, x, batch.count, batch.plane * layout.plane_size() + batch.begin,
+                              bits, task, out + job.sections.ranges + batch.group * 4,
+                              out + job.codes.begin(batch.plane) + batch.begin / 8 * bits);
+                          if (!good) *representable = false;
+                          return true;
+                        });
 }
 
 /// Encodes groups [first, last), counted over all planes.

@@ -19,13 +19,89 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// affine_code of elements of kind S, a vector of bytes at a time.
+/// Turns elements of kind S into codes, a vector of bytes at a time.
+template <class S>
+class CodeBlocks {
+  using DF = hn::ScalableTag<float>;
+  using DU = hn::RebindToUnsigned<DF>;
+  using D16 = hn::Repartition<std::uint16_t, DF>;
+  using D8 = hn::Repartition<std::uint8_t, DF>;
+  using Raw = typename S::Raw;
+
+ public:
+  /// Writes the codes of `count` elements and up to a vector beyond. Reads as many draws, and up to
+  /// `readable` elements, at least `count`.
+  /// @param code code(x, draw, i) of vectors of elements, as floats, and of their draws; the code
+  /// is in bits 16 to 23 of each lane of the result, and bits above are ignored. Float32's elements
+  /// are those from i on; 16-bit ones are every second one.
+  /// @param finish finish(codes) is what becomes of a vector of codes
+  template <class Code, class Finish>
+  static HWY_INLINE void write(const Raw* HWY_RESTRICT x, const std::uint16_t* HWY_RESTRICT draws,
+                               std::int64_t count, std::int64_t readable,
+                               std::uint8_t* HWY_RESTRICT codes, const Code& code,
+                               const Finish& finish) {
+    const D8 d8;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d8));
+    HWY_ALIGN Raw rest[HWY_MAX_BYTES];
+    for (std::int64_t i = 0; i < count; i += lanes) {
+      const Raw* from = x + i;
+      if (i + lanes > readable) {
+        std::fill_n(rest, lanes, *from);
+        std::memcpy(rest, from, (count - i) * sizeof(Raw));
+        from = rest;
+      }
+      hn::StoreU(finish(block(S(), from, draws + i, i, code)), d8, codes + i);
+    }
+  }
+
+ private:
+  /// Puts the codes of `even` into even 16-bit lanes and those of `odd` into odd ones.
+  template <class VU>
+  static HWY_INLINE auto merge(VU even, VU odd) {
+    const D16 d16;
+    return hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even)));
+  }
+
+  template <class Code>
+  static HWY_INLINE auto block(Float32, const float* HWY_RESTRICT x,
+                               const std::uint16_t* HWY_RESTRICT draws, std::int64_t first,
+                               const Code& code) {
+    const DF df;
+    const DU du;
+    const hn::Rebind<std::uint16_t, DF> half;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+    const auto at = [&](std::int64_t i) HWY_ATTR {
+      return code(hn::LoadU(df, x + i), hn::PromoteTo(du, hn::LoadU(half, draws + i)), first + i);
+    };
+    return bytes_of_quarters(D16(), merge(at(0), at(lanes)), merge(at(2 * lanes), at(3 * lanes)));
+  }
+
+  template <class Half, class Code>
+  static HWY_INLINE auto block(Half, const std::uint16_t* HWY_RESTRICT x,
+                               const std::uint16_t* HWY_RESTRICT draws, std::int64_t first,
+                               const Code& code) {
+    const DF df;
+    const DU du;
+    const D16 d16;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d16));
+    const auto load = [&](const std::uint16_t* from)
+                          HWY_ATTR { return hn::BitCast(du, hn::LoadU(d16, from)); };
+    const auto low = [&](std::int64_t i) HWY_ATTR {
+      return code(Half::low(df, load(x + i)), hn::And(load(draws + i), hn::Set(du, 0xFFFF)),
+                  first + i);
+    };
+    const auto high = [&](std::int64_t i) HWY_ATTR {
+      return code(Half::high(df, load(x + i)), hn::ShiftRight<16>(load(draws + i)), first + i);
+    };
+    return bytes_of_halves(d16, merge(low(0), high(0)), merge(low(lanes), high(lanes)));
+  }
+};
+
+/// affine_code of elements of kind S.
 template <class S, bool kEightBits>
 class GroupQuantizer {
   using DF = hn::ScalableTag<float>;
-  using DI = hn::RebindToSigned<DF>;
   using DU = hn::RebindToUnsigned<DF>;
-  using D16 = hn::Repartition<std::uint16_t, DF>;
   using D8 = hn::Repartition<std::uint8_t, DF>;
   using Raw = typename S::Raw;
 
@@ -33,21 +109,13 @@ class GroupQuantizer {
   HWY_INLINE GroupQuantizer(float lo, float scale, int bits)
       : lo_(lo), scale_(scale), bits_(bits) {}
 
-  /// Writes the codes of `count` elements and up to a vector beyond; reads as many draws.
+  /// As CodeBlocks::write.
   HWY_INLINE void run(const Raw* HWY_RESTRICT x, const std::uint16_t* HWY_RESTRICT draws,
                       std::int64_t count, std::uint8_t* HWY_RESTRICT codes) const {
-    const D8 d8;
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d8));
-    HWY_ALIGN Raw rest[HWY_MAX_BYTES];
-    for (std::int64_t i = 0; i < count; i += lanes) {
-      const Raw* from = x + i;
-      if (i + lanes > count) {
-        std::fill_n(rest, lanes, *from);
-        std::memcpy(rest, from, (count - i) * sizeof(Raw));
-        from = rest;
-      }
-      hn::StoreU(block(S(), from, draws + i), d8, codes + i);
-    }
+    CodeBlocks<S>::write(
+        x, draws, count, count, codes,
+        [&](auto v, auto draw, std::int64_t) HWY_ATTR { return hn::Add(fixed(v), draw); },
+        [&](auto v) HWY_ATTR { return clamped(v); });
   }
 
  private:
@@ -65,49 +133,10 @@ class GroupQuantizer {
     }
   }
 
-  /// Puts the codes of `even` into even 16-bit lanes and those of `odd` into odd ones.
-  template <class VU>
-  static HWY_INLINE auto merge(VU even, VU odd) {
-    const D16 d16;
-    return hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even)));
-  }
-
   template <class V8>
   HWY_INLINE V8 clamped(V8 codes) const {
     if constexpr (kEightBits) return codes;
     return hn::Min(codes, hn::Set(D8(), static_cast<std::uint8_t>((1 << bits_) - 1)));
-  }
-
-  HWY_INLINE auto block(Float32, const float* HWY_RESTRICT x,
-                        const std::uint16_t* HWY_RESTRICT draws) const {
-    const DF df;
-    const DU du;
-    const hn::Rebind<std::uint16_t, DF> half;
-    const auto lanes = hn::Lanes(df);
-    const auto code = [&](std::size_t i) HWY_ATTR {
-      return hn::Add(fixed(hn::LoadU(df, x + i)), hn::PromoteTo(du, hn::LoadU(half, draws + i)));
-    };
-    return clamped(bytes_of_quarters(D16(), merge(code(0), code(lanes)),
-                                     merge(code(2 * lanes), code(3 * lanes))));
-  }
-
-  template <class Half>
-  HWY_INLINE auto block(Half, const std::uint16_t* HWY_RESTRICT x,
-                        const std::uint16_t* HWY_RESTRICT draws) const {
-    const DF df;
-    const DU du;
-    const D16 d16;
-    const auto lanes = hn::Lanes(d16);
-    const auto load = [&](const std::uint16_t* from)
-                          HWY_ATTR { return hn::BitCast(du, hn::LoadU(d16, from)); };
-    const auto low = [&](std::size_t i) HWY_ATTR {
-      return hn::Add(fixed(Half::low(df, load(x + i))),
-                     hn::And(load(draws + i), hn::Set(du, 0xFFFF)));
-    };
-    const auto high = [&](std::size_t i) HWY_ATTR {
-      return hn::Add(fixed(Half::high(df, load(x + i))), hn::ShiftRight<16>(load(draws + i)));
-    };
-    return clamped(bytes_of_halves(d16, merge(low(0), high(0)), merge(low(lanes), high(lanes))));
   }
 
   float lo_;

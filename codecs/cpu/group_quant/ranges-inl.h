@@ -141,7 +141,7 @@ class GroupRanges {
     HWY_ALIGN T mins[kMost * kMost];
     HWY_ALIGN T maxs[kMost * kMost];
     const std::int64_t groups = (count - 1) / group + 1;
-    any_poisoned_ = false;
+    clear();
     for (std::int64_t first = 0; first < groups; first += lanes) {
       const std::int64_t some = std::min(lanes, groups - first);
       auto sum = hn::Zero(df);
@@ -166,28 +166,13 @@ class GroupRanges {
     }
   }
 
-  const AffineRange* ranges() const { return range_; }
-  float lo(std::int64_t i) const { return lo_[i]; }
-  float scale(std::int64_t i) const { return scale_[i]; }
-  bool any_poisoned() const { return any_poisoned_; }
-  bool poisoned(std::int64_t i) const { return range_[i] == poisoned_range(); }
+  /// Forgets all ranges.
+  void clear() { any_poisoned_ = false; }
 
- private:
-  using VF = hn::Vec<ExtremeTag>;
-
-  /// Returns `min` with NaN in the lanes of groups that have one.
-  static HWY_NOINLINE VF with_nans(VF min, const float* x, std::int64_t count, std::int64_t group) {
-    const ExtremeTag df;
-    HWY_ALIGN float sums[kMost];
-    hn::Store(min, df, sums);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (std::isnan(x[i])) sums[i / group] = x[i];
-    }
-    return hn::Load(df, sums);
-  }
-
-  /// Stores affine_range and affine_scale of a vector of extremes.
-  HWY_INLINE void hold(VF min, VF max, int bits, std::int64_t first) {
+  /// Takes affine_range and affine_scale of a vector of extremes as those of the groups from
+  /// `first` on; where they can't be held, poisoned_range().
+  HWY_INLINE void hold(hn::Vec<ExtremeTag> min, hn::Vec<ExtremeTag> max, int bits,
+                       std::int64_t first) {
     const ExtremeTag df;
     const hn::RebindToUnsigned<ExtremeTag> du;
     const auto zero = hn::Zero(df);
@@ -215,6 +200,26 @@ class GroupRanges {
     hn::Store(hn::IfThenElse(hn::RebindMask(du, good), hn::Or(lo_bits, step_bits), bad), du,
               reinterpret_cast<std::uint32_t*>(range_) + first);
     any_poisoned_ |= !hn::AllTrue(df, good);
+  }
+
+  const AffineRange* ranges() const { return range_; }
+  float lo(std::int64_t i) const { return lo_[i]; }
+  float scale(std::int64_t i) const { return scale_[i]; }
+  bool any_poisoned() const { return any_poisoned_; }
+  bool poisoned(std::int64_t i) const { return range_[i] == poisoned_range(); }
+
+ private:
+  using VF = hn::Vec<ExtremeTag>;
+
+  /// Returns `min` with NaN in the lanes of groups that have one.
+  static HWY_NOINLINE VF with_nans(VF min, const float* x, std::int64_t count, std::int64_t group) {
+    const ExtremeTag df;
+    HWY_ALIGN float sums[kMost];
+    hn::Store(min, df, sums);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (std::isnan(x[i])) sums[i / group] = x[i];
+    }
+    return hn::Load(df, sums);
   }
 
   HWY_ALIGN AffineRange range_[kMost];

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target include guard, as Highway's foreach_target wants it.
+#if defined(CINCH_CODECS_CPU_TWO_SIDED_RANGES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CINCH_CODECS_CPU_TWO_SIDED_RANGES_INL_H_
+#undef CINCH_CODECS_CPU_TWO_SIDED_RANGES_INL_H_
+#else
+#define CINCH_CODECS_CPU_TWO_SIDED_RANGES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "codecs/affine.h"
+#include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/group_quant/ranges-inl.h"
+#include "codecs/cpu/two_sided/channels-inl.h"
+#include "codecs/cpu/two_sided/job.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cinch::codecs::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Running extremes of a group's sides, lane by lane: a vector at each pointer.
+struct SideExtremes {
+  float* HWY_RESTRICT lower_min;
+  float* HWY_RESTRICT lower_max;
+  float* HWY_RESTRICT upper_min;
+  float* HWY_RESTRICT upper_max;
+  /// Becomes NaN if an element is, which the extremes may hide.
+  float* HWY_RESTRICT sum;
+
+  /// More than any element that can be held.
+  static constexpr float kBeyond = 0x1p127F;
+
+  HWY_INLINE void clear() const {
+    const ExtremeTag df;
+    hn::Store(hn::Set(df, kBeyond), df, lower_min);
+    hn::Store(hn::Set(df, -kBeyond), df, lower_max);
+    hn::Store(hn::Set(df, kBeyond), df, upper_min);
+    hn::Store(hn::Set(df, -kBeyond), df, upper_max);
+    hn::Store(hn::Zero(df), df, sum);
+  }
+
+  /// Adds `count` elements.
+  template <class S, class Channel>
+  HWY_INLINE void add(S, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
+                      const Channel& channel) const {
+    const ExtremeTag df;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+    const auto beyond = hn::Set(df, kBeyond), below = hn::Set(df, -kBeyond);
+    auto min0 = hn::Load(df, lower_min), max0 = hn::Load(df, lower_max);
+    auto min1 = hn::Load(df, upper_min), max1 = hn::Load(df, upper_max);
+    auto total = hn::Load(df, sum);
+    const auto step = [&](std::int64_t i) HWY_ATTR {
+      const auto v = S::load(df, x + i);
+      const auto upper = channel.upper(df, v, i);
+      const auto z = channel.normal(df, v, i);
+      total = hn::Add(total, z);
+      min0 = hn::Min(min0, hn::IfThenElse(upper, beyond, z));
+      max0 = hn::Max(max0, hn::IfThenElse(upper, below, z));
+      min1 = hn::Min(min1, hn::IfThenElse(upper, z, beyond));
+      max1 = hn::Max(max1, hn::IfThenElse(upper, z, below));
+    };
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) step(i);
+    if (i < count && count >= lanes) {
+      step(count - lanes);  // some elements once more
+    } else if (i < count) {
+      HWY_ALIGN typename S::Raw rest[HWY_MAX_BYTES] = {};
+      std::copy_n(x, count, rest);
+      const auto wanted = hn::FirstN(df, static_cast<std::size_t>(count));
+      const auto v = S::load(df, rest);
+      const auto is_upper = channel.upper(df, v, 0);
+      const auto z = channel.normal(df, v, 0);
+      const auto upper = hn::And(wanted, is_upper), lower = hn::AndNot(is_upper, wanted);
+      total = hn::Add(total, hn::IfThenElseZero(wanted, z));
+      min0 = hn::Min(min0, hn::IfThenElse(lower, z, beyond));
+      max0 = hn::Max(max0, hn::IfThenElse(lower, z, below));
+      min1 = hn::Min(min1, hn::IfThenElse(upper, z, beyond));
+      max1 = hn::Max(max1, hn::IfThenElse(upper, z, below));
+    }
+    hn::Store(min0, df, lower_min);
+    hn::Store(max0, df, lower_max);
+    hn::Store(min1, df, upper_min);
+    hn::Store(max1, df, upper_max);
+    hn::Store(total, df, sum);
+  }
+
+  HWY_INLINE bool has_nan() const {
+    const ExtremeTag df;
+    const auto total = hn::Load(df, sum);
+    return !hn::AllTrue(df, hn::Eq(total, total));
+  }
+};
+
+/// Both ranges of up to kMost groups, with the numbers that quantizing needs.
+class SideRanges {
+ public:
+  static constexpr std::int64_t kMost = GroupRanges::kMost / 2;
+
+  /// Computes the ranges of the groups of a plane's elements from `begin` on, where one begins:
+  /// `count` elements at x, at most kMost groups.
+  template <class S>
+  HWY_NOINLINE void find(S /*kind*/, const cpu::TwoSidedJob& job, const cpu::ChannelRoom& room,
+                         const typename S::Raw* HWY_RESTRICT x, std::int64_t begin,
+                         std::int64_t count) {
+    const ExtremeTag df;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+    HWY_ALIGN float mins[2 * kMost * 2 * kMost];
+    HWY_ALIGN float maxs[2 * kMost * 2 * kMost];
+    HWY_ALIGN float sum[2 * kMost];
+    const std::int64_t groups = (count - 1) / job.group + 1;
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const std::int64_t at = g * job.group;
+      const std::int64_t some = std::min(job.group, count - at);
+      const SideExtremes extremes = {mins + 2 * g * lanes, maxs + 2 * g * lanes,
+                                     mins + (2 * g + 1) * lanes, maxs + (2 * g + 1) * lanes, sum};
+      extremes.clear();
+      for_each_piece<S>(job, room, x + at, begin + at, some, some,
+                        [&](auto kind, const auto* elements, std::int64_t /*i*/, std::int64_t n,
+                            std::int64_t /*readable*/, const auto& channel)
+                            HWY_ATTR { extremes.add(kind, elements, n, channel); });
+      if (extremes.has_nan()) {
+        hn::Store(hn::Set(df, std::numeric_limits<float>::quiet_NaN()), df, extremes.lower_min);
+      }
+    }
+    hold(mins, maxs, 2 * groups, job.bits - 1);
+  }
+
+  /// Lower and upper range of each group.
+  const AffineRange* ranges() const { return ranges_.ranges(); }
+  float lo(std::int64_t group, int side) const { return ranges_.lo(2 * group + side); }
+  float scale(std::int64_t group, int side) const { return ranges_.scale(2 * group + side); }
+  bool any_poisoned() const { return ranges_.any_poisoned(); }
+  bool poisoned(std::int64_t group) const { return ranges_.poisoned(2 * group); }
+
+ private:
+  /// Makes ranges of `count` vectors of extremes, those of lower and upper sides by turns.
+  HWY_INLINE void hold(float* mins, float* maxs, std::int64_t count, int bits) {
+    const ExtremeTag df;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+    const auto zero = hn::Zero(df);
+    const auto limit = hn::Set(df, kAffineMaxMagnitude);
+    ranges_.clear();
+    for (std::int64_t first = 0; first < count; first += lanes) {
+      const std::int64_t some = std::min(lanes, count - first);
+      auto min = reduce_each(df, mins + first * lanes, some,
+                             [](auto a, auto b) HWY_ATTR { return hn::Min(a, b); });
+      auto max = reduce_each(df, maxs + first * lanes, some,
+                             [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); });
+      const auto holds = hn::Le(min, max);  // false for a side without elements, and for NaN
+      const auto empty = hn::Gt(min, max);
+      min = hn::IfThenZeroElse(empty, min);
+      max = hn::IfThenElseZero(holds, max);
+      const auto good = hn::And(hn::Le(hn::Abs(min), limit), hn::Le(hn::Abs(max), limit));
+      // What one side can't hold poisons both.
+      const auto bad = hn::IfThenZeroElse(good, hn::Set(df, 1.0F));
+      const auto either = hn::Gt(hn::Add(bad, hn::Reverse2(df, bad)), zero);
+      ranges_.hold(hn::IfThenElse(either, hn::Set(df, SideExtremes::kBeyond), min), max, bits,
+                   first);
+    }
+  }
+
+  GroupRanges ranges_;
+};
+
+}  // namespace cinch::codecs::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

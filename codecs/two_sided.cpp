@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/two_sided.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "codecs/layout.h"
+
+namespace cinch::codecs {
+namespace {
+
+std::int64_t aligned(std::int64_t bytes) noexcept {
+  return (bytes + kGroupQuantAlignment - 1) / kGroupQuantAlignment * kGroupQuantAlignment;
+}
+
+bool are_valid(const Description::Sides& sides, std::int64_t plane_size) noexcept {
+  if ((sides.factor == nullptr) != (sides.summand == nullptr)) return false;
+  if ((sides.center == nullptr) != (sides.spread == nullptr)) return false;
+  if (sides.factor == nullptr && sides.center == nullptr) return true;
+  return sides.run > 0 && plane_size % sides.run == 0;
+}
+
+}  // namespace
+
+TwoSidedHeader TwoSidedHeader::of(const Description& what) noexcept {
+  if (what.sides.center == nullptr) return {};
+  return {what.sides.run, what.layout.plane_size() / what.sides.run};
+}
+
+TwoSidedSections::TwoSidedSections(const TwoSidedParameters& parameters, const PlaneLayout& layout,
+                                   std::int64_t channels) noexcept {
+  const std::int64_t size = layout.plane_size();
+  const std::int64_t planes = layout.planes();
+  groups = (size - 1) / parameters.group + 1;
+  key = sizeof(TwoSidedHeader);
+  scales = key + (parameters.subtractive ? sizeof(RandomKey) : 0);
+  ranges = scales + aligned(channels * static_cast<std::int64_t>(sizeof(TwoSidedScale)));
+  codes = ranges + groups * planes * static_cast<std::int64_t>(sizeof(TwoSidedRanges));
+  end = codes + planes * group_quant_code_bytes(size, parameters.bits);
+}
+
+bool TwoSidedCodec::accepts(const Description& what) const noexcept {
+  return is_quantizable(what.type) && is_valid(what.layout) &&
+         are_valid(what.sides, what.layout.plane_size());
+}
+
+std::size_t TwoSidedCodec::encoded_bytes(const Description& what) const noexcept {
+  return static_cast<std::size_t>(
+      TwoSidedSections(parameters_, what.layout, TwoSidedHeader::of(what).channels).end);
+}
+
+void TwoSidedCodec::put_head(const Description& what, RandomKey key,
+                             std::span<std::byte> out) const noexcept {
+  const auto header = TwoSidedHeader::of(what);
+  const TwoSidedSections at(parameters_, what.layout, header.channels);
+  std::memcpy(out.data(), &header, sizeof header);
+  if (parameters_.subtractive) std::memcpy(out.data() + at.key, &key, sizeof key);
+  std::fill(out.begin() + at.scales, out.begin() + at.ranges, std::byte{0});
+  for (std::int64_t c = 0; c < header.channels; ++c) {
+    const TwoSidedScale scale = {what.sides.center[c], what.sides.spread[c]};
+    std::memcpy(out.data() + at.scales + c * static_cast<std::int64_t>(sizeof scale), &scale,
+                sizeof scale);
+  }
+}
+
+std::optional<TwoSidedHeader> TwoSidedCodec::encoded_header(const Description& what,
+                                                            std::span<const std::byte> in,
+                                                            Reads reads) const noexcept {
+  if (reads != Reads::values && reads != Reads::sign) return {};
+  if (!is_quantizable(what.type) || !is_valid(what.layout)) return {};
+  TwoSidedHeader header;
+  if (in.size() < sizeof header) return {};
+  std::memcpy(&header, in.data(), sizeof header);
+  if (!header.fits(what.layout.plane_size())) return {};
+  const TwoSidedSections at(parameters_, what.layout, header.channels);
+  if (in.size() < static_cast<std::size_t>(at.end)) return {};
+  return header;
+}
+
+RandomKey TwoSidedCodec::encoded_key(std::span<const std::byte> in) const noexcept {
+  RandomKey key;
+  if (parameters_.subtractive) std::memcpy(&key, in.data() + sizeof(TwoSidedHeader), sizeof key);
+  return key;
+}
+
+}  // namespace cinch::codecs
