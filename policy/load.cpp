@@ -159,7 +159,7 @@ Settings read_settings(const Json& json, std::string_view file) {
   settings.derive.enabled = derive.value("enabled", algorithm.derives);
   settings.derive.attention = derive.value("attention", settings.derive.attention);
   settings.derive.depth = derive.value("depth", settings.derive.depth);
-  settings.derive.signs_in_sources = derive.value("signs_in_sources", false);
+  settings.derive.signs_in_sources = derive.value("signs_in_sources", algorithm.signs_in_sources);
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
   settings.groups = {.name = "group_quant", .bits = 3, .subtractive_dither = true};
   if (json.contains("groups")) settings.groups = read_codec(json.at("groups"), settings.groups);

@@ -9,7 +9,11 @@ namespace cinch::policy {
 namespace {
 
 constexpr std::array kAlgorithms = {
-    Algorithm{.name = "default", .words = default_words, .codec = default_codec, .derives = true},
+    Algorithm{.name = "default",
+              .words = default_words,
+              .codec = default_codec,
+              .derives = true,
+              .signs_in_sources = true},
     Algorithm{.name = "division", .words = division_words, .codec = division_codec},
     Algorithm{.name = "actnn",
               .words = actnn_words,

@@ -173,23 +173,24 @@ def test_smooth_functions_of_approximations_have_no_bias(function, type_name, tm
     assert abs(float(run.stdout)) < 0.03
 
 
-@pytest.mark.parametrize(
-    "case", ["contiguous", "channels_last", "in_place", "bfloat16", "conv1d", "linear", "evaluation", "side"]
-)
-def test_signs_of_relus_are_bits_of_their_sources(case, tmp_path):
+@pytest.fixture(scope="module")
+def relu_signs(tmp_path_factory):
+    return harness.run_python([harness.HERE / "relu_signs.py"], tmp_path_factory.mktemp("plain")).stdout
+
+
+@pytest.mark.parametrize("also", [{}, {"stream": "side", "raw_window": 0.3, "guard": {"every_steps": 2}}])
+def test_signs_of_relus_are_bits_of_their_sources(relu_signs, also, tmp_path):
     """Exactly, and in no bytes of their own once recipes are proved."""
-    program = [harness.HERE / "relu_signs.py", "contiguous" if case == "side" else case]
-    policy = {"version": 1, "policy": "default", "derive": {"signs_in_sources": True}}
-    if case == "side":
-        policy |= {"stream": "side", "raw_window": 0.3, "guard": {"every_steps": 2}}
-    run = harness.run_python(program, tmp_path, policy)
-    assert run.stdout == harness.run_python(program, tmp_path / "plain").stdout
-    rows = {row["codec"]: row for row in run.report["ops"] if "batch_norm" in row["op"]}
-    assert rows["two_sided 3-bit dithered"]["count"] >= 10
+    policy = {"version": 1, "policy": "default", **also}
+    run = harness.run_python([harness.HERE / "relu_signs.py"], tmp_path, policy)
+    assert run.stdout == relu_signs
+    norms = {row["codec"]: row["count"] for row in run.report["ops"] if "batch_norm" in row["op"]}
+    assert norms["two_sided 3-bit dithered"] >= 60
+    if also:
+        return  # the guard holds some more precisely
     relus = derived(run).values()
-    assert sum(row["count"] for row in relus) >= 8
-    factors_and_summands = 2 * 24 * 4
-    assert all(row["stored_bytes"] <= row["count"] * factors_and_summands for row in relus)
+    assert sum(row["count"] for row in relus) >= 60
+    assert sum(row["stored_bytes"] for row in relus) < sum(row["raw_bytes"] for row in relus) / 64
 
 
 NEAR = {  # what MKL computes on the host, whose last bit depends on its threads
