@@ -68,11 +68,9 @@ class Derivation {
   /// The values of a derived entry, computed in the current stream. No lock is held.
   /// @param read Gives the values of a source, usable there
   /// @param bias What quantization gives functions of decoded sources (codecs/curvature.h)
-  /// @param signs Elements that are positive where the result is; null: the entry has a mask, or
-  ///   needs none
   /// @throws c10::Error when there is no memory
   c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read,
-                       Bias bias, const c10::Storage& signs);
+                       Bias bias);
 
  private:
   /// Whether the source has values that will not change. Sets `recipe.approximates` if they are

@@ -168,9 +168,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
     return given;
   };
   const Bias bias = probe == nullptr ? Bias::subtracted : Bias::kept;
-  const bool takes_signs = entry.recipe->signs_in_source && entry.plan().mask;
-  const c10::Storage signs = takes_signs ? signs_of_source(*entry.recipe) : c10::Storage();
-  c10::Storage storage = derivation_.compute(entry, read_source, bias, signs);
+  c10::Storage storage = derivation_.compute(entry, read_source, bias);
   if (probe != nullptr) return storage;  // computed from probed sources: not shared
   const EntryWork work(entry);
   if (c10::Storage known = decoded(entry, values, reader)) {
@@ -195,14 +193,10 @@ c10::Storage EntryReader::read_signs_of_source(Entry& entry, const Use& use, Gra
     }
     if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
   }
-  return signs_of_source(*entry.recipe);
-}
-
-// Probes get them, too: what they would get in place of the source has other signs.
-c10::Storage EntryReader::signs_of_source(const Recipe& recipe) {
+  // Not for the probe: what it would get in place of the source has other signs.
   Use as;
   as.reads = codecs::Reads::sign;
-  return read(*recipe.sources()[0].entry, as, Reader::node, nullptr);
+  return read(*entry.recipe->sources()[0].entry, as, Reader::node, nullptr);
 }
 
 // Whether a node of which `is_meant(use)` holds is to read values. pre: entry.mutex() is held

@@ -62,7 +62,6 @@ class EntryReader {
   c10::Storage read_held(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
   c10::Storage read_derived(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
   c10::Storage read_signs_of_source(Entry& entry, const Use& use, GradientProbe* probe);
-  c10::Storage signs_of_source(const Recipe& recipe);
   c10::Storage decoded(Entry& entry, codecs::Reads reads, Reader reader);
   c10::Storage for_probe(GradientProbe& probe, Entry& entry, const Use& use);
   bool note_read(GradientProbe& probe, Entry& entry, const Use& use) const;

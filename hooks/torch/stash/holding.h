@@ -75,10 +75,15 @@ class Holding {
 
   /// Computes the values of a derived entry.
   /// @param values First element of each source's values, usable in the current stream
-  /// @param errors Of each source @param signs See Derivation::compute
+  /// @param errors Of each source @param mask From mask_in(); null: the entry's own, if it has one
   /// @throws c10::Error when there is no memory
   virtual c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                               std::span<const SourceErrors> errors, const c10::Storage& signs) = 0;
+                               std::span<const SourceErrors> errors, const std::byte* mask) = 0;
+
+  /// The sides of a source that was encoded by them, as the candidate `mask` encodes signs. Takes
+  /// the source's lock.
+  /// @throws c10::Error when there is no memory
+  virtual c10::DataPtr mask_in(Entry& /*source*/, const Plan::Candidate& /*mask*/) { return {}; }
 
   /// What compute() gave is shared with later readers. entry.mutex() is held.
   virtual void computed(Entry& /*entry*/) {}

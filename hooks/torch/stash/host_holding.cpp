@@ -127,23 +127,29 @@ SourceErrors HostHolding::errors_of(Entry& entry) {
 }
 
 c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values,
-                                  std::span<const SourceErrors> errors, const c10::Storage& signs) {
+                                  std::span<const SourceErrors> errors, const std::byte* mask) {
   c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
-  const std::optional<Plan::Candidate>& mask = entry.plan().mask;
-  const bool makes_mask = signs && mask;
-  const c10::DataPtr made = makes_mask ? buffers_.encoded.take(mask->bound) : c10::DataPtr();
-  TORCH_CHECK(data.get() != nullptr && (!makes_mask || made.get() != nullptr),
-              "cinch: out of memory: can't allocate ", entry.raw_bytes,
+  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
-  const void* bits = entry.encoded.get();
-  if (makes_mask) {
-    mask->codec->encode(mask->what, signs.data(),
-                        {static_cast<std::byte*>(made.get()), mask->bound}, {}, torch_parallel_for);
-    bits = made.get();
-  }
-  entry.recipe->compute(host_arithmetic(), values, static_cast<const std::byte*>(bits), data.get(),
-                        errors);
+  if (mask == nullptr) mask = static_cast<const std::byte*>(entry.encoded.get());
+  entry.recipe->compute(host_arithmetic(), values, mask, data.get(), errors);
   return storage_of(std::move(data), entry.raw_bytes);
+}
+
+c10::DataPtr HostHolding::mask_in(Entry& source, const Plan::Candidate& mask) {
+  const EntryWork work(source);
+  c10::DataPtr bits = buffers_.encoded.take(mask.bound);
+  TORCH_CHECK(bits.get() != nullptr, "cinch: out of memory: can't allocate ", mask.bound,
+              " bytes to decode a saved tensor's signs");
+  const std::span<std::byte> out(static_cast<std::byte*>(bits.get()), mask.bound);
+  const Plan::Candidate& held = held_by(source);
+  const std::span<const std::byte> in(static_cast<const std::byte*>(source.encoded.get()),
+                                      source.encoded_bytes);
+  if (!held.codec->decode_sign_bits(described(held, source), in, out, torch_parallel_for)) {
+    const c10::Storage signs = decode(source, codecs::Reads::sign);
+    mask.codec->encode(mask.what, signs.data(), out, {}, torch_parallel_for);
+  }
+  return bits;
 }
 
 Proofs::Found HostHolding::compare(Recipe& recipe, std::span<const void* const> values,

@@ -28,7 +28,8 @@ class HostHolding final : public Holding {
   bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
   SourceErrors errors_of(Entry& entry) override;
   c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                       std::span<const SourceErrors> errors, const c10::Storage& signs) override;
+                       std::span<const SourceErrors> errors, const std::byte* mask) override;
+  c10::DataPtr mask_in(Entry& source, const Plan::Candidate& mask) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
                         const at::Tensor& actual, bool near_serves) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;

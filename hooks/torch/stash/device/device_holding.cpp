@@ -123,7 +123,7 @@ c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
   }
   return derivation_.compute(
       entry, [this](Entry& source, const Use& as) { return restore_in_capture(source, as); },
-      Bias::subtracted, {});
+      Bias::subtracted);
 }
 
 bool DeviceHolding::encode_mask(Entry& entry, codecs::ParallelFor /*parallel_for*/) {
@@ -146,7 +146,7 @@ void DeviceHolding::lend(const Entry& entry, const c10::Storage& storage) {
 
 c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values,
                                     std::span<const SourceErrors> /*errors*/,
-                                    const c10::Storage& /*signs*/) {
+                                    const std::byte* /*mask*/) {
   const c10::Device device = entry.recipe->device;
   const c10::OptionalDeviceGuard on_device(device);
   const c10::Stream stream = current_stream(device);

@@ -35,7 +35,7 @@ class DeviceHolding final : public Holding {
   bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
   void lend(const Entry& entry, const c10::Storage& storage) override;
   c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                       std::span<const SourceErrors> errors, const c10::Storage& signs) override;
+                       std::span<const SourceErrors> errors, const std::byte* mask) override;
   void computed(Entry& entry) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
                         const at::Tensor& actual, bool near_serves) override;
