@@ -29,7 +29,9 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// The codes of vectors of a group's elements, as CodeBlocks::write wants them.
-template <class Channel>
+/// @param kFew codes have at most 5 bits: then those of a side never exceed their largest
+/// (CodePacker in codecs/cuda/quantize.cuh says why)
+template <class Channel, bool kFew>
 class SideCoder {
   using DF = hn::ScalableTag<float>;
   using DU = hn::RebindToUnsigned<DF>;
@@ -37,7 +39,7 @@ class SideCoder {
  public:
   HWY_INLINE SideCoder(const Channel& channel, const SideRanges& ranges, std::int64_t group,
                        int bits)
-      : channel_(channel), bits_(bits) {
+      : channel_(channel), side_(1U << (15 + bits)) {
     for (int side = 0; side < 2; ++side) {
       lo_[side] = ranges.lo(group, side);
       scale_[side] = ranges.scale(group, side);
@@ -53,17 +55,23 @@ class SideCoder {
     const auto scale = hn::IfThenElse(upper, hn::Set(df, scale_[1]), hn::Set(df, scale_[0]));
     const auto u = hn::Mul(hn::Sub(channel_.normal(df, x, i), lo), scale);
     // Adding 2^23 rounds to an integer and leaves it in the sum's low bits: codes have 7 bits at
-    // most.
-    const auto code = hn::Add(hn::BitCast(du, hn::Add(u, hn::Set(df, 0x1p23F))), draw);
-    const auto top = hn::Set(du, 0x4B000000U + (1U << (15 + bits_)) - 1);
-    const auto side =
-        hn::IfThenElseZero(hn::RebindMask(du, upper), hn::Set(du, 1U << (15 + bits_)));
-    return hn::Or(hn::Min(code, top), side);
+    // most. If few, an even number more adds the side.
+    const float bias = 0x1p23F;
+    if constexpr (kFew) {
+      const auto with_side =
+          hn::IfThenElse(upper, hn::Set(df, bias + static_cast<float>(side_)), hn::Set(df, bias));
+      return hn::Add(hn::BitCast(du, hn::Add(u, with_side)), draw);
+    } else {
+      const auto code = hn::Add(hn::BitCast(du, hn::Add(u, hn::Set(df, bias))), draw);
+      const auto top = hn::Set(du, float_bits(bias) + side_ - 1);
+      const auto side = hn::IfThenElseZero(hn::RebindMask(du, upper), hn::Set(du, side_));
+      return hn::Or(hn::Min(code, top), side);
+    }
   }
 
  private:
   Channel channel_;
-  int bits_;
+  std::uint32_t side_;  ///< the side's bit
   float lo_[2];
   float scale_[2];
 };
@@ -84,13 +92,13 @@ HWY_NOINLINE void write_sides_only(S, const typename S::Raw* HWY_RESTRICT x, std
 /// Writes the codes of `count` of a plane's elements from `begin` on, which lie at `x`; all are of
 /// the same group.
 template <class S>
-HWY_INLINE void write_side_codes(const cpu::TwoSidedJob& job, const cpu::ChannelRoom& room,
+HWY_INLINE void write_side_codes(const cpu::TwoSidedJob& job, ElementNumbers& numbers,
                                  const typename S::Raw* HWY_RESTRICT x, std::int64_t begin,
                                  std::int64_t count, std::int64_t readable,
                                  const std::uint16_t* HWY_RESTRICT draws, const SideRanges& ranges,
                                  std::int64_t group, std::uint8_t* HWY_RESTRICT codes) {
   const bool poisoned = ranges.any_poisoned() && ranges.poisoned(group);
-  for_each_piece<S>(job, room, x, begin, count, readable,
+  for_each_piece<S>(job, numbers, x, begin, count, readable,
                     [&](auto kind, const auto* elements, std::int64_t i, std::int64_t n,
                         std::int64_t there, const auto& channel) HWY_ATTR {
                       using Channel = std::remove_cvref_t<decltype(channel)>;
@@ -98,20 +106,26 @@ HWY_INLINE void write_side_codes(const cpu::TwoSidedJob& job, const cpu::Channel
                         write_sides_only(kind, elements, n, job.bits, channel, codes + i);
                         return;
                       }
-                      CodeBlocks<decltype(kind)>::write(
-                          elements, draws + i, n, there, codes + i,
-                          SideCoder<Channel>(channel, ranges, group, job.bits),
-                          [](auto v) HWY_ATTR { return v; });
+                      const auto as_they_are = [](auto v) HWY_ATTR { return v; };
+                      if (job.bits <= 5) {
+                        const SideCoder<Channel, true> coder(channel, ranges, group, job.bits);
+                        CodeBlocks<decltype(kind)>::write(elements, draws + i, n, there, codes + i,
+                                                          coder, as_they_are);
+                      } else {
+                        const SideCoder<Channel, false> coder(channel, ranges, group, job.bits);
+                        CodeBlocks<decltype(kind)>::write(elements, draws + i, n, there, codes + i,
+                                                          coder, as_they_are);
+                      }
                     });
 }
 
 /// Encodes consecutive groups of a plane, which lie at `x`. @return false when one is poisoned
 template <class S>
-bool encode_some_sides(const cpu::TwoSidedJob& job, const cpu::ChannelRoom& room,
+bool encode_some_sides(const cpu::TwoSidedJob& job, ElementNumbers& numbers,
                        const GroupBatch& batch, const typename S::Raw* HWY_RESTRICT x,
                        const GroupTask& task, std::byte* out) {
   SideRanges ranges;
-  ranges.find(S(), job, room, x, batch.begin, batch.count);
+  ranges.find(S(), job, numbers, x, batch.begin, batch.count);
   const std::int64_t groups = (batch.count - 1) / job.group + 1;
   std::memcpy(out + job.ranges_at(batch.group), ranges.ranges(), groups * sizeof(TwoSidedRanges));
 
@@ -124,7 +138,7 @@ bool encode_some_sides(const cpu::TwoSidedJob& job, const cpu::ChannelRoom& room
     for (std::int64_t g = begin / job.group; i < end; ++g) {
       const std::int64_t some = std::min(end, (g + 1) * job.group) - i;
       prefetch(x + i + 2 * cpu::kStretchElements, some);
-      write_side_codes<S>(job, room, x + i, batch.begin + i, some, batch.count - i,
+      write_side_codes<S>(job, numbers, x + i, batch.begin + i, some, batch.count - i,
                           draws + (i - begin), ranges, g, task.codes() + (i - begin));
       i += some;
     }
@@ -143,13 +157,13 @@ bool encode_sides_of(const cpu::TwoSidedJob& job, const void* source, std::byte*
                      std::int64_t first, std::int64_t last, bool* representable) {
   cpu::Workspace& work = cpu::workspace();
   const GroupTask task(job.key, true, work);
-  const cpu::ChannelRoom room(job, work);
-  if (!task.good() || !room.good()) return false;
+  ElementNumbers numbers(job, work);
+  if (!task.good() || !numbers.good()) return false;
   return for_each_batch(job.what.layout, sizeof(typename S::Raw), job.group, SideRanges::kMost,
                         source, first, last, work,
                         [&](const GroupBatch& batch, const std::byte* elements) {
                           const auto* const x = reinterpret_cast<const typename S::Raw*>(elements);
-                          if (!encode_some_sides<S>(job, room, batch, x, task, out))
+                          if (!encode_some_sides<S>(job, numbers, batch, x, task, out))
                             *representable = false;
                           return true;
                         });

@@ -46,41 +46,4 @@ struct TwoSidedJob {
   static constexpr std::int64_t kShortRun = 16;
 };
 
-/// A task's room for the numbers of each element of a stretch.
-class ChannelRoom {
- public:
-  ChannelRoom(const TwoSidedJob& job, Workspace& work) noexcept : wanted_(job.has_short_runs()) {
-    if (!wanted_) return;
-    numbers_ = work.columns.get<float>(kRows * kPitch);
-    floats_ = work.plane.get<float>(kPitch);
-  }
-
-  /// False when memory ran out.
-  bool good() const noexcept { return !wanted_ || (numbers_ != nullptr && floats_ != nullptr); }
-
-  /// kStretchElements numbers, and a vector behind them.
-  float* numbers(int row) const noexcept { return numbers_ + row * kPitch; }
-  float* floats() const noexcept { return floats_; }
-
-  static constexpr std::int64_t kSlack = 256;  ///< readable elements behind a stretch
-
- private:
-  static constexpr int kRows = 4;
-  static constexpr std::int64_t kPitch = kStretchElements + kSlack;
-
-  bool wanted_;
-  float* numbers_ = nullptr;
-  float* floats_ = nullptr;
-};
-
-/// Calls f(channel, begin, end) for the channels of a plane's elements [begin, end), in order.
-template <typename F>
-void for_each_channel(std::int64_t run, std::int64_t begin, std::int64_t end, const F& f) {
-  for (std::int64_t c = begin / run; begin < end; ++c) {
-    const std::int64_t stop = (c + 1) * run < end ? (c + 1) * run : end;
-    f(c, begin, stop);
-    begin = stop;
-  }
-}
-
 }  // namespace cinch::codecs::cpu
