@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "codecs/cpu/element_kinds-inl.h"
@@ -21,49 +22,74 @@ HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// What encoding needs of a channel. Without arrays, numbers that change nothing.
-struct ChannelNumbers {
-  float factor = 1.0F;
-  float summand = 0.0F;
-  float center = 0.0F;
-  float inverse = 1.0F;
+/// Floats that are not NaN, numbered in their order.
+HWY_INLINE std::int64_t number_of(float x) {
+  const auto bits = static_cast<std::int64_t>(float_bits(x));
+  return bits < 0x80000000 ? bits : 0x80000000 - bits;
+}
+HWY_INLINE float float_numbered(std::int64_t number) {
+  return float_of_bits(static_cast<std::uint32_t>(number >= 0 ? number : 0x80000000 - number));
+}
 
-  ChannelNumbers() = default;
-  ChannelNumbers(const Description::Sides& sides, std::int64_t channel) {
+/// SideChannel::threshold: is_upper changes at most once from one finite number to the next.
+inline float threshold_of(float factor, float summand, bool falls) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto is_small = [&](std::int64_t number) HWY_ATTR {
+    return is_upper(float_numbered(number), factor, summand) == falls;
+  };
+  std::int64_t small = number_of(-kInfinity), large = number_of(kInfinity);  // not computed
+  const auto take = [&](std::int64_t number) HWY_ATTR {
+    if (number > small && number < large) (is_small(number) ? small : large) = number;
+  };
+  const auto guess =
+      static_cast<float>(-static_cast<double>(summand) / static_cast<double>(factor));
+  if (guess == guess) {
+    take(number_of(guess));
+    take(number_of(guess) + 1);
+    take(number_of(guess) - 1);
+  }
+  while (large - small > 1) take(small + (large - small) / 2);
+  return float_numbered(small);
+}
+
+/// Computes the numbers of channels [first, last).
+void find_channels(const Description::Sides& sides, std::int64_t first, std::int64_t last,
+                   cpu::SideChannel* channels) {
+  for (std::int64_t c = first; c < last; ++c) {
+    cpu::SideChannel channel;
     if (sides.factor != nullptr) {
-      factor = sides.factor[channel];
-      summand = sides.summand[channel];
+      channel.falls = sides.factor[c] < 0.0F;
+      channel.threshold = threshold_of(sides.factor[c], sides.summand[c], channel.falls);
     }
     if (sides.center != nullptr) {
-      center = sides.center[channel];
-      inverse = inverse_spread(center, sides.spread[channel]);
+      channel.center = sides.center[c];
+      channel.inverse = inverse_spread(channel.center, sides.spread[c]);
     }
+    channels[c] = channel;
   }
-};
+}
 
-/// is_upper and normalized of vectors of elements of one channel.
+/// Sides and normalized vectors of elements of one channel. Sides of NaNs and infinities are
+/// undefined.
 class OneChannel {
  public:
-  HWY_INLINE explicit OneChannel(const ChannelNumbers& numbers) : numbers_(numbers) {}
+  HWY_INLINE explicit OneChannel(const cpu::SideChannel& channel) : channel_(channel) {}
 
-  /// Whether larger elements are on the lower side. They are never normalized to smaller ones.
-  bool falls() const { return numbers_.factor < 0.0F; }
+  /// The side of large elements: 1 is the upper one.
+  int side_of_large() const { return channel_.falls ? 0 : 1; }
 
-  bool is_upper(float x, std::int64_t /*i*/) const {
-    return codecs::is_upper(x, numbers_.factor, numbers_.summand);
-  }
+  /// A vector with the sign bit of each large element set.
   template <class DF>
-  HWY_INLINE auto upper(DF df, hn::Vec<DF> x, std::int64_t /*i*/) const {
-    return hn::Gt(hn::MulAdd(x, hn::Set(df, numbers_.factor), hn::Set(df, numbers_.summand)),
-                  hn::Zero(df));
+  HWY_INLINE hn::Vec<DF> large(DF df, hn::Vec<DF> x, std::int64_t /*i*/) const {
+    return hn::Sub(hn::Set(df, channel_.threshold), x);
   }
   template <class DF>
   HWY_INLINE hn::Vec<DF> normal(DF df, hn::Vec<DF> x, std::int64_t /*i*/) const {
-    return hn::Mul(hn::Sub(x, hn::Set(df, numbers_.center)), hn::Set(df, numbers_.inverse));
+    return hn::Mul(hn::Sub(x, hn::Set(df, channel_.center)), hn::Set(df, channel_.inverse));
   }
 
  private:
-  ChannelNumbers numbers_;
+  cpu::SideChannel channel_;
 };
 
 /// Calls f(channel, begin, end) for the channels of a plane's elements [begin, end), in order.
@@ -130,23 +156,22 @@ class ElementNumbers {
   std::int64_t end_ = 0;
 };
 
-/// OneChannel with numbers of each element. x is the vector of elements from i on.
+/// OneChannel with numbers of each element. x is the vector of elements from i on. Elements of the
+/// upper side are called large here.
 class EachChannel {
  public:
   /// Of a plane's elements from `begin` on, which are covered.
   EachChannel(const ElementNumbers& numbers, std::int64_t begin)
-      : factor_(numbers.row(0, begin)),
-        summand_(numbers.row(1, begin)),
+      : threshold_(numbers.row(0, begin)),
+        flip_(numbers.row(1, begin)),
         center_(numbers.row(2, begin)),
         inverse_(numbers.row(3, begin)) {}
 
-  bool is_upper(float x, std::int64_t i) const {
-    return codecs::is_upper(x, factor_[i], summand_[i]);
-  }
+  int side_of_large() const { return 1; }
+
   template <class DF>
-  HWY_INLINE auto upper(DF df, hn::Vec<DF> x, std::int64_t i) const {
-    return hn::Gt(hn::MulAdd(x, hn::LoadU(df, factor_ + i), hn::LoadU(df, summand_ + i)),
-                  hn::Zero(df));
+  HWY_INLINE hn::Vec<DF> large(DF df, hn::Vec<DF> x, std::int64_t i) const {
+    return hn::Xor(hn::Sub(hn::LoadU(df, threshold_ + i), x), hn::LoadU(df, flip_ + i));
   }
   template <class DF>
   HWY_INLINE hn::Vec<DF> normal(DF df, hn::Vec<DF> x, std::int64_t i) const {
@@ -154,8 +179,8 @@ class EachChannel {
   }
 
  private:
-  const float* factor_;
-  const float* summand_;
+  const float* threshold_;
+  const float* flip_;  ///< -0 where SideChannel::falls, else 0
   const float* center_;
   const float* inverse_;
 };
@@ -168,15 +193,14 @@ HWY_INLINE void for_each_piece(const cpu::TwoSidedJob& job, ElementNumbers& numb
                                const typename S::Raw* HWY_RESTRICT x, std::int64_t begin,
                                std::int64_t count, std::int64_t readable, const F& f) {
   if (job.run == 0) {
-    f(S(), x, std::int64_t{0}, count, readable, OneChannel(ChannelNumbers()));
+    f(S(), x, std::int64_t{0}, count, readable, OneChannel(cpu::SideChannel()));
     return;
   }
-  const Description::Sides& sides = job.what.sides;
   if (!job.has_short_runs()) {
     for_each_channel(job.run, begin, begin + count,
                      [&](std::int64_t c, std::int64_t from, std::int64_t to) HWY_ATTR {
                        f(S(), x + (from - begin), from - begin, to - from,
-                         readable - (from - begin), OneChannel(ChannelNumbers(sides, c)));
+                         readable - (from - begin), OneChannel(job.channels[c]));
                      });
     return;
   }
@@ -184,9 +208,9 @@ HWY_INLINE void for_each_piece(const cpu::TwoSidedJob& job, ElementNumbers& numb
     const std::int64_t some = std::min(count - i, cpu::kStretchElements);
     numbers.cover(job.run, begin + i, begin + i + some, begin + readable,
                   [&](std::int64_t c, float* of_channel) {
-                    const ChannelNumbers channel(sides, c);
-                    of_channel[0] = channel.factor;
-                    of_channel[1] = channel.summand;
+                    const cpu::SideChannel& channel = job.channels[c];
+                    of_channel[0] = channel.threshold;
+                    of_channel[1] = channel.falls ? -0.0F : 0.0F;
                     of_channel[2] = channel.center;
                     of_channel[3] = channel.inverse;
                   });

@@ -39,10 +39,13 @@ class SideCoder {
  public:
   HWY_INLINE SideCoder(const Channel& channel, const SideRanges& ranges, std::int64_t group,
                        int bits)
-      : channel_(channel), side_(1U << (15 + bits)) {
-    for (int side = 0; side < 2; ++side) {
-      lo_[side] = ranges.lo(group, side);
-      scale_[side] = ranges.scale(group, side);
+      : channel_(channel), top_(float_bits(kBias) + (1U << (15 + bits)) - 1) {
+    for (int large = 0; large < 2; ++large) {
+      const int side = large == channel.side_of_large() ? 1 : 0;
+      lo_[large] = ranges.lo(group, side);
+      scale_[large] = ranges.scale(group, side);
+      const std::uint32_t bit = side == 1 ? 1U << (15 + bits) : 0;
+      side_[large] = kFew ? kBias + static_cast<float>(bit) : float_of_bits(bit);
     }
   }
 
@@ -50,42 +53,51 @@ class SideCoder {
   HWY_INLINE VU operator()(VF x, VU draw, std::int64_t i) const {
     const DF df;
     const DU du;
-    const auto upper = channel_.upper(df, x, i);
-    const auto lo = hn::IfThenElse(upper, hn::Set(df, lo_[1]), hn::Set(df, lo_[0]));
-    const auto scale = hn::IfThenElse(upper, hn::Set(df, scale_[1]), hn::Set(df, scale_[0]));
+    const auto is_large = channel_.large(df, x, i);
+    const auto lo = chosen(is_large, lo_[1], lo_[0]);
+    const auto scale = chosen(is_large, scale_[1], scale_[0]);
     const auto u = hn::Mul(hn::Sub(channel_.normal(df, x, i), lo), scale);
-    // Adding 2^23 rounds to an integer and leaves it in the sum's low bits: codes have 7 bits at
-    // most. If few, an even number more adds the side.
-    const float bias = 0x1p23F;
-    if constexpr (kFew) {
-      const auto with_side =
-          hn::IfThenElse(upper, hn::Set(df, bias + static_cast<float>(side_)), hn::Set(df, bias));
-      return hn::Add(hn::BitCast(du, hn::Add(u, with_side)), draw);
-    } else {
-      const auto code = hn::Add(hn::BitCast(du, hn::Add(u, hn::Set(df, bias))), draw);
-      const auto top = hn::Set(du, float_bits(bias) + side_ - 1);
-      const auto side = hn::IfThenElseZero(hn::RebindMask(du, upper), hn::Set(du, side_));
-      return hn::Or(hn::Min(code, top), side);
-    }
+    const auto side = chosen(is_large, side_[1], side_[0]);
+    if constexpr (kFew) return hn::Add(hn::BitCast(du, hn::Add(u, side)), draw);
+    const auto code = hn::Add(hn::BitCast(du, hn::Add(u, hn::Set(df, kBias))), draw);
+    return hn::Or(hn::Min(code, hn::Set(du, top_)), hn::BitCast(du, side));
   }
 
  private:
+  template <class VF>
+  static HWY_INLINE VF chosen(VF is_large, float large, float small) {
+    const DF df;
+    return hn::IfNegativeThenElse(is_large, hn::Set(df, large), hn::Set(df, small));
+  }
+
+  /// Adding it rounds to an integer and leaves that in the sum's low bits: codes have 7 bits at
+  /// most.
+  static constexpr float kBias = 0x1p23F;
+
   Channel channel_;
-  std::uint32_t side_;  ///< the side's bit
+  std::uint32_t top_;  ///< the most that a sum may be
+  // Of small and of large elements.
   float lo_[2];
   float scale_[2];
+  float side_[2];  ///< the side's bit, as bits; if codes are few, the bias with it, a number
 };
 
-/// The codes of a poisoned group: its elements' sides.
-template <class S, class Channel>
-HWY_NOINLINE void write_sides_only(S, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
-                                   int bits, const Channel& channel,
-                                   std::uint8_t* HWY_RESTRICT codes) {
+/// The codes of a poisoned group's elements, a plane's from `begin` on: their sides.
+template <class S>
+HWY_NOINLINE void write_sides_only(S, const cpu::TwoSidedJob& job,
+                                   const typename S::Raw* HWY_RESTRICT x, std::int64_t begin,
+                                   std::int64_t count, std::uint8_t* HWY_RESTRICT codes) {
+  const Description::Sides& sides = job.what.sides;
   for (std::int64_t i = 0; i < count; ++i) {
     typename S::Bits pattern;
     std::memcpy(&pattern, x + i, sizeof pattern);
-    const bool upper = channel.is_upper(S::value(pattern), i);
-    codes[i] = static_cast<std::uint8_t>(upper ? 1 << (bits - 1) : 0);
+    float factor = 1.0F, summand = 0.0F;
+    if (sides.factor != nullptr) {
+      factor = sides.factor[(begin + i) / job.run];
+      summand = sides.summand[(begin + i) / job.run];
+    }
+    const bool upper = is_upper(S::value(pattern), factor, summand);
+    codes[i] = static_cast<std::uint8_t>(upper ? 1 << (job.bits - 1) : 0);
   }
 }
 
@@ -97,15 +109,14 @@ HWY_INLINE void write_side_codes(const cpu::TwoSidedJob& job, ElementNumbers& nu
                                  std::int64_t count, std::int64_t readable,
                                  const std::uint16_t* HWY_RESTRICT draws, const SideRanges& ranges,
                                  std::int64_t group, std::uint8_t* HWY_RESTRICT codes) {
-  const bool poisoned = ranges.any_poisoned() && ranges.poisoned(group);
+  if (ranges.any_poisoned() && ranges.poisoned(group)) {
+    write_sides_only(S(), job, x, begin, count, codes);
+    return;
+  }
   for_each_piece<S>(job, numbers, x, begin, count, readable,
                     [&](auto kind, const auto* elements, std::int64_t i, std::int64_t n,
                         std::int64_t there, const auto& channel) HWY_ATTR {
                       using Channel = std::remove_cvref_t<decltype(channel)>;
-                      if (poisoned) {
-                        write_sides_only(kind, elements, n, job.bits, channel, codes + i);
-                        return;
-                      }
                       const auto as_they_are = [](auto v) HWY_ATTR { return v; };
                       if (job.bits <= 5) {
                         const SideCoder<Channel, true> coder(channel, ranges, group, job.bits);

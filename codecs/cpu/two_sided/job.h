@@ -11,6 +11,15 @@
 
 namespace cinch::codecs::cpu {
 
+/// What encoding needs of a channel. By default, sides are x > 0, and normalizing changes nothing.
+struct SideChannel {
+  /// The largest x that is on the side of small ones. Sides are monotone in x.
+  float threshold = 0.0F;
+  bool falls = false;  ///< whether the side of large ones is the lower one
+  float center = 0.0F;
+  float inverse = 1.0F;
+};
+
 /// Facts that all tasks of one encode or decode share.
 struct TwoSidedJob {
   const Description& what;
@@ -21,6 +30,7 @@ struct TwoSidedJob {
   RandomKey key;  ///< decode: meaningful only if `subtractive`
   /// Elements of a channel; 0 where all elements are treated alike.
   std::int64_t run;
+  const SideChannel* channels = nullptr;  ///< encode only, if run > 0: one each
 
   TwoSidedJob(const Description& description, const TwoSidedParameters& parameters,
               std::int64_t channels, std::int64_t elements_of_channel,

@@ -47,10 +47,10 @@ struct SideExtremes {
   template <class S>
   HWY_INLINE void add(S kind, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
                       const OneChannel& channel) const {
-    if (channel.falls()) {
-      add_monotone<true>(kind, x, count, channel, upper_min, upper_max, lower_min, lower_max);
+    if (channel.side_of_large() == 0) {
+      add_monotone(kind, x, count, channel, upper_min, upper_max, lower_min, lower_max);
     } else {
-      add_monotone<false>(kind, x, count, channel, lower_min, lower_max, upper_min, upper_max);
+      add_monotone(kind, x, count, channel, lower_min, lower_max, upper_min, upper_max);
     }
   }
 
@@ -69,7 +69,9 @@ struct SideExtremes {
       if (left < lanes) std::copy_n(x + i, left, rest);
       const auto wanted = hn::FirstN(df, static_cast<std::size_t>(std::min(left, lanes)));
       const auto v = left < lanes ? hn::Load(df, rest) : hn::LoadU(df, x + i);
-      const auto is_upper = channel.upper(df, v, i);
+      const auto is_upper = hn::RebindMask(
+          df, hn::Lt(hn::BitCast(hn::RebindToSigned<ExtremeTag>(), channel.large(df, v, i)),
+                     hn::Zero(hn::RebindToSigned<ExtremeTag>())));
       const auto z = channel.normal(df, v, i);
       const auto upper = hn::And(wanted, is_upper), lower = hn::AndNot(is_upper, wanted);
       total = hn::Add(total, hn::IfThenElseZero(wanted, z));
@@ -95,9 +97,8 @@ struct SideExtremes {
   /// Adds elements of a channel. Both its normalized elements and their sides are monotone, so
   /// their extremes are those of the elements themselves, the largest is on the side of large ones
   /// if that has any, and the smallest on the other.
-  /// @param kFalls OneChannel::falls
   /// @param small_min,small_max of the side of small elements; the others of large ones
-  template <bool kFalls, class S>
+  template <class S>
   HWY_INLINE void add_monotone(S, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
                                const OneChannel& channel, float* HWY_RESTRICT small_min,
                                float* HWY_RESTRICT small_max, float* HWY_RESTRICT large_min,
@@ -110,14 +111,12 @@ struct SideExtremes {
     auto last_small = minus, first_large = infinity;
     auto total = hn::Load(df, sum);
     const auto step = [&](auto v) HWY_ATTR {
-      const auto upper = channel.upper(df, v, 0);
+      const auto is_large = channel.large(df, v, 0);
       min = hn::Min(min, v);
       max = hn::Max(max, v);
       total = hn::Add(total, v);
-      last_small = hn::Max(
-          last_small, kFalls ? hn::IfThenElse(upper, v, minus) : hn::IfThenElse(upper, minus, v));
-      first_large = hn::Min(first_large, kFalls ? hn::IfThenElse(upper, infinity, v)
-                                                : hn::IfThenElse(upper, v, infinity));
+      last_small = hn::Max(last_small, hn::IfNegativeThenElse(is_large, minus, v));
+      first_large = hn::Min(first_large, hn::IfNegativeThenElse(is_large, v, infinity));
     };
     std::int64_t i = 0;
     for (; i + lanes <= count; i += lanes) step(S::load(df, x + i));
