@@ -69,19 +69,41 @@ HWY_INLINE void write_values(Float32, const std::uint8_t* HWY_RESTRICT codes, st
                });
 }
 
+/// The first floats that are integers. (In Highway 1.0 Iota stores and loads them.)
+HWY_ALIGN inline constexpr float kFirstIntegers[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                       8, 9, 10, 11, 12, 13, 14, 15};
+
+/// The low bytes of 32-bit lanes of numbers(i), which has those from i on, for i up to 15.
+template <class D, class F>
+HWY_INLINE void bytes_of_sixteen(D d, const F& numbers, std::uint8_t* HWY_RESTRICT bytes) {
+  const hn::Rebind<std::uint8_t, D> d8;
+#if !HWY_HAVE_SCALABLE
+  if constexpr (hn::MaxLanes(D()) == 8) {  // stored at once, as they are loaded
+    const hn::Full128<std::uint8_t> both;
+    hn::Store(hn::Combine(both, hn::TruncateTo(d8, numbers(8)), hn::TruncateTo(d8, numbers(0))),
+              both, bytes);
+    return;
+  }
+#endif
+  for (std::size_t i = 0; i < 16; i += hn::Lanes(d)) {
+    hn::StoreU(hn::TruncateTo(d8, numbers(i)), d8, bytes + i);
+  }
+}
+
 /// For 4 bits or fewer: looks up the elements' bit patterns, low and high bytes separately.
 template <class S, class F>
 HWY_INLINE void look_values_up(S, const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
                                Target<std::uint16_t> target, F value) {
   const hn::CappedTag<float, 16> df;
-  const hn::Rebind<std::uint8_t, decltype(df)> d4;
   alignas(16) std::uint8_t low_bytes[16];
   alignas(16) std::uint8_t high_bytes[16];
-  for (std::size_t i = 0; i < 16; i += hn::Lanes(df)) {
-    const auto bits = S::bits(df, value(df, hn::Iota(df, static_cast<float>(i))));
-    hn::StoreU(hn::TruncateTo(d4, bits), d4, low_bytes + i);
-    hn::StoreU(hn::TruncateTo(d4, hn::ShiftRight<8>(bits)), d4, high_bytes + i);
-  }
+  const auto bits = [&](std::size_t i) HWY_ATTR {
+    return S::bits(df, value(df, hn::LoadU(df, kFirstIntegers + i)));
+  };
+  const hn::RebindToUnsigned<decltype(df)> du;
+  bytes_of_sixteen(du, bits, low_bytes);
+  bytes_of_sixteen(
+      du, [&](std::size_t i) HWY_ATTR { return hn::ShiftRight<8>(bits(i)); }, high_bytes);
   const hn::ScalableTag<std::uint8_t> d8;
   const hn::Repartition<std::uint16_t, decltype(d8)> d16;
   const hn::Repartition<std::uint32_t, decltype(d8)> d32;

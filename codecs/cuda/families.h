@@ -20,6 +20,7 @@ std::shared_ptr<const DeviceCodec> make_interval_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_narrow_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_raw_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_sign_cuda(const CodecSpec& spec);
+std::shared_ptr<const DeviceCodec> make_two_sided_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_two_valued_cuda(const CodecSpec& spec);
 std::shared_ptr<const DeviceCodec> make_window_index_cuda(const CodecSpec& spec);
 

@@ -27,6 +27,7 @@ constexpr std::array kFamilies = {
     Family{"narrow", make_narrow_cuda},
     Family{"raw", make_raw_cuda},
     Family{"sign", make_sign_cuda},
+    Family{"two_sided", make_two_sided_cuda},
     Family{"two_valued", make_two_valued_cuda},
     Family{"window_index", make_window_index_cuda},
 };

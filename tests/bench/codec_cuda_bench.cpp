@@ -78,6 +78,8 @@ std::vector<Case> cases() {
                      type,
                      {1, 1, 3072}});
     }
+    all.push_back(
+        {"two_sided/4bit" + suffix, {.name = "two_sided", .bits = 4}, type, {1, 1, 3072}});
     for (const std::int64_t edge : {7, 14, 28, 56, 112, 224}) {
       const std::string size = std::to_string(edge) + "x" + std::to_string(edge);
       all.push_back({"division/" + size + suffix, {.name = "division"}, type, {1, edge, edge}, 64});

@@ -30,6 +30,7 @@ CODECS = [
     {"name": "division", "bits": 4},
     {"name": "division", "bits": 4, "group": 256, "dither": "subtractive"},
     {"name": "group_quant", "bits": 4},
+    {"name": "two_sided", "bits": 4},
     {"name": "blpa", "bits": 4},
     {"name": "fixed_point", "error_bound": 0.05},
     {"name": "dct", "error_bound": 0.05},

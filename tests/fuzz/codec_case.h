@@ -70,6 +70,7 @@ struct Case {
   std::span<const std::byte> rest;
   std::vector<std::uint8_t> plane_bits;
   std::vector<float> by_channel;
+  std::vector<float> sides;           ///< numbers of channels that `two_sided` has
   std::vector<std::int64_t> offsets;  ///< in memory, by logical index, in elements
 
   explicit Case(std::span<const std::byte> input);
@@ -85,6 +86,10 @@ struct Case {
   Bytes source() const;
   /// What `encoded` is after the damages.
   Bytes damaged(Bytes encoded) const;
+
+ private:
+  /// Numbers of channels of random lengths, where `by_channel` says so.
+  void give_sides();
 };
 
 /// The input that says so.
@@ -112,7 +117,8 @@ inline std::vector<Bytes> seed_inputs() {
       fields.reads = static_cast<std::uint8_t>(i % 5 == 0 ? i : 3);
       fields.bits = static_cast<std::uint8_t>(1 + i % 8);
       fields.flags = static_cast<std::uint8_t>(i * 5);
-      fields.by_channel = static_cast<std::uint8_t>(i % 7 == 0 ? 0xF : 0);
+      fields.by_channel = static_cast<std::uint8_t>(i % 7 == 0 ? 0xF : i % 3 << 4);
+      fields.seed = static_cast<std::uint8_t>(i / 2);
       fields.source = static_cast<std::uint8_t>(i / 4);
       fields.damages = static_cast<std::uint8_t>(i % 4);
       fields.stretch = i >= 44 ? Fields::kLong : 0;
@@ -215,6 +221,26 @@ inline Case::Case(std::span<const std::byte> input) {
   if ((fields.by_channel & 2) != 0) what.channel_center = by_channel.data();
   if ((fields.by_channel & 4) != 0) what.channel_scale = by_channel.data() + channels;
   if ((fields.by_channel & 8) != 0) what.channel_bound = by_channel.data() + 2 * channels;
+  give_sides();
+}
+
+inline void Case::give_sides() {
+  const std::array<std::int64_t, 3>& extent = what.layout.extent;
+  const std::array<std::int64_t, 4> runs = {1, extent[2], extent[1] * extent[2],
+                                            what.layout.plane_size()};
+  what.sides.run = runs[fields.seed % 4];
+  const std::int64_t count = what.layout.plane_size() / what.sides.run;
+  for (std::int64_t i = 0; i < 4 * count; ++i) {
+    sides.push_back(0.25F * static_cast<float>((fields.seed + i * 7) % 13 - 3));
+  }
+  if ((fields.by_channel & 16) != 0) {
+    what.sides.factor = sides.data();
+    what.sides.summand = sides.data() + count;
+  }
+  if ((fields.by_channel & 32) != 0) {
+    what.sides.center = sides.data() + 2 * count;
+    what.sides.spread = sides.data() + 3 * count;
+  }
 }
 
 inline Bytes Case::source() const {

@@ -18,6 +18,7 @@
 #include "codecs/cpu/group_quant/dithered-inl.h"
 #include "codecs/cpu/group_quant/task-inl.h"
 #include "codecs/cpu/group_quant/walk-inl.h"
+#include "codecs/cpu/two_sided/channels-inl.h"
 #include "codecs/cpu/two_sided/job.h"
 #include "codecs/cpu/two_sided/values-inl.h"
 #include "codecs/cpu/workspace.h"
@@ -39,10 +40,10 @@ class SideDecoder {
         reads_(reads),
         draws_(job.subtractive && reads == Reads::values),
         task_(job.key, draws_, work),
-        room_(job, work) {}
+        numbers_(job, work) {}
 
   /// False when memory ran out.
-  bool good() const { return task_.good() && room_.good(); }
+  bool good() const { return task_.good() && numbers_.good(); }
 
   /// Decodes elements [begin, end) of `plane` to x. @pre begin % 8 == 0
   HWY_NOINLINE void operator()(std::int64_t plane, std::int64_t begin, std::int64_t end,
@@ -73,25 +74,27 @@ class SideDecoder {
   HWY_INLINE void write_groups(std::int64_t plane, std::int64_t begin, std::int64_t end,
                                const std::uint8_t* HWY_RESTRICT codes,
                                const std::uint16_t* HWY_RESTRICT draws, Target<Raw> target) const {
+    const bool short_runs = job_.has_short_runs();
+    if (short_runs) write_short_runs(plane, begin, end, codes, draws, target.x);
     for (std::int64_t i = begin; i < end;) {
       const std::int64_t g = i / job_.group;
       const std::int64_t stop = std::min(end, (g + 1) * job_.group);
-      TwoSidedRanges ranges;
-      std::memcpy(&ranges, in_ + job_.ranges_at(plane * job_.sections.groups + g), sizeof ranges);
+      const std::int64_t at = i - begin;
+      const TwoSidedRanges ranges = ranges_of(plane, g);
       if (ranges.lower == poisoned_range()) {
-        std::fill_n(target.x, stop - i, nan_of(S()));
-      } else if (job_.run == 0) {
-        write_piece(S(), ranges, {}, codes, draws, {target.x, stop - i, target.past_caches});
-      } else if (job_.has_short_runs()) {
-        write_short_runs(ranges, i, stop, codes, draws, target.x);
-      } else {
-        write_channels(ranges, i, stop, codes, draws, target);
+        std::fill_n(target.x + at, stop - i, nan_of(S()));
+      } else if (!short_runs) {
+        write_channels(ranges, i, stop, codes + at, draws == nullptr ? draws : draws + at,
+                       {target.x + at, end - i, target.past_caches});
       }
-      codes += stop - i;
-      if (draws != nullptr) draws += stop - i;
-      target.x += stop - i;
       i = stop;
     }
+  }
+
+  TwoSidedRanges ranges_of(std::int64_t plane, std::int64_t group) const {
+    TwoSidedRanges ranges;
+    std::memcpy(&ranges, in_ + job_.ranges_at(plane * job_.sections.groups + group), sizeof ranges);
+    return ranges;
   }
 
   TwoSidedScale scale(std::int64_t channel) const {
@@ -102,52 +105,66 @@ class SideDecoder {
     return scale;
   }
 
-  /// Writes elements of one channel and group.
+  /// Writes `count` elements of one channel and group.
   template <class Kind>
   HWY_INLINE void write_piece(Kind kind, const TwoSidedRanges& ranges, const TwoSidedScale& scale,
                               const std::uint8_t* HWY_RESTRICT codes,
-                              const std::uint16_t* HWY_RESTRICT draws,
+                              const std::uint16_t* HWY_RESTRICT draws, std::int64_t count,
                               Target<typename Kind::Raw> target) const {
     const SideValues value(ranges, job_.bits, scale);
     if (draws_) {
-      write_dithered(kind, codes, draws, target.writable, target, value);
+      write_dithered(kind, codes, draws, count, target, value);
     } else {
-      write_sides(kind, codes, target.writable, target, value);
+      write_sides(kind, codes, count, target, value);
     }
   }
 
+  /// Writes elements [begin, end), all of a group. What is behind them is written later.
   HWY_INLINE void write_channels(const TwoSidedRanges& ranges, std::int64_t begin, std::int64_t end,
                                  const std::uint8_t* HWY_RESTRICT codes,
                                  const std::uint16_t* HWY_RESTRICT draws,
                                  Target<Raw> target) const {
-    cpu::for_each_channel(
+    if (job_.run == 0) {
+      write_piece(S(), ranges, {}, codes, draws, end - begin, target);
+      return;
+    }
+    // Where channels begin at any places, few vectors could be written past the caches.
+    const bool past_caches = target.past_caches && job_.run % kCacheLine == 0;
+    for_each_channel(
         job_.run, begin, end, [&](std::int64_t c, std::int64_t from, std::int64_t to) HWY_ATTR {
           const std::int64_t at = from - begin;
           write_piece(S(), ranges, scale(c), codes + at, draws == nullptr ? draws : draws + at,
-                      {target.x + at, to - from, target.past_caches});
+                      to - from, {target.x + at, target.writable - at, past_caches});
         });
   }
 
-  /// write_channels where vectors hold elements of several channels.
-  HWY_NOINLINE void write_short_runs(const TwoSidedRanges& ranges, std::int64_t begin,
-                                     std::int64_t end, const std::uint8_t* HWY_RESTRICT codes,
+  /// Writes elements [begin, end), at most a stretch, where vectors hold those of several channels.
+  HWY_NOINLINE void write_short_runs(std::int64_t plane, std::int64_t begin, std::int64_t end,
+                                     const std::uint8_t* HWY_RESTRICT codes,
                                      const std::uint16_t* HWY_RESTRICT draws,
                                      Raw* HWY_RESTRICT x) const {
     const hn::ScalableTag<float> df;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
     const std::int64_t count = end - begin;
-    float* HWY_RESTRICT const z = room_.floats();
-    write_piece(Float32(), ranges, {}, codes, draws, {z, count, false});
-    cpu::for_each_channel(
-        job_.run, begin, end, [&](std::int64_t c, std::int64_t from, std::int64_t to) {
-          const TwoSidedScale of = scale(c);
-          std::fill(room_.numbers(0) + (from - begin), room_.numbers(0) + (to - begin), of.spread);
-          std::fill(room_.numbers(1) + (from - begin), room_.numbers(1) + (to - begin), of.center);
-        });
+    float* HWY_RESTRICT const z = numbers_.floats();
+    for (std::int64_t i = begin; i < end;) {
+      const std::int64_t g = i / job_.group;
+      const std::int64_t stop = std::min(end, (g + 1) * job_.group);
+      const std::int64_t at = i - begin;
+      write_piece(Float32(), ranges_of(plane, g), {}, codes + at,
+                  draws == nullptr ? draws : draws + at, stop - i, {z + at, count - at, false});
+      i = stop;
+    }
+    numbers_.cover(job_.run, begin, end, end, [&](std::int64_t c, float* of_channel) {
+      const TwoSidedScale numbers = scale(c);
+      of_channel[0] = numbers.spread;
+      of_channel[1] = numbers.center;
+    });
+    const float* const spread = numbers_.row(0, begin);
+    const float* const center = numbers_.row(1, begin);
     for (std::int64_t i = 0; i < count; i += lanes) {
-      const auto spread = hn::LoadU(df, room_.numbers(0) + i);
-      const auto center = hn::LoadU(df, room_.numbers(1) + i);
-      hn::StoreU(hn::Add(hn::Mul(hn::LoadU(df, z + i), spread), center), df, z + i);
+      const auto product = hn::Mul(hn::LoadU(df, z + i), hn::LoadU(df, spread + i));
+      hn::StoreU(hn::Add(product, hn::LoadU(df, center + i)), df, z + i);
     }
     if constexpr (std::is_same_v<S, Float32>) {
       std::copy_n(z, count, x);
@@ -156,12 +173,15 @@ class SideDecoder {
     }
   }
 
+  /// Elements of 16 bits that fill a line of the caches. A multiple of what others do.
+  static constexpr std::int64_t kCacheLine = 32;
+
   const cpu::TwoSidedJob& job_;
   const std::byte* in_;
   Reads reads_;
   bool draws_;
   GroupTask task_;
-  cpu::ChannelRoom room_;
+  mutable ElementNumbers numbers_;
 };
 
 /// Decodes groups [first, last), counted over all planes. @pre planes are dense

@@ -29,7 +29,9 @@ namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// The codes of vectors of a group's elements, as CodeBlocks::write wants them.
-template <class Channel>
+/// @param kFew codes have at most 5 bits: then those of a side never exceed their largest
+/// (CodePacker in codecs/cuda/quantize.cuh says why)
+template <class Channel, bool kFew>
 class SideCoder {
   using DF = hn::ScalableTag<float>;
   using DU = hn::RebindToUnsigned<DF>;
@@ -37,10 +39,13 @@ class SideCoder {
  public:
   HWY_INLINE SideCoder(const Channel& channel, const SideRanges& ranges, std::int64_t group,
                        int bits)
-      : channel_(channel), bits_(bits) {
-    for (int side = 0; side < 2; ++side) {
-      lo_[side] = ranges.lo(group, side);
-      scale_[side] = ranges.scale(group, side);
+      : channel_(channel), top_(float_bits(kBias) + (1U << (15 + bits)) - 1) {
+    for (int large = 0; large < 2; ++large) {
+      const int side = large == channel.side_of_large() ? 1 : 0;
+      lo_[large] = ranges.lo(group, side);
+      scale_[large] = ranges.scale(group, side);
+      const std::uint32_t bit = side == 1 ? 1U << (15 + bits) : 0;
+      side_[large] = kFew ? kBias + static_cast<float>(bit) : float_of_bits(bit);
     }
   }
 
@@ -48,70 +53,90 @@ class SideCoder {
   HWY_INLINE VU operator()(VF x, VU draw, std::int64_t i) const {
     const DF df;
     const DU du;
-    const auto upper = channel_.upper(df, x, i);
-    const auto lo = hn::IfThenElse(upper, hn::Set(df, lo_[1]), hn::Set(df, lo_[0]));
-    const auto scale = hn::IfThenElse(upper, hn::Set(df, scale_[1]), hn::Set(df, scale_[0]));
+    const auto is_large = channel_.large(df, x, i);
+    const auto lo = chosen(is_large, lo_[1], lo_[0]);
+    const auto scale = chosen(is_large, scale_[1], scale_[0]);
     const auto u = hn::Mul(hn::Sub(channel_.normal(df, x, i), lo), scale);
-    // Adding 2^23 rounds to an integer and leaves it in the sum's low bits: codes have 7 bits at
-    // most.
-    const auto code = hn::Add(hn::BitCast(du, hn::Add(u, hn::Set(df, 0x1p23F))), draw);
-    const auto top = hn::Set(du, 0x4B000000U + (1U << (15 + bits_)) - 1);
-    const auto side =
-        hn::IfThenElseZero(hn::RebindMask(du, upper), hn::Set(du, 1U << (15 + bits_)));
-    return hn::Or(hn::Min(code, top), side);
+    const auto side = chosen(is_large, side_[1], side_[0]);
+    if constexpr (kFew) return hn::Add(hn::BitCast(du, hn::Add(u, side)), draw);
+    const auto code = hn::Add(hn::BitCast(du, hn::Add(u, hn::Set(df, kBias))), draw);
+    return hn::Or(hn::Min(code, hn::Set(du, top_)), hn::BitCast(du, side));
   }
 
  private:
+  template <class VF>
+  static HWY_INLINE VF chosen(VF is_large, float large, float small) {
+    const DF df;
+    return hn::IfNegativeThenElse(is_large, hn::Set(df, large), hn::Set(df, small));
+  }
+
+  /// Adding it rounds to an integer and leaves that in the sum's low bits: codes have 7 bits at
+  /// most.
+  static constexpr float kBias = 0x1p23F;
+
   Channel channel_;
-  int bits_;
+  std::uint32_t top_;  ///< the most that a sum may be
+  // Of small and of large elements.
   float lo_[2];
   float scale_[2];
+  float side_[2];  ///< the side's bit, as bits; if codes are few, the bias with it, a number
 };
 
-/// The codes of a poisoned group: its elements' sides.
-template <class S, class Channel>
-HWY_NOINLINE void write_sides_only(S, const typename S::Raw* HWY_RESTRICT x, std::int64_t count,
-                                   int bits, const Channel& channel,
-                                   std::uint8_t* HWY_RESTRICT codes) {
+/// The codes of a poisoned group's elements, a plane's from `begin` on: their sides.
+template <class S>
+HWY_NOINLINE void write_sides_only(S, const cpu::TwoSidedJob& job,
+                                   const typename S::Raw* HWY_RESTRICT x, std::int64_t begin,
+                                   std::int64_t count, std::uint8_t* HWY_RESTRICT codes) {
+  const Description::Sides& sides = job.what.sides;
   for (std::int64_t i = 0; i < count; ++i) {
     typename S::Bits pattern;
     std::memcpy(&pattern, x + i, sizeof pattern);
-    const bool upper = channel.is_upper(S::value(pattern), i);
-    codes[i] = static_cast<std::uint8_t>(upper ? 1 << (bits - 1) : 0);
+    float factor = 1.0F, summand = 0.0F;
+    if (sides.factor != nullptr) {
+      factor = sides.factor[(begin + i) / job.run];
+      summand = sides.summand[(begin + i) / job.run];
+    }
+    const bool upper = is_upper(S::value(pattern), factor, summand);
+    codes[i] = static_cast<std::uint8_t>(upper ? 1 << (job.bits - 1) : 0);
   }
 }
 
 /// Writes the codes of `count` of a plane's elements from `begin` on, which lie at `x`; all are of
 /// the same group.
 template <class S>
-HWY_INLINE void write_side_codes(const cpu::TwoSidedJob& job, const cpu::ChannelRoom& room,
+HWY_INLINE void write_side_codes(const cpu::TwoSidedJob& job, ElementNumbers& numbers,
                                  const typename S::Raw* HWY_RESTRICT x, std::int64_t begin,
                                  std::int64_t count, std::int64_t readable,
                                  const std::uint16_t* HWY_RESTRICT draws, const SideRanges& ranges,
                                  std::int64_t group, std::uint8_t* HWY_RESTRICT codes) {
-  const bool poisoned = ranges.any_poisoned() && ranges.poisoned(group);
-  for_each_piece<S>(job, room, x, begin, count, readable,
+  if (ranges.any_poisoned() && ranges.poisoned(group)) {
+    write_sides_only(S(), job, x, begin, count, codes);
+    return;
+  }
+  for_each_piece<S>(job, numbers, x, begin, count, readable,
                     [&](auto kind, const auto* elements, std::int64_t i, std::int64_t n,
                         std::int64_t there, const auto& channel) HWY_ATTR {
                       using Channel = std::remove_cvref_t<decltype(channel)>;
-                      if (poisoned) {
-                        write_sides_only(kind, elements, n, job.bits, channel, codes + i);
-                        return;
+                      const auto as_they_are = [](auto v) HWY_ATTR { return v; };
+                      if (job.bits <= 5) {
+                        const SideCoder<Channel, true> coder(channel, ranges, group, job.bits);
+                        CodeBlocks<decltype(kind)>::write(elements, draws + i, n, there, codes + i,
+                                                          coder, as_they_are);
+                      } else {
+                        const SideCoder<Channel, false> coder(channel, ranges, group, job.bits);
+                        CodeBlocks<decltype(kind)>::write(elements, draws + i, n, there, codes + i,
+                                                          coder, as_they_are);
                       }
-                      CodeBlocks<decltype(kind)>::write(
-                          elements, draws + i, n, there, codes + i,
-                          SideCoder<Channel>(channel, ranges, group, job.bits),
-                          [](auto v) HWY_ATTR { return v; });
                     });
 }
 
 /// Encodes consecutive groups of a plane, which lie at `x`. @return false when one is poisoned
 template <class S>
-bool encode_some_sides(const cpu::TwoSidedJob& job, const cpu::ChannelRoom& room,
+bool encode_some_sides(const cpu::TwoSidedJob& job, ElementNumbers& numbers,
                        const GroupBatch& batch, const typename S::Raw* HWY_RESTRICT x,
                        const GroupTask& task, std::byte* out) {
   SideRanges ranges;
-  ranges.find(S(), job, room, x, batch.begin, batch.count);
+  ranges.find(S(), job, numbers, x, batch.begin, batch.count);
   const std::int64_t groups = (batch.count - 1) / job.group + 1;
   std::memcpy(out + job.ranges_at(batch.group), ranges.ranges(), groups * sizeof(TwoSidedRanges));
 
@@ -124,7 +149,7 @@ bool encode_some_sides(const cpu::TwoSidedJob& job, const cpu::ChannelRoom& room
     for (std::int64_t g = begin / job.group; i < end; ++g) {
       const std::int64_t some = std::min(end, (g + 1) * job.group) - i;
       prefetch(x + i + 2 * cpu::kStretchElements, some);
-      write_side_codes<S>(job, room, x + i, batch.begin + i, some, batch.count - i,
+      write_side_codes<S>(job, numbers, x + i, batch.begin + i, some, batch.count - i,
                           draws + (i - begin), ranges, g, task.codes() + (i - begin));
       i += some;
     }
@@ -143,13 +168,13 @@ bool encode_sides_of(const cpu::TwoSidedJob& job, const void* source, std::byte*
                      std::int64_t first, std::int64_t last, bool* representable) {
   cpu::Workspace& work = cpu::workspace();
   const GroupTask task(job.key, true, work);
-  const cpu::ChannelRoom room(job, work);
-  if (!task.good() || !room.good()) return false;
+  ElementNumbers numbers(job, work);
+  if (!task.good() || !numbers.good()) return false;
   return for_each_batch(job.what.layout, sizeof(typename S::Raw), job.group, SideRanges::kMost,
                         source, first, last, work,
                         [&](const GroupBatch& batch, const std::byte* elements) {
                           const auto* const x = reinterpret_cast<const typename S::Raw*>(elements);
-                          if (!encode_some_sides<S>(job, room, batch, x, task, out))
+                          if (!encode_some_sides<S>(job, numbers, batch, x, task, out))
                             *representable = false;
                           return true;
                         });

@@ -11,6 +11,15 @@
 
 namespace cinch::codecs::cpu {
 
+/// What encoding needs of a channel. By default, sides are x > 0, and normalizing changes nothing.
+struct SideChannel {
+  /// The largest x that is on the side of small ones. Sides are monotone in x.
+  float threshold = 0.0F;
+  bool falls = false;  ///< whether the side of large ones is the lower one
+  float center = 0.0F;
+  float inverse = 1.0F;
+};
+
 /// Facts that all tasks of one encode or decode share.
 struct TwoSidedJob {
   const Description& what;
@@ -21,6 +30,7 @@ struct TwoSidedJob {
   RandomKey key;  ///< decode: meaningful only if `subtractive`
   /// Elements of a channel; 0 where all elements are treated alike.
   std::int64_t run;
+  const SideChannel* channels = nullptr;  ///< encode only, if run > 0: one each
 
   TwoSidedJob(const Description& description, const TwoSidedParameters& parameters,
               std::int64_t channels, std::int64_t elements_of_channel,
@@ -45,42 +55,5 @@ struct TwoSidedJob {
 
   static constexpr std::int64_t kShortRun = 16;
 };
-
-/// A task's room for the numbers of each element of a stretch.
-class ChannelRoom {
- public:
-  ChannelRoom(const TwoSidedJob& job, Workspace& work) noexcept : wanted_(job.has_short_runs()) {
-    if (!wanted_) return;
-    numbers_ = work.columns.get<float>(kRows * kPitch);
-    floats_ = work.plane.get<float>(kPitch);
-  }
-
-  /// False when memory ran out.
-  bool good() const noexcept { return !wanted_ || (numbers_ != nullptr && floats_ != nullptr); }
-
-  /// kStretchElements numbers, and a vector behind them.
-  float* numbers(int row) const noexcept { return numbers_ + row * kPitch; }
-  float* floats() const noexcept { return floats_; }
-
-  static constexpr std::int64_t kSlack = 256;  ///< readable elements behind a stretch
-
- private:
-  static constexpr int kRows = 4;
-  static constexpr std::int64_t kPitch = kStretchElements + kSlack;
-
-  bool wanted_;
-  float* numbers_ = nullptr;
-  float* floats_ = nullptr;
-};
-
-/// Calls f(channel, begin, end) for the channels of a plane's elements [begin, end), in order.
-template <typename F>
-void for_each_channel(std::int64_t run, std::int64_t begin, std::int64_t end, const F& f) {
-  for (std::int64_t c = begin / run; begin < end; ++c) {
-    const std::int64_t stop = (c + 1) * run < end ? (c + 1) * run : end;
-    f(c, begin, stop);
-    begin = stop;
-  }
-}
 
 }  // namespace cinch::codecs::cpu

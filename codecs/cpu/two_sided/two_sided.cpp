@@ -13,11 +13,13 @@
 #include <span>
 
 #include "codecs/cpu/group_quant/tasks.h"
+#include "codecs/cpu/workspace.h"
 #include "codecs/two_sided.h"
 
 namespace cinch::codecs {
 namespace {
 
+HWY_EXPORT(find_channels);
 HWY_EXPORT(encode_sides);
 HWY_EXPORT(decode_side_groups);
 HWY_EXPORT(decode_side_planes);
@@ -30,8 +32,18 @@ class TwoSidedCpu final : public TwoSidedCodec {
                  RandomKey key, ParallelFor parallel) const override {
     const Description::Sides& sides = what.sides;
     const bool by_channel = sides.factor != nullptr || sides.center != nullptr;
-    const cpu::TwoSidedJob job(what, parameters(), TwoSidedHeader::of(what).channels,
-                               by_channel ? sides.run : 0, key);
+    cpu::TwoSidedJob job(what, parameters(), TwoSidedHeader::of(what).channels,
+                         by_channel ? sides.run : 0, key);
+    cpu::Buffer& numbers = cpu::workspace().channels;
+    if (by_channel) {
+      const std::int64_t channels = what.layout.plane_size() / sides.run;
+      auto* const found = numbers.get<cpu::SideChannel>(channels);
+      if (found == nullptr) return {};
+      for_range(parallel, channels, 4096, [&](std::int64_t first, std::int64_t last) {
+        HWY_DYNAMIC_DISPATCH(find_channels)(sides, first, last, found);
+      });
+      job.channels = found;
+    }
     put_head(what, key, out);
     bool representable = true;
     const bool good = cpu::encode_in_tasks(
@@ -39,6 +51,7 @@ class TwoSidedCpu final : public TwoSidedCodec {
         [&](std::int64_t first, std::int64_t last, bool* holds) {
           return HWY_DYNAMIC_DISPATCH(encode_sides)(job, source, out.data(), first, last, holds);
         });
+    numbers.trim();
     if (!good) return {};
     return {representable, static_cast<std::size_t>(job.sections.end)};
   }

@@ -70,15 +70,17 @@ class SideValues {
   int bits_;
 };
 
-/// write_values of floats whose values are looked up: those of each side fit into a vector.
+/// write_values of floats whose values are looked up: those of each side fit into a vector, of at
+/// most 16 lanes.
 HWY_INLINE void look_sides_up(const std::uint8_t* HWY_RESTRICT codes, std::int64_t count,
                               Target<float> target, const SideValues& value) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<std::uint8_t, decltype(df)> d8;
   const int half = 1 << (value.bits() - 1);
-  const auto lower = value(df, hn::Iota(df, 0.0F));
-  const auto upper = value(df, hn::Iota(df, static_cast<float>(half)));
+  const auto lower = value(df, hn::LoadU(df, kFirstIntegers));
+  const auto upper =
+      value(df, hn::Add(hn::LoadU(df, kFirstIntegers), hn::Set(df, static_cast<float>(half))));
   write_blocks(df, codes, count, static_cast<std::int64_t>(hn::Lanes(df)), target,
                [&](const std::uint8_t* code, const auto& store) HWY_ATTR {
                  const auto c = hn::PromoteTo(di, hn::LoadU(d8, code));

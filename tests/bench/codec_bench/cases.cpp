@@ -86,6 +86,22 @@ Contender group_quant_dithered(int bits) {
   contender.view = as_samples;
   return contender;
 }
+/// Samples of which each channel has numbers for two_sided.
+codecs::Description normalized_samples(const codecs::Description& of) {
+  static const std::vector<float> ones(1 << 16, 1.0F), zeros(1 << 16, 0.0F);
+  codecs::Description what = as_samples(of);
+  const codecs::PlaneLayout& layout = what.layout;
+  if (layout.extent[0] > static_cast<std::int64_t>(ones.size())) return what;
+  what.sides = {ones.data(), zeros.data(), zeros.data(), ones.data(),
+                layout.extent[1] * layout.extent[2]};
+  return what;
+}
+Contender two_sided(int bits, bool dithered = false) {
+  const CodecSpec spec = {.name = "two_sided", .subtractive_dither = dithered};
+  Contender contender = with_bits(dithered ? "two_sided_dithered" : "two_sided", spec, bits);
+  contender.view = normalized_samples;
+  return contender;
+}
 Contender blpa(int bits) {
   return with_bits("blpa", {.name = "blpa"}, bits);
 }
@@ -147,6 +163,8 @@ std::vector<Group> random_groups(std::int64_t bytes) {
         group_quant(4),
         group_quant(8),
         group_quant_dithered(4),
+        two_sided(4),
+        two_sided(4, true),
         blpa(4),
         blpa(8),
         zfp_rate(2),
@@ -166,8 +184,8 @@ std::vector<Group> random_groups(std::int64_t bytes) {
       {normal("f32_112x112", planes(f32, 112, 112, bytes)), shape},
       {normal("f32_56x56_channels_last", planes(f32, 56, 56, bytes, true)), shape},
       {normal("bf16_56x56", planes(bf16, 56, 56, bytes)),
-       {division(2), group_quant(2), blpa(4), error_bounded_ratio(0.1), fixed_point(0.1),
-        exponent_pack(), zstd(), lz4()}},
+       {division(2), group_quant(2), two_sided(4), blpa(4), error_bounded_ratio(0.1),
+        fixed_point(0.1), exponent_pack(), zstd(), lz4()}},
       {normal("f16_56x56", planes(f16, 56, 56, bytes)), shape},
       {normal("f32_row256", rows(f32, 256, bytes)), {division(2), group_quant(2)}},
       {normal("f32_row768", rows(f32, 768, bytes)),

@@ -9,7 +9,9 @@
 //   CASES  lines of key=value: name, codec, type, and perhaps bits, block, edges (0: the paper's),
 //          group, sign, dither, outer, inner, depth, height, width, format (contiguous;
 //          channels_last; samples_last: planes are channels-last samples), relu, spoiled (with
-//          numbers that quantizers can't hold), reads
+//          numbers that quantizers can't hold), run (Description::sides: with all its arrays),
+//          reads
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -75,6 +77,41 @@ void expect(const void* address, const Bytes& bytes) {
   write(bytes.data(), bytes.size());
 }
 
+/// Description::sides with arrays of random numbers, here and on the device.
+class SideArrays {
+ public:
+  SideArrays(std::int64_t channels, std::int64_t run) : run_(run) {
+    if (run == 0) return;
+    Random random(6);
+    std::normal_distribution<float> normal;
+    for (std::int64_t i = 0; i < kArrays * channels; ++i) {
+      // The last is the spread.
+      numbers_.push_back(i < 3 * channels ? 1.0F + 0.3F * normal(random)
+                                          : std::exp(0.3F * normal(random)));
+    }
+  }
+
+  Description::Sides here() const { return sides(numbers_.data()); }
+  Description::Sides there(Arena& arena) const {
+    if (run_ == 0) return {};
+    Bytes bytes(numbers_.size() * sizeof(float));
+    std::memcpy(bytes.data(), numbers_.data(), bytes.size());
+    return sides(reinterpret_cast<const float*>(arena.add(bytes)));
+  }
+
+ private:
+  Description::Sides sides(const float* first) const {
+    if (run_ == 0) return {};
+    const std::size_t channels = numbers_.size() / kArrays;
+    return {first, first + channels, first + 2 * channels, first + 3 * channels, run_};
+  }
+
+  static constexpr std::int64_t kArrays = 4;
+
+  std::int64_t run_;
+  std::vector<float> numbers_;
+};
+
 class Case {
  public:
   explicit Case(const std::string& line) {
@@ -133,7 +170,10 @@ class Case {
 
 void record(const Case& wanted) {
   const CodecSpec spec = wanted.spec();
-  const Description what = wanted.description();
+  Description what = wanted.description();
+  const std::int64_t run = wanted.number("run", 0);
+  const SideArrays sides(run == 0 ? 0 : what.layout.plane_size() / run, run);
+  what.sides = sides.here();
   const auto host = make_codec(spec, Engine::reference);
   const auto device = cuda::make_device_codec(spec);
   if (host == nullptr || device == nullptr || !device->accepts(what)) {
@@ -158,8 +198,10 @@ void record(const Case& wanted) {
     auto* const out = arena.add(Bytes(host->encoded_bytes(what), std::byte{0x5A}));
     auto* const result = arena.add(Bytes(sizeof(cuda::Result)));
     auto* const scratch = arena.add(Bytes(scratch_bytes, std::byte{0x5A}));
+    Description there = what;
+    there.sides = sides.there(arena);
     arena.write_out();
-    if (!device->encode(what, from, out, reinterpret_cast<cuda::Result*>(result), scratch, key,
+    if (!device->encode(there, from, out, reinterpret_cast<cuda::Result*>(result), scratch, key,
                         nullptr)) {
       fail("encode");
     }
