@@ -268,6 +268,14 @@ class Codec {
   virtual bool decode(const Description& what, std::span<const std::byte> in, void* target,
                       Reads reads, ParallelFor parallel) const = 0;
 
+  /// Decodes Reads::sign to one bit an element, in memory order, the lowest bit of a byte first, as
+  /// the codec `sign` holds them. @pre `out` has a bit for each element, `in` as for decode()
+  /// @return false, and `out` is undefined, where decode() can't do that, or this codec does not
+  virtual bool decode_sign_bits(const Description& /*what*/, std::span<const std::byte> /*in*/,
+                                std::span<std::byte> /*out*/, ParallelFor /*parallel*/) const {
+    return false;
+  }
+
   /// Nullopt where decoded values err otherwise, or not in memory order.
   virtual std::optional<EvenErrors> even_errors(const Description& /*what*/) const noexcept {
     return {};

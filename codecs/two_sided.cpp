@@ -2,6 +2,7 @@
 #include "codecs/two_sided.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "codecs/layout.h"
@@ -19,6 +20,25 @@ bool are_valid(const Description::Sides& sides, std::int64_t plane_size) noexcep
   if (sides.factor == nullptr && sides.center == nullptr) return true;
   return sides.run > 0 && plane_size % sides.run == 0;
 }
+
+/// The highest bits of codes of `bits` bits, for eight codes a byte.
+template <int bits>
+void put_side_bits(const std::byte* codes, std::byte* out, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, codes + i * bits, bits);
+    unsigned sides = 0;
+    for (int k = 0; k < 8; ++k) {
+      sides |= static_cast<unsigned>(eight >> (k * bits + bits - 1) & 1U) << k;
+    }
+    out[i] = static_cast<std::byte>(sides);
+  }
+}
+
+/// By the number of bits, from 2 on.
+constexpr std::array side_bits = {put_side_bits<2>, put_side_bits<3>, put_side_bits<4>,
+                                  put_side_bits<5>, put_side_bits<6>, put_side_bits<7>,
+                                  put_side_bits<8>};
 
 }  // namespace
 
@@ -75,6 +95,19 @@ std::optional<TwoSidedHeader> TwoSidedCodec::encoded_header(const Description& w
   const TwoSidedSections at(parameters_, what.layout, header.channels);
   if (in.size() < static_cast<std::size_t>(at.end)) return {};
   return header;
+}
+
+bool TwoSidedCodec::decode_sign_bits(const Description& what, std::span<const std::byte> in,
+                                     std::span<std::byte> out, ParallelFor parallel) const {
+  const auto header = encoded_header(what, in, Reads::sign);
+  if (!header || !what.layout.is_contiguous() || what.layout.plane_size() % 8 != 0) return false;
+  const TwoSidedSections at(parameters_, what.layout, header->channels);
+  const std::byte* const codes = in.data() + at.codes;
+  // So all planes' codes are one stream, in which eight take `bits` bytes.
+  for_range(parallel, what.layout.elements() / 8, 4096, [&](std::int64_t begin, std::int64_t end) {
+    side_bits[static_cast<std::size_t>(parameters_.bits - 2)](codes, out.data(), begin, end);
+  });
+  return true;
 }
 
 RandomKey TwoSidedCodec::encoded_key(std::span<const std::byte> in) const noexcept {

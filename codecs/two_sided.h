@@ -125,6 +125,9 @@ class TwoSidedCodec : public Codec {
   Reads restores() const noexcept override { return Reads::values; }
   bool accepts(const Description& what) const noexcept override;
   std::size_t encoded_bytes(const Description& what) const noexcept override;
+  /// Of contiguous planes whose size is a multiple of 8.
+  bool decode_sign_bits(const Description& what, std::span<const std::byte> in,
+                        std::span<std::byte> out, ParallelFor parallel) const override;
 
  protected:
   const TwoSidedParameters& parameters() const noexcept { return parameters_; }

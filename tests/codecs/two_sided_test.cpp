@@ -363,6 +363,34 @@ TEST(TwoSided, HeadersThatContradictThePlanesAreRefused) {
   }
 }
 
+TEST(TwoSided, SignBitsAreWhatTheCodecSignHolds) {
+  for (int bits = 2; bits <= 8; ++bits) {
+    const Description what{.layout = contiguous(3, {4, 5, 10})};
+    std::vector<float> x(what.layout.elements());
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i * i));
+    const auto codec = make_codec(two_sided(bits, 64, true));
+    const Bytes bytes = encode(*codec, what, make_source(what, x));
+    Bytes sides(x.size() / 8);
+    ASSERT_TRUE(codec->decode_sign_bits(what, bytes, sides, two_threads));
+    const auto sign = make_codec({.name = "sign"});
+    EXPECT_EQ(sides, encode(*sign, what, decode(*codec, what, bytes, Reads::sign))) << bits;
+    EXPECT_FALSE(codec->decode_sign_bits(what, std::span(bytes).first(bytes.size() - 1), sides,
+                                         two_threads));
+  }
+}
+
+TEST(TwoSided, SignBitsOnlyInMemoryOrder) {
+  const Description last{.layout = samples_last(2, {8, 3, 5})};
+  const Description ragged{.layout = contiguous(2, {1, 1, 13})};
+  for (const Description& what : {last, ragged}) {
+    const std::vector<float> x(what.layout.elements(), 1.0F);
+    const auto codec = make_codec(two_sided(3));
+    const Bytes bytes = encode(*codec, what, make_source(what, x));
+    Bytes sides(x.size());
+    EXPECT_FALSE(codec->decode_sign_bits(what, bytes, sides, two_threads));
+  }
+}
+
 TEST(TwoSided, LargeTensorsAreWrittenPastTheCaches) {
   const Description what{.layout = contiguous(1, {1, 1, (17 << 18) + 5})};
   std::vector<float> x(what.layout.elements());
