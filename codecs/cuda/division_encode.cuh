@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/division_load.cuh"
 #include "codecs/cuda/division_pool.cuh"
 
 /// DIVISION's encoding of planes that fit into shared memory. A block of threads takes tiles of
@@ -114,6 +115,19 @@ struct QuantizedTile {
   }
 };
 
+/// Stores the codes of whole stretches, which fill a Word each.
+template <ElementType type, int kRun, typename Word>
+__device__ __forceinline__ void store_whole_stretches(const DivisionJob& job,
+                                                      const DivisionTile& tile,
+                                                      const QuantizedTile<type, kRun>& quantized,
+                                                      std::uint32_t stretches) {
+  const CodePacker packer(sizeof(Word));  // eight codes of so many bits
+  auto* const to = kept(reinterpret_cast<Word*>(quantized.to));
+  for (std::uint32_t i = threadIdx.x; i < stretches; i += kDivisionThreads) {
+    to[i] = static_cast<Word>(quantized.codes(job, tile, i, packer));
+  }
+}
+
 /// Stores the codes of a tile.
 template <ElementType type, int kRun>
 __device__ __forceinline__ void store_codes(const DivisionJob& job, const DivisionTile& tile,
@@ -122,11 +136,10 @@ __device__ __forceinline__ void store_codes(const DivisionJob& job, const Divisi
   const bool aligned = can_access_at_once(quantized.to, job.bits);
   std::uint32_t done = 0;
   if (job.bits == 2 && aligned) {
-    const CodePacker packer(2);
-    auto* const to = kept(reinterpret_cast<std::uint16_t*>(quantized.to));
-    for (std::uint32_t i = threadIdx.x; i < whole; i += kDivisionThreads) {
-      to[i] = static_cast<std::uint16_t>(quantized.codes(job, tile, i, packer));
-    }
+    store_whole_stretches<type, kRun, std::uint16_t>(job, tile, quantized, whole);
+    done = whole;
+  } else if (job.bits == 4 && aligned) {
+    store_whole_stretches<type, kRun, std::uint32_t>(job, tile, quantized, whole);
     done = whole;
   }
   const auto bits = static_cast<std::uint32_t>(job.bits);

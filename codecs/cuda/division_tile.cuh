@@ -74,48 +74,4 @@ struct DivisionTile {
   }
 };
 
-/// Loads the tile's planes, whatever the layout. All threads of the block must call it.
-/// @param offsets of the planes in `source`; not read if they are contiguous
-template <ElementType type, int kRun>
-__device__ __forceinline__ void load_tile(const DivisionJob& job, const DivisionTile& tile,
-                                          const typename Element<type>::Bits* source,
-                                          std::int64_t first, std::int32_t planes,
-                                          const std::int64_t* offsets,
-                                          typename Element<type>::Bits* x) {
-  constexpr int kVector = Element<type>::kPerVector;
-  const auto count = static_cast<std::uint32_t>(planes * job.size);
-  if (job.contiguous) {
-    const auto* const from = kept(source + first * job.size);
-    std::uint32_t done = 0;
-    if (job.vectors) {
-      for (std::uint32_t i = threadIdx.x; i < count / kVector; i += kDivisionThreads) {
-        reinterpret_cast<uint4*>(x)[i] = reinterpret_cast<const uint4*>(from)[i];
-      }
-      done = count / kVector * kVector;
-    }
-    for (std::uint32_t i = done + threadIdx.x; i < count; i += kDivisionThreads) x[i] = from[i];
-    return;
-  }
-  if (tile.has_vectors(job)) {
-    const auto offset = [offsets](std::uint32_t plane) { return offsets[plane]; };
-    return load_side_by_side<type, kRun>(tile.layout, static_cast<std::uint32_t>(planes), source,
-                                         offset, x);
-  }
-  // Where planes interleave in memory, neighbouring threads take neighbouring planes.
-  const bool interleaved = job.layout.inner_stride < job.layout.stride[2];
-  const auto slots = static_cast<std::uint32_t>(tile.planes * job.size);
-  for (std::uint32_t i = threadIdx.x; i < slots; i += kDivisionThreads) {
-    std::uint32_t e = i;
-    std::uint32_t p;
-    if (interleaved) {
-      p = e;
-      e = tile.by_planes.split(p);
-    } else {
-      p = job.by_size.split(e);
-    }
-    if (p >= static_cast<std::uint32_t>(planes)) continue;
-    x[tile.layout.begin(p) + e] = source[offsets[p] + job.offset_in_plane(e)];
-  }
-}
-
 }  // namespace cinch::codecs::cuda
