@@ -4,6 +4,7 @@
 #include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/division_load.cuh"
 #include "codecs/cuda/division_pool.cuh"
+#include "codecs/cuda/division_sevens.cuh"
 
 /// DIVISION's encoding of planes that fit into shared memory. A block of threads takes tiles of
 /// whole planes, reads each element once and writes each code once.
@@ -177,6 +178,7 @@ __global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
   auto* const table = reinterpret_cast<std::uint16_t*>(shared + tile.table_at);
   fill_table<Cell, kRun>(job, tile.entries, table);
   fill_shapes(job, shapes);
+  const bool sevens = kRun == 1 && is_of_sevens(job);
   const bool narrow = job.covers_pools && job.block[2] <= kStretch;
   float least = 0.0F;
   for (std::int64_t turn = blockIdx.x; turn < tile.count; turn += gridDim.x) {
@@ -196,21 +198,28 @@ __global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
     __syncthreads();
     if (job.with_sign) {
       store_signs<type>(job, tile, x, count, out + job.sections.signs + stretch);
+      if (sevens) __syncthreads();  // what can't be held is overwritten next
     }
-    if (narrow) {
-      pool_narrow<type, kRun>(job, tile, x, shapes, planes, cells, bounds, means, least);
+    if (sevens) {
+      if constexpr (kRun == 1) {
+        encode_sevens<type>(job, tile, first, planes, x, cells, means, out, result, least);
+      }
     } else {
-      pool_wide<type>(job, tile, x, planes, cells, means);
+      if (narrow) {
+        pool_narrow<type, kRun>(job, tile, x, shapes, planes, cells, bounds, means, least);
+      } else {
+        pool_wide<type>(job, tile, x, planes, cells, means);
+        __syncthreads();
+        find_bounds<type, kRun>(job, tile, x, table, planes, cells, bounds, least);
+      }
       __syncthreads();
-      find_bounds<type, kRun>(job, tile, x, table, planes, cells, bounds, least);
+      set_ranges<type>(job, tile, first, planes, bounds, cells, x, means, out, result);
+      if constexpr (kRun < kStretch) {
+        __syncthreads();
+        fill_ranges(job, planes, bounds, cells);
+      }
     }
     __syncthreads();
-    set_ranges<type>(job, tile, first, planes, bounds, cells, x, means, out, result);
-    __syncthreads();
-    if constexpr (kRun < kStretch) {
-      fill_ranges(job, planes, bounds, cells);
-      __syncthreads();
-    }
     store_codes<type, kRun>(
         job, tile,
         {x, table, cells, bounds, count, stretch, out + job.sections.codes + stretch * job.bits});
