@@ -144,7 +144,7 @@ class DivisionCuda final : public DeviceCodec {
   bool decode_interleaved(const DivisionJob& job, const DivisionRead& read, void* target,
                           Stream stream) const noexcept {
     constexpr int kVector = Element<type>::kPerVector;
-    const SideTasks tasks(job, job.side_by_side ? kVector : 1);
+    const SideTasks tasks(job, job.side_by_side ? kThreadPlanes<kVector> : kThreadPlanes<1>);
     const auto kernel = job.side_by_side ? division_decode_interleaved<type, kVector>
                                          : division_decode_interleaved<type, 1>;
     return launch(kernel,
