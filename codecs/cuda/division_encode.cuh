@@ -181,20 +181,23 @@ __global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
   const bool sevens = kRun == 1 && is_of_sevens(job);
   const bool narrow = job.covers_pools && job.block[2] <= kStretch;
   float least = 0.0F;
-  for (std::int64_t turn = blockIdx.x; turn < tile.count; turn += gridDim.x) {
-    const std::int64_t first = turn * tile.planes;
-    const std::int64_t left = job.layout.planes() - first;
-    const std::int32_t planes = left < tile.planes ? static_cast<std::int32_t>(left) : tile.planes;
+  for (std::uint32_t turn = blockIdx.x; turn < tile.count; turn += gridDim.x) {
+    const std::int64_t first = turn * std::uint64_t{static_cast<std::uint32_t>(tile.planes)};
+    const std::int32_t planes = turn + 1 < tile.count ? tile.planes : tile.last_planes;
     const auto count = static_cast<std::uint32_t>(planes * job.size);
-    const std::int64_t stretch = first * job.size >> 3;
-    auto* const means = kept(reinterpret_cast<std::uint16_t*>(out) + first * job.block_count);
+    const std::uint64_t begin = turn * std::uint64_t{tile.elements};
+    const auto stretch = static_cast<std::int64_t>(begin >> 3);
+    auto* const means =
+        kept(reinterpret_cast<std::uint16_t*>(out) + turn * std::uint64_t{tile.means});
     __syncthreads();
     for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
       bounds[p] = {0xFFFFFFFFU, 0U, 0U};
       if (!job.contiguous) offsets[p] = job.plane_begin(first + p);
     }
     if (!job.contiguous) __syncthreads();
-    load_tile<type, kRun>(job, tile, static_cast<const Bits*>(source), first, planes, offsets, x);
+    load_tile<type, kRun>(job, tile,
+                          kept(static_cast<const Bits*>(source) + (job.contiguous ? begin : 0)),
+                          planes, offsets, x);
     __syncthreads();
     if (job.with_sign) {
       store_signs<type>(job, tile, x, count, out + job.sections.signs + stretch);
@@ -220,9 +223,9 @@ __global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
       }
     }
     __syncthreads();
-    store_codes<type, kRun>(
-        job, tile,
-        {x, table, cells, bounds, count, stretch, out + job.sections.codes + stretch * job.bits});
+    store_codes<type, kRun>(job, tile,
+                            {x, table, cells, bounds, count, stretch,
+                             out + job.sections.codes + turn * std::uint64_t{tile.code_bytes}});
   }
   if (job.with_sign && least < 0.0F) result->not_representable = 1;
   if (blockIdx.x == 0 && threadIdx.x == 0) {

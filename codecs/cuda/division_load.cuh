@@ -103,26 +103,48 @@ __device__ __forceinline__ void load_tile_vectors(const SideBySide& tile, std::u
   });
 }
 
+/// Copies vectors to shared memory. All threads of the block must call it.
+__device__ __forceinline__ void load_vectors(const uint4* from, std::uint32_t count, uint4* to) {
+  constexpr std::uint32_t kAtOnce = 4;
+  std::uint32_t i = threadIdx.x;
+  from += i;
+  to += i;
+  uint4 loaded[kAtOnce];
+#pragma unroll 1
+  for (; i + (kAtOnce - 1) * kDivisionThreads < count; i += kAtOnce * kDivisionThreads) {
+#pragma unroll
+    for (std::uint32_t v = 0; v < kAtOnce; ++v) loaded[v] = from[v * kDivisionThreads];
+#pragma unroll
+    for (std::uint32_t v = 0; v < kAtOnce; ++v) {
+      store_shared_vector(to + v * kDivisionThreads, loaded[v]);
+    }
+    from += kAtOnce * kDivisionThreads;
+    to += kAtOnce * kDivisionThreads;
+  }
+#pragma unroll
+  for (std::uint32_t v = 0; v < kAtOnce - 1; ++v) {
+    if (i + v * kDivisionThreads < count) to[v * kDivisionThreads] = from[v * kDivisionThreads];
+  }
+}
+
 /// Loads the tile's planes, whatever the layout. All threads of the block must call it.
+/// @param source of the tile if planes are contiguous, otherwise of all
 /// @param offsets of the planes in `source`; not read if they are contiguous
 template <ElementType type, int kRun>
 __device__ __forceinline__ void load_tile(const DivisionJob& job, const DivisionTile& tile,
                                           const typename Element<type>::Bits* source,
-                                          std::int64_t first, std::int32_t planes,
-                                          const std::int64_t* offsets,
+                                          std::int32_t planes, const std::int64_t* offsets,
                                           typename Element<type>::Bits* x) {
   constexpr int kVector = Element<type>::kPerVector;
-  const auto count = static_cast<std::uint32_t>(planes * job.size);
   if (job.contiguous) {
-    const auto* const from = kept(source + first * job.size);
+    const auto count = static_cast<std::uint32_t>(planes * job.size);
     std::uint32_t done = 0;
     if (job.vectors) {
-      for (std::uint32_t i = threadIdx.x; i < count / kVector; i += kDivisionThreads) {
-        reinterpret_cast<uint4*>(x)[i] = reinterpret_cast<const uint4*>(from)[i];
-      }
+      load_vectors(reinterpret_cast<const uint4*>(source), count / kVector,
+                   reinterpret_cast<uint4*>(x));
       done = count / kVector * kVector;
     }
-    for (std::uint32_t i = done + threadIdx.x; i < count; i += kDivisionThreads) x[i] = from[i];
+    for (std::uint32_t i = done + threadIdx.x; i < count; i += kDivisionThreads) x[i] = source[i];
     return;
   }
   if (tile.has_vectors(job)) {

@@ -37,8 +37,10 @@ __device__ __forceinline__ float mean_of(const RangedCell& cell) {
 /// Tiles of planes, and how a block of threads uses its shared memory. Members `*_at` are byte
 /// offsets; the elements come first.
 struct DivisionTile {
-  std::int32_t planes;  ///< a multiple of planes_per_byte
-  std::int64_t count;   ///< number of tiles
+  std::int32_t planes;                        ///< a multiple of planes_per_byte
+  std::int32_t last_planes;                   ///< of the last tile
+  std::uint32_t count;                        ///< number of tiles
+  std::uint32_t elements, means, code_bytes;  ///< of a tile of so many planes
   FastDivide by_planes;
   std::int32_t padded;  ///< bit_ceil of the block's width
   SideBySide layout;
@@ -48,7 +50,11 @@ struct DivisionTile {
 
   DivisionTile(const DivisionJob& job, std::int32_t plane_count, std::size_t element) noexcept
       : planes(plane_count),
-        count((job.layout.planes() + planes - 1) / planes),
+        last_planes(static_cast<std::int32_t>((job.layout.planes() - 1) % planes + 1)),
+        count(static_cast<std::uint32_t>((job.layout.planes() + planes - 1) / planes)),
+        elements(static_cast<std::uint32_t>(planes * job.size)),
+        means(static_cast<std::uint32_t>(planes * job.block_count)),
+        code_bytes(elements / 8 * static_cast<std::uint32_t>(job.bits)),
         by_planes(planes),
         padded(static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(job.block[2])))),
         layout(job.pixel_stride, job.size, plane_count, element, job.side_by_side),
