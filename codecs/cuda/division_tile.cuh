@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/division_table.cuh"
+#include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/side_by_side.cuh"
 
 /// Whole planes in shared memory, in logical order and as they are in global memory.
@@ -48,7 +49,9 @@ struct DivisionTile {
   std::int32_t cells_at, bounds_at, offsets_at, shapes_at, table_at;
   std::size_t shared_bytes;
 
-  DivisionTile(const DivisionJob& job, std::int32_t plane_count, std::size_t element) noexcept
+  /// @param element size of one @param run elements that share a block: job.run() or less
+  DivisionTile(const DivisionJob& job, std::int32_t plane_count, std::size_t element,
+               int run) noexcept
       : planes(plane_count),
         last_planes(static_cast<std::int32_t>((job.layout.planes() - 1) % planes + 1)),
         count(static_cast<std::uint32_t>((job.layout.planes() + planes - 1) / planes)),
@@ -58,7 +61,7 @@ struct DivisionTile {
         by_planes(planes),
         padded(static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(job.block[2])))),
         layout(job.pixel_stride, job.size, plane_count, element, job.side_by_side),
-        entries(table_entries(job, job.run())) {
+        entries(table_entries(job, run)) {
     const auto place = [this](std::int64_t bytes) {
       const auto at = static_cast<std::int32_t>(shared_bytes);
       shared_bytes += static_cast<std::size_t>(bytes + 15) / 16 * 16;
@@ -66,7 +69,7 @@ struct DivisionTile {
     };
     shared_bytes = 0;
     place((layout.elements(planes) + kStretch) * static_cast<std::int64_t>(element));
-    const std::size_t cell = job.run() == kStretch ? sizeof(float) : sizeof(RangedCell);
+    const std::size_t cell = run == kStretch ? sizeof(float) : sizeof(RangedCell);
     cells_at = place(std::int64_t{table_cells(job, planes)} * static_cast<std::int64_t>(cell));
     bounds_at = place(std::int64_t{planes} * std::int64_t{sizeof(PlaneBounds)});
     offsets_at = place(job.contiguous ? 0 : std::int64_t{planes} * 8);
@@ -79,5 +82,44 @@ struct DivisionTile {
     return job.side_by_side && layout.vectors > 0 && layout.vectors == 1 << layout.shift;
   }
 };
+
+/// The widest block whose column sums fit into a warp, four a lane.
+inline constexpr std::int64_t kTileMaxBlock = 128;
+
+/// Elements of a tile: so many tiles for every processor, and enough in each to be worth its
+/// barriers.
+inline std::int64_t wanted_tile(const DivisionJob& job, const DeviceLimits& device, unsigned tiles,
+                                std::int64_t most) noexcept {
+  return std::clamp<std::int64_t>(job.layout.elements() / (tiles * device.processors), 1024, most);
+}
+
+/// Whole planes that a block of threads takes; 0 when not even the smallest tile fits.
+/// @param element, run as for DivisionTile
+inline std::int32_t planes_per_tile(const DivisionJob& job, const DeviceLimits& device,
+                                    std::size_t element, int run) noexcept {
+  const std::int64_t unit = planes_per_byte(job.size);
+  if (std::int64_t{job.size} * unit > (std::int64_t{1} << 20) || job.block[2] > kTileMaxBlock ||
+      job.block_count > kMaxTableBlocks) {
+    return 0;
+  }
+  const auto bytes = [&](std::int64_t planes) {
+    return DivisionTile(job, static_cast<std::int32_t>(planes), element, run).shared_bytes;
+  };
+  if (bytes(unit) > device.shared_bytes) return 0;
+  const std::int64_t wanted = wanted_tile(job, device, kDivisionBlocks,
+                                          kDivisionShared / static_cast<std::int64_t>(element));
+  std::int64_t planes = std::max<std::int64_t>(1, wanted / (unit * job.size)) * unit;
+  if (!job.contiguous) {
+    // Planes may interleave in memory: eight vectors of them fill a line of the cache, and two
+    // whole sectors.
+    const auto vector = static_cast<std::int64_t>(16 / element);
+    planes = std::bit_floor(static_cast<std::uint64_t>(std::max(planes, 4 * vector)));
+    while (planes > 2 * vector && bytes(planes) > device.shared_bytes / 2) planes /= 2;
+    while (planes > vector && bytes(planes) > device.shared_bytes) planes /= 2;
+    planes = std::max(planes / unit, std::int64_t{1}) * unit;
+  }
+  while (planes > unit && bytes(planes) > device.shared_bytes) planes -= unit;
+  return static_cast<std::int32_t>(planes);
+}
 
 }  // namespace cinch::codecs::cuda
