@@ -106,7 +106,7 @@ __device__ __forceinline__ float sum_of_columns(const float (&sums)[kStretch],
 /// @param height, row_size rows of a plane, and the elements of each
 template <ElementType type, int kRun>
 __device__ __forceinline__ PooledBlock<type> pool_block(const typename Element<type>::Bits* plane,
-                                                        const PoolShape& shape, std::int32_t padded,
+                                                        PoolShape shape, std::int32_t padded,
                                                         std::int32_t height,
                                                         std::int32_t row_size) {
   const auto width = static_cast<std::int32_t>(shape.size & 15U);
