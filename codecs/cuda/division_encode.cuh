@@ -162,6 +162,22 @@ __device__ __forceinline__ void store_codes(const DivisionJob& job, const Divisi
   }
 }
 
+/// Loads a tile's planes, and sets their bounds to those of nothing.
+/// @param source, offsets as for load_tile; sets the offsets
+template <ElementType type, int kRun>
+__device__ __forceinline__ void begin_tile(const DivisionJob& job, const DivisionTile& tile,
+                                           const typename Element<type>::Bits* source,
+                                           std::int64_t first, std::int32_t planes,
+                                           PlaneBounds* bounds, std::int64_t* offsets,
+                                           typename Element<type>::Bits* x) {
+  for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
+    bounds[p] = {0xFFFFFFFFU, 0U, 0U};
+    if (!job.contiguous) offsets[p] = job.plane_begin(first + p);
+  }
+  if (!job.contiguous) __syncthreads();
+  load_tile<type, kRun>(job, tile, source, planes, offsets, x);
+}
+
 /// @pre kRun is job.run()
 template <ElementType type, int kRun>
 __global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
@@ -190,14 +206,9 @@ __global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
     auto* const means =
         kept(reinterpret_cast<std::uint16_t*>(out) + turn * std::uint64_t{tile.means});
     __syncthreads();
-    for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
-      bounds[p] = {0xFFFFFFFFU, 0U, 0U};
-      if (!job.contiguous) offsets[p] = job.plane_begin(first + p);
-    }
-    if (!job.contiguous) __syncthreads();
-    load_tile<type, kRun>(job, tile,
-                          kept(static_cast<const Bits*>(source) + (job.contiguous ? begin : 0)),
-                          planes, offsets, x);
+    begin_tile<type, kRun>(job, tile,
+                           kept(static_cast<const Bits*>(source) + (job.contiguous ? begin : 0)),
+                           first, planes, bounds, offsets, x);
     __syncthreads();
     if (job.with_sign) {
       store_signs<type>(job, tile, x, count, out + job.sections.signs + stretch);
