@@ -13,9 +13,6 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-/// The widest block whose column sums fit into a warp, four a lane.
-constexpr std::int64_t kTileMaxBlock = 128;
-
 /// Shared memory that a block of threads may use for decoding.
 constexpr std::size_t kDecodeShared = std::size_t{40} << 10;
 
@@ -47,7 +44,7 @@ class DivisionCuda final : public DeviceCodec {
 
   std::size_t scratch_bytes(const Description& what) const noexcept override {
     const DivisionJob job(parameters_, what, nullptr, {});
-    if (planes_per_tile(job, element_size(what.type)) > 0) return 0;
+    if (tile_of(job, what.type) > 0) return 0;
     return sizeof(PlaneBounds) * static_cast<std::size_t>(what.layout.planes());
   }
 
@@ -66,7 +63,7 @@ class DivisionCuda final : public DeviceCodec {
       // only a loaded kernel may use.
       if (!launched || !Loading::wanted()) return launched;
     }
-    const std::int32_t planes = planes_per_tile(job, element_size(what.type));
+    const std::int32_t planes = tile_of(job, what.type);
     return with_element(what.type, [&](auto type) {
       return planes > 0 ? encode_tiles<type.value>(job, planes, source, out, result, stream)
                         : encode_large<type.value>(job, source, out, result,
@@ -90,31 +87,8 @@ class DivisionCuda final : public DeviceCodec {
   }
 
  private:
-  /// Whole planes that a block of threads takes; 0 when not even the smallest tile fits.
-  std::int32_t planes_per_tile(const DivisionJob& job, std::size_t element) const noexcept {
-    const std::int64_t unit = planes_per_byte(job.size);
-    if (std::int64_t{job.size} * unit > (std::int64_t{1} << 20) || job.block[2] > kTileMaxBlock ||
-        job.block_count > kMaxTableBlocks) {
-      return 0;
-    }
-    const auto bytes = [&](std::int64_t planes) {
-      return DivisionTile(job, static_cast<std::int32_t>(planes), element).shared_bytes;
-    };
-    if (bytes(unit) > device_.shared_bytes) return 0;
-    const std::int64_t wanted =
-        wanted_tile(job, kDivisionBlocks, kDivisionShared / static_cast<std::int64_t>(element));
-    std::int64_t planes = std::max<std::int64_t>(1, wanted / (unit * job.size)) * unit;
-    if (!job.contiguous) {
-      // Planes may interleave in memory: eight vectors of them fill a line of the cache, and two
-      // whole sectors.
-      const auto vector = static_cast<std::int64_t>(16 / element);
-      planes = std::bit_floor(static_cast<std::uint64_t>(std::max(planes, 4 * vector)));
-      while (planes > 2 * vector && bytes(planes) > device_.shared_bytes / 2) planes /= 2;
-      while (planes > vector && bytes(planes) > device_.shared_bytes) planes /= 2;
-      planes = std::max(planes / unit, std::int64_t{1}) * unit;
-    }
-    while (planes > unit && bytes(planes) > device_.shared_bytes) planes -= unit;
-    return static_cast<std::int32_t>(planes);
+  std::int32_t tile_of(const DivisionJob& job, ElementType type) const noexcept {
+    return planes_per_tile(job, device_, element_size(type), job.run());
   }
 
   template <ElementType type>
@@ -126,7 +100,8 @@ class DivisionCuda final : public DeviceCodec {
       return decode_any<type>(job, read, target, stream);
     }
     std::int64_t planes =
-        std::max<std::int64_t>(1, wanted_tile(job, kDecodeBlocks, 32768) / (unit * job.size)) *
+        std::max<std::int64_t>(
+            1, wanted_tile(job, device_, kDecodeBlocks, 32768) / (unit * job.size)) *
         unit;
     while (planes > unit &&
            DecodeTiles(job, static_cast<std::int32_t>(planes)).shared_bytes > kDecodeShared) {
@@ -144,7 +119,7 @@ class DivisionCuda final : public DeviceCodec {
   bool decode_interleaved(const DivisionJob& job, const DivisionRead& read, void* target,
                           Stream stream) const noexcept {
     constexpr int kVector = Element<type>::kPerVector;
-    const SideTasks tasks(job, job.side_by_side ? kVector : 1);
+    const SideTasks tasks(job, job.side_by_side ? kThreadPlanes<kVector> : kThreadPlanes<1>);
     const auto kernel = job.side_by_side ? division_decode_interleaved<type, kVector>
                                          : division_decode_interleaved<type, 1>;
     return launch(kernel,
@@ -166,18 +141,10 @@ class DivisionCuda final : public DeviceCodec {
     return blocks_in(stream, std::min<std::int64_t>(wanted, each * device_.processors), threads);
   }
 
-  /// Elements of a tile: so many tiles for every processor, and enough in each to be worth its
-  /// barriers.
-  std::int64_t wanted_tile(const DivisionJob& job, unsigned tiles,
-                           std::int64_t most) const noexcept {
-    return std::clamp<std::int64_t>(job.layout.elements() / (tiles * device_.processors), 1024,
-                                    most);
-  }
-
   template <ElementType type>
   bool encode_tiles(const DivisionJob& job, std::int32_t planes, const void* source, std::byte* out,
                     Result* result, Stream stream) const noexcept {
-    const DivisionTile tile(job, planes, sizeof(typename Element<type>::Bits));
+    const DivisionTile tile(job, planes, sizeof(typename Element<type>::Bits), job.run());
     const unsigned blocks = stay_in(stream, tile.count, kDivisionBlocks, kDivisionThreads);
     return with_run(job, [&](auto run) {
       return launch(division_encode<type, run.value>, blocks, kDivisionThreads, tile.shared_bytes,

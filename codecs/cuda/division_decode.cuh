@@ -112,19 +112,87 @@ __device__ __forceinline__ typename Element<type>::Bits decode_one(const Divisio
   return static_cast<typename Element<type>::Bits>(word);
 }
 
+/// Whole stretches of a tile that are restored.
+template <ElementType type, int kRun>
+struct RestoredTile {
+  static constexpr unsigned kVectors = kStretchWords<type> / 4;
+  const float2* cells;
+  const std::uint16_t* table;
+  const std::byte* codes;
+  const std::byte* signs;  ///< read if the job has them
+  uint4* to;
+  std::uint32_t stretches;
+
+  /// The number of a stretch's plane. @param table_of where the table has the stretch
+  __device__ __forceinline__ const float2* cells_of(const DivisionJob& job, std::uint32_t i,
+                                                    const std::uint16_t*& table_of) const {
+    std::uint32_t e = i * kStretch;
+    const std::uint32_t plane = job.by_size.split(e);
+    table_of = table + e / kRun;
+    return cells + plane * static_cast<std::uint32_t>(job.block_count);
+  }
+
+  __device__ __forceinline__ void store(std::uint32_t i,
+                                        const std::uint32_t (&words)[kStretchWords<type>]) const {
+#pragma unroll
+    for (unsigned v = 0; v < kVectors; ++v) {
+      store_vector(to + i * std::uint64_t{kVectors} + v,
+                   uint4{words[4 * v], words[4 * v + 1], words[4 * v + 2], words[4 * v + 3]});
+    }
+  }
+
+  /// Restores stretches of as many bits as a Word has bytes, 2 or 4, where no plane is poisoned and
+  /// signs are not read. @pre `codes` is aligned
+  template <typename Word>
+  __device__ __forceinline__ void restore_plain(const DivisionJob& job) const {
+    constexpr std::uint32_t kBits = sizeof(Word);
+    constexpr std::uint32_t kAtOnce = 16 / kBits;  // codes that begin in the lower half of a word
+    for (std::uint32_t i = threadIdx.x; i < stretches; i += kDecodeThreads) {
+      const std::uint16_t* blocks;
+      const float2* const of_plane = cells_of(job, i, blocks);
+      const std::uint32_t packed = reinterpret_cast<const Word*>(codes)[i];
+      float x[kStretch];
+#pragma unroll
+      for (std::uint32_t j = 0; j < kStretch; ++j) {
+        const float2 cell = cell_at(of_plane, blocks[j / kRun]);
+        const std::uint32_t word = j < kAtOnce ? packed : packed >> 16;
+        x[j] = fused_value(cell.x, cell.y, code_at(word, kBits, j % kAtOnce * kBits));
+      }
+      std::uint32_t words[kStretchWords<type>];
+      words_of<type>(x, words);
+      store(i, words);
+    }
+  }
+
+  /// Restores stretches of any data.
+  __device__ __forceinline__ void restore(const DivisionJob& job, const DivisionRead& read,
+                                          bool aligned, bool spoiled) const {
+    const auto bits = kept(static_cast<std::uint32_t>(read.bits));
+    const std::uint32_t mask = kept((1U << bits) - 1);
+    for (std::uint32_t i = threadIdx.x; i < stretches; i += kDecodeThreads) {
+      const std::uint16_t* blocks;
+      const float2* const of_plane = cells_of(job, i, blocks);
+      const std::uint64_t packed =
+          load_stretch_bits(codes + i * std::uint64_t{bits}, read.bits, aligned);
+      std::uint32_t words[kStretchWords<type>];
+      decode_stretch<type, kRun>(packed, bits, mask, blocks, of_plane, read.masked, signs + i,
+                                 spoiled, words);
+      store(i, words);
+    }
+  }
+};
+
 /// Restores contiguous elements. @pre kRun is job.run(), and job.vectors
 template <ElementType type, int kRun>
 __global__ void __launch_bounds__(kDecodeThreads)
     division_decode(const DivisionJob job, const DecodeTiles tiles, const DivisionRead read,
                     void* target) {
   using Bits = typename Element<type>::Bits;
-  constexpr unsigned kVectors = kStretchWords<type> / 4;
+  constexpr unsigned kVectors = RestoredTile<type, kRun>::kVectors;
   CINCH_DYNAMIC_SHARED(float2, cells);
   auto* const table = reinterpret_cast<std::uint16_t*>(cells + tiles.cells);
   __shared__ bool poisoned;
   fill_table<float2, kRun>(job, tiles.entries, table);
-  const auto bits = kept(static_cast<std::uint32_t>(read.bits));
-  const std::uint32_t mask = kept((1U << bits) - 1);
   for (std::int64_t tile = blockIdx.x; tile < tiles.count; tile += gridDim.x) {
     const std::int64_t first = tile * tiles.planes;
     const std::int64_t left = job.layout.planes() - first;
@@ -135,28 +203,24 @@ __global__ void __launch_bounds__(kDecodeThreads)
     __syncthreads();
     if (fill_cells(job, read, first, planes, cells)) poisoned = true;
     __syncthreads();
-    const bool spoiled = poisoned;
     const std::int64_t k0 = first * job.size;
     const auto count = static_cast<std::uint32_t>(planes * job.size);
-    const std::byte* const codes = kept(read.in + read.codes + (k0 >> 3) * read.bits);
-    const std::byte* const signs = kept(read.in + job.sections.signs + (k0 >> 3));
-    auto* const to = kept(static_cast<uint4*>(target) + (k0 >> 3) * kVectors);
-    const std::uint32_t stretches = kept(count / kStretch);
-    const bool aligned = can_access_at_once(codes, read.bits);
-    for (std::uint32_t i = threadIdx.x; i < stretches; i += kDecodeThreads) {
-      std::uint32_t e = i * kStretch;
-      const std::uint32_t plane = job.by_size.split(e);
-      const std::uint64_t packed =
-          load_stretch_bits(codes + i * std::uint64_t{bits}, read.bits, aligned);
-      std::uint32_t words[kStretchWords<type>];
-      decode_stretch<type, kRun>(packed, bits, mask, table + e / kRun,
-                                 cells + plane * static_cast<std::uint32_t>(job.block_count),
-                                 read.masked, signs + i, spoiled, words);
-#pragma unroll
-      for (unsigned v = 0; v < kVectors; ++v) {
-        store_vector(to + i * std::uint64_t{kVectors} + v,
-                     uint4{words[4 * v], words[4 * v + 1], words[4 * v + 2], words[4 * v + 3]});
-      }
+    const RestoredTile<type, kRun> restored = {
+        cells,
+        table,
+        kept(read.in + read.codes + (k0 >> 3) * read.bits),
+        kept(read.in + job.sections.signs + (k0 >> 3)),
+        kept(static_cast<uint4*>(target) + (k0 >> 3) * kVectors),
+        kept(count / kStretch)};
+    const bool aligned = can_access_at_once(restored.codes, read.bits);
+    const bool spoiled = poisoned;
+    const bool plain = aligned && !read.masked && !spoiled;
+    if (plain && read.bits == 2) {
+      restored.template restore_plain<std::uint16_t>(job);
+    } else if (plain && read.bits == 4) {
+      restored.template restore_plain<std::uint32_t>(job);
+    } else {
+      restored.restore(job, read, aligned, spoiled);
     }
     // Only the last tile's elements may end within a stretch.
     if (threadIdx.x < count % kStretch) {

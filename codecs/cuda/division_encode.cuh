@@ -2,7 +2,9 @@
 #pragma once
 
 #include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/division_load.cuh"
 #include "codecs/cuda/division_pool.cuh"
+#include "codecs/cuda/division_sevens.cuh"
 
 /// DIVISION's encoding of planes that fit into shared memory. A block of threads takes tiles of
 /// whole planes, reads each element once and writes each code once.
@@ -114,6 +116,19 @@ struct QuantizedTile {
   }
 };
 
+/// Stores the codes of whole stretches, which fill a Word each.
+template <ElementType type, int kRun, typename Word>
+__device__ __forceinline__ void store_whole_stretches(const DivisionJob& job,
+                                                      const DivisionTile& tile,
+                                                      const QuantizedTile<type, kRun>& quantized,
+                                                      std::uint32_t stretches) {
+  const CodePacker packer(sizeof(Word));  // eight codes of so many bits
+  auto* const to = kept(reinterpret_cast<Word*>(quantized.to));
+  for (std::uint32_t i = threadIdx.x; i < stretches; i += kDivisionThreads) {
+    to[i] = static_cast<Word>(quantized.codes(job, tile, i, packer));
+  }
+}
+
 /// Stores the codes of a tile.
 template <ElementType type, int kRun>
 __device__ __forceinline__ void store_codes(const DivisionJob& job, const DivisionTile& tile,
@@ -122,11 +137,10 @@ __device__ __forceinline__ void store_codes(const DivisionJob& job, const Divisi
   const bool aligned = can_access_at_once(quantized.to, job.bits);
   std::uint32_t done = 0;
   if (job.bits == 2 && aligned) {
-    const CodePacker packer(2);
-    auto* const to = kept(reinterpret_cast<std::uint16_t*>(quantized.to));
-    for (std::uint32_t i = threadIdx.x; i < whole; i += kDivisionThreads) {
-      to[i] = static_cast<std::uint16_t>(quantized.codes(job, tile, i, packer));
-    }
+    store_whole_stretches<type, kRun, std::uint16_t>(job, tile, quantized, whole);
+    done = whole;
+  } else if (job.bits == 4 && aligned) {
+    store_whole_stretches<type, kRun, std::uint32_t>(job, tile, quantized, whole);
     done = whole;
   }
   const auto bits = static_cast<std::uint32_t>(job.bits);
@@ -148,6 +162,22 @@ __device__ __forceinline__ void store_codes(const DivisionJob& job, const Divisi
   }
 }
 
+/// Loads a tile's planes, and sets their bounds to those of nothing.
+/// @param source, offsets as for load_tile; sets the offsets
+template <ElementType type, int kRun>
+__device__ __forceinline__ void begin_tile(const DivisionJob& job, const DivisionTile& tile,
+                                           const typename Element<type>::Bits* source,
+                                           std::int64_t first, std::int32_t planes,
+                                           PlaneBounds* bounds, std::int64_t* offsets,
+                                           typename Element<type>::Bits* x) {
+  for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
+    bounds[p] = {0xFFFFFFFFU, 0U, 0U};
+    if (!job.contiguous) offsets[p] = job.plane_begin(first + p);
+  }
+  if (!job.contiguous) __syncthreads();
+  load_tile<type, kRun>(job, tile, source, planes, offsets, x);
+}
+
 /// @pre kRun is job.run()
 template <ElementType type, int kRun>
 __global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
@@ -164,43 +194,49 @@ __global__ void __launch_bounds__(kDivisionThreads, kDivisionBlocks)
   auto* const table = reinterpret_cast<std::uint16_t*>(shared + tile.table_at);
   fill_table<Cell, kRun>(job, tile.entries, table);
   fill_shapes(job, shapes);
+  const bool sevens = kRun == 1 && is_of_sevens(job);
   const bool narrow = job.covers_pools && job.block[2] <= kStretch;
   float least = 0.0F;
-  for (std::int64_t turn = blockIdx.x; turn < tile.count; turn += gridDim.x) {
-    const std::int64_t first = turn * tile.planes;
-    const std::int64_t left = job.layout.planes() - first;
-    const std::int32_t planes = left < tile.planes ? static_cast<std::int32_t>(left) : tile.planes;
+  for (std::uint32_t turn = blockIdx.x; turn < tile.count; turn += gridDim.x) {
+    const std::int64_t first = turn * std::uint64_t{static_cast<std::uint32_t>(tile.planes)};
+    const std::int32_t planes = turn + 1 < tile.count ? tile.planes : tile.last_planes;
     const auto count = static_cast<std::uint32_t>(planes * job.size);
-    const std::int64_t stretch = first * job.size >> 3;
-    auto* const means = kept(reinterpret_cast<std::uint16_t*>(out) + first * job.block_count);
+    const std::uint64_t begin = turn * std::uint64_t{tile.elements};
+    const auto stretch = static_cast<std::int64_t>(begin >> 3);
+    auto* const means =
+        kept(reinterpret_cast<std::uint16_t*>(out) + turn * std::uint64_t{tile.means});
     __syncthreads();
-    for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
-      bounds[p] = {0xFFFFFFFFU, 0U, 0U};
-      if (!job.contiguous) offsets[p] = job.plane_begin(first + p);
-    }
-    if (!job.contiguous) __syncthreads();
-    load_tile<type, kRun>(job, tile, static_cast<const Bits*>(source), first, planes, offsets, x);
+    begin_tile<type, kRun>(job, tile,
+                           kept(static_cast<const Bits*>(source) + (job.contiguous ? begin : 0)),
+                           first, planes, bounds, offsets, x);
     __syncthreads();
     if (job.with_sign) {
       store_signs<type>(job, tile, x, count, out + job.sections.signs + stretch);
+      if (sevens) __syncthreads();  // what can't be held is overwritten next
     }
-    if (narrow) {
-      pool_narrow<type, kRun>(job, tile, x, shapes, planes, cells, bounds, means, least);
+    if (sevens) {
+      if constexpr (kRun == 1) {
+        encode_sevens<type>(job, tile, first, planes, x, cells, means, out, result, least);
+      }
     } else {
-      pool_wide<type>(job, tile, x, planes, cells, means);
+      if (narrow) {
+        pool_narrow<type, kRun>(job, tile, x, shapes, planes, cells, bounds, means, least);
+      } else {
+        pool_wide<type>(job, tile, x, planes, cells, means);
+        __syncthreads();
+        find_bounds<type, kRun>(job, tile, x, table, planes, cells, bounds, least);
+      }
       __syncthreads();
-      find_bounds<type, kRun>(job, tile, x, table, planes, cells, bounds, least);
+      set_ranges<type>(job, tile, first, planes, bounds, cells, x, means, out, result);
+      if constexpr (kRun < kStretch) {
+        __syncthreads();
+        fill_ranges(job, planes, bounds, cells);
+      }
     }
     __syncthreads();
-    set_ranges<type>(job, tile, first, planes, bounds, cells, x, means, out, result);
-    __syncthreads();
-    if constexpr (kRun < kStretch) {
-      fill_ranges(job, planes, bounds, cells);
-      __syncthreads();
-    }
-    store_codes<type, kRun>(
-        job, tile,
-        {x, table, cells, bounds, count, stretch, out + job.sections.codes + stretch * job.bits});
+    store_codes<type, kRun>(job, tile,
+                            {x, table, cells, bounds, count, stretch,
+                             out + job.sections.codes + turn * std::uint64_t{tile.code_bytes}});
   }
   if (job.with_sign && least < 0.0F) result->not_representable = 1;
   if (blockIdx.x == 0 && threadIdx.x == 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "codecs/cuda/division_group_tiles.cuh"
 #include "codecs/cuda/division_groups.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
@@ -9,10 +10,16 @@
 namespace cinch::codecs::cuda {
 namespace {
 
+template <ElementType type, int kRun>
+auto decode_kernel(bool subtractive) noexcept {
+  return subtractive ? division_group_decode_tiles<type, kRun, true>
+                     : division_group_decode_tiles<type, kRun, false>;
+}
+
 class DivisionGroupsCuda final : public DeviceCodec {
  public:
   explicit DivisionGroupsCuda(const DivisionGroupsParameters& parameters)
-      : parameters_(parameters) {}
+      : parameters_(parameters), device_(device_limits()) {}
 
   bool accepts(const Description& what) const noexcept override {
     // As of group_quant, and as of division.
@@ -27,6 +34,16 @@ class DivisionGroupsCuda final : public DeviceCodec {
     if (what.layout.planes() == 0) return true;
     const MeansJob means = means_job(what, source);
     const GroupJob groups(parameters_.residuals, division_residuals(what), source, key);
+    const std::int32_t planes = tile_of(groups, means, what.type);
+    if (planes > 0) {
+      const DivisionTile tile(means.division, planes, element_size(what.type), means.run);
+      return with_element(what.type, [&](auto type) {
+        return launch(means.run == kStretch ? division_group_encode_tiles<type.value, kStretch>
+                                            : division_group_encode_tiles<type.value, 2>,
+                      tile_blocks(tile, stream), kGroupThreads, tile.shared_bytes, stream, groups,
+                      means, tile, source, out, result);
+      });
+    }
     const std::int64_t warps = ((means.count << means.lane_shift) + kWarp - 1) / kWarp;
     return with_element(what.type, [&](auto type) {
       return launch(division_group_means<type.value>,
@@ -47,6 +64,19 @@ class DivisionGroupsCuda final : public DeviceCodec {
     if (what.layout.planes() == 0) return true;
     const MeansJob means = means_job(what, target);
     const GroupJob groups(parameters_.residuals, division_residuals(what), target, {});
+    const std::int32_t planes = tile_of(groups, means, what.type);
+    if (planes > 0) {
+      const DivisionTile tile(means.division, planes, element_size(what.type), means.run);
+      if (means.division.vectors || tile.has_vectors(means.division)) {
+        return with_element(what.type, [&](auto type) {
+          const auto kernel = means.run == kStretch
+                                  ? decode_kernel<type.value, kStretch>(groups.subtractive)
+                                  : decode_kernel<type.value, 2>(groups.subtractive);
+          return launch(kernel, tile_blocks(tile, stream), kGroupThreads, tile.shared_bytes, stream,
+                        groups, means, tile, in.data(), target);
+        });
+      }
+    }
     return with_element(what.type, [&](auto type) {
       return launch(groups.subtractive ? division_group_decode<type.value, true>
                                        : division_group_decode<type.value, false>,
@@ -61,7 +91,20 @@ class DivisionGroupsCuda final : public DeviceCodec {
             DivisionGroupsSections(parameters_, what.layout).residuals};
   }
 
+  /// Planes of a tile; 0 where there can be none.
+  std::int32_t tile_of(const GroupJob& groups, const MeansJob& means,
+                       ElementType type) const noexcept {
+    if (!has_group_tiles(groups, means)) return 0;
+    return planes_per_tile(means.division, device_, element_size(type), means.run);
+  }
+
+  unsigned tile_blocks(const DivisionTile& tile, Stream stream) const noexcept {
+    const std::int64_t most = std::int64_t{kDivisionBlocks} * device_.processors;
+    return blocks_in(stream, std::min<std::int64_t>(tile.count, most), kGroupThreads);
+  }
+
   DivisionGroupsParameters parameters_;
+  DeviceLimits device_;
 };
 
 }  // namespace

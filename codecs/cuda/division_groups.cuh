@@ -19,8 +19,8 @@ struct MeansJob {
   std::int64_t count;         ///< blocks of all planes
   std::int32_t padded;        ///< columns of a block, rounded up to a power of two
   std::uint32_t lane_shift;   ///< logarithm of the lanes that sum a block's columns
-  /// Whether each stretch of eight elements of a plane has one mean.
-  bool stretches;
+  /// Elements that share a block: 8, 2 or, where rows are of an odd length, 1.
+  int run;
 
   MeansJob(const DivisionJob& job, std::int64_t residuals) noexcept
       : division(job),
@@ -29,7 +29,14 @@ struct MeansJob {
         padded(static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(job.block[2])))),
         lane_shift(static_cast<std::uint32_t>(
             std::bit_width(std::min(static_cast<std::uint32_t>(padded), kWarp)) - 1)),
-        stretches(job.run() == kStretch) {}
+        run(job.run() == 4 ? 2 : job.run()) {}
+
+  /// Zeros the padding behind the means: less than kGroupQuantAlignment bytes.
+  /// @param thread a number, for each of as many threads as the padding may have means
+  __device__ __forceinline__ void store_padding(std::byte* out, std::int64_t thread) const {
+    const std::int64_t pad = count + thread;
+    if (pad < residuals_at / 2) reinterpret_cast<std::uint16_t*>(out)[pad] = 0;
+  }
 };
 
 /// Computes the block means, several blocks a warp where they are narrow. Any number of blocks of
@@ -49,9 +56,7 @@ __global__ void __launch_bounds__(kGroupThreads)
     const bool leads = (threadIdx.x & ((1U << job.lane_shift) - 1)) == 0;
     if (leads && wanted < job.count) means[index] = held_mean(mean);
   }
-  // The padding behind the means, less than kGroupQuantAlignment bytes.
-  const std::int64_t pad = job.count + thread;
-  if (pad < job.residuals_at / 2) means[pad] = 0;
+  job.store_padding(out, thread);
 }
 
 /// Means of the blocks that cover the elements of a plane.
@@ -65,7 +70,7 @@ class PlaneMeans {
 
   /// Those of `count` of eight elements from e on; the others' are undefined.
   __device__ __forceinline__ void load(std::uint32_t e, int count, float (&x)[kStretch]) const {
-    if (job_.stretches) {
+    if (job_.run == kStretch) {
       const float mean = count > 0 ? of(e) : 0.0F;
 #pragma unroll
       for (int j = 0; j < kStretch; ++j) x[j] = mean;

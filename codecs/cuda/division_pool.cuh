@@ -83,6 +83,80 @@ __device__ __forceinline__ void fill_shapes(const DivisionJob& job, PoolShape* s
   }
 }
 
+/// The mean of a block, not yet rounded, and the extremes of its elements.
+template <ElementType type>
+struct PooledBlock {
+  float mean;
+  Extremes<type> extremes;
+};
+
+/// Sums up to eight columns in adjacent pairs. @param padded their number, rounded up to a power of
+/// two
+__device__ __forceinline__ float sum_of_columns(const float (&sums)[kStretch],
+                                                std::int32_t padded) {
+  float sum = sums[0];
+  if (padded >= 2) sum += sums[1];
+  if (padded >= 4) sum += sums[2] + sums[3];
+  if (padded == 8) sum += (sums[4] + sums[5]) + (sums[6] + sums[7]);
+  return sum;
+}
+
+/// Pools a block of at most eight columns.
+/// @param plane where the block's plane begins
+/// @param height, row_size rows of a plane, and the elements of each
+template <ElementType type, int kRun>
+__device__ __forceinline__ PooledBlock<type> pool_block(const typename Element<type>::Bits* plane,
+                                                        PoolShape shape, std::int32_t padded,
+                                                        std::int32_t height,
+                                                        std::int32_t row_size) {
+  const auto width = static_cast<std::int32_t>(shape.size & 15U);
+  const auto rows = static_cast<std::int32_t>(shape.size >> 4);
+  const RowReader<type, kRun> reader(width);
+  const auto* row = plane + shape.begin;
+  std::uint32_t words[kStretchWords<type>];
+  float sums[kStretch];
+  reader.load(row, words);
+  values_in<type>(words, sums);
+  Extremes<type> extremes(words[0]);
+#pragma unroll
+  for (int w = 1; w < kStretchWords<type>; ++w) extremes.add(words[w]);
+  const auto add_row = [&] {
+    float values[kStretch];
+    reader.load(row, words);
+    values_in<type>(words, values);
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) sums[j] += values[j];
+#pragma unroll
+    for (int w = 0; w < kStretchWords<type>; ++w) extremes.add(words[w]);
+  };
+  for (std::int32_t h = 1; h < rows; ++h) {
+    row += row_size;
+    add_row();
+  }
+#pragma unroll 1
+  for (std::uint32_t d = 1; d < shape.depth; ++d) {
+    row += (height - rows) * row_size;
+#pragma unroll 1
+    for (std::int32_t h = 0; h < rows; ++h) {
+      row += row_size;
+      add_row();
+    }
+  }
+  if (kRun < kStretch && width < kStretch) {
+#pragma unroll
+    for (int j = 1; j < kStretch; ++j) {
+      if (j >= width) sums[j] = 0.0F;
+    }
+  }
+  float mean = sum_of_columns(sums, padded);
+  if (shape.share > 0.0F) {  // dividing by a power of two is multiplying by its reciprocal
+    mean *= shape.share;
+  } else {
+    mean /= static_cast<float>(static_cast<std::int32_t>(shape.depth) * rows * width);
+  }
+  return {mean, extremes};
+}
+
 /// Pools blocks of at most eight columns, a thread each, and adds their bounds to their planes'.
 /// Stores the means in bfloat16.
 /// @pre job.covers_pools; all threads of the block call it
@@ -103,61 +177,14 @@ __device__ __forceinline__ void pool_narrow(const DivisionJob& job, const Divisi
     const std::uint32_t index = wanted < total ? wanted : total - 1;
     std::uint32_t block = index;
     const std::uint32_t plane = job.by_block_count.split(block);
-    const PoolShape shape = shapes[block];
-    const auto width = static_cast<std::int32_t>(shape.size & 15U);
-    const auto rows = static_cast<std::int32_t>(shape.size >> 4);
-    const RowReader<type, kRun> reader(width);
-    const auto* row = x + tile.layout.begin(plane) + shape.begin;
-    std::uint32_t words[kStretchWords<type>];
-    float sums[kStretch];
-    reader.load(row, words);
-    values_in<type>(words, sums);
-    Extremes<type> extremes(words[0]);
-#pragma unroll
-    for (int w = 1; w < kStretchWords<type>; ++w) extremes.add(words[w]);
-    const auto add_row = [&] {
-      float values[kStretch];
-      reader.load(row, words);
-      values_in<type>(words, values);
-#pragma unroll
-      for (int j = 0; j < kStretch; ++j) sums[j] += values[j];
-#pragma unroll
-      for (int w = 0; w < kStretchWords<type>; ++w) extremes.add(words[w]);
-    };
-    for (std::int32_t h = 1; h < rows; ++h) {
-      row += row_size;
-      add_row();
-    }
-#pragma unroll 1
-    for (std::uint32_t d = 1; d < shape.depth; ++d) {
-      row += (job.extent[1] - rows) * row_size;
-#pragma unroll 1
-      for (std::int32_t h = 0; h < rows; ++h) {
-        row += row_size;
-        add_row();
-      }
-    }
-    if (kRun < kStretch && width < kStretch) {
-#pragma unroll
-      for (int j = 1; j < kStretch; ++j) {
-        if (j >= width) sums[j] = 0.0F;
-      }
-    }
-    float sum = sums[0];
-    if (padded >= 2) sum += sums[1];
-    if (padded >= 4) sum += sums[2] + sums[3];
-    if (padded == 8) sum += (sums[4] + sums[5]) + (sums[6] + sums[7]);
-    if (shape.share > 0.0F) {  // dividing by a power of two is multiplying by its reciprocal
-      sum *= shape.share;
-    } else {
-      sum /= static_cast<float>(static_cast<std::int32_t>(shape.depth) * rows * width);
-    }
-    const std::uint16_t bits = bf16_nearest(sum);
+    const PooledBlock<type> pooled = pool_block<type, kRun>(
+        x + tile.layout.begin(plane), shapes[block], padded, job.extent[1], row_size);
+    const std::uint16_t bits = bf16_nearest(pooled.mean);
     const float mean = float_of_bf16(bits);
     set_mean(cells[index], mean);
     means[index] = bits;
-    const float min = extremes.min();
-    const float max = extremes.max();
+    const float min = pooled.extremes.min();
+    const float max = pooled.extremes.max();
     least = fminf(least, min);
     add_bounds(plane, min - mean, max - mean, !are_quantizable(min, max), bounds);
   }

@@ -107,6 +107,14 @@ class BitReader {
   std::int64_t bytes_;  ///< of the data, from the first word on
 };
 
+/// A code that begins at bit `place` of a word, as float. Its bits become the lowest ones of
+/// 2^(23 - place) where they are. @pre place + bits <= 23
+__device__ __forceinline__ float code_at(std::uint32_t word, std::uint32_t bits,
+                                         std::uint32_t place) {
+  const std::uint32_t power = (127 + 23 - place) << 23;
+  return float_of_bits((word & ((1U << bits) - 1) << place) | power) - float_of_bits(power);
+}
+
 /// The pattern that poisoned elements are restored as, in each element of a word.
 template <ElementType type>
 __device__ __forceinline__ std::uint32_t poison() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/division_table.cuh"
+#include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/side_by_side.cuh"
 
 /// Whole planes in shared memory, in logical order and as they are in global memory.
@@ -37,8 +38,10 @@ __device__ __forceinline__ float mean_of(const RangedCell& cell) {
 /// Tiles of planes, and how a block of threads uses its shared memory. Members `*_at` are byte
 /// offsets; the elements come first.
 struct DivisionTile {
-  std::int32_t planes;  ///< a multiple of planes_per_byte
-  std::int64_t count;   ///< number of tiles
+  std::int32_t planes;                        ///< a multiple of planes_per_byte
+  std::int32_t last_planes;                   ///< of the last tile
+  std::uint32_t count;                        ///< number of tiles
+  std::uint32_t elements, means, code_bytes;  ///< of a tile of so many planes
   FastDivide by_planes;
   std::int32_t padded;  ///< bit_ceil of the block's width
   SideBySide layout;
@@ -46,13 +49,19 @@ struct DivisionTile {
   std::int32_t cells_at, bounds_at, offsets_at, shapes_at, table_at;
   std::size_t shared_bytes;
 
-  DivisionTile(const DivisionJob& job, std::int32_t plane_count, std::size_t element) noexcept
+  /// @param element size of one @param run elements that share a block: job.run() or less
+  DivisionTile(const DivisionJob& job, std::int32_t plane_count, std::size_t element,
+               int run) noexcept
       : planes(plane_count),
-        count((job.layout.planes() + planes - 1) / planes),
+        last_planes(static_cast<std::int32_t>((job.layout.planes() - 1) % planes + 1)),
+        count(static_cast<std::uint32_t>((job.layout.planes() + planes - 1) / planes)),
+        elements(static_cast<std::uint32_t>(planes * job.size)),
+        means(static_cast<std::uint32_t>(planes * job.block_count)),
+        code_bytes(elements / 8 * static_cast<std::uint32_t>(job.bits)),
         by_planes(planes),
         padded(static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(job.block[2])))),
         layout(job.pixel_stride, job.size, plane_count, element, job.side_by_side),
-        entries(table_entries(job, job.run())) {
+        entries(table_entries(job, run)) {
     const auto place = [this](std::int64_t bytes) {
       const auto at = static_cast<std::int32_t>(shared_bytes);
       shared_bytes += static_cast<std::size_t>(bytes + 15) / 16 * 16;
@@ -60,7 +69,7 @@ struct DivisionTile {
     };
     shared_bytes = 0;
     place((layout.elements(planes) + kStretch) * static_cast<std::int64_t>(element));
-    const std::size_t cell = job.run() == kStretch ? sizeof(float) : sizeof(RangedCell);
+    const std::size_t cell = run == kStretch ? sizeof(float) : sizeof(RangedCell);
     cells_at = place(std::int64_t{table_cells(job, planes)} * static_cast<std::int64_t>(cell));
     bounds_at = place(std::int64_t{planes} * std::int64_t{sizeof(PlaneBounds)});
     offsets_at = place(job.contiguous ? 0 : std::int64_t{planes} * 8);
@@ -74,48 +83,43 @@ struct DivisionTile {
   }
 };
 
-/// Loads the tile's planes, whatever the layout. All threads of the block must call it.
-/// @param offsets of the planes in `source`; not read if they are contiguous
-template <ElementType type, int kRun>
-__device__ __forceinline__ void load_tile(const DivisionJob& job, const DivisionTile& tile,
-                                          const typename Element<type>::Bits* source,
-                                          std::int64_t first, std::int32_t planes,
-                                          const std::int64_t* offsets,
-                                          typename Element<type>::Bits* x) {
-  constexpr int kVector = Element<type>::kPerVector;
-  const auto count = static_cast<std::uint32_t>(planes * job.size);
-  if (job.contiguous) {
-    const auto* const from = kept(source + first * job.size);
-    std::uint32_t done = 0;
-    if (job.vectors) {
-      for (std::uint32_t i = threadIdx.x; i < count / kVector; i += kDivisionThreads) {
-        reinterpret_cast<uint4*>(x)[i] = reinterpret_cast<const uint4*>(from)[i];
-      }
-      done = count / kVector * kVector;
-    }
-    for (std::uint32_t i = done + threadIdx.x; i < count; i += kDivisionThreads) x[i] = from[i];
-    return;
+/// The widest block whose column sums fit into a warp, four a lane.
+inline constexpr std::int64_t kTileMaxBlock = 128;
+
+/// Elements of a tile: so many tiles for every processor, and enough in each to be worth its
+/// barriers.
+inline std::int64_t wanted_tile(const DivisionJob& job, const DeviceLimits& device, unsigned tiles,
+                                std::int64_t most) noexcept {
+  return std::clamp<std::int64_t>(job.layout.elements() / (tiles * device.processors), 1024, most);
+}
+
+/// Whole planes that a block of threads takes; 0 when not even the smallest tile fits.
+/// @param element, run as for DivisionTile
+inline std::int32_t planes_per_tile(const DivisionJob& job, const DeviceLimits& device,
+                                    std::size_t element, int run) noexcept {
+  const std::int64_t unit = planes_per_byte(job.size);
+  if (std::int64_t{job.size} * unit > (std::int64_t{1} << 20) || job.block[2] > kTileMaxBlock ||
+      job.block_count > kMaxTableBlocks) {
+    return 0;
   }
-  if (tile.has_vectors(job)) {
-    const auto offset = [offsets](std::uint32_t plane) { return offsets[plane]; };
-    return load_side_by_side<type, kRun>(tile.layout, static_cast<std::uint32_t>(planes), source,
-                                         offset, x);
+  const auto bytes = [&](std::int64_t planes) {
+    return DivisionTile(job, static_cast<std::int32_t>(planes), element, run).shared_bytes;
+  };
+  if (bytes(unit) > device.shared_bytes) return 0;
+  const std::int64_t wanted = wanted_tile(job, device, kDivisionBlocks,
+                                          kDivisionShared / static_cast<std::int64_t>(element));
+  std::int64_t planes = std::max<std::int64_t>(1, wanted / (unit * job.size)) * unit;
+  if (!job.contiguous) {
+    // Planes may interleave in memory: eight vectors of them fill a line of the cache, and two
+    // whole sectors.
+    const auto vector = static_cast<std::int64_t>(16 / element);
+    planes = std::bit_floor(static_cast<std::uint64_t>(std::max(planes, 4 * vector)));
+    while (planes > 2 * vector && bytes(planes) > device.shared_bytes / 2) planes /= 2;
+    while (planes > vector && bytes(planes) > device.shared_bytes) planes /= 2;
+    planes = std::max(planes / unit, std::int64_t{1}) * unit;
   }
-  // Where planes interleave in memory, neighbouring threads take neighbouring planes.
-  const bool interleaved = job.layout.inner_stride < job.layout.stride[2];
-  const auto slots = static_cast<std::uint32_t>(tile.planes * job.size);
-  for (std::uint32_t i = threadIdx.x; i < slots; i += kDivisionThreads) {
-    std::uint32_t e = i;
-    std::uint32_t p;
-    if (interleaved) {
-      p = e;
-      e = tile.by_planes.split(p);
-    } else {
-      p = job.by_size.split(e);
-    }
-    if (p >= static_cast<std::uint32_t>(planes)) continue;
-    x[tile.layout.begin(p) + e] = source[offsets[p] + job.offset_in_plane(e)];
-  }
+  while (planes > unit && bytes(planes) > device.shared_bytes) planes -= unit;
+  return static_cast<std::int32_t>(planes);
 }
 
 }  // namespace cinch::codecs::cuda

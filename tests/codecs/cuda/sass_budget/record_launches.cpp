@@ -7,10 +7,10 @@
 // usage: record_launches SIZES <CASES >LAUNCHES
 //   SIZES  a file with a line for each kernel: its mangled name and the sizes of its parameters
 //   CASES  lines of key=value: name, codec, type, and perhaps bits, block, edges (0: the paper's),
-//          group, sign, dither, outer, inner, depth, height, width, format (contiguous;
-//          channels_last; samples_last: planes are channels-last samples), relu, spoiled (with
-//          numbers that quantizers can't hold), run (Description::sides: with all its arrays),
-//          reads
+//          group, residual_group, sign, dither, outer, inner, depth, height, width, format
+//          (contiguous; channels_last; samples_last: planes are channels-last samples), relu,
+//          spoiled (with numbers that quantizers can't hold), run (Description::sides: with all its
+//          arrays), reads
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -137,6 +137,7 @@ class Case {
     spec.block = static_cast<int>(number("block", spec.block));
     spec.edge_ceil = number("edges", 1) != 0;
     spec.group = static_cast<int>(number("group", spec.group));
+    spec.residual_group = static_cast<int>(number("residual_group", spec.residual_group));
     spec.with_sign = number("sign", 0) != 0;
     spec.subtractive_dither = number("dither", 0) != 0;
     return spec;
