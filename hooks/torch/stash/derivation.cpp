@@ -131,9 +131,10 @@ void Derivation::give_sides(Recipe& recipe) {
       Sides{norm.scale, norm.shift, std::move(norm.means), std::move(norm.deviations), norm.order});
   norm.means = norm.deviations = {};
   const Recipe::Source& source = recipe.sources()[0];
+  // float16 rounds small positive results to 0.
   const bool serves = policy_.settings().derive.signs_in_sources && !recipe.is_near &&
-                      recipe.value.start_type == recipe.type && recipe.value.offset == 0 &&
-                      source.use.geometry.offset() == 0;
+                      recipe.type != at::kHalf && recipe.value.start_type == recipe.type &&
+                      recipe.value.offset == 0 && source.use.geometry.offset() == 0;
   if (!serves) return;
   const std::lock_guard lock(lists_.mutex);
   Entry& entry = *source.entry;

@@ -170,6 +170,8 @@ void PlanMaker::add_by_sides(Plan& plan, const Entry& entry,
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     is_source = is_source || use->is_recipes;
   }
+  // Backward would get the ReLU's signs for the entry's own.
+  if (std::ranges::find(plan.reads, codecs::Reads::sign) != plan.reads.end()) return;
   const codecs::CodecSpec& spec = candidate.spec;
   const bool fits = codecs::codec_traits(spec.name)->shares_ranges && candidate.mixed_bits == 0 &&
                     !spec.with_sign && !spec.without_zero_rows && spec.bits > 1;
