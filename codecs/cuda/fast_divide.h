@@ -14,7 +14,7 @@ class FastDivide {
  public:
   FastDivide() = default;
   /// @pre 1 <= divisor < 2^31
-  CINCH_HD explicit FastDivide(std::int64_t divisor) noexcept
+  explicit FastDivide(std::int64_t divisor) noexcept
       : divisor_(static_cast<std::uint32_t>(divisor)) {
     // 2^(l-1) < divisor <= 2^l: the multiplier has exactly 32 bits.
     shift_ = static_cast<std::uint32_t>(31 + std::bit_width(divisor_ - 1));

@@ -167,6 +167,11 @@ class CodePacker {
       // is the code.
       sums[j] = add_draw(float_bits(t[j] + 0x1p23F), draws, j);
     }
+    return join(sums);
+  }
+
+  /// The third bytes of eight numbers, joined as codes. @pre at most kFewBits bits
+  __device__ __forceinline__ std::uint32_t join(const std::uint32_t (&sums)[kStretch]) const {
     // Two codes to a byte, then four to two bytes, then all.
     const std::uint32_t even = third_bytes(sums[0], sums[2], sums[4], sums[6]);
     const std::uint32_t odd = third_bytes(sums[1], sums[3], sums[5], sums[7]);

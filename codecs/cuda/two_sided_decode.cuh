@@ -24,7 +24,7 @@ class SidedBytes {
     good_ =
         header.fits(job.groups.size) && codes_at_ + job.groups.planes * job.code_bytes <= job.end;
     normalized_ = channels > 0;
-    if (normalized_) by_run_ = FastDivide(header.run);
+    if (normalized_) by_run_ = DeviceDivide(static_cast<std::uint32_t>(header.run));
   }
 
   /// False for bytes that encode can't have written. Nothing else may be asked then.
@@ -46,23 +46,19 @@ class SidedBytes {
     return load_stretch_bits(at, bits, can_access_at_once(at, bits));
   }
 
-  /// Of eight elements of a plane from `e` on; both members of each are floats.
-  __device__ __forceinline__ void scales(std::uint32_t e, int count,
-                                         TwoSidedScale (&scales)[kStretch]) const {
-    const auto* const all = reinterpret_cast<const float2*>(in_ + job_.scales_at);
-    load_numbers(
-        by_run_, e, count,
-        [&](std::uint32_t c) {
-          const float2 both = all[c];
-          return TwoSidedScale{both.x, both.y};
-        },
-        scales);
+  /// Denormalizes eight elements of a plane from `e` on.
+  __device__ __forceinline__ void denormalize(std::uint32_t e, int count,
+                                              float (&x)[kStretch]) const {
+    const auto* const scales = reinterpret_cast<const float2*>(in_ + job_.scales_at);
+    with_numbers(
+        by_run_, e, count, [&](std::uint32_t c) { return scales[c]; },
+        [&](int j, float2 scale) { x[j] = denormalized(x[j], scale.x, scale.y); });
   }
 
  private:
   const SidedJob& job_;
   const std::byte* in_;
-  FastDivide by_run_;
+  DeviceDivide by_run_;
   std::int64_t ranges_at_, codes_at_;
   bool good_, normalized_;
 };
@@ -108,13 +104,7 @@ __device__ __forceinline__ bool restore_sided(const SidedJob& job, const SidedBy
       x[j] = fused_value(lo, step, float_of(code));
     }
   }
-  if (bytes.normalized()) {
-    TwoSidedScale scales[kStretch];
-    bytes.scales(slot * kStretch, count, scales);
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j)
-      x[j] = denormalized(x[j], scales[j].center, scales[j].spread);
-  }
+  if (bytes.normalized()) bytes.denormalize(slot * kStretch, count, x);
   return words.x != std::uint32_t{kPoisonedStep} << 16;
 }
 

@@ -54,17 +54,17 @@ struct SidedStretch {
   /// @param e the first element's number in its plane
   __device__ __forceinline__ void take(const SidedJob& job, std::uint32_t e, int count,
                                        const float (&x)[kStretch]) {
-    SidedNumbers numbers[kStretch];
-    if (job.by_channel && count > 0) {
-      load_numbers(
-          job.by_run, e, count, [&](std::uint32_t c) { return sided_numbers(job, c); }, numbers);
-    }
     upper = 0;
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      const SidedNumbers& by = numbers[j];
-      if (j < count && is_upper(x[j], by.factor, by.summand)) upper |= 1U << j;
+    const auto one = [&](int j, const SidedNumbers& by) {
+      if (is_upper(x[j], by.factor, by.summand)) upper |= 1U << j;
       z[j] = normalized(x[j], by.center, by.inverse);
+    };
+    if (job.by_channel && count > 0) {
+      with_numbers(
+          job.by_run, e, count, [&](std::uint32_t c) { return sided_numbers(job, c); }, one);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kStretch; ++j) one(j, SidedNumbers());
     }
   }
 
@@ -73,7 +73,8 @@ struct SidedStretch {
   }
 };
 
-/// Running bounds of both sides of a group.
+/// Running bounds of both sides of a group. Elements that are NaN, or others of the other side,
+/// change none.
 struct SidedBounds {
   float lower_min = kBeyond, lower_max = -kBeyond;
   float upper_min = kBeyond, upper_max = -kBeyond;
@@ -82,70 +83,119 @@ struct SidedBounds {
   static constexpr float kBeyond = 0x1p127F;  ///< more than any element that can be held
 
   __device__ __forceinline__ void add(const SidedStretch& stretch, int count) {
+    const float nan = float_of_bits(0x7FC00000U);
 #pragma unroll
     for (int j = 0; j < kStretch; ++j) {
       if (j >= count) continue;
       const float z = stretch.z[j];
-      const bool above = stretch.is_above(j);
+      const float below = stretch.is_above(j) ? nan : z;
+      const float above = stretch.is_above(j) ? z : nan;
       bad |= !(fabsf(z) <= kAffineMaxMagnitude);
-      lower_min = fminf(lower_min, above ? kBeyond : z);
-      lower_max = fmaxf(lower_max, above ? -kBeyond : z);
-      upper_min = fminf(upper_min, above ? z : kBeyond);
-      upper_max = fmaxf(upper_max, above ? z : -kBeyond);
+      lower_min = fminf(lower_min, below);
+      lower_max = fmaxf(lower_max, below);
+      upper_min = fminf(upper_min, above);
+      upper_max = fmaxf(upper_max, above);
     }
-  }
-
-  /// Joins the bounds of a warp. All its lanes must call it.
-  __device__ __forceinline__ void join() {
-    join_bounds(lower_min, lower_max);
-    join_bounds(upper_min, upper_max);
-    bad = __ballot_sync(kAllLanes, bad) != 0;
   }
 };
 
-/// The range of one side, whose codes have so many bits; 0, 0 without elements.
-__device__ __forceinline__ FloatRange side_range(float min, float max, int bits, bool bad) {
-  if (bad) return poisoned_floats();
-  if (min > max) return {0.0F, 0.0F};
-  return RangeMaker(bits).range(min, max);
-}
+/// What a warp's lanes know of their group: both ranges, of which the first half of the lanes
+/// computes the lower one, the second half the upper one.
+class SidedCoder {
+ public:
+  /// All lanes of the warp must call it.
+  __device__ __forceinline__ SidedCoder(const SidedBounds& bounds, int bits)
+      : bits_(bits), good_(__ballot_sync(kAllLanes, bounds.bad) == 0), packer_(bits) {
+    const bool second = threadIdx.x % kWarp >= kWarp / 2;
+    float min = second ? bounds.upper_min : bounds.lower_min;
+    float max = second ? bounds.upper_max : bounds.lower_max;
+    min = fminf(min, other(second ? bounds.lower_min : bounds.upper_min));
+    max = fmaxf(max, other(second ? bounds.lower_max : bounds.upper_max));
+    join_bounds(min, max, kWarp / 2);
+    range_ = poisoned_floats();
+    if (good_) {
+      range_ = FloatRange{0.0F, 0.0F};
+      if (min <= max) range_ = RangeMaker(bits - 1).range(min, max);
+    }
+    const float scale = RangeMaker::scale(range_.step);
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+      lo_[side] = __shfl_sync(kAllLanes, range_.lo, side * static_cast<int>(kWarp / 2));
+      scale_[side] = __shfl_sync(kAllLanes, scale, side * static_cast<int>(kWarp / 2));
+    }
+  }
 
-/// Both ranges of a group, and its codes.
-struct SidedCoder {
-  FloatRange lower, upper;
-  float lower_scale, upper_scale;
-  int bits;  ///< the side's included
-  bool good;
-
-  __device__ __forceinline__ SidedCoder(const SidedBounds& bounds, int all_bits)
-      : lower(side_range(bounds.lower_min, bounds.lower_max, all_bits - 1, bounds.bad)),
-        upper(side_range(bounds.upper_min, bounds.upper_max, all_bits - 1, bounds.bad)),
-        lower_scale(RangeMaker::scale(lower.step)),
-        upper_scale(RangeMaker::scale(upper.step)),
-        bits(all_bits),
-        good(!bounds.bad) {}
+  __device__ __forceinline__ bool good() const {
+    return good_;
+  }
+  /// The range of the calling lane's half, as it is stored.
+  __device__ __forceinline__ std::uint32_t word() const {
+    return range_.word();
+  }
 
   /// The joined codes of the first `count` of a stretch.
   __device__ __forceinline__ std::uint64_t pack(const SidedStretch& stretch, int count,
                                                 const philox::Block& draws) const {
-    const std::int32_t top = (1 << (bits - 1)) - 1;
-    std::uint32_t low = 0, high = 0;  // four codes each
+    const std::uint64_t packed = !good_                          ? sides_alone(stretch)
+                                 : bits_ <= CodePacker::kFewBits ? pack_few(stretch, draws)
+                                                                 : pack_many(stretch, draws);
+    return count == kStretch ? packed : packed & ((std::uint64_t{1} << (count * bits_)) - 1);
+  }
+
+ private:
+  static __device__ __forceinline__ float other(float x) {
+    return __shfl_xor_sync(kAllLanes, x, static_cast<int>(kWarp / 2));
+  }
+
+  /// Element j's place in its range, in 1/65536ths of a step.
+  __device__ __forceinline__ float place(const SidedStretch& stretch, int j) const {
+    const bool above = stretch.is_above(j);
+    return (stretch.z[j] - (above ? lo_[1] : lo_[0])) * (above ? scale_[1] : scale_[0]);
+  }
+
+  /// As CodePacker::pack: a side's codes have fewer bits still, and never exceed their largest. To
+  /// 2^23 an even number is added that is the side's bit.
+  __device__ __forceinline__ std::uint64_t pack_few(const SidedStretch& stretch,
+                                                    const philox::Block& draws) const {
+    const float above = 0x1p23F + static_cast<float>(1 << (15 + bits_));
+    std::uint32_t sums[kStretch];
 #pragma unroll
     for (int j = 0; j < kStretch; ++j) {
-      const bool above = stretch.is_above(j);
-      const float t =
-          (stretch.z[j] - (above ? upper.lo : lower.lo)) * (above ? upper_scale : lower_scale);
-      // Adding 2^23 rounds as rintf, and leaves the integer in the lower bits: codes have 7 bits.
-      const std::uint32_t sum = add_draw(float_bits(t + 0x1p23F) - 0x4B000000U, draws, j);
-      const auto code = static_cast<std::int32_t>(sum) >> 16;
-      std::uint32_t whole = static_cast<std::uint32_t>(code < top ? code : top);
-      if (!good) whole = 0;
-      if (above) whole |= 1U << (bits - 1);
-      if (j >= count) whole = 0;
-      (j < 4 ? low : high) |= whole << (j % 4 * bits);
+      const float bias = stretch.is_above(j) ? above : 0x1p23F;
+      sums[j] = add_draw(float_bits(place(stretch, j) + bias), draws, j);
     }
-    return low | std::uint64_t{high} << (4 * bits);
+    return packer_.join(sums);
   }
+
+  __device__ __forceinline__ std::uint64_t pack_many(const SidedStretch& stretch,
+                                                     const philox::Block& draws) const {
+    const std::uint32_t side = 1U << (bits_ - 1);
+    std::uint64_t packed = 0;
+#pragma unroll
+    for (int j = kStretch - 1; j >= 0; --j) {
+      // Codes have 7 bits at most.
+      const std::uint32_t sum =
+          add_draw(float_bits(place(stretch, j) + 0x1p23F) - 0x4B000000U, draws, j);
+      const std::uint32_t code = sum >> 16;
+      packed =
+          packed << bits_ | (code < side ? code : side - 1) | (stretch.is_above(j) ? side : 0U);
+    }
+    return packed;
+  }
+
+  __device__ __forceinline__ std::uint64_t sides_alone(const SidedStretch& stretch) const {
+    std::uint64_t packed = 0;
+    for (int j = kStretch - 1; j >= 0; --j) {
+      packed = packed << bits_ | (stretch.is_above(j) ? 1U << (bits_ - 1) : 0U);
+    }
+    return packed;
+  }
+
+  int bits_;  ///< the side's included
+  bool good_;
+  CodePacker packer_;
+  FloatRange range_;
+  float lo_[2], scale_[2];
 };
 
 /// Encodes a group, of which `load(slot, count, x)` loads stretches, by their numbers in the plane.
@@ -172,13 +222,12 @@ __device__ __forceinline__ void encode_sided_group(const SidedJob& job, std::int
     bounds.add(stretch, count);
   }
   __syncwarp();
-  bounds.join();
   const SidedCoder coder(bounds, job.groups.bits);
-  if (lane == 0) {
+  if (lane % (kWarp / 2) == 0) {
     const std::int64_t group = plane * job.groups.groups + in_plane;
-    *reinterpret_cast<uint2*>(out + job.ranges_at + 8 * group) =
-        uint2{coder.lower.word(), coder.upper.word()};
-    if (bounds.bad) result->not_representable = 1;
+    auto* const words = reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 8 * group);
+    words[lane / (kWarp / 2)] = coder.word();
+    if (!coder.good()) result->not_representable = 1;
   }
   std::byte* const codes = out + job.codes_at + plane * job.code_bytes;
   const int bits = job.groups.bits;

@@ -46,23 +46,55 @@ struct SidedJob {
   }
 };
 
-/// Numbers by channel of eight neighbouring elements of a plane: one channel's, or more.
-/// @param load load(c) gives those of channel c
-template <typename Numbers, typename Load>
-__device__ __forceinline__ void load_numbers(const FastDivide& by_run, std::uint32_t first,
-                                             int count, const Load& load,
-                                             Numbers (&numbers)[kStretch]) {
+/// Division of numbers below 2^30 by one that only the device knows.
+class DeviceDivide {
+ public:
+  DeviceDivide() = default;
+  /// @pre 1 <= divisor < 2^30
+  __device__ __forceinline__ explicit DeviceDivide(std::uint32_t divisor)
+      : divisor_(divisor), reciprocal_(0xFFFFFFFFU / divisor) {}
+
+  __device__ __forceinline__ std::uint32_t divisor() const { return divisor_; }
+
+  /// Gives the quotient and leaves the remainder in n.
+  __device__ __forceinline__ std::uint32_t split(std::uint32_t& n) const {
+    // Too small by one at most: the reciprocal is less than two too small.
+    auto q = static_cast<std::uint32_t>(std::uint64_t{n} * reciprocal_ >> 32);
+    n -= q * divisor_;
+    if (n >= divisor_) {
+      n -= divisor_;
+      ++q;
+    }
+    return q;
+  }
+
+ private:
+  std::uint32_t divisor_ = 1;
+  std::uint32_t reciprocal_ = 0;
+};
+
+/// Calls use(j, numbers) for the first `count` of eight neighbouring elements of a plane, with the
+/// numbers of their channels, of which load(c) gives those of channel c.
+/// @param first the first element's number in its plane
+template <typename Divide, typename Load, typename Use>
+__device__ __forceinline__ void with_numbers(const Divide& by_run, std::uint32_t first, int count,
+                                             const Load& load, const Use& use) {
   std::uint32_t rest = first;
   std::uint32_t c = by_run.split(rest);
-  Numbers some = load(c);
+  auto numbers = load(c);
+  if (by_run.divisor() % kStretch == 0) {
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) use(j, numbers);
+    return;
+  }
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
     if (rest == by_run.divisor() && j < count) {
       rest = 0;
-      some = load(++c);
+      numbers = load(++c);
     }
     ++rest;
-    numbers[j] = some;
+    use(j, numbers);
   }
 }
 
