@@ -39,8 +39,8 @@ class Told final : public Holding {
   c10::Storage decode_ahead(Entry&, codecs::Reads) override { return {}; }
   c10::Storage without_values(const Entry&) override { return {}; }
   bool encode_mask(Entry&, codecs::ParallelFor) override { return true; }
-  c10::Storage compute(Entry&, std::span<const void* const>,
-                       std::span<const SourceErrors>, const std::byte*) override {
+  c10::Storage compute(Entry&, std::span<const void* const>, std::span<const SourceErrors>,
+                       const std::byte*) override {
     return {};
   }
   Proofs::Found compare(Recipe&, std::span<const void* const>, const at::Tensor&, bool) override {
