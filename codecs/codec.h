@@ -331,7 +331,7 @@ enum class Engine : std::uint8_t { reference, cpu };
 enum class Fidelity : std::uint8_t {
   exact,        ///< what backward reads, bit for bit
   exact_signs,  ///< values approximately; signs and zeros exactly
-  approximate,  ///< values approximately; signs only with CodecSpec::with_sign
+  approximate,  ///< values approximately; signs only with CodecSpec::with_sign, or as sides
 };
 
 /// Which `CodecSpec` field sets the codec's precision.

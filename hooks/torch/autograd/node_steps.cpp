@@ -210,7 +210,7 @@ std::optional<Recipe::Step> layer_norm_step(generated::NativeLayerNormBackward0&
 }
 
 std::optional<Recipe::Step> batch_norm_step(generated::NativeBatchNormBackward0& node,
-                                            const Layout& want) {
+                                            const Layout& want, bool keeps_statistics) {
   const auto order = channel_order(want, 1);
   if (!order || order->channels > saved_constants::most) return std::nullopt;
   ChannelStatistics statistics;
@@ -224,7 +224,7 @@ std::optional<Recipe::Step> batch_norm_step(generated::NativeBatchNormBackward0&
     for (float& each : statistics.rstds) each = 1 / std::sqrt(each + epsilon);
   }
   auto made = channel_norm_step(node, node.weight_, statistics, *order);
-  if (!made) return std::nullopt;
+  if (!made || !keeps_statistics) return made;
   made->means = std::move(statistics.means);
   for (float& each : statistics.rstds) each = 1 / each;
   made->deviations = std::move(statistics.rstds);

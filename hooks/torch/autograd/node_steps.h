@@ -41,9 +41,11 @@ std::optional<Recipe::Step> layer_norm_step(
 
 /// Batch norm: fma(x, scale, fma(-mean, scale, bias)) with scale = rstd * weight, as
 /// aten/src/ATen/native/cpu/batch_norm_kernel.cpp has it. In evaluation the statistics are the
-/// running ones. @pre the node is locked
+/// running ones. @param keeps_statistics Whether the step has them (Step::means) @pre the node is
+/// locked
 std::optional<Recipe::Step> batch_norm_step(
-    torch::autograd::generated::NativeBatchNormBackward0& node, const Layout& want);
+    torch::autograd::generated::NativeBatchNormBackward0& node, const Layout& want,
+    bool keeps_statistics);
 
 /// Whether a group norm has few factors beside its values: there is one pair of factors for each
 /// sample and channel.

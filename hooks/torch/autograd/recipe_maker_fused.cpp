@@ -64,13 +64,11 @@ bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
       return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
     case NodeKind::batch_norm: {
       auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
-      auto made = batch_norm_step(norm, want);
-      // Only the ReLU behind it may give its source sides (Derivation::give_sides).
-      if (made && !(steps_ == 2 && kind_of(*last_) == NodeKind::relu)) {
-        made->means = {};
-        made->deviations = {};
-      }
-      return sources_.hold_alike(norm.input_, want, to) && extend(to, std::move(made), want);
+      // Only the ReLU behind it gives its source sides (Derivation::give_sides).
+      const bool gives_sides = stash().settings().derive.signs_in_sources && steps_ == 2 &&
+                               kind_of(*last_) == NodeKind::relu;
+      return sources_.hold_alike(norm.input_, want, to) &&
+             extend(to, batch_norm_step(norm, want, gives_sides), want);
     }
     case NodeKind::group_norm: {
       auto& norm = static_cast<generated::NativeGroupNormBackward0&>(node);

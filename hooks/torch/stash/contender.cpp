@@ -140,14 +140,10 @@ std::size_t Contender::encode(Held& held, const Entry& entry, BufferPool& buffer
     held.row->add(entry.raw_bytes, plan.stored_bytes, 0);
     return plan.stored_bytes;
   }
-  for (const bool by_sides : {true, false}) {
-    for (const Plan::Candidate& candidate : plan.candidates) {
-      if (candidate.by_sides != by_sides) continue;
-      if (const auto bytes = encode_by(candidate, held, entry, buffers, parallel_for)) {
-        return *bytes;
-      }
-    }
-  }
+  const auto bytes = plan.first_that_serves([&](std::size_t i) {
+    return encode_by(plan.candidates[i], held, entry, buffers, parallel_for);
+  });
+  if (bytes) return *bytes;
   held.row = plan.kept;
   held.row->add(entry.raw_bytes, entry.raw_bytes, 0);
   return entry.raw_bytes;

@@ -132,9 +132,9 @@ void Derivation::give_sides(Recipe& recipe) {
   norm.means = norm.deviations = {};
   const Recipe::Source& source = recipe.sources()[0];
   // float16 rounds small positive results to 0.
-  const bool serves = policy_.settings().derive.signs_in_sources && !recipe.is_near &&
-                      recipe.type != at::kHalf && recipe.value.start_type == recipe.type &&
-                      recipe.value.offset == 0 && source.use.geometry.offset() == 0;
+  const bool serves = !recipe.is_near && recipe.type != at::kHalf &&
+                      recipe.value.start_type == recipe.type && recipe.value.offset == 0 &&
+                      source.use.geometry.offset() == 0;
   if (!serves) return;
   const std::lock_guard lock(lists_.mutex);
   Entry& entry = *source.entry;

@@ -47,9 +47,9 @@ class Derivation {
   /// `actual` is saved
   bool proves(Recipe& recipe, const Site& site, const at::Tensor& actual);
 
-  /// If the policy says so, gives the source of a batch norm and ReLU that are proved the sides of
-  /// the ReLU, unless it is being settled already: the ReLU then needs no mask, where the source is
-  /// encoded with them.
+  /// Gives the source of a batch norm and ReLU that are proved the sides of the ReLU, if the norm's
+  /// step has its statistics and the source is not being settled already: the ReLU then needs no
+  /// mask, where the source is encoded with them.
   void give_sides(Recipe& recipe);
 
   /// Whether an owned entry should wait, because the program owns a source too, and might change

@@ -102,13 +102,13 @@ inline codecs::Description described(const Plan::Candidate& candidate, const Ent
   return what;
 }
 
-/// The same with the entry's sides, for a candidate that takes them; nullopt where it has none that
-/// fit.
-inline std::optional<codecs::Description> described_to_encode(const Plan::Candidate& candidate,
-                                                              const Entry& entry) {
-  const codecs::Description what = described(candidate, entry);
+/// `what` with an entry's sides, or null, for a candidate that takes them; nullopt where there are
+/// none that fit.
+inline std::optional<codecs::Description> with_sides(const Plan::Candidate& candidate,
+                                                     const codecs::Description& what,
+                                                     const Sides* sides) {
   if (!candidate.by_sides) return what;
-  return entry.sides == nullptr ? std::nullopt : entry.sides->added_to(what);
+  return sides == nullptr ? std::nullopt : sides->added_to(what);
 }
 
 inline c10::weak_intrusive_ptr<c10::StorageImpl> weak(const c10::Storage& storage) {

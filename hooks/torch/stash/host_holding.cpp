@@ -24,13 +24,9 @@ std::string_view HostHolding::encode(Entry& entry, c10::Storage& freed,
   const Plan& plan = entry.plan();
   if (plan.action == policy::Decision::Action::drop) return drop(entry, freed), "";
   if (derivation_.let_go(entry, freed, parallel_for)) return {};
-  for (const bool by_sides : {true, false}) {
-    for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
-      if (plan.candidates[i].by_sides != by_sides) continue;
-      if (const auto done = encode_as(entry, i, freed, parallel_for)) return *done;
-    }
-  }
-  return reason_not_to_encode(plan);
+  const auto done = plan.first_that_serves(
+      [&](std::size_t i) { return encode_as(entry, i, freed, parallel_for); });
+  return done ? *done : reason_not_to_encode(plan);
 }
 
 // Encodes by one candidate. Returns what encode() shall; nothing where the candidate doesn't serve.
@@ -48,7 +44,7 @@ std::optional<std::string_view> HostHolding::encode_as(Entry& entry, std::size_t
   };
   const Stopwatch watch;
   measure_planes(candidate, entry, /*always=*/true);
-  const auto what = described_to_encode(candidate, entry);
+  const auto what = with_sides(candidate, described(candidate, entry), entry.sides.get());
   if (!what) return std::nullopt;
   const codecs::Encoded result =
       candidate.codec->encode_into(*what, entry.raw.data(), codecs::Room(give), key, parallel_for);

@@ -78,6 +78,19 @@ struct Plan {
   /// Whether values of entries may be computed from approximations.
   bool may_be_approximated() const { return approximates() || only_recipes_read_values; }
 
+  /// What `encode(index)` returns for the first candidate that it returns something for: those by
+  /// sides come first. Empty: for none.
+  template <typename Encode>
+  auto first_that_serves(const Encode& encode) const {
+    for (const bool by_sides : {true, false}) {
+      for (std::size_t i = 0; i < candidates.size(); ++i) {
+        if (candidates[i].by_sides != by_sides) continue;
+        if (auto done = encode(i)) return done;
+      }
+    }
+    return decltype(encode(0))();
+  }
+
   /// Whether there is a candidate to try; else entries are kept or dropped.
   bool encodes() const noexcept {
     return action == policy::Decision::Action::encode && !candidates.empty();

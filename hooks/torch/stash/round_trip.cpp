@@ -13,14 +13,11 @@ std::optional<RoundTrip> round_trip(const Plan::Candidate& candidate, const void
                                     std::size_t bytes, codecs::Reads reads, codecs::RandomKey key,
                                     BufferPool& encoded_pool, BufferPool& decoded_pool,
                                     codecs::ParallelFor parallel_for, const Sides* sides) {
-  codecs::Description what = candidate.what;
-  std::size_t bound = candidate.bound;
-  if (candidate.by_sides) {
-    const auto with = sides == nullptr ? std::nullopt : sides->added_to(what);
-    if (!with) return std::nullopt;
-    what = *with;
-    bound = candidate.codec->encoded_bytes(what);
-  }
+  auto described = with_sides(candidate, candidate.what, sides);
+  if (!described) return std::nullopt;
+  codecs::Description& what = *described;
+  const std::size_t bound =
+      candidate.by_sides ? candidate.codec->encoded_bytes(what) : candidate.bound;
   const c10::DataPtr encoded = encoded_pool.take(bound);
   RoundTrip result;
   result.decoded = decoded_pool.take(bytes);
