@@ -16,7 +16,7 @@ constexpr int alignment_of_plane(int v, int run) {
 }
 
 /// Stores eight pixels of plane `kPlane` of a vector.
-/// @param to a multiple of alignment_of_plane elements
+/// @param to a multiple of alignment_of_plane elements; where that is less than a word, an odd one
 template <ElementType type, int kRun, int kPlane>
 __device__ __forceinline__ void store_eight(const EightPixels<type>& pixels,
                                             typename Element<type>::Bits* to) {
@@ -148,8 +148,14 @@ __device__ __forceinline__ void load_tile(const DivisionJob& job, const Division
     return;
   }
   if (tile.has_vectors(job)) {
-    return load_tile_vectors<type, kRun>(tile.layout, static_cast<std::uint32_t>(planes), source,
-                                         offsets, x);
+    const auto count = static_cast<std::uint32_t>(planes);
+    if constexpr (kRun < kPerWord<type>) {
+      // Blocks of odd widths may make up planes of an even size, which all begin at a word.
+      if (tile.layout.size % 2 == 0) {
+        return load_tile_vectors<type, 2>(tile.layout, count, source, offsets, x);
+      }
+    }
+    return load_tile_vectors<type, kRun>(tile.layout, count, source, offsets, x);
   }
   // Where planes interleave in memory, neighbouring threads take neighbouring planes.
   const bool interleaved = job.layout.inner_stride < job.layout.stride[2];

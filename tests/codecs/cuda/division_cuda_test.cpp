@@ -108,6 +108,7 @@ TEST_F(DivisionCuda, ChannelsLast) {
                                                     {3, 5, 6},
                                                     {1, 1, 9},
                                                     {2, 1, 40},
+                                                    {2, 3, 9},
                                                     {1, 1, 1}}) {
     for (const std::int64_t channels : {1, 5, 8, 12, 24, 64, 72}) {
       const std::int64_t block = draw(random, 0, 2) != 0 ? 8 : draw(random, 1, 20);
