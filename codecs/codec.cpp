@@ -69,6 +69,14 @@ Encoded Codec::encode_into(const Description& what, const void* source, const Ro
   return encode(what, source, {out, bytes}, key, parallel);
 }
 
+bool Codec::decode_with(const Description& what, std::span<const std::byte> in, void* target,
+                        const Epilogue& epilogue, ParallelFor parallel) const {
+  constexpr std::int64_t kGrain = 32768;
+  if (!decode(what, in, target, Reads::values, parallel)) return false;
+  for_range(parallel, what.layout.elements(), kGrain, epilogue);
+  return true;
+}
+
 void serial_for(std::int64_t n, std::int64_t /*grain*/, ParallelForBody body, void* argument) {
   if (n > 0) body(argument, 0, n);
 }

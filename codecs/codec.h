@@ -183,6 +183,26 @@ void for_range(ParallelFor parallel, std::int64_t n, std::int64_t grain, F&& f) 
       const_cast<void*>(static_cast<const void*>(&f)));
 }
 
+/// What is done to decoded elements while they are in the caches.
+class Epilogue {
+ public:
+  /// @param apply `apply(begin, end)` gets elements [begin, end) of the target, counted in memory
+  ///   order, perhaps on several threads. Ranges are disjoint, cover all elements, and begin at
+  ///   multiples of 8. Must outlive this
+  template <typename F>
+  explicit Epilogue(const F& apply)
+      : apply_([](const void* f, std::int64_t begin, std::int64_t end) {
+          (*static_cast<const F*>(f))(begin, end);
+        }),
+        argument_(&apply) {}
+
+  void operator()(std::int64_t begin, std::int64_t end) const { apply_(argument_, begin, end); }
+
+ private:
+  void (*apply_)(const void* argument, std::int64_t begin, std::int64_t end);
+  const void* argument_;
+};
+
 /// Result of Codec::encode.
 struct Encoded {
   /// False: this codec can't hold these data (not two-valued, an index outside any window, NaN or
@@ -267,6 +287,13 @@ class Codec {
   /// always the interval of approximated values. Stays in bounds whatever bytes `in` holds.
   virtual bool decode(const Description& what, std::span<const std::byte> in, void* target,
                       Reads reads, ParallelFor parallel) const = 0;
+
+  /// Decodes Reads::values, then lets `epilogue` work on them in `target`. Codecs that can do so
+  /// call it for each piece that they have decoded. @pre as for decode(), and `what.layout` reaches
+  /// all elements of a target without gaps
+  /// @return false as decode() does; the epilogue may have run on some elements then
+  virtual bool decode_with(const Description& what, std::span<const std::byte> in, void* target,
+                           const Epilogue& epilogue, ParallelFor parallel) const;
 
   /// Decodes Reads::sign to one bit an element, in memory order, the lowest bit of a byte first, as
   /// the codec `sign` holds them. @pre `out` has a bit for each element, `in` as for decode()

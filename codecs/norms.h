@@ -23,13 +23,23 @@ struct ChannelOrder {
 /// y = fma(x, scale[c], shift[c]): batch and group norm.
 /// @param scale,shift tables * channels values each
 void scale_channels(const ChannelOrder& order, const float* x, const float* scale,
-                    const float* shift, float* y, ParallelFor parallel, Engine engine = Engine::cpu);
+                    const float* shift, float* y, ParallelFor parallel,
+                    Engine engine = Engine::cpu);
+
+/// The same of elements [begin, end) alone.
+void scale_channels(const ChannelOrder& order, std::int64_t begin, std::int64_t end, const float* x,
+                    const float* scale, const float* shift, float* y, Engine engine = Engine::cpu);
 
 /// y[j] = fma((x[j] - mean[row]) * rstd[row], weight[j], bias[j]): layer norm of `rows` rows.
 /// @param weight,bias `n` values each
 void normalize_rows(std::int64_t rows, std::int64_t n, const float* x, const float* mean,
                     const float* rstd, const float* weight, const float* bias, float* y,
                     ParallelFor parallel, Engine engine = Engine::cpu);
+
+/// The same of elements [begin, end) alone.
+void normalize_rows(std::int64_t begin, std::int64_t end, std::int64_t n, const float* x,
+                    const float* mean, const float* rstd, const float* weight, const float* bias,
+                    float* y, Engine engine = Engine::cpu);
 
 /// y = x where the element's bit is set or x is a NaN, else 0: ReLU by the mask that codec "sign"
 /// stores. In place.

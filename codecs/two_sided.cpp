@@ -21,17 +21,39 @@ bool are_valid(const Description::Sides& sides, std::int64_t plane_size) noexcep
   return sides.run > 0 && plane_size % sides.run == 0;
 }
 
-/// The highest bits of codes of `bits` bits, for eight codes a byte.
+/// Bits [0, count) in every `stride`, as far as they fit.
+constexpr std::uint64_t bits_in_every(int count, int stride) {
+  std::uint64_t pattern = 0;
+  for (int at = 0; at < 64; at += stride) pattern |= ((std::uint64_t{1} << count) - 1) << at;
+  return pattern;
+}
+
+/// The highest bits of codes of `bits` bits: of each eight codes in `x` a byte at their place.
 template <int bits>
-void put_side_bits(const std::byte* codes, std::byte* out, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) {
-    std::uint64_t eight = 0;
-    std::memcpy(&eight, codes + i * bits, bits);
-    unsigned sides = 0;
-    for (int k = 0; k < 8; ++k) {
-      sides |= static_cast<unsigned>(eight >> (k * bits + bits - 1) & 1U) << k;
-    }
-    out[i] = static_cast<std::byte>(sides);
+std::uint64_t side_bits_of(std::uint64_t x) {
+  // Single bits, then pairs of them, then fours move together.
+  x = x >> (bits - 1) & bits_in_every(1, bits);
+  x = (x | x >> (bits - 1)) & bits_in_every(2, 2 * bits);
+  x = (x | x >> 2 * (bits - 1)) & bits_in_every(4, 4 * bits);
+  return x | x >> 4 * (bits - 1);
+}
+
+/// The same of many codes, for eight codes a byte. @param size of `codes`, in bytes
+template <int bits>
+void put_side_bits(const std::byte* codes, std::int64_t size, std::byte* out, std::int64_t begin,
+                   std::int64_t end) {
+  constexpr std::int64_t kAtOnce = 8 / bits;  // eights of a word
+  std::int64_t i = begin;
+  for (; i + kAtOnce <= end && i * bits + 8 <= size; i += kAtOnce) {
+    std::uint64_t x;
+    std::memcpy(&x, codes + i * bits, sizeof x);
+    x = side_bits_of<bits>(x);
+    for (int k = 0; k < kAtOnce; ++k) out[i + k] = static_cast<std::byte>(x >> 8 * k * bits);
+  }
+  for (; i < end; ++i) {
+    std::uint64_t x = 0;
+    std::memcpy(&x, codes + i * bits, bits);
+    out[i] = static_cast<std::byte>(side_bits_of<bits>(x));
   }
 }
 
@@ -103,9 +125,10 @@ bool TwoSidedCodec::decode_sign_bits(const Description& what, std::span<const st
   if (!header || !what.layout.is_contiguous() || what.layout.plane_size() % 8 != 0) return false;
   const TwoSidedSections at(parameters_, what.layout, header->channels);
   const std::byte* const codes = in.data() + at.codes;
+  const std::int64_t size = at.end - at.codes;
   // So all planes' codes are one stream, in which eight take `bits` bytes.
   for_range(parallel, what.layout.elements() / 8, 4096, [&](std::int64_t begin, std::int64_t end) {
-    side_bits[static_cast<std::size_t>(parameters_.bits - 2)](codes, out.data(), begin, end);
+    side_bits[static_cast<std::size_t>(parameters_.bits - 2)](codes, size, out.data(), begin, end);
   });
   return true;
 }

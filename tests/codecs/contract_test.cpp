@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What codecs/codec.h promises of every codec.
+#include <atomic>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -104,6 +106,45 @@ TEST(Contract, EncodesIntoRoomThatIsGivenOnce) {
       EXPECT_FALSE(codec->encode_into(what, source.data(), Room(refuse), RandomKey{}, serial_for)
                        .representable)
           << name;
+    }
+  }
+}
+
+TEST(Contract, EpiloguesGetEachDecodedElementOnce) {
+  Random random(5);
+  for (const PlaneLayout& layout :
+       {contiguous(3, {1, 90, 112}), contiguous(3, {1, 9, 11}), contiguous(1, {1, 1, 40'001}),
+        contiguous(1200, {1, 4, 8}), channels_last(2, 16, {1, 30, 40})}) {
+    const Description what{.type = ElementType::float32, .layout = layout};
+    const Bytes source = make_source(what, random_values(random, layout, true));
+    for (const std::string_view name : codec_names()) {
+      for (const bool dithered : {false, true}) {
+        CodecSpec spec = spec_of(name);
+        spec.subtractive_dither = dithered;
+        for (const Engine engine : {Engine::reference, Engine::cpu}) {
+          const auto codec = make_codec(spec, engine);
+          if (!codec->accepts(what)) continue;
+          const Bytes bytes = encode(*codec, what, source);
+          const Bytes decoded = decode(*codec, what, bytes);
+          if (decoded.empty()) continue;
+          Bytes target(source.size());
+          auto* const floats = reinterpret_cast<float*>(target.data());
+          std::vector<std::atomic<int>> seen(static_cast<std::size_t>(layout.elements()));
+          const auto apply = [&](std::int64_t begin, std::int64_t end) {
+            EXPECT_EQ(begin % 8, 0);
+            for (std::int64_t k = begin; k < end; ++k) {
+              ++seen[static_cast<std::size_t>(k)];
+              floats[k] += 1;
+            }
+          };
+          ASSERT_TRUE(codec->decode_with(what, bytes, floats, Epilogue(apply), two_threads));
+          for (std::size_t k = 0; k < seen.size(); ++k) {
+            ASSERT_EQ(seen[k], 1) << name;
+            ASSERT_EQ(floats[k], load<float>(decoded, 4 * k) + 1) << name;
+          }
+          EXPECT_FALSE(codec->decode_with(what, {}, floats, Epilogue(apply), serial_for)) << name;
+        }
+      }
     }
   }
 }

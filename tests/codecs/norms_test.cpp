@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/norms.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -53,6 +54,13 @@ TEST(Norms, ChannelsAreScaledInEveryOrder) {
       y = x;  // in place
       scale_channels(order, y.data(), scale.data(), shift.data(), y.data(), serial_for, engine);
       EXPECT_TRUE(same_bits(y, expected));
+      y = x;  // in pieces
+      const auto all = static_cast<std::int64_t>(n);
+      for (std::int64_t k = 0; k < all; k += 29) {
+        scale_channels(order, k, std::min(all, k + 29), y.data(), scale.data(), shift.data(),
+                       y.data(), engine);
+      }
+      EXPECT_TRUE(same_bits(y, expected));
     }
   }
 }
@@ -73,6 +81,13 @@ TEST(Norms, RowsAreNormalizedWithOneRoundingLess) {
         const float scaled = (x[k] - mean[k / n]) * rstd[k / n];
         ASSERT_EQ(y[k], std::fma(scaled, weight[k % n], bias[k % n]));
       }
+      Floats pieces = x;
+      const auto all = static_cast<std::int64_t>(rows * n);
+      for (std::int64_t k = 0; k < all; k += 29) {
+        normalize_rows(k, std::min(all, k + 29), static_cast<std::int64_t>(n), pieces.data(),
+                       mean.data(), rstd.data(), weight.data(), bias.data(), pieces.data(), engine);
+      }
+      EXPECT_TRUE(same_bits(pieces, y));
     }
   }
 }

@@ -44,6 +44,7 @@ bool decode_groups_of(const cpu::GroupQuantJob& job, const std::byte* in, void* 
   const GroupTask task(job.key, job.subtractive, cpu::workspace());
   if (!task.good()) return false;
   decode_dense(job.what.layout, job.group, static_cast<typename S::Raw*>(target), first, last,
+               job.past_caches,
                [&](std::int64_t plane, std::int64_t begin, std::int64_t end, bool past_caches,
                    typename S::Raw* x) {
                  decode_elements(S(), job, in, plane, begin, end, task, past_caches, x);

@@ -51,20 +51,43 @@ class GroupQuantCpu final : public GroupQuantCodec {
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
+    return with_job(what, in, reads, [&](cpu::GroupQuantJob& job) {
+      return cpu::decode_in_tasks(
+          what, job.group, what.layout.planes() * job.sections.groups, parallel,
+          [&](std::int64_t first, std::int64_t last) {
+            return HWY_DYNAMIC_DISPATCH(decode_groups)(job, in.data(), target, first, last);
+          },
+          [&](const PlaneLayout& layout, std::int64_t first, std::int64_t last) {
+            return HWY_DYNAMIC_DISPATCH(decode_planes)(job, layout, in.data(), target, first, last);
+          });
+    });
+  }
+
+  bool decode_with(const Description& what, std::span<const std::byte> in, void* target,
+                   const Epilogue& epilogue, ParallelFor parallel) const override {
+    if (!cpu::come_in_pieces(what.layout)) {
+      return Codec::decode_with(what, in, target, epilogue, parallel);
+    }
+    return with_job(what, in, Reads::values, [&](cpu::GroupQuantJob& job) {
+      job.past_caches = false;
+      return cpu::decode_in_pieces(what.layout, job.group, job.sections.groups, epilogue, parallel,
+                                   [&](std::int64_t first, std::int64_t last) {
+                                     return HWY_DYNAMIC_DISPATCH(decode_groups)(
+                                         job, in.data(), target, first, last);
+                                   });
+    });
+  }
+
+ private:
+  /// f(job) to decode `in`; false if that can't be done.
+  template <typename F>
+  bool with_job(const Description& what, std::span<const std::byte> in, Reads reads,
+                const F& f) const {
     const auto plane_bits = encoded_plane_bits(what, in, reads);
     if (!plane_bits) return false;
     cpu::Buffer& sums = cpu::workspace().sums_of_planes;
-    const cpu::GroupQuantJob job(what, parameters(), *plane_bits, encoded_key(in), sums);
-    if (!job.codes.good()) return false;
-
-    const bool good = cpu::decode_in_tasks(
-        what, job.group, what.layout.planes() * job.sections.groups, parallel,
-        [&](std::int64_t first, std::int64_t last) {
-          return HWY_DYNAMIC_DISPATCH(decode_groups)(job, in.data(), target, first, last);
-        },
-        [&](const PlaneLayout& layout, std::int64_t first, std::int64_t last) {
-          return HWY_DYNAMIC_DISPATCH(decode_planes)(job, layout, in.data(), target, first, last);
-        });
+    cpu::GroupQuantJob job(what, parameters(), *plane_bits, encoded_key(in), sums);
+    const bool good = job.codes.good() && f(job);
     sums.trim();
     return good;
   }

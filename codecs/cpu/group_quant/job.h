@@ -6,6 +6,7 @@
 #include <span>
 
 #include "codecs/codec.h"
+#include "codecs/cpu/stream.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/group_quant.h"
 
@@ -63,6 +64,7 @@ struct GroupQuantJob {
   PlaneCodes codes;
   RandomKey key;  ///< decode: meaningful only if `subtractive`
   bool subtractive;
+  bool past_caches;  ///< decode: whether dense planes are written past the caches
 
   GroupQuantJob(const Description& description, const GroupQuantParameters& parameters,
                 std::span<const std::uint8_t> plane_bits, RandomKey random_key,
@@ -72,7 +74,8 @@ struct GroupQuantJob {
         sections(parameters, description.layout, plane_bits),
         codes(sections.codes, description.layout.plane_size(), parameters.bits, plane_bits, sums),
         key(random_key),
-        subtractive(parameters.subtractive) {}
+        subtractive(parameters.subtractive),
+        past_caches(writes_past_caches(description)) {}
 };
 
 /// Elements whose codes, draws and values fit into the L1 cache together.

@@ -70,4 +70,28 @@ bool decode_in_tasks(const Description& what, std::int64_t group, std::int64_t g
       [&](std::int64_t first, std::int64_t last) { return by_planes(layout, first, last); });
 }
 
+/// Whether `decode_in_pieces` takes these data.
+inline bool come_in_pieces(const PlaneLayout& layout) noexcept {
+  return layout.is_contiguous() && (layout.planes() == 1 || layout.plane_size() % 8 == 0);
+}
+
+/// Runs by_groups(first, last) as decode_in_tasks does, and the epilogue after each few groups.
+/// @param groups of a plane @pre come_in_pieces(layout)
+template <typename Groups>
+bool decode_in_pieces(const PlaneLayout& layout, std::int64_t group, std::int64_t groups,
+                      const Epilogue& epilogue, ParallelFor parallel, const Groups& by_groups) {
+  const std::int64_t size = layout.plane_size();
+  const std::int64_t piece = std::max<std::int64_t>(1, kGroupTaskElements / group);
+  const auto first_element = [&](std::int64_t g) { return g / groups * size + g % groups * group; };
+  return run_tasks(parallel, layout.planes() * groups, piece,
+                   [&](std::int64_t first, std::int64_t last) {
+                     for (std::int64_t g = first; g < last; g += piece) {
+                       const std::int64_t stop = std::min(last, g + piece);
+                       if (!by_groups(g, stop)) return false;
+                       epilogue(first_element(g), first_element(stop));
+                     }
+                     return true;
+                   });
+}
+
 }  // namespace cinch::codecs::cpu

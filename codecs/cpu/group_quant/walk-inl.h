@@ -14,7 +14,6 @@
 #include "codecs/codec.h"
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/planes.h"
-#include "codecs/cpu/stream.h"
 #include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/layout.h"
@@ -60,16 +59,15 @@ bool for_each_batch(const PlaneLayout& layout, std::size_t element_size, std::in
 }
 
 /// Decodes groups [first, last), counted over all planes.
+/// @param past_caches whether to write past the caches
 /// @param decode decode(plane, begin, end, past_caches, x) writes elements [begin, end) of a plane
 /// to x. begin % 8 == 0
 /// @pre planes are dense
 template <class T, class F>
 void decode_dense(const PlaneLayout& layout, std::int64_t group, T* target, std::int64_t first,
-                  std::int64_t last, const F& decode) {
+                  std::int64_t last, bool past_caches, const F& decode) {
   const std::int64_t size = layout.plane_size();
   const std::int64_t groups = (size - 1) / group + 1;
-  const bool past_caches =
-      cpu::writes_past_caches(layout.elements() * static_cast<std::int64_t>(sizeof(T)));
   for (std::int64_t g = first; g < last;) {
     const std::int64_t plane = g / groups;
     const std::int64_t in_plane = g % groups;

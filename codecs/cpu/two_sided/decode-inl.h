@@ -193,7 +193,7 @@ bool decode_side_groups(const cpu::TwoSidedJob& job, const std::byte* in, void* 
     const SideDecoder<S> decoder(job, in, reads, cpu::workspace());
     if (!decoder.good()) return false;
     decode_dense(job.what.layout, job.group, static_cast<typename S::Raw*>(target), first, last,
-                 decoder);
+                 job.past_caches, decoder);
     return true;
   });
 }

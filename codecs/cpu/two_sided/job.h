@@ -6,6 +6,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/cpu/group_quant/job.h"
+#include "codecs/cpu/stream.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/two_sided.h"
 
@@ -31,6 +32,7 @@ struct TwoSidedJob {
   /// Elements of a channel; 0 where all elements are treated alike.
   std::int64_t run;
   const SideChannel* channels = nullptr;  ///< encode only, if run > 0: one each
+  bool past_caches;  ///< decode: whether dense planes are written past the caches
 
   TwoSidedJob(const Description& description, const TwoSidedParameters& parameters,
               std::int64_t channels, std::int64_t elements_of_channel,
@@ -41,7 +43,8 @@ struct TwoSidedJob {
         subtractive(parameters.subtractive),
         sections(parameters, description.layout, channels),
         key(random_key),
-        run(elements_of_channel) {}
+        run(elements_of_channel),
+        past_caches(writes_past_caches(description)) {}
 
   std::int64_t codes_at(std::int64_t plane) const noexcept {
     return sections.codes + plane * group_quant_code_bytes(what.layout.plane_size(), bits);

@@ -72,6 +72,22 @@ class TwoSidedCpu final : public TwoSidedCodec {
                                                           first, last);
         });
   }
+
+  bool decode_with(const Description& what, std::span<const std::byte> in, void* target,
+                   const Epilogue& epilogue, ParallelFor parallel) const override {
+    if (!cpu::come_in_pieces(what.layout)) {
+      return Codec::decode_with(what, in, target, epilogue, parallel);
+    }
+    const auto header = encoded_header(what, in, Reads::values);
+    if (!header) return false;
+    cpu::TwoSidedJob job(what, parameters(), header->channels, header->run, encoded_key(in));
+    job.past_caches = false;
+    return cpu::decode_in_pieces(what.layout, job.group, job.sections.groups, epilogue, parallel,
+                                 [&](std::int64_t first, std::int64_t last) {
+                                   return HWY_DYNAMIC_DISPATCH(decode_side_groups)(
+                                       job, in.data(), target, Reads::values, first, last);
+                                 });
+  }
 };
 
 }  // namespace

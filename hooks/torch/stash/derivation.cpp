@@ -213,6 +213,19 @@ c10::Storage Derivation::compute(Entry& entry,
                                  const std::function<c10::Storage(Entry&, const Use&)>& read,
                                  Bias bias) {
   const Recipe& recipe = *entry.recipe;
+  Holding& holding = holdings_.of(entry);
+  const auto count_time = [&](const Stopwatch& watch) {
+    const std::uint64_t nanoseconds = watch.nanoseconds();
+    entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+    entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  };
+  if (bias == Bias::subtracted) {
+    const Stopwatch watch;
+    if (c10::Storage storage = holding.compute_in_one_pass(entry)) {
+      count_time(watch);
+      return storage;
+    }
+  }
   const auto errors_of = [&](const Recipe::Source& source) {
     if (bias == Bias::kept || !source.is_curved) return SourceErrors();
     return holdings_.of(*source.entry).errors_of(*source.entry);
@@ -221,16 +234,13 @@ c10::Storage Derivation::compute(Entry& entry,
       recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); },
       errors_of);
   const Stopwatch watch;
-  Holding& holding = holdings_.of(entry);
   const std::optional<Plan::Candidate>& mask = entry.plan().mask;
   const bool takes_signs = recipe.signs_in_source && mask;
   const c10::DataPtr signs =
       takes_signs ? holding.mask_in(*recipe.sources()[0].entry, *mask) : c10::DataPtr();
   c10::Storage storage = holding.compute(entry, sources.get(), sources.errors(),
                                          static_cast<const std::byte*>(signs.get()));
-  const std::uint64_t nanoseconds = watch.nanoseconds();
-  entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
-  entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  count_time(watch);
   return storage;
 }
 

@@ -80,6 +80,11 @@ class Holding {
   virtual c10::Storage compute(Entry& entry, std::span<const void* const> values,
                                std::span<const SourceErrors> errors, const std::byte* mask) = 0;
 
+  /// The same, computed while its source is decoded; null where that can't be, or the source's
+  /// values are decoded anyway. Takes the source's lock.
+  /// @throws c10::Error when there is no memory
+  virtual c10::Storage compute_in_one_pass(Entry& /*entry*/) { return {}; }
+
   /// The sides of a source that was encoded by them, as the candidate `mask` encodes signs. Takes
   /// the source's lock.
   /// @throws c10::Error when there is no memory

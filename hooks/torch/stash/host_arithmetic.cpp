@@ -8,7 +8,6 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/Allocator.h>
 
-#include "codecs/curvature.h"
 #include "codecs/norms.h"
 #include "codecs/pooling.h"
 #include "hooks/torch/process/parallel.h"
@@ -85,11 +84,6 @@ std::int64_t row_offset(const Layout& of, std::int64_t r) {
   return offset;
 }
 
-codecs::Smooth function_of(const Recipe::Step& step) {
-  if (step.op == Recipe::Operator::silu) return codecs::Smooth::silu;
-  return step.tanh ? codecs::Smooth::gelu_tanh : codecs::Smooth::gelu;
-}
-
 // Not where the source's elements do not lie in rows.
 bool HostArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
                                         const SourceErrors& errors, std::int64_t first,
@@ -109,7 +103,7 @@ bool HostArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tens
   if (!serves) copy(in, values);
   const auto* const x = (serves ? in : values).const_data_ptr<float>();
   auto* const y = values.mutable_data_ptr<float>();
-  const codecs::Smooth function = function_of(step);
+  const codecs::Smooth function = smooth_function(step);
   const codecs::GroupSteps steps = {errors.steps.data(), errors.group, errors.plane};
   if (alike) {
     codecs::apply_without_bias(function, steps, first, n, x, y, torch_parallel_for);
@@ -128,6 +122,11 @@ bool HostArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tens
 }
 
 }  // namespace
+
+codecs::Smooth smooth_function(const Recipe::Step& step) noexcept {
+  if (step.op == Recipe::Operator::silu) return codecs::Smooth::silu;
+  return step.tanh ? codecs::Smooth::gelu_tanh : codecs::Smooth::gelu;
+}
 
 const Arithmetic& host_arithmetic() noexcept {
   static const HostArithmetic arithmetic;

@@ -2,6 +2,7 @@
 #include "hooks/torch/stash/host_holding.h"
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "hooks/torch/process/parallel.h"
@@ -9,6 +10,7 @@
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/host_arithmetic.h"
 #include "hooks/torch/stash/nearness.h"
+#include "hooks/torch/stash/pointwise.h"
 #include "hooks/torch/stash/round_trip.h"
 #include "policy/plane_ranges.h"
 
@@ -16,6 +18,25 @@ namespace cinch::hooks {
 namespace {
 
 constexpr std::size_t page = 4096;
+
+std::span<const std::byte> encoded_bytes(const Entry& entry) {
+  return {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes};
+}
+
+std::string cant_decode(const Plan::Candidate& by) {
+  return "cinch: a saved tensor encoded by '" + std::string(by.codec->name()) +
+         "' can't be decoded: there is no memory for that, or this is a defect of Cinch";
+}
+
+// Whether the source's values would be decoded for one reader only: they are not decoded yet, and
+// are neither measured nor, as exact ones are, kept for the source's own reader.
+// pre: source.mutex() is held
+bool is_decoded_for_recipes(const Entry& source) {
+  if (source.state != Entry::State::encoded || source.sample != nullptr) return false;
+  if (!held_by(source).approximates) return false;
+  constexpr auto values = static_cast<std::size_t>(codecs::Reads::values);
+  return source.decoded == nullptr || source.decoded->alive[values].expired();
+}
 
 }  // namespace
 
@@ -86,11 +107,9 @@ c10::Storage HostHolding::decode(Entry& entry, codecs::Reads reads,
   const Plan::Candidate& candidate = held_by(entry);
   const Stopwatch watch;
   const codecs::Description what = described(candidate, entry);
-  const bool decoded = candidate.codec->decode(
-      what, {static_cast<const std::byte*>(entry.encoded.get()), entry.encoded_bytes}, data.get(),
-      reads, parallel_for);
-  TORCH_CHECK(decoded, "cinch: a saved tensor encoded by '", candidate.codec->name(),
-              "' can't be decoded: there is no memory for that, or this is a defect of Cinch");
+  const bool decoded =
+      candidate.codec->decode(what, encoded_bytes(entry), data.get(), reads, parallel_for);
+  TORCH_CHECK(decoded, cant_decode(candidate));
   const std::uint64_t nanoseconds = watch.nanoseconds();
   candidate.totals->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
@@ -132,16 +151,51 @@ c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> val
   return storage_of(std::move(data), entry.raw_bytes);
 }
 
+c10::Storage HostHolding::compute_in_one_pass(Entry& entry) {
+  const Recipe& recipe = *entry.recipe;
+  if (!is_pointwise(recipe)) return {};
+  Entry& source = *recipe.sources()[0].entry;
+  const EntryWork work(source);
+  if (!is_decoded_for_recipes(source)) return {};
+  SourceErrors errors;
+  if (needs_errors(recipe)) {
+    errors = SourceErrors::of(source);
+    if (errors.steps.empty()) return {};
+  }
+  c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
+  TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
+              " bytes to compute a saved tensor");
+  const auto* mask = static_cast<const std::byte*>(entry.encoded.get());
+  c10::DataPtr signs;
+  if (recipe.signs_in_source && entry.plan().mask) {
+    signs = signs_of(source, *entry.plan().mask);
+    mask = static_cast<const std::byte*>(signs.get());
+  }
+  auto* const values = static_cast<float*>(data.get());
+  const auto apply = [&](std::int64_t begin, std::int64_t end) {
+    apply_pointwise(recipe, mask, errors, begin, end, values);
+  };
+  const Plan::Candidate& held = held_by(source);
+  const bool decoded = held.codec->decode_with(described(held, source), encoded_bytes(source),
+                                               values, codecs::Epilogue(apply), torch_parallel_for);
+  TORCH_CHECK(decoded, cant_decode(held));
+  return storage_of(std::move(data), entry.raw_bytes);
+}
+
 c10::DataPtr HostHolding::mask_in(Entry& source, const Plan::Candidate& mask) {
   const EntryWork work(source);
+  return signs_of(source, mask);
+}
+
+// mask_in() with the source's lock held.
+c10::DataPtr HostHolding::signs_of(Entry& source, const Plan::Candidate& mask) {
   c10::DataPtr bits = buffers_.encoded.take(mask.bound);
   TORCH_CHECK(bits.get() != nullptr, "cinch: out of memory: can't allocate ", mask.bound,
               " bytes to decode a saved tensor's signs");
   const std::span<std::byte> out(static_cast<std::byte*>(bits.get()), mask.bound);
   const Plan::Candidate& held = held_by(source);
-  const std::span<const std::byte> in(static_cast<const std::byte*>(source.encoded.get()),
-                                      source.encoded_bytes);
-  if (!held.codec->decode_sign_bits(described(held, source), in, out, torch_parallel_for)) {
+  if (!held.codec->decode_sign_bits(described(held, source), encoded_bytes(source), out,
+                                    torch_parallel_for)) {
     const c10::Storage signs = decode(source, codecs::Reads::sign);
     mask.codec->encode(mask.what, signs.data(), out, {}, torch_parallel_for);
   }
