@@ -34,16 +34,17 @@ class BlpaCuda final : public DeviceCodec {
     auto* const sums = reinterpret_cast<BlpaSums*>(state + 1);
     auto* const bad = reinterpret_cast<std::uint32_t*>(sums + job.channels * job.chunks.count);
     const bool given = what.channel_center != nullptr && what.channel_scale != nullptr;
-    const auto surveyed = static_cast<unsigned>(job.channels * job.chunks.count);
+    const unsigned surveyed = blocks_in(stream, job.channels * job.chunks.count, kSumThreads);
     // At least one block, because it writes the encoded size.
     const unsigned blocks = job.elements == 0 ? 1 : run_blocks(stream, job.elements);
     return with_element(what.type, [&](auto type) {
-      return launch(blpa_begin, blocks_for(job.channels, kRunThreads), kRunThreads, 0, stream,
-                    job.channels, state, bad) &&
+      return launch(blpa_begin, by_thread(job, stream), kRunThreads, 0, stream, job.channels, state,
+                    bad) &&
              (surveyed == 0 || launch(blpa_survey<type.value>, surveyed, kSumThreads, 0, stream,
                                       job, !given, source, sums, bad, result)) &&
-             launch(blpa_grids, static_cast<unsigned>(job.channels), kSumThreads, 0, stream, job,
-                    what.channel_center, what.channel_scale, sums, bad, state, out, result) &&
+             launch(blpa_grids, blocks_in(stream, job.channels, kSumThreads), kSumThreads, 0,
+                    stream, job, what.channel_center, what.channel_scale, sums, bad, state, out,
+                    result) &&
              launch(blpa_encode<type.value>, blocks, kRunThreads, 0, stream, job, source, state,
                     out, result);
     });
@@ -58,14 +59,19 @@ class BlpaCuda final : public DeviceCodec {
     auto* const state = static_cast<BlpaState*>(scratch);
     return with_element(what.type, [&](auto type) {
       return launch(blpa_clear, 1, 1, 0, stream, state) &&
-             launch(blpa_find_signs, blocks_for(job.channels, kRunThreads), kRunThreads, 0, stream,
-                    job, in.data(), state) &&
+             launch(blpa_find_signs, by_thread(job, stream), kRunThreads, 0, stream, job, in.data(),
+                    state) &&
              launch(blpa_decode<type.value>, run_blocks(stream, job.elements), kRunThreads, 0,
                     stream, job, in.data(), size, reads, state, target);
     });
   }
 
  private:
+  /// Blocks for a kernel whose threads take channels.
+  static unsigned by_thread(const BlpaJob& job, Stream stream) noexcept {
+    return blocks_in(stream, blocks_for(job.channels, kRunThreads), kRunThreads);
+  }
+
   BlpaParameters parameters_;
   std::shared_ptr<const Codec> host_;
 };

@@ -5,6 +5,7 @@
 #include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/logical.cuh"
+#include "codecs/cuda/pieces.cuh"
 #include "codecs/element_bits.h"
 
 /// BLPA reads the elements twice: it must know whether a channel is representable before it writes
@@ -68,20 +69,17 @@ __device__ __forceinline__ double sum_in_halves(double value) {
 }
 
 static __global__ void blpa_begin(std::int64_t channels, BlpaState* state, std::uint32_t* bad) {
-  const std::int64_t c = std::int64_t{blockIdx.x} * kRunThreads + threadIdx.x;
-  if (c == 0) state->has_signs = 0;
-  if (c < channels) bad[c] = 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0) state->has_signs = 0;
+  take_items(channels, [&](std::int64_t c) { bad[c] = 0; });
 }
 
-/// Sums each chunk of each channel, and marks in `bad` the channels that are not representable. One
-/// block of threads a chunk.
+/// Sums a chunk of a channel, and marks the channel in `bad` if it is not representable. All
+/// threads of the block must call it.
 template <ElementType type>
-__global__ void __launch_bounds__(kSumThreads)
-    blpa_survey(const BlpaJob job, bool wants_sums, const void* source, BlpaSums* sums,
-                std::uint32_t* bad, Result* result) {
+__device__ __forceinline__ void survey_chunk(const BlpaJob& job, unsigned channel, unsigned chunk,
+                                             bool wants_sums, const void* source, BlpaSums* sums,
+                                             std::uint32_t* bad, Result* result) {
   const auto* const elements = static_cast<const typename Element<type>::Bits*>(source);
-  const std::int64_t channel = blockIdx.x % job.channels;
-  const std::int64_t chunk = blockIdx.x / job.channels;
   const std::int64_t begin = job.chunks.begin(chunk);
   const std::int64_t count = job.chunks.size(chunk);
   const std::int64_t size = job.chunks.plane_size;
@@ -114,11 +112,23 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) sums[channel * job.chunks.count + chunk] = {sum, squares};
 }
 
-/// Computes the grid of each channel. One block of threads a channel.
-static __global__ void __launch_bounds__(kSumThreads)
-    blpa_grids(const BlpaJob job, const float* center, const float* scale, const BlpaSums* sums,
-               const std::uint32_t* bad, BlpaState* state, std::byte* out, Result* result) {
-  const std::int64_t c = blockIdx.x;
+/// Does so for all chunks.
+template <ElementType type>
+__global__ void __launch_bounds__(kSumThreads)
+    blpa_survey(const BlpaJob job, bool wants_sums, const void* source, BlpaSums* sums,
+                std::uint32_t* bad, Result* result) {
+  const auto channels = static_cast<unsigned>(job.channels);
+  take_pieces(job.channels * job.chunks.count, [&](unsigned piece) {
+    survey_chunk<type>(job, piece % channels, piece / channels, wants_sums, source, sums, bad,
+                       result);
+  });
+}
+
+/// Computes the grid of a channel. All threads of the block must call it.
+__device__ __forceinline__ void make_grid(const BlpaJob& job, std::int64_t c, const float* center,
+                                          const float* scale, const BlpaSums* sums,
+                                          const std::uint32_t* bad, BlpaState* state,
+                                          std::byte* out, Result* result) {
   const bool given = center != nullptr && scale != nullptr;
   double sum = 0.0;
   double squares = 0.0;
@@ -143,6 +153,15 @@ static __global__ void __launch_bounds__(kSumThreads)
       grid.step | std::uint32_t{static_cast<std::uint16_t>(grid.bin)} << 16;
 }
 
+/// Does so for all channels.
+static __global__ void __launch_bounds__(kSumThreads)
+    blpa_grids(const BlpaJob job, const float* center, const float* scale, const BlpaSums* sums,
+               const std::uint32_t* bad, BlpaState* state, std::byte* out, Result* result) {
+  take_pieces(job.channels, [&](std::int64_t c) {
+    make_grid(job, c, center, scale, sums, bad, state, out, result);
+  });
+}
+
 __device__ __forceinline__ BlpaGrid load_grid(const std::byte* encoded, std::int64_t channel) {
   const std::uint32_t word = reinterpret_cast<const std::uint32_t*>(encoded)[channel];
   return {static_cast<std::uint16_t>(word), static_cast<std::int16_t>(word >> 16)};
@@ -150,10 +169,10 @@ __device__ __forceinline__ BlpaGrid load_grid(const std::byte* encoded, std::int
 
 /// Finds out whether the encoded data have sign bits.
 static __global__ void blpa_find_signs(const BlpaJob job, const std::byte* in, BlpaState* state) {
-  const std::int64_t c = std::int64_t{blockIdx.x} * kRunThreads + threadIdx.x;
-  if (c < job.channels && job.with_sign && !keeps_signs(load_grid(in, c), job.bits)) {
-    atomicOr(&state->has_signs, 1U);
-  }
+  if (!job.with_sign) return;
+  take_items(job.channels, [&](std::int64_t c) {
+    if (!keeps_signs(load_grid(in, c), job.bits)) atomicOr(&state->has_signs, 1U);
+  });
 }
 
 static __global__ void blpa_clear(BlpaState* state) {

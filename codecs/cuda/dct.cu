@@ -28,12 +28,9 @@ class DctCuda final : public DeviceCodec {
     const DctJob job(parameters_, what);
     if (job.chunks == 0) return launch(dct_empty, 1, 1, 0, stream, job, out, result);
     auto* const total = static_cast<RunningTotal*>(scratch);
-    const auto chunks = static_cast<unsigned>(job.chunks);
-    return launch(running_total_begin, blocks_for(chunks, kTotalThreads), kTotalThreads, 0, stream,
-                  total, job.chunks) &&
-           with_element(what.type, [&](auto type) {
-             return launch(dct_encode<type.value>, chunks, kDctThreads, 0, stream, job, source,
-                           total, out, result);
+    return begin_total(stream, total, job.chunks) && with_element(what.type, [&](auto type) {
+             return launch(dct_encode<type.value>, blocks_in(stream, job.chunks, kDctThreads),
+                           kDctThreads, 0, stream, job, source, total, out, result);
            });
   }
 
@@ -46,8 +43,8 @@ class DctCuda final : public DeviceCodec {
     auto* const offsets = static_cast<std::int64_t*>(scratch);
     return launch(dct_offsets, 1, kDctThreads, 0, stream, job, in.data(), offsets) &&
            with_element(what.type, [&](auto type) {
-             return launch(dct_decode<type.value>, static_cast<unsigned>(job.chunks), kDctThreads,
-                           0, stream, job, in.data(), size, offsets, target);
+             return launch(dct_decode<type.value>, blocks_in(stream, job.chunks, kDctThreads),
+                           kDctThreads, 0, stream, job, in.data(), size, offsets, target);
            });
   }
 

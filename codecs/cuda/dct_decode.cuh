@@ -4,6 +4,7 @@
 #include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/block_scan.cuh"
 #include "codecs/cuda/dct_job.cuh"
+#include "codecs/cuda/pieces.cuh"
 
 namespace cinch::codecs::cuda {
 
@@ -67,15 +68,15 @@ __device__ __forceinline__ void load_row(const std::byte* codes, int before, int
   }
 }
 
-/// Damaged bytes restore garbage or nothing; nothing outside of the chunk's bytes is read.
+/// Restores the elements of a chunk. Damaged bytes restore garbage or nothing; nothing outside of
+/// the chunk's bytes is read. All threads of the block must call it.
 template <ElementType type>
-__global__ void __launch_bounds__(kDctThreads)
-    dct_decode(const DctJob job, const std::byte* in, std::int64_t in_size,
-               const std::int64_t* offsets, void* target) {
+__device__ __forceinline__ void decode_chunk(const DctJob& job, std::int64_t chunk,
+                                             const std::byte* in, std::int64_t in_size,
+                                             const std::int64_t* offsets, void* target) {
   using Bits = typename Element<type>::Bits;
   __shared__ float ys[kDctChunk * kDctBlock];
   __shared__ DctParts parts[kDctChunk];
-  const std::int64_t chunk = blockIdx.x;
   const auto b = static_cast<int>(threadIdx.x / kDctLanes);
   const auto lane = static_cast<int>(threadIdx.x % kDctLanes);
   const int count = job.blocks_of(chunk);
@@ -125,6 +126,15 @@ __global__ void __launch_bounds__(kDctThreads)
   if (valid) {
     store_block<type>(job.geometry, block, raw ? from + at.codes : nullptr, y, target);
   }
+}
+
+template <ElementType type>
+__global__ void __launch_bounds__(kDctThreads)
+    dct_decode(const DctJob job, const std::byte* in, std::int64_t in_size,
+               const std::int64_t* offsets, void* target) {
+  take_pieces(job.chunks, [&](std::int64_t chunk) {
+    decode_chunk<type>(job, chunk, in, in_size, offsets, target);
+  });
 }
 
 }  // namespace cinch::codecs::cuda

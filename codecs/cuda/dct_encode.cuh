@@ -152,23 +152,23 @@ struct DctCodes {
   }
 };
 
+/// Encodes a chunk. All threads of the block must call it. @param chunk a turn of `total`
 template <ElementType type>
-__global__ void __launch_bounds__(kDctThreads, 6)  // 40 registers
-    dct_encode(const DctJob job, const void* source, RunningTotal* total, std::byte* out,
-               Result* result) {
+__device__ __forceinline__ void encode_chunk(const DctJob& job, unsigned chunk, const void* source,
+                                             RunningTotal* total, std::byte* out, Result* result) {
   using Bits = typename Element<type>::Bits;
   __shared__ float xs[kDctChunk * kDctBlock];
   __shared__ float cs[kDctChunk * kDctBlock];
   __shared__ float ys[kDctChunk * kDctBlock];
   __shared__ std::uint32_t joined[kDctChunk][kDctBlock / 2];
   __shared__ DctParts parts[kDctChunk];
-  const std::int64_t chunk = take_turn(total);
   const auto b = static_cast<int>(threadIdx.x / kDctLanes);
   const auto lane = static_cast<int>(threadIdx.x % kDctLanes);
   const int count = job.blocks_of(chunk);
   const bool valid = b < count;
   // Lanes without a block of their own repeat the chunk's first block, and write nothing.
-  const DctGeometry::Block block = job.geometry.block(chunk * kDctChunk + (valid ? b : 0));
+  const DctGeometry::Block block =
+      job.geometry.block(std::int64_t{chunk} * kDctChunk + (valid ? b : 0));
   float* const x = xs + b * kDctBlock;
   float* const c = cs + b * kDctBlock;
   const bool good = load_block<type>(job.geometry, block, source, x, c);
@@ -196,6 +196,18 @@ __global__ void __launch_bounds__(kDctThreads, 6)  // 40 registers
   for (int k = lane; k < static_cast<int>(block.elements()); k += kDctLanes) {
     const Bits bits = static_cast<const Bits*>(source)[element_offset(job.geometry, block, k)];
     store_bytes(to + at.codes + k * int{sizeof(Bits)}, bits, sizeof(Bits));
+  }
+}
+
+/// Encodes chunks until there is none left: any number of blocks of threads will do.
+template <ElementType type>
+__global__ void __launch_bounds__(kDctThreads, 5)  // 48 registers; with 40 the loop would spill
+    dct_encode(const DctJob job, const void* source, RunningTotal* total, std::byte* out,
+               Result* result) {
+  while (true) {
+    const auto chunk = static_cast<unsigned>(take_turn(total));
+    if (chunk >= static_cast<unsigned>(job.chunks)) return;
+    encode_chunk<type>(job, chunk, source, total, out, result);
   }
 }
 

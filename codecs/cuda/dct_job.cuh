@@ -7,7 +7,7 @@
 #include "codecs/cuda/header.cuh"
 #include "codecs/dct.h"
 
-/// A block of threads takes a chunk, and eight neighbouring lanes take a block of it. Depending on
+/// A block of threads takes chunks, and eight neighbouring lanes take a block of it. Depending on
 /// the step, a lane handles a column, a row, or a row of coefficients.
 namespace cinch::codecs::cuda {
 

@@ -156,20 +156,20 @@ class DivisionCuda final : public DeviceCodec {
   static bool encode_large(const DivisionJob& job, const void* source, std::byte* out,
                            Result* result, PlaneBounds* bounds, Stream stream) noexcept {
     const std::int64_t planes = job.layout.planes();
-    const unsigned by_plane = blocks_for(planes, kLargeThreads);
-    const unsigned by_element = blocks_for(job.layout.elements(), kLargeReach);
+    const unsigned by_plane = blocks_in(stream, blocks_for(planes, kRunThreads), kRunThreads);
+    const unsigned by_block =
+        blocks_in(stream, blocks_for(planes * job.block_count, kRunThreads / kWarp), kRunThreads);
+    const unsigned by_run = run_blocks(stream, job.layout.elements());
     const auto padded =
         static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint32_t>(job.block[2])));
-    return launch(division_large_begin, by_plane, kLargeThreads, 0, stream, planes, bounds) &&
-           launch(division_large_pool<type>,
-                  blocks_for(planes * job.block_count, kLargeThreads / kWarp), kLargeThreads, 0,
-                  stream, job, padded, source, out) &&
-           launch(division_large_bounds<type>, by_element, kLargeThreads, 0, stream, job, source,
-                  out, bounds, result) &&
-           launch(division_large_ranges, by_plane, kLargeThreads, 0, stream, job, bounds, out,
+    return launch(division_large_begin, by_plane, kRunThreads, 0, stream, planes, bounds) &&
+           launch(division_large_pool<type>, by_block, kRunThreads, 0, stream, job, padded, source,
+                  out) &&
+           launch(division_large_bounds<type>, by_run, kRunThreads, 0, stream, job, source, out,
+                  bounds, result) &&
+           launch(division_large_ranges, by_plane, kRunThreads, 0, stream, job, bounds, out,
                   result) &&
-           launch(division_large_codes<type>, by_element, kLargeThreads, 0, stream, job, source,
-                  out);
+           launch(division_large_codes<type>, by_run, kRunThreads, 0, stream, job, source, out);
   }
 
   DivisionParameters parameters_;

@@ -3,6 +3,8 @@
 
 #include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/division_mean.cuh"
+#include "codecs/cuda/logical.cuh"
+#include "codecs/cuda/pieces.cuh"
 #include "codecs/philox.h"
 
 /// DIVISION's encoding of planes that don't fit into shared memory, whose blocks are wider than
@@ -10,38 +12,35 @@
 /// cache serves some of these reads.
 namespace cinch::codecs::cuda {
 
-inline constexpr unsigned kLargeThreads = 256;
-/// Elements that a block of threads takes: whole stretches.
-inline constexpr std::int32_t kLargeReach = kLargeThreads * kStretch;
-
 static __global__ void division_large_begin(std::int64_t planes, PlaneBounds* bounds) {
-  const std::int64_t p = std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x;
-  if (p < planes) bounds[p] = {0xFFFFFFFFU, 0U, 0U};
+  take_items(planes, [&](std::int64_t p) { bounds[p] = {0xFFFFFFFFU, 0U, 0U}; });
 }
 
-/// Computes the block means. One warp for each block of each plane.
+/// Computes the block means. A warp takes blocks of planes.
 template <ElementType type>
-__global__ void __launch_bounds__(kLargeThreads)
+__global__ void __launch_bounds__(kRunThreads)
     division_large_pool(const DivisionJob job, std::int64_t padded, const void* source,
                         std::byte* out) {
-  const std::int64_t index = (std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x) / kWarp;
-  if (index >= job.layout.planes() * job.block_count) return;
-  const float mean = block_mean<type>(job, padded, source, index);
-  if (threadIdx.x % kWarp == 0) reinterpret_cast<std::uint16_t*>(out)[index] = bf16_nearest(mean);
+  const std::int64_t count = job.layout.planes() * job.block_count;
+  constexpr unsigned kWarps = kRunThreads / kWarp;
+#pragma unroll 1
+  for (std::int64_t index = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; index < count;
+       index += std::int64_t{gridDim.x} * kWarps) {
+    const float mean = block_mean<type>(job, padded, source, index);
+    if (threadIdx.x % kWarp == 0) reinterpret_cast<std::uint16_t*>(out)[index] = bf16_nearest(mean);
+  }
 }
 
-/// Where the elements of a block of threads begin.
+/// Where a run of elements begins.
 struct LargePlace {
   std::int64_t k0;
   std::int64_t plane;
   std::uint32_t e;
 
-  __device__ __forceinline__ explicit LargePlace(const DivisionJob& job)
-      : k0(std::int64_t{blockIdx.x} * kLargeReach),
-        plane(k0 / job.size),
-        e(static_cast<std::uint32_t>(k0 % job.size)) {}
+  __device__ __forceinline__ LargePlace(const DivisionJob& job, std::int64_t first)
+      : k0(first), plane(k0 / job.size), e(static_cast<std::uint32_t>(k0 % job.size)) {}
 
-  /// @return the plane of the block's element `i`; `within` becomes its place in that plane
+  /// @return the plane of the run's element `i`; `within` becomes its place in that plane
   __device__ __forceinline__ std::int64_t locate(const DivisionJob& job, std::uint32_t i,
                                                  std::uint32_t& within) const {
     within = e + i;
@@ -58,14 +57,14 @@ __device__ __forceinline__ float large_residual(const DivisionJob& job, const vo
   return value - float_of_bf16(means[job.covering_block(e)]);
 }
 
+/// Widens the bounds of the planes of a run.
 template <ElementType type>
-__global__ void __launch_bounds__(kLargeThreads)
-    division_large_bounds(const DivisionJob job, const void* source, const std::byte* out,
-                          PlaneBounds* bounds, Result* result) {
-  const LargePlace place(job);
+__device__ __forceinline__ void widen_bounds(const DivisionJob& job, const LargePlace& place,
+                                             const void* source, const std::byte* out,
+                                             PlaneBounds* bounds, Result* result) {
   const std::int64_t elements = job.layout.elements();
   for (int j = 0; j < kStretch; ++j) {
-    const std::uint32_t i = j * kLargeThreads + threadIdx.x;
+    const std::uint32_t i = j * kRunThreads + threadIdx.x;
     const bool valid = place.k0 + i < elements;
     std::uint32_t e = 0;
     const std::int64_t plane = valid ? place.locate(job, i, e) : -1;
@@ -91,11 +90,19 @@ __global__ void __launch_bounds__(kLargeThreads)
   }
 }
 
-static __global__ void division_large_ranges(const DivisionJob job, const PlaneBounds* bounds,
-                                             std::byte* out, Result* result) {
-  const std::int64_t p = std::int64_t{blockIdx.x} * kLargeThreads + threadIdx.x;
-  if (p == 0) result->bytes = static_cast<std::uint64_t>(job.sections.end);
-  if (p >= job.layout.planes()) return;
+template <ElementType type>
+__global__ void __launch_bounds__(kRunThreads)
+    division_large_bounds(const DivisionJob job, const void* source, const std::byte* out,
+                          PlaneBounds* bounds, Result* result) {
+  for_each_run(job.layout.elements(), [&](std::int64_t first) {
+    widen_bounds<type>(job, LargePlace(job, first), source, out, bounds, result);
+  });
+}
+
+/// Stores the range of a plane.
+__device__ __forceinline__ void make_range(const DivisionJob& job, std::int64_t p,
+                                           const PlaneBounds* bounds, std::byte* out,
+                                           Result* result) {
   if (bounds[p].bad == 0) {
     store_range(job, out, p,
                 affine_range(of_ordered(bounds[p].min), of_ordered(bounds[p].max), job.bits));
@@ -107,10 +114,18 @@ static __global__ void division_large_ranges(const DivisionJob job, const PlaneB
   result->not_representable = 1;
 }
 
+static __global__ void division_large_ranges(const DivisionJob job, const PlaneBounds* bounds,
+                                             std::byte* out, Result* result) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    result->bytes = static_cast<std::uint64_t>(job.sections.end);
+  }
+  take_items(job.layout.planes(), [&](std::int64_t p) { make_range(job, p, bounds, out, result); });
+}
+
+/// Stores the codes of the calling thread's stretch of a run.
 template <ElementType type>
-__global__ void __launch_bounds__(kLargeThreads)
-    division_large_codes(const DivisionJob job, const void* source, std::byte* out) {
-  const LargePlace place(job);
+__device__ __forceinline__ void store_large_codes(const DivisionJob& job, const LargePlace& place,
+                                                  const void* source, std::byte* out) {
   const std::int64_t left = job.layout.elements() - place.k0;
   const std::uint32_t i = threadIdx.x * kStretch;
   if (i >= left) return;
@@ -136,6 +151,14 @@ __global__ void __launch_bounds__(kLargeThreads)
   if (job.with_sign) out[job.sections.signs + k / 8] = static_cast<std::byte>(signs);
   store_bytes(out + job.sections.codes + k / 8 * job.bits, pack_stretch(codes, job.bits),
               (count * job.bits + 7) / 8);
+}
+
+template <ElementType type>
+__global__ void __launch_bounds__(kRunThreads)
+    division_large_codes(const DivisionJob job, const void* source, std::byte* out) {
+  for_each_run(job.layout.elements(), [&](std::int64_t first) {
+    store_large_codes<type>(job, LargePlace(job, first), source, out);
+  });
 }
 
 }  // namespace cinch::codecs::cuda

@@ -40,17 +40,19 @@ class ErrorBoundedRatioCuda final : public DeviceCodec {
     if (job.elements == 0) return encode_empty(what, out, result, stream);
     auto* const total = static_cast<RunningTotal*>(scratch);
     auto* const own = reinterpret_cast<RatioScratch*>(total->turns() + job.count);
-    const auto chunks = static_cast<unsigned>(job.count);
-    const std::int64_t turns = job.count + kScratchTurns;
-    return launch(running_total_begin, blocks_for(turns, kTotalThreads), kTotalThreads, 0, stream,
-                  total, turns) &&
+    return begin_total(stream, total, job.count + kScratchTurns) &&
            with_element(what.type, [&](auto type) {
-             return launch(ratio_survey<type.value>, static_cast<unsigned>(job.sampled()),
-                           kRatioThreads, kRatioShared, stream, job, source, &own->survey) &&
+             return in_waves(stream, static_cast<unsigned>(job.sampled()), kRatioThreads,
+                             [&](unsigned first, unsigned blocks) {
+                               return launch(ratio_survey<type.value>, blocks, kRatioThreads,
+                                             kRatioShared, stream, job, first, source,
+                                             &own->survey);
+                             }) &&
                     launch(ratio_plan, 1, kPlanThreads, 0, stream, job, &own->survey, &own->plan,
                            out) &&
-                    launch(ratio_encode<type.value>, chunks, kRatioThreads, kRatioShared, stream,
-                           job, source, total, &own->plan, out, result);
+                    launch(ratio_encode<type.value>, blocks_in(stream, job.count, kRatioThreads),
+                           kRatioThreads, kRatioShared, stream, job, source, total, &own->plan, out,
+                           result);
            });
   }
 
@@ -63,8 +65,8 @@ class ErrorBoundedRatioCuda final : public DeviceCodec {
     auto* const tables = static_cast<RatioTables*>(scratch);
     return launch(ratio_prepare, 1, kPrepareThreads, 0, stream, job, in.data(), size, tables) &&
            with_element(what.type, [&](auto type) {
-             return launch(ratio_decode<type.value>, static_cast<unsigned>(job.count), kReadThreads,
-                           0, stream, job, in.data(), size, reads, tables, target);
+             return launch(ratio_decode<type.value>, blocks_in(stream, job.count, kReadThreads),
+                           kReadThreads, 0, stream, job, in.data(), size, reads, tables, target);
            });
   }
 

@@ -27,8 +27,7 @@ class ExponentPackCuda final : public DeviceCodec {
       return launch(exponent_pack_empty, 1, 1, 0, stream, job, out, result);
     }
     auto* const total = static_cast<RunningTotal*>(scratch);
-    return launch(running_total_begin, blocks_for(job.at.count, kTotalThreads), kTotalThreads, 0,
-                  stream, total, job.at.count) &&
+    return begin_total(stream, total, job.at.count) &&
            with_float_pattern(element_size(what.type), [&]<typename T>(T*) {
              return launch(exponent_pack_encode<T>, blocks_in(stream, job.at.count, kPackThreads),
                            kPackThreads, 0, stream, job, source, total, out, result);

@@ -30,11 +30,13 @@ class FixedPointCuda final : public DeviceCodec {
     const FixedPointJob job(what, source, key);
     auto* const states = static_cast<ChannelState*>(scratch);
     auto* const chunks = reinterpret_cast<ChunkState*>(states + job.channels);
-    const auto channels = static_cast<unsigned>(job.channels);
-    const auto all = static_cast<unsigned>(job.channels * job.chunks);
+    const unsigned by_thread =
+        blocks_in(stream, blocks_for(job.channels, kChunkThreads), kChunkThreads);
+    const unsigned channels = blocks_in(stream, job.channels, kChunkThreads);
+    const unsigned all = blocks_in(stream, job.channels * job.chunks, kChunkThreads);
     return with_element(what.type, [&](auto type) {
-      return (channels == 0 || launch(fixed_point_begin, blocks_for(channels, kChunkThreads),
-                                      kChunkThreads, 0, stream, job.channels, states)) &&
+      return (channels == 0 || launch(fixed_point_begin, by_thread, kChunkThreads, 0, stream,
+                                      job.channels, states)) &&
              (all == 0 || launch(fixed_point_survey<type.value>, all, kChunkThreads, 0, stream, job,
                                  source, states, chunks)) &&
              (channels == 0 || launch(fixed_point_fit, channels, kChunkThreads, 0, stream, job,
@@ -53,12 +55,14 @@ class FixedPointCuda final : public DeviceCodec {
     if (size < kFixedPointHeaderBytes + job.channels * kFixedPointEntryBytes) return false;
     auto* const states = static_cast<ChannelState*>(scratch);
     auto* const chunks = reinterpret_cast<ChunkState*>(states + job.channels);
-    const auto channels = static_cast<unsigned>(job.channels);
-    const auto all = static_cast<unsigned>(job.channels * job.chunks);
+    const unsigned by_thread =
+        blocks_in(stream, blocks_for(job.channels, kChunkThreads), kChunkThreads);
+    const unsigned channels = blocks_in(stream, job.channels, kChunkThreads);
+    const unsigned all = blocks_in(stream, job.channels * job.chunks, kChunkThreads);
     if (all == 0) return true;
     return with_element(what.type, [&](auto type) {
-      return launch(fixed_point_read_table, blocks_for(channels, kChunkThreads), kChunkThreads, 0,
-                    stream, job, in.data(), states) &&
+      return launch(fixed_point_read_table, by_thread, kChunkThreads, 0, stream, job, in.data(),
+                    states) &&
              launch(fixed_point_place, 1, kChunkThreads, 0, stream, job, states) &&
              launch(fixed_point_read_counts, channels, kChunkThreads, 0, stream, job, in.data(),
                     size, states, chunks) &&

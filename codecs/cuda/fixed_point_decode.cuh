@@ -6,15 +6,12 @@
 /// Damaged bytes may decode to any values. Offsets from encoded bytes are checked against the size.
 namespace cinch::codecs::cuda {
 
-/// Reads the formats of the channels from the table.
-static __global__ void fixed_point_read_table(const FixedPointJob job, const std::byte* in,
-                                              ChannelState* states) {
-  const std::int64_t c = std::int64_t{blockIdx.x} * kChunkThreads + threadIdx.x;
-  if (c >= job.channels) return;
+/// Reads the format of a channel from the table.
+__device__ __forceinline__ void read_format(const FixedPointJob& job, std::int64_t c,
+                                            const std::byte* in, ChannelState& state) {
   const std::uint64_t entry =
       load_bytes(in + kFixedPointHeaderBytes + c * kFixedPointEntryBytes, kFixedPointEntryBytes);
   const auto width = static_cast<unsigned>(entry >> 32);
-  ChannelState& state = states[c];
   state.range = {static_cast<std::uint16_t>(entry), static_cast<std::uint16_t>(entry >> 16)};
   const int bits = static_cast<int>(width & 0x7FU);
   state.bits = bits > kFixedPointMaxBits ? kFixedPointMaxBits : bits;
@@ -28,17 +25,23 @@ static __global__ void fixed_point_read_table(const FixedPointJob job, const std
                                                    : 0;
 }
 
+/// Reads the formats of all channels.
+static __global__ void fixed_point_read_table(const FixedPointJob job, const std::byte* in,
+                                              ChannelState* states) {
+  take_items(job.channels, [&](std::int64_t c) { read_format(job, c, in, states[c]); });
+}
+
 /// Places the channels' counts and streams. Runs as one block.
 static __global__ void __launch_bounds__(kChunkThreads)
     fixed_point_place(const FixedPointJob job, ChannelState* states) {
   place_channels(job, states);
 }
 
-/// Reads the counts of zero_value channels and places their chunks. One block of threads a channel.
-static __global__ void __launch_bounds__(kChunkThreads)
-    fixed_point_read_counts(const FixedPointJob job, const std::byte* in, std::int64_t in_size,
-                            ChannelState* states, ChunkState* chunks) {
-  const std::int64_t c = blockIdx.x;
+/// Reads the counts of a zero_value channel and places its chunks. All threads of the block must
+/// call it.
+__device__ __forceinline__ void read_counts(const FixedPointJob& job, std::int64_t c,
+                                            const std::byte* in, std::int64_t in_size,
+                                            ChannelState* states, ChunkState* chunks) {
   if (states[c].form != ChannelForm::zero_value) return;
   ChunkState* const own = chunks + c * job.chunks;
   for (std::int64_t k = threadIdx.x; k < job.chunks; k += kChunkThreads) {
@@ -52,13 +55,22 @@ static __global__ void __launch_bounds__(kChunkThreads)
   if (threadIdx.x == 0) states[c].bytes = bytes;
 }
 
+/// Does so for all channels.
+static __global__ void __launch_bounds__(kChunkThreads)
+    fixed_point_read_counts(const FixedPointJob job, const std::byte* in, std::int64_t in_size,
+                            ChannelState* states, ChunkState* chunks) {
+  take_pieces(job.channels,
+              [&](std::int64_t c) { read_counts(job, c, in, in_size, states, chunks); });
+}
+
+/// Restores the elements of a chunk. All threads of the block must call it.
 template <ElementType type>
-__global__ void __launch_bounds__(kChunkThreads)
-    fixed_point_decode(const FixedPointJob job, const std::byte* in, std::int64_t in_size,
-                       const ChannelState* states, const ChunkState* chunks, void* target) {
+__device__ __forceinline__ void decode_chunk(const FixedPointJob& job, const ChunkPlace& place,
+                                             const std::byte* in, std::int64_t in_size,
+                                             const ChannelState* states, const ChunkState* chunks,
+                                             void* target) {
   using Bits = typename Element<type>::Bits;
   auto* const elements = static_cast<Bits*>(target);
-  const ChunkPlace place(job);
   const ChannelState& state = states[place.channel];
   const int count = place.count(job);
   const int bits = state.bits;
@@ -105,6 +117,15 @@ __global__ void __launch_bounds__(kChunkThreads)
   for (int j = 0; j < kStretch; ++j) {
     if (j < count) elements[place.offset(job, i + j, logical)] = x[j];
   }
+}
+
+template <ElementType type>
+__global__ void __launch_bounds__(kChunkThreads)
+    fixed_point_decode(const FixedPointJob job, const std::byte* in, std::int64_t in_size,
+                       const ChannelState* states, const ChunkState* chunks, void* target) {
+  take_pieces(job.channels * job.chunks, [&](unsigned piece) {
+    decode_chunk<type>(job, ChunkPlace(job, piece), in, in_size, states, chunks, target);
+  });
 }
 
 }  // namespace cinch::codecs::cuda

@@ -8,19 +8,18 @@
 namespace cinch::codecs::cuda {
 
 static __global__ void fixed_point_begin(std::int64_t channels, ChannelState* states) {
-  const std::int64_t c = std::int64_t{blockIdx.x} * kChunkThreads + threadIdx.x;
-  if (c >= channels) return;
-  states[c].min = 0xFFFFFFFFU;
-  states[c].max = 0;
-  states[c].bad = 0;
+  take_items(channels, [&](std::int64_t c) {
+    states[c].min = 0xFFFFFFFFU;
+    states[c].max = 0;
+    states[c].bad = 0;
+  });
 }
 
-/// Computes the bounds of each channel, and counts the non-zero elements of each chunk.
+/// Widens the bounds of a chunk's channel, and counts the chunk's non-zero elements.
 template <ElementType type>
-__global__ void __launch_bounds__(kChunkThreads)
-    fixed_point_survey(const FixedPointJob job, const void* source, ChannelState* states,
-                       ChunkState* chunks) {
-  const ChunkPlace place(job);
+__device__ __forceinline__ void survey_chunk(const FixedPointJob& job, const ChunkPlace& place,
+                                             const void* source, ChannelState* states,
+                                             ChunkState* chunks) {
   const int count = place.count(job);
   typename Element<type>::Bits bits[kStretch];
   load_chunk<type>(job, place, source, count, bits);
@@ -50,12 +49,21 @@ __global__ void __launch_bounds__(kChunkThreads)
   if (threadIdx.x == 0) chunks[place.channel * job.chunks + place.chunk].nonzero = total;
 }
 
-/// Chooses the format of each channel, and places its chunks. One block of threads a channel.
-static __global__ void __launch_bounds__(kChunkThreads)
-    fixed_point_fit(const FixedPointJob job, bool zero_value, float bound, const float* bounds,
-                    ChannelState* states, ChunkState* chunks) {
+/// Computes the bounds of each channel, and counts the non-zero elements of each chunk.
+template <ElementType type>
+__global__ void __launch_bounds__(kChunkThreads)
+    fixed_point_survey(const FixedPointJob job, const void* source, ChannelState* states,
+                       ChunkState* chunks) {
+  take_pieces(job.channels * job.chunks, [&](unsigned piece) {
+    survey_chunk<type>(job, ChunkPlace(job, piece), source, states, chunks);
+  });
+}
+
+/// Chooses the format of a channel, and places its chunks. All threads of the block must call it.
+__device__ __forceinline__ void fit_to_data(const FixedPointJob& job, std::int64_t c,
+                                            bool zero_value, float bound, const float* bounds,
+                                            ChannelState* states, ChunkState* chunks) {
   __shared__ ChannelFormat shared;
-  const std::int64_t c = blockIdx.x;
   ChannelState& state = states[c];
   if (threadIdx.x == 0) {
     const bool empty = job.channel_size == 0;
@@ -74,6 +82,15 @@ static __global__ void __launch_bounds__(kChunkThreads)
   state.range = is_raw ? AffineRange{} : format.range;
   state.bits = is_raw ? 0 : format.bits;
   state.bytes = is_raw ? raw : state.form == ChannelForm::codes ? codes : sparse;
+}
+
+/// Does so for all channels.
+static __global__ void __launch_bounds__(kChunkThreads)
+    fixed_point_fit(const FixedPointJob job, bool zero_value, float bound, const float* bounds,
+                    ChannelState* states, ChunkState* chunks) {
+  take_pieces(job.channels, [&](std::int64_t c) {
+    fit_to_data(job, c, zero_value, bound, bounds, states, chunks);
+  });
 }
 
 /// Places the channels, and writes header and table. Runs as one block.
@@ -159,14 +176,13 @@ __device__ __forceinline__ void store_nonzeros(const typename Element<type>::Bit
   }
 }
 
-/// Writes a chunk's part of its channel's stream.
+/// Writes a chunk's part of its channel's stream. All threads of the block must call it.
 template <ElementType type>
-__global__ void __launch_bounds__(kChunkThreads)
-    fixed_point_encode(const FixedPointJob job, const void* source, const ChannelState* states,
-                       const ChunkState* chunks, std::byte* out) {
+__device__ __forceinline__ void encode_chunk(const FixedPointJob& job, const ChunkPlace& place,
+                                             const void* source, const ChannelState* states,
+                                             const ChunkState* chunks, std::byte* out) {
   using Bits = typename Element<type>::Bits;
   __shared__ std::uint32_t joined[kFixedPointChunk * kFixedPointMaxBits / 32 + 1];
-  const ChunkPlace place(job);
   const ChannelState& state = states[place.channel];
   const int count = place.count(job);
   const int bits = state.bits;
@@ -198,6 +214,15 @@ __global__ void __launch_bounds__(kChunkThreads)
     store_bytes(out + state.counts_at + 2 * place.chunk, static_cast<std::uint64_t>(chunk.nonzero),
                 2);
   }
+}
+
+template <ElementType type>
+__global__ void __launch_bounds__(kChunkThreads, 5)
+    fixed_point_encode(const FixedPointJob job, const void* source, const ChannelState* states,
+                       const ChunkState* chunks, std::byte* out) {
+  take_pieces(job.channels * job.chunks, [&](unsigned piece) {
+    encode_chunk<type>(job, ChunkPlace(job, piece), source, states, chunks, out);
+  });
 }
 
 }  // namespace cinch::codecs::cuda

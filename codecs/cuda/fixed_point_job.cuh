@@ -7,12 +7,13 @@
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/fast_divide.h"
 #include "codecs/cuda/ordered.cuh"
+#include "codecs/cuda/pieces.cuh"
 #include "codecs/fixed_point.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {
 
-/// A block of threads takes a chunk of a channel, eight elements a thread.
+/// A block of threads takes chunks of channels, eight elements a thread.
 inline constexpr unsigned kChunkThreads = 256;
 static_assert(kChunkThreads * kStretch == kFixedPointChunk);
 
@@ -64,16 +65,17 @@ struct FixedPointJob {
         key(random_key) {}
 };
 
-/// Which chunk a block of threads takes. Neighbouring blocks take chunks that are near in memory.
+/// A chunk, by the number of the piece of work. Neighbouring pieces are near in memory.
 struct ChunkPlace {
   std::int64_t channel, chunk;
   std::int64_t outer;    ///< outer index of the chunk's first element
   std::uint32_t within;  ///< place of that element in its plane
 
-  __device__ __forceinline__ explicit ChunkPlace(const FixedPointJob& job) {
-    const std::int64_t block = blockIdx.x;
-    channel = job.interleaved ? block % job.channels : block / job.chunks;
-    chunk = job.interleaved ? block / job.channels : block % job.chunks;
+  __device__ __forceinline__ ChunkPlace(const FixedPointJob& job, unsigned piece) {
+    const auto channels = static_cast<unsigned>(job.channels);
+    const auto chunks = static_cast<unsigned>(job.chunks);
+    channel = job.interleaved ? piece % channels : piece / chunks;
+    chunk = job.interleaved ? piece / channels : piece % chunks;
     const std::int64_t first = chunk * kFixedPointChunk;
     outer = first / job.by_size.divisor();
     within = static_cast<std::uint32_t>(first % job.by_size.divisor());

@@ -51,8 +51,11 @@ class GroupQuantCuda final : public DeviceCodec {
       const GroupTiles tiles = tiles_of(job, what, source);
       if (tiles.width > 0) {
         return with_element(what.type, [&](auto type) {
-          return launch(group_quant_encode_tiles<type.value>, tiles.count, kGroupThreads,
-                        tiles.shared_bytes, stream, job, tiles, offsets, source, out, result);
+          return in_waves(stream, tiles.count, kGroupThreads, [&](auto first, unsigned blocks) {
+            return launch(group_quant_encode_tiles<type.value>, blocks, kGroupThreads,
+                          tiles.shared_bytes, stream, job, tiles, first, offsets, source, out,
+                          result);
+          });
         });
       }
     }

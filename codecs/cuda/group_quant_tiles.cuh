@@ -150,16 +150,16 @@ __device__ __forceinline__ void encode_tile_groups(const GroupJob& job, const Gr
   }
 }
 
-/// A block for each tile: with a loop over tiles it would spill.
+/// A block for each tile from `first_tile` on: with a loop over tiles it would spill.
 template <ElementType type>
 __global__ void __launch_bounds__(kGroupThreads, 3)
-    group_quant_encode_tiles(const GroupJob job, const GroupTiles tiles,
+    group_quant_encode_tiles(const GroupJob job, const GroupTiles tiles, std::uint32_t first_tile,
                              const std::int64_t* offsets, const void* source, std::byte* out,
                              Result* result) {
   using Bits = typename Element<type>::Bits;
   CINCH_DYNAMIC_SHARED(Bits, x);
   store_group_head(job, out, 0, result);
-  const GroupTile tile(job, tiles, blockIdx.x, out, offsets);
+  const GroupTile tile(job, tiles, first_tile + blockIdx.x, out, offsets);
   with_tile_run(tiles.run, [&](auto run) {
     load_side_by_side<type, run.value>(
         tiles.layout, tile.channels, static_cast<const Bits*>(source) + tile.offset,
@@ -190,7 +190,7 @@ __device__ __forceinline__ void decode_tile_groups(const GroupJob& job, const Gr
     std::int64_t at = place.codes;
     std::int64_t stretch = place.stretch;
     // With any number of bits both halves at once take more registers than there are.
-#pragma unroll kBits > 0 ? 2 : 1
+#pragma unroll kBits> 0 ? 2 : 1
     for (int half = 0; half < 2; ++half) {
       const bool wanted = half == 0 || place.second;
       if (wanted && (kBits > 0 || !job.mixed || at + bits <= job.end)) {

@@ -48,4 +48,18 @@ inline unsigned blocks_in(Stream stream, std::int64_t wanted, unsigned threads) 
   return static_cast<unsigned>(std::min(wanted, std::max<std::int64_t>(most, 1)));
 }
 
+/// Launches a kernel that has a block for each of `count` pieces of work; in one of Cinch's own
+/// streams a few of them at a time. @param launch_some (first piece, blocks) -> whether it
+/// succeeded
+template <typename Launch>
+bool in_waves(Stream stream, unsigned count, unsigned threads, const Launch& launch_some) noexcept {
+  // A launch takes the host about 3 us. So there are few, and more blocks in each if need be.
+  constexpr unsigned kMostWaves = 32;
+  const unsigned each = std::max(blocks_in(stream, count, threads), blocks_for(count, kMostWaves));
+  for (unsigned first = 0; first < count; first += each) {
+    if (!launch_some(first, std::min(each, count - first))) return false;
+  }
+  return true;
+}
+
 }  // namespace cinch::codecs::cuda

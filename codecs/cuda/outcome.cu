@@ -61,9 +61,9 @@ bool keep_source(const Result* result, std::uint64_t below, const void* source, 
   const auto size = static_cast<std::int64_t>(bytes);
   const auto pieces = std::min<std::int64_t>(size / std::int64_t{sizeof(uint4)} + 1,
                                              std::int64_t{kMostBlocks} * kThreads);
-  return launch(outcome_keep_source, blocks_for(pieces, kThreads), kThreads, 0, stream, result,
-                below, static_cast<const std::byte*>(source), static_cast<std::byte*>(target),
-                size);
+  return launch(outcome_keep_source, blocks_in(stream, blocks_for(pieces, kThreads), kThreads),
+                kThreads, 0, stream, result, below, static_cast<const std::byte*>(source),
+                static_cast<std::byte*>(target), size);
 }
 
 }  // namespace cinch::codecs::cuda

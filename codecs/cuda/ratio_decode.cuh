@@ -5,7 +5,7 @@
 #include "codecs/cuda/ratio_job.cuh"
 #include "codecs/cuda/ratio_reader.cuh"
 
-/// Decoding, after ratio_prepare: a block of threads takes a chunk.
+/// Decoding, after ratio_prepare: a block of threads takes chunks.
 namespace cinch::codecs::cuda {
 
 inline constexpr unsigned kReadThreads = 256;
@@ -156,27 +156,24 @@ __device__ __forceinline__ void restore_chunk(const RatioJob& job, const RatioCh
   }
 }
 
+/// Restores the elements of a chunk; of a damaged one, garbage or nothing. All threads of the block
+/// must call it.
 template <ElementType type>
-__global__ void __launch_bounds__(kReadThreads)
-    ratio_decode(const RatioJob job, const std::byte* in, std::int64_t in_size, Reads reads,
-                 const RatioTables* made, void* target) {
+__device__ __forceinline__ void decode_chunk(const RatioJob& job, const RatioTables& tables,
+                                             unsigned index, const std::byte* in,
+                                             std::int64_t in_size, Reads reads, void* target) {
   using Bits = typename Element<type>::Bits;
   __shared__ std::uint32_t codes[kChunkWords];
   __shared__ std::uint32_t kinds[kChunkElements / kKindsPerWord];
   __shared__ std::uint32_t partial[kReadThreads];
-  __shared__ RatioTables tables;
   const unsigned t = threadIdx.x;
-  for (unsigned i = t; i < sizeof(RatioTables) / 4; i += kReadThreads) {
-    reinterpret_cast<std::uint32_t*>(&tables)[i] = reinterpret_cast<const std::uint32_t*>(made)[i];
-  }
   for (unsigned i = t; i < kChunkWords; i += kReadThreads) codes[i] = 0;
   for (unsigned i = t; i < kChunkElements / kKindsPerWord; i += kReadThreads) kinds[i] = 0;
   __syncthreads();
-  // Damaged bytes restore nothing.
   EncodedChunk encoded;
-  if (tables.is_good == 0 || !encoded.find(job, tables, in, blockIdx.x)) return;
+  if (!encoded.find(job, tables, in, index)) return;
 
-  const RatioChunks::Chunk chunk = job.chunks[blockIdx.x];
+  const RatioChunks::Chunk chunk = job.chunks[index];
   const auto count = static_cast<unsigned>(chunk.count);
   const BlockPlace place(job.order, chunk.begin);
   auto* const elements = static_cast<Bits*>(target);
@@ -212,6 +209,21 @@ __global__ void __launch_bounds__(kReadThreads)
   __syncthreads();
   add_predictions(tables.predictor, chunk, codes, partial);
   restore_chunk<type>(job, chunk, tables, reads, codes, kinds, elements);
+}
+
+template <ElementType type>
+__global__ void __launch_bounds__(kReadThreads)
+    ratio_decode(const RatioJob job, const std::byte* in, std::int64_t in_size, Reads reads,
+                 const RatioTables* made, void* target) {
+  __shared__ RatioTables tables;
+  for (unsigned i = threadIdx.x; i < sizeof(RatioTables) / 4; i += kReadThreads) {
+    reinterpret_cast<std::uint32_t*>(&tables)[i] = reinterpret_cast<const std::uint32_t*>(made)[i];
+  }
+  __syncthreads();
+  if (tables.is_good == 0) return;  // damaged bytes restore nothing
+  take_pieces(job.count, [&](unsigned index) {
+    decode_chunk<type>(job, tables, index, in, in_size, reads, target);
+  });
 }
 
 }  // namespace cinch::codecs::cuda

@@ -141,20 +141,19 @@ __device__ __forceinline__ void copy_raw(const Raw& raw, unsigned count, std::ui
   }
 }
 
+/// Encodes a chunk. All threads of the block must call it. @param turn of `total`
+/// @param words for the chunk's codes, and later its encoded bytes, which are no more than its
+/// elements' bytes
 template <ElementType type>
-__global__ void __launch_bounds__(kRatioThreads)
-    ratio_encode(const RatioJob job, const void* source, RunningTotal* total,
-                 const RatioDevicePlan* plan, std::byte* out, Result* result) {
+__device__ __forceinline__ void encode_chunk(const RatioJob& job, unsigned turn, const void* source,
+                                             RunningTotal* total, const RatioDevicePlan* plan,
+                                             const RatioCodeBook& book, std::uint32_t* words,
+                                             std::byte* out, Result* result) {
   using Bits = typename Element<type>::Bits;
-  // The chunk's codes, and later its encoded bytes, which are no more than its elements' bytes.
-  CINCH_DYNAMIC_SHARED(std::uint32_t, words);
-  __shared__ RatioCodeBook book;
   __shared__ unsigned ends[kRatioWarps];
-  const std::int64_t turn = take_turn(total);
   const RatioChunks::Chunk chunk = job.chunks[turn];
   const auto count = static_cast<unsigned>(chunk.count);
   const BlockPlace place(job.order, chunk.begin);
-  book.load(*plan);
   quantize_chunk<type>(job, chunk, source, plan->closes_gap != 0, words);
   __syncthreads();
 
@@ -197,6 +196,21 @@ __global__ void __launch_bounds__(kRatioThreads)
     }
   }
   copy_out(words, bytes, out + payload + before);
+}
+
+/// Encodes chunks until there is none left: any number of blocks of threads will do.
+template <ElementType type>
+__global__ void __launch_bounds__(kRatioThreads, 3)
+    ratio_encode(const RatioJob job, const void* source, RunningTotal* total,
+                 const RatioDevicePlan* plan, std::byte* out, Result* result) {
+  CINCH_DYNAMIC_SHARED(std::uint32_t, words);
+  __shared__ RatioCodeBook book;
+  book.load(*plan);
+  while (true) {
+    const auto turn = static_cast<unsigned>(take_turn(total));  // a barrier
+    if (turn >= static_cast<unsigned>(job.count)) return;
+    encode_chunk<type>(job, turn, source, total, plan, book, words, out, result);
+  }
 }
 
 }  // namespace cinch::codecs::cuda

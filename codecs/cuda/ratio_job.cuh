@@ -5,12 +5,14 @@
 
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/logical.cuh"
+#include "codecs/cuda/pieces.cuh"
 #include "codecs/cuda/running_total.cuh"
 #include "codecs/error_bounded_ratio.h"
 
 /// Shared by the kernels of error_bounded_ratio. Encoding takes four: running_total_begin clears
 /// counters, ratio_survey counts the symbols of the sampled chunks, ratio_plan makes plan and code
-/// books from these counts, and ratio_encode encodes in one pass, one block of threads a chunk.
+/// books from these counts, and ratio_encode encodes in one pass, a chunk at a time by a block of
+/// threads.
 namespace cinch::codecs::cuda {
 
 /// A RatioPlan in device memory.

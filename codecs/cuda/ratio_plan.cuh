@@ -6,18 +6,20 @@
 /// Makes plans on the device, in the same steps as RatioPlan::make.
 namespace cinch::codecs::cuda {
 
-/// Counts the symbols of the sampled chunks for each predictor, a block of threads a chunk. Whether
-/// the gap is closed depends on all chunks, so a chunk without zeros is counted for both cases.
+/// Counts the symbols of sampled chunks, from the `first` on, for each predictor, a block of
+/// threads a chunk: with a loop over chunks it would take more registers than leave room for
+/// blocks. Whether the gap is closed depends on all chunks, so a chunk without zeros is counted for
+/// both cases.
 template <ElementType type>
 __global__ void __launch_bounds__(kRatioThreads, 2)  // with three blocks it would spill
-    ratio_survey(const RatioJob job, const void* source, RatioSurvey* survey) {
+    ratio_survey(const RatioJob job, unsigned first, const void* source, RatioSurvey* survey) {
   CINCH_DYNAMIC_SHARED(std::uint32_t, codes);
   std::uint32_t* const differences = codes + kChunkWords;
   __shared__ RatioCounts counts;
   __shared__ unsigned ends[kRatioWarps];
   __shared__ std::uint32_t any_zeros;
   auto* const counters = reinterpret_cast<std::uint32_t*>(&counts);
-  const RatioChunks::Chunk chunk = job.chunks[job.sample[blockIdx.x]];
+  const RatioChunks::Chunk chunk = job.chunks[job.sample[first + blockIdx.x]];
   if (threadIdx.x == 0) any_zeros = 0;
   __syncthreads();
   if (quantize_chunk<type>(job, chunk, source, false, codes)) any_zeros = 1;

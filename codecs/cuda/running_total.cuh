@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "codecs/cuda/device.h"
+#include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/pieces.cuh"
 #include "codecs/host_device.h"
 
 /// Places the blocks' outputs of different sizes one after another, in a single pass by decoupled
@@ -27,9 +29,14 @@ struct RunningTotal {
 inline constexpr unsigned kTotalThreads = 256;
 
 static __global__ void running_total_begin(RunningTotal* total, std::int64_t blocks) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * kTotalThreads + threadIdx.x;
-  if (i == 0) total->next = 0;
-  if (i < blocks) total->turns()[i] = 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0) total->next = 0;
+  take_items(blocks, [&](std::int64_t i) { total->turns()[i] = 0; });
+}
+
+/// Clears so many turns.
+inline bool begin_total(Stream stream, RunningTotal* total, std::int64_t turns) noexcept {
+  const unsigned blocks = blocks_in(stream, blocks_for(turns, kTotalThreads), kTotalThreads);
+  return launch(running_total_begin, blocks, kTotalThreads, 0, stream, total, turns);
 }
 
 /// Gives the calling block the next number; all its threads get the same one.

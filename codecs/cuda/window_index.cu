@@ -5,6 +5,7 @@
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/logical.cuh"
+#include "codecs/cuda/pieces.cuh"
 #include "codecs/cuda/result.cuh"
 #include "codecs/layout.h"
 #include "codecs/window_index.h"
@@ -68,10 +69,10 @@ struct WindowTables {
 };
 
 static __global__ void window_begin(const WindowJob job, WindowTables* tables) {
-  const std::int32_t i = static_cast<std::int32_t>(blockIdx.x * kRunThreads + threadIdx.x);
-  if (i >= job.entries) return;
-  tables->min()[i] = job.elements == 0 ? 0 : kNever;
-  tables->max(job)[i] = 0;
+  take_items(job.entries, [&](std::int64_t i) {
+    tables->min()[i] = job.elements == 0 ? 0 : kNever;
+    tables->max(job)[i] = 0;
+  });
 }
 
 /// Most elements change nothing in the tables, so a comparison first saves the atomic.
@@ -242,8 +243,9 @@ class WindowIndexCuda final : public DeviceCodec {
     const std::int64_t offset = codes_offset(job);
     const unsigned blocks = run_blocks(stream, job.elements);
     const unsigned few = std::min(blocks, 8 * processors_);
-    return launch(window_begin, blocks_for(job.entries, kRunThreads), kRunThreads, 0, stream, job,
-                  tables) &&
+    return launch(window_begin,
+                  blocks_in(stream, blocks_for(job.entries, kRunThreads), kRunThreads), kRunThreads,
+                  0, stream, job, tables) &&
            (blocks == 0 ||
             launch(window_survey, few, kRunThreads, 0, stream, job, indices, tables, result)) &&
            launch(window_shape, 1, kRunThreads, 0, stream, job, tables, offset, out, result) &&

@@ -79,10 +79,11 @@ std::byte* dynamic_shared();
 
 void block_barrier();
 
-/// The kernels that were loaded, and those that were launched, so far, and the most blocks of one.
+/// The kernels that were loaded, and those that were launched, so far, and the most threads of one
+/// launch.
 struct Kernels {
   std::set<const void*> loaded, launched;
-  unsigned most_blocks = 0;
+  std::uint64_t most_threads = 0;
 };
 Kernels& kernels();
 
@@ -296,7 +297,7 @@ bool launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
   auto& known = cinch::cuda_on_host::kernels();
   (Loading::wanted() ? known.loaded : known.launched).insert(reinterpret_cast<void*>(kernel));
   if (Loading::wanted()) return true;
-  known.most_blocks = std::max(known.most_blocks, blocks);
+  known.most_threads = std::max(known.most_threads, std::uint64_t{blocks} * threads);
   cinch::cuda_on_host::run(blocks, threads, shared_bytes, [&] { kernel(arguments...); });
 #ifdef CINCH_KERNELS_BY_NAME
   return fakecuda::kernels::Signature<Parameters...>::noted;
