@@ -85,11 +85,6 @@ std::int64_t row_offset(const Layout& of, std::int64_t r) {
   return offset;
 }
 
-codecs::Smooth function_of(const Recipe::Step& step) {
-  if (step.op == Recipe::Operator::silu) return codecs::Smooth::silu;
-  return step.tanh ? codecs::Smooth::gelu_tanh : codecs::Smooth::gelu;
-}
-
 // Not where the source's elements do not lie in rows.
 bool HostArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
                                         const SourceErrors& errors, std::int64_t first,
