@@ -2,10 +2,10 @@
 #include "codecs/curvature.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "codecs/cpu/curvature/kernels.h"
 #include "codecs/cpu/processor.h"
+#include "codecs/curvature_terms.h"
 
 namespace cinch::codecs {
 namespace {
@@ -13,23 +13,22 @@ namespace {
 // Fewest elements that are worth a thread.
 constexpr std::int64_t least_curved = 32768;
 
-float value(Smooth function, float x) {
-  if (function == Smooth::silu) return x / (1 + std::exp(-x));
-  if (function == Smooth::gelu) return 0.5F * x * std::erfc(x * -0.70710678F);
-  const float inner = 0.79788456F * (x + 0.044715F * x * x * x);
-  return 0.5F * x * (1 + std::tanh(inner));
-}
+struct Plain {
+  static float reciprocal(float x) { return 1 / x; }
+  static float least(float x, float bound) { return x < bound ? x : bound; }
+  static float positive(float x) { return x > 0 ? x : 0; }
+};
 
-float second_derivative(Smooth function, float x) {
-  if (function != Smooth::silu) {
-    constexpr float density_at_0 = 0.39894228F;
-    const float square = std::min(x * x, 2 * kFlat);
-    return density_at_0 * std::exp(-0.5F * square) * (2 - square);
+float without_bias(Smooth function, float x, float factor) {
+  switch (function) {
+    case Smooth::gelu:
+      return curvature::without_bias<Smooth::gelu, Plain>(x, factor);
+    case Smooth::gelu_tanh:
+      return curvature::without_bias<Smooth::gelu_tanh, Plain>(x, factor);
+    case Smooth::silu:
+      break;
   }
-  const float a = std::min(std::abs(x), kFlat);
-  const float e = std::exp(-a);
-  const float d = 1 / (1 + e);
-  return e * d * d * (2 - a * (1 - e) * d);
+  return curvature::without_bias<Smooth::silu, Plain>(x, factor);
 }
 
 }  // namespace
@@ -45,13 +44,12 @@ void apply_without_bias(Smooth function, const GroupSteps& of, std::int64_t firs
       const std::int64_t group = in_plane / of.group;
       const std::int64_t group_end = std::min((group + 1) * of.group, of.plane);
       const std::int64_t count = std::min(end - begin, group_end - in_plane);
-      const float step = of.steps[plane * groups + group];
-      const float factor = step * step / 24;
+      const float factor = curvature::factor(of.steps[plane * groups + group]);
       if (kernels) {
         cpu::apply_without_curvature(function, count, x + begin, factor, y + begin);
       } else {
         for (std::int64_t k = begin; k < begin + count; ++k) {
-          y[k] = value(function, x[k]) - factor * second_derivative(function, x[k]);
+          y[k] = without_bias(function, x[k], factor);
         }
       }
       begin += count;

@@ -24,7 +24,8 @@ struct GroupSteps {
 };
 
 /// y[k] = f(x[k]) - f''(x[k]) step^2 / 24 for `n` neighbouring elements, of which the first is
-/// element `first` of the storage. Off by at most 1e-5 + 1e-6 |x| for steps of at most 4.
+/// element `first` of the storage. Off by at most 1e-5 + 1e-6 |x| for steps of at most 4. All
+/// engines give equal bits (codecs/curvature_terms.h).
 /// @param y May be `x`
 void apply_without_bias(Smooth function, const GroupSteps& of, std::int64_t first, std::int64_t n,
                         const float* x, float* y, ParallelFor parallel,

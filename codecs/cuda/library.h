@@ -6,12 +6,13 @@
 #include <memory>
 
 #include "codecs/cuda/codec.h"
+#include "codecs/cuda/without_bias.h"
 
 namespace cinch::codecs::cuda {
 
 /// Increase this with every change to Library, DeviceCodec or the types that their functions take.
 /// The core and this library ship together; the core must not use a library of another version.
-inline constexpr std::uint32_t library_abi = 9;
+inline constexpr std::uint32_t library_abi = 10;
 
 /// How far work of a device is.
 enum class Progress : std::uint8_t { pending, done, failed };
@@ -45,6 +46,9 @@ struct Library {
   /// See keep_source().
   bool (*keep_source)(const Result* result, std::uint64_t below, const void* source, void* target,
                       std::size_t bytes, Stream stream) noexcept;
+  /// See without_bias.h.
+  bool (*apply_without_bias)(Smooth function, ElementType type, const GroupRanges& of,
+                             const Rows& rows, const void* x, void* y, Stream stream) noexcept;
   /// How far the work before `event` (a cudaEvent_t) is. Does not wait, and does not end other
   /// threads' graph captures.
   Progress (*progress)(void* event) noexcept;

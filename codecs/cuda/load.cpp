@@ -5,6 +5,7 @@
 
 #include "codecs/cuda/loading.h"
 #include "codecs/cuda/outcome.h"
+#include "codecs/cuda/without_bias.h"
 
 namespace cinch::codecs::cuda {
 
@@ -21,6 +22,11 @@ bool load(const DeviceCodec& codec, const Description& what) noexcept {
     loaded = codec.decode(what, {memory, enough}, memory, reads, memory, nullptr) && loaded;
   }
   loaded = write(memory, &nothing, sizeof nothing, nullptr) && loaded;
+  if (is_float(what.type)) {
+    loaded = apply_without_bias(Smooth::gelu, what.type, {memory, 8, 8}, {0, 1, 8, 8}, memory,
+                                memory, nullptr) &&
+             loaded;
+  }
   return keep_source(result, 0, memory, memory, 1, nullptr) && loaded;
 }
 

@@ -71,6 +71,30 @@ TEST(Curvature, OfEachGroup) {
   }
 }
 
+TEST(Curvature, EnginesGiveEqualBits) {
+  std::mt19937 engine(3);
+  std::normal_distribution<float> normal;
+  std::uniform_real_distribution<float> exponent(-30, 30);
+  std::vector<float> x;
+  for (int k = 0; k < 40000; ++k) x.push_back(normal(engine) * 4);
+  for (int k = 0; k < 10000; ++k) x.push_back(normal(engine) * std::exp2(exponent(engine)));
+  for (const float each : {0.0F, -0.0F, 80.0F, -80.0F, 3e38F, -3e38F, 1e-45F}) x.push_back(each);
+  const auto n = static_cast<std::int64_t>(x.size());
+  std::vector<float> steps(x.size() / 8 + 1);
+  for (float& step : steps) step = std::exp2(exponent(engine) / 3);
+  steps[0] = 0;
+  for (const Smooth function : {Smooth::gelu, Smooth::gelu_tanh, Smooth::silu}) {
+    std::vector<float> y[2] = {x, x};
+    for (const Engine each : {Engine::reference, Engine::cpu}) {
+      float* const to = y[each == Engine::cpu].data();
+      apply_without_bias(function, {steps.data(), 8, n}, 0, n, to, to, serial_for, each);
+    }
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      ASSERT_EQ(float_bits(y[0][k]), float_bits(y[1][k])) << x[k] << ' ' << int(function);
+    }
+  }
+}
+
 TEST(Curvature, OfHugeValuesIsNone) {
   const std::vector<float> x = {1e4F, -1e4F, 1e20F, -1e30F, 3e38F, -200.0F};
   const float step = 1e6F;

@@ -8,6 +8,7 @@ import pytest
 
 import harness
 import test_cuda as cuda
+from test_derived import TWO_BITS
 
 ENGINE = "fakecuda_engine"
 pytestmark = pytest.mark.skipif(
@@ -77,6 +78,36 @@ def test_a_refused_launch_changes_nothing(stream, tmp_path):
     assert different == [] and faults == 0
     held_by = {row["codec"] for row in run.report["ops"]}
     assert {"exponent_pack", "window_index"} <= held_by
+
+
+# Nearly all of a step's launches are encodings and decodings; one computes GELU without its bias.
+REFUSED_FUNCTION = (
+    MODEL
+    + """
+for _ in range(6):
+    expected = step()
+launches = control.calls("cudaLaunchKernel")
+step()
+launches = control.calls("cudaLaunchKernel") - launches
+worst = 0
+for nth in range(1, launches + 1):
+    control.fail("cudaLaunchKernel", nth, 701)
+    found = step()
+    control.stop_failing()
+    torch.cuda.synchronize()
+    loss, before = float.fromhex(found[0]), float.fromhex(expected[0])
+    worst = max(worst, abs(loss / before - 1))
+    assert all(abs(float.fromhex(each)) < 1e3 for each in found)
+print(json.dumps([launches, worst, control.faults()]))
+"""
+)
+
+
+def test_a_function_whose_kernel_is_refused_is_pytorchs(tmp_path):
+    run = cuda.start(["-c", REFUSED_FUNCTION], tmp_path, policy=TWO_BITS, codecs=ENGINE, poison=True)
+    launches, worst, faults = json.loads(run.stdout)
+    assert launches > 5 and worst == 0 and faults == 0
+    assert any(row["codec"] == "derived from aten::gelu self" for row in run.report["ops"])
 
 
 TRAINING = MODEL + "print(json.dumps([step() for _ in range(3)]))"

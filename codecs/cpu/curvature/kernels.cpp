@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cpu/curvature/kernels.h"
 
+#include "codecs/curvature_terms.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/cpu/curvature/kernels.cpp"
 #include "hwy/foreach_target.h"  // must come before what it includes again
@@ -11,56 +13,70 @@ namespace cinch::codecs::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// exp(-x) to within 4e-6 of it. @pre 0 <= x <= kFlat
+// See curvature_terms.h.
+
+/// curvature::power
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_of_negative(D d, V x) {
-  // exp(-x) = 2^n 2^f with a whole n and |f| <= 1/2; 2^f by its Taylor polynomial.
-  const V t = hn::Mul(x, hn::Set(d, -1.44269504F));
-  const V n = hn::Round(t);
-  const V f = hn::Sub(t, n);
-  V p = hn::Set(d, 1.33335581e-3F);
-  p = hn::MulAdd(p, f, hn::Set(d, 9.61812911e-3F));
-  p = hn::MulAdd(p, f, hn::Set(d, 5.55041087e-2F));
-  p = hn::MulAdd(p, f, hn::Set(d, 2.40226507e-1F));
-  p = hn::MulAdd(p, f, hn::Set(d, 6.93147181e-1F));
+HWY_INLINE V power(D d, V x, float scale) {
+  const V rounds = hn::Set(d, curvature::kRounds);
+  const V sum = hn::MulAdd(x, hn::Set(d, scale), rounds);
+  const V f = hn::MulSub(x, hn::Set(d, scale), hn::Sub(sum, rounds));
+  V p = hn::Set(d, curvature::kPower5);
+  p = hn::MulAdd(p, f, hn::Set(d, curvature::kPower4));
+  p = hn::MulAdd(p, f, hn::Set(d, curvature::kPower3));
+  p = hn::MulAdd(p, f, hn::Set(d, curvature::kPower2));
+  p = hn::MulAdd(p, f, hn::Set(d, curvature::kPower1));
   p = hn::MulAdd(p, f, hn::Set(d, 1.0F));
-  const hn::RebindToSigned<D> ints;
-  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(ints, n));
-  return hn::BitCast(d, hn::Add(hn::BitCast(ints, p), exponent));
+  const hn::RebindToUnsigned<D> words;
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(words, sum));
+  return hn::BitCast(d, hn::Add(hn::BitCast(words, p), exponent));
 }
 
-/// Of a = |x|, with f(x) = max(x, 0) - a tail: how far f is from ReLU, and f''(x), which is even.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V reciprocal(D d, V x) {
+  return hn::Div(hn::Set(d, 1.0F), x);
+}
+
+/// GELU's second derivative, of the bell exp(-square / 2).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V bend(D d, V bell, V square) {
+  return hn::Mul(hn::Mul(bell, hn::Set(d, curvature::kDensityAt0)),
+                 hn::Sub(hn::Set(d, 2.0F), square));
+}
+
+/// curvature::AtDistance
 template <class V>
 struct AtDistance {
   V tail;
   V second;
 };
 
-/// GELU's tail is the normal distribution's beyond a (Abramowitz and Stegun, 7.1.26, to 1e-7).
 struct OfGelu {
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE AtDistance<V> operator()(D d, V a) const {
-    const V square = hn::Min(hn::Mul(a, a), hn::Set(d, 2 * kFlat));
-    const V bell = exp_of_negative(d, hn::Mul(square, hn::Set(d, 0.5F)));
-    const V t = hn::Div(hn::Set(d, 1.0F), hn::MulAdd(a, hn::Set(d, 0.23164189F), hn::Set(d, 1.0F)));
-    V p = hn::Set(d, 0.530702715F);
-    p = hn::MulAdd(p, t, hn::Set(d, -0.726576014F));
-    p = hn::MulAdd(p, t, hn::Set(d, 0.710706871F));
-    p = hn::MulAdd(p, t, hn::Set(d, -0.142248368F));
-    p = hn::MulAdd(p, t, hn::Set(d, 0.127414796F));
-    const V density = hn::Mul(bell, hn::Set(d, 0.39894228F));
-    return {hn::Mul(hn::Mul(p, t), bell), hn::Mul(density, hn::Sub(hn::Set(d, 2.0F), square))};
+    const V square = hn::Min(hn::Mul(a, a), hn::Set(d, 2 * curvature::kFlat));
+    const V bell = power(d, square, -0.5F * curvature::kLog2E);
+    const V t = reciprocal(d, hn::MulAdd(a, hn::Set(d, curvature::kTail), hn::Set(d, 1.0F)));
+    V p = hn::Set(d, curvature::kTail5);
+    p = hn::MulAdd(p, t, hn::Set(d, curvature::kTail4));
+    p = hn::MulAdd(p, t, hn::Set(d, curvature::kTail3));
+    p = hn::MulAdd(p, t, hn::Set(d, curvature::kTail2));
+    p = hn::MulAdd(p, t, hn::Set(d, curvature::kTail1));
+    return {hn::Mul(hn::Mul(p, t), bell), bend(d, bell, square)};
   }
 };
 
-/// Its tail is 1 / (1 + exp(2 u)), u what tanh is taken of; its curvature nearly GELU's.
 struct OfGeluTanh {
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE AtDistance<V> operator()(D d, V a) const {
-    const V cubic = hn::MulAdd(hn::Mul(a, a), hn::Set(d, 0.044715F), hn::Set(d, 1.0F));
-    const V twice = hn::Mul(hn::Mul(cubic, a), hn::Set(d, 2 * 0.79788456F));
-    const V e = exp_of_negative(d, hn::Min(twice, hn::Set(d, kFlat)));
-    return {hn::Div(e, hn::Add(hn::Set(d, 1.0F), e)), OfGelu()(d, a).second};
+    const V one = hn::Set(d, 1.0F);
+    const V square = hn::Mul(a, a);
+    const V cubic = hn::MulAdd(square, hn::Set(d, curvature::kCube), one);
+    const V twice = hn::Mul(hn::Mul(cubic, a), hn::Set(d, 2 * curvature::kSlope));
+    const V e = power(d, hn::Min(twice, hn::Set(d, curvature::kFlat)), -curvature::kLog2E);
+    const V flat = hn::Min(square, hn::Set(d, 2 * curvature::kFlat));
+    const V bell = power(d, flat, -0.5F * curvature::kLog2E);
+    return {hn::Mul(e, reciprocal(d, hn::Add(one, e))), bend(d, bell, flat)};
   }
 };
 
@@ -68,9 +84,9 @@ struct OfSilu {
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE AtDistance<V> operator()(D d, V distance) const {
     const V one = hn::Set(d, 1.0F);
-    const V a = hn::Min(distance, hn::Set(d, kFlat));
-    const V e = exp_of_negative(d, a);
-    const V r = hn::Div(one, hn::Add(one, e));
+    const V a = hn::Min(distance, hn::Set(d, curvature::kFlat));
+    const V e = power(d, a, -curvature::kLog2E);
+    const V r = reciprocal(d, hn::Add(one, e));
     const V tail = hn::Mul(e, r);
     const V slope = hn::Mul(hn::Mul(a, hn::Sub(one, e)), r);
     return {tail, hn::Mul(hn::Mul(tail, r), hn::Sub(hn::Set(d, 2.0F), slope))};

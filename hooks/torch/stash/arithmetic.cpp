@@ -64,6 +64,11 @@ void Arithmetic::copy(const at::Tensor& from, at::Tensor& to) {
   to.copy_(from, /*non_blocking=*/true);
 }
 
+codecs::Smooth Arithmetic::function_of(const Recipe::Step& step) noexcept {
+  if (step.op == Recipe::Operator::silu) return codecs::Smooth::silu;
+  return step.tanh ? codecs::Smooth::gelu_tanh : codecs::Smooth::gelu;
+}
+
 at::Tensor Arithmetic::slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,
                                 std::int64_t count) const {
   const View part = slice(layout_of(tensor), dim, first, 1, count).value();

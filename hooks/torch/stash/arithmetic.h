@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "codecs/curvature.h"
 #include "hooks/torch/stash/layout.h"
 #include "hooks/torch/stash/recipe.h"
 
@@ -39,6 +40,9 @@ class Arithmetic {
   bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
              at::Tensor& out) const;
 
+  /// The function of a step that Recipe::is_curved().
+  static codecs::Smooth function_of(const Recipe::Step& step) noexcept;
+
   /// What a norm, a ReLU or a max-pool reads besides its operand. Null if there is none.
   struct Inputs {
     const float* mean = nullptr;
@@ -57,12 +61,10 @@ class Arithmetic {
   /// apply() to decoded values `in`, without what their errors add to the result on average
   /// (codecs/curvature.h). @param first Where `in` begins in the source's storage, in elements
   /// @return false, and nothing is done, where it is not known how
-  /// @pre Recipe::is_curved(step.op), errors.steps is not empty
-  virtual bool apply_without_bias(const Recipe::Step& /*step*/, const at::Tensor& /*in*/,
-                                  const SourceErrors& /*errors*/, std::int64_t /*first*/,
-                                  at::Tensor& /*out*/) const {
-    return false;
-  }
+  /// @pre Recipe::is_curved(step.op), errors.are_even()
+  virtual bool apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
+                                  const SourceErrors& errors, std::int64_t first,
+                                  at::Tensor& out) const = 0;
 
   /// `count` of the tensor's places along a dimension, in its memory. @pre it has as many
   at::Tensor slice_of(const at::Tensor& tensor, std::int64_t dim, std::int64_t first,

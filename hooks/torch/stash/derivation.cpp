@@ -227,7 +227,8 @@ c10::Storage Derivation::compute(Entry& entry,
     }
   }
   const auto errors_of = [&](const Recipe::Source& source) {
-    if (bias == Bias::kept || !source.is_curved) return SourceErrors();
+    const bool errs = recipe.approximates && source.is_curved;
+    if (bias == Bias::kept || !errs) return SourceErrors();
     return holdings_.of(*source.entry).errors_of(*source.entry);
   };
   const SourceValues sources(

@@ -71,7 +71,7 @@ class Holding {
 
   /// How the values err that decode() gives from now on. Takes the entry's lock.
   /// @throws c10::Error when there is no memory
-  virtual SourceErrors errors_of(Entry& /*entry*/) { return {}; }
+  virtual SourceErrors errors_of(Entry& entry) = 0;
 
   /// Computes the values of a derived entry.
   /// @param values First element of each source's values, usable in the current stream

@@ -125,7 +125,7 @@ class Run {
     const auto number = static_cast<std::size_t>(value.source);
     const SourceErrors& errors = errors_[number];
     const Recipe::Source& source = recipe_.all_sources[number];
-    return !errors.steps.empty() &&
+    return errors.are_even() &&
            arithmetic_.apply_without_bias(step, from, errors,
                                           source.use.geometry.offset() + value.offset, to);
   }

@@ -12,10 +12,14 @@
 
 namespace cinch::hooks {
 
-SourceErrors SourceErrors::of(const Entry& entry) {
+std::optional<codecs::EvenErrors> even_errors(const Entry& entry) {
   if (entry.state != Entry::State::encoded) return {};
   const Plan::Candidate& by = held_by(entry);
-  const auto errors = by.codec->even_errors(described(by, entry));
+  return by.codec->even_errors(described(by, entry));
+}
+
+SourceErrors SourceErrors::of(const Entry& entry) {
+  const auto errors = even_errors(entry);
   if (!errors) return {};
   const auto* const ranges = static_cast<const std::byte*>(entry.encoded.get()) + errors->ranges;
   SourceErrors found = {{}, errors->group, errors->plane};

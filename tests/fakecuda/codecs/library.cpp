@@ -6,13 +6,16 @@
 #include "codecs/cuda/library.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
+#include "codecs/affine.h"
 #include "codecs/cuda/host_memory.h"
+#include "codecs/float_formats.h"
 #include "fakecuda.h"
 
 namespace cinch::codecs::cuda {
@@ -156,9 +159,92 @@ bool keep_source(const Result* result, std::uint64_t below, const void* source, 
   return enqueue({{}, source, target, bytes, result, below}, "cinch keep_source", stream);
 }
 
-constexpr Library library = {library_abi,     make, load,  is_capturing, make_stream,
-                             allocate_pinned, copy, write, keep_source,  progress,
-                             synchronize};
+/// An element of `type` as a float32, and back as PyTorch rounds.
+float load_element(ElementType type, const std::byte* at) {
+  if (type == ElementType::float64) {
+    double x;
+    std::memcpy(&x, at, sizeof x);
+    return static_cast<float>(x);
+  }
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, at, element_size(type));
+  if (type == ElementType::float32) return float_of_bits(bits);
+  const auto half = static_cast<std::uint16_t>(bits);
+  return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
+}
+
+void store_element(ElementType type, float x, std::byte* at) {
+  const double wide = x;
+  const std::uint32_t half = std::isnan(x)                  ? 0x7FFF
+                             : type == ElementType::float16 ? f16_nearest(x)
+                                                            : bf16_nearest(x);
+  const std::uint32_t bits = type == ElementType::float32 ? float_bits(x) : half;
+  const void* const from = type == ElementType::float64 ? static_cast<const void*>(&wide) : &bits;
+  std::memcpy(at, from, element_size(type));
+}
+
+/// An apply_without_bias that a stream will run.
+struct Smoothing {
+  Smooth function;
+  ElementType type;
+  GroupRanges of;
+  Rows rows;
+  const std::byte* x;
+  std::byte* y;
+
+  /// How many groups there are up to the last of the elements.
+  std::int64_t groups() const {
+    const std::int64_t last = rows.first + (rows.rows - 1) * rows.stride + rows.row - 1;
+    return (last / of.plane + 1) * ((of.plane - 1) / of.group + 1);
+  }
+};
+
+void run_smoothing(void* context) {
+  const auto& call = *static_cast<const Smoothing*>(context);
+  std::vector<float> steps;
+  for (std::int64_t g = 0; g < call.groups(); ++g) {
+    steps.push_back(float_of_bf16(static_cast<const AffineRange*>(call.of.ranges)[g].step));
+  }
+  const GroupSteps of = {steps.data(), call.of.group, call.of.plane};
+  const std::size_t size = element_size(call.type);
+  std::vector<float> values(static_cast<std::size_t>(call.rows.row));
+  for (std::int64_t r = 0; r < call.rows.rows; ++r) {
+    const std::int64_t place = r * call.rows.stride;
+    const std::byte* from = call.x + static_cast<std::size_t>(place) * size;
+    std::byte* to = call.y + static_cast<std::size_t>(r * call.rows.row) * size;
+    for (float& value : values) {
+      value = load_element(call.type, from);
+      from += size;
+    }
+    codecs::apply_without_bias(call.function, of, call.rows.first + place, call.rows.row,
+                               values.data(), values.data(), serial_for);
+    for (const float value : values) {
+      store_element(call.type, value, to);
+      to += size;
+    }
+  }
+}
+
+bool apply_without_bias(Smooth function, ElementType type, const GroupRanges& of, const Rows& rows,
+                        const void* x, void* y, Stream stream) noexcept {
+  auto* const call = new Smoothing{
+      function, type, of, rows, static_cast<const std::byte*>(x), static_cast<std::byte*>(y)};
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * element_size(type);
+  };
+  const fakecuda_range used[] = {
+      {of.ranges, static_cast<std::size_t>(call->groups()) * sizeof(AffineRange)},
+      {x, bytes((rows.rows - 1) * rows.stride + rows.row)},
+      {y, bytes(rows.rows * rows.row)}};
+  fakecuda_enqueue(
+      stream, "cinch apply_without_bias", run_smoothing,
+      [](void* context) { delete static_cast<Smoothing*>(context); }, call, used, std::size(used));
+  return true;
+}
+
+constexpr Library library = {library_abi,     make,       load,  is_capturing, make_stream,
+                             allocate_pinned, copy,       write, keep_source,  apply_without_bias,
+                             progress,        synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

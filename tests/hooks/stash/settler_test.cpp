@@ -39,6 +39,7 @@ class Told final : public Holding {
   c10::Storage decode_ahead(Entry&, codecs::Reads) override { return {}; }
   c10::Storage without_values(const Entry&) override { return {}; }
   bool encode_mask(Entry&, codecs::ParallelFor) override { return true; }
+  SourceErrors errors_of(Entry&) override { return {}; }
   c10::Storage compute(Entry&, std::span<const void* const>, std::span<const SourceErrors>,
                        const std::byte*) override {
     return {};

@@ -15,6 +15,10 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/Allocator.h>
 
+#include "hooks/torch/stash/device/on_device.h"
+#include "hooks/torch/stash/device/streams.h"
+#include "hooks/torch/stash/verdict.h"
+
 namespace cinch::hooks {
 namespace {
 
@@ -28,6 +32,28 @@ void multiply_add(const at::Tensor& x, const at::Tensor& factors, const at::Tens
   // batch_norm_elemt gives fma(weight * (x - mean), deviation, bias).
   constexpr double unused = 0;
   at::batch_norm_elemt_out(out, x, {}, summands, at::zeros_like(factors), factors, unused);
+}
+
+/// The rows of neighbouring elements that `layout` consists of, if their beginnings are equally far
+/// apart.
+std::optional<codecs::cuda::Rows> rows_of(const Layout& layout) {
+  codecs::cuda::Rows rows = {.first = 0, .rows = 1, .row = 1, .stride = 0};
+  for (std::size_t dim = layout.sizes.size(); dim-- > 0;) {
+    const std::int64_t size = layout.sizes[dim];
+    const std::int64_t stride = layout.strides[dim];
+    if (size == 1) continue;
+    if (rows.rows == 1 && stride == rows.row) {
+      rows.row *= size;
+    } else if (rows.rows == 1) {
+      rows.rows = size;
+      rows.stride = stride;
+    } else if (stride == rows.stride * rows.rows) {
+      rows.rows *= size;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -63,6 +89,21 @@ void DeviceArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tenso
   }
   // The value, but 0 where the mask is not above 0.
   at::threshold_backward_out(out, in, blob(inputs.mask, layout_of(out), type_), 0);
+}
+
+// Not where the rows of `in` are cut out of the source along a further dimension, too.
+bool DeviceArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
+                                          const SourceErrors& errors, std::int64_t first,
+                                          at::Tensor& out) const {
+  const Layout from = layout_of(in);
+  const bool alike = from == layout_of(out);
+  if (in.scalar_type() != out.scalar_type() || !(alike || out.is_contiguous())) return false;
+  auto rows = rows_of(alike ? contiguous({out.numel()}) : from);
+  if (!rows) return false;
+  rows->first = first;
+  return hooks::apply_without_bias(*errors.on_device, function_of(step),
+                                   element_type(out.scalar_type()), *rows, in.const_data_ptr(),
+                                   out.data_ptr(), current_stream(device_));
 }
 
 // fma((x - mean) * rstd, weight, bias)

@@ -12,7 +12,8 @@ namespace cinch::hooks {
 ///
 /// Norms are computed as PyTorch's CUDA kernels do, with the same roundings: that of batch norm
 /// (aten/src/ATen/native/cuda/Normalization.cuh) is an operator of its own, batch_norm_elemt, which
-/// also gives the fused multiply-adds that the other norms end with.
+/// also gives the fused multiply-adds that the other norms end with. Functions without their bias
+/// are a kernel of Cinch's own.
 ///
 /// @pre the device is the current one
 class DeviceArithmetic final : public Arithmetic {
@@ -24,6 +25,9 @@ class DeviceArithmetic final : public Arithmetic {
   at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const override;
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                        at::Tensor& out) const override;
+  bool apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
+                          const SourceErrors& errors, std::int64_t first,
+                          at::Tensor& out) const override;
 
  private:
   void layer_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,

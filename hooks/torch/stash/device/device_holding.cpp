@@ -144,8 +144,15 @@ void DeviceHolding::lend(const Entry& entry, const c10::Storage& storage) {
   make_usable(*valid_in, storage.data_ptr(), reader);
 }
 
+SourceErrors DeviceHolding::errors_of(Entry& entry) {
+  const EntryWork work(entry);
+  SourceErrors errors;
+  if (even_errors(entry)) errors.on_device = &entry;
+  return errors;
+}
+
 c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values,
-                                    std::span<const SourceErrors> /*errors*/,
+                                    std::span<const SourceErrors> errors,
                                     const std::byte* /*mask*/) {
   const c10::Device device = entry.recipe->device;
   const c10::OptionalDeviceGuard on_device(device);
@@ -155,7 +162,8 @@ c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> v
   const DeviceArithmetic arithmetic(device, entry.recipe->type);
   c10::DataPtr data = arithmetic.allocate(entry.raw_bytes);
   entry.recipe->compute(arithmetic, values,
-                        signs ? static_cast<const std::byte*>(signs.data()) : nullptr, data.get());
+                        signs ? static_cast<const std::byte*>(signs.data()) : nullptr, data.get(),
+                        errors);
   // Sources are freed from now on: the stand-in of the stream follows its work (record_use()).
   if (!is_capturing(stream)) static_cast<void>(lasting(stream));
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(device.type()));

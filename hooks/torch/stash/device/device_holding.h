@@ -34,6 +34,7 @@ class DeviceHolding final : public Holding {
   c10::Storage restore_in_capture(Entry& entry, const Use& use) override;
   bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
   void lend(const Entry& entry, const c10::Storage& storage) override;
+  SourceErrors errors_of(Entry& entry) override;
   c10::Storage compute(Entry& entry, std::span<const void* const> values,
                        std::span<const SourceErrors> errors, const std::byte* mask) override;
   void computed(Entry& entry) override;

@@ -25,12 +25,9 @@ std::shared_ptr<const CopyMoment> note_copy(OnDevice& held, const c10::Stream& s
   return moment;
 }
 
-/// Enqueues the copy of an entry's piece to `target`, in device memory.
-void copy_back(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& in) {
-  block(held.written, in);
-  const bool enqueued = cuda_codecs()->copy(target, held.on_host->data(), bytes, native(in));
-  TORCH_CHECK(enqueued, "cinch: a saved tensor can't be copied back from the host's memory");
-  note_copy(held, in);
+/// Enqueues the copy itself.
+bool enqueue_copy(const OnDevice& held, void* target, const Part& part, const c10::Stream& stream) {
+  return cuda_codecs()->copy(target, held.on_host->data() + part.first, part.bytes, native(stream));
 }
 
 }  // namespace
@@ -70,10 +67,17 @@ bool move_to_host(Entry& entry, PinnedPool& pool) {
   return true;
 }
 
-void copy_in_capture(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& stream) {
+void copy_back(OnDevice& held, void* target, const Part& part, const c10::Stream& stream) {
+  block(held.written, stream);
+  TORCH_CHECK(enqueue_copy(held, target, part, stream),
+              "cinch: a saved tensor can't be copied back from the host's memory");
+  note_copy(held, stream);
+}
+
+void copy_in_capture(OnDevice& held, void* target, const Part& part, const c10::Stream& stream) {
   static_cast<const Copied&>(*held.written).work.wait_on_host();
-  const bool enqueued = cuda_codecs()->copy(target, held.on_host->data(), bytes, native(stream));
-  TORCH_CHECK(enqueued, "cinch: the copy of a saved tensor can't be captured");
+  TORCH_CHECK(enqueue_copy(held, target, part, stream),
+              "cinch: the copy of a saved tensor can't be captured");
 }
 
 void fetch_encoded(Entry& entry) {
@@ -81,7 +85,7 @@ void fetch_encoded(Entry& entry) {
   const c10::Stream in = own_stream(Own::in, held.saved_on.device());
   const c10::OptionalStreamGuard guard(in);
   c10::DataPtr fetched = c10::GetAllocator(in.device_type())->allocate(entry.encoded_bytes);
-  copy_back(held, fetched.get(), entry.encoded_bytes, in);
+  copy_back(held, fetched.get(), {0, entry.encoded_bytes}, in);
   held.encoded = std::move(fetched);
   held.encoding = work_of(in);
 }
@@ -92,7 +96,7 @@ c10::Storage fetch_raw(Entry& entry) {
   const c10::OptionalStreamGuard guard(in);
   c10::Allocator* const allocator = c10::GetAllocator(in.device_type());
   c10::DataPtr data = allocator->allocate(entry.raw_bytes);
-  copy_back(held, data.get(), entry.raw_bytes, in);
+  copy_back(held, data.get(), {0, entry.raw_bytes}, in);
   held.decoding[static_cast<std::size_t>(codecs::Reads::values)] = work_of(in);
   return storage_of(std::move(data), entry.raw_bytes, allocator);
 }

@@ -32,9 +32,19 @@ bool move_to_host(Entry& entry, PinnedPool& pool);
 /// @pre the entry's mutex is held, state is encoded, it is on the host and not fetched
 void fetch_encoded(Entry& entry);
 
-/// Adds a copy of an entry's piece to `target` to the graph that `stream` is captured into. The
-/// piece must stay the entry's while the entry lives. The host waits until the piece is written.
-void copy_in_capture(OnDevice& held, void* target, std::size_t bytes, const c10::Stream& stream);
+/// Some of the bytes of an entry's piece.
+struct Part {
+  std::size_t first;
+  std::size_t bytes;
+};
+
+/// Enqueues the copy of a part of an entry's piece to `target`, in device memory.
+/// @throws c10::Error when it can't be enqueued
+void copy_back(OnDevice& held, void* target, const Part& part, const c10::Stream& stream);
+
+/// Adds such a copy to the graph that `stream` is captured into. The piece must stay the entry's
+/// while the entry lives. The host waits until the piece is written.
+void copy_in_capture(OnDevice& held, void* target, const Part& part, const c10::Stream& stream);
 
 /// Enqueues copying a raw storage back. @throws c10::Error when there is no memory
 /// @pre the entry's mutex is held, state is moved

@@ -9,6 +9,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "codecs/affine.h"
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/offload.h"
@@ -17,6 +18,7 @@
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/recipe.h"
+#include "hooks/torch/stash/source_errors.h"
 
 namespace cinch::hooks {
 namespace {
@@ -42,6 +44,16 @@ template <typename Enqueue>
 bool enqueue_with_kernels(const Plan::Candidate& candidate, const codecs::Description& what,
                           const Enqueue& enqueue) {
   return enqueue() || (cuda_codecs()->load(*candidate.on_device, what) && enqueue());
+}
+
+// Makes the entry's encoded bytes usable in the further work of `stream`, the current one.
+void lend_encoded(const OnDevice& held, const c10::Stream& stream) {
+  if (is_capturing(stream)) {
+    if (held.encoding->stream != stream) held.encoding->wait_on_host();
+    return;
+  }
+  held.encoding->block(stream);
+  record_use(held.encoded, stream);
 }
 
 // Enqueues decoding `encoded`, the entry's encoded bytes, to `target`. They are valid in `stream`.
@@ -273,12 +285,12 @@ c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
   const c10::Stream stream = current_stream(held.saved_on.device());
   c10::DataPtr data = allocate(stream.device(), entry.raw_bytes);
   if (entry.state == Entry::State::moved && reads != codecs::Reads::nothing) {
-    copy_in_capture(held, data.get(), entry.raw_bytes, stream);
+    copy_in_capture(held, data.get(), {0, entry.raw_bytes}, stream);
   } else if (entry.state != Entry::State::dropped && reads != codecs::Reads::nothing) {
     c10::DataPtr fetched;
     if (held.on_host != nullptr) {
       fetched = allocate(stream.device(), entry.encoded_bytes);
-      copy_in_capture(held, fetched.get(), entry.encoded_bytes, stream);
+      copy_in_capture(held, fetched.get(), {0, entry.encoded_bytes}, stream);
     } else if (held.encoding->stream != stream) {
       held.encoding->wait_on_host();
     }
@@ -292,6 +304,37 @@ c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
     }
   }
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
+}
+
+// What is decoded is not encoded anew, and holders keep the entry. It may be on the host meanwhile,
+// and then only the ranges are copied back.
+bool apply_without_bias(Entry& source, codecs::Smooth function, codecs::ElementType type,
+                        const codecs::cuda::Rows& rows, const void* x, void* y,
+                        const c10::Stream& stream) {
+  const EntryWork work(source);
+  OnDevice& held = *source.device;
+  const auto errors = even_errors(source);
+  if (!errors) return false;
+  const auto first = static_cast<std::size_t>(errors->ranges);
+  const std::byte* ranges = nullptr;
+  c10::DataPtr fetched;
+  if (held.on_host != nullptr) {
+    const std::size_t bytes =
+        static_cast<std::size_t>(errors->groups) * sizeof(codecs::AffineRange);
+    fetched = allocate(stream.device(), bytes);
+    const Part part = {first, bytes};
+    if (is_capturing(stream)) {
+      copy_in_capture(held, fetched.get(), part, stream);
+    } else {
+      copy_back(held, fetched.get(), part, stream);
+    }
+    ranges = static_cast<const std::byte*>(fetched.get());
+  } else {
+    lend_encoded(held, stream);
+    ranges = static_cast<const std::byte*>(held.encoded.get()) + first;
+  }
+  return cuda_codecs()->apply_without_bias(function, type, {ranges, errors->group, errors->plane},
+                                           rows, x, y, native(stream));
 }
 
 c10::Storage round_trip(const c10::Storage& values, const Plan::Candidate& candidate,

@@ -10,6 +10,7 @@
 #include <c10/core/Stream.h>
 
 #include "codecs/codec.h"
+#include "codecs/cuda/without_bias.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/in_flight.h"
 #include "hooks/torch/stash/device/pinned_pool.h"
@@ -114,6 +115,15 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
 /// know the outcome of the encoding, the graph itself chooses, and source and encoding stay.
 /// @throws c10::Error when there is no memory
 c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads);
+
+/// Enqueues a function of values that were decoded from `source`, without its bias, on `stream`,
+/// the current one. Takes the source's lock. @param rows, x, y As of codecs::cuda
+/// @return false when it could not be enqueued; `y` may then hold garbage
+/// @throws c10::Error when there is no memory
+/// @pre even_errors(source) when `x` was decoded
+bool apply_without_bias(Entry& source, codecs::Smooth function, codecs::ElementType type,
+                        const codecs::cuda::Rows& rows, const void* x, void* y,
+                        const c10::Stream& stream);
 
 /// Whether decoding has to copy back from the host first. @pre the entry's mutex is held
 bool needs_fetch(const Entry& entry, codecs::Reads reads);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases: what the CUDA engine launches for an encode or a decode, and what running that comes to."""
+"""Cases: what the CUDA engine launches for one of its calls, and what running that comes to."""
 
 import subprocess
 import sys

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes down what the CUDA engine launches to encode and decode given cases, and what must come of
-// it, for sass_budget, which runs the machine code. Launches nothing: this file stands in for the
-// part of the CUDA runtime that kernels are launched by, and device pointers are numbers.
+// Writes down what the CUDA engine launches to encode and decode given cases, or to apply a
+// function to decoded values without its bias, and what must come of it, for sass_budget, which
+// runs the machine code. Launches nothing: this file stands in for the part of the CUDA runtime
+// that kernels are launched by, and device pointers are numbers.
 //
 // usage: record_launches SIZES <CASES >LAUNCHES
 //   SIZES  a file with a line for each kernel: its mangled name and the sizes of its parameters
@@ -10,7 +11,7 @@
 //          group, residual_group, sign, dither, outer, inner, depth, height, width, format
 //          (contiguous; channels_last; samples_last: planes are channels-last samples), relu,
 //          spoiled (with numbers that quantizers can't hold), run (Description::sides: with all its
-//          arrays), reads
+//          arrays), reads, function (gelu, gelu_tanh, silu: is applied)
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -24,7 +25,10 @@
 
 #include <cuda_runtime.h>
 
+#include "codecs/affine.h"
 #include "codecs/cuda/codec.h"
+#include "codecs/cuda/without_bias.h"
+#include "codecs/float_formats.h"
 #include "tests/codecs/random_cases.h"
 
 namespace cinch::codecs::test {
@@ -169,7 +173,51 @@ class Case {
   std::map<std::string, std::string> values_;
 };
 
+void begin(const Case& wanted, const char* direction, const Description& what, std::size_t from,
+           std::size_t to) {
+  std::cout << "case " << wanted.text("name", "") << ' ' << direction << ' '
+            << what.layout.elements() << ' ' << from << ' ' << to << '\n';
+}
+
+/// What a codec decodes is the source of a function.
+void record_function(const Case& wanted) {
+  const Description what = wanted.description();
+  const auto host = make_codec(wanted.spec(), Engine::reference);
+  const auto errors = host->even_errors(what);
+  if (!errors) fail("no even errors: " + wanted.text("name", ""));
+  const Bytes encoded = encode_any(*host, what, wanted.source(what), {7, 11, 13}).bytes;
+  const Bytes x = decode(*host, what, encoded);
+  const std::string name = wanted.text("function", "");
+  const Smooth function = name == "silu"        ? Smooth::silu
+                          : name == "gelu_tanh" ? Smooth::gelu_tanh
+                                                : Smooth::gelu;
+  std::vector<float> steps;
+  for (std::int64_t k = 0; k < errors->groups; ++k) {
+    AffineRange range;
+    std::memcpy(&range, encoded.data() + errors->ranges + 4 * k, sizeof range);
+    steps.push_back(float_of_bf16(range.step));
+  }
+  std::vector<float> values = values_of(what, x);
+  const std::int64_t n = what.layout.elements();
+  apply_without_bias(function, {steps.data(), errors->group, errors->plane}, 0, n, values.data(),
+                     values.data(), serial_for, Engine::reference);
+
+  begin(wanted, "apply", what, x.size(), x.size());
+  Arena arena;
+  const auto* const ranges = arena.add(encoded) + errors->ranges;
+  const auto* const from = arena.add(x);
+  auto* const to = arena.add(Bytes(x.size(), std::byte{0x5A}));
+  arena.write_out();
+  if (!cuda::apply_without_bias(function, what.type, {ranges, errors->group, errors->plane},
+                                {0, 1, n, n}, from, to, nullptr)) {
+    fail("apply");
+  }
+  expect(to, make_source(what, values));
+  std::cout << "end\n";
+}
+
 void record(const Case& wanted) {
+  if (!wanted.text("function", "").empty()) return record_function(wanted);
   const CodecSpec spec = wanted.spec();
   Description what = wanted.description();
   const std::int64_t run = wanted.number("run", 0);
@@ -186,13 +234,8 @@ void record(const Case& wanted) {
   if (encoded.representable == (wanted.number("spoiled", 0) != 0))
     fail("not representable: " + wanted.text("name", ""));
   const std::size_t scratch_bytes = device->scratch_bytes(what);
-  const auto begin = [&](const char* direction) {
-    std::cout << "case " << wanted.text("name", "") << ' ' << direction << ' '
-              << what.layout.elements() << ' ' << source.size() << ' ' << encoded.bytes.size()
-              << '\n';
-  };
 
-  begin("encode");
+  begin(wanted, "encode", what, source.size(), encoded.bytes.size());
   {
     Arena arena;
     const auto* const from = arena.add(source);
@@ -214,7 +257,7 @@ void record(const Case& wanted) {
   }
   std::cout << "end\n";
 
-  begin("decode");
+  begin(wanted, "decode", what, source.size(), encoded.bytes.size());
   {
     Arena arena;
     const auto* const in = arena.add(encoded.bytes);
