@@ -56,6 +56,22 @@ TEST(Guard, NeverLooksWhenSwitchedOff) {
   for (std::uint64_t step = 0; step < 300; ++step) EXPECT_FALSE(guard.wants(member, 1, step, 0));
 }
 
+TEST(NodesThatRead, LeaveRecipesOut) {
+  Entry entry;
+  Use use;
+  Use recipes;
+  use.sequence = recipes.sequence = 5;  // a recipe's use has that of the node that saved the entry
+  recipes.is_recipes = true;
+  NodesThatRead nodes;
+  entry.append(use);
+  nodes.add(entry);
+  entry.append(recipes);
+  EXPECT_FALSE(nodes.remove(recipes));
+  EXPECT_TRUE(nodes.contains(5));
+  EXPECT_TRUE(nodes.remove(use));
+  EXPECT_FALSE(nodes.contains(5));
+}
+
 TEST(Guard, GoesRoundAllClassesWithinItsShare) {
   Guard guard({.every_steps = 1});
   std::vector<Member> members(10);
