@@ -33,8 +33,8 @@ std::vector<Choice> Director::menu(const Layer&) const {
   return {};
 }
 
-bool Director::tries(std::uint32_t, std::size_t) {
-  return false;
+std::size_t Director::tries(std::uint32_t, std::size_t) {
+  return 0;
 }
 
 std::vector<std::uint32_t> Director::trials(std::uint32_t) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -77,10 +78,14 @@ class Director {
 
   /// What the looks of the current step shall measure.
   virtual Wants wants() const = 0;
-  /// Called for each entry of `layer`. Whether the stash shall keep its exact values until backward
-  /// reads them, for trials.
+  /// Called for each entry of `layer`. How many bytes of its exact values the stash shall keep
+  /// until backward reads them, for trials: all, a part (part_to_keep()), or 0 if it is not tried.
+  /// On a device all are kept if any.
   /// @param peak Bytes of the activations at their peak, uncompressed
-  virtual bool tries(std::uint32_t layer, std::size_t peak);
+  virtual std::size_t tries(std::uint32_t layer, std::size_t peak);
+
+  /// How many bytes of exact values the guard may keep in a step; nothing: there is no limit.
+  virtual std::optional<std::size_t> room_for_guard() const { return std::nullopt; }
 
   /// Whether choices follow from trials; the guard then limits errors of gradients, not of values.
   virtual bool tries_choices() const noexcept { return false; }

@@ -12,6 +12,7 @@
 #include "policy/algorithms/layer_noise.h"
 #include "policy/algorithms/lines.h"
 #include "policy/algorithms/weight_hits.h"
+#include "policy/part.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {
@@ -27,11 +28,16 @@ constexpr std::uint64_t settling_steps = 40;
 // After the first round a layer that was never tried is waited for if it returned within so many
 // steps. Those of the first step are gone once entries are derived; others come once, in a proof.
 constexpr std::uint64_t steps_to_return = 2;
-// Exact values kept for trials in one step: the activations' bytes divided by this.
+// Bytes of layers tried in one step: the activations' bytes divided by this.
 constexpr std::size_t trial_share = 16;
+// Exact values that trials may keep in one step, and the guard's looks: the budget divided by this,
+// each. Plans leave room for both.
+constexpr double room_share = 32;
 // The same for layers tried again in one interval: what layers tolerate changes slowly, and a trial
 // costs several times the backward of its node.
 constexpr std::size_t again_share = 10;
+// A layer that was tried so often in a row without a result is given up: its node can't run twice.
+constexpr std::uint32_t most_vain = 4;
 // The largest ratio of stored to planned bytes that is believed.
 constexpr double most_overhead = 4;
 
@@ -59,7 +65,7 @@ class Budget final : public Director {
     const bool over = last != nullptr && static_cast<double>(last->stored_bytes) > capacity(*last);
     const bool rested = step >= planned_at_ + steps_of_rest || planned_at_ == 0;
     if (footprint_.raw_bytes != 0 && (over || (news_ && rested))) plan(step, over);
-    tried_bytes_ = 0;
+    tried_bytes_ = kept_bytes_ = 0;
     const std::uint64_t within = step % settings_.every_steps;
     trying_ = step > 0 && (trying_anew(step) || within < round_steps_);
     if (within == 0) begin_round();
@@ -71,20 +77,31 @@ class Budget final : public Director {
     return wants;
   }
 
-  bool tries(std::uint32_t number, std::size_t peak) override {
+  std::size_t tries(std::uint32_t number, std::size_t peak) override {
     Known& known = known_[number];
     known.last_seen = step_;
-    if (!trying_) return false;
-    if (known.round == round_ && !known.is_untried()) return false;
-    const std::size_t bytes = states_[number].layer.raw_bytes;
-    if (tried_bytes_ != 0 && tried_bytes_ + bytes > peak / trial_share) return false;
+    if (!trying_) return 0;
+    if (known.round == round_ && !known.is_untried()) return 0;
+    if (known.vain == most_vain) return 0;
+    const Layer& layer = states_[number].layer;
+    const std::size_t bytes = layer.raw_bytes;
+    if (tried_bytes_ != 0 && tried_bytes_ + bytes > peak / trial_share) return 0;
+    std::size_t kept = bytes;
+    if (const auto room = this->room(); room && !layer.on_device) {
+      kept = part_to_keep(bytes, *room);
+      if (kept == 0 || kept_bytes_ + kept > *room) return 0;
+    }
     if (!known.is_untried()) {
-      if (tried_again_ != 0 && tried_again_ + bytes > peak / again_share) return false;
+      if (tried_again_ != 0 && tried_again_ + bytes > peak / again_share) return 0;
       tried_again_ += bytes;
     }
     tried_bytes_ += bytes;
-    return true;
+    kept_bytes_ += kept;
+    ++known.vain;
+    return kept;
   }
+
+  std::optional<std::size_t> room_for_guard() const override { return room(); }
 
   std::vector<std::uint32_t> trials(std::uint32_t number) const override {
     const Layer& layer = states_[number].layer;
@@ -126,6 +143,7 @@ class Budget final : public Director {
     if (!known.noise.follow(look, layer)) return;
     if (std::isfinite(look.own_gradient)) known.tried = std::max(known.tried, look.own_gradient);
     known.round = round_;
+    known.vain = 0;
     news_ = true;
   }
 
@@ -138,6 +156,7 @@ class Budget final : public Director {
     double looked = 0;        // squared size of its weights' gradients in this step, by looks
     double tried = 0;         // the same, by trials
     std::uint32_t round = 0;
+    std::uint32_t vain = 0;        // trials in a row that gave no result
     std::uint64_t first_seen = 0;  // the first and the last step that had the layer
     std::uint64_t last_seen = 0;
     // What the last step showed, if it computed the layer from others.
@@ -185,6 +204,13 @@ class Budget final : public Director {
   double capacity(const Footprint& footprint) const {
     if (settings_.peak_bytes != 0) return static_cast<double>(settings_.peak_bytes);
     return static_cast<double>(footprint.raw_bytes) / settings_.ratio;
+  }
+
+  /// Bytes of exact values that trials may keep in this step. Nothing before the first footprint: a
+  /// dry run holds all values anyway.
+  std::optional<std::size_t> room() const {
+    if (footprint_.raw_bytes == 0) return std::nullopt;
+    return static_cast<std::size_t>(capacity(footprint_) / room_share);
   }
 
   /// Takes the footprint of the last step. Small changes of its bytes are no news.
@@ -236,7 +262,7 @@ class Budget final : public Director {
     const auto is_awaited = [step](const Known& known) {
       const bool returns =
           known.last_seen > known.first_seen && step <= known.last_seen + steps_to_return;
-      return known.is_untried() && (step < round_steps_ || returns);
+      return known.is_untried() && known.vain < most_vain && (step < round_steps_ || returns);
     };
     return step < settling_steps && std::ranges::any_of(known_, is_awaited);
   }
@@ -244,8 +270,8 @@ class Budget final : public Director {
   /// Begins an interval. Its trials go on where those of the last interval stopped. A new round
   /// begins when every layer was tried, or the last interval tried none again.
   void begin_round() {
-    const bool done =
-        std::ranges::all_of(known_, [this](const Known& k) { return k.round >= round_; });
+    const bool done = std::ranges::all_of(
+        known_, [this](const Known& k) { return k.round >= round_ || k.vain == most_vain; });
     if (done || tried_again_ == 0) ++round_;
     tried_again_ = 0;
   }
@@ -344,7 +370,8 @@ class Budget final : public Director {
     }
     const double overall = (best.size + static_cast<double>(footprint_.other_bytes)) * overhead_;
     // The least possible size is not known until layers were tried.
-    if (best.fits || said_ || trying_anew(step)) return;
+    const bool meets = best.fits || overall <= capacity(footprint_);  // without room for trials
+    if (meets || said_ || trying_anew(step)) return;
     said_ = true;
     say("budget: " + size_text(capacity(footprint_)) + " can't be met: " + size_text(overall) +
         " is the least that " + size_text(static_cast<double>(footprint_.raw_bytes)) +
@@ -352,7 +379,8 @@ class Budget final : public Director {
   }
 
   double capacity_for_entries() const {
-    return capacity(footprint_) / overhead_ - static_cast<double>(footprint_.other_bytes);
+    const double rooms = 2 * capacity(footprint_) / room_share;
+    return (capacity(footprint_) - rooms) / overhead_ - static_cast<double>(footprint_.other_bytes);
   }
 
   /// The cost of the layers' choices in force.
@@ -379,6 +407,7 @@ class Budget final : public Director {
   std::uint64_t planned_at_ = 0;  // 0: never
   std::uint32_t round_ = 0;
   std::size_t tried_bytes_ = 0;  // in this step
+  std::size_t kept_bytes_ = 0;   // exact values of these
   std::size_t tried_again_ = 0;  // in this interval
   static constexpr std::uint64_t round_steps_ = 20;
 };

@@ -154,10 +154,25 @@ def test_blpa_covers_its_operators(runs):
 
 
 def test_budget_is_kept_and_used(tmp_path):
-    """Once all layers were tried; while they are, the exact values of one or two are held besides."""
     settings = {"version": 1, "policy": "budget", "budget": {"ratio": 6}, "guard": {"every_steps": 0}}
     run = train(tmp_path, settings, steps=60)
     assert 5.9 <= run.report["ratio"] < 8
+
+
+def test_budget_is_kept_in_steps_that_try_and_look(tmp_path):
+    """Exact values for trials and for the guard's looks are part of the budget. In the first steps recipes are proved,
+    for which sources wait raw."""
+    peak_bytes = 768 << 10
+    budget = {"peak_bytes": f"{peak_bytes}B", "every_steps": 25}
+    run = train(tmp_path, {"version": 1, "policy": "budget", "budget": budget, "guard": {"every_steps": 3}}, steps=80)
+    peaks = {}  # by step: where most was held, uncompressed
+    for point in (point for point in run.report["memory"] if point["step"] > 20):
+        most = peaks.setdefault(point["step"], point)
+        if point["raw_bytes"] > most["raw_bytes"]:
+            peaks[point["step"]] = point
+    assert len(peaks) > 50 and min(point["raw_bytes"] for point in peaks.values()) > 6 * peak_bytes
+    assert max(point["stored_bytes"] for point in peaks.values()) <= peak_bytes
+    assert sum(row["guard_checks"] for row in run.report["ops"]) > 20
 
 
 def test_budget_says_what_cannot_be(tmp_path):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/gradients/guard_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -36,8 +37,12 @@ void measure(const at::RecordFunction& function) {
   GradientProbe exact;
   exact.exact = true;
   const double difference =
-      std::sqrt(worst_difference_squared(with_decoded, run_node(*node, function, exact)));
-  for (Entry* entry : approximate.read) stash().looks().gradient_measured(*entry, difference);
+      worst_difference_squared(with_decoded, run_node(*node, function, exact));
+  // Of several entries, errors of the smaller parts are then taken for less than they are.
+  double share = 0;
+  for (const Entry* entry : approximate.read) share = std::max(share, exact.exact_share(*entry));
+  const double error = std::sqrt(difference / share);
+  for (Entry* entry : approximate.read) stash().looks().gradient_measured(*entry, error);
 }
 
 }  // namespace

@@ -322,21 +322,26 @@ void try_choices(const at::RecordFunction& function, const NodePointer& node) {
   for (Entry* entry : entries) {
     note_passed(*node, *entry, reference);
     Look look;
-    for (const auto& trial : stash().exact().trials(*entry)) {
+    const double share = exact.exact_share(*entry);
+    for (const auto& trial : stash().exact().trials(*entry, exact)) {
       GradientProbe otherwise;
       otherwise.purpose = GradientProbe::Purpose::trial;
       otherwise.exact = true;
+      otherwise.mixed = exact.mixed;
       otherwise.replaced = entry;
       otherwise.replacement = trial.values;
       const variable_list results = run_node(*node, function, otherwise);
       look.trials.resize(std::max<std::size_t>(look.trials.size(), trial.index + 1));
       policy::Look::Trial& found = look.trials[trial.index];
       found = errors_of_results(*node, results, reference, look.own_gradient);
-      if (!reference_before.defined()) continue;
-      const at::Tensor otherwise_before = weight_gradient_before(*node, results[0]);
-      const double at_weight = worst_difference_squared({otherwise_before}, {reference_before});
-      found.passed = std::max(found.passed, at_weight);
-      found.passed_worst = std::max(found.passed_worst, at_weight);
+      if (reference_before.defined()) {
+        const at::Tensor otherwise_before = weight_gradient_before(*node, results[0]);
+        const double at_weight = worst_difference_squared({otherwise_before}, {reference_before});
+        found.passed = std::max(found.passed, at_weight);
+        found.passed_worst = std::max(found.passed_worst, at_weight);
+      }
+      // Errors of a part: those of the other values are independent of them, and alike.
+      found = {found.own / share, found.passed / share, found.passed_worst / share};
     }
     if (!look.trials.empty()) stash().adaptation().observe(*entry, std::move(look));
   }

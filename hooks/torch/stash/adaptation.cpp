@@ -148,7 +148,10 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
       add_layers_of_sources(*entry.recipe, source_layer, growing_footprint_.derived.back().sources);
     }
     entry.ranged = director_->wants().ranges;
-    if (!director_->tries(layer, peak)) return;
+    const std::size_t kept = director_->tries(layer, peak);
+    if (kept == 0) return;
+    // Parts are copied by the host.
+    entry.sample_bytes = entry.device == nullptr ? kept : entry.raw_bytes;
     tried_.add(entry);
     entry.tried = true;
   });

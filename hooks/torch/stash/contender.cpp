@@ -113,7 +113,7 @@ bool Contender::add(const Entry& entry, std::uint32_t layer, std::uint64_t growt
   const std::uint32_t own = layer_of(layer);
   // A dry run keeps all exact values anyway, so all layers may be tried at once.
   constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
-  return wants().trials && own != policy::no_layer && director_->tries(own, no_limit);
+  return wants().trials && own != policy::no_layer && director_->tries(own, no_limit) != 0;
 }
 
 const Contender::Held* Contender::held(const Entry& entry) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "codecs/codec.h"
 #include "codecs/interval.h"
 #include "hooks/torch/program/site.h"
+#include "hooks/torch/stash/exact_part.h"
 #include "hooks/torch/stash/geometry.h"
 #include "hooks/torch/stash/sides.h"
 #include "hooks/torch/stash/storage_identity.h"
@@ -89,8 +91,12 @@ struct DecodedStorages {
 /// Exact values of an entry, kept while the guard watches it, a policy tries it, or exact gradients
 /// are computed.
 struct GuardSample {
-  c10::Storage exact;
+  c10::Storage exact;             ///< all of them, or those of `part` alone
+  std::optional<ExactPart> part;  ///< nothing: `exact` is whole
   bool values_measured = false;
+
+  /// Share of the entry's bytes that `exact` has.
+  double share() const noexcept { return part ? part->share() : 1; }
 };
 
 /// group_quant's figures of an entry's planes, found when it was encoded.
@@ -162,6 +168,9 @@ struct Entry {
   std::uint32_t step = 0;         ///< optimizer steps before it was saved
   std::uint32_t place_index = 0;  ///< position in the list of `place`, or in its EntryQueue
   std::size_t raw_bytes = 0;
+  /// How many of its exact values' bytes a sample keeps while it is watched or tried. Set when
+  /// these are.
+  std::size_t sample_bytes = 0;
   /// Of the first use's base if it is a view; null once planned. Counts elements of the base, which
   /// may be of another type.
   std::unique_ptr<Geometry> cover;
@@ -208,9 +217,10 @@ struct Entry {
     if (device != nullptr && offloaded_bytes() != 0) return 0;
     if (is_raw()) return raw_bytes;
     if (state == State::derived) {
-      return encoded_bytes + constant_bytes() + (sample == nullptr ? 0 : raw_bytes);
+      return encoded_bytes + constant_bytes() + (sample == nullptr ? 0 : sample->exact.nbytes());
     }
-    return encoded_bytes + (sample == nullptr && !keeps_source() ? 0 : raw_bytes);
+    if (keeps_source()) return encoded_bytes + raw_bytes;
+    return encoded_bytes + (sample == nullptr ? 0 : sample->exact.nbytes());
   }
 
   void append(Use& use) noexcept {

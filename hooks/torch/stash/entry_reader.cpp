@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/entry_reader.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,14 @@ constexpr std::uint32_t soon = 8;
 
 bool reader_gets_values(const Use& use, Reader reader) {
   return reader == Reader::program || use.reads == codecs::Reads::values;
+}
+
+// Whether the probe gets what the entry's sample holds. A run for the guard gets that of watched
+// entries alone: its errors are theirs. pre: entry.mutex() is held
+bool gets_exact(const GradientProbe& probe, const Entry& entry) {
+  if (!probe.exact || entry.sample == nullptr) return false;
+  return probe.purpose != GradientProbe::Purpose::guard || entry.compared ||
+         std::ranges::find(probe.read, &entry) != probe.read.end();
 }
 
 bool is_derived(const Entry& entry) {
@@ -109,8 +118,26 @@ bool EntryReader::note_read(GradientProbe& probe, Entry& entry, const Use& use) 
 c10::Storage EntryReader::for_probe(GradientProbe& probe, Entry& entry, const Use& use) {
   if (note_read(probe, entry, use)) return holdings_.of(entry).without_values(entry);
   if (probe.replaced == &entry && use.reads == codecs::Reads::values) return probe.replacement;
-  if (probe.exact && entry.sample != nullptr) return entry.sample->exact;
+  if (reads_part(&probe, entry, use)) return probe.mixed_values(entry);
+  if (gets_exact(probe, entry) && !entry.sample->part) return entry.sample->exact;
   return {};
+}
+
+// Whether the probe is to get exact values of which only a part is held.
+// pre: entry.mutex() is held
+bool EntryReader::reads_part(const GradientProbe* probe, const Entry& entry,
+                             const Use& use) noexcept {
+  return probe != nullptr && entry.sample != nullptr && entry.sample->part &&
+         use.reads == codecs::Reads::values && gets_exact(*probe, entry);
+}
+
+// `values` with the part of them that is held exactly. pre: reads_part(), nobody shares `values`
+c10::Storage EntryReader::with_part(GradientProbe& probe, const Entry& entry, c10::Storage values) {
+  const GuardSample& sample = *entry.sample;
+  const auto* part = static_cast<const std::byte*>(sample.exact.data());
+  sample.part->put({part, sample.exact.nbytes()}, values.mutable_data());
+  probe.mixed.push_back({&entry, values, sample.share()});
+  return values;
 }
 
 // Reads an entry that is raw or decoded from its own bytes; null where values have to be computed.
@@ -127,6 +154,7 @@ c10::Storage EntryReader::read_held(Entry& entry, const Use& use, Reader reader,
   note_size(entry);
   const codecs::Reads reads = reads_of(entry, use, reader);
   Holding& holding = holdings_.of(entry);
+  if (reads_part(probe, entry, use)) return with_part(*probe, entry, holding.decode(entry, reads));
   c10::Storage storage = decoded(entry, reads, reader);
   entry.decoded->ahead = {};
   if (storage) {
@@ -148,6 +176,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
                                        GradientProbe* probe) {
   using enum codecs::Reads;
   Holding& holding = holdings_.of(entry);
+  bool takes_part = false;
   {
     const EntryWork work(entry);
     if (!is_derived(entry)) return {};
@@ -155,7 +184,9 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
       if (c10::Storage given = for_probe(*probe, entry, use)) return given;
     }
     if (!entry.row->looked_for.load(std::memory_order_relaxed)) note_module(*entry.row);
-    if (c10::Storage known = decoded(entry, values, reader)) {
+    takes_part = reads_part(probe, entry, use);
+    c10::Storage known = takes_part ? c10::Storage() : decoded(entry, values, reader);
+    if (known) {
       entry.decoded->ahead = {};
       holding.hand_over(entry, known, values);
       return known;
@@ -169,8 +200,9 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   };
   const Bias bias = probe == nullptr ? Bias::subtracted : Bias::kept;
   c10::Storage storage = derivation_.compute(entry, read_source, bias);
-  if (probe != nullptr) return storage;  // computed from probed sources: not shared
+  if (probe != nullptr && !takes_part) return storage;  // computed from probed sources: not shared
   const EntryWork work(entry);
+  if (takes_part) return with_part(*probe, entry, std::move(storage));
   if (c10::Storage known = decoded(entry, values, reader)) {
     holding.hand_over(entry, known, values);
     return known;

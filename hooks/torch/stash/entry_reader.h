@@ -64,6 +64,8 @@ class EntryReader {
   c10::Storage read_signs_of_source(Entry& entry, const Use& use, GradientProbe* probe);
   c10::Storage decoded(Entry& entry, codecs::Reads reads, Reader reader);
   c10::Storage for_probe(GradientProbe& probe, Entry& entry, const Use& use);
+  static bool reads_part(const GradientProbe* probe, const Entry& entry, const Use& use) noexcept;
+  static c10::Storage with_part(GradientProbe& probe, const Entry& entry, c10::Storage values);
   bool note_read(GradientProbe& probe, Entry& entry, const Use& use) const;
   void keep_decoded(Entry& entry, codecs::Reads reads, Reader reader, const c10::Storage& storage);
   void keep_if_read_soon(Entry& source, const Use& by, const c10::Storage& values);

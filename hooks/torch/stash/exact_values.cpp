@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/exact_values.h"
 
+#include <cstddef>
+#include <cstring>
 #include <mutex>
 
 #include "hooks/torch/stash/entry_work.h"
 
 namespace cinch::hooks {
+namespace {
+
+/// Leaves only the part of `sample` of what a trial made of `mixed`; the rest is that of `mixed`.
+void keep_part_alone(const c10::Storage& tried, const c10::Storage& mixed,
+                     const GuardSample& sample) {
+  std::vector<std::byte> part(sample.exact.nbytes());
+  sample.part->take(tried.data(), part);
+  std::memcpy(tried.mutable_data(), mixed.data(), mixed.nbytes());
+  sample.part->put(part, tried.mutable_data());
+}
+
+}  // namespace
 
 std::vector<float> ExactValues::plane_ranges(Entry& entry) {
   const EntryLock lock(entry);
@@ -42,7 +56,7 @@ c10::Storage ExactValues::held(Entry& entry) {
   // them. A comparison must change nothing: without it the sample's values would be gone, and
   // prove no recipe.
   if (entry.sample != nullptr && (!entry.compared || entry.watched || entry.tried)) {
-    return entry.sample->exact;
+    return entry.sample->part ? c10::Storage() : entry.sample->exact;
   }
   if (entry.keeps_source()) return entry.source();
   if (entry.is_raw() && entry.is_as_saved()) return entry.raw;
@@ -53,17 +67,20 @@ c10::Storage ExactValues::held(Entry& entry) {
   return {};
 }
 
-std::vector<ExactValues::Trial> ExactValues::trials(Entry& entry) {
+std::vector<ExactValues::Trial> ExactValues::trials(Entry& entry, const GradientProbe& probe) {
   const auto plans = this->plans(entry);
   const EntryWork work(entry);
   std::vector<Trial> trials;
-  const c10::Storage exact = held(entry);
+  const c10::Storage mixed = probe.mixed_values(entry);
+  const c10::Storage exact = mixed ? mixed : held(entry);
   if (!exact) return trials;
   const codecs::RandomKey key = {policy_.settings().seed, entry.id, entry.step};
   for (const auto& [index, plan] : plans) {
     if (plan->candidates.empty()) continue;
     auto values = holdings_.of(entry).try_out(entry, exact, plan->candidates.front(), key);
-    if (values) trials.push_back({index, std::move(values)});
+    if (!values) continue;
+    if (mixed) keep_part_alone(values, mixed, *entry.sample);
+    trials.push_back({index, std::move(values)});
   }
   return trials;
 }

@@ -9,6 +9,7 @@
 #include "hooks/torch/stash/adaptation.h"
 #include "hooks/torch/stash/dry_run.h"
 #include "hooks/torch/stash/entry_lists.h"
+#include "hooks/torch/stash/gradient_probe.h"
 #include "hooks/torch/stash/holdings.h"
 #include "hooks/torch/stash/policy_in_force.h"
 
@@ -29,7 +30,7 @@ class ExactValues {
   ExactValues(const ExactValues&) = delete;
   ExactValues& operator=(const ExactValues&) = delete;
 
-  /// The exact values; null where only approximations are left, or the entry is derived.
+  /// The exact values; null where only approximations are left, or a part, or the entry is derived.
   /// @throws c10::Error when there is no memory
   c10::Storage of(Entry& entry);
 
@@ -41,8 +42,10 @@ class ExactValues {
     std::uint32_t index = 0;  ///< of the choice
     c10::Storage values;
   };
-  /// Encodes and decodes `entry` by each choice that the policy wants tried. Costs time and memory.
-  std::vector<Trial> trials(Entry& entry);
+  /// Encodes and decodes `entry` by each choice that the policy wants tried. Where a part of its
+  /// values is exact, the choice is tried on that part; the rest is as `probe` read it.
+  /// Costs time and memory. @param probe The run of a node that read the exact values
+  std::vector<Trial> trials(Entry& entry, const GradientProbe& probe);
 
  private:
   std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> plans(const Entry& entry);

@@ -23,6 +23,18 @@ struct GradientProbe {
   Purpose purpose = Purpose::guard;
   Entry* replaced = nullptr;
   c10::Storage replacement = {};
+  /// What was given with `exact` for an entry of which only a part is exact; the rest is as held.
+  struct Mixed {
+    const Entry* entry;
+    c10::Storage values;
+    double share;  ///< the part's
+  };
+  std::vector<Mixed> mixed = {};
+
+  /// The values that were given for `entry`; null where they were not mixed.
+  c10::Storage mixed_values(const Entry& entry) const;
+  /// The share of the entry's values that were given exactly; 1 where they were not mixed.
+  double exact_share(const Entry& entry) const;
 };
 
 /// Makes `probe` this thread's current_probe() for its scope.

@@ -54,13 +54,13 @@ ValueError value_error(const void* exact, const void* decoded, codecs::ElementTy
 }
 
 bool Guard::wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64_t step,
-                  std::uint64_t raw_bytes_at_peak) {
+                  std::uint64_t raw_bytes_at_peak, const Kept& kept) {
   if (settings_.every_steps == 0) return false;
   if (step != step_) {
     step_ = step;
     // The first look is in the second step: by then the bytes of a step are known.
     due_ = step % settings_.every_steps == 1 % settings_.every_steps;
-    bytes_ = 0;
+    bytes_ = kept_ = 0;
     if (due_) {
       if (!looked_) ++round_;
       looked_ = false;
@@ -68,8 +68,10 @@ bool Guard::wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64
   }
   if (!due_ || member.checked == round_) return false;
   if (bytes_ != 0 && bytes_ + raw_bytes > raw_bytes_at_peak / share_of_peak) return false;
+  if (kept_ + kept.bytes > kept.room) return false;
   member.checked = round_;
   bytes_ += raw_bytes;
+  kept_ += kept.bytes;
   looked_ = true;
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 
 #include "codecs/codec.h"
@@ -25,8 +26,9 @@ ValueError value_error(const void* exact, const void* decoded, codecs::ElementTy
 
 /// Chooses the entries to watch, whose exact values are kept until backward, and knows which
 /// autograd nodes read them. It looks once in `every_steps` optimizer steps. A look takes as many
-/// entries as fit into a sixteenth of the activations' bytes, at least one. Looks take turns among
-/// the members of classes; when all were seen, a new round begins.
+/// entries as fit into a sixteenth of the activations' bytes, at least one, if there is room for
+/// what it keeps of them. Looks take turns among the members of classes; when all were seen, a new
+/// round begins.
 class Guard {
  public:
   explicit Guard(const policy::GuardSettings& settings) : settings_(settings) {}
@@ -40,9 +42,14 @@ class Guard {
     due_ = looked_ = false;
   }
 
+  /// Bytes of exact values.
+  struct Kept {
+    std::size_t bytes = 0;                                       ///< of the entry, if it is watched
+    std::size_t room = std::numeric_limits<std::size_t>::max();  ///< of all, in a step
+  };
   /// Whether to watch an entry of `member` in this step. @pre the stash's lock is held
   bool wants(EntryClass::Member& member, std::size_t raw_bytes, std::uint64_t step,
-             std::uint64_t raw_bytes_at_peak);
+             std::uint64_t raw_bytes_at_peak, const Kept& kept);
 
   /// Adds the nodes that read `entry`, which is watched from now on. Thread-safe.
   void watch(const Entry& entry);
@@ -68,6 +75,7 @@ class Guard {
   std::uint32_t round_ = 1;
   std::uint64_t step_ = 0;
   std::size_t bytes_ = 0;  ///< watched in this step
+  std::size_t kept_ = 0;   ///< exact values of these that are kept
   bool due_ = false;       ///< a look is due in this step
   bool looked_ = false;    ///< the last look that was due found an entry to watch
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/guard_looks.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <utility>
@@ -8,21 +9,41 @@
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/entry_rows.h"
+#include "hooks/torch/stash/entry_work.h"
 #include "hooks/torch/stash/listeners.h"
+#include "policy/part.h"
 
 namespace cinch::hooks {
 
-GuardLooks::GuardLooks(const policy::GuardSettings& settings, EntryLists& lists)
-    : lists_(lists), guard_(settings) {
+GuardLooks::GuardLooks(const policy::GuardSettings& settings, EntryLists& lists,
+                       const Adaptation& adaptation, BufferPool& buffers)
+    : lists_(lists), adaptation_(adaptation), buffers_(buffers), guard_(settings) {
   register_fork_lock(guard_.mutex());
 }
 
 void GuardLooks::begin(Entry& entry) {
   entry.compared = keeps_all_.load(std::memory_order_relaxed) && entry.plan().approximates();
+  const Guard::Kept kept = this->kept(entry);
   entry.watched = entry.plan().candidates.front().approximates &&
                   guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
-                               entry.step, lists_.peak.raw_bytes) &&
+                               entry.step, lists_.peak.raw_bytes, kept) &&
                   if_memory_allows([&] { guard_.watch(entry); });
+  if (entry.watched) entry.sample_bytes = std::max(entry.sample_bytes, kept.bytes);
+}
+
+// What a look at the entry would keep, and what looks may keep in this step. Of a device's entries
+// all is kept: parts are copied by the host.
+// pre: the stash's lock is held
+Guard::Kept GuardLooks::kept(const Entry& entry) const {
+  const policy::Director* director = adaptation_.director();
+  Guard::Kept kept;
+  kept.bytes = entry.raw_bytes;
+  const auto room = director == nullptr ? std::nullopt : director->room_for_guard();
+  if (!room || entry.device != nullptr) return kept;
+  kept.room = *room;
+  const std::size_t part = policy::part_to_keep(entry.raw_bytes, *room);
+  if (part != 0) kept.bytes = part;
+  return kept;
 }
 
 void GuardLooks::stop_watching(Entry& entry) noexcept {
@@ -36,9 +57,25 @@ void GuardLooks::keep_sample(Entry& entry, c10::Storage& exact) noexcept {
   const bool is_judged = entry.watched || entry.tried;
   if (!is_judged && !entry.compared) return;
   if (!if_memory_allows([&] { entry.sample = std::make_unique<GuardSample>(); })) return;
-  entry.sample->exact = std::move(exact);
   entry.sample->values_measured = !is_judged;
+  if (!entry.compared && entry.sample_bytes < entry.raw_bytes) {
+    const bool sampled = if_memory_allows([&] { sample_part(entry, exact); });
+    if (!sampled || !entry.sample->exact) entry.sample = nullptr;
+    return;
+  }
+  entry.sample->exact = std::move(exact);
   exact = {};
+}
+
+// Leaves the sample without values if there is no memory. pre: entry.mutex() is held
+void GuardLooks::sample_part(Entry& entry, const c10::Storage& exact) {
+  const std::size_t bytes = entry.sample_bytes;
+  c10::DataPtr buffer = buffers_.take(bytes);
+  if (buffer.get() == nullptr) return;
+  const ExactPart part(entry.raw_bytes, bytes, entry.id);
+  part.take(exact.data(), {static_cast<std::byte*>(buffer.get()), bytes});
+  entry.sample->part = part;
+  entry.sample->exact = storage_of(std::move(buffer), bytes);
 }
 
 std::unique_ptr<GuardSample> GuardLooks::take_sample(Entry& entry) {

@@ -7,6 +7,8 @@
 
 #include <c10/core/Storage.h>
 
+#include "hooks/torch/stash/adaptation.h"
+#include "hooks/torch/stash/buffer_pool.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_lists.h"
 #include "hooks/torch/stash/guard.h"
@@ -18,7 +20,8 @@ namespace cinch::hooks {
 /// errors, and has an entry's class held more precisely where they are too large. Thread-safe.
 class GuardLooks {
  public:
-  explicit GuardLooks(const policy::GuardSettings& settings, EntryLists& lists);
+  GuardLooks(const policy::GuardSettings& settings, EntryLists& lists, const Adaptation& adaptation,
+             BufferPool& buffers);
   GuardLooks(const GuardLooks&) = delete;
   GuardLooks& operator=(const GuardLooks&) = delete;
 
@@ -37,8 +40,8 @@ class GuardLooks {
   /// @pre the stash's lock is held
   void stop_watching(Entry& entry) noexcept;
 
-  /// Takes the exact values of an entry that is watched, tried or compared; else leaves them to the
-  /// caller.
+  /// Takes the exact values of an entry that is watched, tried or compared, or copies a part of
+  /// them; else leaves them to the caller.
   /// @pre entry.mutex() is held
   void keep_sample(Entry& entry, c10::Storage& exact) noexcept;
 
@@ -57,11 +60,15 @@ class GuardLooks {
   void gradient_measured(Entry& entry, double error) noexcept;
 
  private:
+  Guard::Kept kept(const Entry& entry) const;
+  void sample_part(Entry& entry, const c10::Storage& exact);
   void be_careful(Entry& entry, const char* what, double error, double limit, bool broken) noexcept;
   void note_caution(const Entry& entry, const char* what, double error, double limit,
                     bool broken) noexcept;
 
   EntryLists& lists_;
+  const Adaptation& adaptation_;
+  BufferPool& buffers_;
   Guard guard_;
   std::atomic<bool> keeps_all_{false};
 };

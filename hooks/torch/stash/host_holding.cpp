@@ -229,7 +229,11 @@ Proofs::Found HostHolding::compare(Recipe& recipe, std::span<const void* const> 
 
 std::optional<ValueError> HostHolding::error_of(Entry& entry, const c10::Storage& decoded) {
   const codecs::ElementType type = entry.plan().candidates[entry.candidate].what.type;
-  return value_error(entry.sample->exact.data(), decoded.data(), type, entry.raw_bytes);
+  const GuardSample& sample = *entry.sample;
+  if (!sample.part) return value_error(sample.exact.data(), decoded.data(), type, entry.raw_bytes);
+  std::vector<std::byte> part(sample.exact.nbytes());
+  sample.part->take(decoded.data(), part);
+  return value_error(sample.exact.data(), part.data(), type, part.size());
 }
 
 std::vector<float> HostHolding::plane_ranges(const Plan::Candidate& candidate, const Entry& entry) {

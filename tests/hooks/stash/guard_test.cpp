@@ -45,7 +45,7 @@ TEST(Guard, LooksEveryFewSteps) {
   std::vector<std::uint64_t> looked;
   for (std::uint64_t step = 0; step < 40; ++step) {
     Member member;  // of a class never seen before
-    if (guard.wants(member, 100, step, 1600)) looked.push_back(step);
+    if (guard.wants(member, 100, step, 1600, {})) looked.push_back(step);
   }
   EXPECT_EQ(looked, (std::vector<std::uint64_t>{1, 11, 21, 31}));
 }
@@ -53,7 +53,37 @@ TEST(Guard, LooksEveryFewSteps) {
 TEST(Guard, NeverLooksWhenSwitchedOff) {
   Guard guard({.every_steps = 0});
   Member member;
-  for (std::uint64_t step = 0; step < 300; ++step) EXPECT_FALSE(guard.wants(member, 1, step, 0));
+  for (std::uint64_t step = 0; step < 300; ++step)
+    EXPECT_FALSE(guard.wants(member, 1, step, 0, {}));
+}
+
+TEST(Guard, KeepsNoMoreThanThereIsRoomFor) {
+  Guard guard({.every_steps = 1});
+  Member members[4];
+  const auto wants = [&](int i, std::size_t bytes, std::uint64_t step) {
+    return guard.wants(members[i], 1000, step, 1 << 20, {bytes, 100});
+  };
+  EXPECT_FALSE(wants(0, 101, 1)) << "not even as the first";
+  EXPECT_TRUE(wants(1, 60, 1));
+  EXPECT_FALSE(wants(2, 60, 1));
+  EXPECT_TRUE(wants(3, 40, 1));
+  EXPECT_TRUE(wants(2, 60, 2)) << "in another step";
+}
+
+TEST(NodesThatRead, LeaveRecipesOut) {
+  Entry entry;
+  Use use;
+  Use recipes;
+  use.sequence = recipes.sequence = 5;  // a recipe's use has that of the node that saved the entry
+  recipes.is_recipes = true;
+  NodesThatRead nodes;
+  entry.append(use);
+  nodes.add(entry);
+  entry.append(recipes);
+  EXPECT_FALSE(nodes.remove(recipes));
+  EXPECT_TRUE(nodes.contains(5));
+  EXPECT_TRUE(nodes.remove(use));
+  EXPECT_FALSE(nodes.contains(5));
 }
 
 TEST(Guard, GoesRoundAllClassesWithinItsShare) {
@@ -63,7 +93,7 @@ TEST(Guard, GoesRoundAllClassesWithinItsShare) {
   for (std::uint64_t step = 1; step <= 11; ++step) {
     int at_once = 0;
     for (std::size_t i = 0; i < members.size(); ++i) {
-      if (!guard.wants(members[i], 100, step, 3200)) continue;
+      if (!guard.wants(members[i], 100, step, 3200, {})) continue;
       ++seen[i];
       ++at_once;
     }
@@ -77,8 +107,8 @@ TEST(Guard, TakesOneHoweverLarge) {
   Guard guard({.every_steps = 1});
   Member large;
   Member another;
-  EXPECT_TRUE(guard.wants(large, 1 << 20, 1, 100));
-  EXPECT_FALSE(guard.wants(another, 1, 1, 100));
+  EXPECT_TRUE(guard.wants(large, 1 << 20, 1, 100, {}));
+  EXPECT_FALSE(guard.wants(another, 1, 1, 100, {}));
 }
 
 TEST(Guard, KnowsTheNodesOfWatchedEntries) {

@@ -119,7 +119,8 @@ struct Parts final : EntryKeeper {
   EntryLists lists;
   Statistics statistics;
   Adaptation adaptation{lists.mutex, statistics, lists.timeline, nullptr};
-  GuardLooks looks{policy::GuardSettings{}, lists};
+  BufferPool buffers;
+  GuardLooks looks{policy::GuardSettings{}, lists, adaptation, buffers};
   PolicyInForce policy{settings(), false, lists, statistics, adaptation, looks.guard()};
   ReadAhead read_ahead;
   Told told;
