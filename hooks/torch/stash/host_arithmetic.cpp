@@ -103,7 +103,7 @@ bool HostArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tens
   if (!serves) copy(in, values);
   const auto* const x = (serves ? in : values).const_data_ptr<float>();
   auto* const y = values.mutable_data_ptr<float>();
-  const codecs::Smooth function = smooth_function(step);
+  const codecs::Smooth function = function_of(step);
   const codecs::GroupSteps steps = {errors.steps.data(), errors.group, errors.plane};
   if (alike) {
     codecs::apply_without_bias(function, steps, first, n, x, y, torch_parallel_for);
@@ -122,11 +122,6 @@ bool HostArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tens
 }
 
 }  // namespace
-
-codecs::Smooth smooth_function(const Recipe::Step& step) noexcept {
-  if (step.op == Recipe::Operator::silu) return codecs::Smooth::silu;
-  return step.tanh ? codecs::Smooth::gelu_tanh : codecs::Smooth::gelu;
-}
 
 const Arithmetic& host_arithmetic() noexcept {
   static const HostArithmetic arithmetic;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "codecs/norms.h"
-#include "hooks/torch/stash/host_arithmetic.h"
+#include "hooks/torch/stash/arithmetic.h"
 
 namespace cinch::hooks {
 namespace {
@@ -72,7 +72,7 @@ void apply_pointwise(const Recipe& recipe, const std::byte* mask, const SourceEr
         }
         break;
       default:
-        codecs::apply_without_bias(smooth_function(step),
+        codecs::apply_without_bias(Arithmetic::function_of(step),
                                    {errors.steps.data(), errors.group, errors.plane}, begin, count,
                                    from, from, codecs::serial_for);
         break;

@@ -21,7 +21,8 @@ bool is_pointwise(const Recipe& recipe);
 bool needs_errors(const Recipe& recipe);
 
 /// Applies the recipe to elements [begin, end) of the source's values, in place.
-/// @param mask As for Recipe::compute @param errors If needs_errors(recipe): not empty
+/// @param mask As for Recipe::compute @param errors If needs_errors(recipe):
+/// SourceErrors::are_even()
 /// @pre is_pointwise(recipe); begin is a multiple of 8
 void apply_pointwise(const Recipe& recipe, const std::byte* mask, const SourceErrors& errors,
                      std::int64_t begin, std::int64_t end, float* values);
