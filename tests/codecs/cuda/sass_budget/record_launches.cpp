@@ -8,7 +8,7 @@
 // usage: record_launches SIZES <CASES >LAUNCHES
 //   SIZES  a file with a line for each kernel: its mangled name and the sizes of its parameters
 //   CASES  lines of key=value: name, codec, type, and perhaps bits, block, edges (0: the paper's),
-//          group, residual_group, sign, dither, outer, inner, depth, height, width, format
+//          group, residual_group, sign, dither, bound, outer, inner, depth, height, width, format
 //          (contiguous; channels_last; samples_last: planes are channels-last samples), relu,
 //          spoiled (with numbers that quantizers can't hold), run (Description::sides: with all its
 //          arrays), reads, function (gelu, gelu_tanh, silu: is applied)
