@@ -190,7 +190,7 @@ __device__ __forceinline__ void decode_tile_groups(const GroupJob& job, const Gr
     std::int64_t at = place.codes;
     std::int64_t stretch = place.stretch;
     // With any number of bits both halves at once take more registers than there are.
-#pragma unroll kBits> 0 ? 2 : 1
+#pragma unroll kBits > 0 ? 2 : 1
     for (int half = 0; half < 2; ++half) {
       const bool wanted = half == 0 || place.second;
       if (wanted && (kBits > 0 || !job.mixed || at + bits <= job.end)) {

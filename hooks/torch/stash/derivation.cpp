@@ -214,15 +214,12 @@ c10::Storage Derivation::compute(Entry& entry,
                                  Bias bias) {
   const Recipe& recipe = *entry.recipe;
   Holding& holding = holdings_.of(entry);
-  const auto count_time = [&](const Stopwatch& watch) {
-    const std::uint64_t nanoseconds = watch.nanoseconds();
-    entry.plan().derived->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
-    entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
-  };
+  OpTotals& totals = *entry.plan().derived;
+  // Else `read` may give other values than the source's bytes.
   if (bias == Bias::subtracted) {
     const Stopwatch watch;
     if (c10::Storage storage = holding.compute_in_one_pass(entry)) {
-      count_time(watch);
+      count_reading(entry, totals, watch);
       return storage;
     }
   }
@@ -235,13 +232,8 @@ c10::Storage Derivation::compute(Entry& entry,
       recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); },
       errors_of);
   const Stopwatch watch;
-  const std::optional<Plan::Candidate>& mask = entry.plan().mask;
-  const bool takes_signs = recipe.signs_in_source && mask;
-  const c10::DataPtr signs =
-      takes_signs ? holding.mask_in(*recipe.sources()[0].entry, *mask) : c10::DataPtr();
-  c10::Storage storage = holding.compute(entry, sources.get(), sources.errors(),
-                                         static_cast<const std::byte*>(signs.get()));
-  count_time(watch);
+  c10::Storage storage = holding.compute(entry, sources.get(), sources.errors());
+  count_reading(entry, totals, watch);
   return storage;
 }
 

@@ -95,6 +95,14 @@ inline void count(Entry& entry, OpTotals& by, std::size_t stored,
   entry.row->add(by, entry.raw_bytes, stored, nanoseconds);
 }
 
+/// Adds the time that decoding or computing an entry's values took to the totals in `by` and to the
+/// entry's report row.
+inline void count_reading(Entry& entry, OpTotals& by, const Stopwatch& watch) noexcept {
+  const std::uint64_t nanoseconds = watch.nanoseconds();
+  by.decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+}
+
 /// The candidate's description for its codec, with the bits of the entry's planes.
 inline codecs::Description described(const Plan::Candidate& candidate, const Entry& entry) {
   codecs::Description what = candidate.what;

@@ -73,22 +73,17 @@ class Holding {
   /// @throws c10::Error when there is no memory
   virtual SourceErrors errors_of(Entry& entry) = 0;
 
-  /// Computes the values of a derived entry.
+  /// Computes the values of a derived entry. May take its sources' locks.
   /// @param values First element of each source's values, usable in the current stream
-  /// @param errors Of each source @param mask From mask_in(); null: the entry's own, if it has one
+  /// @param errors Of each source
   /// @throws c10::Error when there is no memory
   virtual c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                               std::span<const SourceErrors> errors, const std::byte* mask) = 0;
+                               std::span<const SourceErrors> errors) = 0;
 
   /// The same, computed while its source is decoded; null where that can't be, or the source's
   /// values are decoded anyway. Takes the source's lock.
   /// @throws c10::Error when there is no memory
   virtual c10::Storage compute_in_one_pass(Entry& /*entry*/) { return {}; }
-
-  /// The sides of a source that was encoded by them, as the candidate `mask` encodes signs. Takes
-  /// the source's lock.
-  /// @throws c10::Error when there is no memory
-  virtual c10::DataPtr mask_in(Entry& /*source*/, const Plan::Candidate& /*mask*/) { return {}; }
 
   /// What compute() gave is shared with later readers. entry.mutex() is held.
   virtual void computed(Entry& /*entry*/) {}

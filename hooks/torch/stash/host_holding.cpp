@@ -28,6 +28,12 @@ std::string cant_decode(const Plan::Candidate& by) {
          "' can't be decoded: there is no memory for that, or this is a defect of Cinch";
 }
 
+// The signs of a derived entry: `in_source`, if that is not null, else its own mask's; null: none.
+const std::byte* mask_of(const Entry& entry, const c10::DataPtr& in_source) {
+  const void* const signs = in_source.get() != nullptr ? in_source.get() : entry.encoded.get();
+  return static_cast<const std::byte*>(signs);
+}
+
 // Whether the source's values would be decoded for one reader only: they are not decoded yet, and
 // are neither measured nor, as exact ones are, kept for the source's own reader.
 // pre: source.mutex() is held
@@ -110,9 +116,7 @@ c10::Storage HostHolding::decode(Entry& entry, codecs::Reads reads,
   const bool decoded =
       candidate.codec->decode(what, encoded_bytes(entry), data.get(), reads, parallel_for);
   TORCH_CHECK(decoded, cant_decode(candidate));
-  const std::uint64_t nanoseconds = watch.nanoseconds();
-  candidate.totals->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
-  entry.row->decode_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+  count_reading(entry, *candidate.totals, watch);
   return storage_of(std::move(data), entry.raw_bytes);
 }
 
@@ -142,12 +146,16 @@ SourceErrors HostHolding::errors_of(Entry& entry) {
 }
 
 c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values,
-                                  std::span<const SourceErrors> errors, const std::byte* mask) {
+                                  std::span<const SourceErrors> errors) {
   c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
-  if (mask == nullptr) mask = static_cast<const std::byte*>(entry.encoded.get());
-  entry.recipe->compute(host_arithmetic(), values, mask, data.get(), errors);
+  c10::DataPtr signs;
+  if (entry.recipe->signs_in_source) {
+    const EntryWork work(*entry.recipe->sources()[0].entry);
+    signs = signs_in_source(entry);
+  }
+  entry.recipe->compute(host_arithmetic(), values, mask_of(entry, signs), data.get(), errors);
   return storage_of(std::move(data), entry.raw_bytes);
 }
 
@@ -165,12 +173,8 @@ c10::Storage HostHolding::compute_in_one_pass(Entry& entry) {
   c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
-  const auto* mask = static_cast<const std::byte*>(entry.encoded.get());
-  c10::DataPtr signs;
-  if (recipe.signs_in_source && entry.plan().mask) {
-    signs = signs_of(source, *entry.plan().mask);
-    mask = static_cast<const std::byte*>(signs.get());
-  }
+  const c10::DataPtr signs = signs_in_source(entry);
+  const std::byte* const mask = mask_of(entry, signs);
   auto* const values = static_cast<float*>(data.get());
   const auto apply = [&](std::int64_t begin, std::int64_t end) {
     apply_pointwise(recipe, mask, errors, begin, end, values);
@@ -182,13 +186,12 @@ c10::Storage HostHolding::compute_in_one_pass(Entry& entry) {
   return storage_of(std::move(data), entry.raw_bytes);
 }
 
-c10::DataPtr HostHolding::mask_in(Entry& source, const Plan::Candidate& mask) {
-  const EntryWork work(source);
-  return signs_of(source, mask);
-}
-
-// mask_in() with the source's lock held.
-c10::DataPtr HostHolding::signs_of(Entry& source, const Plan::Candidate& mask) {
+// The signs of a derived entry that are a part of its source's codes, as its mask would hold them;
+// null where they are not. pre: the source's mutex is held
+c10::DataPtr HostHolding::signs_in_source(const Entry& entry) {
+  if (!entry.recipe->signs_in_source || !entry.plan().mask) return {};
+  Entry& source = *entry.recipe->sources()[0].entry;
+  const Plan::Candidate& mask = *entry.plan().mask;
   c10::DataPtr bits = buffers_.encoded.take(mask.bound);
   TORCH_CHECK(bits.get() != nullptr, "cinch: out of memory: can't allocate ", mask.bound,
               " bytes to decode a saved tensor's signs");

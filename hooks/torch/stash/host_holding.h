@@ -28,9 +28,8 @@ class HostHolding final : public Holding {
   bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
   SourceErrors errors_of(Entry& entry) override;
   c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                       std::span<const SourceErrors> errors, const std::byte* mask) override;
+                       std::span<const SourceErrors> errors) override;
   c10::Storage compute_in_one_pass(Entry& entry) override;
-  c10::DataPtr mask_in(Entry& source, const Plan::Candidate& mask) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
                         const at::Tensor& actual, bool near_serves) override;
   std::optional<ValueError> error_of(Entry& entry, const c10::Storage& decoded) override;
@@ -45,7 +44,7 @@ class HostHolding final : public Holding {
   std::optional<std::string_view> encode_as(Entry& entry, std::size_t index, c10::Storage& freed,
                                             codecs::ParallelFor parallel_for);
   c10::Storage decode(Entry& entry, codecs::Reads reads, codecs::ParallelFor parallel_for);
-  c10::DataPtr signs_of(Entry& source, const Plan::Candidate& mask);
+  c10::DataPtr signs_in_source(const Entry& entry);
 
   const PolicyInForce& policy_;
   EntryKeeper& keeper_;

@@ -152,8 +152,7 @@ SourceErrors DeviceHolding::errors_of(Entry& entry) {
 }
 
 c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values,
-                                    std::span<const SourceErrors> errors,
-                                    const std::byte* /*mask*/) {
+                                    std::span<const SourceErrors> errors) {
   const c10::Device device = entry.recipe->device;
   const c10::OptionalDeviceGuard on_device(device);
   const c10::Stream stream = current_stream(device);
