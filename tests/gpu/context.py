@@ -255,10 +255,10 @@ def kill(process: subprocess.Popen):
 class Trainer:
     """A train.py that waits for requests."""
 
-    def __init__(self, ctx: Context, case: str, policy: str | dict | None = None, fake_memory: int = 4 * GIB):
+    def __init__(self, ctx: Context, case: str, policy: str | dict | None = None, fake_memory: int = 4 * GIB, flags: list[str] = []):
         self.ctx, self.case = ctx, case
         self.env = ctx.environment(policy, fake_memory)
-        flags = ["--tiny"] * ctx.tiny + ["--fake"] * ctx.fake
+        flags = flags + ["--tiny"] * ctx.tiny + ["--fake"] * ctx.fake
         self._stderr = (ctx.scratch / f"stderr-{id(self)}.txt").open("w+")
         self.process = ctx.start(
             [sys.executable, "-W", "ignore", HERE / "train.py", case, *flags], self.env,

@@ -2,7 +2,7 @@
 """Trains one of cases.CASES as told on stdin, so that several such processes (plain, and under
 policies) can take turns on one GPU.
 
-    python train.py CASE [--tiny] [--fake]
+    python train.py CASE [--tiny] [--fake] [--deterministic]
 
 A request is a line of JSON with "do"; so is each answer. Nothing touches the GPU before "start".
 """
@@ -10,7 +10,9 @@ A request is a line of JSON with "do"; so is each answer. Nothing touches the GP
 import argparse
 import contextlib
 import gc
+import hashlib
 import json
+import os
 import sys
 import tempfile
 import time
@@ -40,7 +42,10 @@ class Training:
             torch.backends.cuda.enable_cudnn_sdp(False)
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
-        torch.backends.cudnn.benchmark = not options.tiny
+        torch.backends.cudnn.benchmark = not options.tiny and not options.deterministic
+        if options.deterministic:  # for runs that are compared bit by bit
+            os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+            torch.use_deterministic_algorithms(True, warn_only=True)
         torch.manual_seed(0)
         self.made = getattr(models, self.case.make)(options.tiny)
         self.size = 0  # samples of a batch
@@ -204,6 +209,13 @@ class Training:
             "compute_ms": sum(b - a for a, b in others) / 1e3 / steps,
         }
 
+    def fingerprint(self) -> dict:
+        """One number that two trainings share only if their weights are the same, bit for bit."""
+        digest = hashlib.sha256()
+        for value in self.made.model.state_dict().values():
+            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return {"weights": digest.hexdigest()}
+
     def end(self) -> dict:
         now = cinch_here.report()
         return {"stash_bytes": cinch_here.stash_bytes(), "active": now is not None and now["active"],
@@ -241,6 +253,7 @@ def main():
     parser.add_argument("case", choices=CASES)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--fake", action="store_true")
+    parser.add_argument("--deterministic", action="store_true")
     try:
         training = Training(parser.parse_args())
     except ImportError as error:
