@@ -16,6 +16,7 @@ struct GroupTiles {
   std::int32_t channels;  ///< of a sample
   std::int32_t width;  ///< channels of a tile, but perhaps the last one; 0: there can be no tiles
   std::int32_t run;    ///< elements that can be accessed at once wherever a channel begins
+  std::int64_t sample_stride;  ///< in global memory, in elements
   std::uint32_t stretches;  ///< of a tile
   FastDivide by_pixels;
   FastDivide by_sample;  ///< tiles of a sample
@@ -28,12 +29,14 @@ struct GroupTiles {
              std::size_t most) noexcept
       : layout(pixel_stride_of(channel_of(l)), l.extent[1] * l.extent[2], 1, element, false),
         channels(static_cast<std::int32_t>(l.extent[0])),
-        width(0) {
+        width(0),
+        sample_stride(l.inner == 1 ? l.outer_stride : l.inner_stride) {
     const std::int64_t pixels = l.extent[1] * l.extent[2];
     const auto vector = static_cast<std::int64_t>(16 / element);
-    const bool side_by_side = !job.order.contiguous && l.inner == 1 && l.stride[0] == 1 &&
-                              layout.pixel_stride > 0 && layout.pixel_stride % vector == 0 &&
-                              l.outer_stride % vector == 0 && is_vector_aligned(memory);
+    const bool side_by_side = !job.order.contiguous && (l.inner == 1 || l.outer == 1) &&
+                              l.stride[0] == 1 && layout.pixel_stride > 0 &&
+                              layout.pixel_stride % vector == 0 && sample_stride % vector == 0 &&
+                              is_vector_aligned(memory);
     if (!side_by_side || channels % vector != 0 || job.size % kStretch != 0 ||
         pixels > (std::int64_t{1} << 20) || !job.fits_warp()) {
       return;
@@ -99,7 +102,7 @@ struct GroupTile {
     std::uint32_t part = index;
     plane = tiles.by_sample.split(part);
     const std::int64_t channel = std::int64_t{part} * tiles.width;
-    offset = plane * job.order.layout.outer_stride + channel;
+    offset = plane * tiles.sample_stride + channel;
     first = std::int64_t{part} * tiles.stretches;
     const std::int64_t left = tiles.channels - channel;
     channels = static_cast<std::uint32_t>(left < tiles.width ? left : tiles.width);

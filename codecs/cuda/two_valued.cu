@@ -11,11 +11,30 @@ namespace {
 /// In scratch memory: the logical index of the first element that differs from element 0.
 using OtherIndex = unsigned long long;
 
-static __global__ void two_valued_begin(OtherIndex* other, std::int64_t elements) {
-  *other = static_cast<OtherIndex>(elements);
+/// Looks into the first run, where a mask nearly always has both values. Runs as one block: when
+/// all blocks look at once, most of their threads find the other value, and their atomic operations
+/// on the one index wait for each other.
+template <typename T>
+__global__ void __launch_bounds__(kRunThreads)
+    two_valued_begin(const MaskJob job, const void* source, OtherIndex* other) {
+  __shared__ std::int32_t found;
+  if (threadIdx.x == 0) found = kRunReach;
+  __syncthreads();
+  const auto* const x = static_cast<const T*>(source);
+  const BlockPlace place(job.order, 0);
+  const T pattern = x[place.offset(0)];
+  for (std::int32_t i = threadIdx.x; i < kRunReach && i < job.elements; i += kRunThreads) {
+    if (x[place.offset(static_cast<std::uint32_t>(i))] != pattern) {
+      atomicMin(&found, i);
+      break;
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *other = static_cast<OtherIndex>(found < kRunReach ? found : job.elements);
 }
 
-/// Finds the other index. Runs that begin after the smallest index found so far are skipped.
+/// Finds the other index. Runs that begin after the smallest index found so far are skipped: all of
+/// them, if the first run has it.
 template <typename T>
 __global__ void __launch_bounds__(kRunThreads)
     two_valued_find(const MaskJob job, const void* source, OtherIndex* other) {
@@ -92,7 +111,7 @@ class TwoValuedCuda final : public DeviceCodec {
     }
     return with_pattern(size, [&]<typename T>(T*) {
       const unsigned blocks = run_blocks(stream, job.elements);
-      return launch(two_valued_begin, 1, 1, 0, stream, other, job.elements) &&
+      return launch(two_valued_begin<T>, 1, kRunThreads, 0, stream, job, source, other) &&
              launch(two_valued_find<T>, blocks, kRunThreads, 0, stream, job, source, other) &&
              launch(two_valued_encode<T>, blocks, kRunThreads, 0, stream, job, source, other, out,
                     result);

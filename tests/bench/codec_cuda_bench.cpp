@@ -64,7 +64,13 @@ struct Case {
   std::int64_t channels = 1;
   bool channels_last = false;
   Reads reads = Reads::values;
+  bool samples_last = false;  ///< planes are channels-last samples: what policies do with groups
 };
+
+/// What preset `default` does to feature maps.
+CodecSpec three_bits() {
+  return {.name = "group_quant", .bits = 3, .subtractive_dither = true};
+}
 
 std::vector<Case> cases() {
   constexpr ElementType kF32 = ElementType::float32;
@@ -77,6 +83,21 @@ std::vector<Case> cases() {
                      {.name = "group_quant", .bits = bits},
                      type,
                      {1, 1, 3072}});
+    }
+    all.push_back({"group_quant/3bit_dithered" + suffix, three_bits(), type, {1, 1, 3072}});
+    for (const std::int64_t edge : {7, 14, 28, 56, 112}) {
+      const std::string size = std::to_string(edge) + "x" + std::to_string(edge);
+      const std::array<std::int64_t, 3> sample = {std::min<std::int64_t>(64 * 56 / edge, 512), edge,
+                                                  edge};
+      const auto add = [&](const std::string& name, const CodecSpec& spec, Reads reads) {
+        all.push_back(
+            {name + size + "_samples_last" + suffix, spec, type, sample, 1, false, reads, true});
+      };
+      add("group_quant/3bit_dithered_", three_bits(), Reads::values);
+      CodecSpec with_sign = three_bits();
+      with_sign.with_sign = true;
+      add("with_sign/3bit_dithered_", with_sign, Reads::values);
+      add("sign/", {.name = "sign"}, Reads::sign);
     }
     all.push_back(
         {"two_sided/4bit" + suffix, {.name = "two_sided", .bits = 4}, type, {1, 1, 3072}});
@@ -122,6 +143,11 @@ Description describe(const Case& c, std::int64_t bytes) {
   l.outer_stride = size * c.channels;
   l.outer = std::max<std::int64_t>(
       1, bytes / std::int64_t(cinch::codecs::element_size(c.type)) / (size * c.channels));
+  if (c.samples_last) {
+    std::swap(l.outer, l.inner);
+    l.stride = {1, c.extent[2] * c.extent[0], c.extent[0]};
+    l.inner_stride = size;
+  }
   return what;
 }
 

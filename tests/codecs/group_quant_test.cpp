@@ -35,13 +35,6 @@ Description described(PlaneLayout layout, ElementType type = ElementType::float3
   return {.type = type, .layout = layout, .plane_bits = plane_bits};
 }
 
-/// Samples (C, H, W) whose channels are interleaved.
-PlaneLayout samples_last(std::int64_t samples, std::array<std::int64_t, 3> extent) {
-  PlaneLayout layout = contiguous(samples, extent);
-  layout.stride = {1, extent[0] * extent[2], extent[0]};
-  return layout;
-}
-
 std::vector<float> normal_values(std::int64_t n, unsigned seed, float scale = 1.0F) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.3F * scale, scale);

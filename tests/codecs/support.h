@@ -95,6 +95,17 @@ inline PlaneLayout channels_last(std::int64_t outer, std::int64_t inner,
   return layout;
 }
 
+/// Samples (C, H, W) whose channels are interleaved, as planes of their own: what policies make of
+/// channels_last tensors for codecs that take samples.
+inline PlaneLayout samples_last(std::int64_t samples, std::array<std::int64_t, 3> extent) {
+  PlaneLayout layout;
+  layout.inner = samples;
+  layout.extent = extent;
+  layout.stride = {1, extent[0] * extent[2], extent[0]};
+  layout.inner_stride = layout.plane_size();
+  return layout;
+}
+
 /// Whether the codec is registered as one that restores bit for bit what it restores.
 inline bool is_exact(const Codec& codec) {
   return codec_traits(codec.name())->fidelity == Fidelity::exact;

@@ -14,13 +14,6 @@
 /// Random cases of `two_sided`.
 namespace cinch::codecs::test {
 
-/// Samples (C, H, W) whose channels are interleaved.
-inline PlaneLayout samples_last(std::int64_t samples, std::array<std::int64_t, 3> extent) {
-  PlaneLayout layout = contiguous(samples, extent);
-  layout.stride = {1, extent[0] * extent[2], extent[0]};
-  return layout;
-}
-
 /// A spec, a description with the arrays that it points to, and a source.
 struct SidedCase {
   CodecSpec spec;

@@ -28,14 +28,6 @@ TEST_F(GroupQuantCuda, WritesTheReferencesBytes) {
   }
 }
 
-/// Samples of channels whose pixels lie side by side.
-PlaneLayout samples_last(std::int64_t samples, std::int64_t channels, std::int64_t height,
-                         std::int64_t width) {
-  PlaneLayout layout = contiguous(samples, {channels, height, width});
-  layout.stride = {1, width * channels, channels};
-  return layout;
-}
-
 /// A case of random bits, dither, type and alignment; perhaps with bits that differ by plane, and
 /// with elements that can't be held.
 void expect_like_reference(Random& random, const PlaneLayout& layout, int group) {
@@ -67,7 +59,7 @@ TEST_F(GroupQuantCuda, ChannelsLastSamples) {
                                                    {64, 2, 5},
                                                    {3, 16, 16}}) {
     for (const int group : {16, 32, 64, 256, 24}) {
-      expect_like_reference(random, samples_last(2, shape[0], shape[1], shape[2]), group);
+      expect_like_reference(random, samples_last(2, shape), group);
       if (HasFailure()) return;
     }
   }

@@ -70,8 +70,7 @@ TEST_F(OwnStreamsTest, KernelsGetFewThreadsThere) {
   const PlaneLayout planes = contiguous(24, {1, 40, 40});
   const PlaneLayout last = channels_last(3, 32, {1, 20, 20});
   // A sample of channels-last pixels is a plane.
-  PlaneLayout samples = contiguous(6, {64, 9, 8});
-  samples.stride = {1, 8 * 64, 64};
+  const PlaneLayout samples = samples_last(6, {64, 9, 8});
   const PlaneLayout large = contiguous(3, {1, 99, 111});  // than the stand-in's shared memory
   const auto bounded = [](const char* name, bool zero_value = false) {
     return CodecSpec{.name = name, .error_bound = 0.02F, .zero_value = zero_value};

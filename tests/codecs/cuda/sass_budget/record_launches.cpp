@@ -157,7 +157,7 @@ class Case {
     const std::string format = text("format", "contiguous");
     PlaneLayout layout = contiguous(outer * inner, extent);
     if (format == "channels_last") layout = channels_last(outer, inner, extent);
-    if (format == "samples_last") layout.stride = {1, extent[2] * extent[0], extent[0]};
+    if (format == "samples_last") layout = samples_last(outer, extent);
     return {.type = *type, .layout = layout};
   }
   Bytes source(const Description& what) const {
