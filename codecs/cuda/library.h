@@ -6,13 +6,14 @@
 #include <memory>
 
 #include "codecs/cuda/codec.h"
+#include "codecs/cuda/normalize.h"
 #include "codecs/cuda/without_bias.h"
 
 namespace cinch::codecs::cuda {
 
 /// Increase this with every change to Library, DeviceCodec or the types that their functions take.
 /// The core and this library ship together; the core must not use a library of another version.
-inline constexpr std::uint32_t library_abi = 10;
+inline constexpr std::uint32_t library_abi = 11;
 
 /// How far work of a device is.
 enum class Progress : std::uint8_t { pending, done, failed };
@@ -49,6 +50,9 @@ struct Library {
   /// See without_bias.h.
   bool (*apply_without_bias)(Smooth function, ElementType type, const GroupRanges& of,
                              const Rows& rows, const void* x, void* y, Stream stream) noexcept;
+  /// See normalize.h.
+  bool (*normalize_rows)(ElementType from, ElementType to, const RowNorm& norm, const void* x,
+                         void* y, Stream stream) noexcept;
   /// How far the work before `event` (a cudaEvent_t) is. Does not wait, and does not end other
   /// threads' graph captures.
   Progress (*progress)(void* event) noexcept;

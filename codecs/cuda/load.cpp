@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "codecs/cuda/loading.h"
+#include "codecs/cuda/normalize.h"
 #include "codecs/cuda/outcome.h"
 #include "codecs/cuda/without_bias.h"
 
@@ -26,6 +27,15 @@ bool load(const DeviceCodec& codec, const Description& what) noexcept {
     loaded = apply_without_bias(Smooth::gelu, what.type, {memory, 8, 8}, {0, 1, 8, 8}, memory,
                                 memory, nullptr) &&
              loaded;
+  }
+  // A norm is derived from what any of these codecs holds, in a type that is not known yet.
+  if (is_float(what.type) && what.type != ElementType::float64) {
+    const auto* const numbers = reinterpret_cast<const float*>(memory);
+    const RowNorm norm = {1, 8, numbers, numbers, numbers, numbers};
+    for (const ElementType to :
+         {ElementType::float32, ElementType::bfloat16, ElementType::float16}) {
+      loaded = normalize_rows(what.type, to, norm, memory, memory, nullptr) && loaded;
+    }
   }
   return keep_source(result, 0, memory, memory, 1, nullptr) && loaded;
 }

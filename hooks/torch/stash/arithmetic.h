@@ -53,8 +53,11 @@ class Arithmetic {
     const std::byte* mask = nullptr;
   };
 
-  /// Applies a norm, a ReLU or a max-pool to float32. Of layer norm alone, `in` may have any type
-  /// and strides.
+  /// Whether apply_in_floats() takes an operand and a result of these types. It takes float32.
+  virtual bool takes(const Recipe::Step& step, c10::ScalarType from, c10::ScalarType to) const = 0;
+
+  /// Applies a norm, a ReLU or a max-pool. It computes in float32, and rounds to `out`. Of layer
+  /// norm alone, `in` may have any strides. @pre takes(step, type of in, type of out)
   virtual void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                                at::Tensor& out) const = 0;
 

@@ -23,6 +23,10 @@ class HostArithmetic final : public Arithmetic {
   at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const override {
     return at::from_blob(const_cast<void*>(data), layout.sizes, layout.strides, type);
   }
+  bool takes(const Recipe::Step& step, c10::ScalarType from, c10::ScalarType to) const override {
+    const bool is_row_norm = step.op == Recipe::Operator::row_norm;
+    return to == at::kFloat && (from == at::kFloat || is_row_norm);
+  }
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                        at::Tensor& out) const override;
   bool apply_without_bias(const Recipe::Step& step, const at::Tensor& in,

@@ -55,9 +55,11 @@ class Run {
   void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
     std::optional<Temporary> last;  // where `from` lies, if not in `out`
     at::Tensor from = value.parts.empty() ? start_of(value, last) : join(value, out, last);
-    for (const Recipe::Step& step : std::span(value.steps).first(steps)) {
+    for (std::size_t i = 0; i < steps; ++i) {
+      const Recipe::Step& step = value.steps[i];
       std::optional<Temporary> next;
-      at::Tensor to = target(value.result, step.type, value.type(), out, next);
+      if (i + 1 < steps && rounds_to(step, from, value.steps[i + 1])) ++i;
+      at::Tensor to = target(value.result, value.steps[i].type, value.type(), out, next);
       if (&step != value.steps.data() || !apply_without_bias(value, from, to))
         apply(step, from, to);
       if (next) last = std::move(next);
@@ -77,6 +79,13 @@ class Run {
   }
 
  private:
+  /// Whether a step's kernel can write what a conversion that follows it would.
+  bool rounds_to(const Recipe::Step& step, const at::Tensor& from, const Recipe::Step& next) const {
+    return Recipe::computes_in_floats(step.op) && step.type == at::kFloat &&
+           next.op == Recipe::Operator::copy &&
+           arithmetic_.takes(step, from.scalar_type(), next.type);
+  }
+
   /// Where a value of type `type` is written: to `out`, or to `memory` if that is of another type.
   at::Tensor target(const Layout& layout, c10::ScalarType type, c10::ScalarType type_of_out,
                     void* out, std::optional<Temporary>& memory) const {
@@ -141,20 +150,17 @@ class Run {
 
   /// For operators that compute in float32 whatever the types are, as PyTorch's kernels do.
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
-    if (to.scalar_type() != at::kFloat) {
+    if (arithmetic_.takes(step, from.scalar_type(), to.scalar_type())) {
+      arithmetic_.apply_in_floats(step, from, inputs_of(step), to);
+    } else if (to.scalar_type() != at::kFloat) {
       Temporary result(arithmetic_, layout_of(to), at::kFloat);
       apply_in_floats(step, from, result.tensor);
       arithmetic_.copy(result.tensor, to);
-      return;
-    }
-    // Layer norm's input may lie in any way.
-    if (from.scalar_type() != at::kFloat && step.op != Recipe::Operator::row_norm) {
+    } else {
       Temporary floats(arithmetic_, layout_of(from), at::kFloat);
       arithmetic_.copy(from, floats.tensor);
-      apply_in_floats(step, floats.tensor, to);
-      return;
+      arithmetic_.apply_in_floats(step, floats.tensor, inputs_of(step), to);
     }
-    arithmetic_.apply_in_floats(step, from, inputs_of(step), to);
   }
 
   Arithmetic::Inputs inputs_of(const Recipe::Step& step) const {

@@ -242,9 +242,56 @@ bool apply_without_bias(Smooth function, ElementType type, const GroupRanges& of
   return true;
 }
 
-constexpr Library library = {library_abi,     make,       load,  is_capturing, make_stream,
-                             allocate_pinned, copy,       write, keep_source,  apply_without_bias,
-                             progress,        synchronize};
+/// A normalize_rows that a stream will run.
+struct Normalization {
+  ElementType from, to;
+  RowNorm norm;
+  const std::byte* x;
+  std::byte* y;
+};
+
+void run_normalization(void* context) {
+  const auto& call = *static_cast<const Normalization*>(context);
+  const RowNorm& norm = call.norm;
+  for (std::int64_t i = 0; i < norm.rows * norm.row; ++i) {
+    const std::int64_t row = i / norm.row;
+    const std::int64_t column = i % norm.row;
+    const auto at = static_cast<std::size_t>(i);
+    const float x = load_element(call.from, call.x + at * element_size(call.from));
+    float y = (x - norm.mean[row]) * norm.rstd[row];
+    if (norm.bias == nullptr) {
+      y *= norm.weight == nullptr ? 1.0F : norm.weight[column];
+    } else {
+      y = std::fma(y, norm.weight == nullptr ? 1.0F : norm.weight[column], norm.bias[column]);
+    }
+    store_element(call.to, y, call.y + at * element_size(call.to));
+  }
+}
+
+bool normalize_rows(ElementType from, ElementType to, const RowNorm& norm, const void* x, void* y,
+                    Stream stream) noexcept {
+  auto* const call = new Normalization{from, to, norm, static_cast<const std::byte*>(x),
+                                       static_cast<std::byte*>(y)};
+  const auto elements = static_cast<std::size_t>(norm.rows * norm.row);
+  const std::size_t rows = static_cast<std::size_t>(norm.rows) * sizeof(float);
+  const std::size_t columns = static_cast<std::size_t>(norm.row) * sizeof(float);
+  const fakecuda_range used[] = {{x, elements * element_size(from)},
+                                 {y, elements * element_size(to)},
+                                 {norm.mean, rows},
+                                 {norm.rstd, rows},
+                                 {norm.weight, norm.weight == nullptr ? 0 : columns},
+                                 {norm.bias, norm.bias == nullptr ? 0 : columns}};
+  fakecuda_enqueue(
+      stream, "cinch normalize_rows", run_normalization,
+      [](void* context) { delete static_cast<Normalization*>(context); }, call, used,
+      std::size(used));
+  return true;
+}
+
+constexpr Library library = {
+    library_abi,     make,     load,       is_capturing, make_stream,
+    allocate_pinned, copy,     write,      keep_source,  apply_without_bias,
+    normalize_rows,  progress, synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

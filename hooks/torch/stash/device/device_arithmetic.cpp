@@ -3,18 +3,17 @@
 
 #include <optional>
 
-#include <ATen/ops/add.h>
 #include <ATen/ops/batch_norm_elemt.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
-#include <ATen/ops/sub.h>
 #include <ATen/ops/threshold_backward.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/Allocator.h>
 
+#include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/on_device.h"
 #include "hooks/torch/stash/device/streams.h"
 #include "hooks/torch/stash/verdict.h"
@@ -22,8 +21,9 @@
 namespace cinch::hooks {
 namespace {
 
+/// Undefined if the constant is.
 at::Tensor floats_of(const at::Tensor& constant) {
-  return constant.to(at::kFloat).reshape({-1});
+  return constant.defined() ? constant.to(at::kFloat).reshape({-1}) : constant;
 }
 
 /// out = fma(x, factors, summands), by columns of a matrix.
@@ -71,6 +71,14 @@ at::Tensor DeviceArithmetic::blob(const void* data, const Layout& layout,
       .make_tensor();
 }
 
+bool DeviceArithmetic::takes(const Recipe::Step& step, c10::ScalarType from,
+                             c10::ScalarType to) const {
+  const auto is_taken = [](c10::ScalarType type) {
+    return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+  };
+  return is_taken(from) && is_taken(to) && (from == to || step.op == Recipe::Operator::row_norm);
+}
+
 void DeviceArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tensor& in,
                                        const Inputs& inputs, at::Tensor& out) const {
   switch (step.op) {
@@ -106,39 +114,26 @@ bool DeviceArithmetic::apply_without_bias(const Recipe::Step& step, const at::Te
                                    out.data_ptr(), current_stream(device_));
 }
 
-// fma((x - mean) * rstd, weight, bias)
 void DeviceArithmetic::layer_norm(const Recipe::Step& step, const at::Tensor& in,
                                   const Inputs& inputs, at::Tensor& out) const {
-  const Layout rows = contiguous({step.rows, step.row});
-  const bool lies_in_rows = in.is_contiguous() && in.scalar_type() == at::kFloat;
-  if (!lies_in_rows) copy(in, out);
-  const at::Tensor x = blob(lies_in_rows ? in.const_data_ptr() : out.data_ptr(), rows, at::kFloat);
-  at::Tensor y = blob(out.data_ptr(), rows, at::kFloat);
-  const Layout column = contiguous({step.rows, 1});
-  at::Tensor normal = at::sub(x, blob(inputs.mean, column, at::kFloat));
-  const at::Tensor rstd = blob(inputs.rstd, column, at::kFloat);
-  if (!step.weight.defined()) {
-    at::mul_out(y, normal, rstd);
-    if (step.bias.defined()) at::add_out(y, y, floats_of(step.bias));
-    return;
-  }
-  at::mul_out(normal, normal, rstd);
+  const at::Tensor x = in.contiguous();
   const at::Tensor weight = floats_of(step.weight);
-  if (step.bias.defined()) {
-    multiply_add(normal, weight, floats_of(step.bias), y);
-  } else {
-    at::mul_out(y, normal, weight);
-  }
+  const at::Tensor bias = floats_of(step.bias);
+  const auto data = [](const at::Tensor& floats) {
+    return floats.defined() ? floats.const_data_ptr<float>() : nullptr;
+  };
+  const bool launched = cuda_codecs()->normalize_rows(
+      element_type(x.scalar_type()), element_type(out.scalar_type()),
+      {step.rows, step.row, inputs.mean, inputs.rstd, data(weight), data(bias)}, x.const_data_ptr(),
+      out.data_ptr(), native(current_stream(device_)));
+  TORCH_CHECK(launched, "cinch: a kernel could not be launched");
 }
 
 void DeviceArithmetic::batch_norm(const Recipe::Step& step, const at::Tensor& in,
                                   const Inputs& inputs, at::Tensor& out) const {
-  const auto floats_if_any = [](const at::Tensor& tensor) {
-    return tensor.defined() ? std::optional(floats_of(tensor)) : std::nullopt;
-  };
   const Layout channels = contiguous({step.rows});
   constexpr double unused = 0;  // the deviations are known
-  at::batch_norm_elemt_out(out, in, floats_if_any(step.weight), floats_if_any(step.bias),
+  at::batch_norm_elemt_out(out, in, floats_of(step.weight), floats_of(step.bias),
                            blob(inputs.mean, channels, at::kFloat),
                            blob(inputs.rstd, channels, at::kFloat), unused);
 }
@@ -167,17 +162,18 @@ void DeviceArithmetic::group_norm(const Recipe::Step& step, const at::Tensor& in
   at::Tensor shift = at::zeros_like(negative);
   multiply_add(negative, scale, bias, shift);
   const Layout planes = contiguous({1, all, step.order.inner});
-  at::Tensor to = blob(out.data_ptr(), planes, at::kFloat);
-  multiply_add(blob(in.const_data_ptr(), planes, at::kFloat), scale, shift.view({all}), to);
+  at::Tensor to = blob(out.data_ptr(), planes, out.scalar_type());
+  multiply_add(blob(in.const_data_ptr(), planes, in.scalar_type()), scale, shift.view({all}), to);
 }
 
 void DeviceArithmetic::max_pool(const Recipe::Step& step, const at::Tensor& in,
                                 const Inputs& inputs, at::Tensor& out) const {
   const auto& [outer, channels, plane_in, plane_out] = step.pool;
   const Layout pooled = contiguous({outer, plane_out, channels});
-  at::Tensor to = blob(out.data_ptr(), pooled, at::kFloat);
-  at::gather_out(to, blob(in.const_data_ptr(), contiguous({outer, plane_in, channels}), at::kFloat),
-                 1, blob(inputs.indices, pooled, at::kLong));
+  at::Tensor to = blob(out.data_ptr(), pooled, out.scalar_type());
+  at::gather_out(
+      to, blob(in.const_data_ptr(), contiguous({outer, plane_in, channels}), in.scalar_type()), 1,
+      blob(inputs.indices, pooled, at::kLong));
 }
 
 }  // namespace cinch::hooks

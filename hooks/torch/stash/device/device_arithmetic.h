@@ -23,6 +23,7 @@ class DeviceArithmetic final : public Arithmetic {
 
   c10::DataPtr allocate(std::size_t bytes) const override;
   at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const override;
+  bool takes(const Recipe::Step& step, c10::ScalarType from, c10::ScalarType to) const override;
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                        at::Tensor& out) const override;
   bool apply_without_bias(const Recipe::Step& step, const at::Tensor& in,

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codecs/cuda/logical.cuh"
+#include "codecs/cuda/pairs.cuh"
+
+/// Elements as PyTorch converts float32 to them: rounded to nearest, infinite where out of range.
+/// (Codecs never make an infinity of a number: see word_of().)
+namespace cinch::codecs::cuda {
+
+/// NaN stays NaN.
+template <ElementType type>
+CINCH_HD std::uint16_t nearest(float x) {
+  if (x != x) return 0x7FFF;
+  if constexpr (type == ElementType::bfloat16) return bf16_nearest(x);
+  const bool overflows = __builtin_fabsf(x) >= 65520.0F;
+  return overflows ? static_cast<std::uint16_t>(x > 0 ? 0x7C00 : 0xFC00) : f16_nearest(x);
+}
+
+/// Two elements of a 16-bit type.
+template <ElementType type>
+__device__ __forceinline__ std::uint32_t nearest_pair(float first, float second) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t word;
+  if constexpr (type == ElementType::bfloat16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  }
+  return word;
+#else
+  return nearest<type>(first) | std::uint32_t{nearest<type>(second)} << 16;
+#endif
+}
+
+/// One element.
+template <ElementType type>
+__device__ __forceinline__ typename Element<type>::Bits nearest_bits(float x) {
+  if constexpr (sizeof(typename Element<type>::Bits) == 2) {
+    return static_cast<std::uint16_t>(nearest_pair<type>(x, 0.0F));
+  } else {
+    return bits_of<type>(x);
+  }
+}
+
+/// Loads eight elements. @pre they lie at a multiple of 16 bytes
+template <ElementType type>
+__device__ __forceinline__ void load_eight(const void* at, float (&x)[kStretch]) {
+  if constexpr (type == ElementType::float64) {
+    load_stretch<type>(at, x);
+  } else {
+    std::uint32_t words[kStretchWords<type>];
+#pragma unroll
+    for (int v = 0; v < kStretchWords<type> / 4; ++v) {
+      const uint4 vector = load_vector(static_cast<const uint4*>(at) + v);
+      words[4 * v] = vector.x;
+      words[4 * v + 1] = vector.y;
+      words[4 * v + 2] = vector.z;
+      words[4 * v + 3] = vector.w;
+    }
+    values_in<type>(words, x);
+  }
+}
+
+/// The reverse.
+template <ElementType type>
+__device__ __forceinline__ void store_eight(void* at, const float (&x)[kStretch]) {
+  if constexpr (sizeof(typename Element<type>::Bits) == 2) {
+    store_vector(at, uint4{nearest_pair<type>(x[0], x[1]), nearest_pair<type>(x[2], x[3]),
+                           nearest_pair<type>(x[4], x[5]), nearest_pair<type>(x[6], x[7])});
+  } else {
+    typename Element<type>::Bits bits[kStretch];
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) bits[j] = bits_of<type>(x[j]);
+    store_stretch<type>(at, bits);
+  }
+}
+
+}  // namespace cinch::codecs::cuda
