@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a device computes by PyTorch's operators, here on the host, where they have the same bits as
-// the kernels that the host's recipes call. batch_norm_elemt is CUDA's alone:
-// tests/e2e/test_cuda_derived.py has it.
+// the kernels that the host's recipes call. Norms take CUDA's batch_norm_elemt and a kernel of
+// Cinch's own: tests/e2e/test_cuda_derived.py and tests/codecs/cuda/normalize_cuda_test.cpp.
 #include "hooks/torch/stash/device/device_arithmetic.h"
 
 #include <array>
@@ -172,23 +172,6 @@ TEST_F(DeviceArithmeticTest, ImagesGrowAndRowsRoll) {
   EXPECT_TRUE(agree({x.const_data_ptr()}));
   begin(Recipe::Operator::copy, x.transpose(1, 2), x.transpose(1, 2).contiguous());
   EXPECT_TRUE(agree({x.const_data_ptr()}));
-}
-
-// Without a bias, which takes batch_norm_elemt.
-TEST_F(DeviceArithmeticTest, LayerNorm) {
-  for (const bool transposed : {false, true}) {
-    const at::Tensor x = transposed ? at::randn({13, 6}).t() : at::randn({6, 13});
-    const auto [y, mean, rstd] = at::native_layer_norm(x, {13}, {}, {}, 1e-5);
-    Recipe::Step& step = begin(Recipe::Operator::row_norm, x, y);
-    step.rows = 6;
-    step.row = 13;
-    step.mean.held = mean;
-    step.rstd.held = rstd;
-    const DeviceArithmetic device(c10::kCPU, recipe.type);
-    EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), y));
-    step.weight = at::full({13}, 2.0F);
-    EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), y * 2));
-  }
 }
 
 TEST_F(DeviceArithmeticTest, ConstantsAreVisitedAndCounted) {
