@@ -195,7 +195,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   const auto read_source = [&](Entry& source, const Use& as) {
     c10::Storage given = read(source, as, Reader::node, probe);
     holding.lend(source, given);
-    if (probe == nullptr && !entry.recipe->approximates) keep_if_read_soon(source, use, given);
+    if (probe == nullptr) keep_if_read_soon(source, use, given);
     return given;
   };
   const Bias bias = probe == nullptr ? Bias::subtracted : Bias::kept;
@@ -241,13 +241,14 @@ bool EntryReader::has_reader(const Entry& entry, const IsMeant& is_meant) const 
   return false;
 }
 
-// Keeps the values of an exactly held source, which the node of `by` reads through a recipe, for
-// the source's own node if that runs soon. Approximations are not kept: they are decoded faster,
-// and their stash is so small that what is decoded counts at the peak.
+// Keeps the values of a source, which the node of `by` reads through a recipe, for the source's own
+// node if that runs soon. Not approximations on the host: they are decoded fast there, and their
+// stash is so small that what is decoded counts at the peak.
 void EntryReader::keep_if_read_soon(Entry& source, const Use& by, const c10::Storage& values) {
   const EntryWork work(source);
   // Another thread may have encoded it since it was read, when nothing was decoded.
   if (source.state != Entry::State::encoded || source.decoded == nullptr) return;
+  if (source.device == nullptr && source.plan().candidates[source.candidate].approximates) return;
   const auto runs_soon = [&](const Use& use) { return by.sequence - use.sequence <= soon; };
   if (has_reader(source, runs_soon)) source.decoded->ahead = values;
 }
