@@ -8,11 +8,12 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-template <typename T>
+template <typename T, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
-    sign_encode(const MaskJob job, T infinity, const void* source, std::byte* out, Result* result) {
+    sign_encode(const TiledMaskJob job, T infinity, const void* source, std::byte* out,
+                Result* result) {
   constexpr T kSign = T{1} << (8 * sizeof(T) - 1);
-  encode_mask<T>(job, source, out, result, [&](T bits, bool& strange) {
+  encode_mask<T, tiled>(job, source, out, result, [&](T bits, bool& strange) {
     const auto magnitude = static_cast<T>(bits & ~kSign);
     strange |= magnitude > infinity;
     return magnitude != 0 && bits == magnitude;
@@ -22,10 +23,10 @@ __global__ void __launch_bounds__(kRunThreads)
   }
 }
 
-template <typename T>
+template <typename T, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
-    sign_decode(const MaskJob job, const std::byte* in, T one, void* target) {
-  decode_mask<T>(job, in, one, T{0}, target);
+    sign_decode(const TiledMaskJob job, const std::byte* in, T one, void* target) {
+  decode_mask<T, tiled>(job, in, one, T{0}, target);
 }
 
 class SignCuda final : public DeviceCodec {
@@ -37,22 +38,27 @@ class SignCuda final : public DeviceCodec {
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* /*scratch*/, RandomKey /*key*/, Stream stream) const noexcept override {
-    const MaskJob job(what, source);
+    const TiledMaskJob job(what, source, true);
     if (job.elements == 0) return true;
     return with_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(sign_encode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
-                    static_cast<T>(bits_of_infinity(what.type)), source, out, result);
+      return with_tiles(job, [&](auto tiled) {
+        return launch(sign_encode<T, tiled.value>, job.blocks(stream), job.threads(),
+                      job.shared_bytes, stream, job, static_cast<T>(bits_of_infinity(what.type)),
+                      source, out, result);
+      });
     });
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
               void* /*scratch*/, Stream stream) const noexcept override {
-    const MaskJob job(what, target);
+    const TiledMaskJob job(what, target, false);
     if (static_cast<std::int64_t>(in.size()) < bytes_for_bits(job.elements)) return false;
     if (job.elements == 0) return true;
     return with_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(sign_decode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
-                    in.data(), static_cast<T>(bits_of_one(what.type)), target);
+      return with_tiles(job, [&](auto tiled) {
+        return launch(sign_decode<T, tiled.value>, job.blocks(stream), job.threads(), 0, stream,
+                      job, in.data(), static_cast<T>(bits_of_one(what.type)), target);
+      });
     });
   }
 };
