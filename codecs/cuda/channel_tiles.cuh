@@ -161,12 +161,12 @@ struct ItemPatterns {
   };
   Pixel pixel[kStretch];
 
-  /// Loads the first `left` pixels; the others are 0. All loads begin before the first one ends.
+  /// Loads the first `left` pixels; the others are the first one again. All loads begin before the
+  /// first one ends.
   __device__ __forceinline__ void load(const T* from, std::int64_t stride, std::uint32_t left) {
 #pragma unroll
     for (std::uint32_t p = 0; p < kStretch; ++p) {
-      uint4 v = {0, 0, 0, 0};
-      if (p < left) v = *reinterpret_cast<const uint4*>(from + p * stride);
+      const uint4 v = *reinterpret_cast<const uint4*>(p < left ? from + p * stride : from);
       pixel[p].word[0] = v.x;
       pixel[p].word[1] = v.y;
       pixel[p].word[2] = v.z;

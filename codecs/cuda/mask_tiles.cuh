@@ -28,6 +28,44 @@ __device__ __forceinline__ void store_mask_tile(const ChannelTiles& tiles,
   }
 }
 
+/// Whether a codec's test of elements can test two elements of 16 bits at once: sets bits 15 and 31
+/// of what it returns, and of `strange`, and any others.
+template <typename Test, typename T>
+concept TestsPairs = sizeof(T) == 2 && requires(const Test& test, std::uint32_t& strange) {
+  test.pair(std::uint32_t{}, strange);
+};
+inline constexpr std::uint32_t kPairBits = 0x80008000U;
+
+/// Tests an item's elements: bit p of bits[v] is that of pixel p and channel v.
+template <typename T, typename Test>
+__device__ __forceinline__ void test_item(const ItemPatterns<T>& x, const Test& test,
+                                          std::uint32_t (&bits)[ItemPatterns<T>::kVector],
+                                          bool& strange) {
+  if constexpr (TestsPairs<Test, T>) {
+    std::uint32_t any = 0;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      std::uint32_t both = 0;  // the bits of each channel below its latest one, in bit 15 or 31
+#pragma unroll
+      for (int p = 0; p < kStretch; ++p) {
+        both = both >> 1 | (test.pair(x.pixel[p].word[w], any) & kPairBits);
+      }
+      bits[2 * w] = both >> 8 & 0xFF;
+      bits[2 * w + 1] = both >> 24;
+    }
+    strange |= (any & kPairBits) != 0;
+  } else {
+#pragma unroll
+    for (int v = 0; v < ItemPatterns<T>::kVector; ++v) {
+      bits[v] = 0;
+#pragma unroll
+      for (int p = 0; p < kStretch; ++p) {
+        if (test(x.pixel[p].of[v], strange)) bits[v] |= 1U << p;
+      }
+    }
+  }
+}
+
 /// As encode_mask (masks.cuh), of tiles of whole bytes.
 template <typename T, typename Test>
 __device__ __forceinline__ void encode_mask_tiles(const ChannelTiles& tiles, const void* source,
@@ -52,15 +90,9 @@ __device__ __forceinline__ void encode_mask_tiles(const ChannelTiles& tiles, con
       ItemPatterns<T> x;
       x.load(static_cast<const T*>(source) + tile.offset_of(tiles, vector, group),
              tiles.pixel_stride, left);
-      std::uint32_t bits[kVector] = {};
-#pragma unroll
-      for (std::uint32_t p = 0; p < kStretch; ++p) {
-        if (p >= left) break;
-#pragma unroll
-        for (int v = 0; v < kVector; ++v) {
-          if (test(x.pixel[p].of[v], strange)) bits[v] |= 1U << p;
-        }
-      }
+      std::uint32_t bits[kVector];
+      test_item(x, test, bits, strange);
+      const std::uint32_t kept = left < 8 ? (1U << left) - 1 : 0xFF;
       const std::uint32_t channel = vector * kVector;
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
@@ -68,7 +100,8 @@ __device__ __forceinline__ void encode_mask_tiles(const ChannelTiles& tiles, con
           mask[(channel + v) * tiles.groups + vector * ChannelTiles::kPad + group] =
               static_cast<std::uint8_t>(bits[v]);
         } else {
-          or_code(words, static_cast<int>((channel + v) * tiles.pixels + group * 8), bits[v]);
+          or_code(words, static_cast<int>((channel + v) * tiles.pixels + group * 8),
+                  bits[v] & kept);
         }
       }
     });

@@ -46,6 +46,33 @@ bool with_tiles(const TiledMaskJob& job, const F& f) {
   return job.tiles.count > 0 ? f(std::true_type()) : f(std::false_type());
 }
 
+/// The bits of the first `count` of eight elements.
+template <typename T, typename Test>
+__device__ __forceinline__ unsigned test_stretch(const Patterns<T>& x, int count, const Test& test,
+                                                 bool& strange) {
+  unsigned bits = 0;
+  if (count < kStretch) {
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      if (j < count) bits |= static_cast<unsigned>(test(x.of[j], strange)) << j;
+    }
+  } else if constexpr (TestsPairs<Test, T>) {
+    std::uint32_t any = 0;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const std::uint32_t both = test.pair(x.word[w], any) & kPairBits;
+      bits |= (both >> 15 | both >> 30) << 2 * w;  // a bit 16 + 2 * w is left over
+    }
+    strange |= (any & kPairBits) != 0;
+  } else {
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      bits |= static_cast<unsigned>(test(x.of[j], strange)) << j;
+    }
+  }
+  return bits;
+}
+
 /// Sets bit k of `out` to test(bit pattern of element k, strange). `test` sets `strange` if the
 /// codec can't represent the element.
 template <typename T, bool tiled, typename Test>
@@ -57,13 +84,8 @@ __device__ __forceinline__ void encode_mask(const TiledMaskJob& job, const void*
     for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
       Patterns<T> x = {};
       load_any(static_cast<const T*>(source), place, i, count, job.vectors, x);
-      unsigned bits = 0;
       bool strange = false;
-#pragma unroll
-      for (int j = 0; j < kStretch; ++j) {
-        if (j < count) bits |= static_cast<unsigned>(test(x.of[j], strange)) << j;
-      }
-      out[(first + i) / 8] = static_cast<std::byte>(bits);
+      out[(first + i) / 8] = static_cast<std::byte>(test_stretch(x, count, test, strange));
       if (strange) result->not_representable = 1;
     });
   }
@@ -87,6 +109,18 @@ __device__ __forceinline__ void restore_by_mask(const TiledMaskJob& job, const s
     });
   }
 }
+
+/// Two patterns of 16 bits, and what is known of them in bits 15 and 31 of words.
+struct SignPair {
+  std::uint32_t nonzero, nan, positive;
+
+  __device__ __forceinline__ SignPair(std::uint32_t patterns, std::uint32_t infinity) {
+    const std::uint32_t magnitudes = patterns & ~kPairBits;
+    nonzero = magnitudes + 0x7FFF7FFFU;
+    nan = magnitudes + (0x7FFFU - infinity) * 0x10001U;
+    positive = nonzero & ~(patterns | nan);
+  }
+};
 
 /// Sets element k of `target` to `set` where bit k of `in` is 1, else to `clear`.
 template <typename T, bool tiled>

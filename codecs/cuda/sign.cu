@@ -8,16 +8,28 @@
 namespace cinch::codecs::cuda {
 namespace {
 
+template <typename T>
+struct SignTest {
+  T infinity;
+
+  __device__ __forceinline__ bool operator()(T bits, bool& strange) const {
+    constexpr T kSign = T{1} << (8 * sizeof(T) - 1);
+    strange |= static_cast<T>(bits & ~kSign) > infinity;
+    return bits != 0 && bits < kSign;
+  }
+  __device__ __forceinline__ std::uint32_t pair(std::uint32_t patterns,
+                                                std::uint32_t& strange) const {
+    const SignPair x(patterns, infinity);
+    strange |= x.nan;
+    return x.positive;
+  }
+};
+
 template <typename T, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
     sign_encode(const TiledMaskJob job, T infinity, const void* source, std::byte* out,
                 Result* result) {
-  constexpr T kSign = T{1} << (8 * sizeof(T) - 1);
-  encode_mask<T, tiled>(job, source, out, result, [&](T bits, bool& strange) {
-    const auto magnitude = static_cast<T>(bits & ~kSign);
-    strange |= magnitude > infinity;
-    return magnitude != 0 && bits == magnitude;
-  });
+  encode_mask<T, tiled>(job, source, out, result, SignTest<T>{infinity});
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     result->bytes = static_cast<std::uint64_t>(bytes_for_bits(job.elements));
   }

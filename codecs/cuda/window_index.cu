@@ -49,23 +49,23 @@ __global__ void __launch_bounds__(kRunThreads)
     window_survey(const WindowJob job, const std::int64_t* source, WindowTables* tables,
                   Result* result) {
   __shared__ std::int32_t shared[2 * kSharedEntries];
-  const bool local = job.entries <= kSharedEntries;
-  std::int32_t* const min = local ? shared : tables->min();
-  std::int32_t* const max = local ? shared + job.entries : tables->max(job);
-  if (local) {
-    for (std::int32_t i = threadIdx.x; i < job.entries; i += blockDim.x) {
-      min[i] = kNever;
-      max[i] = 0;
-    }
-    __syncthreads();
+  // Apart for each kind of memory, as the compiler must know it.
+  const auto survey = [&](std::int32_t* min, std::int32_t* max) {
+    const bool good =
+        tiled ? survey_tiles(job, source, min, max) : survey_runs(job, source, min, max);
+    if (!good) result->not_representable = 1;
+  };
+  if (job.entries > kSharedEntries) return survey(tables->min(), tables->max(job));
+  for (std::int32_t i = threadIdx.x; i < job.entries; i += blockDim.x) {
+    shared[i] = kNever;
+    shared[kSharedEntries + i] = 0;
   }
-  const bool good =
-      tiled ? survey_tiles(job, source, min, max) : survey_runs(job, source, min, max);
-  if (!good) result->not_representable = 1;
-  if (!local) return;
+  __syncthreads();
+  survey(shared, shared + kSharedEntries);
   __syncthreads();
   for (std::int32_t i = threadIdx.x; i < job.entries; i += blockDim.x) {
-    if (min[i] != kNever) widen(tables->min(), tables->max(job), i, min[i], max[i]);
+    if (shared[i] == kNever) continue;
+    widen(tables->min(), tables->max(job), i, shared[i], shared[kSharedEntries + i]);
   }
 }
 

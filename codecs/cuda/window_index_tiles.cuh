@@ -27,27 +27,28 @@ __device__ __forceinline__ void load_origins(const WindowJob& job, const IndexTi
 __device__ __forceinline__ bool survey_tiles(const WindowJob& job, const std::int64_t* source,
                                              std::int32_t* min, std::int32_t* max) {
   bool strange = false;
+  const auto last = static_cast<std::uint32_t>(job.index_end - 1);
 #pragma unroll 1
   for (unsigned index = blockIdx.x; index < job.tiles.count; index += gridDim.x) {
     const IndexTile tile(job.tiles, index);
     tile.for_each_item(job.tiles, [&](std::uint32_t vector, std::uint32_t group) {
-      const std::uint32_t left = tile.pixels - group * 8;
-      IndexPatterns x;
-      x.load(source + tile.offset_of(job.tiles, vector, group), job.tiles.pixel_stride, left);
-#pragma unroll
-      for (std::uint32_t p = 0; p < kStretch; ++p) {
-        if (p >= left) break;
+      const auto* from = source + tile.offset_of(job.tiles, vector, group);
+#pragma unroll 2
+      for (std::uint32_t p = group * 8; p < group * 8 + 8 && p < tile.pixels; ++p) {
+        const uint4 words = load_vector(from);
+        from += job.tiles.pixel_stride;
+        const std::uint32_t low[kIndexVector] = {words.x, words.z};
+        const std::uint32_t high[kIndexVector] = {words.y, words.w};
         std::int32_t least[3] = {kNever, kNever, kNever};
         std::int32_t greatest[3] = {0, 0, 0};
 #pragma unroll
         for (int v = 0; v < kIndexVector; ++v) {
-          const std::int64_t i = x.pixel[p].of[v];
-          if (i < 0 || i >= job.index_end) {
+          if (high[v] != 0 || low[v] > last) {
             strange = true;
             continue;
           }
           std::int32_t at[3];
-          job.unravel(i, at);
+          job.unravel(low[v], at);
 #pragma unroll
           for (int axis = 0; axis < 3; ++axis) {
             if (at[axis] < least[axis]) least[axis] = at[axis];
@@ -55,7 +56,7 @@ __device__ __forceinline__ bool survey_tiles(const WindowJob& job, const std::in
           }
         }
         std::int32_t entry[3];
-        job.locate(tile.pixel + group * 8 + p, entry);
+        job.locate(tile.pixel + p, entry);
 #pragma unroll
         for (int axis = 0; axis < 3; ++axis) {
           widen(min, max, entry[axis], least[axis], greatest[axis]);

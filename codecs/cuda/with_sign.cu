@@ -14,16 +14,31 @@ struct alignas(16) WithSignScratch {
   Result inner;  ///< of the inner codec
 };
 
+template <ElementType type>
+struct PositiveTest {
+  bool negatives;  ///< whether there may be some
+
+  template <typename Bits>
+  __device__ __forceinline__ bool operator()(Bits bits, bool& strange) const {
+    strange |= is_negative_pattern(type, bits) && !negatives;
+    return is_positive_pattern(type, bits);
+  }
+  __device__ __forceinline__ std::uint32_t pair(std::uint32_t patterns,
+                                                std::uint32_t& strange) const {
+    const SignPair x(patterns, static_cast<std::uint32_t>(bits_of_infinity(type)));
+    if (!negatives) strange |= patterns & x.nonzero & ~x.nan;
+    return x.positive;
+  }
+};
+
 /// Writes the signs, and zeroes the inner codec's result.
 template <ElementType type, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
     with_sign_encode(const TiledMaskJob job, std::int64_t bytes, SignedValues values,
                      const void* source, std::byte* out, Result* inner, Result* result) {
   using Bits = typename Element<type>::Bits;
-  encode_mask<Bits, tiled>(job, source, out, result, [values](Bits bits, bool& strange) {
-    strange |= is_negative_pattern(type, bits) && values == SignedValues::non_negative;
-    return is_positive_pattern(type, bits);
-  });
+  const bool negatives = values != SignedValues::non_negative;
+  encode_mask<Bits, tiled>(job, source, out, result, PositiveTest<type>{negatives});
   const std::int64_t at = (job.elements + 7) / 8 + threadIdx.x;
   if (blockIdx.x == 0 && at < bytes) out[at] = std::byte{0};
   if (blockIdx.x == 0 && threadIdx.x == 0) *inner = {};
