@@ -8,12 +8,12 @@
 namespace cinch::codecs::cuda {
 namespace {
 
-template <ElementType type>
+template <ElementType type, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
-    interval_encode(const MaskJob job, IntervalBounds bounds, const void* source, std::byte* out,
-                    Result* result) {
+    interval_encode(const TiledMaskJob job, IntervalBounds bounds, const void* source,
+                    std::byte* out, Result* result) {
   using Bits = typename Element<type>::Bits;
-  encode_mask<Bits>(job, source, out, result, [&](Bits bits, bool& strange) {
+  encode_mask<Bits, tiled>(job, source, out, result, [&](Bits bits, bool& strange) {
     const float x = value_of<type>(bits);
     strange |= x != x;
     return is_inside(x, bounds);
@@ -23,10 +23,11 @@ __global__ void __launch_bounds__(kRunThreads)
   }
 }
 
-template <typename T>
+template <typename T, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
-    interval_decode(const MaskJob job, const std::byte* in, T inside, T outside, void* target) {
-  decode_mask<T>(job, in, inside, outside, target);
+    interval_decode(const TiledMaskJob job, const std::byte* in, T inside, T outside,
+                    void* target) {
+  decode_mask<T, tiled>(job, in, inside, outside, target);
 }
 
 class IntervalCuda final : public DeviceCodec {
@@ -41,26 +42,30 @@ class IntervalCuda final : public DeviceCodec {
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* /*scratch*/, RandomKey /*key*/, Stream stream) const noexcept override {
-    const MaskJob job(what, source);
+    const TiledMaskJob job(what, source, true);
     if (job.elements == 0) return true;
     return with_element(what.type, [&](auto type) {
-      return launch(interval_encode<type.value>, run_blocks(stream, job.elements), kRunThreads, 0,
-                    stream, job, bounds_, source, out, result);
+      return with_tiles(job, [&](auto tiled) {
+        return launch(interval_encode<type.value, tiled.value>, job.blocks(stream), job.threads(),
+                      job.shared_bytes, stream, job, bounds_, source, out, result);
+      });
     });
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
               void* /*scratch*/, Stream stream) const noexcept override {
-    const MaskJob job(what, target);
+    const TiledMaskJob job(what, target, false);
     const auto patterns = IntervalPatterns::of(bounds_, what.type);
     if (!patterns || static_cast<std::int64_t>(in.size()) < bytes_for_bits(job.elements)) {
       return false;
     }
     if (job.elements == 0) return true;
     return with_pattern(element_size(what.type), [&]<typename T>(T*) {
-      return launch(interval_decode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream,
-                    job, in.data(), static_cast<T>(patterns->inside),
-                    static_cast<T>(patterns->outside), target);
+      return with_tiles(job, [&](auto tiled) {
+        return launch(interval_decode<T, tiled.value>, job.blocks(stream), job.threads(), 0, stream,
+                      job, in.data(), static_cast<T>(patterns->inside),
+                      static_cast<T>(patterns->outside), target);
+      });
     });
   }
 

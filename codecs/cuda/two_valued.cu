@@ -58,15 +58,15 @@ __device__ __forceinline__ void store_pattern(std::byte* at, T pattern) {
   *reinterpret_cast<T*>(at) = pattern;
 }
 
-template <typename T>
+template <typename T, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
-    two_valued_encode(const MaskJob job, const void* source, const OtherIndex* other,
+    two_valued_encode(const TiledMaskJob job, const void* source, const OtherIndex* other,
                       std::byte* out, Result* result) {
   const auto* const x = static_cast<const T*>(source);
   const T first = x[BlockPlace(job.order, 0).offset(0)];
   const auto at = static_cast<std::int64_t>(*other);
   const T second = at < job.elements ? x[BlockPlace(job.order, at).offset(0)] : first;
-  encode_mask<T>(job, source, out + 2 * sizeof(T), result, [&](T bits, bool& strange) {
+  encode_mask<T, tiled>(job, source, out + 2 * sizeof(T), result, [&](T bits, bool& strange) {
     strange |= bits != first && bits != second;
     return bits != first;
   });
@@ -77,11 +77,11 @@ __global__ void __launch_bounds__(kRunThreads)
   }
 }
 
-template <typename T>
+template <typename T, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
-    two_valued_decode(const MaskJob job, const std::byte* in, void* target) {
+    two_valued_decode(const TiledMaskJob job, const std::byte* in, void* target) {
   const auto* const patterns = reinterpret_cast<const T*>(in);
-  decode_mask<T>(job, in + 2 * sizeof(T), patterns[1], patterns[0], target);
+  decode_mask<T, tiled>(job, in + 2 * sizeof(T), patterns[1], patterns[0], target);
 }
 
 /// Encodes an empty tensor: two patterns of 0.
@@ -103,7 +103,7 @@ class TwoValuedCuda final : public DeviceCodec {
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* scratch, RandomKey /*key*/, Stream stream) const noexcept override {
-    const MaskJob job(what, source);
+    const TiledMaskJob job(what, source, true);
     const std::size_t size = element_size(what.type);
     auto* const other = static_cast<OtherIndex*>(scratch);
     if (job.elements == 0) {
@@ -113,20 +113,24 @@ class TwoValuedCuda final : public DeviceCodec {
       const unsigned blocks = run_blocks(stream, job.elements);
       return launch(two_valued_begin<T>, 1, kRunThreads, 0, stream, job, source, other) &&
              launch(two_valued_find<T>, blocks, kRunThreads, 0, stream, job, source, other) &&
-             launch(two_valued_encode<T>, blocks, kRunThreads, 0, stream, job, source, other, out,
-                    result);
+             with_tiles(job, [&](auto tiled) {
+               return launch(two_valued_encode<T, tiled.value>, job.blocks(stream), job.threads(),
+                             job.shared_bytes, stream, job, source, other, out, result);
+             });
     });
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
               void* /*scratch*/, Stream stream) const noexcept override {
-    const MaskJob job(what, target);
+    const TiledMaskJob job(what, target, false);
     const std::size_t size = element_size(what.type);
     if (in.size() < 2 * size + static_cast<std::size_t>(bytes_for_bits(job.elements))) return false;
     if (job.elements == 0) return true;
     return with_pattern(size, [&]<typename T>(T*) {
-      return launch(two_valued_decode<T>, run_blocks(stream, job.elements), kRunThreads, 0, stream,
-                    job, in.data(), target);
+      return with_tiles(job, [&](auto tiled) {
+        return launch(two_valued_decode<T, tiled.value>, job.blocks(stream), job.threads(), 0,
+                      stream, job, in.data(), target);
+      });
     });
   }
 };

@@ -1,72 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/cuda/logical.cuh"
 #include "codecs/cuda/pieces.cuh"
 #include "codecs/cuda/result.cuh"
+#include "codecs/cuda/window_index_tiles.cuh"
 #include "codecs/layout.h"
-#include "codecs/window_index.h"
 
 namespace cinch::codecs::cuda {
 namespace {
-
-constexpr std::int32_t kNever = 0x7FFFFFFF;
-/// Table entries that a block keeps in shared memory; longer tables stay in global memory.
-constexpr std::int32_t kSharedEntries = 2048;
-
-/// Arguments of the window_index kernels. Tables have an entry for each output d, then h, then w.
-struct WindowJob {
-  LogicalOrder order;
-  std::int64_t elements;
-  std::int64_t index_end;
-  std::int32_t output[3];
-  std::int32_t input[3];
-  std::int32_t entries;
-  FastDivide by_input_height, by_input_width;
-
-  explicit WindowJob(const Description& what) noexcept
-      : order(what.layout),
-        elements(what.layout.elements()),
-        index_end(what.index_extent[0] * what.index_extent[1] * what.index_extent[2]),
-        by_input_height(what.index_extent[1]),
-        by_input_width(what.index_extent[2]) {
-    for (int axis = 0; axis < 3; ++axis) {
-      output[axis] = static_cast<std::int32_t>(what.layout.extent[axis]);
-      input[axis] = static_cast<std::int32_t>(what.index_extent[axis]);
-    }
-    entries = output[0] + output[1] + output[2];
-  }
-
-  /// Finds the table entries of the output element at logical index `e` of its plane.
-  CINCH_HD void locate(std::uint32_t e, std::int32_t (&entry)[3]) const noexcept {
-    std::uint32_t h = order.by_width.split(e);
-    const std::uint32_t d = order.by_height.split(h);
-    entry[0] = static_cast<std::int32_t>(d);
-    entry[1] = output[0] + static_cast<std::int32_t>(h);
-    entry[2] = output[0] + output[1] + static_cast<std::int32_t>(e);
-  }
-
-  CINCH_HD void unravel(std::int64_t index, std::int32_t (&at)[3]) const noexcept {
-    auto w = static_cast<std::uint32_t>(index);
-    std::uint32_t h = by_input_width.split(w);
-    at[0] = static_cast<std::int32_t>(by_input_height.split(h));
-    at[1] = static_cast<std::int32_t>(h);
-    at[2] = static_cast<std::int32_t>(w);
-  }
-};
-
-/// Scratch memory: the window shape, then the tables.
-struct WindowTables {
-  std::int32_t extent[3];
-  std::int32_t bits;
-  std::int32_t entries[1];  ///< smallest coordinates, then largest
-
-  CINCH_HD std::int32_t* min() noexcept { return entries; }
-  CINCH_HD std::int32_t* max(const WindowJob& job) noexcept { return entries + job.entries; }
-};
 
 static __global__ void window_begin(const WindowJob job, WindowTables* tables) {
   take_items(job.entries, [&](std::int64_t i) {
@@ -75,27 +18,9 @@ static __global__ void window_begin(const WindowJob job, WindowTables* tables) {
   });
 }
 
-/// Most elements change nothing in the tables, so a comparison first saves the atomic.
-__device__ __forceinline__ void widen(std::int32_t* min, std::int32_t* max, std::int32_t entry,
-                                      std::int32_t coordinate) {
-  if (coordinate < min[entry]) atomicMin(min + entry, coordinate);
-  if (coordinate > max[entry]) atomicMax(max + entry, coordinate);
-}
-
-static __global__ void __launch_bounds__(kRunThreads)
-    window_survey(const WindowJob job, const std::int64_t* source, WindowTables* tables,
-                  Result* result) {
-  __shared__ std::int32_t shared[2 * kSharedEntries];
-  const bool local = job.entries <= kSharedEntries;
-  std::int32_t* const min = local ? shared : tables->min();
-  std::int32_t* const max = local ? shared + job.entries : tables->max(job);
-  if (local) {
-    for (std::int32_t i = threadIdx.x; i < job.entries; i += kRunThreads) {
-      min[i] = kNever;
-      max[i] = 0;
-    }
-    __syncthreads();
-  }
+/// Adds the block's runs to the tables. @return whether all their indices were in range
+__device__ __forceinline__ bool survey_runs(const WindowJob& job, const std::int64_t* source,
+                                            std::int32_t* min, std::int32_t* max) {
   bool strange = false;
   for_each_run(job.elements, [&](std::int64_t first) {
     const BlockPlace place(job.order, first);
@@ -113,16 +38,34 @@ static __global__ void __launch_bounds__(kRunThreads)
       std::int32_t at[3];
       job.locate(e, entry);
       job.unravel(index, at);
-      for (int axis = 0; axis < 3; ++axis) widen(min, max, entry[axis], at[axis]);
+      for (int axis = 0; axis < 3; ++axis) widen(min, max, entry[axis], at[axis], at[axis]);
     }
   });
-  if (strange) result->not_representable = 1;
-  if (!local) return;
+  return !strange;
+}
+
+template <bool tiled>
+__global__ void __launch_bounds__(kRunThreads)
+    window_survey(const WindowJob job, const std::int64_t* source, WindowTables* tables,
+                  Result* result) {
+  __shared__ std::int32_t shared[2 * kSharedEntries];
+  // Apart for each kind of memory, as the compiler must know it.
+  const auto survey = [&](std::int32_t* min, std::int32_t* max) {
+    const bool good =
+        tiled ? survey_tiles(job, source, min, max) : survey_runs(job, source, min, max);
+    if (!good) result->not_representable = 1;
+  };
+  if (job.entries > kSharedEntries) return survey(tables->min(), tables->max(job));
+  for (std::int32_t i = threadIdx.x; i < job.entries; i += blockDim.x) {
+    shared[i] = kNever;
+    shared[kSharedEntries + i] = 0;
+  }
   __syncthreads();
-  for (std::int32_t i = threadIdx.x; i < job.entries; i += kRunThreads) {
-    if (min[i] == kNever) continue;
-    widen(tables->min(), tables->max(job), i, min[i]);
-    widen(tables->min(), tables->max(job), i, max[i]);
+  survey(shared, shared + kSharedEntries);
+  __syncthreads();
+  for (std::int32_t i = threadIdx.x; i < job.entries; i += blockDim.x) {
+    if (shared[i] == kNever) continue;
+    widen(tables->min(), tables->max(job), i, shared[i], shared[kSharedEntries + i]);
   }
 }
 
@@ -165,6 +108,8 @@ static __global__ void __launch_bounds__(kRunThreads)
                   std::byte* codes) {
   const int bits = tables->bits;
   if (bits == 0) return;
+  const std::int32_t height = tables->extent[1];
+  const std::int32_t width = tables->extent[2];
   for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
     const auto e0 = static_cast<std::uint32_t>(first % job.order.layout.plane_size());
     const std::uint32_t mask = (1U << bits) - 1;
@@ -174,15 +119,8 @@ static __global__ void __launch_bounds__(kRunThreads)
       if (j >= count) continue;
       std::uint32_t e = e0 + i + static_cast<std::uint32_t>(j);
       job.order.by_size.split(e);
-      std::int32_t entry[3];
-      std::int32_t at[3];
-      job.locate(e, entry);
-      job.unravel(source[place.offset(i + j)], at);
-      std::int32_t c = 0;
-      for (int axis = 0; axis < 3; ++axis) {
-        c = c * tables->extent[axis] + (at[axis] - tables->min()[entry[axis]]);
-      }
-      code[j] = static_cast<std::uint32_t>(c) & mask;  // in range unless not representable
+      const std::uint32_t origin = window_origin(job, tables->min(), e, height, width);
+      code[j] = window_code(job, source[place.offset(i + j)], origin, height, width) & mask;
     }
     store_bytes(codes + (first + i) / 8 * bits, pack_stretch(code, bits), (count * bits + 7) / 8);
   });
@@ -191,34 +129,22 @@ static __global__ void __launch_bounds__(kRunThreads)
 static __global__ void __launch_bounds__(kRunThreads)
     window_decode(const WindowJob job, const std::byte* in, std::int64_t in_size,
                   std::int64_t codes_offset, std::int64_t* target) {
+  __shared__ std::uint32_t of_code[1 << kWindowMaxBits];
   const auto* const header = reinterpret_cast<const std::int32_t*>(in);
   const auto* const origins = reinterpret_cast<const std::int32_t*>(in + kWindowHeaderBytes);
   const int bits = header[0] >> 8 & 0xFF;
   if (bits > kWindowMaxBits || codes_offset + bytes_for_bits(job.elements * bits) > in_size) return;
-  const std::int32_t kh = header[2] > 0 ? header[2] : 1;
-  const std::int32_t kw = header[3] > 0 ? header[3] : 1;
+  const WindowOffsets offsets(job, in, bits, of_code);
   for_each_run(job.elements, [&](std::int64_t first) {
     const BlockPlace place(job.order, first);
     const auto e0 = static_cast<std::uint32_t>(first % job.order.layout.plane_size());
-    const std::uint32_t mask = (1U << bits) - 1;
     for (std::uint32_t i = threadIdx.x; i < kRunReach && first + i < job.elements;
          i += kRunThreads) {
-      auto code =
-          bits == 0
-              ? 0
-              : static_cast<std::int32_t>(load_codes(in + codes_offset, first + i, bits, 1) & mask);
+      const std::uint64_t code = bits == 0 ? 0 : load_codes(in + codes_offset, first + i, bits, 1);
       std::uint32_t e = e0 + i;
       job.order.by_size.split(e);
-      std::int32_t entry[3];
-      job.locate(e, entry);
-      const std::int64_t w = origins[entry[2]] + code % kw;
-      code /= kw;
-      const std::int64_t h = origins[entry[1]] + code % kh;
-      const std::int64_t d = origins[entry[0]] + code / kh;
-      // Only damaged bytes give an index outside of the plane. Backward must not get such an index.
-      const std::int64_t index = (d * job.input[1] + h) * job.input[2] + w;
-      const std::int64_t last = job.index_end - 1;
-      target[place.offset(i)] = index < 0 || index > last ? last : index;
+      target[place.offset(i)] =
+          offsets.index(window_origin(job, origins, e, job.input[1], job.input[2]), code);
     }
   });
 }
@@ -232,39 +158,63 @@ class WindowIndexCuda final : public DeviceCodec {
 
   std::size_t scratch_bytes(const Description& what) const noexcept override {
     return sizeof(WindowTables) +
-           2 * sizeof(std::int32_t) * static_cast<std::size_t>(WindowJob(what).entries);
+           2 * sizeof(std::int32_t) * static_cast<std::size_t>(WindowJob(what, nullptr).entries);
   }
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* scratch, RandomKey /*key*/, Stream stream) const noexcept override {
-    const WindowJob job(what);
+    const WindowJob job(what, source);
     const auto* const indices = static_cast<const std::int64_t*>(source);
     auto* const tables = static_cast<WindowTables*>(scratch);
     const std::int64_t offset = codes_offset(job);
-    const unsigned blocks = run_blocks(stream, job.elements);
-    const unsigned few = std::min(blocks, 8 * processors_);
     return launch(window_begin,
                   blocks_in(stream, blocks_for(job.entries, kRunThreads), kRunThreads), kRunThreads,
                   0, stream, job, tables) &&
-           (blocks == 0 ||
-            launch(window_survey, few, kRunThreads, 0, stream, job, indices, tables, result)) &&
+           (job.elements == 0 || survey(job, indices, tables, result, stream)) &&
            launch(window_shape, 1, kRunThreads, 0, stream, job, tables, offset, out, result) &&
-           (blocks == 0 || launch(window_encode, blocks, kRunThreads, 0, stream, job, indices,
-                                  tables, out + offset));
+           (job.elements == 0 || encode(job, indices, tables, out + offset, stream));
   }
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads /*reads*/,
               void* /*scratch*/, Stream stream) const noexcept override {
-    const WindowJob job(what);
+    const WindowJob job(what, target);
     const std::int64_t offset = codes_offset(job);
     const auto size = static_cast<std::int64_t>(in.size());
     if (size < offset) return false;
     if (job.elements == 0) return true;
-    return launch(window_decode, run_blocks(stream, job.elements), kRunThreads, 0, stream, job,
-                  in.data(), size, offset, static_cast<std::int64_t*>(target));
+    auto* const indices = static_cast<std::int64_t*>(target);
+    return job.tiles.count > 0
+               ? launch(window_decode_tiles, tile_blocks(job, stream), job.tiles.threads, 0, stream,
+                        job, in.data(), size, offset, indices)
+               : launch(window_decode, run_blocks(stream, job.elements), kRunThreads, 0, stream,
+                        job, in.data(), size, offset, indices);
   }
 
  private:
+  static unsigned tile_blocks(const WindowJob& job, Stream stream) noexcept {
+    return blocks_in(stream, job.tiles.count, job.tiles.threads);
+  }
+
+  /// Few blocks, each of which adds its tables to the whole's once.
+  bool survey(const WindowJob& job, const std::int64_t* source, WindowTables* tables,
+              Result* result, Stream stream) const noexcept {
+    const unsigned few = 8 * processors_;
+    return job.tiles.count > 0
+               ? launch(window_survey<true>, std::min(tile_blocks(job, stream), few),
+                        job.tiles.threads, 0, stream, job, source, tables, result)
+               : launch(window_survey<false>, std::min(run_blocks(stream, job.elements), few),
+                        kRunThreads, 0, stream, job, source, tables, result);
+  }
+
+  static bool encode(const WindowJob& job, const std::int64_t* source, WindowTables* tables,
+                     std::byte* codes, Stream stream) noexcept {
+    return job.tiles.count > 0 && job.tiles.in_bytes()
+               ? launch(window_encode_tiles, tile_blocks(job, stream), job.tiles.threads, 0, stream,
+                        job, source, tables, codes)
+               : launch(window_encode, run_blocks(stream, job.elements), kRunThreads, 0, stream,
+                        job, source, tables, codes);
+  }
+
   static std::int64_t codes_offset(const WindowJob& job) noexcept {
     return kWindowHeaderBytes + 4 * std::int64_t{job.entries};
   }

@@ -14,16 +14,31 @@ struct alignas(16) WithSignScratch {
   Result inner;  ///< of the inner codec
 };
 
-/// Writes the signs, and zeroes the inner codec's result.
 template <ElementType type>
-__global__ void __launch_bounds__(kRunThreads)
-    with_sign_encode(const MaskJob job, std::int64_t bytes, SignedValues values, const void* source,
-                     std::byte* out, Result* inner, Result* result) {
-  using Bits = typename Element<type>::Bits;
-  encode_mask<Bits>(job, source, out, result, [values](Bits bits, bool& strange) {
-    strange |= is_negative_pattern(type, bits) && values == SignedValues::non_negative;
+struct PositiveTest {
+  bool negatives;  ///< whether there may be some
+
+  template <typename Bits>
+  __device__ __forceinline__ bool operator()(Bits bits, bool& strange) const {
+    strange |= is_negative_pattern(type, bits) && !negatives;
     return is_positive_pattern(type, bits);
-  });
+  }
+  __device__ __forceinline__ std::uint32_t pair(std::uint32_t patterns,
+                                                std::uint32_t& strange) const {
+    const SignPair x(patterns, static_cast<std::uint32_t>(bits_of_infinity(type)));
+    if (!negatives) strange |= patterns & x.nonzero & ~x.nan;
+    return x.positive;
+  }
+};
+
+/// Writes the signs, and zeroes the inner codec's result.
+template <ElementType type, bool tiled>
+__global__ void __launch_bounds__(kRunThreads)
+    with_sign_encode(const TiledMaskJob job, std::int64_t bytes, SignedValues values,
+                     const void* source, std::byte* out, Result* inner, Result* result) {
+  using Bits = typename Element<type>::Bits;
+  const bool negatives = values != SignedValues::non_negative;
+  encode_mask<Bits, tiled>(job, source, out, result, PositiveTest<type>{negatives});
   const std::int64_t at = (job.elements + 7) / 8 + threadIdx.x;
   if (blockIdx.x == 0 && at < bytes) out[at] = std::byte{0};
   if (blockIdx.x == 0 && threadIdx.x == 0) *inner = {};
@@ -35,30 +50,28 @@ static __global__ void with_sign_result(std::int64_t before, const Result* inner
   publish(before + static_cast<std::int64_t>(inner->bytes), result);
 }
 
+template <ElementType type, SignedValues values>
+struct Corrected {
+  using Bits = typename Element<type>::Bits;
+  __device__ __forceinline__ Bits operator()(Bits bits, bool positive) const {
+    return static_cast<Bits>(signed_bits(type, bits, positive, values));
+  }
+};
+
 /// For Reads::values, corrects what the inner codec wrote. For Reads::sign, writes 1 and 0.
-template <ElementType type>
+template <ElementType type, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
-    with_sign_decode(const MaskJob job, const std::byte* in, Reads reads, SignedValues values,
+    with_sign_decode(const TiledMaskJob job, const std::byte* in, Reads reads, SignedValues values,
                      void* target) {
   using Bits = typename Element<type>::Bits;
   constexpr Bits kOne = static_cast<Bits>(bits_of_one(type));
-  for_each_stretch(job, [&](const auto& place, std::int64_t first, std::uint32_t i, int count) {
-    const auto bits = static_cast<unsigned>(in[(first + i) / 8]);
-    Patterns<Bits> x = {};
-    if (reads == Reads::values) {
-      load_any(static_cast<const Bits*>(target), place, i, count, job.vectors, x);
-    }
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      const bool positive = (bits >> j & 1U) != 0;
-      if (reads == Reads::sign) {
-        x.of[j] = positive ? kOne : Bits{0};
-      } else {
-        x.of[j] = static_cast<Bits>(signed_bits(type, x.of[j], positive, values));
-      }
-    }
-    store_any(static_cast<Bits*>(target), place, i, count, job.vectors, x);
-  });
+  if (reads == Reads::sign) return decode_mask<Bits, tiled>(job, in, kOne, Bits{0}, target);
+  if (values == SignedValues::non_negative) {
+    restore_by_mask<Bits, tiled, true>(job, in, target,
+                                       Corrected<type, SignedValues::non_negative>());
+  } else {
+    restore_by_mask<Bits, tiled, true>(job, in, target, Corrected<type, SignedValues::agreeing>());
+  }
 }
 
 class WithSignCuda final : public DeviceCodec {
@@ -77,16 +90,18 @@ class WithSignCuda final : public DeviceCodec {
 
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* scratch, RandomKey key, Stream stream) const noexcept override {
-    const MaskJob job(what, source);
+    const TiledMaskJob job(what, source, true);
     const std::int64_t before = with_sign_bytes(what.layout);
     auto* const own = static_cast<WithSignScratch*>(scratch);
     // At least one block, because it zeroes the inner codec's result.
-    const unsigned blocks = job.elements == 0 ? 1 : run_blocks(stream, job.elements);
+    const unsigned blocks = job.elements == 0 ? 1 : job.blocks(stream);
     return with_any_element(what.type,
                             [&](auto type) {
-                              return launch(with_sign_encode<type.value>, blocks, kRunThreads, 0,
-                                            stream, job, before, values_, source, out, &own->inner,
-                                            result);
+                              return with_tiles(job, [&](auto tiled) {
+                                return launch(with_sign_encode<type.value, tiled.value>, blocks,
+                                              job.threads(), job.shared_bytes, stream, job, before,
+                                              values_, source, out, &own->inner, result);
+                              });
                             }) &&
            inner_->encode(what, source, out + before, &own->inner, own + 1, key, stream) &&
            launch(with_sign_result, 1, 1, 0, stream, before, &own->inner, result);
@@ -94,7 +109,7 @@ class WithSignCuda final : public DeviceCodec {
 
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               void* scratch, Stream stream) const noexcept override {
-    const MaskJob job(what, target);
+    const TiledMaskJob job(what, target, false);
     const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
     if (in.size() < before) return false;
     if (reads == Reads::values &&
@@ -103,8 +118,10 @@ class WithSignCuda final : public DeviceCodec {
     }
     const bool is_done = reads == Reads::values && values_ == SignedValues::any;
     return job.elements == 0 || is_done || with_any_element(what.type, [&](auto type) {
-             return launch(with_sign_decode<type.value>, run_blocks(stream, job.elements),
-                           kRunThreads, 0, stream, job, in.data(), reads, values_, target);
+             return with_tiles(job, [&](auto tiled) {
+               return launch(with_sign_decode<type.value, tiled.value>, job.blocks(stream),
+                             job.threads(), 0, stream, job, in.data(), reads, values_, target);
+             });
            });
   }
 

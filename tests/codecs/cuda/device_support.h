@@ -57,6 +57,35 @@ class DeviceBytes {
   std::size_t size_;
 };
 
+/// Layouts whose channels lie side by side: planes are channels, or samples.
+inline std::vector<PlaneLayout> side_by_side_layouts() {
+  constexpr std::array<std::array<std::int64_t, 3>, 9> kSizes = {{{64, 7, 7},
+                                                                  {520, 7, 7},
+                                                                  {80, 14, 14},
+                                                                  {24, 56, 56},
+                                                                  {136, 16, 24},
+                                                                  {20, 9, 13},
+                                                                  {16, 49, 51},
+                                                                  {5, 8, 8},
+                                                                  {2, 3, 37}}};
+  std::vector<PlaneLayout> layouts;
+  for (const auto& [channels, height, width] : kSizes) {
+    layouts.push_back(channels_last(3, channels, {1, height, width}));
+    layouts.push_back(samples_last(3, {channels, height, width}));
+  }
+  layouts.push_back(channels_last(2, 16, {3, 5, 10}));
+  // Of a tensor with more channels and of one sample, whose plane is the outer one.
+  PlaneLayout part = samples_last(2, {32, 10, 12});
+  part.stride = {1, 12 * 40, 40};
+  part.inner_stride = 120 * 40;
+  layouts.push_back(part);
+  PlaneLayout one = samples_last(1, {32, 10, 11});
+  std::swap(one.inner, one.outer);
+  std::swap(one.inner_stride, one.outer_stride);
+  layouts.push_back(one);
+  return layouts;
+}
+
 struct DeviceEncoded {
   bool representable;
   Bytes bytes;

@@ -59,6 +59,29 @@ TEST_F(MasksCuda, NarrowIntegersWriteTheReferencesBytes) {
   }
 }
 
+TEST_F(MasksCuda, ChannelsSideBySide) {
+  Random random(32);
+  int round = 0;
+  for (const PlaneLayout& layout : side_by_side_layouts()) {
+    for (const ElementType type : kTypes) {
+      if (type == ElementType::other) continue;
+      const Description what{.type = type, .layout = layout};
+      SCOPED_TRACE(describe(what, {.name = "masks"}));
+      const std::size_t offset = round++ % 4 == 0 ? element_size(type) : 0;
+      expect_device_like_reference({.name = "two_valued"}, what, random_patterns(random, what), {},
+                                   false, offset);
+      if (!is_float(type)) continue;
+      std::vector<float> x = random_values(random, layout, false);
+      if (round % 5 == 0) x[x.size() / 3] = std::numeric_limits<float>::quiet_NaN();
+      const Bytes source = make_source(what, x);
+      expect_device_like_reference({.name = "sign"}, what, source, {}, false, offset);
+      if (type == ElementType::float64) continue;
+      expect_device_like_reference({.name = "interval", .lower = -0.5F, .upper = 1.25F}, what,
+                                   source, {}, false, offset);
+    }
+  }
+}
+
 TEST_F(MasksCuda, SignsOfNanAreNotRepresentable) {
   const Description what{.type = ElementType::bfloat16, .layout = contiguous(3, {1, 50, 20})};
   std::vector<float> x(what.layout.elements(), 1.0F);
@@ -75,6 +98,18 @@ TEST_F(MasksCuda, WindowIndicesWriteTheReferencesBytes) {
     const Bytes source = random_window_indices(random, what);
     SCOPED_TRACE(describe(what, {.name = "window_index"}));
     expect_device_like_reference({.name = "window_index"}, what, source, {}, false);
+  }
+}
+
+TEST_F(MasksCuda, WindowIndicesOfChannelsSideBySide) {
+  Random random(33);
+  int round = 0;
+  for (const PlaneLayout& layout : side_by_side_layouts()) {
+    Description what{.type = ElementType::int64, .layout = layout};
+    const Bytes source = random_window_indices(random, what);
+    SCOPED_TRACE(describe(what, {.name = "window_index"}));
+    expect_device_like_reference({.name = "window_index"}, what, source, {}, false,
+                                 round++ % 4 == 0 ? 8 : 0);
   }
 }
 

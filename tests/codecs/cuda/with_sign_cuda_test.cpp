@@ -29,5 +29,25 @@ TEST_F(WithSignCuda, WritesTheReferencesBytes) {
   }
 }
 
+TEST_F(WithSignCuda, ChannelsSideBySide) {
+  Random random(42);
+  constexpr std::array kValues = {SignedValues::non_negative, SignedValues::any,
+                                  SignedValues::agreeing};
+  int round = 0;
+  for (const PlaneLayout& layout : side_by_side_layouts()) {
+    const SignedValues values = kValues[round % 3];
+    const CodecSpec spec{
+        .name = "group_quant", .group = 32, .with_sign = true, .signed_values = values};
+    const Description what{.type = round % 4 < 2 ? ElementType::bfloat16 : ElementType::float32,
+                           .layout = layout};
+    SCOPED_TRACE(describe(what, spec) + " values " + std::to_string(round % 3));
+    std::vector<float> x = random_values(random, layout, values == SignedValues::non_negative);
+    if (round % 5 == 0) x.front() = std::numeric_limits<float>::quiet_NaN();
+    const std::size_t offset = round % 7 == 0 ? element_size(what.type) : 0;
+    expect_device_like_reference(spec, what, make_source(what, x), {1, 2, 3}, true, offset);
+    ++round;
+  }
+}
+
 }  // namespace
 }  // namespace cinch::codecs::test

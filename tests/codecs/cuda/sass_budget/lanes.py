@@ -15,13 +15,14 @@ def to_uniform(o):
 
 
 def predicates_to_register(o):
-    mask = int(o.texts[3], 16)
+    mask = U32(int(o.texts[3], 16))
+    others = o.source_text(2)
 
     def run(at):
         bits = sum(at.block.P[i][at.threads].astype(np.uint32) << U32(i) for i in range(7))
-        return [bits & U32(mask)]
+        return [bits & mask | others(at) & ~mask]
 
-    if o.texts[1] != "PR" or o.texts[2] != "RZ" or "B" in o.opcode[3:]:
+    if o.texts[1] != "PR" or "B" in o.opcode[3:]:
         raise KeyError("P2R")
     return run
 

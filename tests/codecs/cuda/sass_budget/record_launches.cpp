@@ -11,7 +11,8 @@
 //          group, residual_group, sign, dither, bound, outer, inner, depth, height, width, format
 //          (contiguous; channels_last; samples_last: planes are channels-last samples), relu,
 //          spoiled (with numbers that quantizers can't hold), run (Description::sides: with all its
-//          arrays), reads, function (gelu, gelu_tanh, silu: is applied)
+//          arrays), reads, function (gelu, gelu_tanh, silu: is applied); of type int64 are the
+//          indices of a max-pool
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -158,9 +159,12 @@ class Case {
     PlaneLayout layout = contiguous(outer * inner, extent);
     if (format == "channels_last") layout = channels_last(outer, inner, extent);
     if (format == "samples_last") layout = samples_last(outer, extent);
-    return {.type = *type, .layout = layout};
+    Description what{.type = *type, .layout = layout};
+    if (*type == ElementType::int64) what.index_extent = {extent[0], 2 * extent[1], 2 * extent[2]};
+    return what;
   }
   Bytes source(const Description& what) const {
+    if (what.type == ElementType::int64) return pool_indices(what);
     Bytes source = normal_floats(what, number("relu", 0) != 0);
     if (number("spoiled", 0) == 0) return source;
     Random random(5);
@@ -171,6 +175,23 @@ class Case {
   Reads reads() const { return text("reads", "values") == "sign" ? Reads::sign : Reads::values; }
 
  private:
+  /// Those of a max-pool with windows of 3x3 at each second pixel, and a border of one.
+  static Bytes pool_indices(const Description& what) {
+    Random random(8);
+    Bytes source(source_bytes(what));
+    const auto& extent = what.layout.extent;
+    for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+      const std::int64_t w = 2 * (k % extent[2]) - 1 + draw(random, 0, 2);
+      const std::int64_t h = 2 * (k / extent[2] % extent[1]) - 1 + draw(random, 0, 2);
+      const std::int64_t row = k / (extent[1] * extent[2]) % extent[0] * 2 * extent[1];
+      reference::store_bits(
+          source.data(), reference::offset_of(what.layout, k), sizeof(std::int64_t),
+          static_cast<std::uint64_t>((row + std::max<std::int64_t>(h, 0)) * 2 * extent[2] +
+                                     std::max<std::int64_t>(w, 0)));
+    }
+    return source;
+  }
+
   std::map<std::string, std::string> values_;
 };
 

@@ -47,16 +47,17 @@ def test_counts_every_access_of_a_case(sign_kernels):
 def test_finds_an_instruction_that_computes_something_else(sign_kernels):
     case = encode_of(sign_kernels)
     kernel = sign_kernels[case.launches[0].kernel]
-    stores = [i for i in kernel.instructions if i.opcode == "STG.E.U8"]
-    source = stores[0].operands[1]
-    writers = [i for i in kernel.instructions if i.operands and i.operands[0] == source and i.opcode == "LOP3.LUT"]
-    kept = list(writers[-1].operands)
-    writers[-1].operands = ["RZ", *kept[1:]]
+    stored = {i.operands[1] for i in kernel.instructions if i.opcode == "STG.E.U8"}
+    writers = [i for i in kernel.instructions if i.opcode == "LOP3.LUT" and i.operands[0] in stored]
+    kept = [list(i.operands) for i in writers]
+    for writer in writers:
+        writer.operands = ["RZ", *writer.operands[1:]]
     try:
         with pytest.raises(Fault, match="not the reference's"):
             run(case, {n: Program(k) for n, k in sign_kernels.items()})
     finally:
-        writers[-1].operands = kept
+        for writer, operands in zip(writers, kept):
+            writer.operands = operands
 
 
 def test_fails_when_a_budget_is_exceeded(sign_kernels, tmp_path):
