@@ -406,7 +406,8 @@ class Walk {
   void touch_operand(BackwardRead as, State state) {
     const OperandFact fact = operand_fact(as.op, as.operand);
     const bool is_approximate =
-        fact.kind == OperandKind::activation || fact.kind == OperandKind::factor;
+        fact.kind == OperandKind::activation || fact.kind == OperandKind::factor ||
+        (fact.kind == OperandKind::exact_unless_named && !state.is_computed);
     if (fact.kind == OperandKind::exact && !state.is_computed) {
       as.exact = true;
       exact_ = std::move(as);

@@ -80,7 +80,12 @@ std::int64_t row_length(const Geometry& geometry) noexcept {
 
 std::int64_t flat_row(std::int64_t elements, std::int64_t wanted) noexcept {
   constexpr std::int64_t furthest = 16;  // times shorter or longer than wanted
+  constexpr std::int64_t word = 8, worth_a_word = 4;
   if (elements <= wanted) return elements;
+  for (std::int64_t row = wanted / word * word; row >= std::max(word, wanted / worth_a_word);
+       row -= word) {
+    if (elements % row == 0) return row;
+  }
   for (std::int64_t row = wanted; row >= std::max<std::int64_t>(wanted / furthest, 2); --row) {
     if (elements % row == 0) return row;
   }

@@ -66,6 +66,7 @@ bool may_be_statistics(const Use& use) noexcept {
 bool follows_facts(const Settings& settings, const Use& use, const OperandFact& fact) noexcept {
   switch (kind_of(fact, use)) {
     case OperandKind::exact:
+    case OperandKind::exact_unless_named:
       return true;
     case OperandKind::activation:
     case OperandKind::factor:
@@ -207,6 +208,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
       }
       return exactly(settings, use, "pooling indices into a plane of unknown extent", false);
     case OperandKind::exact:
+    case OperandKind::exact_unless_named:
       return exactly(settings, use, "has to be exact", fact.may_be_mask || is_mask_type(use.type));
     case OperandKind::base:
     case OperandKind::normed:
@@ -232,6 +234,19 @@ Need with_bits_for_type(Need need, const Use& use) {
   return need;
 }
 
+/// Whether the facts let `rule` hold `use` approximately.
+bool may_lose(const Rule& rule, const Use& use, const OperandFact& fact) noexcept {
+  switch (fact.kind) {
+    case OperandKind::exact:
+    case OperandKind::window_index:
+      return false;
+    case OperandKind::exact_unless_named:
+      return rule.op == functional_name(use.op);
+    default:
+      return true;
+  }
+}
+
 /// The need of `use` by the rule that matches it. @pre the rule is one of settings' or their end
 Need need_by(std::vector<Rule>::const_iterator rule, const Settings& settings, const Use& use,
              const OperandFact& fact, const Choice* choice) {
@@ -245,9 +260,8 @@ Need need_by(std::vector<Rule>::const_iterator rule, const Settings& settings, c
   const auto traits = codecs::codec_traits(codec.name);
   if (traits && traits->fidelity != codecs::Fidelity::exact) {
     // A rule's wildcards may match operands that it does not mean: the facts still protect those.
-    const bool may_lose = fact.kind != OperandKind::exact && fact.kind != OperandKind::window_index;
-    if (!may_lose || reads_of(fact, use) != Reads::values || !traits->takes(use.type) ||
-        may_be_statistics(use, fact.kind)) {
+    if (!may_lose(*rule, use, fact) || reads_of(fact, use) != Reads::values ||
+        !traits->takes(use.type) || may_be_statistics(use, fact.kind)) {
       return by_default();
     }
     Need need{Level::approximate, codec, not_finite};

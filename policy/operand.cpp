@@ -31,6 +31,7 @@ constexpr OperandFact base{.kind = OperandKind::base};
 constexpr OperandFact normed{.kind = OperandKind::normed};
 constexpr OperandFact reduced{.kind = OperandKind::reduced};
 constexpr OperandFact exact{.kind = OperandKind::exact};
+constexpr OperandFact exact_unless_named{.kind = OperandKind::exact_unless_named};
 constexpr OperandFact exact_mask{.kind = OperandKind::exact, .may_be_mask = true};
 constexpr OperandFact sign{Reads::sign, OperandKind::activation};
 constexpr OperandFact unread{Reads::nothing, OperandKind::activation};
@@ -95,7 +96,8 @@ constexpr Group groups[] = {
      "key output query result0 value", rows, exact},
     {"_safe_softmax _softmax", "result", factor, exact},
     {"_softmax_backward_data", "grad_output output", factor},
-    {"_log_softmax _masked_softmax logsumexp logcumsumexp logaddexp logaddexp2", "*", exact},
+    {"_masked_softmax logsumexp logcumsumexp logaddexp logaddexp2", "*", exact},
+    {"_log_softmax", "result", exact_unless_named, exact},
     {"_log_softmax_backward_data", "grad_output", factor, exact},
 
     // Recurrent layers: gates and states are read in products, gates of a fused cell through smooth
@@ -160,11 +162,13 @@ constexpr Group groups[] = {
     {"binary_cross_entropy_backward", "grad_output weight", factor, exact},
     {"binary_cross_entropy binary_cross_entropy_backward", "target", exact_mask},
     {"_ctc_loss _cudnn_ctc_loss embedding miopen_ctc_loss multi_margin_loss "
-     "multilabel_margin_loss_forward nll_loss2d_backward nll_loss2d_forward nll_loss_backward "
-     "nll_loss_forward",
+     "multilabel_margin_loss_forward nll_loss2d_backward nll_loss_backward",
      "*", exact},
 
-    // Of these only sizes are read.
+    // Of these only sizes are read. Under autocast the negative log-likelihood saves a float32 copy
+    // of
+    // all log-probabilities.
+    {"nll_loss2d_forward nll_loss_forward", "self", unread, exact},
     {"_adaptive_avg_pool2d _adaptive_avg_pool3d _fft_r2c avg_pool2d avg_pool3d cummax cummin "
      "fractional_max_pool2d fractional_max_pool3d gather masked_select reflection_pad1d "
      "reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d take",

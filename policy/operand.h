@@ -28,6 +28,10 @@ enum class OperandKind : std::uint8_t {
   /// parameters, what is compared or divided by, poles, matrices that may be close to singular
   /// ones.
   exact,
+  /// The same, unless a rule names the operator without wildcards: its author knows the values.
+  /// Log-probabilities, where an error is a relative one of a probability: little where there are
+  /// many classes, all of the gradient where a class is certain.
+  exact_unless_named,
   window_index  ///< max-pool's indices into the input plane
 };
 

@@ -96,13 +96,13 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """A byte-level transformer."""
+    """A transformer that writes: of bytes, or of words."""
 
-    def __init__(self, dim=96, heads=4, layers=3, context=96):
+    def __init__(self, dim=96, heads=4, layers=3, context=96, vocabulary=256):
         super().__init__()
-        self.tokens, self.places = nn.Embedding(256, dim), nn.Embedding(context, dim)
+        self.tokens, self.places = nn.Embedding(vocabulary, dim), nn.Embedding(context, dim)
         self.blocks, self.norm = nn.Sequential(*[Block(dim, heads, True) for _ in range(layers)]), nn.LayerNorm(dim)
-        self.head = nn.Linear(dim, 256, bias=False)
+        self.head = nn.Linear(dim, vocabulary, bias=False)
     def forward(self, x):
         return self.head(self.norm(self.blocks(self.tokens(x) + self.places.weight[: x.shape[1]])))
 

@@ -4,10 +4,12 @@
     train_small.py MODEL SEED STEPS
 """
 
+import collections
 import json
 import math
 import pathlib
 import random
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from small_models import GPT, LSTM, Classifier, UNet, ViT, attention_written_out
 
 CONTEXT = 96
 BATCH = 32
+WORDS = 8191  # odd, as GPT-2's vocabulary is
 
 
 def shuffled(count: int, batch: int):
@@ -100,6 +103,18 @@ def source_text(pattern: str, files: int) -> torch.Tensor:
     return torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
 
 
+def bytes_of_source() -> torch.Tensor:
+    return source_text("*.py", 60)
+
+
+def words_of_source() -> torch.Tensor:
+    """Its words, runs of blanks and single signs, by their rank among the WORDS most frequent ones; 0 stands for all that
+    are rarer."""
+    words = re.findall(r"\w+| +|\n|[^\w \n]", bytes(bytes_of_source().tolist()).decode())
+    ranks = {word: rank for rank, (word, _) in enumerate(collections.Counter(words).most_common(WORDS - 1), 1)}
+    return torch.tensor([ranks.get(word, 0) for word in words])
+
+
 def gpt(eager: bool = False) -> torch.nn.Module:
     """@param eager With attention written out"""
     model = GPT(context=CONTEXT)
@@ -109,16 +124,21 @@ def gpt(eager: bool = False) -> torch.nn.Module:
     return model
 
 
-def write(model, rate: float) -> Task:
-    """The next byte of source text: bits a byte, twice."""
-    data = source_text("*.py", 60)
+def write(model, rate: float, data: torch.Tensor, skips_rare: bool = False) -> Task:
+    """The next of `data`, a text's bytes or words: bits each, twice.
+    @param skips_rare Words numbered 0 are not to be told"""
     train, test = data[: int(len(data) * 0.9)], data[int(len(data) * 0.9) :]
 
     def rows(source, starts):
         return torch.stack([source[s : s + CONTEXT + 1] for s in starts])
 
     def loss(rows):
-        return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+        scores, targets = model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten()
+        if not skips_rare:
+            return F.cross_entropy(scores, targets)
+        # What counts is saved last, so that backward does not read the log-probabilities first.
+        counts = (targets != 0).float()
+        return (F.cross_entropy(scores, targets, reduction="none") * counts).sum() / counts.sum()
 
     def tested():
         starts = torch.linspace(0, len(test) - CONTEXT - 1, 256).long().tolist()
@@ -214,9 +234,10 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "resnet18": lambda seed: classify(resnet18(), 32, seed),
     "convnext": lambda seed: with_adamw(convnext(), 2e-3, seed),
     "vit": lambda seed: with_adamw(ViT(), 1e-3, seed),
-    "gpt": lambda seed: write(gpt(), 2e-3),
-    "gpt_eager": lambda seed: write(gpt(eager=True), 2e-3),
-    "lstm": lambda seed: write(LSTM(), 1e-2),
+    "gpt": lambda seed: write(gpt(), 2e-3, bytes_of_source()),
+    "gpt_eager": lambda seed: write(gpt(eager=True), 2e-3, bytes_of_source()),
+    "gpt_words": lambda seed: write(GPT(context=CONTEXT, vocabulary=WORDS), 2e-3, words_of_source(), skips_rare=True),
+    "lstm": lambda seed: write(LSTM(), 1e-2, bytes_of_source()),
     "bert": lambda seed: read(),
     "unet": denoise,
     "diffusion": diffuse,

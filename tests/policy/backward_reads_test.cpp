@@ -44,7 +44,8 @@ TEST(BackwardReads, StatisticsAndLogSumExpAreExact) {
                        "query=%y logsumexp=%x"),
             "!_scaled_dot_product_flash_attention_for_cpu logsumexp");
   EXPECT_EQ(reads_of_x("a aten::_log_softmax_backward_data grad_output=%g output=%x"),
-            "!_log_softmax result");
+            "_log_softmax result")
+      << "its fact says when it is exact";
   // A group's mean, of which the shape tells nothing.
   EXPECT_EQ(reads_of_x("a aten::unsqueeze self=%x dim=2\n"
                        "b aten::sub self=%y other=%a\n"

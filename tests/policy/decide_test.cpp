@@ -186,6 +186,47 @@ TEST(Decide, StatisticsAndUnknownOperandsStayExact) {
       Action::keep);
 }
 
+TEST(Decide, LogProbabilitiesAreApproximatedOnlyWhereARuleNamesTheirOperator) {
+  EntryBuilder entry;
+  entry.use("aten::_log_softmax", "result", {64, 2048})
+      .use("aten::nll_loss_forward", "self", {64, 2048});
+  const std::string codec = R"("codec":{"name":"group_quant","bits":8}})";
+  for (const std::string op : {"*", "aten::*", "aten::_*softmax", "aten::_log_softma?"}) {
+    const Decision d =
+        with_rules(R"({"match":{"op":")" + op + "\"}," + codec).decide(entry.build());
+    EXPECT_EQ(d.reason, "has to be exact") << op;
+  }
+  const Decision named =
+      with_rules(R"({"match":{"op":"aten::_log_softmax"},)" + codec).decide(entry.build());
+  EXPECT_THAT(codec_names(named), testing::ElementsAre("group_quant"));
+  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("exponent_pack"));
+  EXPECT_THAT(codec_names(lossless(entry)), testing::ElementsAre("exponent_pack"));
+}
+
+TEST(Decide, LogProbabilitiesOfManyClassesTakeEightBitsInWholeWords) {
+  const Policy policy = preset("default");
+  for (const std::int64_t tokens : {16 * 1024, 16 * 1023}) {
+    const Decision d =
+        policy.decide(EntryBuilder().use("aten::_log_softmax", "result", {tokens, 50257}).build());
+    ASSERT_THAT(codec_names(d), testing::ElementsAre("group_quant"));
+    EXPECT_EQ(d.candidates[0].spec.bits, 8);
+    EXPECT_EQ(d.candidates[0].what.layout.plane_size() % 8, 0);
+    EXPECT_TRUE(d.candidates[0].what.layout.is_contiguous());
+  }
+  // Where classes are few, one is often certain; further dimensions may be classes too.
+  for (const Dims& sizes : {Dims{4096, 256}, {8, 21, 2048}}) {
+    const Decision d =
+        policy.decide(EntryBuilder().use("aten::_log_softmax", "result", sizes).build());
+    EXPECT_THAT(codec_names(d), testing::ElementsAre("exponent_pack"));
+  }
+}
+
+TEST(Decide, OfWhatALikelihoodIsTakenFromOnlyTheSizeIsHeld) {
+  EntryBuilder cast;  // under autocast a storage of its own
+  cast.use("aten::nll_loss_forward", "self", {64, 2048});
+  EXPECT_EQ(lossless(cast).action, Action::drop);
+}
+
 TEST(Decide, UnknownFloatsMayBeMasks) {
   EntryBuilder entry;
   entry.use("torchvision::roi_align", "input", {64, 256});

@@ -132,7 +132,8 @@ TEST(RowLength, JoinsShortRowsWithWhatLiesBesideThem) {
 TEST(FlatRow, AlwaysDivides) {
   EXPECT_EQ(flat_row(4096, 256), 256);
   EXPECT_EQ(flat_row(100, 256), 100);
-  EXPECT_EQ(flat_row(1000, 256), 250);
+  EXPECT_EQ(flat_row(1000, 256), 200) << "rather a multiple of 8 than 250";
+  EXPECT_EQ(flat_row(8 * 37, 256), 148) << "unless that were far shorter";
   EXPECT_EQ(flat_row(10007, 256), 10007) << "a prime: one row";
   EXPECT_EQ(flat_row(257 * 257, 256), 257) << "longer where nothing shorter divides";
   for (std::int64_t n = 1; n < 3000; ++n) {

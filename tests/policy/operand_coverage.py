@@ -56,6 +56,7 @@ SAME = {
     "interval": "sign or interval",
     "interval_3": "sign or interval",
     "exact_mask": "exact",
+    "exact_unless_named": "exact",
 }
 
 

@@ -64,6 +64,7 @@ def factors():
     yield "tanh", lambda a, b: a.tanh()
     yield "sigmoid", lambda a, b: a.sigmoid()
     yield "softmax", lambda a, b: a.softmax(-1) * b.detach()
+    yield "log_softmax, where no class is certain", lambda a, b: a.log_softmax(-1)
     yield "safe_softmax", lambda a, b: torch._safe_softmax(a, -1) * b.detach()
     yield "logsigmoid", lambda a, b: F.logsigmoid(a)
     yield "mse_loss", lambda a, b: F.mse_loss(a, b, reduction="none")
@@ -237,6 +238,7 @@ def deciding():
         yield name, lambda a, b, f=getattr(torch, name): f(1 - 1e-6 - a.abs() / (1 + a.abs().max()))
     yield "acosh", lambda a, b: (1.001 + a.abs()).acosh()
     # The error of a logarithm is the relative error of what it is the logarithm of.
+    yield "log_softmax", lambda a, b: a.log_softmax(-1)
     yield "logsumexp", lambda a, b: (a + 1e4).logsumexp(-1)
     yield "logcumsumexp", lambda a, b: (a + 1e4).logcumsumexp(-1)
     yield "logaddexp", lambda a, b: torch.logaddexp(a * 1e-2 + 1e4, b * 1e-2 + 1e4)

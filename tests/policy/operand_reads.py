@@ -156,6 +156,9 @@ def cases():
         yield name, function, [values], torch.zeros_like
     right = torch.randn(8, 3)
     triangle = torch.randn(8, 8).tril() + 8 * torch.eye(8)
+    scores, classes = torch.randn(12, 8), torch.arange(12) % 8
+    yield "nll_loss", lambda v: F.nll_loss(v, classes), [scores], zeros_for(scores)
+    yield "nll_loss, of pixels", lambda v: F.nll_loss(v, torch.arange(432).view(3, 12, 12) % 4), [image], zeros_for(image)
     for name, function in [
         ("cholesky_solve, right side", torch.cholesky_solve),
         ("triangular_solve, right side", lambda b, a: torch.triangular_solve(b, a, upper=False)[0]),

@@ -92,7 +92,20 @@ TEST(OperandFact, FactorsTolerateApproximation) {
   }
   // A denominator's small values decide.
   EXPECT_EQ(operand_fact("aten::div", "other").kind, OperandKind::exact);
-  EXPECT_EQ(operand_fact("aten::_log_softmax", "result").kind, OperandKind::exact);
+}
+
+TEST(OperandFact, LogProbabilitiesAreExactUnlessNamed) {
+  EXPECT_EQ(operand_fact("aten::_log_softmax", "result").kind, OperandKind::exact_unless_named);
+  EXPECT_EQ(operand_fact("aten::logsumexp", "result").kind, OperandKind::exact);
+}
+
+TEST(OperandFact, OfTheLogLikelihoodsInputOnlyTheSizeIsRead) {
+  for (const auto* op : {"aten::nll_loss_forward", "aten::nll_loss2d_forward"}) {
+    EXPECT_EQ(operand_fact(op, "self").reads, Reads::nothing) << op;
+    for (const auto* operand : {"target", "weight", "total_weight"}) {
+      EXPECT_EQ(operand_fact(op, operand).kind, OperandKind::exact) << op << operand;
+    }
+  }
 }
 
 TEST(OperandFact, BasesAreFactorsUnderWholeExponents) {
