@@ -4,6 +4,7 @@
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/group_quant_any.cuh"
 #include "codecs/cuda/group_quant_mixed.cuh"
+#include "codecs/cuda/group_quant_pixels.cuh"
 #include "codecs/cuda/group_quant_tiles.cuh"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/group_quant.h"
@@ -42,19 +43,22 @@ class GroupQuantCuda final : public DeviceCodec {
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
-          return with_bits(job, [&](auto bits) {
-            return launch(group_quant_encode<type.value, bits.value>, warps_blocks(job, stream),
+          return with_bits(job.linear ? job.usual_bits() : 0, [&](auto bits) {
+            return launch(group_quant_encode<type.value, bits.value>,
+                          warps_blocks(job, 2 * kGroupEncodeBlocks<type.value, bits.value>, stream),
                           kGroupThreads, 0, stream, job, offsets, source, out, result);
           });
         });
       }
-      const GroupTiles tiles = tiles_of(job, what, source);
+      const GroupTiles tiles = tiles_of(job, samples_of(what, source), what.type);
       if (tiles.width > 0) {
         return with_element(what.type, [&](auto type) {
-          return in_waves(stream, tiles.count, kGroupThreads, [&](auto first, unsigned blocks) {
-            return launch(group_quant_encode_tiles<type.value>, blocks, kGroupThreads,
-                          tiles.shared_bytes, stream, job, tiles, first, offsets, source, out,
-                          result);
+          return with_bits(job.usual_bits(), [&](auto bits) {
+            return in_waves(stream, tiles.count, tiles.threads, [&](auto first, unsigned blocks) {
+              return launch(group_quant_encode_tiles<type.value, bits.value>, blocks, tiles.threads,
+                            tiles.shared_bytes, stream, job, tiles, first, offsets, source, out,
+                            result);
+            });
           });
         });
       }
@@ -78,49 +82,73 @@ class GroupQuantCuda final : public DeviceCodec {
     if (job.mixed && !launch(group_offsets, 1, kGroupThreads, 0, stream, job, in.data(), offsets)) {
       return false;
     }
-    const auto launch_with = [&](auto kernel, unsigned blocks, std::size_t shared,
-                                 const auto&... arguments) {
-      return launch(kernel, blocks, kGroupThreads, shared, stream, job, arguments..., offsets,
-                    in.data(), target);
+    const auto launch_with = [&](auto kernel, unsigned blocks) {
+      return launch(kernel, blocks, kGroupThreads, 0, stream, job, offsets, in.data(), target);
     };
     if (what.type != ElementType::float64 && job.fits_warp()) {
       if (job.vectors) {
         return with_element(what.type, [&](auto type) {
-          return with_bits(job, [&](auto bits) {
-            return launch_with(job.subtractive ? group_quant_decode<type.value, true, bits.value>
-                                               : group_quant_decode<type.value, false, bits.value>,
-                               warps_blocks(job, stream), 0);
+          return with_bits(job.linear ? job.usual_bits() : 0, [&](auto bits) {
+            return launch_with(
+                job.subtractive ? group_quant_decode<type.value, true, bits.value>
+                                : group_quant_decode<type.value, false, bits.value>,
+                warps_blocks(job, kGroupDecodeBlocks<type.value, bits.value>, stream));
           });
         });
       }
-      const GroupTiles tiles = tiles_of(job, what, target);
+      const SamplesLast samples = samples_of(what, target);
+      const GroupPixels pixels(job, samples, element_size(what.type));
+      if (pixels.pieces > 0) {
+        return with_element(what.type, [&](auto type) {
+          return with_bits(job.usual_bits(), [&](auto bits) {
+            return launch(job.subtractive
+                              ? group_quant_decode_pixels<type.value, true, bits.value>
+                              : group_quant_decode_pixels<type.value, false, bits.value>,
+                          pixels_blocks(pixels, stream), kPixelThreads, 0, stream, job, pixels,
+                          offsets, in.data(), target);
+          });
+        });
+      }
+      const GroupTiles tiles = tiles_of(job, samples, what.type);
       if (tiles.width > 0) {
         return with_element(what.type, [&](auto type) {
-          return launch_with(job.subtractive ? group_quant_decode_tiles<type.value, true>
-                                             : group_quant_decode_tiles<type.value, false>,
-                             blocks_in(stream, tiles.count, kGroupThreads), tiles.shared_bytes,
-                             tiles);
+          return with_bits(job.usual_bits(), [&](auto bits) {
+            return launch(job.subtractive ? group_quant_decode_tiles<type.value, true, bits.value>
+                                          : group_quant_decode_tiles<type.value, false, bits.value>,
+                          blocks_in(stream, tiles.count, tiles.threads), tiles.threads,
+                          tiles.shared_bytes, stream, job, tiles, offsets, in.data(), target);
+          });
         });
       }
     }
     return with_any_element(what.type, [&](auto type) {
-      return launch_with(job.subtractive ? group_quant_decode_any<type.value, true>
-                                         : group_quant_decode_any<type.value, false>,
-                         blocks_in(stream, blocks_for(job.all_slots, kGroupThreads), kGroupThreads),
-                         0);
+      return launch_with(
+          job.subtractive ? group_quant_decode_any<type.value, true>
+                          : group_quant_decode_any<type.value, false>,
+          blocks_in(stream, blocks_for(job.all_slots, kGroupThreads), kGroupThreads));
     });
   }
 
  private:
-  GroupTiles tiles_of(const GroupJob& job, const Description& what,
-                      const void* elements) const noexcept {
-    return {job, what.layout, elements, element_size(what.type), device_.shared_bytes};
+  static SamplesLast samples_of(const Description& what, const void* elements) noexcept {
+    return {what.layout, elements, element_size(what.type)};
   }
 
-  /// Calls f with kBits of group_quant_encode as a std::integral_constant.
+  GroupTiles tiles_of(const GroupJob& job, const SamplesLast& samples,
+                      ElementType type) const noexcept {
+    return {job, samples, element_size(type), device_.shared_bytes};
+  }
+
+  /// Blocks of threads that take all pieces, a few each.
+  unsigned pixels_blocks(const GroupPixels& pixels, Stream stream) const noexcept {
+    const std::int64_t wanted = blocks_for(pixels.pieces, kPixelThreads);
+    return blocks_in(stream, std::min<std::int64_t>(wanted, 4 * kPixelBlocks * device_.processors),
+                     kPixelThreads);
+  }
+
+  /// Calls f with `bits` as a std::integral_constant. @param bits GroupJob::usual_bits, or 0
   template <typename F>
-  static bool with_bits(const GroupJob& job, const F& f) noexcept {
-    const int bits = job.linear ? job.usual_bits() : 0;
+  static bool with_bits(int bits, const F& f) noexcept {
     if (bits == 2) return f(std::integral_constant<int, 2>());
     if (bits == 3) return f(std::integral_constant<int, 3>());
     if (bits == 4) return f(std::integral_constant<int, 4>());
@@ -128,9 +156,10 @@ class GroupQuantCuda final : public DeviceCodec {
   }
 
   /// Blocks of threads whose warps take all stretches, piece by piece.
-  unsigned warps_blocks(const GroupJob& job, Stream stream) const noexcept {
+  /// @param most for each multiprocessor
+  unsigned warps_blocks(const GroupJob& job, unsigned most, Stream stream) const noexcept {
     const std::int64_t wanted = (job.all_slots + 2 * kGroupThreads - 1) / (2 * kGroupThreads);
-    return blocks_in(stream, std::min<std::int64_t>(wanted, 2 * kGroupBlocks * device_.processors),
+    return blocks_in(stream, std::min<std::int64_t>(wanted, most * device_.processors),
                      kGroupThreads);
   }
 

@@ -61,6 +61,32 @@ __device__ __forceinline__ void restore_group_stretch(std::uint64_t packed, int 
   }
 }
 
+/// Stores a stretch of 32 bytes for each lane. Neighbouring lanes swap halves, so that both write
+/// to one sector at once. All lanes of the warp must call it.
+/// @pre two neighbouring lanes, from each even one on, have neighbouring stretches
+__device__ __forceinline__ void store_wide_stretches(uint4* target, std::int64_t stretch,
+                                                     const std::uint32_t (&words)[8]) {
+  const bool odd = threadIdx.x % 2 != 0;
+  std::uint32_t of_first[4];
+  std::uint32_t of_second[4];
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    const std::uint32_t kept = odd ? words[4 + w] : words[w];
+    const std::uint32_t other = __shfl_xor_sync(kAllLanes, odd ? words[w] : words[4 + w], 1);
+    of_first[w] = odd ? other : kept;
+    of_second[w] = odd ? kept : other;
+  }
+  uint4* const to = target + stretch * 2 - (odd ? 1 : 0);
+  store_vector(to, uint4{of_first[0], of_first[1], of_first[2], of_first[3]});
+  store_vector(to + 2, uint4{of_second[0], of_second[1], of_second[2], of_second[3]});
+}
+
+/// Blocks of a multiprocessor that decode, as many as have the registers for it.
+template <ElementType type, int kBits>
+inline constexpr unsigned kGroupDecodeBlocks = kBits == 0            ? 6
+                                               : kPerWord<type> == 1 ? 5
+                                                                     : 8;
+
 /// Decodes what group_quant_encode encodes, kBits as there. @pre job.vectors
 template <ElementType type, bool subtractive, int kBits>
 __global__ void __launch_bounds__(kGroupThreads)
@@ -71,16 +97,20 @@ __global__ void __launch_bounds__(kGroupThreads)
   const std::int64_t pieces = (job.all_slots + kPiece - 1) / kPiece;
   constexpr unsigned kWarps = kGroupThreads / kWarp;
   constexpr int kVectors = kStretchWords<type> / 4;
+  constexpr bool kSwaps = kVectors == 2 && kBits > 0;
   for (std::int64_t piece = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; piece < pieces;
        piece += std::int64_t{gridDim.x} * kWarps) {
-    const GroupPlace place = place_of(job, lanes, piece * kPiece + lanes.first(), in, offsets);
-    if (!place.first) continue;
+    std::int64_t slot = piece * kPiece + lanes.first();
+    // The last piece may have one group: then all lanes take that, as no lane may be missing.
+    if (kSwaps && slot >= job.all_slots) slot -= kWarp;
+    const GroupPlace place = place_of(job, lanes, slot, in, offsets);
+    if (!kSwaps && !place.first) continue;
     const int bits = kBits > 0 ? kBits : place.bits;
     const std::uint32_t range =
         *reinterpret_cast<const std::uint32_t*>(in + job.ranges_at + 4 * place.group);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      if (half == 1 && !place.second) continue;
+      if (!kSwaps && half == 1 && !place.second) continue;
       const std::int64_t stretch = place.stretch + (half == 0 ? 0 : lanes.count());
       const std::int64_t at =
           place.codes + (half == 0 ? 0U : lanes.count() * static_cast<std::uint32_t>(bits));
@@ -89,6 +119,10 @@ __global__ void __launch_bounds__(kGroupThreads)
       std::uint32_t words[kStretchWords<type>];
       restore_group_stretch<type, subtractive>(load_group_codes<kBits>(in + at, bits), bits, range,
                                                stretch, keys, words);
+      if constexpr (kSwaps) {
+        store_wide_stretches(static_cast<uint4*>(target), stretch, words);
+        continue;
+      }
       auto* const to = static_cast<uint4*>(target) + stretch * kVectors;
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {

@@ -6,7 +6,10 @@
 
 namespace cinch::codecs::cuda {
 
-inline constexpr unsigned kGroupBlocks = 4;  ///< of a multiprocessor
+/// Blocks of a multiprocessor that encode, as many as have the registers for it.
+/// @param kBits GroupJob::usual_bits, or 0
+template <ElementType type, int kBits>
+inline constexpr unsigned kGroupEncodeBlocks = kBits > 0 && kPerWord<type> == 2 ? 5 : 4;
 
 __device__ __forceinline__ void store_group_range(const GroupJob& job, std::byte* out,
                                                   std::int64_t group, FloatRange range) {
@@ -88,7 +91,7 @@ __device__ __forceinline__ void encode_groups(const GroupJob& job,
 /// elements once, into registers. @param kBits job.usual_bits(), or 0; not 0 only if job.linear
 /// @pre job.vectors
 template <ElementType type, int kBits>
-__global__ void __launch_bounds__(kGroupThreads, kGroupBlocks)
+__global__ void __launch_bounds__(kGroupThreads, (kGroupEncodeBlocks<type, kBits>))
     group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
                        std::byte* out, Result* result) {
   const auto* const elements = static_cast<const typename Element<type>::Bits*>(source);

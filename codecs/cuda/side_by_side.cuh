@@ -146,7 +146,7 @@ __device__ __forceinline__ void load_side_by_side(const SideBySide& tile, std::u
   constexpr int kVector = Element<type>::kPerVector;
   for_each_piece<type>(tile, planes, [&](std::uint32_t plane, std::uint32_t pixel) {
     const auto* from = source + offset(plane) + pixel * tile.pixel_stride;
-    const std::uint32_t left = tile.size - pixel;
+    const std::uint32_t left = kRun == 8 ? 8 : tile.size - pixel;
     EightPixels<type> pixels;
 #pragma unroll
     for (std::uint32_t p = 0; p < 8; ++p) {
@@ -156,7 +156,7 @@ __device__ __forceinline__ void load_side_by_side(const SideBySide& tile, std::u
       pixels.of_pixel[p][1] = v.y;
       pixels.of_pixel[p][2] = v.z;
       pixels.of_pixel[p][3] = v.w;
-      from += tile.pixel_stride;
+      from = kept(from + tile.pixel_stride);  // one address at a time is in a register
     }
     auto* to = x + tile.begin(plane) + pixel;
 #pragma unroll
@@ -176,6 +176,30 @@ __device__ __forceinline__ void load_side_by_side(const SideBySide& tile, std::u
   });
 }
 
+/// Stores the first `count` of eight pixels of a vector of planes, to `to` and each `stride`
+/// elements further. @param of_plane of each plane a stretch
+template <ElementType type>
+__device__ __forceinline__ void store_pixels(
+    const std::uint32_t (&of_plane)[Element<type>::kPerVector][kStretchWords<type>],
+    std::uint32_t count, typename Element<type>::Bits* to, std::int64_t stride) {
+#pragma unroll
+  for (std::uint32_t p = 0; p < 8; ++p) {
+    if (p >= count) break;
+    std::uint32_t words[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      if constexpr (kPerWord<type> == 1) {
+        words[w] = of_plane[w][p];
+      } else {
+        words[w] = permute_bytes(of_plane[2 * w][p / 2], of_plane[2 * w + 1][p / 2],
+                                 p % 2 == 0 ? 0x5410 : 0x7632);
+      }
+    }
+    store_vector(to, uint4{words[0], words[1], words[2], words[3]});
+    to += stride;
+  }
+}
+
 /// The reverse: stores planes from shared memory.
 template <ElementType type, int kRun, typename Offset>
 __device__ __forceinline__ void store_side_by_side(const SideBySide& tile, std::uint32_t planes,
@@ -184,7 +208,7 @@ __device__ __forceinline__ void store_side_by_side(const SideBySide& tile, std::
                                                    typename Element<type>::Bits* target) {
   constexpr int kVector = Element<type>::kPerVector;
   for_each_piece<type>(tile, planes, [&](std::uint32_t plane, std::uint32_t pixel) {
-    const std::uint32_t left = tile.size - pixel;
+    const std::uint32_t left = kRun == 8 ? 8 : tile.size - pixel;
     const auto* from = x + tile.begin(plane) + pixel;
     std::uint32_t of_plane[kVector][kStretchWords<type>];
 #pragma unroll
@@ -204,23 +228,8 @@ __device__ __forceinline__ void store_side_by_side(const SideBySide& tile, std::
       }
       from += tile.size;
     }
-    auto* to = target + offset(plane) + pixel * tile.pixel_stride;
-#pragma unroll
-    for (std::uint32_t p = 0; p < 8; ++p) {
-      if (p >= left) break;
-      std::uint32_t words[4];
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        if constexpr (kPerWord<type> == 1) {
-          words[w] = of_plane[w][p];
-        } else {
-          words[w] = permute_bytes(of_plane[2 * w][p / 2], of_plane[2 * w + 1][p / 2],
-                                   p % 2 == 0 ? 0x5410 : 0x7632);
-        }
-      }
-      store_vector(to, uint4{words[0], words[1], words[2], words[3]});
-      to += tile.pixel_stride;
-    }
+    store_pixels<type>(of_plane, left, target + offset(plane) + pixel * tile.pixel_stride,
+                       tile.pixel_stride);
   });
 }
 
