@@ -85,11 +85,16 @@ __device__ __forceinline__ void encode_sevens(const DivisionJob& job, const Divi
       range = maker.range(min - rounded, max - rounded);
     } else {
       result->not_representable = 1;
-      for (int e = 0; e < kSevens; ++e) x[begin + e] = 0;
     }
     means[p] = mean;
     store_range(job, out, first + p, range);
-    cells[p] = {float_of_bf16(mean), range.lo, RangeMaker::scale(range.step), 0.0F};
+    cells[p] = {float_of_bf16(mean), range.lo, RangeMaker::scale(range.step),
+                are_quantizable(min, max) ? 0U : 1U};
+  }
+  __syncthreads();  // planes share words with their neighbours
+  for (std::int32_t p = threadIdx.x; p < planes; p += kDivisionThreads) {
+    if (!cells[p].poisoned) continue;
+    for (int e = 0; e < kSevens; ++e) x[tile.layout.begin(p) + e] = 0;
   }
 }
 

@@ -17,7 +17,8 @@ inline constexpr std::int64_t kShapeBytes = 16;  ///< of a PoolShape
 /// What is known of a block. Where a stretch may reach into the next plane: its plane's zero point
 /// and scale too, besides its mean.
 struct alignas(16) RangedCell {
-  float mean, lo, scale, reserved;
+  float mean, lo, scale;
+  std::uint32_t poisoned;  ///< set by encode_sevens() alone
 };
 template <int kRun>
 using DivisionCell = std::conditional_t<kRun == kStretch, float, RangedCell>;

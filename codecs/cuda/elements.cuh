@@ -156,13 +156,14 @@ __device__ __forceinline__ void store_vector(void* at, uint4 vector) {
 }
 
 /// Loads 16 bytes of global memory that the kernel does not write. Loads of a uint4 whose halves
-/// are used apart sometimes become several.
+/// are used apart sometimes become several. Volatile, or the compiler may load before it is known
+/// whether there is anything at `at`.
 __device__ __forceinline__ uint4 load_vector(const void* at) {
 #ifdef __CUDA_ARCH__
   uint4 vector;
-  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(vector.x), "=r"(vector.y), "=r"(vector.z), "=r"(vector.w)
-      : "l"(__cvta_generic_to_global(at)));
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(vector.x), "=r"(vector.y), "=r"(vector.z), "=r"(vector.w)
+               : "l"(__cvta_generic_to_global(at)));
   return vector;
 #else
   return *static_cast<const uint4*>(at);

@@ -26,9 +26,9 @@ bool load_beside_captures(const DeviceCodec& codec, const Description& what) noe
 }
 
 constexpr Library library = {
-    library_abi, make,  load_beside_captures, is_capturing,       make_stream,    allocate_pinned,
-    copy,        write, keep_source,          apply_without_bias, normalize_rows, progress,
-    synchronize};
+    library_abi, make,       load_beside_captures, is_capturing,       make_stream, allocate_pinned,
+    copy,        write,      keep_source,          apply_without_bias, keep_where,  normalize_rows,
+    progress,    synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "codecs/cuda/codec.h"
+#include "codecs/cuda/keep_where.h"
 #include "codecs/cuda/normalize.h"
 #include "codecs/cuda/without_bias.h"
 
@@ -50,6 +51,9 @@ struct Library {
   /// See without_bias.h.
   bool (*apply_without_bias)(Smooth function, ElementType type, const GroupRanges& of,
                              const Rows& rows, const void* x, void* y, Stream stream) noexcept;
+  /// See keep_where.h.
+  bool (*keep_where)(std::size_t size, std::int64_t elements, const std::byte* bits, const void* x,
+                     void* y, Stream stream) noexcept;
   /// See normalize.h.
   bool (*normalize_rows)(ElementType from, ElementType to, const RowNorm& norm, const void* x,
                          void* y, Stream stream) noexcept;

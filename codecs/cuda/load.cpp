@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "codecs/cuda/keep_where.h"
 #include "codecs/cuda/loading.h"
 #include "codecs/cuda/normalize.h"
 #include "codecs/cuda/outcome.h"
@@ -30,6 +31,7 @@ bool load(const DeviceCodec& codec, const Description& what) noexcept {
   }
   // A norm is derived from what any of these codecs holds, in a type that is not known yet.
   if (is_float(what.type) && what.type != ElementType::float64) {
+    loaded = keep_where(element_size(what.type), 8, memory, memory, memory, nullptr) && loaded;
     const auto* const numbers = reinterpret_cast<const float*>(memory);
     const RowNorm norm = {1, 8, numbers, numbers, numbers, numbers};
     for (const ElementType to :

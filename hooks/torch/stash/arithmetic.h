@@ -48,8 +48,8 @@ class Arithmetic {
     const float* mean = nullptr;
     const float* rstd = nullptr;
     const std::int64_t* indices = nullptr;
-    /// Signs of the result, for a ReLU that is the recipe's last step: one bit an element on the
-    /// host, one element of the recipe's type on a device.
+    /// Signs of the result, for a ReLU that is the recipe's last step: one bit an element, in the
+    /// order of memory.
     const std::byte* mask = nullptr;
   };
 

@@ -242,6 +242,38 @@ bool apply_without_bias(Smooth function, ElementType type, const GroupRanges& of
   return true;
 }
 
+/// A keep_where that a stream will run.
+struct Keeping {
+  std::size_t size;
+  std::int64_t elements;
+  const std::byte* bits;
+  const std::byte* x;
+  std::byte* y;
+};
+
+void run_keeping(void* context) {
+  const auto& call = *static_cast<const Keeping*>(context);
+  for (std::int64_t k = 0; k < call.elements; ++k) {
+    const std::size_t at = static_cast<std::size_t>(k) * call.size;
+    const bool kept = (static_cast<unsigned>(call.bits[k / 8]) >> (k % 8) & 1U) != 0;
+    if (kept) std::memmove(call.y + at, call.x + at, call.size);
+    if (!kept) std::memset(call.y + at, 0, call.size);
+  }
+}
+
+bool keep_where(std::size_t size, std::int64_t elements, const std::byte* bits, const void* x,
+                void* y, Stream stream) noexcept {
+  auto* const call = new Keeping{size, elements, bits, static_cast<const std::byte*>(x),
+                                 static_cast<std::byte*>(y)};
+  const std::size_t bytes = static_cast<std::size_t>(elements) * size;
+  const fakecuda_range used[] = {
+      {bits, static_cast<std::size_t>((elements + 7) / 8)}, {x, bytes}, {y, bytes}};
+  fakecuda_enqueue(
+      stream, "cinch keep_where", run_keeping,
+      [](void* context) { delete static_cast<Keeping*>(context); }, call, used, std::size(used));
+  return true;
+}
+
 /// A normalize_rows that a stream will run.
 struct Normalization {
   ElementType from, to;
@@ -289,9 +321,9 @@ bool normalize_rows(ElementType from, ElementType to, const RowNorm& norm, const
 }
 
 constexpr Library library = {
-    library_abi,     make,     load,       is_capturing, make_stream,
-    allocate_pinned, copy,     write,      keep_source,  apply_without_bias,
-    normalize_rows,  progress, synchronize};
+    library_abi,     make,           load,     is_capturing, make_stream,
+    allocate_pinned, copy,           write,    keep_source,  apply_without_bias,
+    keep_where,      normalize_rows, progress, synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -9,7 +9,6 @@
 #include <ATen/ops/gather.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
-#include <ATen/ops/threshold_backward.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/Allocator.h>
 
@@ -20,6 +19,8 @@
 
 namespace cinch::hooks {
 namespace {
+
+constexpr const char* cant_launch = "cinch: a kernel could not be launched";
 
 /// Undefined if the constant is.
 at::Tensor floats_of(const at::Tensor& constant) {
@@ -95,8 +96,12 @@ void DeviceArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tenso
     at::clamp_min_out(out, in, 0);  // what PyTorch's relu() calls
     return;
   }
-  // The value, but 0 where the mask is not above 0.
-  at::threshold_backward_out(out, in, blob(inputs.mask, layout_of(out), type_), 0);
+  const bool alike = layout_of(in) == layout_of(out);
+  if (!alike) copy(in, out);
+  const void* const x = alike ? in.const_data_ptr() : out.const_data_ptr();
+  const bool launched = cuda_codecs()->keep_where(out.element_size(), out.numel(), inputs.mask, x,
+                                                  out.data_ptr(), native(current_stream(device_)));
+  TORCH_CHECK(launched, cant_launch);
 }
 
 // Not where the rows of `in` are cut out of the source along a further dimension, too.
@@ -126,7 +131,7 @@ void DeviceArithmetic::layer_norm(const Recipe::Step& step, const at::Tensor& in
       element_type(x.scalar_type()), element_type(out.scalar_type()),
       {step.rows, step.row, inputs.mean, inputs.rstd, data(weight), data(bias)}, x.const_data_ptr(),
       out.data_ptr(), native(current_stream(device_)));
-  TORCH_CHECK(launched, "cinch: a kernel could not be launched");
+  TORCH_CHECK(launched, cant_launch);
 }
 
 void DeviceArithmetic::batch_norm(const Recipe::Step& step, const at::Tensor& in,

@@ -18,8 +18,7 @@ namespace cinch::hooks {
 /// @pre the device is the current one
 class DeviceArithmetic final : public Arithmetic {
  public:
-  /// @param type Of the recipe, and so of its mask
-  DeviceArithmetic(c10::Device device, c10::ScalarType type) : device_(device), type_(type) {}
+  explicit DeviceArithmetic(c10::Device device) : device_(device) {}
 
   c10::DataPtr allocate(std::size_t bytes) const override;
   at::Tensor blob(const void* data, const Layout& layout, c10::ScalarType type) const override;
@@ -41,7 +40,6 @@ class DeviceArithmetic final : public Arithmetic {
                 at::Tensor& out) const;
 
   const c10::Device device_;
-  const c10::ScalarType type_;
 };
 
 }  // namespace cinch::hooks

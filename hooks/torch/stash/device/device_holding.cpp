@@ -32,18 +32,6 @@ void lend_constants(Recipe& recipe, const c10::Stream& reader) {
   });
 }
 
-// Decodes the mask of a derived entry for the current stream alone.
-c10::Storage signs_of(Entry& entry, const c10::Stream& stream) {
-  const EntryWork work(entry);
-  if (is_capturing(stream)) return decode_in_capture(entry, codecs::Reads::sign);
-  // Readers of signs may share a storage, decoded on another stream, which they still wait for.
-  auto& shared = entry.device->decoding[static_cast<std::size_t>(codecs::Reads::sign)];
-  const std::optional<StreamWork> before = shared;
-  c10::Storage signs = decode_on_device(entry, codecs::Reads::sign, stream);
-  shared = before;
-  return signs;
-}
-
 }  // namespace
 
 DeviceHolding::DeviceHolding(bool uses_side_stream, EntryLists& lists, Statistics& statistics,
@@ -157,12 +145,10 @@ c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> v
   const c10::OptionalDeviceGuard on_device(device);
   const c10::Stream stream = current_stream(device);
   lend_constants(*entry.recipe, stream);
-  const c10::Storage signs = entry.plan().mask ? signs_of(entry, stream) : c10::Storage();
-  const DeviceArithmetic arithmetic(device, entry.recipe->type);
+  const std::byte* const mask = entry.plan().mask ? lent_mask(entry, stream) : nullptr;
+  const DeviceArithmetic arithmetic(device);
   c10::DataPtr data = arithmetic.allocate(entry.raw_bytes);
-  entry.recipe->compute(arithmetic, values,
-                        signs ? static_cast<const std::byte*>(signs.data()) : nullptr, data.get(),
-                        errors);
+  entry.recipe->compute(arithmetic, values, mask, data.get(), errors);
   // Sources are freed from now on: the stand-in of the stream follows its work (record_use()).
   if (!is_capturing(stream)) static_cast<void>(lasting(stream));
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(device.type()));
@@ -178,7 +164,7 @@ Proofs::Found DeviceHolding::compare(Recipe& recipe, std::span<const void* const
                                      const at::Tensor& actual, bool near_serves) {
   const c10::OptionalDeviceGuard on_device(recipe.device);
   const BelowProgram guard;
-  const DeviceArithmetic arithmetic(recipe.device, recipe.type);
+  const DeviceArithmetic arithmetic(recipe.device);
   const c10::DataPtr computed = arithmetic.allocate(recipe.bytes());
   recipe.compute(arithmetic, values, nullptr, computed.get());
   const Layout flat = contiguous({recipe.elements});

@@ -306,6 +306,13 @@ c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads) {
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(stream.device_type()));
 }
 
+// Masks are not offloaded.
+const std::byte* lent_mask(Entry& entry, const c10::Stream& stream) {
+  const EntryWork work(entry);
+  lend_encoded(*entry.device, stream);
+  return static_cast<const std::byte*>(entry.device->encoded.get());
+}
+
 // What is decoded is not encoded anew, and holders keep the entry. It may be on the host meanwhile,
 // and then only the ranges are copied back.
 bool apply_without_bias(Entry& source, codecs::Smooth function, codecs::ElementType type,

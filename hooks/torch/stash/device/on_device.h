@@ -116,6 +116,10 @@ c10::Storage decode_on_device(Entry& entry, codecs::Reads reads, const c10::Stre
 /// @throws c10::Error when there is no memory
 c10::Storage decode_in_capture(Entry& entry, codecs::Reads reads);
 
+/// The mask of a derived entry, usable in the further work of `stream`, the current one. Takes the
+/// entry's lock. @pre the entry has one (Plan::mask)
+const std::byte* lent_mask(Entry& entry, const c10::Stream& stream);
+
 /// Enqueues a function of values that were decoded from `source`, without its bias, on `stream`,
 /// the current one. Takes the source's lock. @param rows, x, y As of codecs::cuda
 /// @return false when it could not be enqueued; `y` may then hold garbage
