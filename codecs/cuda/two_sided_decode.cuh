@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kGroupThreads)
       slot = static_cast<std::uint32_t>(at % groups.slots);
     }
     const int count = stretch_count(groups, slot);
-    if (count == 0) continue;
+    if (count <= 0) continue;
     float x[kStretch] = {};
     const bool good =
         bytes.good() && restore_sided<kRead>(job, bytes, plane, slot, count, keys, key, x);

@@ -3,12 +3,15 @@
 
 #include <optional>
 
+#include <ATen/ops/add.h>
 #include <ATen/ops/batch_norm_elemt.h>
 #include <ATen/ops/clamp_min.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/Allocator.h>
 
@@ -19,8 +22,6 @@
 
 namespace cinch::hooks {
 namespace {
-
-constexpr const char* cant_launch = "cinch: a kernel could not be launched";
 
 /// Undefined if the constant is.
 at::Tensor floats_of(const at::Tensor& constant) {
@@ -94,14 +95,29 @@ void DeviceArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tenso
   }
   if (inputs.mask == nullptr) {
     at::clamp_min_out(out, in, 0);  // what PyTorch's relu() calls
-    return;
+  } else {
+    keep_where_set(inputs.mask, in, out);
   }
+}
+
+void DeviceArithmetic::keep_where_set(const std::byte* mask, const at::Tensor& in,
+                                      at::Tensor& out) const {
   const bool alike = layout_of(in) == layout_of(out);
   if (!alike) copy(in, out);
   const void* const x = alike ? in.const_data_ptr() : out.const_data_ptr();
-  const bool launched = cuda_codecs()->keep_where(out.element_size(), out.numel(), inputs.mask, x,
-                                                  out.data_ptr(), native(current_stream(device_)));
-  TORCH_CHECK(launched, cant_launch);
+  const std::int64_t n = out.numel();
+  if (cuda_codecs()->keep_where(out.element_size(), n, mask, x, out.data_ptr(),
+                                native(current_stream(device_)))) {
+    return;
+  }
+  // By PyTorch, which has no operator for bits.
+  const at::Tensor bytes = blob(mask, contiguous({(n + 7) / 8}), at::kByte).cpu();
+  const auto* const bits = bytes.const_data_ptr<std::uint8_t>();
+  const at::Tensor clear = at::empty({n}, at::kBool);
+  auto* const is_clear = clear.mutable_data_ptr<bool>();
+  for (std::int64_t k = 0; k < n; ++k) is_clear[k] = (bits[k / 8] >> (k % 8) & 1) == 0;
+  if (alike) copy(in, out);
+  blob(out.data_ptr(), contiguous({n}), out.scalar_type()).masked_fill_(clear.to(device_), 0);
 }
 
 // Not where the rows of `in` are cut out of the source along a further dimension, too.
@@ -131,7 +147,19 @@ void DeviceArithmetic::layer_norm(const Recipe::Step& step, const at::Tensor& in
       element_type(x.scalar_type()), element_type(out.scalar_type()),
       {step.rows, step.row, inputs.mean, inputs.rstd, data(weight), data(bias)}, x.const_data_ptr(),
       out.data_ptr(), native(current_stream(device_)));
-  TORCH_CHECK(launched, cant_launch);
+  if (launched) return;
+  const Layout column = contiguous({step.rows, 1});
+  const at::Tensor normal =
+      at::mul(at::sub(blob(x.const_data_ptr(), contiguous({step.rows, step.row}), x.scalar_type()),
+                      blob(inputs.mean, column, at::kFloat)),
+              blob(inputs.rstd, column, at::kFloat));
+  at::Tensor y = weight.defined() ? at::mul(normal, weight) : normal;
+  if (bias.defined() && weight.defined()) {
+    multiply_add(normal, weight, bias, y);
+  } else if (bias.defined()) {
+    y = at::add(normal, bias);
+  }
+  copy(y.view(out.sizes()), out);
 }
 
 void DeviceArithmetic::batch_norm(const Recipe::Step& step, const at::Tensor& in,
