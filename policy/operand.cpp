@@ -166,8 +166,7 @@ constexpr Group groups[] = {
      "*", exact},
 
     // Of these only sizes are read. Under autocast the negative log-likelihood saves a float32 copy
-    // of
-    // all log-probabilities.
+    // of all log-probabilities.
     {"nll_loss2d_forward nll_loss_forward", "self", unread, exact},
     {"_adaptive_avg_pool2d _adaptive_avg_pool3d _fft_r2c avg_pool2d avg_pool3d cummax cummin "
      "fractional_max_pool2d fractional_max_pool3d gather masked_select reflection_pad1d "
