@@ -28,6 +28,14 @@ bool has_dense_planes(const PlaneLayout& layout) noexcept {
   return plane.is_contiguous();
 }
 
+PlaneLayout with_outer_planes(PlaneLayout layout) noexcept {
+  if (layout.outer != 1 || layout.inner == 1) return layout;
+  layout.outer = layout.inner;
+  layout.outer_stride = layout.inner_stride;
+  layout.inner = 1;
+  return layout;
+}
+
 std::int64_t reach(const PlaneLayout& layout) noexcept {
   if (layout.planes() == 0) return 0;
   std::int64_t last =

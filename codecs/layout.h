@@ -17,6 +17,9 @@ bool is_valid(const PlaneLayout& layout) noexcept;
 /// True when each plane's elements are adjacent and in logical order. Planes may lie anywhere.
 bool has_dense_planes(const PlaneLayout& layout) noexcept;
 
+/// The same planes, counted by `outer` where that is 1: samples are `inner` planes of some layouts.
+PlaneLayout with_outer_planes(PlaneLayout layout) noexcept;
+
 /// Memory offset, in elements, of the first element of `plane`. @pre 0 <= plane < planes()
 CINCH_HD inline std::int64_t plane_offset(const PlaneLayout& layout, std::int64_t plane) noexcept {
   return plane / layout.inner * layout.outer_stride + plane % layout.inner * layout.inner_stride;

@@ -10,13 +10,8 @@
 namespace cinch::codecs::cpu {
 
 PlaneLayout finer_planes(const PlaneLayout& layout) noexcept {
-  if ((layout.inner != 1 && layout.outer != 1) || has_dense_planes(layout)) return layout;
-  PlaneLayout finer = layout;
-  if (layout.inner != 1) {
-    finer.outer = layout.inner;
-    finer.outer_stride = layout.inner_stride;
-    finer.inner = 1;
-  }
+  PlaneLayout finer = with_outer_planes(layout);
+  if (finer.inner != 1 || has_dense_planes(layout)) return layout;
   for (int axis = 0; axis < 2; ++axis) {
     if (layout.extent[axis] == 1) continue;
     finer.inner = layout.extent[axis];

@@ -9,6 +9,7 @@
 #include "codecs/cuda/logical.cuh"
 #include "codecs/cuda/pieces.cuh"
 #include "codecs/cuda/side_by_side.cuh"
+#include "codecs/layout.h"
 
 /// For element-wise kernels on tensors whose channels lie side by side, pixel after pixel, where
 /// neighbours in logical order lie far apart. A block of threads takes tiles: some channels and
@@ -36,19 +37,19 @@ struct ChannelTiles {
   ChannelTiles(const PlaneLayout& l, const void* memory, std::size_t element,
                bool whole_bytes) noexcept {
     if (l.is_contiguous() || l.planes() == 0) return;
-    PlaneLayout channel = l;
-    std::int64_t samples = l.outer;
-    std::int64_t all = l.inner;
-    sample_stride = l.outer_stride;
-    if (l.extent[0] > 1 && l.stride[0] == 1 && (l.inner == 1 || l.outer == 1)) {
+    PlaneLayout channel = with_outer_planes(l);
+    std::int64_t all = l.extent[0];
+    if (all > 1 && l.stride[0] == 1 && channel.inner == 1) {
       // Planes are samples.
       channel.extent[0] = 1;
-      samples = l.planes();
-      all = l.extent[0];
-      if (l.inner != 1) sample_stride = l.inner_stride;
-    } else if (l.inner_stride != 1) {
+    } else if (l.inner_stride == 1) {
+      channel = l;
+      all = l.inner;
+    } else {
       return;
     }
+    const std::int64_t samples = channel.outer;
+    sample_stride = channel.outer_stride;
     const std::int64_t size = channel.plane_size();
     vector = static_cast<std::uint32_t>(16 / element);
     pixel_stride = pixel_stride_of(channel);

@@ -21,13 +21,7 @@ CINCH_HD std::uint16_t nearest(float x) {
 template <ElementType type>
 __device__ __forceinline__ std::uint32_t nearest_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
-  std::uint32_t word;
-  if constexpr (type == ElementType::bfloat16) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
-  } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
-  }
-  return word;
+  return converted_pair<type>(first, second);
 #else
   return nearest<type>(first) | std::uint32_t{nearest<type>(second)} << 16;
 #endif

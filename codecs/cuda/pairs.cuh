@@ -46,18 +46,29 @@ __device__ __forceinline__ void values_in(const std::uint32_t (&words)[kStretchW
   }
 }
 
+#ifdef __CUDA_ARCH__
+/// Two elements of a 16-bit type as the GPU converts them: infinite where out of range.
+template <ElementType type>
+__device__ __forceinline__ std::uint32_t converted_pair(float first, float second) {
+  std::uint32_t word;
+  if constexpr (type == ElementType::bfloat16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  }
+  return word;
+}
+#endif
+
 /// The word that holds the elements nearest to `first` and, of 16-bit types, `second`.
 /// @pre neither is NaN
 template <ElementType type>
 __device__ __forceinline__ std::uint32_t word_of(float first, float second) {
   if constexpr (type == ElementType::float32) return float_bits(first);
 #ifdef __CUDA_ARCH__
-  std::uint32_t word;
-  if constexpr (type == ElementType::bfloat16) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
-  } else {
-    // What is out of range has become an infinity; 0x7BFF is 65504.
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  std::uint32_t word = converted_pair<type>(first, second);
+  if constexpr (type == ElementType::float16) {
+    // 0x7BFF is 65504.
     asm("min.f16x2 %0, %0, %1;" : "+r"(word) : "r"(0x7BFF7BFFU));
     asm("max.f16x2 %0, %0, %1;" : "+r"(word) : "r"(0xFBFFFBFFU));
   }
