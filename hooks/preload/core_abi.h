@@ -9,7 +9,7 @@ namespace cinch {
 
 /// Increases with every change to CoreTable; the two libraries ship together, so a mismatch means a
 /// broken installation.
-inline constexpr std::uint32_t core_abi_version = 1;
+inline constexpr std::uint32_t core_abi_version = 2;
 
 /// `torch::autograd::EngineStub`, without torch's headers.
 using EngineStub = void* (*)();
@@ -30,6 +30,11 @@ struct CoreTable {
   /// Called before the real `register_hooks`: gives a tensor that the core holds back to autograd.
   /// Throws c10::Error if the core does not hold the tensor's values.
   void (*before_register_hooks)(void* saved_variable);
+
+  /// Called after a sum or difference: `other` is the right operand, a tensor.
+  void (*after_sum)(const void* result, const void* other) noexcept;
+  /// Called after `number - tensor`.
+  void (*after_difference_from)(const void* result, const void* number) noexcept;
 };
 
 /// `cinch_core_open`: starts the core in this process. `engine_stub` is the engine stub that torch

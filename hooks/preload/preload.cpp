@@ -4,11 +4,13 @@
 // until torch announces itself by setting its autograd engine, and then loads the core that knows
 // torch.
 //
-// Four functions of libtorch_cpu are interposed; each calls the original:
+// These functions of libtorch_cpu are interposed; each calls the original:
 //   torch::autograd::set_default_engine_stub   `import torch` calls it once: the moment to start
 //   SavedVariable(Tensor, bool, bool)          sees a tensor before autograd asks for hooks
 //   SavedVariable(optional<Tensor>, …)         so that its callers, not itself, are the site
 //   SavedVariable::register_hooks              a user's hooks on a tensor that the core holds
+//   at::_ops::add_Tensor::call, …              sums and differences: autograd does not save the
+//                                              number of x + 1
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -29,6 +31,11 @@
 #define SAVED_VARIABLE_OPTIONAL _ZN5torch8autograd13SavedVariableC1ERKSt8optionalIN2at6TensorEEbb
 #define REGISTER_HOOKS \
   _ZN5torch8autograd13SavedVariable14register_hooksEOSt10unique_ptrINS0_18SavedVariableHooksESt14default_deleteIS3_EE
+#define ADD _ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE
+#define ADD_IN_PLACE _ZN2at4_ops11add__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE
+#define SUBTRACT _ZN2at4_ops10sub_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE
+#define SUBTRACT_IN_PLACE _ZN2at4_ops11sub__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE
+#define SUBTRACT_FROM _ZN2at4_ops11rsub_Scalar4callERKNS_6TensorERKN3c106ScalarES8_
 
 #define STRING_OF_(name) #name
 #define STRING_OF(name) STRING_OF_(name)
@@ -37,10 +44,25 @@ namespace {
 
 using SavedVariable = void (*)(void*, const void*, bool, bool);
 
+// An at::Tensor on its way to the caller. It has a destructor, as at::Tensor has, so that both are
+// returned in the same way. A copy is the one that the caller gets: nothing is counted.
+struct Tensor {
+  Tensor(const Tensor& moved) : impl(moved.impl) {}
+  ~Tensor() {}
+  void* impl;
+};
+using Sum = Tensor (*)(const void* self, const void* other, const void* alpha);
+using SumInPlace = void* (*)(void* self, const void* other, const void* alpha);
+
 // Any thread may write these, always with the same value; every save reads them.
 SavedVariable real_saved_variable;
 SavedVariable real_saved_variable_optional;
 cinch::RegisterHooks real_register_hooks;
+Sum real_add;
+Sum real_subtract;
+Sum real_subtract_from;
+SumInPlace real_add_in_place;
+SumInPlace real_subtract_in_place;
 const cinch::CoreTable* core;
 
 // The return address of the optional overload while its inner constructor call runs.
@@ -187,7 +209,12 @@ void say_which_cores(unsigned version) {
 bool find_originals() {
   return must(real_saved_variable, STRING_OF(SAVED_VARIABLE)) != nullptr &&
          must(real_saved_variable_optional, STRING_OF(SAVED_VARIABLE_OPTIONAL)) != nullptr &&
-         must(real_register_hooks, STRING_OF(REGISTER_HOOKS)) != nullptr;
+         must(real_register_hooks, STRING_OF(REGISTER_HOOKS)) != nullptr &&
+         must(real_add, STRING_OF(ADD)) != nullptr &&
+         must(real_add_in_place, STRING_OF(ADD_IN_PLACE)) != nullptr &&
+         must(real_subtract, STRING_OF(SUBTRACT)) != nullptr &&
+         must(real_subtract_in_place, STRING_OF(SUBTRACT_IN_PLACE)) != nullptr &&
+         must(real_subtract_from, STRING_OF(SUBTRACT_FROM)) != nullptr;
 }
 
 const cinch::CoreTable* open_core(cinch::EngineStub engine_stub) {
@@ -260,4 +287,34 @@ CINCH_EXPORT void SAVED_VARIABLE_OPTIONAL(void* self, const void* tensor, bool i
 CINCH_EXPORT void REGISTER_HOOKS(void* self, void* hooks) {
   if (const auto* table = load(core)) table->before_register_hooks(self);
   must(real_register_hooks, STRING_OF(REGISTER_HOOKS))(self, hooks);
+}
+
+CINCH_EXPORT Tensor ADD(const void* self, const void* other, const void* alpha) {
+  const Tensor result = must(real_add, STRING_OF(ADD))(self, other, alpha);
+  if (const auto* table = load(core)) table->after_sum(&result, other);
+  return result;
+}
+
+CINCH_EXPORT Tensor SUBTRACT(const void* self, const void* other, const void* alpha) {
+  const Tensor result = must(real_subtract, STRING_OF(SUBTRACT))(self, other, alpha);
+  if (const auto* table = load(core)) table->after_sum(&result, other);
+  return result;
+}
+
+CINCH_EXPORT Tensor SUBTRACT_FROM(const void* self, const void* number, const void* alpha) {
+  const Tensor result = must(real_subtract_from, STRING_OF(SUBTRACT_FROM))(self, number, alpha);
+  if (const auto* table = load(core)) table->after_difference_from(&result, number);
+  return result;
+}
+
+CINCH_EXPORT void* ADD_IN_PLACE(void* self, const void* other, const void* alpha) {
+  must(real_add_in_place, STRING_OF(ADD_IN_PLACE))(self, other, alpha);
+  if (const auto* table = load(core)) table->after_sum(self, other);
+  return self;
+}
+
+CINCH_EXPORT void* SUBTRACT_IN_PLACE(void* self, const void* other, const void* alpha) {
+  must(real_subtract_in_place, STRING_OF(SUBTRACT_IN_PLACE))(self, other, alpha);
+  if (const auto* table = load(core)) table->after_sum(self, other);
+  return self;
 }

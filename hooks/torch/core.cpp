@@ -19,6 +19,7 @@
 #include "files/terminal.h"
 #include "hooks/preload/core_abi.h"
 #include "hooks/preload/environment.h"
+#include "hooks/torch/autograd/added_numbers.h"
 #include "hooks/torch/autograd/engine.h"
 #include "hooks/torch/autograd/register_hooks.h"
 #include "hooks/torch/autograd/saved_inputs.h"
@@ -121,6 +122,16 @@ void before_register_hooks(void* saved_variable) {
   give_back_to_autograd(saved_variable);
 }
 
+void after_sum(const void* result, const void* other) noexcept {
+  added_numbers::note(*static_cast<const at::Tensor*>(result),
+                      *static_cast<const at::Tensor*>(other));
+}
+
+void after_difference_from(const void* result, const void* number) noexcept {
+  added_numbers::note(*static_cast<const at::Tensor*>(result),
+                      *static_cast<const c10::Scalar*>(number));
+}
+
 void at_exit() {
   stash().side().stop();
   stash().adaptation().keep_learned();
@@ -138,7 +149,8 @@ void at_exit() {
   }
 }
 
-const CoreTable table = {core_abi_version, before_save, before_register_hooks};
+const CoreTable table = {core_abi_version, before_save, before_register_hooks, after_sum,
+                         after_difference_from};
 
 /// Loads the policies listed in CINCH_DRY_RUN, separated by commas. Returns the first error if any.
 std::variant<std::vector<policy::Settings>, policy::PolicyError> dry_run_policies() {

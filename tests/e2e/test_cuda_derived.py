@@ -25,6 +25,17 @@ if kind == "mlp":
     block = lambda: [nn.LayerNorm(64), nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)]
     model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
     shape = 32, 32
+elif kind.startswith("gelu by hand"):
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.inner, self.outer = nn.LayerNorm(64), nn.Linear(64, 128), nn.Linear(128, 64)
+        def forward(self, x):
+            with torch.autocast(device, torch.bfloat16, enabled="autocast" in kind):
+                x = self.inner(self.norm(x))
+                return self.outer(0.5 * x * (1.0 + torch.tanh(0.8 * (x + 0.044715 * torch.pow(x, 3.0)))))
+    model = nn.Sequential(nn.Linear(32, 64), *[Layer() for _ in range(3)])
+    shape = 32, 32
 elif kind == "dropout":
     block = lambda: [nn.LayerNorm(64), nn.Dropout(0.15), nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.3), nn.Linear(64, 64)]
     model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
@@ -78,11 +89,13 @@ ON_DEVICES_ALONE = {
     "cudnn": ("cudnn_batch_norm", False),
     "frozen cudnn": ("cudnn_batch_norm", False),
     "dropout": ("native_layer_norm", True),
+    "gelu by hand": ("pow", True),  # on the CPU tanh is never more than near
+    "gelu by hand under autocast": ("pow", True),
     "flash": ("_scaled_dot_product_flash_attention", True),
     "efficient": ("_scaled_dot_product_efficient_attention", True),
     "cudnn attention": ("_scaled_dot_product_cudnn_attention", True),
 }
-QUICK = {"cudnn", "dropout", "flash"}
+QUICK = {"cudnn", "dropout", "flash", "gelu by hand under autocast"}
 DEFAULT = harness.LOSSLESS | {"policy": "default", "guard": {"every_steps": 0}}  # whose looks make the host wait
 
 
@@ -165,6 +178,14 @@ def test_what_only_a_device_saves_is_derived(plain, kind, tmp_path):
         if source in rows:
             assert rows[source]["count"] >= 16, rows[source]
             assert rows[source]["stored_bytes"] <= rows[source]["raw_bytes"] / 8, rows[source]
+
+
+@pytest.mark.parametrize("kind", ["gelu by hand", "gelu by hand under autocast"])
+def test_all_of_gelu_by_hand_is_derived_from_its_input(kind, tmp_path):
+    _, report = train(tmp_path, kind, policy=harness.LOSSLESS, schedule="lazy")
+    found = {(row["op"], row["operand"]) for row in report["ops"] if row["codec"] == "derived from aten::pow self" and row["count"] >= 24}
+    wanted = {("aten::tanh", "result"), ("aten::mul", "self"), ("aten::mul", "other"), ("aten::addmm", "mat1")}
+    assert found == wanted, report["ops"]
 
 
 def test_dropout_is_derived_from_its_mask(tmp_path):

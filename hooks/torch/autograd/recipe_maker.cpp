@@ -10,6 +10,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <c10/core/SymIntArrayRef.h>
 
+#include "hooks/torch/autograd/added_numbers.h"
 #include "hooks/torch/autograd/members.h"
 #include "hooks/torch/autograd/node_lock.h"
 #include "hooks/torch/autograd/node_steps.h"
@@ -28,7 +29,7 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 
 // Most operators of one recipe.
-constexpr int most_steps = 8;
+constexpr int most_steps = 12;
 
 /// Sees the value, as it is after its steps, through `view`.
 void take_view(View view, Recipe::Value& to) {
@@ -163,16 +164,20 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
 bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
   if (!edge.is_valid()) return false;
   Node& node = *edge.function;
-  if (edge.input_nr == 0) {
-    if (SavedVariable* result = result_of(node)) {
-      const NodeLock lock(node);
-      if (lock && sources_.hold_value(*result, to)) return true;
-    }
-  }
   const Mark before = mark();
   bool is_derived = false;
   bool has_changed = false;
+  const auto hold_result = [&] {
+    SavedVariable* const result = edge.input_nr == 0 ? result_of(node) : nullptr;
+    if (result == nullptr) return false;
+    const NodeLock lock(node);
+    const HeldTensor* held = lock ? held_by_stash(*result) : nullptr;
+    if (held == nullptr || !sources_.hold_value(*held, to)) return false;
+    is_derived = held->entry()->recipe != nullptr;
+    return true;
+  };
   const auto hold_saved = [&] {
+    if (hold_result()) return true;
     bool is_held = false;
     saved_inputs::find(node, edge.input_nr, [&](const HeldTensor& held) {
       has_changed = !held.is_as_saved();
@@ -180,12 +185,15 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
       is_held = held.saved_version() == 0 && sources_.hold_value(held, to);
       is_derived = is_held && held.entry()->recipe != nullptr;
     });
-    return is_held;
+    return is_held || (!has_changed && hold_widened(edge, want, to));
   };
   const auto make = [&] {
     return find_viewed(node, edge.input_nr, to) || (edge.input_nr == 0 && compute(node, want, to));
   };
-  if (!hold_saved()) return !has_changed && make();
+  if (!hold_saved()) {
+    go_back(before, to);
+    return !has_changed && make();
+  }
   if (!is_derived || derived_ == Derived::held) return true;
   // A source that is derived is better computed within this recipe, which is less deep then.
   go_back(before, to);
@@ -194,15 +202,26 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
   return hold_saved();
 }
 
+/// Builds the value that `edge` leads to from what it was converted to, if only that was saved: a
+/// conversion to a wider type, as autocast makes them, loses nothing.
+bool RecipeMaker::hold_widened(const Edge& edge, const Layout& want, Value& to) {
+  bool is_held = false;
+  if (edge.input_nr != 0) return false;
+  saved_inputs::find_widened(*edge.function, [&](const HeldTensor& held) {
+    is_held = held.saved_version() == 0 && held.is_as_saved() && sources_.hold_value(held, to);
+  });
+  return is_held && to.layout().sizes == want.sizes &&
+         extend(to, step_of(Operator::copy, *edge.function), to.layout());
+}
+
 RecipeMaker::Mark RecipeMaker::mark() const {
-  return {recipe_->source_count,        recipe_->depth, recipe_->infers_number, recipe_->is_near,
-          recipe_->needs_exact_sources, steps_};
+  return {recipe_->source_count, recipe_->depth, recipe_->is_near, recipe_->needs_exact_sources,
+          steps_};
 }
 
 void RecipeMaker::go_back(const Mark& to, Value& begun) {
   stash().derivation().release_sources(*recipe_, to.source_count);
   recipe_->depth = to.depth;
-  recipe_->infers_number = to.infers_number;
   recipe_->is_near = to.is_near;
   recipe_->needs_exact_sources = to.needs_exact_sources;
   steps_ = to.steps;
@@ -280,14 +299,29 @@ bool RecipeMaker::make_pair(Node& node, Operator op, SavedVariable* left, SavedV
 
 bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* saved,
                                const Layout& want, Value& to) {
+  bool is_saved = false;
+  bool is_derived = false;
   if (saved != nullptr) {
     const NodeLock lock(node);
     if (!lock) return false;
-    if (has_data(*saved)) {
-      return sources_.hold_value(*saved, to) || sources_.copy_constant(*saved, type_of(node), to);
-    }
+    is_saved = has_data(*saved);
+    const HeldTensor* held = is_saved ? held_by_stash(*saved) : nullptr;
+    is_derived = held != nullptr && held->entry()->recipe != nullptr;
   }
-  return edge < node.num_outputs() && find_of_any_sizes(node.next_edge(edge), want, to);
+  const auto hold_saved = [&] {
+    const NodeLock lock(node);
+    return lock && (sources_.hold_value(*saved, to) ||
+                    sources_.copy_constant(*saved, type_of(node), to));
+  };
+  if (is_saved && (!is_derived || derived_ == Derived::held)) return hold_saved();
+  const Mark before = mark();
+  if (edge < node.num_outputs() && find_of_any_sizes(node.next_edge(edge), want, to)) {
+    has_computed_derived_ |= is_derived;
+    return true;
+  }
+  if (!is_saved) return false;
+  go_back(before, to);
+  return hold_saved();
 }
 
 /// Builds a sum or difference. The second operand may be a Python number: it has no gradient then.
@@ -296,19 +330,16 @@ bool RecipeMaker::make_sum(Node& node, Operator op, const Layout& want, Value& t
   return make_pair(node, op, nullptr, nullptr, want, to);
 }
 
-/// Builds an operator of a value and a Python number. The number is inferred from the operator's
-/// result, which is known for the last step alone.
+/// Builds an operator of a value and a Python number.
 bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, const Layout& want,
                                    Value& to) {
-  // The host would have to wait for the values that tell the number.
-  if (is_on_device()) return false;
-  if (&node != last_ || !find_alike(node.next_edge(0), want, to)) return false;
+  const auto number = added_numbers::find(node);
+  if (!number || !find_alike(node.next_edge(0), want, to)) return false;
   if (to.type() != type_of(node)) return false;
   Step made = step_of(op, node);
-  made.others.emplace_back().constant = {0};
   made.reversed = number_first;
-  recipe_->infers_number = true;
-  return extend(to, std::move(made), want);
+  return sources_.take_number(*number, made.type, made.others.emplace_back()) &&
+         extend(to, std::move(made), want);
 }
 
 bool RecipeMaker::make_copy(Node& node, const Layout& want, Value& to) {

@@ -61,6 +61,7 @@ class RecipeMaker {
 
   bool compute(Node& node, const Layout& want, Value& to);
   bool find(const Edge& edge, const Layout& want, Value& to);
+  bool hold_widened(const Edge& edge, const Layout& want, Value& to);
   bool find_viewed(Node& node, std::uint32_t output, Value& to);
   bool find_of_any_sizes(const Edge& edge, const Layout& like, Value& to);
   bool find_alike(const Edge& edge, const Layout& want, Value& to);
@@ -94,7 +95,6 @@ class RecipeMaker {
   struct Mark {
     std::size_t source_count;
     std::uint8_t depth;
-    bool infers_number;
     bool is_near;
     bool needs_exact_sources;
     int steps;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <ATen/ScalarOps.h>
+
 #include "hooks/torch/autograd/members.h"
 #include "hooks/torch/autograd/saved_constants.h"
 #include "hooks/torch/stash/stash.h"
@@ -19,14 +21,11 @@ bool lies_alike(const HeldTensor& held, const Layout& want) {
          held.use().geometry.strides() == want.strides;
 }
 
-/// Copies a Python number, which is a tensor of a double or of an integer to PyTorch. In an
-/// operator of doubles it counts with all its digits.
-bool copy_number(const at::Tensor& number, bool all_digits, std::vector<float>& to) {
-  const double value = number.scalar_type() == at::kDouble
-                           ? *number.const_data_ptr<double>()
-                           : static_cast<double>(*number.const_data_ptr<std::int64_t>());
-  to = {static_cast<float>(value)};
-  return !all_digits || static_cast<double>(to.front()) == value;
+/// A Python number, which is a tensor of a double or of an integer to PyTorch.
+double number_in(const at::Tensor& number) {
+  return number.scalar_type() == at::kDouble
+             ? *number.const_data_ptr<double>()
+             : static_cast<double>(*number.const_data_ptr<std::int64_t>());
 }
 
 }  // namespace
@@ -52,12 +51,24 @@ bool RecipeSources::copy_constant(SavedVariable& saved, c10::ScalarType type, Va
   } else if (!data.is_cpu()) {
     return false;
   } else if (is_number) {
-    if (!copy_number(data, type == at::kDouble, to.constant)) return false;
+    return take_number(number_in(data), type, to);
   } else if (!saved_constants::copy(data, data.numel(), to.constant)) {
     return false;
   }
   to.start = contiguous(data.sizes());
   return true;
+}
+
+bool RecipeSources::take_number(double number, c10::ScalarType type, Value& to) const {
+  to.start = contiguous({});
+  if (!recipe_.device.is_cpu()) {
+    to.on_device = at::native::wrapped_scalar_tensor(number);
+    to.start_type = at::kDouble;
+    return true;
+  }
+  to.constant = {static_cast<float>(number)};
+  // In an operator of doubles it counts with all its digits.
+  return type != at::kDouble || static_cast<double>(to.constant.front()) == number;
 }
 
 bool RecipeSources::hold_value(SavedVariable& saved, Value& to) {

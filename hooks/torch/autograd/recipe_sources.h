@@ -29,6 +29,9 @@ class RecipeSources {
   /// operator's result
   bool copy_constant(SavedVariable& saved, c10::ScalarType type, Value& to) const;
 
+  /// Takes a Python number, which PyTorch keeps nowhere. @param type Of the operator's result
+  bool take_number(double number, c10::ScalarType type, Value& to) const;
+
   /// Makes the saved value a source. The stash must hold it, on the recipe's device.
   bool hold_value(SavedVariable& saved, Value& to);
   bool hold_value(const HeldTensor& held, Value& to);

@@ -209,17 +209,12 @@ Proofs::Found HostHolding::compare(Recipe& recipe, std::span<const void* const> 
                                    const at::Tensor& actual, bool near_serves) {
   const c10::DataPtr computed = buffers_.decoded.take(recipe.bytes());
   if (computed.get() == nullptr) return {Proofs::Comparison::not_made};
-  if (recipe.infers_number &&
-      !recipe.infer_number(values, actual.const_data_ptr(), computed.get())) {
-    return {Proofs::Comparison::no_recipe};
-  }
   const Stopwatch watch;
   recipe.compute(host_arithmetic(), values, nullptr, computed.get());
   recipe.nanoseconds = watch.nanoseconds();
   if (std::memcmp(computed.get(), actual.const_data_ptr(), recipe.bytes()) == 0) {
     return {Proofs::Comparison::equal};
   }
-  if (recipe.infers_number) return {Proofs::Comparison::no_recipe};
   const BelowProgram guard;
   const Arithmetic& arithmetic = host_arithmetic();
   const Layout flat = contiguous({recipe.elements});

@@ -43,7 +43,6 @@ std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& k
   Kind& kind = kinds_[key.words];
   if (!kind.awaited.empty()) take_outcomes(recipe, kind, structure_of(key));
   if (kind.refused) return Answer::no;
-  if (recipe.infers_number) return std::nullopt;
   recipe.nanoseconds = kind.nanoseconds;
   const auto unless_sampled = [](std::uint64_t seen, std::uint64_t in) {
     return seen % in == 0 ? std::nullopt : std::optional(Answer::yes);
@@ -122,13 +121,9 @@ Proofs::Answer Proofs::answer(Recipe& recipe, const Site& site,
     case Comparison::awaited:
       kind.awaited.push_back(std::move(found.awaited));
       return Answer::no;
-    case Comparison::no_recipe:
-      kind.refused = true;
-      break;
     case Comparison::not_made:
       break;
   }
-  if (recipe.infers_number) return found.comparison == Comparison::equal ? Answer::yes : Answer::no;
   recipe.is_near |= kind.proved >= enough ? kind.is_near : structure.is_near;
   const bool serves = kind.proved >= enough || structure.proves_new_kinds();
   if (serves && !kind.refused) return Answer::yes;

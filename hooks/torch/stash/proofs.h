@@ -32,8 +32,7 @@ class Proofs {
     near,
     different,
     awaited,   ///< a device makes it
-    not_made,  ///< a source's values are not at hand
-    no_recipe  ///< the recipe's number is not to be found
+    not_made   ///< a source's values are not at hand
   };
 
   /// A comparison that a device makes. The next recipes of the kind ask for its outcome.

@@ -9,8 +9,6 @@
 
 #include "hooks/torch/stash/arithmetic.h"
 #include "hooks/torch/stash/below_program.h"
-#include "hooks/torch/stash/host_arithmetic.h"
-#include "hooks/torch/stash/inferred_number.h"
 
 namespace cinch::hooks {
 namespace {
@@ -65,17 +63,6 @@ class Run {
       if (next) last = std::move(next);
       from = to;
     }
-  }
-
-  /// What the last step is applied to. @param out Where that is computed, of `value`'s bytes
-  at::Tensor before_last_step(const Recipe::Value& value, void* out,
-                              std::optional<Temporary>& memory) const {
-    const std::size_t steps = value.steps.size() - 1;
-    if (steps == 0 && value.parts.empty()) return start_of(value, memory);
-    const auto type = steps == 0 ? value.start_type : value.steps[steps - 1].type;
-    if (type != value.type()) return {};
-    compute(value, steps, out);
-    return arithmetic_.blob(out, value.result, type);
   }
 
  private:
@@ -314,24 +301,6 @@ void Recipe::compute(const Arithmetic& arithmetic, std::span<const void* const> 
                      const std::byte* mask, void* out, std::span<const SourceErrors> errors) const {
   const Threads as_then(threads);
   Run(*this, arithmetic, values, mask, errors).compute(value, value.steps.size(), out);
-}
-
-bool Recipe::infer_number(std::span<const void* const> values, const void* actual, void* memory) {
-  const Threads as_then(threads);
-  const Run run(*this, host_arithmetic(), values, nullptr, {});
-  std::optional<Temporary> computed;
-  const at::Tensor x = run.before_last_step(value, memory, computed);
-  if (!x.defined() || x.scalar_type() != type) return false;
-  const bool lie_alike = x.sizes() == c10::IntArrayRef(value.result.sizes) &&
-                         x.strides() == c10::IntArrayRef(value.result.strides);
-  if (!lie_alike) return false;
-  Step& last = value.steps.back();
-  const NumberForm form = last.op == Operator::add ? NumberForm::sum
-                          : last.reversed          ? NumberForm::remainder
-                                                   : NumberForm::difference;
-  const auto number = inferred_number(form, type, x.const_data_ptr(), actual, elements);
-  if (number) last.others.front().constant = {*number};
-  return number.has_value();
 }
 
 }  // namespace cinch::hooks

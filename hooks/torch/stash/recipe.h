@@ -188,9 +188,6 @@ struct Recipe {
   std::uint32_t version = 0;      ///< in-place changes of the value before it was saved
   std::uint64_t nanoseconds = 0;  ///< time to compute one recipe of this kind
   std::uint8_t depth = 1;         ///< recipes between its values and stored ones; 0: not used
-  /// The last step's other value is a Python number, which autograd does not save: infer_number()
-  /// finds it, and the values of every such recipe are compared before it is used.
-  bool infers_number = false;
   /// Some bits may differ from PyTorch's, by no more than rounding (nearness.h). Serves entries
   /// that the policy approximates.
   bool is_near = false;
@@ -240,11 +237,6 @@ struct Recipe {
   /// @throws c10::Error when there is no memory for intermediate values
   void compute(const Arithmetic& arithmetic, std::span<const void* const> values,
                const std::byte* mask, void* out, std::span<const SourceErrors> errors = {}) const;
-
-  /// Sets the last step's number to one with which a sample of the values come out as `actual`.
-  /// @param memory Of bytes(), to be overwritten
-  /// @return whether there is one @pre infers_number, in the host's memory
-  bool infer_number(std::span<const void* const> values, const void* actual, void* memory);
 };
 
 inline c10::ScalarType Recipe::Value::type() const {

@@ -590,6 +590,29 @@ def gelu_by_hand():
 
 
 @workload
+def gelu_by_hand_under_autocast():
+    gelu = lambda x: 0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0))))
+    return train(Autocast(*[Block(24, gelu) for _ in range(2)], nn.Linear(24, 5)), sequences)
+
+
+@workload
+def conversions_to_wider_types():
+    """Only what a value was converted to is saved."""
+
+    class Widens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(24, 48).bfloat16(), nn.Linear(48, 24).bfloat16()
+
+        def forward(self, x):
+            y = self.first(x.bfloat16())
+            size = y.float().square().mean(-1, keepdim=True)
+            return self.last(0.5 * y + 2).float() + size
+
+    return train(nn.Sequential(Widens(), Widens()), sequences)
+
+
+@workload
 def patches_in_another_order():
     """Rows of a transposed map, which a norm makes contiguous."""
 

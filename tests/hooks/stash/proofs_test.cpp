@@ -112,16 +112,6 @@ TEST_F(ProofsTest, OneDifferenceEndsAStructuresProof) {
   EXPECT_TRUE(admits(Proofs::Comparison::equal));
 }
 
-TEST_F(ProofsTest, WithANumberEveryRecipeIsCompared) {
-  recipe.infers_number = true;
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(admits(Proofs::Comparison::equal));
-  EXPECT_FALSE(admits(Proofs::Comparison::not_made));
-  EXPECT_EQ(compared, 4);
-  EXPECT_FALSE(admits(Proofs::Comparison::no_recipe));
-  EXPECT_FALSE(admits(Proofs::Comparison::equal));
-  EXPECT_EQ(compared, 5);
-}
-
 TEST_F(ProofsTest, ValuesAreAskedForUntilThereIsAProof) {
   EXPECT_EQ(answer(Proofs::Comparison::not_made), Proofs::Answer::unproved);
   for (int i = 0; i < 2; ++i) admits(Proofs::Comparison::equal);
@@ -135,9 +125,6 @@ TEST_F(ProofsTest, ValuesThatNeverComeAreAskedForSixteenTimes) {
     asked += answer(Proofs::Comparison::not_made) == Proofs::Answer::unproved ? 1 : 0;
   }
   EXPECT_EQ(asked, 16);
-  recipe.infers_number = true;
-  recipe.elements = 9;
-  EXPECT_EQ(answer(Proofs::Comparison::not_made), Proofs::Answer::no);
 }
 
 /// What a device compares.
