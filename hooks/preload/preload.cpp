@@ -251,6 +251,19 @@ const cinch::CoreTable* open_core(cinch::EngineStub engine_stub) {
   return table;
 }
 
+Tensor sum(Sum& real, const char* symbol, const void* self, const void* other, const void* alpha) {
+  const Tensor result = must(real, symbol)(self, other, alpha);
+  if (const auto* table = load(core)) table->after_sum(&result, other);
+  return result;
+}
+
+void* sum_in_place(SumInPlace& real, const char* symbol, void* self, const void* other,
+                   const void* alpha) {
+  must(real, symbol)(self, other, alpha);
+  if (const auto* table = load(core)) table->after_sum(self, other);
+  return self;
+}
+
 }  // namespace
 
 CINCH_EXPORT void SET_DEFAULT_ENGINE_STUB(cinch::EngineStub stub) {
@@ -290,31 +303,23 @@ CINCH_EXPORT void REGISTER_HOOKS(void* self, void* hooks) {
 }
 
 CINCH_EXPORT Tensor ADD(const void* self, const void* other, const void* alpha) {
-  const Tensor result = must(real_add, STRING_OF(ADD))(self, other, alpha);
-  if (const auto* table = load(core)) table->after_sum(&result, other);
-  return result;
+  return sum(real_add, STRING_OF(ADD), self, other, alpha);
 }
 
 CINCH_EXPORT Tensor SUBTRACT(const void* self, const void* other, const void* alpha) {
-  const Tensor result = must(real_subtract, STRING_OF(SUBTRACT))(self, other, alpha);
-  if (const auto* table = load(core)) table->after_sum(&result, other);
-  return result;
+  return sum(real_subtract, STRING_OF(SUBTRACT), self, other, alpha);
+}
+
+CINCH_EXPORT void* ADD_IN_PLACE(void* self, const void* other, const void* alpha) {
+  return sum_in_place(real_add_in_place, STRING_OF(ADD_IN_PLACE), self, other, alpha);
+}
+
+CINCH_EXPORT void* SUBTRACT_IN_PLACE(void* self, const void* other, const void* alpha) {
+  return sum_in_place(real_subtract_in_place, STRING_OF(SUBTRACT_IN_PLACE), self, other, alpha);
 }
 
 CINCH_EXPORT Tensor SUBTRACT_FROM(const void* self, const void* number, const void* alpha) {
   const Tensor result = must(real_subtract_from, STRING_OF(SUBTRACT_FROM))(self, number, alpha);
   if (const auto* table = load(core)) table->after_difference_from(&result, number);
   return result;
-}
-
-CINCH_EXPORT void* ADD_IN_PLACE(void* self, const void* other, const void* alpha) {
-  must(real_add_in_place, STRING_OF(ADD_IN_PLACE))(self, other, alpha);
-  if (const auto* table = load(core)) table->after_sum(self, other);
-  return self;
-}
-
-CINCH_EXPORT void* SUBTRACT_IN_PLACE(void* self, const void* other, const void* alpha) {
-  must(real_subtract_in_place, STRING_OF(SUBTRACT_IN_PLACE))(self, other, alpha);
-  if (const auto* table = load(core)) table->after_sum(self, other);
-  return self;
 }

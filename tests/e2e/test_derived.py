@@ -102,6 +102,7 @@ JOINED = {
     "derivatives_in_float64": ("aten::mm", "aten::tanh_backward grad_output"),
     "norms_in_float64": ("aten::addmm", "aten::gelu self"),
     "sums_with_numbers": ("aten::mul", "aten::sigmoid result"),
+    "sums_in_place": ("aten::mul", "aten::sigmoid result"),
     "gelu_by_hand": ("aten::addmm", "aten::pow self"),
     "gelu_by_hand_under_autocast": ("aten::addmm", "aten::pow self"),
     "conversions_to_wider_types": ("aten::addmm", "aten::pow self"),

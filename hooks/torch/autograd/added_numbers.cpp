@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <exception>
 
 #include <torch/csrc/autograd/variable.h>
 
@@ -36,14 +37,17 @@ std::optional<double> value_of(const c10::Scalar& number) {
   return static_cast<double>(integer);
 }
 
-/// The number that PyTorch has made a tensor of.
+/// The number that PyTorch has made a tensor of. One that is only traced has no data, and may
+/// throw.
 std::optional<double> value_of(const at::Tensor& number) {
   if (!number.device().is_cpu() || !number.has_storage()) return std::nullopt;
+  const void* const data = number.const_data_ptr();
+  if (data == nullptr) return std::nullopt;
   switch (number.scalar_type()) {
     case at::kDouble:
-      return *number.const_data_ptr<double>();
+      return *static_cast<const double*>(data);
     case at::kLong:
-      return value_of(c10::Scalar(*number.const_data_ptr<std::int64_t>()));
+      return value_of(c10::Scalar(*static_cast<const std::int64_t*>(data)));
     default:
       return std::nullopt;
   }
@@ -55,13 +59,15 @@ const Node* node_of(const at::Tensor& result) {
 }
 
 template <class T>
-void note_of(const at::Tensor& result, const T& operand) {
+void note_of(const at::Tensor& result, const T& operand) noexcept try {
   const Node* node = node_of(result);
   if (node == nullptr) return;
   const auto number = value_of(operand);
   if (!number) return;
   latest.all[latest.next] = {node, node->sequence_nr(), *number};
   latest.next = (latest.next + 1) % latest.all.size();
+} catch (const std::exception&) {
+  // Then it is not known.
 }
 
 }  // namespace

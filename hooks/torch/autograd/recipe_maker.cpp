@@ -164,20 +164,16 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
 bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
   if (!edge.is_valid()) return false;
   Node& node = *edge.function;
+  if (edge.input_nr == 0) {
+    if (SavedVariable* result = result_of(node)) {
+      const NodeLock lock(node);
+      if (lock && sources_.hold_value(*result, to)) return true;
+    }
+  }
   const Mark before = mark();
   bool is_derived = false;
   bool has_changed = false;
-  const auto hold_result = [&] {
-    SavedVariable* const result = edge.input_nr == 0 ? result_of(node) : nullptr;
-    if (result == nullptr) return false;
-    const NodeLock lock(node);
-    const HeldTensor* held = lock ? held_by_stash(*result) : nullptr;
-    if (held == nullptr || !sources_.hold_value(*held, to)) return false;
-    is_derived = held->entry()->recipe != nullptr;
-    return true;
-  };
   const auto hold_saved = [&] {
-    if (hold_result()) return true;
     bool is_held = false;
     saved_inputs::find(node, edge.input_nr, [&](const HeldTensor& held) {
       has_changed = !held.is_as_saved();
@@ -310,8 +306,8 @@ bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* sa
   }
   const auto hold_saved = [&] {
     const NodeLock lock(node);
-    return lock && (sources_.hold_value(*saved, to) ||
-                    sources_.copy_constant(*saved, type_of(node), to));
+    return lock &&
+           (sources_.hold_value(*saved, to) || sources_.copy_constant(*saved, type_of(node), to));
   };
   if (is_saved && (!is_derived || derived_ == Derived::held)) return hold_saved();
   const Mark before = mark();

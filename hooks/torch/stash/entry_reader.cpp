@@ -242,13 +242,18 @@ bool EntryReader::has_reader(const Entry& entry, const IsMeant& is_meant) const 
 }
 
 // Keeps the values of a source, which the node of `by` reads through a recipe, for the source's own
-// node if that runs soon. Not approximations on the host: they are decoded fast there, and their
-// stash is so small that what is decoded counts at the peak.
+// node if that runs soon. Not what is decoded to approximations on the host: that is done fast, and
+// such a stash is so small that what is decoded counts at the peak.
 void EntryReader::keep_if_read_soon(Entry& source, const Use& by, const c10::Storage& values) {
   const EntryWork work(source);
-  // Another thread may have encoded it since it was read, when nothing was decoded.
-  if (source.state != Entry::State::encoded || source.decoded == nullptr) return;
-  if (source.device == nullptr && source.plan().candidates[source.candidate].approximates) return;
+  // Another thread may have settled it since it was read, when nothing was decoded.
+  if (source.decoded == nullptr) return;
+  if (source.state == Entry::State::encoded) {
+    const bool approximates = source.plan().candidates[source.candidate].approximates;
+    if (source.device == nullptr && approximates) return;
+  } else if (!is_derived(source)) {
+    return;
+  }
   const auto runs_soon = [&](const Use& use) { return by.sequence - use.sequence <= soon; };
   if (has_reader(source, runs_soon)) source.decoded->ahead = values;
 }

@@ -794,6 +794,23 @@ def sums_with_numbers():
 
 
 @workload
+def sums_in_place():
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate, self.value = nn.Linear(24, 24), nn.Linear(24, 24)
+
+        def forward(self, x):
+            z, y = self.gate(x).sigmoid(), self.value(x).relu()
+            up, down = 2 * z, 3 * z
+            up += 0.25
+            down -= 1
+            return up * y + down * y
+
+    return train(Shifted(), sequences)
+
+
+@workload
 def another_number_in_each_step():
     linear, values = nn.Linear(24, 24), {}
     for step in range(2 * STEPS):
