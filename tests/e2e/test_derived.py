@@ -122,6 +122,13 @@ def test_is_derived_from_parts_views_and_numbers(tmp_path, name):
     assert found.get((op, f"derived from {source}"), 0) >= 2, found
 
 
+def test_cached_values_are_derived_from_the_layer_that_query_is_a_part_of(tmp_path):
+    """The key is saved before the query, so nothing of that layer is held yet."""
+    run = harness.run_workloads("derived", tmp_path, harness.LOSSLESS, threads=2, only=["cached_keys"])
+    found = {row["operand"]: row["count"] for row in run.run.report["ops"] if row["codec"].startswith("derived from")}
+    assert found.get("value", 0) >= 4, run.run.report["ops"]
+
+
 def test_nothing_is_derived_unless_asked(tmp_path, pair):
     policy = {**harness.LOSSLESS, "derive": {"enabled": False}}
     run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["transformer"])

@@ -62,7 +62,7 @@ HeldTensor::HeldTensor(Site& site, bool is_output, OperatorSays operator_says) {
 
 HeldTensor::~HeldTensor() {
   if (listed_ != 0) saved_inputs::remove(listed_, *this);
-  if (is_widened_) saved_inputs::remove_widened(*this);
+  if (is_other_form_) saved_inputs::remove_other_form(*this);
   if (entry_ != nullptr) stash().release(*entry_, use_);
 }
 
@@ -108,7 +108,8 @@ void HeldTensor::list(const at::Tensor& tensor) noexcept {
   const auto output = static_cast<std::uint32_t>(tensor.output_nr());
   const saved_inputs::Key key = saved_inputs::key_of(*tensor.grad_fn(), output);
   if (key != 0 && if_memory_allows([&] { saved_inputs::add(key, *this); })) listed_ = key;
-  if_memory_allows([&] { is_widened_ = saved_inputs::add_widened(*tensor.grad_fn(), *this); });
+  if_memory_allows(
+      [&] { is_other_form_ = saved_inputs::add_other_form(*tensor.grad_fn(), *this); });
 }
 
 at::Tensor HeldTensor::call_unpack_hook() {

@@ -67,7 +67,7 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   c10::VariableVersion version_{c10::VariableVersion::DISABLED};
   std::uint32_t saved_version_ = 0;
   std::uint32_t output_nr_ : 28 = 0;  ///< of outputs; PyTorch leaves it 0 for inputs
-  bool is_widened_ : 1 = false;       ///< it is listed among the widened inputs
+  bool is_other_form_ : 1 = false;    ///< it is listed as another form of a value
   bool judged_ : 1 = true;
   bool was_leaf_ : 1 = true;
   bool was_view_ : 1 = false;  ///< an input that is a differentiable view

@@ -181,7 +181,7 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
       is_held = held.saved_version() == 0 && sources_.hold_value(held, to);
       is_derived = is_held && held.entry()->recipe != nullptr;
     });
-    return is_held || (!has_changed && hold_widened(edge, want, to));
+    return is_held || (!has_changed && hold_other_form(edge, want, to));
   };
   const auto make = [&] {
     return find_viewed(node, edge.input_nr, to) || (edge.input_nr == 0 && compute(node, want, to));
@@ -198,16 +198,21 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
   return hold_saved();
 }
 
-/// Builds the value that `edge` leads to from what it was converted to, if only that was saved: a
-/// conversion to a wider type, as autocast makes them, loses nothing.
-bool RecipeMaker::hold_widened(const Edge& edge, const Layout& want, Value& to) {
+/// Builds the value that `edge` leads to where only another form of it was saved. A conversion to a
+/// wider type, as autocast makes them, loses nothing; of a view the whole storage is held.
+bool RecipeMaker::hold_other_form(const Edge& edge, const Layout& want, Value& to) {
   bool is_held = false;
+  bool is_wider = false;
   if (edge.input_nr != 0) return false;
-  saved_inputs::find_widened(*edge.function, [&](const HeldTensor& held) {
-    is_held = held.saved_version() == 0 && held.is_as_saved() && sources_.hold_value(held, to);
-  });
-  return is_held && to.layout().sizes == want.sizes &&
-         extend(to, step_of(Operator::copy, *edge.function), to.layout());
+  saved_inputs::find_other_form(
+      *edge.function, [&](const HeldTensor& held, saved_inputs::Form form) {
+        is_wider = form == saved_inputs::Form::widened;
+        const bool serves = held.saved_version() == 0 && held.is_as_saved();
+        is_held = serves &&
+                  (is_wider ? sources_.hold_value(held, to) : sources_.hold_whole(held, want, to));
+      });
+  if (!is_held || to.layout().sizes != want.sizes) return false;
+  return !is_wider || extend(to, step_of(Operator::copy, *edge.function), to.layout());
 }
 
 RecipeMaker::Mark RecipeMaker::mark() const {
@@ -357,6 +362,7 @@ bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Va
   to.start_type = type_of(node);
   for (std::size_t i = 0; i < all_sizes.size(); ++i) {
     const auto sizes = c10::asIntArrayRefSlowOpt(all_sizes[i]);
+    if (sizes && *sizes == c10::IntArrayRef({0})) continue;  // as a cache of keys begins
     if (!sizes || sizes->size() != want.sizes.size()) return false;
     Value& part = to.parts.emplace_back();
     if (!find(node.next_edge(i), dense_like(*sizes, want), part)) return false;
@@ -364,7 +370,7 @@ bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Va
       return false;
     }
   }
-  return true;
+  return !to.parts.empty();
 }
 
 bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, const Layout& want,

@@ -80,6 +80,18 @@ bool RecipeSources::hold_value(const HeldTensor& held, Value& to) {
   return has_recipes(held.use().type) && begin_with(held, to);
 }
 
+bool RecipeSources::hold_whole(const HeldTensor& held, const Layout& whole, Value& to) {
+  const c10::ScalarType type = held.use().type;
+  const auto bytes = static_cast<std::size_t>(whole.elements()) * c10::elementSize(type);
+  if (!has_recipes(type) || held.entry()->raw_bytes != bytes) return false;
+  const auto source = hold(held, Geometry(whole.sizes, whole.strides, 0));
+  if (!source) return false;
+  to.source = *source;
+  to.start_type = type;
+  to.start = whole;
+  return true;
+}
+
 bool RecipeSources::hold_flags(SavedVariable& saved, const Layout& want, Value& to) {
   const HeldTensor* held = held_by_stash(saved);
   return held != nullptr && held->use().type == at::kBool && lies_alike(*held, want) &&
@@ -88,7 +100,7 @@ bool RecipeSources::hold_flags(SavedVariable& saved, const Layout& want, Value& 
 
 /// Begins a value with a source.
 bool RecipeSources::begin_with(const HeldTensor& held, Value& to) {
-  const auto source = hold(held);
+  const auto source = hold(held, held.use().geometry);
   if (!source) return false;
   to.source = *source;
   to.start_type = held.use().type;
@@ -107,7 +119,7 @@ bool RecipeSources::hold_of_sizes(SavedVariable& saved, c10::IntArrayRef sizes, 
 }
 
 std::optional<int> RecipeSources::hold_alike(const HeldTensor& held, const Layout& want) {
-  return lies_alike(held, want) ? hold(held) : std::nullopt;
+  return lies_alike(held, want) ? hold(held, held.use().geometry) : std::nullopt;
 }
 
 bool RecipeSources::hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to) {
@@ -122,18 +134,18 @@ bool RecipeSources::hold_statistic(SavedVariable& saved, std::int64_t n, Recipe:
   if (held == nullptr || held->use().geometry.offset() != 0) return false;
   if (held->use().type != at::kFloat) return false;
   if (held->entry()->raw_bytes != static_cast<std::size_t>(n) * sizeof(float)) return false;
-  const auto source = hold(*held);
+  const auto source = hold(*held, held->use().geometry);
   if (source) to.source = *source;
   return source.has_value();
 }
 
-std::optional<int> RecipeSources::hold(const HeldTensor& held) {
+std::optional<int> RecipeSources::hold(const HeldTensor& held, const Geometry& geometry) {
   if (!held.is_as_saved() || recipe_.source_count == Recipe::most_sources) return std::nullopt;
   if (held.entry()->device_index() != recipe_.device.index()) return std::nullopt;
   Recipe::Source& source = recipe_.all_sources[recipe_.source_count];
   source.version = held.version();
   source.saved_version = held.saved_version();
-  const auto depth = stash().derivation().hold_source(source, *held.entry(), held.use());
+  const auto depth = stash().derivation().hold_source(source, *held.entry(), held.use(), geometry);
   if (!depth) return std::nullopt;
   recipe_.depth = std::max<std::uint8_t>(recipe_.depth, *depth + 1);
   return static_cast<int>(recipe_.source_count++);

@@ -35,7 +35,9 @@ class RecipeSources {
   /// Makes the saved value a source. The stash must hold it, on the recipe's device.
   bool hold_value(SavedVariable& saved, Value& to);
   bool hold_value(const HeldTensor& held, Value& to);
-  /// The same, but only for a tensor of this layout.
+  /// Makes all of the storage a source of which `held` is a part. @param whole Fills the storage
+  bool hold_whole(const HeldTensor& held, const Layout& whole, Value& to);
+  /// The same as hold_value(), but only for a tensor of this layout.
   bool hold_alike(SavedVariable& saved, const Layout& want, Value& to);
   /// The same for a tensor of these sizes, however it lies.
   bool hold_of_sizes(SavedVariable& saved, c10::IntArrayRef sizes, Value& to);
@@ -48,7 +50,7 @@ class RecipeSources {
 
  private:
   bool begin_with(const HeldTensor& held, Value& to);
-  std::optional<int> hold(const HeldTensor& held);
+  std::optional<int> hold(const HeldTensor& held, const Geometry& geometry);
 
   Recipe& recipe_;
 };

@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "hooks/torch/autograd/held_tensor.h"
 #include "hooks/torch/autograd/node_kinds.h"
@@ -19,8 +20,8 @@ using torch::autograd::Node;
 struct Table {
   std::mutex mutex;
   std::unordered_map<Key, const HeldTensor*> by_producer;
-  std::unordered_map<const Node*, const HeldTensor*> widened;  // by what made the narrow value
-  std::unordered_map<const HeldTensor*, const Node*> narrow;   // the other way round
+  std::unordered_map<const Node*, const HeldTensor*> other_forms;  // by what made the first form
+  std::unordered_map<const HeldTensor*, const Node*> first_forms;  // the other way round
 };
 
 Table& table() {
@@ -34,14 +35,35 @@ bool is_wider(c10::ScalarType wide, c10::ScalarType narrow) {
   return is_float && was_float && c10::elementSize(wide) > c10::elementSize(narrow);
 }
 
-// The node whose first output the node has made wider; null if it is no such conversion.
-const Node* widened_by(const Node& node) {
-  if (node.num_outputs() != 1 || node.num_inputs() != 1) return nullptr;
-  const torch::autograd::Edge& edge = node.next_edge(0);
-  if (!edge.is_valid() || edge.input_nr != 0) return nullptr;
-  const bool widens =
-      is_wider(type_of(node), type_of(*edge.function)) && kind_of(node) == NodeKind::copy;
-  return widens ? edge.function.get() : nullptr;
+struct FirstForm {
+  const Node* producer = nullptr;
+  Form form = Form::widened;
+};
+
+// Views of views are followed so far.
+constexpr int most_views = 8;
+
+// The only input of a node: an output of another one, or none.
+torch::autograd::Edge input_of(const Node& node) {
+  return node.num_outputs() == 1 ? node.next_edge(0) : torch::autograd::Edge();
+}
+
+// The node whose first output `node` has made wider, or sees a part of; null if there is none.
+FirstForm first_form(const Node& node) {
+  torch::autograd::Edge input = input_of(node);
+  if (!input.is_valid()) return {};
+  if (kind_of(node) < NodeKind::view) {
+    const bool widens = input.input_nr == 0 && node.num_inputs() == 1 &&
+                        is_wider(type_of(node), type_of(*input.function)) &&
+                        kind_of(node) == NodeKind::copy;
+    return {widens ? input.function.get() : nullptr, Form::widened};
+  }
+  for (int views = 1; views < most_views && kind_of(*input.function) >= NodeKind::view; ++views) {
+    torch::autograd::Edge before = input_of(*input.function);
+    if (!before.is_valid()) return {};
+    input = std::move(before);
+  }
+  return {input.input_nr == 0 ? input.function.get() : nullptr, Form::view};
 }
 
 }  // namespace
@@ -69,21 +91,23 @@ void remove(Key key, const HeldTensor& held) noexcept {
   }
 }
 
-bool add_widened(const Node& conversion, const HeldTensor& held) {
-  const Node* const producer = widened_by(conversion);
-  if (producer == nullptr) return false;
+bool add_other_form(const Node& producer, const HeldTensor& held) {
+  const Node* const first = first_form(producer).producer;
+  if (first == nullptr) return false;
   const std::lock_guard lock(table().mutex);
-  table().narrow[&held] = producer;
-  table().widened[producer] = &held;
+  table().first_forms[&held] = first;
+  table().other_forms[first] = &held;
   return true;
 }
 
-void remove_widened(const HeldTensor& held) noexcept {
+void remove_other_form(const HeldTensor& held) noexcept {
   const std::lock_guard lock(table().mutex);
-  const auto narrow = table().narrow.find(&held);
-  const auto known = table().widened.find(narrow->second);
-  if (known != table().widened.end() && known->second == &held) table().widened.erase(known);
-  table().narrow.erase(narrow);
+  const auto first = table().first_forms.find(&held);
+  const auto known = table().other_forms.find(first->second);
+  if (known != table().other_forms.end() && known->second == &held) {
+    table().other_forms.erase(known);
+  }
+  table().first_forms.erase(first);
 }
 
 // A tensor that is saved but is no input of the node (of an autograd.Function) may outlive its
@@ -97,12 +121,15 @@ void find(const Node& producer, std::uint32_t output,
   if (known->second->producer().get() == &producer) look(*known->second);
 }
 
-void find_widened(const Node& producer, const std::function<void(const HeldTensor&)>& look) {
+void find_other_form(const Node& producer,
+                     const std::function<void(const HeldTensor&, Form)>& look) {
   const std::lock_guard lock(table().mutex);
-  const auto known = table().widened.find(&producer);
-  if (known == table().widened.end()) return;
-  const NodePointer conversion = known->second->producer();
-  if (conversion != nullptr && widened_by(*conversion) == &producer) look(*known->second);
+  const auto known = table().other_forms.find(&producer);
+  if (known == table().other_forms.end()) return;
+  const NodePointer made = known->second->producer();
+  if (made == nullptr) return;
+  const FirstForm first = first_form(*made);
+  if (first.producer == &producer) look(*known->second, first.form);
 }
 
 }  // namespace cinch::hooks::saved_inputs

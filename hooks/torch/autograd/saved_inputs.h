@@ -11,8 +11,8 @@ namespace cinch::hooks {
 class HeldTensor;
 
 /// The held tensors that some node saved as its input, by the node that made the tensor and the
-/// number of its output. What was converted to a wider type before it was saved is also known by
-/// the node that made it: the wider tensor has all of its values. Thread-safe.
+/// number of its output. What only another form of was saved is known, too: what was converted to a
+/// wider type, which has all of its values, and that of which a view was saved. Thread-safe.
 namespace saved_inputs {
 
 /// A node and the number of its output; 0: none, also for large output numbers.
@@ -29,17 +29,20 @@ void add(Key key, const HeldTensor& held);
 /// Removes `held`, which was added with this key, unless another tensor has taken its place.
 void remove(Key key, const HeldTensor& held) noexcept;
 
-/// The same for the node whose first output `conversion` has made wider, if it is such a node.
-/// @return whether the tensor was added
-bool add_widened(const torch::autograd::Node& conversion, const HeldTensor& held);
-void remove_widened(const HeldTensor& held) noexcept;
+/// Adds the tensor for the node whose first output `producer` has made wider, or sees a part of.
+/// @return whether it was added: `producer` is such a node
+bool add_other_form(const torch::autograd::Node& producer, const HeldTensor& held);
+/// @pre the tensor was added
+void remove_other_form(const HeldTensor& held) noexcept;
 
 /// Calls `look` with the tensor that holds the value, if there is one; it is not removed meanwhile.
 void find(const torch::autograd::Node& producer, std::uint32_t output,
           const std::function<void(const HeldTensor&)>& look);
-/// The same with the tensor that holds the first output in a wider type.
-void find_widened(const torch::autograd::Node& producer,
-                  const std::function<void(const HeldTensor&)>& look);
+/// How a tensor holds the first output of another node.
+enum class Form : std::uint8_t { widened, view };
+/// The same with a tensor that holds the first output in another form.
+void find_other_form(const torch::autograd::Node& producer,
+                     const std::function<void(const HeldTensor&, Form)>& look);
 
 }  // namespace saved_inputs
 }  // namespace cinch::hooks

@@ -74,10 +74,10 @@ Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks
 }
 
 std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entry& entry,
-                                                    const Use& like) {
+                                                    const Use& like, const Geometry& geometry) {
   Use& use = source.use;
   use.site = like.site;
-  use.geometry = like.geometry;
+  use.geometry = geometry;
   use.operator_says = like.operator_says;
   use.type = like.type;
   use.is_output = like.is_output;

@@ -34,10 +34,12 @@ class Derivation {
   Derivation(const Derivation&) = delete;
   Derivation& operator=(const Derivation&) = delete;
 
-  /// Makes `entry` the source of a recipe that is being made: adds a copy of `like` to its uses.
+  /// Makes `entry` the source of a recipe that is being made: adds a copy of `like`, but with this
+  /// geometry, to its uses.
   /// @return how many recipes lie between its values and stored ones; nothing, and no use is added,
   ///   where its values would be held only for the recipe
-  std::optional<std::uint8_t> hold_source(Recipe::Source& source, Entry& entry, const Use& like);
+  std::optional<std::uint8_t> hold_source(Recipe::Source& source, Entry& entry, const Use& like,
+                                          const Geometry& geometry);
   /// Gives up the recipe's holds on its sources, but for the first `but`.
   void release_sources(Recipe& recipe, std::size_t but = 0) noexcept;
 

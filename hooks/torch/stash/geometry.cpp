@@ -5,9 +5,11 @@
 
 namespace cinch::hooks {
 
-Geometry::Geometry(const at::TensorBase& tensor) : offset_(tensor.storage_offset()) {
-  const c10::IntArrayRef sizes = tensor.sizes();
-  const c10::IntArrayRef strides = tensor.strides();
+Geometry::Geometry(const at::TensorBase& tensor)
+    : Geometry(tensor.sizes(), tensor.strides(), tensor.storage_offset()) {}
+
+Geometry::Geometry(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::int64_t offset)
+    : offset_(offset) {
   words_.append(sizes.begin(), sizes.end());
   // Not is_contiguous(), which lets dimensions of one element have any stride.
   std::int64_t dense = 1;

@@ -16,6 +16,7 @@ class Geometry {
  public:
   Geometry() = default;
   explicit Geometry(const at::TensorBase& tensor);
+  Geometry(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::int64_t offset);
 
   c10::IntArrayRef sizes() const { return c10::IntArrayRef(words_).slice(0, rank()); }
   c10::DimVector strides() const;

@@ -794,6 +794,20 @@ def sums_with_numbers():
 
 
 @workload
+def cached_keys():
+    """What transformers' caches do in training: nothing, joined with keys and values."""
+
+    class Attention(nn.Linear):
+        def forward(self, x):
+            query, key, value = super().forward(x).view(3, 17, 3, 2, 12).permute(2, 0, 3, 1, 4)
+            key, value = (torch.cat([torch.tensor([]), each], dim=-2) for each in (key, value))
+            y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            return y.transpose(1, 2).reshape(3, 17, 24)
+
+    return train(nn.Sequential(Attention(24, 72), Attention(24, 72)), sequences)
+
+
+@workload
 def sums_in_place():
     class Shifted(nn.Module):
         def __init__(self):
