@@ -181,7 +181,7 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
       is_held = held.saved_version() == 0 && sources_.hold_value(held, to);
       is_derived = is_held && held.entry()->recipe != nullptr;
     });
-    return is_held || (!has_changed && hold_other_form(edge, want, to));
+    return is_held || (!has_changed && hold_other_form(edge, want, to, is_derived));
   };
   const auto make = [&] {
     return find_viewed(node, edge.input_nr, to) || (edge.input_nr == 0 && compute(node, want, to));
@@ -200,16 +200,18 @@ bool RecipeMaker::find(const Edge& edge, const Layout& want, Value& to) {
 
 /// Builds the value that `edge` leads to where only another form of it was saved. A conversion to a
 /// wider type, as autocast makes them, loses nothing; of a view the whole storage is held.
-bool RecipeMaker::hold_other_form(const Edge& edge, const Layout& want, Value& to) {
+/// @param is_derived Set to whether the other form is derived itself
+bool RecipeMaker::hold_other_form(const Edge& edge, const Layout& want, Value& to,
+                                  bool& is_derived) {
   bool is_held = false;
   bool is_wider = false;
   if (edge.input_nr != 0) return false;
   saved_inputs::find_other_form(
       *edge.function, [&](const HeldTensor& held, saved_inputs::Form form) {
         is_wider = form == saved_inputs::Form::widened;
-        const bool serves = held.saved_version() == 0 && held.is_as_saved();
-        is_held = serves &&
-                  (is_wider ? sources_.hold_value(held, to) : sources_.hold_whole(held, want, to));
+        if (held.saved_version() != 0 || !held.is_as_saved()) return;
+        is_held = is_wider ? sources_.hold_value(held, to) : sources_.hold_whole(held, want, to);
+        is_derived = is_held && held.entry()->recipe != nullptr;
       });
   if (!is_held || to.layout().sizes != want.sizes) return false;
   return !is_wider || extend(to, step_of(Operator::copy, *edge.function), to.layout());

@@ -61,7 +61,7 @@ class RecipeMaker {
 
   bool compute(Node& node, const Layout& want, Value& to);
   bool find(const Edge& edge, const Layout& want, Value& to);
-  bool hold_other_form(const Edge& edge, const Layout& want, Value& to);
+  bool hold_other_form(const Edge& edge, const Layout& want, Value& to, bool& is_derived);
   bool find_viewed(Node& node, std::uint32_t output, Value& to);
   bool find_of_any_sizes(const Edge& edge, const Layout& like, Value& to);
   bool find_alike(const Edge& edge, const Layout& want, Value& to);

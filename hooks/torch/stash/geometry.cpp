@@ -5,8 +5,10 @@
 
 namespace cinch::hooks {
 
+// In braces, so that sizes() is asked first: of a ragged tensor it throws, while strides() would
+// first call the program's Python, and leave its error behind.
 Geometry::Geometry(const at::TensorBase& tensor)
-    : Geometry(tensor.sizes(), tensor.strides(), tensor.storage_offset()) {}
+    : Geometry{tensor.sizes(), tensor.strides(), tensor.storage_offset()} {}
 
 Geometry::Geometry(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::int64_t offset)
     : offset_(offset) {
