@@ -106,10 +106,10 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
 // Lists this input so that values computed from it may be derived; does not if memory is short.
 void HeldTensor::list(const at::Tensor& tensor) noexcept {
   const auto output = static_cast<std::uint32_t>(tensor.output_nr());
-  const saved_inputs::Key key = saved_inputs::key_of(*tensor.grad_fn(), output);
+  const torch::autograd::Node& producer = *tensor.grad_fn();
+  const saved_inputs::Key key = saved_inputs::key_of(producer, output);
   if (key != 0 && if_memory_allows([&] { saved_inputs::add(key, *this); })) listed_ = key;
-  if_memory_allows(
-      [&] { is_other_form_ = saved_inputs::add_other_form(*tensor.grad_fn(), *this); });
+  if_memory_allows([&] { is_other_form_ = saved_inputs::add_other_form(producer, *this); });
 }
 
 at::Tensor HeldTensor::call_unpack_hook() {

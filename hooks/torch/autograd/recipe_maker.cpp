@@ -302,6 +302,9 @@ bool RecipeMaker::make_pair(Node& node, Operator op, SavedVariable* left, SavedV
 
 bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* saved,
                                const Layout& want, Value& to) {
+  const auto hold_saved = [&] {
+    return sources_.hold_value(*saved, to) || sources_.copy_constant(*saved, type_of(node), to);
+  };
   bool is_saved = false;
   bool is_derived = false;
   if (saved != nullptr) {
@@ -310,13 +313,8 @@ bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* sa
     is_saved = has_data(*saved);
     const HeldTensor* held = is_saved ? held_by_stash(*saved) : nullptr;
     is_derived = held != nullptr && held->entry()->recipe != nullptr;
+    if (is_saved && (!is_derived || derived_ == Derived::held)) return hold_saved();
   }
-  const auto hold_saved = [&] {
-    const NodeLock lock(node);
-    return lock &&
-           (sources_.hold_value(*saved, to) || sources_.copy_constant(*saved, type_of(node), to));
-  };
-  if (is_saved && (!is_derived || derived_ == Derived::held)) return hold_saved();
   const Mark before = mark();
   if (edge < node.num_outputs() && find_of_any_sizes(node.next_edge(edge), want, to)) {
     has_computed_derived_ |= is_derived;
@@ -324,7 +322,8 @@ bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* sa
   }
   if (!is_saved) return false;
   go_back(before, to);
-  return hold_saved();
+  const NodeLock lock(node);
+  return lock && hold_saved();
 }
 
 /// Builds a sum or difference. The second operand may be a Python number: it has no gradient then.

@@ -2,7 +2,6 @@
 #include "hooks/torch/autograd/recipe_sources.h"
 
 #include <algorithm>
-#include <vector>
 
 #include <ATen/ScalarOps.h>
 

@@ -52,10 +52,10 @@ torch::autograd::Edge input_of(const Node& node) {
 FirstForm first_form(const Node& node) {
   torch::autograd::Edge input = input_of(node);
   if (!input.is_valid()) return {};
-  if (kind_of(node) < NodeKind::view) {
-    const bool widens = input.input_nr == 0 && node.num_inputs() == 1 &&
-                        is_wider(type_of(node), type_of(*input.function)) &&
-                        kind_of(node) == NodeKind::copy;
+  const NodeKind kind = kind_of(node);
+  if (kind < NodeKind::view) {
+    const bool widens = kind == NodeKind::copy && input.input_nr == 0 && node.num_inputs() == 1 &&
+                        is_wider(type_of(node), type_of(*input.function));
     return {widens ? input.function.get() : nullptr, Form::widened};
   }
   for (int views = 1; views < most_views && kind_of(*input.function) >= NodeKind::view; ++views) {
