@@ -41,9 +41,9 @@ bool ExponentPackCodec::find_block(const Description& what, std::span<const std:
   std::memcpy(&offset, in.data() + PackLayout::kIndex + 8 * index, 8);
   std::memcpy(&block, in.data() + at.blocks + 8 * index, 8);
   const auto elements = static_cast<int>(std::min(kPackElements, all - index * kPackElements));
-  if (!is_pack_block(block, elements)) return false;
-  const auto size = static_cast<std::uint64_t>(
-      PackSections(block, elements, static_cast<int>(element_size(what.type))).size);
+  const auto element = static_cast<int>(element_size(what.type));
+  if (!is_pack_block(block, elements, element)) return false;
+  const auto size = static_cast<std::uint64_t>(PackSections(block, elements, element).size);
   const auto payload =
       static_cast<std::uint64_t>(in.size()) - static_cast<std::uint64_t>(at.payload);
   if (offset % 8 != 0 || offset > payload || size > payload - offset) return false;

@@ -17,19 +17,22 @@
 /// independent and need no search, so a GPU writes and reads them in one pass.
 ///
 /// Blocks are of kPackElements elements in logical order, the last one perhaps shorter. An
-/// element's bits are rotated left by one. Then its *top* is the highest byte (float32's and
-/// bfloat16's exponent; float16's with 3 bits of the mantissa; the upper 8 bits of float64's), and
-/// its *rest* the other bytes, mantissa and sign.
+/// element's *top* is the 8 bits below its sign (float32's and bfloat16's exponent; float16's with
+/// 3 bits of the mantissa; the upper 8 bits of float64's), its *rest* the other bits: the sign,
+/// then those below the top.
 ///
 ///  1. A block's zeros (all bits 0, so not -0) are left out if z of its m elements are zeros and
-///     z * 8 * (element's bytes) > m: a mask then costs less. n elements remain.
+///     z * 8 * (bytes that are held of an element) > m: a mask then costs less. n elements remain.
 ///  2. Tops are held as codes of `bits` bits, 0 to kPackMaxBits: top - base if that is in
 ///     [0, 2^bits - 1), otherwise all ones. The top itself is then held separately, as an escape.
 ///     With 0 bits every top is an escape.
 ///  3. `bits` and `base` (at most 257 - 2^bits) are those that would hold the block's sample in the
 ///     fewest bits; on a tie the fewest `bits`, then the smallest `base`. The sample is the
 ///     non-zero elements in 16 of a block's 128 stretches of 32 elements (`is_sampled`).
-///  4. A block that would not become smaller is held as its elements' bytes.
+///  4. If the lower half of all elements' bits is 0 in a block of float32 or float64, as in numbers
+///     that were widened from bfloat16 or in small integers, it is *halved*: of its elements only
+///     the upper half is held.
+///  5. A block that would not become smaller is held as its elements' bytes.
 ///
 /// Bytes, little-endian: version (1), element type (1), 6 bytes of 0, number of elements as uint64,
 /// encoded size as uint64 | each block's offset in the payload, as uint64, a multiple of 8 | each
@@ -37,7 +40,7 @@
 /// bytes. A block is its elements, or these sections: if zeros are left out, a mask whose bit k,
 /// lowest first, says that element k is not zero, padded to whole 8 bytes; the rests, first the
 /// lowest 4 bytes (float64) of all n elements, then the next 2 (float32, float64), then the highest
-/// one; the codes, lowest first; the escapes.
+/// one, of which a halved block lacks the first; the codes, lowest first; the escapes.
 namespace cinch::codecs {
 
 inline constexpr std::uint8_t kPackVersion = 1;
@@ -51,9 +54,15 @@ CINCH_HD constexpr bool is_sampled(int index) noexcept {
   return (index + index / 8) % 8 == 0;
 }
 
-/// Whether leaving out `zeros` zeros saves more than the mask takes.
-CINCH_HD constexpr bool leaves_zeros_out(int zeros, int elements, int element_size) noexcept {
-  return zeros * 8 * element_size > elements;
+/// Whether leaving out `zeros` zeros saves more than the mask takes. @param held_size bytes of an
+/// element that is held
+CINCH_HD constexpr bool leaves_zeros_out(int zeros, int elements, int held_size) noexcept {
+  return zeros * 8 * held_size > elements;
+}
+
+/// Whether blocks of elements of that many bytes may be halved.
+CINCH_HD constexpr bool can_be_halved(int element_size) noexcept {
+  return element_size >= 4;
 }
 
 /// How many tops, from the base on, have codes of `bits` bits; also the code of an escape.
@@ -66,14 +75,20 @@ CINCH_HD constexpr std::uint32_t pack_cost(int bits, int sampled, int inside) no
   return static_cast<std::uint32_t>(bits * sampled + 8 * (sampled - inside));
 }
 
-/// An element's bits with the sign moved below the mantissa, and the reverse.
+/// An element's bits with the sign moved below the top, and the reverse.
 template <typename T>
-CINCH_HD constexpr T rotate_left(T bits) noexcept {
-  return static_cast<T>(bits << 1 | bits >> (8 * sizeof(T) - 1));
+CINCH_HD constexpr T lower_sign(T bits) noexcept {
+  constexpr int kBelowTop = 8 * sizeof(T) - 9;
+  constexpr T kSign = T{1} << kBelowTop;
+  return static_cast<T>((bits >> kBelowTop & 0xFFU) << (kBelowTop + 1) | (bits >> 8 & kSign) |
+                        (bits & (kSign - 1)));
 }
 template <typename T>
-CINCH_HD constexpr T rotate_right(T bits) noexcept {
-  return static_cast<T>(bits >> 1 | bits << (8 * sizeof(T) - 1));
+CINCH_HD constexpr T raise_sign(T bits) noexcept {
+  constexpr int kBelowTop = 8 * sizeof(T) - 9;
+  constexpr T kSign = T{1} << kBelowTop;
+  return static_cast<T>((bits & kSign) << 8 | bits >> (kBelowTop + 1) << kBelowTop |
+                        (bits & (kSign - 1)));
 }
 
 /// Packs eight codes, one a byte, into the lowest 8 * `bits` bits, and the reverse.
@@ -106,7 +121,12 @@ struct PackBlock {
   std::uint8_t base = 0;
   std::uint8_t bits = 0;
   PackForm form = PackForm::whole;
-  std::uint8_t reserved = 0;
+  std::uint8_t halved = 0;  ///< 1: of each element the upper half is held
+
+  /// Bytes of an element that is held. @param element_size of the tensor
+  CINCH_HD constexpr int held_size(int element_size) const noexcept {
+    return element_size >> halved;
+  }
 };
 static_assert(sizeof(PackBlock) == 8);
 
@@ -122,17 +142,18 @@ struct PackSections {
   CINCH_HD PackSections(const PackBlock& block, int elements, int element_size) noexcept {
     const bool whole = block.form == PackForm::whole;
     rests = block.form == PackForm::nonzeros ? (elements + 63) / 64 * 8 : 0;
-    codes = rests + block.held * (element_size - 1);
+    codes = rests + block.held * (block.held_size(element_size) - 1);
     escapes = codes + (block.held * block.bits + 7) / 8;
     end = whole ? elements * element_size : escapes + block.escapes;
     size = (end + 7) / 8 * 8;
   }
 };
 
-/// Whether this can be the description of a block of `elements` elements.
-CINCH_HD constexpr bool is_pack_block(const PackBlock& block, int elements) noexcept {
-  if (block.reserved != 0) return false;
-  if (block.form == PackForm::whole) return true;
+/// Whether this can be the description of a block of `elements` elements of `element_size` bytes.
+CINCH_HD constexpr bool is_pack_block(const PackBlock& block, int elements,
+                                      int element_size) noexcept {
+  if (block.form == PackForm::whole) return block.halved == 0;
+  if (block.halved > (can_be_halved(element_size) ? 1 : 0)) return false;
   const bool counts = block.form == PackForm::packed
                           ? block.held == elements
                           : block.form == PackForm::nonzeros && block.held <= elements;

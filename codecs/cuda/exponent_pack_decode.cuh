@@ -11,8 +11,8 @@ namespace cinch::codecs::cuda {
 template <typename T>
 class PackDecoder {
  public:
-  /// @pre is_pack_block(block, count), its sections fit into `memory`, and all threads have seen
-  /// its bytes
+  /// @pre is_pack_block(block, count, sizeof(T)), its sections fit into `memory`, and all threads
+  /// have seen its bytes
   __device__ __forceinline__ PackDecoder(const PackBlock& block, int count, PackMemory<T>& memory)
       : block_(block), count_(count), at_(block, count, sizeof(T)), memory_(memory) {}
 
@@ -48,9 +48,19 @@ class PackDecoder {
       return elements;
     }
     PackPiece<T> x = {};
+    with_halved<T>(block_,
+                   [&]<bool kHalved>(std::bool_constant<kHalved>) { load_parts<kHalved>(p, x); });
+    x.to_elements(elements);
+    return elements;
+  }
+
+ private:
+  /// Loads what is held of the thread's `p`-th piece. @param x is 0
+  template <bool kHalved>
+  __device__ __forceinline__ void load_parts(int p, PackPiece<T>& x) const {
     // Calls f for each part, with a null pointer to its type, where it lies, and its first bit.
     const auto for_each = [&](const auto& f) {
-      for_each_part<T>(block_.held, [&](auto* type, int begin, int bit) {
+      for_each_part<T, kHalved>(block_.held, [&](auto* type, int begin, int bit) {
         f(type, bytes() + at_.rests + begin, bit);
       });
       f(static_cast<std::uint8_t*>(nullptr), reinterpret_cast<const std::byte*>(memory_.tops),
@@ -65,22 +75,19 @@ class PackDecoder {
           x.part(bit)[2 * i + 1] = words[i].y;
         }
       });
-    } else {
-      int k = begin_[p];
-#pragma unroll
-      for (int j = 0; j < kStretch; ++j) {
-        if ((held_[p] >> j & 1U) == 0) continue;
-        for_each([&]<typename P>(P*, const std::byte* from, int bit) {
-          x.template set<P>(bit, j, reinterpret_cast<const P*>(from)[k]);
-        });
-        ++k;
-      }
+      return;
     }
-    x.to_elements(elements);
-    return elements;
+    int k = begin_[p];
+#pragma unroll
+    for (int j = 0; j < kStretch; ++j) {
+      if ((held_[p] >> j & 1U) == 0) continue;
+      for_each([&]<typename P>(P*, const std::byte* from, int bit) {
+        x.template set<P>(bit, j, reinterpret_cast<const P*>(from)[k]);
+      });
+      ++k;
+    }
   }
 
- private:
   __device__ __forceinline__ const std::byte* bytes() const {
     return reinterpret_cast<const std::byte*>(memory_.bytes);
   }
@@ -147,7 +154,7 @@ __device__ __forceinline__ void decode_pack_block(const PackJob& job, std::int64
   const int count = job.elements_of(index);
   const std::int64_t begin = reinterpret_cast<const std::int64_t*>(in + PackLayout::kIndex)[index];
   const PackBlock block = reinterpret_cast<const PackBlock*>(in + job.at.blocks)[index];
-  if (!is_pack_block(block, count)) return;
+  if (!is_pack_block(block, count, sizeof(T))) return;
   const PackSections at(block, count, sizeof(T));
   if (at.end > count * static_cast<int>(sizeof(T))) return;
   if (begin < 0 || begin % 8 != 0 || begin > in_size - job.at.payload - at.size) return;

@@ -104,12 +104,12 @@ class PackCoder {
 /// Stores the elements of a piece that are held in the block's rests, and their codes.
 /// @param codes of the piece @param bits a bit for each element that is held
 /// @param k the first one's place among the block's `held`
-template <typename T>
+template <typename T, bool kHalved>
 __device__ __forceinline__ void store_piece(const PackPiece<T>& x, const std::uint32_t (&codes)[2],
                                             unsigned bits, int k, int held, std::byte* rests,
                                             std::uint8_t* code_bytes) {
   if (held == kPackElements) {
-    for_each_part<T>(kPackElements, [&]<typename P>(P*, int begin, int bit) {
+    for_each_part<T, kHalved>(kPackElements, [&]<typename P>(P*, int begin, int bit) {
       auto* const to = reinterpret_cast<uint2*>(rests + begin + k * int{sizeof(P)});
 #pragma unroll
       for (unsigned i = 0; i < sizeof(P); ++i) {
@@ -122,7 +122,7 @@ __device__ __forceinline__ void store_piece(const PackPiece<T>& x, const std::ui
 #pragma unroll
   for (int j = 0; j < kStretch; ++j) {
     if ((bits >> j & 1U) == 0) continue;
-    for_each_part<T>(held, [&]<typename P>(P*, int begin, int bit) {
+    for_each_part<T, kHalved>(held, [&]<typename P>(P*, int begin, int bit) {
       reinterpret_cast<P*>(rests + begin)[k] = static_cast<P>(x.template get<P>(bit, j));
     });
     code_bytes[k] = static_cast<std::uint8_t>(codes[j / 4] >> (8 * (j % 4)));
@@ -149,6 +149,7 @@ struct PackEncoding {
   PackMemory<T> memory;
   PackSample sample;
   std::uint32_t least;
+  std::uint32_t is_wide;  ///< 1 if an element has a lower half that isn't 0
 };
 
 /// Encodes a block of elements, in shared memory. All threads of the block must call its functions,
@@ -157,18 +158,21 @@ template <typename T>
 class PackEncoder {
  public:
   /// Loads the elements, and chooses how they are held.
-  /// @pre `memory.sample` is 0 and `memory.least` ~0, and all threads have seen that
+  /// @pre `memory.sample` and `is_wide` are 0 and `least` is ~0, and all threads have seen that
   __device__ __forceinline__ PackEncoder(const PackJob& job, std::int64_t turn, const void* source,
                                          PackEncoding<T>& memory)
       : count_(job.elements_of(turn)) {
+    std::uint32_t lower = 0;
 #pragma unroll
     for (int p = 0; p < kPackPieces; ++p) {
       const int piece = piece_of(p);
       x_[p].from_elements(PieceElements<T>(job, source, turn, piece, count_));
+      lower |= x_[p].lower_halves();
       held_[p] = x_[p].nonzeros();
       count_sample(x_[p], held_[p], piece, memory.sample);
     }
-    place_elements();
+    if (lower != 0) memory.is_wide = 1;
+    place_elements(memory.is_wide);
     choose_codes(memory.sample, memory.least, block);
     code_elements();
     const int whole = count_ * static_cast<int>(sizeof(T));
@@ -186,11 +190,17 @@ class PackEncoder {
     const PackSections at = sections();
     const auto t = static_cast<int>(threadIdx.x);
     auto* const codes = reinterpret_cast<std::uint8_t*>(memory.tops);
+    with_halved<T>(block, [&]<bool kHalved>(std::bool_constant<kHalved>) {
+#pragma unroll
+      for (int p = 0; p < kPackPieces; ++p) {
+        store_piece<T, kHalved>(x_[p], codes_[p], held_[p], begin_[p], block.held, to + at.rests,
+                                codes);
+      }
+    });
 #pragma unroll
     for (int p = 0; p < kPackPieces; ++p) {
       const int piece = piece_of(p);
       if (piece < at.rests) to[piece] = static_cast<std::byte>(held_[p]);
-      store_piece(x_[p], codes_[p], held_[p], begin_[p], block.held, to + at.rests, codes);
       const std::uint32_t* const tops = x_[p].part(PackPiece<T>::kTop);
       std::byte* escape = to + at.escapes + escapes_before_[p];
       for (unsigned left = escapes_[p]; left != 0; left &= left - 1) {
@@ -208,10 +218,13 @@ class PackEncoder {
   PackBlock block;
 
  private:
-  /// Chooses whether zeros are left out, and finds the places of what is held.
-  __device__ __forceinline__ void place_elements() {
+  /// Chooses which half of elements and whether zeros are left out, and finds the places of what is
+  /// held. @param is_wide may be read behind the next barrier
+  __device__ __forceinline__ void place_elements(const std::uint32_t& is_wide) {
     const PieceSums nonzeros = sum_bits(held_);
-    const bool leaves_out = leaves_zeros_out(count_ - nonzeros.total, count_, sizeof(T));
+    if (can_be_halved(sizeof(T))) block.halved = static_cast<std::uint8_t>(1U - is_wide);
+    const bool leaves_out =
+        leaves_zeros_out(count_ - nonzeros.total, count_, block.held_size(sizeof(T)));
     block.form = leaves_out ? PackForm::nonzeros : PackForm::packed;
     block.held = static_cast<std::uint16_t>(leaves_out ? nonzeros.total : count_);
 #pragma unroll
@@ -268,7 +281,10 @@ __global__ void __launch_bounds__(kPackThreads)
   const unsigned t = threadIdx.x;
   while (true) {
     memory.sample[t] = 0;
-    if (t == 0) memory.least = ~0U;
+    if (t == 0) {
+      memory.least = ~0U;
+      memory.is_wide = 0;
+    }
     const std::int64_t turn = take_turn(total);
     if (turn >= job.at.count) return;
     const PackEncoder<T> encoder(job, turn, source, memory);

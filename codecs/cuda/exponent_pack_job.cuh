@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "codecs/cuda/block_scan.cuh"
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/header.cuh"
@@ -82,15 +84,26 @@ __device__ __forceinline__ PieceSums sum_bits(const unsigned (&bits)[kPackPieces
           firsts + static_cast<int>(total >> 16)};
 }
 
-/// Rests are stored in parts of 4, 2 and 1 bytes. Calls f for each part, with a null pointer to its
-/// type, where the part of all `held` elements begins, and its first bit in the rotated element.
-template <typename T, typename F>
+/// Rests are stored in parts of 4, 2 and 1 bytes; those of a halved block lack the widest. Calls f
+/// for each part, with a null pointer to its type, where the part of all `held` elements begins,
+/// and its first bit in the element.
+template <typename T, bool kHalved, typename F>
 __device__ __forceinline__ void for_each_part(int held, const F& f) {
-  if constexpr (sizeof(T) == 8) f(static_cast<std::uint32_t*>(nullptr), 0, 0);
-  if constexpr (sizeof(T) == 8) f(static_cast<std::uint16_t*>(nullptr), 4 * held, 32);
-  if constexpr (sizeof(T) == 4) f(static_cast<std::uint16_t*>(nullptr), 0, 0);
-  constexpr int kBefore = static_cast<int>(sizeof(T)) - 2;
-  f(static_cast<std::uint8_t*>(nullptr), kBefore * held, 8 * kBefore);
+  constexpr int kLeftOut = kHalved ? static_cast<int>(sizeof(T)) / 2 : 0;  // bytes of an element
+  constexpr int kLast = static_cast<int>(sizeof(T)) - 2;
+  if constexpr (sizeof(T) == 8 && !kHalved) f(static_cast<std::uint32_t*>(nullptr), 0, 0);
+  if constexpr (sizeof(T) == 8) f(static_cast<std::uint16_t*>(nullptr), (4 - kLeftOut) * held, 32);
+  if constexpr (sizeof(T) == 4 && !kHalved) f(static_cast<std::uint16_t*>(nullptr), 0, 0);
+  f(static_cast<std::uint8_t*>(nullptr), (kLast - kLeftOut) * held, 8 * kLast);
+}
+
+/// Calls f(std::bool_constant), which tells whether a block of T is halved.
+template <typename T, typename F>
+__device__ __forceinline__ void with_halved(const PackBlock& block, const F& f) {
+  if constexpr (can_be_halved(sizeof(T))) {
+    if (block.halved != 0) return f(std::true_type());
+  }
+  f(std::false_type());
 }
 
 }  // namespace cinch::codecs::cuda

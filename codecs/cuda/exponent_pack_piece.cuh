@@ -101,8 +101,8 @@ struct PieceElements {
   }
 };
 
-/// Eight elements, rotated left, by parts. Each part of each element lies beside that of the next
-/// one, as in a block's sections: first the lowest 4 bytes of all (float64), then the next 2
+/// Eight elements, their signs lowered, by parts. Each part of each element lies beside that of the
+/// next one, as in a block's sections: first the lowest 4 bytes of all (float64), then the next 2
 /// (float32 and float64), then the next one, then the tops.
 template <typename T>
 struct PackPiece {
@@ -127,47 +127,67 @@ struct PackPiece {
   }
 
   __device__ __forceinline__ void from_elements(const PieceElements<T>& x) {
-    if constexpr (sizeof(T) == 2) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const std::uint32_t a = rotate_pair_left(x.words[2 * i]);
-        const std::uint32_t b = rotate_pair_left(x.words[2 * i + 1]);
-        words[i] = permute_bytes(a, b, 0x6420);
-        words[2 + i] = permute_bytes(a, b, 0x7531);
-      }
-    } else {
+    for (int i = 0; i < 2; ++i) {
+      std::uint32_t upper[2];  // of two elements each: the last two bytes
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        std::uint32_t upper[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const T rotated = rotate_left(x.get(4 * i + j));
-          upper[j] = static_cast<std::uint32_t>(rotated >> (kTop - 24));
-          if constexpr (sizeof(T) == 8) words[4 * i + j] = static_cast<std::uint32_t>(rotated);
+      for (int j = 0; j < 2; ++j) {
+        const int pair = 2 * i + j;
+        if constexpr (sizeof(T) == 2) {
+          upper[j] = x.words[pair];
+        } else {
+          constexpr int kEach = sizeof(T) / 4;  // words
+          const std::uint32_t a = x.words[2 * kEach * pair + kEach - 1];
+          const std::uint32_t b = x.words[2 * kEach * pair + 2 * kEach - 1];
+          part(kTop - 24)[pair] = permute_bytes(a, b, 0x5410);
+          upper[j] = permute_bytes(a, b, 0x7632);
+          if constexpr (sizeof(T) == 8) {
+            words[2 * pair] = x.words[4 * pair];
+            words[2 * pair + 1] = x.words[4 * pair + 2];
+          }
         }
-        const std::uint32_t a = permute_bytes(upper[0], upper[1], 0x7362);
-        const std::uint32_t b = permute_bytes(upper[2], upper[3], 0x7362);
-        part(kTop - 24)[2 * i] = permute_bytes(upper[0], upper[1], 0x5410);
-        part(kTop - 24)[2 * i + 1] = permute_bytes(upper[2], upper[3], 0x5410);
-        part(kTop - 8)[i] = permute_bytes(a, b, 0x5410);
-        part(kTop)[i] = permute_bytes(a, b, 0x7632);
       }
+      const std::uint32_t rests = permute_bytes(upper[0], upper[1], 0x6420);
+      const std::uint32_t tops = permute_bytes(upper[0], upper[1], 0x7531);
+      part(kTop - 8)[i] = select_bits(kHighBits, tops, rests);
+      part(kTop)[i] = select_bits(kEachByte, rests >> 7, tops << 1);
     }
   }
 
   __device__ __forceinline__ void to_elements(PieceElements<T>& x) const {
 #pragma unroll
-    for (int j = 0; j < kStretch; j += 2) {
-      const std::uint32_t upper =
-          permute_bytes(part(kTop - 8)[j / 4], part(kTop)[j / 4], j % 4 == 0 ? 0x5140 : 0x7362);
-      if constexpr (sizeof(T) == 2) {
-        x.words[j / 2] = rotate_pair_right(upper);
-      } else {
-        const std::uint32_t lower = part(kTop - 24)[j / 2];
-        x.set(j, rotate_right(joined(permute_bytes(lower, upper, 0x5410), j)));
-        x.set(j + 1, rotate_right(joined(permute_bytes(lower, upper, 0x7632), j + 1)));
+    for (int i = 0; i < 2; ++i) {
+      const std::uint32_t lowered[2] = {part(kTop - 8)[i], part(kTop)[i]};
+      const std::uint32_t rests = select_bits(kHighBits, lowered[1] << 7, lowered[0]);
+      const std::uint32_t tops = select_bits(kHighBits, lowered[0], lowered[1] >> 1);
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int pair = 2 * i + j;
+        const std::uint32_t upper = permute_bytes(rests, tops, j == 0 ? 0x5140 : 0x7362);
+        if constexpr (sizeof(T) == 2) {
+          x.words[pair] = upper;
+        } else {
+          constexpr int kEach = sizeof(T) / 4;  // words
+          const std::uint32_t lower = part(kTop - 24)[pair];
+          x.words[2 * kEach * pair + kEach - 1] = permute_bytes(lower, upper, 0x5410);
+          x.words[2 * kEach * pair + 2 * kEach - 1] = permute_bytes(lower, upper, 0x7632);
+          if constexpr (sizeof(T) == 8) {
+            x.words[4 * pair] = words[2 * pair];
+            x.words[4 * pair + 2] = words[2 * pair + 1];
+          }
+        }
       }
     }
+  }
+
+  /// Not 0 if the lower half of any element's bits isn't.
+  __device__ __forceinline__ std::uint32_t lower_halves() const {
+    std::uint32_t any = 0;
+    if constexpr (can_be_halved(sizeof(T))) {
+#pragma unroll
+      for (unsigned i = 0; i < sizeof(T); ++i) any |= words[i];
+    }
+    return any;
   }
 
   /// A bit for each element that is not 0.
@@ -191,17 +211,6 @@ struct PackPiece {
   }
 
  private:
-  static __device__ __forceinline__ std::uint32_t rotate_pair_left(std::uint32_t pair) {
-    return select_bits(0xFFFEFFFEU, pair << 1, pair >> 15);
-  }
-  static __device__ __forceinline__ std::uint32_t rotate_pair_right(std::uint32_t pair) {
-    return select_bits(0x7FFF7FFFU, pair >> 1, pair << 15);
-  }
-  /// Element `j` of its upper word.
-  __device__ __forceinline__ T joined(std::uint32_t upper, int j) const {
-    if constexpr (sizeof(T) == 8) return std::uint64_t{upper} << 32 | words[j];
-    return static_cast<T>(upper);
-  }
   /// A word whose halves are 0 where a word is.
   static __device__ __forceinline__ std::uint32_t nonzero_halves(std::uint32_t a, std::uint32_t b) {
     return (a != 0 ? 1U : 0U) | (b != 0 ? 0x10000U : 0U);

@@ -15,7 +15,7 @@ namespace {
 
 using namespace reference;
 
-/// A block's elements, rotated left; `count` of them are in use.
+/// A block's elements, their signs lowered; `count` of them are in use.
 struct Elements {
   std::array<std::uint64_t, kPackElements> of;
   int count;
@@ -25,16 +25,24 @@ struct Elements {
   bool is_zero(int k) const { return of[k] == 0; }
 };
 
-std::uint64_t rotated_left(std::uint64_t bits, int size) {
+std::uint64_t lowered_sign(std::uint64_t bits, int size) {
   return with_float_pattern(static_cast<std::size_t>(size), [bits]<typename T>(T*) {
-    return std::uint64_t{rotate_left(static_cast<T>(bits))};
+    return std::uint64_t{lower_sign(static_cast<T>(bits))};
   });
 }
 
-std::uint64_t rotated_right(std::uint64_t bits, int size) {
+std::uint64_t raised_sign(std::uint64_t bits, int size) {
   return with_float_pattern(static_cast<std::size_t>(size), [bits]<typename T>(T*) {
-    return std::uint64_t{rotate_right(static_cast<T>(bits))};
+    return std::uint64_t{raise_sign(static_cast<T>(bits))};
   });
+}
+
+/// Whether the lower half of all elements' bits is 0.
+bool has_zero_halves(const Elements& x) {
+  if (!can_be_halved(x.size)) return false;
+  const std::uint64_t lower = (std::uint64_t{1} << (4 * x.size)) - 1;
+  return std::all_of(x.of.begin(), x.of.begin() + x.count,
+                     [lower](std::uint64_t bits) { return (bits & lower) == 0; });
 }
 
 /// Chooses the base and bits that hold the sample in the fewest bits.
@@ -76,9 +84,11 @@ void for_each_held(const Elements& x, PackForm form, const F& f) {
 
 PackBlock describe(const Elements& x) {
   PackBlock block;
+  block.halved = has_zero_halves(x) ? 1 : 0;
   int zeros = 0;
   for (int k = 0; k < x.count; ++k) zeros += x.is_zero(k) ? 1 : 0;
-  block.form = leaves_zeros_out(zeros, x.count, x.size) ? PackForm::nonzeros : PackForm::packed;
+  block.form = leaves_zeros_out(zeros, x.count, block.held_size(x.size)) ? PackForm::nonzeros
+                                                                         : PackForm::packed;
   choose_codes(x, block);
   for_each_held(x, block.form, [&](int k, int) {
     ++block.held;
@@ -88,15 +98,15 @@ PackBlock describe(const Elements& x) {
   return block;
 }
 
-/// Calls f(offset in the rests, first bit in the element, bytes) for each part of an element's
-/// rest.
+/// Calls f(offset in the rests, first bit in the element, bytes) for each part that is held of an
+/// element's rest.
 template <typename F>
-void for_each_part(int held, int place, int size, const F& f) {
+void for_each_part(const PackBlock& block, int place, int size, const F& f) {
   int begin = 0;
-  int bit = 0;
-  for (int bytes = size / 2; bytes > 0; bytes /= 2) {
+  int bit = 8 * (size - block.held_size(size));
+  for (int bytes = block.held_size(size) / 2; bytes > 0; bytes /= 2) {
     f(begin + place * bytes, bit, bytes);
-    begin += held * bytes;
+    begin += block.held * bytes;
     bit += 8 * bytes;
   }
 }
@@ -106,14 +116,14 @@ void write_block(const Elements& x, const PackBlock& block, std::span<std::byte>
   const PackSections at(block, x.count, x.size);
   if (block.form == PackForm::whole) {
     for (int k = 0; k < x.count; ++k) {
-      store_bits(out.data(), k, x.size, rotated_right(x.of[k], x.size));
+      store_bits(out.data(), k, x.size, raised_sign(x.of[k], x.size));
     }
     return;
   }
   int escapes = 0;
   for_each_held(x, block.form, [&](int k, int place) {
     if (block.form == PackForm::nonzeros) put_bits(out, k, 1, 1);
-    for_each_part(block.held, place, x.size, [&](int offset, int bit, int bytes) {
+    for_each_part(block, place, x.size, [&](int offset, int bit, int bytes) {
       store_bits(out.data() + at.rests + offset, 0, bytes, x.of[k] >> bit);
     });
     const unsigned top = x.top(k);
@@ -129,7 +139,7 @@ bool read_block(const PackBlock& block, std::span<const std::byte> in, Elements&
   const PackSections at(block, x.count, x.size);
   if (block.form == PackForm::whole) {
     for (int k = 0; k < x.count; ++k) {
-      x.of[k] = rotated_left(load_bits(in.data(), k, x.size), x.size);
+      x.of[k] = lowered_sign(load_bits(in.data(), k, x.size), x.size);
     }
     return true;
   }
@@ -147,7 +157,7 @@ bool read_block(const PackBlock& block, std::span<const std::byte> in, Elements&
       top = std::to_integer<unsigned>(in[at.escapes + escapes++]);
     }
     x.of[k] = std::uint64_t{top} << (8 * (x.size - 1));
-    for_each_part(block.held, place, x.size, [&](int offset, int bit, int bytes) {
+    for_each_part(block, place, x.size, [&](int offset, int bit, int bytes) {
       x.of[k] |= load_bits(in.data() + at.rests + offset, 0, bytes) << bit;
     });
     ++place;
@@ -169,7 +179,7 @@ class ExponentPackReference final : public ExponentPackCodec {
       x.count = static_cast<int>(std::min(kPackElements, elements - begin));
       for (int k = 0; k < x.count; ++k) {
         x.of[k] =
-            rotated_left(load_bits(source, offset_of(what.layout, begin + k), x.size), x.size);
+            lowered_sign(load_bits(source, offset_of(what.layout, begin + k), x.size), x.size);
       }
       const PackBlock block = describe(x);
       const PackSections sections(block, x.count, x.size);
@@ -200,8 +210,7 @@ class ExponentPackReference final : public ExponentPackCodec {
       std::span<const std::byte> bytes;
       if (!find_block(what, in, i, block, bytes) || !read_block(block, bytes, x)) return false;
       for (int k = 0; k < x.count; ++k) {
-        store_bits(target, offset_of(what.layout, begin + k), x.size,
-                   rotated_right(x.of[k], x.size));
+        store_bits(target, offset_of(what.layout, begin + k), x.size, raised_sign(x.of[k], x.size));
       }
     }
     return true;

@@ -43,6 +43,15 @@ TEST(ExponentPack, CodesAreJoinedAndParted) {
   }
 }
 
+TEST(ExponentPack, SignsAreLoweredBelowTheTop) {
+  EXPECT_EQ(lower_sign(std::uint16_t{0x8000}), 0x0080);
+  EXPECT_EQ(lower_sign(std::uint16_t{0x7F80}), 0xFF00);
+  EXPECT_EQ(lower_sign(std::uint16_t{0x007F}), 0x007F);
+  EXPECT_EQ(lower_sign(std::uint32_t{0xBF800001}), 0x7F800001U);
+  EXPECT_EQ(lower_sign(std::uint64_t{0xBFF0000000000001}), 0x7FF0000000000001U);
+  EXPECT_EQ(raise_sign(lower_sign(std::uint32_t{0xC2345678})), 0xC2345678U);
+}
+
 TEST(ExponentPack, OneOfEightStretchesIsSampled) {
   std::array<int, 8> columns = {};
   for (int row = 0; row < 16; ++row) {
@@ -90,14 +99,13 @@ TEST(ExponentPack, HoldsTopsAsCodes) {
     EXPECT_EQ(load<std::uint16_t>(bytes, 32), 40U);
     EXPECT_THAT(numbers(bytes, 34, 6),
                 testing::ElementsAre(1, 0, 126, 2, int(PackForm::packed), 0));
-    // 16 bits of the mantissa with the sign below it, then 8 bits.
+    // The lower 16 bits of the mantissa, then the upper 7 with the sign above them.
     EXPECT_EQ(load<std::uint16_t>(bytes, 40), 0U);
-    EXPECT_EQ(load<std::uint16_t>(bytes, 42), 1U);
-    EXPECT_EQ(load<std::uint16_t>(bytes, 46), 1U);
-    EXPECT_EQ(load<std::uint16_t>(bytes, 40 + 2 * 33), 2U);
-    EXPECT_THAT(numbers(bytes, 120, 4), testing::ElementsAre(0x80, 0, 0, 0));
+    EXPECT_EQ(load<std::uint16_t>(bytes, 40 + 2 * 33), 1U);
+    EXPECT_EQ(load<std::uint16_t>(bytes, 40 + 2 * 39), 0U);
+    EXPECT_THAT(numbers(bytes, 120, 4), testing::ElementsAre(0x40, 0x80, 0, 0x80));
     EXPECT_THAT(numbers(bytes, 120 + 33, 1), testing::ElementsAre(0));
-    EXPECT_THAT(numbers(bytes, 120 + 39, 1), testing::ElementsAre(0x80));
+    EXPECT_THAT(numbers(bytes, 120 + 39, 1), testing::ElementsAre(0xC0));
     // 127, 127, 126, 128 again and again; 137 is an escape.
     EXPECT_THAT(numbers(bytes, 160, 8), testing::Each(0x85));
     EXPECT_THAT(numbers(bytes, 168, 2), testing::ElementsAre(0x8D, 0x05));
@@ -132,7 +140,7 @@ TEST(ExponentPack, LeavesZerosOut) {
     const std::size_t escapes = codes + (held.size() * bits + 7) / 8;
     ASSERT_GE(block.escapes, 1);
     for (std::size_t k = 0; k < held.size(); ++k) {
-      const auto x = std::rotl(held[k], 1);
+      const std::uint16_t x = lower_sign(held[k]);
       ASSERT_EQ(bytes[begin + 16 + k], static_cast<std::byte>(x));
       const unsigned code = reference::get_bits(std::span(bytes).subspan(codes), bits * k, bits);
       if (code != escape) {
@@ -141,6 +149,35 @@ TEST(ExponentPack, LeavesZerosOut) {
     }
     EXPECT_EQ(bytes[escapes + block.escapes - 1U], std::byte{0});  // -0's exponent
     EXPECT_EQ(bytes.size(), (escapes + block.escapes + 7) / 8 * 8);
+  }
+}
+
+/// A halved block has the bytes of a block of its upper halves.
+TEST(ExponentPack, HoldsUpperHalvesWhereTheLowerOnesAreZero) {
+  const std::int64_t n = 2 * kPackElements + 77;
+  for (const bool relu : {false, true}) {
+    const Description narrow = flat(n, ElementType::bfloat16);
+    const Description wide = flat(n, ElementType::float32);
+    const Bytes halves = normal_floats(narrow, relu);
+    Bytes source(source_bytes(wide));
+    for (std::int64_t k = 0; k < n; ++k) std::memcpy(&source[4 * k + 2], &halves[2 * k], 2);
+    for (const Engine engine : kEngines) {
+      const auto codec = make_codec(kSpec, engine);
+      const Bytes bytes = encode(*codec, wide, source);
+      Bytes expected = encode(*codec, narrow, halves);
+      expected[1] = static_cast<std::byte>(ElementType::float32);
+      for (std::size_t block = 0; block < 3; ++block)
+        expected[24 + 3 * 8 + 8 * block + 7] = std::byte{1};
+      EXPECT_EQ(bytes, expected);
+      EXPECT_EQ(decode(*codec, wide, bytes), source);
+
+      Bytes other = source;
+      other[4 * kPackElements + 1] = std::byte{1};  // in the second block
+      const Bytes with_other = encode(*codec, wide, other);
+      EXPECT_EQ(load<PackBlock>(with_other, 48).halved, 1);
+      EXPECT_EQ(load<PackBlock>(with_other, 56).halved, 0);
+      EXPECT_EQ(decode(*codec, wide, with_other), other);
+    }
   }
 }
 
@@ -271,7 +308,7 @@ TEST(ExponentPack, DamageIsSeen) {
     EXPECT_TRUE(refused(kBlock + 5, std::uint8_t{8}));  // bits
     EXPECT_TRUE(refused(kBlock + 6, std::uint8_t{3}));  // form
     EXPECT_TRUE(refused(kBlock + 6, std::uint8_t(PackForm::packed)));
-    EXPECT_TRUE(refused(kBlock + 7, std::uint8_t{1}));  // reserved
+    EXPECT_TRUE(refused(kBlock + 7, std::uint8_t{1}));  // halved: too few bytes an element
     const std::size_t mask = 24 + 32 + load<std::uint64_t>(good, kOffset);
     EXPECT_TRUE(refused(mask, std::uint8_t(load<std::uint8_t>(good, mask) ^ 4U)));
   }

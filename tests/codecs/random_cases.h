@@ -141,12 +141,17 @@ inline double ratio_of(const CodecSpec& spec, const Description& what, const Byt
 }
 
 /// Floats, float64 too, of a kind for each `stretch` elements: noise, zeros of both signs,
-/// constants, normal numbers and what a ReLU makes of them.
+/// constants, normal numbers and what a ReLU makes of them. Of a third of the tensors, from a
+/// random element on, the lower half of an element's bits is 0 where it has 4 bytes or more.
 inline Bytes mixed_floats(Random& random, const Description& what, std::int64_t stretch) {
   Bytes source(source_bytes(what), std::byte{0xA5});
   std::normal_distribution<float> normal;
   const std::int64_t kind = draw(random, 0, 5);
-  for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
+  const std::int64_t size = element_size(what.type);
+  const std::int64_t elements = what.layout.elements();
+  const bool halved = size >= 4 && draw(random, 0, 2) == 0;
+  const std::int64_t halved_from = halved ? draw(random, 0, elements / 3) : elements;
+  for (std::int64_t k = 0; k < elements; ++k) {
     std::uint64_t bits = 0;
     switch ((kind + k / stretch) % 6) {
       case 0:
@@ -168,10 +173,17 @@ inline Bytes mixed_floats(Random& random, const Description& what, std::int64_t 
         }
       }
     }
-    reference::store_bits(source.data(), reference::offset_of(what.layout, k),
-                          element_size(what.type), bits);
+    if (k >= halved_from) bits = bits >> (4 * size) << (4 * size);
+    reference::store_bits(source.data(), reference::offset_of(what.layout, k), size, bits);
   }
   return source;
+}
+
+/// Makes the lower half of each element's bits 0, as in numbers that were widened.
+inline void clear_lower_halves(Bytes& source, std::size_t element_size) {
+  for (std::size_t at = 0; at < source.size(); at += element_size) {
+    std::fill_n(source.begin() + std::ptrdiff_t(at), element_size / 2, std::byte{0});
+  }
 }
 
 /// Elements of one, two or sometimes three bit patterns.

@@ -31,14 +31,13 @@ using Scratch = cpu::PackScratch<T>;
 template <typename T>
 inline constexpr int kBits = 8 * sizeof(T);
 
-/// Moves the bits of a vector of elements as rotate_left() and rotate_right() do.
+/// What lower_sign() makes of a vector of elements' two upper bytes.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V rotated_left(D /*d*/, V x) {
-  return hn::Or(hn::Add(x, x), hn::ShiftRight<kBits<hn::TFromD<D>> - 1>(x));
-}
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V rotated_right(D /*d*/, V x) {
-  return hn::Or(hn::ShiftRight<1>(x), hn::ShiftLeft<kBits<hn::TFromD<D>> - 1>(x));
+HWY_INLINE V lowered_sign(D d, V x) {
+  static_assert(sizeof(hn::TFromD<D>) == 2);
+  const auto top = hn::And(hn::Add(x, x), hn::Set(d, 0xFF00));
+  const auto sign = hn::And(hn::ShiftRight<8>(x), hn::Set(d, 0x80));
+  return hn::Or(hn::Or(top, sign), hn::And(x, hn::Set(d, 0x7F)));
 }
 
 /// Loads bytes, or other small integers, as lanes of D.
@@ -54,20 +53,7 @@ HWY_INLINE hn::Vec<D> load_wider(D d, const P* from) {
 
 template <typename T>
 HWY_INLINE std::uint8_t top_of(T x) {
-  return static_cast<std::uint8_t>(rotate_left(x) >> (kBits<T> - 8));
-}
-
-/// Calls f with a null pointer to the type of each part of an element's rest and the part's lowest
-/// bit, in the order in which they are held.
-template <typename T, class F>
-HWY_INLINE void for_each_part(const F& f) {
-  if constexpr (sizeof(T) == 8) {
-    f(static_cast<std::uint32_t*>(nullptr), std::integral_constant<int, 0>());
-  }
-  if constexpr (sizeof(T) >= 4) {
-    f(static_cast<std::uint16_t*>(nullptr), std::integral_constant<int, kBits<T> - 32>());
-  }
-  f(static_cast<std::uint8_t*>(nullptr), std::integral_constant<int, kBits<T> - 16>());
+  return static_cast<std::uint8_t>(x >> (kBits<T> - 9));
 }
 
 /// The type of half of T's bits.
@@ -75,38 +61,75 @@ template <typename T>
 using Half = std::conditional_t<sizeof(T) == 8, std::uint32_t,
                                 std::conditional_t<sizeof(T) == 4, std::uint16_t, std::uint8_t>>;
 
+/// Calls f for each part that is held of an element's rest, with a null pointer to its type, its
+/// lowest bit in the element, and where the part of all held elements begins.
+template <typename T, class F>
+HWY_INLINE void for_each_part(const PackBlock& block, const F& f) {
+  constexpr int kLast = sizeof(T) - 2;
+  if constexpr (can_be_halved(sizeof(T))) {
+    if (block.halved == 0) {
+      f(static_cast<Half<T>*>(nullptr), std::integral_constant<int, 0>(), 0);
+    }
+  }
+  if constexpr (sizeof(T) == 8) {
+    const int begin = block.halved != 0 ? 0 : 4 * block.held;
+    f(static_cast<std::uint16_t*>(nullptr), std::integral_constant<int, 32>(), begin);
+  }
+  f(static_cast<std::uint8_t*>(nullptr), std::integral_constant<int, 8 * kLast>(),
+    (block.held_size(sizeof(T)) - 2) * block.held);
+}
+
 /// Halves the lanes of vectors until bytes are left, which are the upper ones and returned. Calls
-/// f(lower halves, how many vectors of them came before) on the way, widest first.
+/// f(lower halves, how many vectors of them came before) on the way, widest first, and parts what
+/// g(two upper bytes) returns in their place.
 /// @param x as many vectors as a lane has bytes, so that one is left
-template <class D, int kVectors, class F>
-HWY_INLINE hn::Vec<hn::Repartition<std::uint8_t, D>> halve(D /*d*/, const hn::Vec<D> (&x)[kVectors],
-                                                           const F& f) {
+template <class D, int kVectors, class F, class G>
+HWY_INLINE hn::Vec<hn::Repartition<std::uint8_t, D>> halve(D d, const hn::Vec<D> (&x)[kVectors],
+                                                           const F& f, const G& g) {
   if constexpr (kVectors == 1) {
     return x[0];
   } else {
     const hn::Repartition<Half<hn::TFromD<D>>, D> half;
+    const auto changed = [&](hn::Vec<D> v) HWY_ATTR {
+      if constexpr (kVectors == 2) v = g(d, v);
+      return hn::BitCast(half, v);
+    };
     hn::Vec<decltype(half)> upper[kVectors / 2];
     for (int i = 0; i < kVectors / 2; ++i) {
-      const auto first = hn::BitCast(half, x[2 * i]);
-      const auto second = hn::BitCast(half, x[2 * i + 1]);
+      const auto first = changed(x[2 * i]);
+      const auto second = changed(x[2 * i + 1]);
       f(half, hn::ConcatEven(half, second, first), i);
       upper[i] = hn::ConcatOdd(half, second, first);
     }
-    return halve(half, upper, f);
+    return halve(half, upper, f, g);
   }
 }
 
+struct ZeroBits {
+  int zeros;    ///< how many elements are zeros
+  bool halved;  ///< whether the lower half of all elements' bits is 0
+};
+
 template <typename T>
-HWY_INLINE int count_zeros(const T* x, int count) {
+HWY_INLINE ZeroBits find_zero_bits(const T* x, int count) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
+  constexpr T kLower = static_cast<T>((T{1} << (kBits<T> / 2)) - 1);
   std::size_t zeros = 0;
+  auto any = hn::Zero(d);
   int k = 0;
   for (; k + lanes <= count; k += lanes) {
-    zeros += hn::CountTrue(d, hn::Eq(hn::LoadU(d, x + k), hn::Zero(d)));
+    const auto bits = hn::LoadU(d, x + k);
+    zeros += hn::CountTrue(d, hn::Eq(bits, hn::Zero(d)));
+    any = hn::Or(any, bits);
   }
-  for (; k < count; ++k) zeros += x[k] == 0 ? 1 : 0;
-  return static_cast<int>(zeros);
+  bool halved = can_be_halved(sizeof(T)) &&
+                hn::AllTrue(d, hn::Eq(hn::And(any, hn::Set(d, kLower)), hn::Zero(d)));
+  for (; k < count; ++k) {
+    zeros += x[k] == 0 ? 1 : 0;
+    halved = halved && (x[k] & kLower) == 0;
+  }
+  return {static_cast<int>(zeros), halved};
 }
 
 /// How many elements, zeros among them, have a top without a code.
@@ -120,11 +143,10 @@ HWY_INLINE int count_escapes(const T* x, int count, std::uint8_t base, std::uint
   int k = 0;
   for (; k + kVectors * lanes <= count; k += kVectors * lanes) {
     hn::Vec<decltype(d)> of[kVectors];
-    for (int i = 0; i < kVectors; ++i) {
-      const auto bits = hn::LoadU(d, x + k + i * lanes);
-      of[i] = hn::Add(bits, bits);  // the top does not depend on the sign
-    }
-    const auto tops = halve(d, of, [](auto, auto, int) {});
+    for (int i = 0; i < kVectors; ++i) of[i] = hn::LoadU(d, x + k + i * lanes);
+    const auto without_sign = [](auto /*d*/, auto pairs) HWY_ATTR { return hn::Add(pairs, pairs); };
+    const auto tops = halve(
+        d, of, [](auto, auto, int) {}, without_sign);
     const auto code = hn::Min(hn::Sub(tops, hn::Set(d8, base)), hn::Set(d8, escape));
     escapes += hn::CountTrue(d8, hn::Eq(code, hn::Set(d8, escape)));
   }
@@ -271,10 +293,10 @@ HWY_INLINE void put_zeros_in(const Scratch<T>& scratch, int count, T* x) {
   }
 }
 
-/// Parts the n elements at `held` into what they have besides their tops, written to `rests`, and
+/// Parts a block's held elements into what they have besides their tops, written to `rests`, and
 /// the tops and their codes.
 template <typename T>
-HWY_INLINE void part_elements(const T* held, int n, const PackBlock& block, std::byte* rests,
+HWY_INLINE void part_elements(const T* held, const PackBlock& block, std::byte* rests,
                               Scratch<T>& scratch) {
   constexpr int kVectors = sizeof(T);
   const hn::ScalableTag<T> d;
@@ -282,26 +304,31 @@ HWY_INLINE void part_elements(const T* held, int n, const PackBlock& block, std:
   const auto lanes = static_cast<int>(hn::Lanes(d));
   const auto base = hn::Set(d8, block.base);
   const auto escape = hn::Set(d8, static_cast<std::uint8_t>(pack_window(block.bits)));
+  const int n = block.held;
+  const int left_out = kVectors - block.held_size(kVectors);  // bytes of an element
   int k = 0;
   for (; k + kVectors * lanes <= n; k += kVectors * lanes) {
     hn::Vec<decltype(d)> of[kVectors];
-    for (int i = 0; i < kVectors; ++i) of[i] = rotated_left(d, hn::LoadU(d, held + k + i * lanes));
-    const auto tops = halve(d, of, [&](auto half, auto lower, int i) HWY_ATTR {
+    for (int i = 0; i < kVectors; ++i) of[i] = hn::LoadU(d, held + k + i * lanes);
+    const auto store = [&](auto half, auto lower, int i) HWY_ATTR {
       using P = hn::TFromD<decltype(half)>;
       // Wider parts lie before narrower ones: 4 + 2 + 1 bytes of an element.
-      auto* const part = reinterpret_cast<P*>(rests + n * (kVectors - 2 * int{sizeof(P)}));
+      const int before = kVectors - 2 * int{sizeof(P)} - left_out;
+      if (before < 0) return;
+      auto* const part = reinterpret_cast<P*>(rests + n * before);
       hn::StoreU(lower, half, part + k + i * static_cast<int>(hn::Lanes(half)));
-    });
+    };
+    const auto tops =
+        halve(d, of, store, [](auto d16, auto pairs) HWY_ATTR { return lowered_sign(d16, pairs); });
     hn::StoreU(tops, d8, scratch.tops.data() + k);
     hn::StoreU(hn::Min(hn::Sub(tops, base), escape), d8, scratch.codes.data() + k);
   }
   for (; k < n; ++k) {
-    std::byte* part = rests;
-    for_each_part<T>([&]<typename P, int bit>(P*, std::integral_constant<int, bit>) {
-      const auto bits = static_cast<P>(rotate_left(held[k]) >> bit);
-      std::memcpy(part + k * int{sizeof(P)}, &bits, sizeof(P));
-      part += n * int{sizeof(P)};
-    });
+    for_each_part<T>(block,
+                     [&]<typename P, int bit>(P*, std::integral_constant<int, bit>, int begin) {
+                       const auto bits = static_cast<P>(lower_sign(held[k]) >> bit);
+                       std::memcpy(rests + begin + k * int{sizeof(P)}, &bits, sizeof(P));
+                     });
     scratch.tops[k] = top_of(held[k]);
     scratch.codes[k] = static_cast<std::uint8_t>(std::min(
         static_cast<std::uint8_t>(scratch.tops[k] - block.base) + 0, pack_window(block.bits)));
@@ -330,12 +357,13 @@ HWY_INLINE void for_each_escape(const std::uint8_t* codes, int n, std::uint8_t e
 template <typename T>
 HWY_INLINE PackBlock describe_block_of(const T* x, int count) {
   PackBlock block;
-  const int zeros = count_zeros(x, count);  // first: it brings the block into the cache
+  const auto [zeros, halved] = find_zero_bits(x, count);  // brings the block into the cache
+  block.halved = halved ? 1 : 0;
   choose_codes(x, count, block);
   const auto escape = static_cast<std::uint8_t>(pack_window(block.bits));
   int escapes = count_escapes(x, count, block.base, escape);
   block.form = PackForm::packed;
-  if (leaves_zeros_out(zeros, count, sizeof(T))) {
+  if (leaves_zeros_out(zeros, count, block.held_size(sizeof(T)))) {
     block.form = PackForm::nonzeros;
     const bool zero_escapes = static_cast<std::uint8_t>(0 - block.base) >= escape;
     if (zero_escapes) escapes -= zeros;
@@ -361,7 +389,7 @@ HWY_INLINE void write_block_of(const PackBlock& block, const T* x, int count, Sc
       held = scratch.held.data();
       std::memcpy(out, scratch.mask.data(), static_cast<std::size_t>(at.rests));
     }
-    part_elements(held, n, block, out + at.rests, scratch);
+    part_elements(held, block, out + at.rests, scratch);
     if (block.bits > 0) {
       const int groups = n / 8;
       std::byte* const codes = out + at.codes;
@@ -430,32 +458,37 @@ HWY_INLINE bool read_tops(const PackBlock& block, const PackSections& at, const 
   return true;
 }
 
-/// Joins tops and rests to elements.
+/// Joins the tops and rests of a block's held elements.
 template <typename T>
-HWY_INLINE void join_parts(const std::byte* rests, int n, const std::uint8_t* tops, T* held) {
+HWY_INLINE void join_parts(const PackBlock& block, const std::byte* rests, const std::uint8_t* tops,
+                           T* held) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
+  const int n = block.held;
   int k = 0;
   for (; k + lanes <= n; k += lanes) {
-    auto bits = hn::ShiftLeft<kBits<T> - 8>(load_wider(d, tops + k));
-    const std::byte* from = rests;
-    for_each_part<T>([&]<typename P, int bit>(P*, std::integral_constant<int, bit>) HWY_ATTR {
-      const auto part = load_wider(d, reinterpret_cast<const P*>(from) + k);
-      bits = hn::Or(bits, hn::ShiftLeft<bit>(part));
-      from += n * int{sizeof(P)};
-    });
-    hn::StoreU(rotated_right(d, bits), d, held + k);
+    auto bits = hn::ShiftLeft<kBits<T> - 9>(load_wider(d, tops + k));
+    for_each_part<T>(
+        block, [&]<typename P, int bit>(P*, std::integral_constant<int, bit>, int begin) HWY_ATTR {
+          const auto part = load_wider(d, reinterpret_cast<const P*>(rests + begin) + k);
+          if constexpr (sizeof(P) > 1) {
+            bits = hn::Or(bits, hn::ShiftLeft<bit>(part));
+          } else {  // 7 bits, and the sign above them
+            bits = hn::Or(bits, hn::ShiftLeft<bit>(hn::And(part, hn::Set(d, 0x7F))));
+            bits = hn::Or(bits, hn::ShiftLeft<kBits<T> - 1>(hn::ShiftRight<7>(part)));
+          }
+        });
+    hn::StoreU(bits, d, held + k);
   }
   for (; k < n; ++k) {
     auto bits = static_cast<T>(T{tops[k]} << (kBits<T> - 8));
-    const std::byte* from = rests;
-    for_each_part<T>([&]<typename P, int bit>(P*, std::integral_constant<int, bit>) HWY_ATTR {
-      P part;
-      std::memcpy(&part, from + k * int{sizeof(P)}, sizeof(P));
-      bits = static_cast<T>(bits | T{part} << bit);
-      from += n * int{sizeof(P)};
-    });
-    held[k] = rotate_right(bits);
+    for_each_part<T>(
+        block, [&]<typename P, int bit>(P*, std::integral_constant<int, bit>, int begin) HWY_ATTR {
+          P part;
+          std::memcpy(&part, rests + begin + k * int{sizeof(P)}, sizeof(P));
+          bits = static_cast<T>(bits | T{part} << bit);
+        });
+    held[k] = raise_sign(bits);
   }
 }
 
@@ -470,7 +503,7 @@ HWY_INLINE bool unpack_block_of(const PackBlock& block, const std::byte* in, int
   if (!read_tops(block, at, in, scratch)) return false;
   const std::byte* const rests = in + at.rests;
   if (block.form == PackForm::packed) {
-    join_parts(rests, block.held, scratch.tops.data(), x);
+    join_parts(block, rests, scratch.tops.data(), x);
     return true;
   }
   std::memcpy(scratch.mask.data(), in, static_cast<std::size_t>(at.rests));
@@ -480,7 +513,7 @@ HWY_INLINE bool unpack_block_of(const PackBlock& block, const std::byte* in, int
     held += __builtin_popcountll(scratch.mask[word]);
   }
   if (held != block.held) return false;
-  join_parts(rests, held, scratch.tops.data(), scratch.held.data());
+  join_parts(block, rests, scratch.tops.data(), scratch.held.data());
   put_zeros_in(scratch, count, x);
   return true;
 }

@@ -32,6 +32,21 @@ TEST_F(ExponentPackCuda, BlocksThatEndAnywhere) {
   }
 }
 
+TEST_F(ExponentPackCuda, HalvedBlocksBesideOthers) {
+  for (const ElementType type : {ElementType::float32, ElementType::float64}) {
+    for (const bool relu : {false, true}) {
+      const std::int64_t n = 3 * kPackElements + 77;
+      const Description what{.type = type, .layout = PlaneLayout::rows(n, n)};
+      const std::size_t size = element_size(type);
+      Bytes source = normal_floats(flat(2 * n, ElementType::float32), relu);
+      source.resize(size * static_cast<std::size_t>(n));  // a float64's upper half is a float32
+      clear_lower_halves(source, size);
+      source[size * kPackElements] = std::byte{1};
+      expect_device_like_reference(kSpec, what, source, {}, false);
+    }
+  }
+}
+
 TEST_F(ExponentPackCuda, EveryPatternOfSixteenBits) {
   for (const ElementType type : {ElementType::bfloat16, ElementType::float16}) {
     const Description what{.type = type, .layout = contiguous(1, {1, 1, 65536})};

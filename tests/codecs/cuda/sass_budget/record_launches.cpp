@@ -10,9 +10,9 @@
 //   CASES  lines of key=value: name, codec, type, and perhaps bits, block, edges (0: the paper's),
 //          group, residual_group, sign, dither, bound, outer, inner, depth, height, width, format
 //          (contiguous; channels_last; samples_last: planes are channels-last samples), relu,
-//          spoiled (with numbers that quantizers can't hold), run (Description::sides: with all its
-//          arrays), reads, function (gelu, gelu_tanh, silu: is applied); of type int64 are the
-//          indices of a max-pool
+//          halved (the lower half of an element's bits is 0), spoiled (with numbers that quantizers
+//          can't hold), run (Description::sides: with all its arrays), reads, function (gelu,
+//          gelu_tanh, silu: is applied); of type int64 are the indices of a max-pool
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -166,6 +166,7 @@ class Case {
   Bytes source(const Description& what) const {
     if (what.type == ElementType::int64) return pool_indices(what);
     Bytes source = normal_floats(what, number("relu", 0) != 0);
+    if (number("halved", 0) != 0) clear_lower_halves(source, element_size(what.type));
     if (number("spoiled", 0) == 0) return source;
     Random random(5);
     std::vector<float> values = values_of(what, source);
