@@ -40,6 +40,9 @@ constexpr std::size_t again_share = 10;
 constexpr std::uint32_t most_vain = 4;
 // The largest ratio of stored to planned bytes that is believed.
 constexpr double most_overhead = 4;
+// Where the budget can't be met, plans may take so many times the fewest bytes that can be: the
+// last tenth costs more quality than all the others.
+constexpr double above_least = 1.1;
 
 std::string size_text(double bytes) {
   char text[32];
@@ -62,9 +65,11 @@ class Budget final : public Director {
     step_ = step;
     take_shares();
     if (last != nullptr) take(*last);
-    const bool over = last != nullptr && static_cast<double>(last->stored_bytes) > capacity(*last);
+    const bool over = last != nullptr && static_cast<double>(last->stored_bytes) >
+                                             std::max(capacity(*last), unmet_bytes_);
     const bool rested = step >= planned_at_ + steps_of_rest || planned_at_ == 0;
     if (footprint_.raw_bytes != 0 && (over || (news_ && rested))) plan(step, over);
+    tell_unmet(step);
     tried_bytes_ = kept_bytes_ = 0;
     const std::uint64_t within = step % settings_.every_steps;
     trying_ = step > 0 && (trying_anew(step) || within < round_steps_);
@@ -359,8 +364,14 @@ class Budget final : public Director {
   void plan(std::uint64_t step, bool over) {
     news_ = false;
     const Problem problem = this->problem();
-    const Selection best =
-        plan_with_derivation(problem.layers, capacity_for_entries(), problem.derived_cost);
+    const auto best_within = [&problem](double bytes) {
+      return plan_with_derivation(problem.layers, bytes, problem.derived_cost);
+    };
+    Selection best = best_within(capacity_for_entries());
+    const double least = overall(best.size);
+    const bool meets = best.fits || least <= capacity(footprint_);  // without room for trials
+    unmet_bytes_ = meets ? 0 : above_least * least;
+    if (!meets) best = best_within(for_entries(unmet_bytes_));
     const bool current_fits = planned_at_ != 0 && !over;
     if (current_fits && !(best.cost < (1 - worthwhile) * cost_as_chosen(problem))) return;
     planned_at_ = std::max<std::uint64_t>(step, 1);
@@ -368,19 +379,33 @@ class Budget final : public Director {
       const std::uint32_t number = footprint_.layers[i];
       choose(number, states_[number].layer.menu[best.chosen[i]]);
     }
-    const double overall = (best.size + static_cast<double>(footprint_.other_bytes)) * overhead_;
-    // The least possible size is not known until layers were tried.
-    const bool meets = best.fits || overall <= capacity(footprint_);  // without room for trials
-    if (meets || said_ || trying_anew(step)) return;
-    said_ = true;
-    say("budget: " + size_text(capacity(footprint_)) + " can't be met: " + size_text(overall) +
-        " is the least that " + size_text(static_cast<double>(footprint_.raw_bytes)) +
-        " of activations can be held in; going on with that");
   }
 
+  /// Says once that the budget can't be met. The fewest possible bytes are not known until layers
+  /// were tried.
+  void tell_unmet(std::uint64_t step) {
+    if (said_ || unmet_bytes_ == 0 || trying_anew(step)) return;
+    said_ = true;
+    say("budget: " + size_text(capacity(footprint_)) +
+        " can't be met: " + size_text(unmet_bytes_ / above_least) + " is the least that " +
+        size_text(static_cast<double>(footprint_.raw_bytes)) +
+        " of activations can be held in; going on with up to " + size_text(unmet_bytes_) +
+        ", since the last bytes cost the most quality");
+  }
+
+  /// What is stored in all where a plan's entries take `bytes`.
+  double overall(double bytes) const {
+    return (bytes + static_cast<double>(footprint_.other_bytes)) * overhead_;
+  }
+
+  /// The reverse.
+  double for_entries(double bytes) const {
+    return bytes / overhead_ - static_cast<double>(footprint_.other_bytes);
+  }
+
+  /// What a plan's entries may take, with room for trials and looks.
   double capacity_for_entries() const {
-    const double rooms = 2 * capacity(footprint_) / room_share;
-    return (capacity(footprint_) - rooms) / overhead_ - static_cast<double>(footprint_.other_bytes);
+    return for_entries(capacity(footprint_) * (1 - 2 / room_share));
   }
 
   /// The cost of the layers' choices in force.
@@ -400,6 +425,7 @@ class Budget final : public Director {
   std::vector<Known> known_;
   Footprint footprint_;
   double overhead_ = 1;
+  double unmet_bytes_ = 0;  // what is stored at most where the budget can't be met; 0: it is met
   bool news_ = false;
   bool said_ = false;
   bool trying_ = false;
