@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/keep_where.h"
-#include "codecs/cuda/normalize.h"
-#include "codecs/cuda/without_bias.h"
+#include "codecs/cuda/curvature/without_bias.h"
+#include "codecs/cuda/masks/keep_where.h"
+#include "codecs/cuda/norms/normalize.h"
 
 namespace cinch::codecs::cuda {
 

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "codecs/cuda/keep_where.h"
+#include "codecs/cuda/curvature/without_bias.h"
 #include "codecs/cuda/loading.h"
-#include "codecs/cuda/normalize.h"
+#include "codecs/cuda/masks/keep_where.h"
+#include "codecs/cuda/norms/normalize.h"
 #include "codecs/cuda/outcome.h"
-#include "codecs/cuda/without_bias.h"
 
 namespace cinch::codecs::cuda {
 

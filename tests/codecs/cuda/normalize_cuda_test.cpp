@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "codecs/cuda/normalize.h"
+#include "codecs/cuda/norms/normalize.h"
 #include "codecs/cuda/own_streams.h"
 #include "tests/codecs/cuda/device_support.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "codecs/affine.h"
+#include "codecs/cuda/curvature/without_bias.h"
 #include "codecs/cuda/own_streams.h"
-#include "codecs/cuda/without_bias.h"
 #include "codecs/float_formats.h"
 #include "tests/codecs/cuda/device_support.h"
 

@@ -10,7 +10,7 @@
 #include <c10/core/Stream.h>
 
 #include "codecs/codec.h"
-#include "codecs/cuda/without_bias.h"
+#include "codecs/cuda/curvature/without_bias.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/in_flight.h"
 #include "hooks/torch/stash/device/pinned_pool.h"

@@ -28,7 +28,7 @@
 
 #include "codecs/affine.h"
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/without_bias.h"
+#include "codecs/cuda/curvature/without_bias.h"
 #include "codecs/float_formats.h"
 #include "tests/codecs/random_cases.h"
 

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "codecs/cuda/curvature/without_bias.h"
+#include "codecs/cuda/nearest.cuh"
+#include "codecs/cuda/quantize.cuh"
+#include "codecs/curvature_terms.h"
+
+namespace cinch::codecs::cuda {
+namespace {
+
+/// Arguments of the kernel. Elements are counted in units of eight, or of one.
+struct SmoothJob {
+  Smooth function;
+  bool eights;  ///< eight elements together have one step, and lie at multiples of 16 bytes
+  std::int32_t elements;
+  std::int32_t units;
+  std::int32_t stride;          ///< units from row to row
+  std::int32_t in_plane;        ///< units before the first one in its plane
+  std::int32_t groups;          ///< of a plane
+  FastDivide by_row;            ///< units of a row
+  FastDivide by_plane;          ///< units of a plane
+  FastDivide by_group;          ///< units of a group
+  const std::uint32_t* ranges;  ///< of the first plane
+};
+
+struct Device {
+  /// For what is neither subnormal nor near the largest float32: CUDA's division without its branch
+  /// for other numbers.
+  static __device__ __forceinline__ float reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+    return corrected_reciprocal(x, approximate_reciprocal(x));
+#else
+    return 1.0F / x;
+#endif
+  }
+  static __device__ __forceinline__ float least(float x, float bound) {
+    return fminf(x, bound);
+  }
+  static __device__ __forceinline__ float positive(float x) {
+#ifdef __CUDA_ARCH__
+    return fmaxf(x, 0.0F);  // +0 of either 0
+#else
+    return x > 0.0F ? x : 0.0F;
+#endif
+  }
+};
+
+template <ElementType type, Smooth function, int unit>
+__device__ __forceinline__ void apply(const SmoothJob& job, const void* x, void* y) {
+  using Bits = typename Element<type>::Bits;
+  const std::uint32_t threads = gridDim.x * kRunThreads;
+#pragma unroll 1
+  for (std::uint32_t i = blockIdx.x * kRunThreads + threadIdx.x;
+       i < static_cast<std::uint32_t>(job.units); i += threads) {
+    std::uint32_t at = i;
+    const std::uint32_t row = job.by_row.split(at);
+    at += row * static_cast<std::uint32_t>(job.stride);
+    std::uint32_t place = at + static_cast<std::uint32_t>(job.in_plane);
+    const std::uint32_t plane = job.by_plane.split(place);
+    const std::uint32_t group =
+        plane * static_cast<std::uint32_t>(job.groups) + job.by_group.quotient(place);
+    const float step = float_of_bits(job.ranges[group] & 0xFFFF0000U);
+    const float factor = curvature::factor(step);
+    const Bits* const from = static_cast<const Bits*>(x) + std::uint64_t{at} * unit;
+    Bits* const to = static_cast<Bits*>(y) + std::uint64_t{i} * unit;
+    const int left = job.elements - static_cast<std::int32_t>(i) * unit;
+    if (unit == kStretch && left >= kStretch) {
+      float values[kStretch];
+      load_eight<type>(from, values);
+#pragma unroll
+      for (int j = 0; j < kStretch; ++j) {
+        values[j] = curvature::without_bias<function, Device>(values[j], factor);
+      }
+      store_eight<type>(to, values);
+    } else {
+#pragma unroll 1
+      for (int j = 0; j < unit && j < left; ++j) {
+        to[j] = nearest_bits<type>(
+            curvature::without_bias<function, Device>(value_of<type>(from[j]), factor));
+      }
+    }
+  }
+}
+
+template <ElementType type, Smooth function>
+__device__ __forceinline__ void apply_in_units(const SmoothJob& job, const void* x, void* y) {
+  if (job.eights) {
+    apply<type, function, kStretch>(job, x, y);
+  } else {
+    apply<type, function, 1>(job, x, y);
+  }
+}
+
+// One for all functions, so that it can be loaded before it is known which there will be.
+template <ElementType type>
+__global__ void __launch_bounds__(kRunThreads)
+    smooth_without_bias(const SmoothJob job, const void* x, void* y) {
+  switch (job.function) {
+    case Smooth::gelu:
+      return apply_in_units<type, Smooth::gelu>(job, x, y);
+    case Smooth::gelu_tanh:
+      return apply_in_units<type, Smooth::gelu_tanh>(job, x, y);
+    case Smooth::silu:
+      return apply_in_units<type, Smooth::silu>(job, x, y);
+  }
+}
+
+/// Units that a thread takes where blocks aren't few: more, and small tensors would not fill a
+/// device; fewer, and the instructions before a thread's first unit would count.
+constexpr std::int64_t kUnitsEach = 2;
+
+// A launch counts the elements that it reaches, with those between rows and those before the first
+// in its plane, in 31 bits.
+constexpr std::int64_t kReach = kMaxExtent;
+constexpr std::int64_t kMostPlane = kMaxExtent / 2;
+
+/// One launch. @pre it reaches kReach elements at most
+bool launch_once(Smooth function, ElementType type, const GroupRanges& of, const Rows& rows,
+                 const void* x, void* y, Stream stream) noexcept {
+  const std::int64_t elements = rows.rows * rows.row;
+  const std::int64_t groups = (of.plane - 1) / of.group + 1;
+  const std::int64_t plane = rows.first / of.plane;
+  const std::int64_t in_plane = rows.first % of.plane;
+  const bool one_row = rows.rows == 1;
+  SmoothJob job;
+  job.function = function;
+  job.eights = of.plane % kStretch == 0 && in_plane % kStretch == 0 && is_vector_aligned(x) &&
+               is_vector_aligned(y) &&
+               (one_row || (rows.row % kStretch == 0 && rows.stride % kStretch == 0));
+  const std::int64_t unit = job.eights ? kStretch : 1;
+  job.elements = static_cast<std::int32_t>(elements);
+  job.units = static_cast<std::int32_t>((elements + unit - 1) / unit);
+  job.stride = one_row ? 0 : static_cast<std::int32_t>(rows.stride / unit);
+  job.in_plane = static_cast<std::int32_t>(in_plane / unit);
+  job.groups = static_cast<std::int32_t>(groups);
+  job.by_row = FastDivide(one_row ? job.units : rows.row / unit);
+  job.by_plane = FastDivide(of.plane / unit);
+  // A group that is larger than its plane ends with it.
+  job.by_group = FastDivide(std::min(of.group, kMostPlane) / unit);
+  job.ranges = static_cast<const std::uint32_t*>(of.ranges) + plane * groups;
+  const unsigned blocks =
+      blocks_in(stream, blocks_for(job.units, kUnitsEach * kRunThreads), kRunThreads);
+  return with_any_element(type, [&](auto is) {
+    return launch(smooth_without_bias<is.value>, blocks, kRunThreads, 0, stream, job, x, y);
+  });
+}
+
+}  // namespace
+
+bool apply_without_bias(Smooth function, ElementType type, const GroupRanges& of, const Rows& rows,
+                        const void* x, void* y, Stream stream) noexcept {
+  if (rows.rows <= 0 || rows.row <= 0) return true;
+  const bool one_row = rows.rows == 1;
+  const std::int64_t apart = one_row ? rows.row : std::max(rows.row, rows.stride);
+  if (of.plane > kMostPlane || (!one_row && apart > kReach / 2)) return false;
+  const std::int64_t row = std::min(rows.row, kReach);
+  const std::int64_t some = one_row ? 1 : kReach / apart;
+  const auto size = static_cast<std::int64_t>(element_size(type));
+  for (std::int64_t r = 0; r < rows.rows; r += some) {
+    for (std::int64_t k = 0; k < rows.row; k += row) {
+      const std::int64_t at = r * rows.stride + k;
+      const Rows part = {rows.first + at, std::min(some, rows.rows - r),
+                         std::min(row, rows.row - k), rows.stride};
+      if (!launch_once(function, type, of, part, static_cast<const std::byte*>(x) + at * size,
+                       static_cast<std::byte*>(y) + (r * rows.row + k) * size, stream)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace cinch::codecs::cuda

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codecs/cuda/group_quant/lanes.cuh"
+#include "codecs/cuda/ordered.cuh"
+
+namespace cinch::codecs::cuda {
+
+/// Blocks of a multiprocessor that encode, as many as have the registers for it.
+/// @param kBits GroupJob::usual_bits, or 0
+template <ElementType type, int kBits>
+inline constexpr unsigned kGroupEncodeBlocks = kBits > 0 && kPerWord<type> == 2 ? 5 : 4;
+
+__device__ __forceinline__ void store_group_range(const GroupJob& job, std::byte* out,
+                                                  std::int64_t group, FloatRange range) {
+  *reinterpret_cast<std::uint32_t*>(out + job.ranges_at + 4 * group) = range.word();
+}
+
+/// What one thread of the grid does for the whole encoding. @param before bytes in front of `out`
+__device__ __forceinline__ void store_group_head(const GroupJob& job, std::byte* out,
+                                                 std::int64_t before, Result* result) {
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  result->bytes = static_cast<std::uint64_t>(before + job.end);
+  if (job.subtractive) store_key(job, out);
+}
+
+/// The joined codes of a stretch; 0 if its group can't be held.
+template <ElementType type>
+__device__ __forceinline__ std::uint64_t group_codes(
+    const GroupJob& job, const std::uint32_t (&words)[kStretchWords<type>], std::int64_t stretch,
+    float lo, float scale, bool good, const CodePacker& packer) {
+  float t[kStretch];
+  values_in<type>(words, t);
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) t[j] = (t[j] - lo) * scale;
+  const std::uint64_t packed =
+      packer.pack(t, job.keys.draw_block(static_cast<std::uint64_t>(stretch)));
+  return good ? packed : 0;
+}
+
+/// Stores the codes of a lane's stretch. All lanes of the warp must call it.
+template <int kBits>
+__device__ __forceinline__ void store_group_codes(std::byte* at, int bits, std::uint64_t packed,
+                                                  bool wanted) {
+  if constexpr (kBits == 3) {
+    store_three_bytes(at, static_cast<std::uint32_t>(packed), wanted);
+  } else if (wanted) {
+    const bool aligned = kBits > 0 || can_access_at_once(at, bits);
+    store_stretch_bits(at, kBits > 0 ? kBits : bits, aligned, packed);
+  }
+}
+
+/// Encodes the groups of a warp. All of its lanes must call it.
+/// @param kBits job.usual_bits(), or 0
+/// @param kWhole each group has a stretch for each of its lanes' two, or none at all: then lanes
+/// without stretches need not be left out of a group's bounds
+/// @param a, b the lane's two stretches
+template <ElementType type, int kBits, bool kWhole>
+__device__ __forceinline__ void encode_groups(const GroupJob& job,
+                                              const GroupLanes<(kBits > 0)>& lanes,
+                                              const GroupPlace& place,
+                                              const std::uint32_t (&a)[kStretchWords<type>],
+                                              const std::uint32_t (&b)[kStretchWords<type>],
+                                              std::byte* out, Result* result) {
+  GroupRange<type> bounds;
+  if (kWhole || place.first) bounds.add(a);
+  if (kWhole || place.second) bounds.add(b);
+  bounds.join(lanes);
+  const int bits = kBits > 0 ? kBits : place.bits;
+  const bool good = are_quantizable(bounds.min, bounds.max);
+  FloatRange range = poisoned_floats();
+  if (good) range = RangeMaker(bits).range(bounds.min, bounds.max);
+  if (place.first && lanes.leads()) {
+    store_group_range(job, out, place.group, range);
+    if (!good) result->not_representable = 1;
+  }
+  const float scale = RangeMaker::scale(range.step);
+  const CodePacker packer(static_cast<std::uint32_t>(bits));
+  std::byte* const at = out + place.codes;
+  store_group_codes<kBits>(at, bits,
+                           group_codes<type>(job, a, place.stretch, range.lo, scale, good, packer),
+                           place.first);
+  const std::uint32_t further = lanes.count();
+  store_group_codes<kBits>(
+      at + further * static_cast<std::uint32_t>(bits), bits,
+      group_codes<type>(job, b, place.stretch + further, range.lo, scale, good, packer),
+      place.second);
+}
+
+/// Encodes groups that fit into half a warp (GroupJob::fits_warp), of contiguous elements. Reads
+/// elements once, into registers. @param kBits job.usual_bits(), or 0; not 0 only if job.linear
+/// @pre job.vectors
+template <ElementType type, int kBits>
+__global__ void __launch_bounds__(kGroupThreads, (kGroupEncodeBlocks<type, kBits>))
+    group_quant_encode(const GroupJob job, const std::int64_t* offsets, const void* source,
+                       std::byte* out, Result* result) {
+  const auto* const elements = static_cast<const typename Element<type>::Bits*>(source);
+  store_group_head(job, out, 0, result);
+  const GroupLanes<(kBits > 0)> lanes(job);
+  const std::int64_t pieces = (job.all_slots + kPiece - 1) / kPiece;
+  constexpr unsigned kWarps = kGroupThreads / kWarp;
+  for (std::int64_t piece = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; piece < pieces;
+       piece += std::int64_t{gridDim.x} * kWarps) {
+    const GroupPlace place = place_of(job, lanes, piece * kPiece + lanes.first(), out, offsets);
+    // Lanes without stretches load ones that exist, which takes fewer instructions than zeros.
+    const std::int64_t first = place.first ? place.stretch : 0;
+    const std::int64_t second = first + (kBits > 0 || place.second ? lanes.count() : 0U);
+    std::uint32_t a[kStretchWords<type>];
+    std::uint32_t b[kStretchWords<type>];
+    load_run<type, kStretch>(elements + first * kStretch, a);
+    load_run<type, kStretch>(elements + second * kStretch, b);
+    encode_groups<type, kBits, (kBits > 0)>(job, lanes, place, a, b, out, result);
+  }
+}
+
+}  // namespace cinch::codecs::cuda
