@@ -17,7 +17,6 @@
 #include "hooks/torch/stash/device/result_pool.h"
 #include "hooks/torch/stash/entry.h"
 #include "hooks/torch/stash/entry_work.h"
-#include "hooks/torch/stash/recipe.h"
 #include "hooks/torch/stash/source_errors.h"
 
 namespace cinch::hooks {
