@@ -15,7 +15,8 @@ namespace {
 
 using Action = Choice::Action;
 
-// What hooks/torch/stash/dry_run.cpp relies on: one step of looks and one footprint are enough.
+// What hooks/torch/stash/adapting/dry_run.cpp relies on: one step of looks and one footprint are
+// enough.
 class RehearsalTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(RehearsalTest, TwoStepsAreEnoughToChoose) {

@@ -7,7 +7,7 @@
 #include <torch/csrc/autograd/engine.h>
 
 #include "hooks/torch/program/site.h"
-#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/entry/entry.h"
 
 namespace cinch::hooks {
 

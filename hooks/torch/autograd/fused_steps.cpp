@@ -9,7 +9,7 @@
 #include "hooks/torch/autograd/node_kinds.h"
 #include "hooks/torch/autograd/node_steps.h"
 #include "hooks/torch/autograd/saved_constants.h"
-#include "hooks/torch/stash/below_program.h"
+#include "hooks/torch/program/below_program.h"
 
 namespace cinch::hooks {
 namespace {

@@ -12,8 +12,8 @@
 #include "hooks/torch/gradients/callback_time.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/python_reader.h"
+#include "hooks/torch/stash/entry/verdict.h"
 #include "hooks/torch/stash/stash.h"
-#include "hooks/torch/stash/verdict.h"
 
 namespace cinch::hooks {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "hooks/torch/autograd/saved_inputs.h"
 #include "hooks/torch/program/autograd_node.h"
-#include "hooks/torch/stash/entry.h"
+#include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

@@ -14,8 +14,8 @@
 
 #include "hooks/torch/autograd/node_kinds.h"
 #include "hooks/torch/autograd/recipe_sources.h"
-#include "hooks/torch/stash/layout.h"
-#include "hooks/torch/stash/recipe.h"
+#include "hooks/torch/stash/entry/layout.h"
+#include "hooks/torch/stash/recipes/recipe.h"
 
 namespace cinch::hooks {
 

@@ -7,8 +7,8 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include "hooks/torch/autograd/held_tensor.h"
-#include "hooks/torch/stash/layout.h"
-#include "hooks/torch/stash/recipe.h"
+#include "hooks/torch/stash/entry/layout.h"
+#include "hooks/torch/stash/recipes/recipe.h"
 
 namespace cinch::hooks {
 

@@ -8,7 +8,7 @@
 
 #include "hooks/torch/autograd/node_kinds.h"
 #include "hooks/torch/autograd/recipe_maker.h"
-#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "hooks/torch/stash/recipe.h"
+#include "hooks/torch/stash/recipes/recipe.h"
 
 namespace cinch::hooks {
 

@@ -9,7 +9,7 @@
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include "hooks/torch/autograd/members.h"
-#include "hooks/torch/stash/below_program.h"
+#include "hooks/torch/program/below_program.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks::saved_constants {

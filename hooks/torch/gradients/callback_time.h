@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

@@ -6,7 +6,7 @@ namespace cinch::hooks {
 /// Computes a backward's exact gradients beside those that the program gets. Before backward runs a
 /// node, the node runs once more: on the exact values of what it saved, and on the exact gradients
 /// that the nodes after it gave. The parameters' gradients of both are compared, for the appraisal
-/// of a policy (stash/appraisal.h).
+/// of a policy (stash/adapting/appraisal.h).
 ///
 /// Nodes that may not run twice pass on what the program gets: errors made before them aren't
 /// traced any further.

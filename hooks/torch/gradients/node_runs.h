@@ -4,7 +4,7 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "hooks/torch/stash/gradient_probe.h"
+#include "hooks/torch/stash/adapting/gradient_probe.h"
 #include "policy/look.h"
 
 namespace cinch::hooks {

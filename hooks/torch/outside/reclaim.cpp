@@ -7,7 +7,7 @@
 #include "allocator/torch/host_allocator.h"
 #include "hooks/torch/outside/memory_of_others.h"
 #include "hooks/torch/process/cuda_plugin.h"
-#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

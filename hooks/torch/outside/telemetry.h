@@ -4,7 +4,7 @@
 #include <string>
 
 #include "agent/telemetry/layout.h"
-#include "hooks/torch/stash/listeners.h"
+#include "hooks/torch/stash/entry/listeners.h"
 
 namespace cinch::hooks {
 

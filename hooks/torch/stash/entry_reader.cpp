@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "hooks/torch/process/no_throw.h"
-#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/entry/entry_work.h"
+#include "hooks/torch/stash/entry/plan.h"
 #include "hooks/torch/stash/module_names.h"
-#include "hooks/torch/stash/plan.h"
 
 namespace cinch::hooks {
 namespace {

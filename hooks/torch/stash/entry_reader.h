@@ -5,15 +5,15 @@
 
 #include <c10/core/Storage.h>
 
-#include "hooks/torch/stash/derivation.h"
-#include "hooks/torch/stash/entry_keeper.h"
-#include "hooks/torch/stash/entry_lists.h"
-#include "hooks/torch/stash/gradient_probe.h"
-#include "hooks/torch/stash/guard_looks.h"
-#include "hooks/torch/stash/holdings.h"
-#include "hooks/torch/stash/policy_in_force.h"
-#include "hooks/torch/stash/read_ahead.h"
-#include "hooks/torch/stash/side_work.h"
+#include "hooks/torch/stash/adapting/gradient_probe.h"
+#include "hooks/torch/stash/adapting/guard_looks.h"
+#include "hooks/torch/stash/adapting/policy_in_force.h"
+#include "hooks/torch/stash/ahead/read_ahead.h"
+#include "hooks/torch/stash/ahead/side_work.h"
+#include "hooks/torch/stash/entry/entry_keeper.h"
+#include "hooks/torch/stash/holding/derivation.h"
+#include "hooks/torch/stash/holding/holdings.h"
+#include "hooks/torch/stash/lists/entry_lists.h"
 
 namespace cinch::hooks {
 

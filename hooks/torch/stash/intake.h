@@ -7,13 +7,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "hooks/torch/stash/adaptation.h"
-#include "hooks/torch/stash/derivation.h"
-#include "hooks/torch/stash/entry_lists.h"
-#include "hooks/torch/stash/guard_looks.h"
-#include "hooks/torch/stash/holdings.h"
-#include "hooks/torch/stash/policy_in_force.h"
-#include "hooks/torch/stash/read_ahead.h"
+#include "hooks/torch/stash/adapting/adaptation.h"
+#include "hooks/torch/stash/adapting/guard_looks.h"
+#include "hooks/torch/stash/adapting/policy_in_force.h"
+#include "hooks/torch/stash/ahead/read_ahead.h"
+#include "hooks/torch/stash/holding/derivation.h"
+#include "hooks/torch/stash/holding/holdings.h"
+#include "hooks/torch/stash/lists/entry_lists.h"
 
 namespace cinch::hooks {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "hooks/torch/stash/entry_work.h"
-#include "hooks/torch/stash/listeners.h"
+#include "hooks/torch/stash/entry/entry_work.h"
+#include "hooks/torch/stash/entry/listeners.h"
 
 namespace cinch::hooks {
 

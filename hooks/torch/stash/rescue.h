@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-#include "hooks/torch/stash/entry_lists.h"
-#include "hooks/torch/stash/holdings.h"
-#include "hooks/torch/stash/policy_in_force.h"
+#include "hooks/torch/stash/adapting/policy_in_force.h"
+#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/holding/holdings.h"
+#include "hooks/torch/stash/lists/entry_lists.h"
 #include "hooks/torch/stash/settler.h"
-#include "hooks/torch/stash/statistics.h"
 
 namespace cinch::hooks {
 

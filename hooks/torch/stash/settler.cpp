@@ -7,7 +7,7 @@
 
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/parallel.h"
-#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/entry/entry_work.h"
 
 namespace cinch::hooks {
 namespace {

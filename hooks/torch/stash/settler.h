@@ -7,15 +7,15 @@
 
 #include <c10/core/Storage.h>
 
-#include "hooks/torch/stash/derivation.h"
-#include "hooks/torch/stash/dry_run.h"
-#include "hooks/torch/stash/entry_keeper.h"
-#include "hooks/torch/stash/entry_lists.h"
-#include "hooks/torch/stash/holdings.h"
+#include "hooks/torch/stash/adapting/dry_run.h"
+#include "hooks/torch/stash/adapting/policy_in_force.h"
+#include "hooks/torch/stash/ahead/side_work.h"
+#include "hooks/torch/stash/entry/entry_keeper.h"
+#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/holding/derivation.h"
+#include "hooks/torch/stash/holding/holdings.h"
 #include "hooks/torch/stash/intake.h"
-#include "hooks/torch/stash/policy_in_force.h"
-#include "hooks/torch/stash/side_work.h"
-#include "hooks/torch/stash/statistics.h"
+#include "hooks/torch/stash/lists/entry_lists.h"
 
 namespace cinch::hooks {
 

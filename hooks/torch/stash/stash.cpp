@@ -13,9 +13,9 @@
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/process_memory.h"
 #include "hooks/torch/program/op_context.h"
-#include "hooks/torch/stash/entry_rows.h"
-#include "hooks/torch/stash/entry_work.h"
-#include "hooks/torch/stash/listeners.h"
+#include "hooks/torch/stash/entry/entry_rows.h"
+#include "hooks/torch/stash/entry/entry_work.h"
+#include "hooks/torch/stash/entry/listeners.h"
 
 namespace cinch::hooks {
 namespace {

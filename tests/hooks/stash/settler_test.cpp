@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "hooks/torch/process/parallel.h"
-#include "hooks/torch/stash/entry_work.h"
+#include "hooks/torch/stash/entry/entry_work.h"
 
 namespace cinch::hooks {
 namespace {

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/holding/derivation.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <utility>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/stash/entry/entry_work.h"
+#include "policy/algorithms/algorithm.h"
+
+namespace cinch::hooks {
+namespace {
+
+// An entry waits for the program to let go of its source until so many entries came after it. In a
+// block of a network the program lets go when the block's residual sum is done.
+constexpr std::uint32_t most_awaited = 64;
+
+// The same for a recipe that an entry's values can prove. A gate waits for the product with it: the
+// matrix product between them saves one tensor.
+constexpr std::uint32_t most_wanted = 8;
+
+// Whether a use reads the entry's values, or it has a recipe. pre: the stash's lock is held
+bool holds_values(const Entry& entry) {
+  if (entry.recipe != nullptr) return true;
+  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (use->is_recipes || reads_values(*use->site)) return true;
+  }
+  return false;
+}
+
+/// The values of a recipe's sources, held for its scope.
+class SourceValues {
+ public:
+  /// @param read Gives the storage of a source's values, or null
+  template <typename Read>
+  SourceValues(const Recipe& recipe, const Read& read)
+      : SourceValues(recipe, read, [](const Recipe::Source&) { return SourceErrors(); }) {}
+  /// @param err Gives the errors of values that are read afterwards
+  template <typename Read, typename Err>
+  SourceValues(const Recipe& recipe, const Read& read, const Err& err)
+      : count_(recipe.source_count) {
+    for (; known_ < count_; ++known_) {
+      const Recipe::Source& source = recipe.sources()[known_];
+      errors_[known_] = err(source);
+      storages_[known_] = read(source);
+      if (!storages_[known_]) return;
+      values_[known_] = source.values_in(storages_[known_]);
+    }
+  }
+  bool are_known() const noexcept { return known_ == count_; }
+  std::span<const void* const> get() const noexcept { return {values_.data(), count_}; }
+  std::span<const SourceErrors> errors() const noexcept { return {errors_.data(), count_}; }
+
+ private:
+  std::size_t count_;
+  std::size_t known_ = 0;
+  std::array<c10::Storage, Recipe::most_sources> storages_;
+  std::array<const void*, Recipe::most_sources> values_{};
+  std::array<SourceErrors, Recipe::most_sources> errors_;
+};
+
+}  // namespace
+
+Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks,
+                       const PolicyInForce& policy, const Holdings& holdings)
+    : lists_(lists), keeper_(keeper), looks_(looks), policy_(policy), holdings_(holdings) {
+  register_fork_lock(proofs_.mutex());
+}
+
+std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entry& entry,
+                                                    const Use& like, const Geometry& geometry) {
+  Use& use = source.use;
+  use.site = like.site;
+  use.geometry = geometry;
+  use.operator_says = like.operator_says;
+  use.type = like.type;
+  use.is_output = like.is_output;
+  use.sequence = like.sequence;
+  use.is_recipes = true;
+  source.is_curved = false;
+  const std::lock_guard lock(lists_.mutex);
+  if (!holds_values(entry)) return std::nullopt;
+  source.entry = &entry;
+  entry.append(use);
+  ++entry.holders;
+  return entry.recipe == nullptr ? 0 : entry.recipe->depth;
+}
+
+void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
+  for (Recipe::Source& source : recipe.sources().subspan(but)) {
+    Entry* const entry = std::exchange(source.entry, nullptr);
+    if (entry != nullptr) keeper_.drop_holder(*entry, &source.use);
+  }
+  recipe.source_count = but;
+}
+
+bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
+  Holding& holding = holdings_.of(recipe.device);
+  const bool near_serves = !policy::keeps_all_exact(policy_.settings());
+  const Proofs::Answer answer = proofs_.admits(recipe, site, near_serves, [&]() -> Proofs::Found {
+    const SourceValues exact(recipe, [&](const Recipe::Source& source) {
+      c10::Storage values = keeper_.exact_values(*source.entry);
+      if (values) holding.lend(*source.entry, values);
+      return values;
+    });
+    if (!exact.are_known()) return {Proofs::Comparison::not_made};
+    return holding.compare(recipe, exact.get(), actual, near_serves);
+  });
+  if (answer == Proofs::Answer::unproved) {
+    for (const Recipe::Source& source : recipe.sources()) source.use.site->want_values();
+  }
+  if (answer != Proofs::Answer::yes) return false;
+  holding.own_constants(recipe);
+  return true;
+}
+
+void Derivation::give_sides(Recipe& recipe) {
+  const std::vector<Recipe::Step>& steps = recipe.value.steps;
+  const bool is_relu_of_norm = recipe.source_count == 1 && steps.size() == 2 &&
+                               steps[0].op == Recipe::Operator::channel_norm &&
+                               steps[1].op == Recipe::Operator::relu && !steps[0].means.empty();
+  if (!is_relu_of_norm) return;
+  Recipe::Step& norm = recipe.value.steps[0];
+  auto sides = std::make_unique<Sides>(
+      Sides{norm.scale, norm.shift, std::move(norm.means), std::move(norm.deviations), norm.order});
+  norm.means = norm.deviations = {};
+  const Recipe::Source& source = recipe.sources()[0];
+  // float16 rounds small positive results to 0.
+  const bool serves = !recipe.is_near && recipe.type != at::kHalf &&
+                      recipe.value.start_type == recipe.type && recipe.value.offset == 0 &&
+                      source.use.geometry.offset() == 0;
+  if (!serves) return;
+  const std::lock_guard lock(lists_.mutex);
+  Entry& entry = *source.entry;
+  const bool is_early = entry.place == Entry::Place::owned || entry.place == Entry::Place::window;
+  if (!is_early || entry.sides != nullptr) return;
+  entry.sides = std::move(sides);
+  recipe.gave_sides = true;
+}
+
+bool Derivation::awaits_others(const Entry& entry) const {
+  if (!lists_.growing.load(std::memory_order_relaxed)) return false;
+  const std::uint32_t behind = lists_.next_id - entry.id;
+  if (entry.wanted && behind <= most_wanted) return true;
+  if (entry.recipe == nullptr || behind > most_awaited) return false;
+  return std::ranges::any_of(entry.recipe->sources(), [](const Recipe::Source& source) {
+    return source.entry->place == Entry::Place::owned;
+  });
+}
+
+void Derivation::look_at_sources(Entry& entry) {
+  Recipe& recipe = *entry.recipe;
+  recipe.approximates |= recipe.is_near;
+  recipe.signs_in_source = false;
+  recipe.is_ready = std::ranges::all_of(
+      recipe.sources(), [&](const Recipe::Source& each) { return look_at(each, recipe); });
+}
+
+// Takes the source's locks, so the entry's own must not be held: no thread may hold two.
+bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
+  Entry& source = *of.entry;
+  {
+    const std::lock_guard lock(lists_.mutex);
+    if (source.place == Entry::Place::owned) return false;
+  }
+  if (!of.is_as_saved()) return false;
+  const std::shared_lock gate(entry_work());
+  const std::lock_guard lock(source.mutex());
+  const auto serves = [&](bool approximates) {
+    recipe.approximates |= approximates;
+    return !approximates || !recipe.needs_exact_sources;
+  };
+  switch (source.state) {
+    case Entry::State::pending:
+      return serves(source.plan().approximates()) && source.is_solely_ours() &&
+             source.plan().keeps_values();
+    case Entry::State::kept:
+      return source.is_solely_ours();
+    case Entry::State::encoded:
+      recipe.signs_in_source = recipe.gave_sides && held_by(source).by_sides;
+      return serves(held_by(source).approximates) &&
+             held_by(source).codec->restores() == codecs::Reads::values;
+    case Entry::State::derived:
+      return serves(source.recipe->approximates);
+    case Entry::State::dropped:
+    case Entry::State::moved:
+      return false;
+  }
+  return false;
+}
+
+bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {
+  const Plan& plan = entry.plan();
+  if (entry.recipe == nullptr || plan.derived == nullptr || !entry.recipe->is_ready) return false;
+  if (entry.recipe->approximates && !plan.may_be_approximated()) return false;
+  const Stopwatch watch;
+  const bool needs_mask = !entry.recipe->signs_in_source;
+  if (needs_mask && !holdings_.of(entry).encode_mask(entry, parallel_for)) return false;
+  entry.state = Entry::State::derived;
+  freed = std::move(entry.raw);
+  if (plan.approximates()) looks_.keep_sample(entry, freed);
+  count(entry, *plan.derived, entry.encoded_bytes + entry.constant_bytes(), watch.nanoseconds());
+  return true;
+}
+
+c10::Storage Derivation::compute(Entry& entry,
+                                 const std::function<c10::Storage(Entry&, const Use&)>& read,
+                                 Bias bias) {
+  const Recipe& recipe = *entry.recipe;
+  Holding& holding = holdings_.of(entry);
+  OpTotals& totals = *entry.plan().derived;
+  // Else `read` may give other values than the source's bytes.
+  if (bias == Bias::subtracted) {
+    const Stopwatch watch;
+    if (c10::Storage storage = holding.compute_in_one_pass(entry)) {
+      count_reading(entry, totals, watch);
+      return storage;
+    }
+  }
+  const auto errors_of = [&](const Recipe::Source& source) {
+    const bool errs = recipe.approximates && source.is_curved;
+    if (bias == Bias::kept || !errs) return SourceErrors();
+    return holdings_.of(*source.entry).errors_of(*source.entry);
+  };
+  const SourceValues sources(
+      recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); },
+      errors_of);
+  const Stopwatch watch;
+  c10::Storage storage = holding.compute(entry, sources.get(), sources.errors());
+  count_reading(entry, totals, watch);
+  return storage;
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include "codecs/codec.h"
+#include "hooks/torch/stash/adapting/guard_looks.h"
+#include "hooks/torch/stash/adapting/policy_in_force.h"
+#include "hooks/torch/stash/entry/entry.h"
+#include "hooks/torch/stash/entry/entry_keeper.h"
+#include "hooks/torch/stash/holding/holdings.h"
+#include "hooks/torch/stash/lists/entry_lists.h"
+#include "hooks/torch/stash/recipes/proofs.h"
+#include "hooks/torch/stash/recipes/recipe.h"
+
+namespace cinch::hooks {
+
+/// Whether the bias is subtracted from a derived value. Not where `read` gives other values than
+/// the decoded ones.
+enum class Bias : std::uint8_t { kept, subtracted };
+
+/// Derived entries, which hold no values of their own: decides which entries may be computed from
+/// others, and computes them (docs/derived.md). Thread-safe.
+class Derivation {
+ public:
+  /// @param holdings Not used before they are constructed
+  Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks, const PolicyInForce& policy,
+             const Holdings& holdings);
+  Derivation(const Derivation&) = delete;
+  Derivation& operator=(const Derivation&) = delete;
+
+  /// Makes `entry` the source of a recipe that is being made: adds a copy of `like`, but with this
+  /// geometry, to its uses.
+  /// @return how many recipes lie between its values and stored ones; nothing, and no use is added,
+  ///   where its values would be held only for the recipe
+  std::optional<std::uint8_t> hold_source(Recipe::Source& source, Entry& entry, const Use& like,
+                                          const Geometry& geometry);
+  /// Gives up the recipe's holds on its sources, but for the first `but`.
+  void release_sources(Recipe& recipe, std::size_t but = 0) noexcept;
+
+  /// Whether recipes of this kind are proved to give PyTorch's bits, or values near PyTorch's if
+  /// the policy approximates any (Proofs). Compares the recipe's values with `actual` if that is
+  /// due. Where sources have been approximated by then, the next ones wait. @param site Where
+  /// `actual` is saved
+  bool proves(Recipe& recipe, const Site& site, const at::Tensor& actual);
+
+  /// Gives the source of a batch norm and ReLU that are proved the sides of the ReLU, if the norm's
+  /// step has its statistics and the source is not being settled already: the ReLU then needs no
+  /// mask, where the source is encoded with them.
+  void give_sides(Recipe& recipe);
+
+  /// Whether an owned entry should wait, because the program owns a source too, and might change
+  /// it; or for a recipe that its exact values can prove. @pre the stash's lock is held
+  bool awaits_others(const Entry& entry) const;
+
+  /// Sets `is_ready` and `approximates` of the recipe of an entry that is about to be settled. No
+  /// lock is held.
+  void look_at_sources(Entry& entry);
+
+  /// Makes the entry derived, if its values can be computed: keeps at most a mask. An entry that
+  /// may not be approximated is only derived from exact values. @return whether it was derived
+  /// @pre entry.mutex() is held and entry.is_solely_ours()
+  bool let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for);
+
+  /// The values of a derived entry, computed in the current stream. No lock is held.
+  /// @param read Gives the values of a source, usable there
+  /// @param bias What quantization gives functions of decoded sources (codecs/curvature.h)
+  /// @throws c10::Error when there is no memory
+  c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read,
+                       Bias bias);
+
+ private:
+  /// Whether the source has values that will not change. Sets `recipe.approximates` if they are
+  /// approximated.
+  bool look_at(const Recipe::Source& of, Recipe& recipe);
+
+  EntryLists& lists_;
+  EntryKeeper& keeper_;
+  GuardLooks& looks_;
+  const PolicyInForce& policy_;
+  const Holdings& holdings_;
+  Proofs proofs_;
+};
+
+}  // namespace cinch::hooks

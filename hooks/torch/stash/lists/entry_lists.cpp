@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/lists/entry_lists.h"
+
+#include "hooks/torch/process/fork.h"
+
+namespace cinch::hooks {
+
+EntryLists::EntryLists() {
+  register_fork_lock(mutex);
+}
+
+std::size_t EntryLists::note_less_held(const Entry& entry, std::size_t before) {
+  const std::size_t less = before - entry.stored_bytes();
+  held.shrink(entry, less);
+  note_change();
+  return less;
+}
+
+bool EntryLists::is_waiting(const c10::Storage& storage) const {
+  const std::lock_guard lock(mutex);
+  return waiting.find(storage) != nullptr;
+}
+
+bool EntryLists::has_uses(const Entry& entry) const {
+  const std::lock_guard lock(mutex);
+  return entry.first_use != nullptr;
+}
+
+EntryLists::Peak EntryLists::peak_so_far() const {
+  const std::lock_guard lock(mutex);
+  return peak;
+}
+
+std::uint64_t EntryLists::bytes() const {
+  const std::lock_guard lock(mutex);
+  return held.all();
+}
+
+std::uint64_t EntryLists::settled_bytes(int device) const {
+  const std::lock_guard lock(mutex);
+  return held.on_device(device);
+}
+
+std::uint64_t EntryLists::most_settled_bytes(int device) const {
+  const std::lock_guard lock(mutex);
+  return held.most_on_device(device);
+}
+
+void EntryLists::fill_timeline(telemetry::Report& report) const {
+  const std::lock_guard lock(mutex);
+  timeline.fill(report);
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/recipes/device_comparison.h"
+
+#include <cstdint>
+
+#include <ATen/ops/any.h>
+#include <ATen/ops/ne.h>
+
+#include "hooks/torch/process/fork.h"
+#include "hooks/torch/stash/device/cuda_codecs.h"
+#include "hooks/torch/stash/entry/offload.h"
+#include "hooks/torch/stash/recipes/nearness.h"
+
+namespace cinch::hooks {
+namespace {
+
+/// Never destroyed, since a device may write to its memory until the process ends.
+ResultPool& outcomes() {
+  static auto& pool = *[] {
+    auto* const made = new ResultPool(pinned_host());
+    register_fork_lock(made->mutex());
+    return made;
+  }();
+  return pool;
+}
+
+/// The values as integers, whose comparison is one of bits.
+at::Tensor bits_of(const at::Tensor& values) {
+  return values.view(values.element_size() == 2 ? at::kShort : at::kInt);
+}
+
+/// A Proofs::Comparison as a byte on the device: how many of the two proofs fail.
+at::Tensor compared(const at::Tensor& computed, const at::Tensor& actual, bool near_serves) {
+  using enum Proofs::Comparison;
+  static_assert(static_cast<int>(equal) == 0 && static_cast<int>(near) == 1 &&
+                static_cast<int>(different) == 2);
+  at::Tensor failed = at::any(at::ne(bits_of(computed), bits_of(actual))).to(at::kByte);
+  if (!near_serves) return failed.mul_(2);
+  return failed.mul_(are_near(computed, actual).logical_not_().to(at::kByte).add_(1));
+}
+
+}  // namespace
+
+std::shared_ptr<const DeviceComparison> DeviceComparison::enqueue(const at::Tensor& computed,
+                                                                  const at::Tensor& actual,
+                                                                  bool near_serves,
+                                                                  const c10::Stream& stream) {
+  const at::Tensor found = compared(computed, actual, near_serves);
+  codecs::cuda::Result* const outcome = outcomes().take();
+  if (outcome == nullptr) return nullptr;
+  const bool enqueued =
+      cuda_codecs()->copy(outcome, found.const_data_ptr(), sizeof(std::uint8_t), native(stream));
+  const std::shared_ptr<const DeviceComparison> made(
+      new DeviceComparison(outcome, work_of(lasting(stream))));
+  return enqueued ? made : nullptr;
+}
+
+DeviceComparison::~DeviceComparison() {
+  outcomes().give_back({outcome_, /*comes=*/false, {work_}});
+}
+
+std::optional<Proofs::Comparison> DeviceComparison::outcome() const noexcept {
+  if (work_.is_under_way()) return std::nullopt;
+  if (!work_.happened()) return Proofs::Comparison::different;
+  return static_cast<Proofs::Comparison>(*reinterpret_cast<const std::uint8_t*>(outcome_));
+}
+
+}  // namespace cinch::hooks

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/torch/stash/recipes/recipe.h"
+
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include <ATen/Parallel.h>
+
+#include "hooks/torch/program/below_program.h"
+#include "hooks/torch/stash/recipes/arithmetic.h"
+
+namespace cinch::hooks {
+namespace {
+
+/// For its scope, ATen uses as many threads as in the forward; 0: as many as it does.
+class Threads {
+ public:
+  explicit Threads(int wanted)
+      : before_(at::get_num_threads()), differ_(wanted != 0 && wanted != before_) {
+    if (differ_) at::set_num_threads(wanted);
+  }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  ~Threads() {
+    if (differ_) at::set_num_threads(before_);
+  }
+
+ private:
+  const int before_;
+  const bool differ_;
+};
+
+/// A tensor without gaps that has memory of its own.
+struct Temporary {
+  Temporary(const Arithmetic& arithmetic, const Layout& layout, c10::ScalarType type)
+      : memory(arithmetic.allocate(static_cast<std::size_t>(layout.elements()) *
+                                   c10::elementSize(type))),
+        tensor(arithmetic.blob(memory.get(), layout, type)) {}
+
+  c10::DataPtr memory;
+  at::Tensor tensor;
+};
+
+/// One evaluation of a recipe, unseen by the program.
+class Run {
+ public:
+  Run(const Recipe& recipe, const Arithmetic& arithmetic, std::span<const void* const> values,
+      const std::byte* mask, std::span<const SourceErrors> errors)
+      : recipe_(recipe), arithmetic_(arithmetic), values_(values), mask_(mask), errors_(errors) {}
+
+  /// Writes `value`, after its first `steps` steps, to `out`. @pre the last of them has its type
+  void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
+    std::optional<Temporary> last;  // where `from` lies, if not in `out`
+    at::Tensor from = value.parts.empty() ? start_of(value, last) : join(value, out, last);
+    for (std::size_t i = 0; i < steps; ++i) {
+      const Recipe::Step& step = value.steps[i];
+      std::optional<Temporary> next;
+      if (i + 1 < steps && rounds_to(step, from, value.steps[i + 1])) ++i;
+      at::Tensor to = target(value.result, value.steps[i].type, value.type(), out, next);
+      if (&step != value.steps.data() || !apply_without_bias(value, from, to))
+        apply(step, from, to);
+      if (next) last = std::move(next);
+      from = to;
+    }
+  }
+
+ private:
+  /// Whether a step's kernel can write what a conversion that follows it would.
+  bool rounds_to(const Recipe::Step& step, const at::Tensor& from, const Recipe::Step& next) const {
+    return Recipe::computes_in_floats(step.op) && step.type == at::kFloat &&
+           next.op == Recipe::Operator::copy &&
+           arithmetic_.takes(step, from.scalar_type(), next.type);
+  }
+
+  /// Where a value of type `type` is written: to `out`, or to `memory` if that is of another type.
+  at::Tensor target(const Layout& layout, c10::ScalarType type, c10::ScalarType type_of_out,
+                    void* out, std::optional<Temporary>& memory) const {
+    if (type == type_of_out) return arithmetic_.blob(out, layout, type);
+    return memory.emplace(arithmetic_, layout, type).tensor;
+  }
+
+  at::Tensor join(const Recipe::Value& value, void* out, std::optional<Temporary>& memory) const {
+    at::Tensor to = target(value.start, value.start_type, value.type(), out, memory);
+    std::int64_t first = 0;
+    for (const Recipe::Value& part : value.parts) {
+      std::optional<Temporary> computed;
+      const at::Tensor from = evaluate(part, computed);
+      const std::int64_t count = from.size(value.joined);
+      at::Tensor place = arithmetic_.slice_of(to, value.joined, first, count);
+      arithmetic_.copy(from, place);
+      first += count;
+    }
+    return to;
+  }
+
+  /// The value before its steps. @param memory For a view of what has to be computed
+  at::Tensor start_of(const Recipe::Value& value, std::optional<Temporary>& memory) const {
+    if (value.on_device.defined()) return value.on_device;
+    const void* data = value.constant.data();
+    if (value.source >= 0) data = values_[static_cast<std::size_t>(value.source)];
+    if (value.viewed != nullptr) data = evaluate(*value.viewed, memory).const_data_ptr();
+    const auto first = static_cast<std::size_t>(value.offset) * c10::elementSize(value.start_type);
+    return arithmetic_.blob(static_cast<const std::byte*>(data) + first, value.start,
+                            value.start_type);
+  }
+
+  /// The value after its steps. @param memory For what has to be computed
+  at::Tensor evaluate(const Recipe::Value& value, std::optional<Temporary>& memory) const {
+    if (!value.is_computed()) return start_of(value, memory);
+    memory.emplace(arithmetic_, value.layout(), value.type());
+    compute(value, value.steps.size(), memory->memory.get());
+    return memory->tensor;
+  }
+
+  /// The first step, if it has a bias that is known. @return whether it was applied
+  bool apply_without_bias(const Recipe::Value& value, const at::Tensor& from,
+                          at::Tensor& to) const {
+    const Recipe::Step& step = value.steps.front();
+    if (errors_.empty() || value.source < 0 || !Recipe::is_curved(step.op)) return false;
+    const auto number = static_cast<std::size_t>(value.source);
+    const SourceErrors& errors = errors_[number];
+    const Recipe::Source& source = recipe_.all_sources[number];
+    return errors.are_even() &&
+           arithmetic_.apply_without_bias(step, from, errors,
+                                          source.use.geometry.offset() + value.offset, to);
+  }
+
+  void apply(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
+    Arithmetic::Others others;
+    std::array<std::optional<Temporary>, std::tuple_size_v<Arithmetic::Others>> computed;
+    for (std::size_t i = 0; i < step.others.size(); ++i) {
+      others[i] = evaluate(step.others[i], computed[i]);
+    }
+    if (!arithmetic_.apply(step, from, others, to)) apply_in_floats(step, from, to);
+  }
+
+  /// For operators that compute in float32 whatever the types are, as PyTorch's kernels do.
+  void apply_in_floats(const Recipe::Step& step, const at::Tensor& from, at::Tensor& to) const {
+    if (arithmetic_.takes(step, from.scalar_type(), to.scalar_type())) {
+      arithmetic_.apply_in_floats(step, from, inputs_of(step), to);
+    } else if (to.scalar_type() != at::kFloat) {
+      Temporary result(arithmetic_, layout_of(to), at::kFloat);
+      apply_in_floats(step, from, result.tensor);
+      arithmetic_.copy(result.tensor, to);
+    } else {
+      Temporary floats(arithmetic_, layout_of(from), at::kFloat);
+      arithmetic_.copy(from, floats.tensor);
+      arithmetic_.apply_in_floats(step, floats.tensor, inputs_of(step), to);
+    }
+  }
+
+  Arithmetic::Inputs inputs_of(const Recipe::Step& step) const {
+    Arithmetic::Inputs inputs{statistic(step.mean), statistic(step.rstd)};
+    if (step.indices >= 0) {
+      inputs.indices =
+          static_cast<const std::int64_t*>(values_[static_cast<std::size_t>(step.indices)]);
+    }
+    // The mask holds the signs of the recipe's last step only.
+    if (&step == &recipe_.value.steps.back()) inputs.mask = mask_;
+    return inputs;
+  }
+
+  const float* statistic(const Recipe::Statistic& of) const {
+    if (of.source >= 0) {
+      return static_cast<const float*>(values_[static_cast<std::size_t>(of.source)]);
+    }
+    return of.held.defined() ? of.held.const_data_ptr<float>() : nullptr;
+  }
+
+  const BelowProgram guard_;
+  const Recipe& recipe_;
+  const Arithmetic& arithmetic_;
+  const std::span<const void* const> values_;
+  const std::byte* const mask_;
+  const std::span<const SourceErrors> errors_;
+};
+
+// A recipe's structure has fewer words, and so have its extents, as a rule.
+constexpr std::size_t usual_words = 128;
+
+/// Collects what describes a recipe: its structure, and the extents of its values.
+struct Description {
+  Words structure;
+  Words extents;
+
+  void add(const Layout& layout) {
+    structure.push_back(static_cast<std::int64_t>(layout.sizes.size()));
+    structure.push_back(is_contiguous(layout) ? 1 : 0);
+    extents.insert(extents.end(), layout.sizes.begin(), layout.sizes.end());
+    extents.insert(extents.end(), layout.strides.begin(), layout.strides.end());
+  }
+
+  void add(const Recipe::Value& value) {
+    structure.insert(structure.end(), {value.source, static_cast<std::int64_t>(value.start_type),
+                                       value.joined, static_cast<std::int64_t>(value.parts.size()),
+                                       static_cast<std::int64_t>(value.steps.size())});
+    extents.push_back(value.offset);
+    add(value.start);
+    if (!value.steps.empty()) add(value.result);
+    for (const Recipe::Value& part : value.parts) add(part);
+    structure.push_back(value.viewed != nullptr ? 1 : 0);
+    if (value.viewed != nullptr) add(*value.viewed);
+    for (const Recipe::Step& step : value.steps) add(step);
+  }
+
+  void add(const Recipe::Step& step) {
+    const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.ceil_mode ? 4 : 0) +
+                      (step.count_include_pad ? 8 : 0) + (step.align_corners ? 16 : 0) +
+                      (step.causal ? 32 : 0);
+    structure.insert(structure.end(),
+                     {static_cast<std::int64_t>(step.op), static_cast<std::int64_t>(step.type),
+                      flags, step.divisor, static_cast<std::int64_t>(step.others.size())});
+    structure.insert(structure.end(), step.window.begin(), step.window.end());
+    for (const double scalar : step.scalars) {
+      structure.push_back(std::bit_cast<std::int64_t>(scalar));
+    }
+    extents.insert(extents.end(), {step.order.outer, step.order.channels, step.order.inner,
+                                   step.order.tables, step.pool.outer, step.pool.channels,
+                                   step.pool.plane_in, step.pool.plane_out, step.rows, step.row});
+    extents.insert(extents.end(), step.shifts.begin(), step.shifts.end());
+    for (const Recipe::Value& other : step.others) add(other);
+  }
+};
+
+std::size_t constant_bytes_of(const Recipe::Value& value) {
+  std::size_t bytes = value.constant.size() * sizeof(float);
+  if (value.on_device.defined()) bytes += static_cast<std::size_t>(value.on_device.nbytes());
+  for (const Recipe::Value& part : value.parts) bytes += constant_bytes_of(part);
+  if (value.viewed != nullptr) bytes += constant_bytes_of(*value.viewed);
+  for (const Recipe::Step& step : value.steps) {
+    bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
+    for (const at::Tensor* each : {&step.mean.held, &step.rstd.held, &step.weight, &step.bias}) {
+      if (each->defined()) bytes += static_cast<std::size_t>(each->nbytes());
+    }
+    for (const Recipe::Value& other : step.others) bytes += constant_bytes_of(other);
+  }
+  return bytes;
+}
+
+void for_each_in(Recipe::Value& value, Recipe::Tensors which,
+                 const std::function<void(at::Tensor&)>& visit) {
+  const auto visit_if_any = [&](at::Tensor& tensor) {
+    if (tensor.defined()) visit(tensor);
+  };
+  visit_if_any(value.on_device);
+  for (Recipe::Value& part : value.parts) for_each_in(part, which, visit);
+  if (value.viewed != nullptr) for_each_in(*value.viewed, which, visit);
+  for (Recipe::Step& step : value.steps) {
+    for (at::Tensor* each : {&step.weight, &step.bias}) visit_if_any(*each);
+    if (which == Recipe::Tensors::all) {
+      for (Recipe::Statistic* each : {&step.mean, &step.rstd}) visit_if_any(each->held);
+    }
+    for (Recipe::Value& other : step.others) for_each_in(other, which, visit);
+  }
+}
+
+}  // namespace
+
+const void* Recipe::Source::values_in(const c10::Storage& storage) const {
+  return static_cast<const std::byte*>(storage.data()) +
+         use.geometry.offset() * static_cast<std::int64_t>(c10::elementSize(use.type));
+}
+
+Recipe::Key Recipe::key() const {
+  Description of;
+  of.structure.reserve(usual_words);
+  of.extents.reserve(usual_words);
+  of.structure = {static_cast<std::int64_t>(source_count), threads,
+                  static_cast<std::int64_t>(version), device.is_cpu() ? -1 : device.index()};
+  of.extents = {elements};
+  of.add(value);
+  const std::size_t structure = of.structure.size();
+  Key key{std::move(of.structure), structure};
+  key.words.insert(key.words.end(), of.extents.begin(), of.extents.end());
+  return key;
+}
+
+std::string Recipe::label() const {
+  const SiteNames* names = all_sources.front().use.site->names();
+  return names == nullptr ? "derived" : "derived from " + names->op + ' ' + names->operand;
+}
+
+bool Recipe::is_costly() const noexcept {
+  return !value.steps.empty() && value.steps.front().op >= Operator::attention;
+}
+
+std::size_t Recipe::constant_bytes() const noexcept {
+  return constant_bytes_of(value);
+}
+
+std::size_t Entry::constant_bytes() const noexcept {
+  return recipe == nullptr ? 0 : recipe->constant_bytes();
+}
+
+void Recipe::for_each(Tensors which, const std::function<void(at::Tensor&)>& visit) {
+  for_each_in(value, which, visit);
+}
+
+void Recipe::compute(const Arithmetic& arithmetic, std::span<const void* const> values,
+                     const std::byte* mask, void* out, std::span<const SourceErrors> errors) const {
+  const Threads as_then(threads);
+  Run(*this, arithmetic, values, mask, errors).compute(value, value.steps.size(), out);
+}
+
+}  // namespace cinch::hooks

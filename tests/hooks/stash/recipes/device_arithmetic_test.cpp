@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a device computes by PyTorch's operators, here on the host, where they have the same bits as
+// the kernels that the host's recipes call. Norms take CUDA's batch_norm_elemt and a kernel of
+// Cinch's own, masks another: tests/e2e/test_cuda_derived.py has them.
+#include "hooks/torch/stash/recipes/device_arithmetic.h"
+
+#include <array>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "hooks/torch/program/below_program.h"
+#include "hooks/torch/stash/recipes/host_arithmetic.h"
+
+namespace cinch::hooks {
+namespace {
+
+bool have_same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.contiguous();
+  const at::Tensor y = b.contiguous();
+  return x.nbytes() == y.nbytes() &&
+         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+class DeviceArithmeticTest : public testing::Test {
+ protected:
+  /// A recipe of one step, whose result is as `like` is.
+  Recipe::Step& begin(Recipe::Operator op, const at::Tensor& x, const at::Tensor& like) {
+    recipe.elements = like.numel();
+    recipe.value.source = 0;
+    recipe.value.start = layout_of(x);
+    recipe.value.start_type = x.scalar_type();
+    recipe.value.result = layout_of(like);
+    recipe.type = like.scalar_type();
+    recipe.value.steps.clear();
+    Recipe::Step& step = recipe.value.steps.emplace_back();
+    step.op = op;
+    step.type = like.scalar_type();
+    return step;
+  }
+  at::Tensor computed(const Arithmetic& arithmetic, const std::vector<const void*>& values,
+                      const void* mask = nullptr) const {
+    const Layout& layout = recipe.value.result;
+    at::Tensor out =
+        at::empty_strided(layout.sizes, layout.strides, at::TensorOptions().dtype(recipe.type));
+    recipe.compute(arithmetic, values, static_cast<const std::byte*>(mask), out.data_ptr());
+    return out;
+  }
+  /// Whether both have the same bits.
+  bool agree(const std::vector<const void*>& values) const {
+    const DeviceArithmetic device(c10::kCPU);
+    return have_same_bits(computed(device, values), computed(host_arithmetic(), values));
+  }
+
+  Recipe recipe;
+  const BelowProgram guard;
+};
+
+TEST_F(DeviceArithmeticTest, Activations) {
+  using enum Recipe::Operator;
+  const std::array<std::pair<Recipe::Operator, std::array<double, 3>>, 16> all = {
+      {{gelu, {}},
+       {silu, {}},
+       {relu, {}},
+       {leaky_relu, {0.1}},
+       {elu, {1, 1.1, 0.9}},
+       {hardswish, {}},
+       {hardtanh, {-1, 0.5}},
+       {hardsigmoid, {}},
+       {mish, {}},
+       {softplus, {2, 1}},
+       {sigmoid, {}},
+       {tanh, {}},
+       {pow, {3}},
+       {sin, {}},
+       {cos, {}},
+       {exp, {}}}};
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const at::Tensor x = at::randn({7, 33}).to(type);
+    for (const auto& [op, scalars] : all) {
+      begin(op, x, x).scalars = scalars;
+      EXPECT_TRUE(agree({x.const_data_ptr()})) << static_cast<int>(op) << ' ' << type;
+    }
+  }
+}
+
+TEST_F(DeviceArithmeticTest, TwoValuesKeepTheirSides) {
+  const at::Tensor x = at::randn({5, 3, 4}).transpose(0, 2);
+  const at::Tensor factor = at::rand({4, 3, 1}).add(1);
+  using enum Recipe::Operator;
+  for (const auto op : {add, sub, mul, div}) {
+    for (const bool reversed : {false, true}) {
+      Recipe::Step& step = begin(op, x, x);
+      step.reversed = reversed;
+      Recipe::Value& other = step.others.emplace_back();
+      other.source = 1;
+      other.start = other.result = layout_of(factor);
+      EXPECT_TRUE(agree({x.const_data_ptr(), factor.const_data_ptr()}));
+    }
+  }
+}
+
+TEST_F(DeviceArithmeticTest, ANumberKeepsItsPrecision) {
+  const at::Tensor x = at::randn({100}).to(at::kBFloat16);
+  Recipe::Step& step = begin(Recipe::Operator::mul, x, x);
+  step.others.emplace_back().on_device = at::scalar_tensor(0.1, at::kDouble);
+  const DeviceArithmetic device(c10::kCPU);
+  EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), x * 0.1));
+}
+
+TEST_F(DeviceArithmeticTest, DropoutScalesWhatItsMaskKeeps) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    const at::Tensor x = at::randn({7, 33}).to(type);
+    const at::Tensor mask = at::rand({7, 33}).gt(0.3);
+    const auto scale = static_cast<double>(1 / 0.7F);
+    Recipe::Step& step = begin(Recipe::Operator::dropout, x, x);
+    step.scalars = {scale};
+    Recipe::Value& flags = step.others.emplace_back();
+    flags.source = 1;
+    flags.start_type = at::kBool;
+    flags.start = layout_of(mask);
+    const DeviceArithmetic device(c10::kCPU);
+    EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr(), mask.const_data_ptr()}),
+                               at::native_dropout_backward(x, mask, scale)));
+  }
+}
+
+// Signs of the values as they were: inexact sources may be on the other side, infinite, or not a
+// number.
+TEST_F(DeviceArithmeticTest, Pools) {
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const at::Tensor x = at::randn({2, 3, 7, 6}).contiguous(format);
+    const auto [y, indices] = at::max_pool2d_with_indices(x, {3, 2}, {2, 2}, {1, 0});
+    Recipe::Step& step = begin(Recipe::Operator::max_pool, x, y);
+    step.indices = 1;
+    const bool last = format == at::MemoryFormat::ChannelsLast;
+    step.pool = {last ? 2 : 6, last ? 3 : 1, 42, y.size(2) * y.size(3)};
+    EXPECT_TRUE(agree({x.const_data_ptr(), indices.const_data_ptr()}));
+    const at::Tensor mean = at::avg_pool2d(x, {3, 2}, {2, 2}, {1, 0}, true, false, 5);
+    Recipe::Step& average = begin(Recipe::Operator::avg_pool, x, mean);
+    average.window = {3, 2, 2, 2, 1, 0};
+    average.ceil_mode = true;
+    average.divisor = 5;
+    EXPECT_TRUE(agree({x.const_data_ptr()}));
+  }
+}
+
+TEST_F(DeviceArithmeticTest, ImagesGrowAndRowsRoll) {
+  const at::Tensor x = at::randn({2, 3, 5, 4});
+  begin(Recipe::Operator::upsample_nearest, x, at::empty({2, 3, 9, 8}));
+  EXPECT_TRUE(agree({x.const_data_ptr()}));
+  begin(Recipe::Operator::upsample_bilinear, x, at::empty({2, 3, 9, 8})).align_corners = true;
+  EXPECT_TRUE(agree({x.const_data_ptr()}));
+  begin(Recipe::Operator::roll, x, x).shifts = {0, 2, 1, 3};
+  EXPECT_TRUE(agree({x.const_data_ptr()}));
+  begin(Recipe::Operator::copy, x.transpose(1, 2), x.transpose(1, 2).contiguous());
+  EXPECT_TRUE(agree({x.const_data_ptr()}));
+}
+
+TEST_F(DeviceArithmeticTest, ConstantsAreVisitedAndCounted) {
+  const at::Tensor x = at::randn({4, 4});
+  Recipe::Step& step = begin(Recipe::Operator::row_norm, x, x);
+  step.mean.held = step.rstd.held = at::zeros({4});
+  step.weight = at::ones({4});
+  Recipe::Step& product = recipe.value.steps.emplace_back();
+  product.op = Recipe::Operator::mul;
+  product.others.emplace_back().on_device = at::ones({2});
+  EXPECT_EQ(recipe.constant_bytes(), (4 + 4 + 4 + 2) * sizeof(float));
+  const auto visited = [&](Recipe::Tensors which) {
+    int count = 0;
+    recipe.for_each(which, [&](at::Tensor&) { ++count; });
+    return count;
+  };
+  EXPECT_EQ(visited(Recipe::Tensors::constants), 2);
+  EXPECT_EQ(visited(Recipe::Tensors::all), 4);
+}
+
+}  // namespace
+}  // namespace cinch::hooks

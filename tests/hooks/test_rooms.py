@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core's rooms know only those before them (docs/design.md, "Rooms")."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CORE = ["process", "program", "stash", "gradients", "outside", "autograd"]
+STASH = ["device", "entry", "lists", "recipes", "planning", "adapting", "ahead", "holding"]
+
+
+@pytest.mark.parametrize(("house", "rooms"), [("hooks/torch", CORE), ("hooks/torch/stash", STASH)])
+def test_each_room_includes_only_rooms_before_it(house, rooms):
+    # Files beside the rooms know them all.
+    assert sorted(path.name for path in (ROOT / house).iterdir() if path.is_dir()) == sorted(rooms)
+    included = re.compile(rf'#include "{house}/(?:(\w+)/)?[\w/]+\.h"')
+    for place, room in enumerate(rooms):
+        files = [path for path in (ROOT / house / room).rglob("*") if path.suffix in (".h", ".cpp")]
+        assert files
+        for path in files:
+            others = {other or "files beside the rooms" for other in included.findall(path.read_text())}
+            assert others <= set(rooms[: place + 1]), f"{path.relative_to(ROOT)} includes {others - set(rooms[: place + 1])}"
