@@ -79,6 +79,15 @@ Core* host_core() noexcept {
   return installed == nullptr ? nullptr : &installed->core();
 }
 
+c10::DataPtr take_host_block(std::size_t bytes) noexcept {
+  const c10::Device cpu(c10::DeviceType::CPU);
+  if (installed == nullptr || bytes < smallest_host_block) return {nullptr, cpu};
+  const Address address = installed->core().allocate(bytes);
+  auto* block = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  const auto free = [](void* own) { installed->core().free(reinterpret_cast<Address>(own)); };
+  return {block, block, free, cpu};
+}
+
 void fill_host_blocks_with_zeros(bool wanted) noexcept {
   fills_with_zeros = wanted;
 }

@@ -27,6 +27,11 @@ void install_host_allocator(void (*hold_over_forks)(std::mutex&));
 /// The core behind PyTorch's CPU allocator; null when not installed.
 Core* host_core() noexcept;
 
+/// A block from where PyTorch's large CPU blocks come, for memory of our own: the profiler does not
+/// count it, and is_host_deleter() is false. Null data when the allocator is not installed, when
+/// `bytes` are fewer than smallest_host_block, or when there is no memory.
+c10::DataPtr take_host_block(std::size_t bytes) noexcept;
+
 /// From now on fills what this thread allocates with zeros, or no longer. For operators that leave
 /// parts of a block unwritten: what lay there before could not be compressed. Has no effect where
 /// host_core() is null.

@@ -60,6 +60,9 @@ std::size_t rounded(std::size_t bytes) {
 c10::DataPtr BufferPool::take(std::size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, cpu};
+  if (first_ != nullptr) {
+    if (c10::DataPtr given = first_(bytes); given.get() != nullptr) return given;
+  }
   if (bytes < smallest_pooled) {
     void* data = std::aligned_alloc(cache_line, (bytes + cache_line - 1) / cache_line * cache_line);
     return {data, data, std::free, cpu};

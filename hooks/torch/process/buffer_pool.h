@@ -18,7 +18,12 @@ namespace cinch::hooks {
 /// of it and more than 8 MiB. Thread-safe.
 class BufferPool {
  public:
-  BufferPool() = default;
+  /// Gives a block, or null data.
+  using Source = c10::DataPtr (*)(std::size_t bytes);
+
+  /// @param first where each buffer is asked for first; null: nowhere. The pool has its own where
+  /// that gives none, and does not count what it gives.
+  explicit BufferPool(Source first = nullptr) noexcept : first_(first) {}
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
   /// @pre every buffer was given back
@@ -55,18 +60,13 @@ class BufferPool {
   static void unmap(const std::list<Buffer*>& buffers);
   void trim(std::list<Buffer*>& freed);
 
+  const Source first_;
   mutable std::mutex mutex_;
   std::list<Buffer*> idle_;  // most recently used first
   std::size_t idle_bytes_ = 0;
   std::size_t used_bytes_ = 0;
   std::size_t peak_now_ = 0;
   std::size_t peak_before_ = 0;
-};
-
-/// The stash's buffers in the host's memory.
-struct HostBuffers {
-  BufferPool encoded;
-  BufferPool decoded;
 };
 
 /// Fresh pages of zeros, which cost no memory until written to; null data when there are none.

@@ -38,7 +38,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run,
     : appraisal_(appraisal ? std::make_unique<Appraisal>(*appraisal) : nullptr),
       dry_run_(dry_run.empty() ? nullptr : std::make_unique<DryRun>(std::move(dry_run))),
       adaptation_(lists_.mutex, statistics_, lists_.timeline, dry_run_.get()),
-      looks_(settings.guard, lists_, adaptation_, buffers_.encoded),
+      looks_(settings.guard, lists_, adaptation_, buffers_),
       policy_(std::move(settings), dry_run_ != nullptr, lists_, statistics_, adaptation_,
               looks_.guard()),
       derivation_(lists_, *this, looks_, policy_, holdings_),
@@ -55,8 +55,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run,
       exact_values_(lists_, policy_, adaptation_, dry_run_.get(), holdings_) {
   register_fork_lock(statistics_.mutex());
   register_fork_lock(statistics_.entries().mutex());
-  register_fork_lock(buffers_.encoded.mutex());
-  register_fork_lock(buffers_.decoded.mutex());
+  register_fork_lock(buffers_.mutex());
   if (dry_run_ != nullptr) register_fork_lock(dry_run_->mutex());
   if (appraisal_ != nullptr) register_fork_lock(appraisal_->mutex());
 }
@@ -260,8 +259,7 @@ void Stash::end_of_growth(const Entry& reading) {
   holdings_.of(reading).after_settling();
   sample();
   publish();
-  buffers_.encoded.new_period();
-  buffers_.decoded.new_period();
+  buffers_.new_period();
   if (allocator::Core* core = allocator::host_core(); core != nullptr) core->end_round();
 }
 
@@ -314,7 +312,7 @@ void Stash::publish() noexcept {
 }
 
 std::size_t Stash::release_idle() {
-  std::size_t bytes = buffers_.encoded.release_idle() + buffers_.decoded.release_idle();
+  std::size_t bytes = buffers_.release_idle();
   if (allocator::Core* core = allocator::host_core()) bytes += core->release_idle();
   return bytes;
 }

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "allocator/torch/host_allocator.h"
 #include "hooks/torch/process/buffer_pool.h"
 #include "hooks/torch/stash/adapting/adaptation.h"
 #include "hooks/torch/stash/adapting/appraisal.h"
@@ -139,7 +140,9 @@ class Stash final : private EntryKeeper {
   // Each part may call those above it. For the rest of the stash it has the interface EntryKeeper.
   EntryLists lists_;
   Statistics statistics_;
-  HostBuffers buffers_;
+  /// Large buffers come from where the program's tensors do: forward needs there what backward
+  /// frees here, and the reverse.
+  BufferPool buffers_{allocator::take_host_block};
   Adaptation adaptation_;
   GuardLooks looks_;
   PolicyInForce policy_;

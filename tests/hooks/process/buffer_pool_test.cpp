@@ -25,6 +25,20 @@ TEST(BufferPool, GivesTheSameBufferAgain) {
   EXPECT_EQ(pool.take(3 * mebibyte).get(), first);
 }
 
+c10::DataPtr give_eight_bytes(std::size_t bytes) {
+  static std::uint64_t only;
+  return {bytes == sizeof only ? &only : nullptr, c10::Device(c10::DeviceType::CPU)};
+}
+
+TEST(BufferPool, AsksElsewhereFirst) {
+  BufferPool pool(give_eight_bytes);
+  const auto given = pool.take(8);
+  EXPECT_EQ(given.get(), give_eight_bytes(8).get());
+  const auto own = pool.take(mebibyte);
+  EXPECT_NE(own.get(), nullptr);
+  EXPECT_EQ(pool.used_bytes(), mebibyte);
+}
+
 TEST(BufferPool, LargeBuffersStartOnAHugePage) {
   BufferPool pool;
   for (const std::size_t bytes : {2 * mebibyte, 5 * mebibyte + 1, 33 * mebibyte}) {

@@ -156,7 +156,7 @@ std::optional<std::size_t> Contender::encode_by(const Plan::Candidate& candidate
   const codecs::RandomKey key = {0, entry.id, entry.step};
   const auto result =
       round_trip(candidate, entry.raw.data(), entry.raw_bytes, most_read(*held.plan, candidate),
-                 key, buffers, buffers, parallel_for, entry.sides.get());
+                 key, buffers, parallel_for, entry.sides.get());
   if (!result) return {};
   if (result->encoded_bytes >= entry.raw_bytes && !candidate.is_copy()) return {};
   held.by_sides = candidate.by_sides;
@@ -206,7 +206,7 @@ std::optional<std::size_t> Contender::derive(Held& held, const Entry& entry, Buf
     bytes += plan.mask->bound;  // the host does not read a device's memory
   } else if (needs_mask) {
     const auto mask = round_trip(*plan.mask, entry.raw.data(), entry.raw_bytes, codecs::Reads::sign,
-                                 {}, buffers, buffers, parallel_for);
+                                 {}, buffers, parallel_for);
     if (!mask) return {};
     bytes += mask->encoded_bytes;
     nanoseconds = mask->encode_nanoseconds;

@@ -11,16 +11,16 @@ namespace cinch::hooks {
 
 std::optional<RoundTrip> round_trip(const Plan::Candidate& candidate, const void* exact,
                                     std::size_t bytes, codecs::Reads reads, codecs::RandomKey key,
-                                    BufferPool& encoded_pool, BufferPool& decoded_pool,
-                                    codecs::ParallelFor parallel_for, const Sides* sides) {
+                                    BufferPool& buffers, codecs::ParallelFor parallel_for,
+                                    const Sides* sides) {
   auto described = with_sides(candidate, candidate.what, sides);
   if (!described) return std::nullopt;
   codecs::Description& what = *described;
   const std::size_t bound =
       candidate.by_sides ? candidate.codec->encoded_bytes(what) : candidate.bound;
-  const c10::DataPtr encoded = encoded_pool.take(bound);
+  const c10::DataPtr encoded = buffers.take(bound);
   RoundTrip result;
-  result.decoded = decoded_pool.take(bytes);
+  result.decoded = buffers.take(bytes);
   if ((bound != 0 && encoded.get() == nullptr) || result.decoded.get() == nullptr) {
     return std::nullopt;
   }

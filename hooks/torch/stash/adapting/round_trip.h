@@ -22,12 +22,12 @@ struct RoundTrip {
 };
 
 /// Encodes `bytes` bytes of `exact` by `candidate` and decodes what `reads` needs of them into a
-/// buffer of `decoded_pool`.
+/// buffer of `buffers`.
 /// @param sides The entry's, for candidates that take them; null: it has none
 /// @return nothing when the codec can't represent the values, or there is no memory
 std::optional<RoundTrip> round_trip(const Plan::Candidate& candidate, const void* exact,
                                     std::size_t bytes, codecs::Reads reads, codecs::RandomKey key,
-                                    BufferPool& encoded_pool, BufferPool& decoded_pool,
-                                    codecs::ParallelFor parallel_for, const Sides* sides = nullptr);
+                                    BufferPool& buffers, codecs::ParallelFor parallel_for,
+                                    const Sides* sides = nullptr);
 
 }  // namespace cinch::hooks

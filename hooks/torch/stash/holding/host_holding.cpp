@@ -66,7 +66,7 @@ std::optional<std::string_view> HostHolding::encode_as(Entry& entry, std::size_t
   std::size_t room = 0;
   const auto give = [&](std::size_t bytes) {
     room = bytes;
-    buffer = buffers_.encoded.take(bytes);
+    buffer = buffers_.take(bytes);
     return static_cast<std::byte*>(buffer.get());
   };
   const Stopwatch watch;
@@ -80,7 +80,7 @@ std::optional<std::string_view> HostHolding::encode_as(Entry& entry, std::size_t
   if (!result.representable || !serves) return std::nullopt;
   // Where the encoded size is below its upper bound, hold a buffer of just that size.
   if (result.bytes + page <= room) {
-    c10::DataPtr exact = buffers_.encoded.take(result.bytes);
+    c10::DataPtr exact = buffers_.take(result.bytes);
     if (result.bytes != 0 && exact.get() == nullptr) return no_memory;
     std::memcpy(exact.get(), buffer.get(), result.bytes);
     buffer = std::move(exact);
@@ -107,7 +107,7 @@ c10::Storage HostHolding::decode(Entry& entry, codecs::Reads reads,
                                  codecs::ParallelFor parallel_for) {
   const bool nothing = entry.state == Entry::State::dropped || reads == codecs::Reads::nothing;
   if (nothing) return without_values(entry);
-  c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
+  c10::DataPtr data = buffers_.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to decode a saved tensor");
   const Plan::Candidate& candidate = held_by(entry);
@@ -130,7 +130,7 @@ c10::Storage HostHolding::without_values(const Entry& entry) {
 bool HostHolding::encode_mask(Entry& entry, codecs::ParallelFor parallel_for) {
   const std::optional<Plan::Candidate>& mask = entry.plan().mask;
   if (!mask) return true;
-  c10::DataPtr buffer = buffers_.encoded.take(mask->bound);
+  c10::DataPtr buffer = buffers_.take(mask->bound);
   if (buffer.get() == nullptr) return false;
   const codecs::Encoded result =
       mask->codec->encode(mask->what, entry.raw.data(),
@@ -147,7 +147,7 @@ SourceErrors HostHolding::errors_of(Entry& entry) {
 
 c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values,
                                   std::span<const SourceErrors> errors) {
-  c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
+  c10::DataPtr data = buffers_.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
   c10::DataPtr signs;
@@ -170,7 +170,7 @@ c10::Storage HostHolding::compute_in_one_pass(Entry& entry) {
     errors = SourceErrors::of(source);
     if (!errors.are_even()) return {};
   }
-  c10::DataPtr data = buffers_.decoded.take(entry.raw_bytes);
+  c10::DataPtr data = buffers_.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
   const c10::DataPtr signs = signs_in_source(entry);
@@ -192,7 +192,7 @@ c10::DataPtr HostHolding::signs_in_source(const Entry& entry) {
   if (!entry.recipe->signs_in_source || !entry.plan().mask) return {};
   Entry& source = *entry.recipe->sources()[0].entry;
   const Plan::Candidate& mask = *entry.plan().mask;
-  c10::DataPtr bits = buffers_.encoded.take(mask.bound);
+  c10::DataPtr bits = buffers_.take(mask.bound);
   TORCH_CHECK(bits.get() != nullptr, "cinch: out of memory: can't allocate ", mask.bound,
               " bytes to decode a saved tensor's signs");
   const std::span<std::byte> out(static_cast<std::byte*>(bits.get()), mask.bound);
@@ -207,7 +207,7 @@ c10::DataPtr HostHolding::signs_in_source(const Entry& entry) {
 
 Proofs::Found HostHolding::compare(Recipe& recipe, std::span<const void* const> values,
                                    const at::Tensor& actual, bool near_serves) {
-  const c10::DataPtr computed = buffers_.decoded.take(recipe.bytes());
+  const c10::DataPtr computed = buffers_.take(recipe.bytes());
   if (computed.get() == nullptr) return {Proofs::Comparison::not_made};
   const Stopwatch watch;
   recipe.compute(host_arithmetic(), values, nullptr, computed.get());
@@ -241,7 +241,7 @@ std::vector<float> HostHolding::plane_ranges(const Plan::Candidate& candidate, c
 c10::Storage HostHolding::try_out(const Entry& entry, const c10::Storage& exact,
                                   const Plan::Candidate& candidate, codecs::RandomKey key) {
   auto result = round_trip(candidate, exact.data(), entry.raw_bytes, codecs::Reads::values, key,
-                           buffers_.encoded, buffers_.decoded, torch_parallel_for);
+                           buffers_, torch_parallel_for);
   return result ? storage_of(std::move(result->decoded), entry.raw_bytes) : c10::Storage();
 }
 

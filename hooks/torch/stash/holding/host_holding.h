@@ -12,7 +12,7 @@ namespace cinch::hooks {
 /// Entries in the host's memory: encoded and decoded synchronously, on the calling thread.
 class HostHolding final : public Holding {
  public:
-  HostHolding(const PolicyInForce& policy, EntryKeeper& keeper, HostBuffers& buffers,
+  HostHolding(const PolicyInForce& policy, EntryKeeper& keeper, BufferPool& buffers,
               Derivation& derivation, GuardLooks& looks)
       : policy_(policy),
         keeper_(keeper),
@@ -48,7 +48,7 @@ class HostHolding final : public Holding {
 
   const PolicyInForce& policy_;
   EntryKeeper& keeper_;
-  HostBuffers& buffers_;
+  BufferPool& buffers_;
   Derivation& derivation_;
   GuardLooks& looks_;
 };
