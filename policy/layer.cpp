@@ -47,7 +47,15 @@ int least_bits(LayerKind kind) noexcept {
 }
 
 int least_measured_bits(LayerKind kind) noexcept {
-  return kind == LayerKind::elementwise ? 3 : least_bits(kind);
+  switch (kind) {
+    case LayerKind::elementwise:
+      return 3;
+    case LayerKind::matmul:
+    case LayerKind::other:
+      return 4;
+    default:
+      return least_bits(kind);
+  }
 }
 
 }  // namespace cinch::policy
