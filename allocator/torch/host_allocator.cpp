@@ -2,6 +2,7 @@
 #include "allocator/torch/host_allocator.h"
 
 #include <cstring>
+#include <new>
 
 #include <c10/core/CPUAllocator.h>
 
@@ -22,6 +23,11 @@ class HostAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return free_block; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
+  }
+
+  /// A block of the core's, which begins at its address; null when there is no memory.
+  void* take(std::size_t bytes) {
+    return reinterpret_cast<void*>(core_.allocate(bytes));  // NOLINT(performance-no-int-to-ptr)
   }
 
   c10::Allocator& before() const noexcept { return before_; }
@@ -48,9 +54,8 @@ c10::DataPtr HostAllocator::allocate(std::size_t bytes) {
 
 c10::DataPtr HostAllocator::allocate_block(std::size_t bytes) {
   if (bytes < smallest_host_block) return before_.allocate(bytes);
-  const Address address = core_.allocate(bytes);
-  if (address == 0) return before_.allocate(bytes);  // it throws PyTorch's own error
-  auto* block = reinterpret_cast<void*>(address);    // NOLINT(performance-no-int-to-ptr)
+  void* const block = take(bytes);
+  if (block == nullptr) return before_.allocate(bytes);  // it throws PyTorch's own error
   c10::profiledCPUMemoryReporter().New(block, bytes);
   return {block, block, free_block, c10::Device(c10::DeviceType::CPU)};
 }
@@ -82,8 +87,12 @@ Core* host_core() noexcept {
 c10::DataPtr take_host_block(std::size_t bytes) noexcept {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (installed == nullptr || bytes < smallest_host_block) return {nullptr, cpu};
-  const Address address = installed->core().allocate(bytes);
-  auto* block = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  void* block = nullptr;
+  try {
+    block = installed->take(bytes);
+  } catch (const std::bad_alloc&) {
+    // for the core's own notes
+  }
   const auto free = [](void* own) { installed->core().free(reinterpret_cast<Address>(own)); };
   return {block, block, free, cpu};
 }

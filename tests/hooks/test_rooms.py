@@ -21,4 +21,5 @@ def test_each_room_includes_only_rooms_before_it(house, rooms):
         assert files
         for path in files:
             others = {other or "files beside the rooms" for other in included.findall(path.read_text())}
-            assert others <= set(rooms[: place + 1]), f"{path.relative_to(ROOT)} includes {others - set(rooms[: place + 1])}"
+            later = others - set(rooms[: place + 1])
+            assert not later, f"{path.relative_to(ROOT)} includes {later}"
