@@ -20,8 +20,8 @@ from context import Context, NotHere, Row, fake_environment
 
 ROOT = builds.ROOT
 # Shares of the time that all stages together may take, by what they have to do.
-STAGES = {"smoke": 35, "codecs": 60, "exact": 60, "bandwidth": 45, "allocator": 70, "faults": 45, "train": 165, "overlap": 45,
-          "rescue": 40, "sanitizer": 90}  # fmt: skip
+STAGES = {"smoke": 35, "codecs": 60, "exact": 60, "bandwidth": 45, "allocator": 70, "faults": 45, "train": 115, "capacity": 50,
+          "overlap": 45, "rescue": 40, "sanitizer": 90}  # fmt: skip
 FAKE_MARK = "FAKE CUDA, tiny sizes: a test of gpu-check itself. Its figures say nothing of a GPU or of Cinch."
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole training steps without Cinch and under policies: throughput, memory, ratio, the largest batch
-that fits, and the loss.
+"""Whole training steps without Cinch and under policies: throughput, memory, ratio, and the loss.
 
 For each network, one process a variant. They take turns on the GPU, round after round, in an order
 that reverses with every round; a throughput is compared with plain's of the same round, and the
@@ -11,14 +10,13 @@ import contextlib
 import statistics
 
 from cases import CASES
-from context import GIB, MIB, Context, Failure, NotHere, Trainer
+from context import GIB, MIB, Context, Failure, Trainer
 
 STEPS = 50
 ROUNDS = 3
 WARM = 5
 # Least throughput / plain's, and least ratio, by the case's first word.
 TARGETS = {"resnet50": (0.95, 10.0), "gpt2": (0.93, None), "vit": (0.93, None)}
-LARGEST_IN = 12 * GIB
 
 
 VARIANTS = {"plain": None, "off": "off", "lossless": "lossless", "default": "default", "division": "division"}
@@ -139,48 +137,12 @@ def measure(ctx: Context, case: str, team: dict[str, Trainer], seconds: float):
             ctx.compare(f"{case} {name}: peak allocated smaller by", saved, 8.7, smaller)
 
 
-def largest_batch(ctx: Context, case: str):
-    what = CASES[case]
-    limit = 48 * MIB if ctx.tiny else LARGEST_IN
-    start = 4 if ctx.tiny else 32 if what.unit == "img" else 4
-    found = {}
-    for name in ("plain", "division"):
-        trainer = Trainer(ctx, case, VARIANTS[name])
-        try:
-            trainer.ready()
-            found[name] = trainer.ask("largest", batch=start, bytes=limit, seconds=min(30.0, ctx.remaining() / 2))
-            trainer.end()
-        finally:
-            trainer.kill()
-    plain, own = found["plain"]["largest"], found["division"]["largest"]
-    if not plain or not own:
-        raise Failure(f"no batch fits into {size(limit)}: {found}")
-    open_end = " or more (the time was up)" if found["division"]["fails"] is None else ""
-    figure = f"{own}{open_end} beside {plain} in {size(limit)}: {own / plain:.2f} x"
-    ctx.compare(f"{case} division: largest batch", own / plain, 8.0, figure, **found)
-
-
-def offload(ctx: Context, case: str):
-    """Level 4: encoded entries in host memory, where this Cinch can do that."""
-    if not ctx.policy_has("offload"):
-        raise NotHere("this Cinch's policies have no \"offload\"")
-    batch = CASES[case].tiny_batch if ctx.tiny else CASES[case].batch
-    policy = ctx.preset("division") | {"offload": {"enabled": True}}
-    team = {"plain": Trainer(ctx, case), "offload": Trainer(ctx, case, policy)}
-    with running(team):
-        found = rounds_of(team, batch, 8 if ctx.tiny else 20, ctx.remaining() * 0.8)
-    own = found["offload"]
-    ctx.compare(f"{case} offload", own["speed"], 0.7,
-                f"{own['speed']:.3f} x plain, peak {size(own['allocated'])} beside {size(found['plain']['allocated'])}")  # fmt: skip
-
-
 def run(ctx: Context):
     # On the fake, one network of convolutions and one that imports little: this tests gpu-check.
     cases = ctx.chosen(["unet-bf16-cl"] if ctx.tiny else list(CASES))
-    kept = 0.0 if ctx.tiny else min(50.0, ctx.remaining() / 4)  # for the largest batch and offload
     teams = {cases[0]: start_all(ctx, cases[0])}
     for index, case in enumerate(cases):
-        left = ctx.remaining() - kept
+        left = ctx.remaining()
         if case not in teams or left < 5:
             ctx.row(case, "not run", "the stage's time was up")
             continue
@@ -188,9 +150,5 @@ def run(ctx: Context):
             teams[cases[index + 1]] = start_all(ctx, cases[index + 1])
         ctx.check(case, measure, ctx, case, teams[case], left / min(4, len(cases) - index))
         stop(teams.pop(case))
-        if index == 0:  # the first case tells most
-            ctx.check(f"{case} division: largest batch", largest_batch, ctx, case)
-            ctx.check(f"{case} offload", offload, ctx, case)
-            kept = 0.0
     for team in teams.values():
         stop(team)
