@@ -268,3 +268,29 @@ def test_the_peak_falls_although_the_host_runs_ahead(tmp_path):
     assert claimed > report["raw_bytes_at_peak"] / 4
     assert plain["peak"] - found["peak"] >= 0.8 * claimed
     assert report["size_waits"] > 0
+
+
+# Of each layer the outputs of its norm and of its ReLU are derived; some are compared in later steps, too.
+COMPARED = """
+import json, torch
+from torch import nn
+
+LAYERS, ROWS, WIDTH = 12, 16384, 64
+torch.manual_seed(0)
+net = nn.Sequential(*[layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU())])
+net = net.to("cuda", torch.bfloat16)
+x = torch.randn(ROWS, WIDTH, device="cuda", dtype=torch.bfloat16)
+peaks = []
+for _ in range(10):
+    torch.cuda.reset_peak_memory_stats()
+    net(x).float().sum().backward()
+    peaks.append(torch.cuda.max_memory_allocated())
+print(json.dumps({"steps": peaks, "tensor": 2 * x.numel()}))
+"""
+
+
+def test_comparisons_take_little_memory(tmp_path):
+    found = json.loads(cuda.start(["-c", COMPARED], tmp_path, policy="default").stdout)
+    steady = found["steps"][2:]
+    # The computed value, its parts, and the saved tensor that is stored since it was compared.
+    assert max(steady) - min(steady) <= 3 * found["tensor"], found

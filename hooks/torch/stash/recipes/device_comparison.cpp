@@ -5,11 +5,13 @@
 
 #include <ATen/ops/any.h>
 #include <ATen/ops/ne.h>
+#include <ATen/ops/zeros.h>
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/entry/offload.h"
 #include "hooks/torch/stash/recipes/nearness.h"
+#include "hooks/torch/stash/recipes/parts.h"
 
 namespace cinch::hooks {
 namespace {
@@ -34,7 +36,12 @@ at::Tensor compared(const at::Tensor& computed, const at::Tensor& actual, bool n
   using enum Proofs::Comparison;
   static_assert(static_cast<int>(equal) == 0 && static_cast<int>(near) == 1 &&
                 static_cast<int>(different) == 2);
-  at::Tensor failed = at::any(at::ne(bits_of(computed), bits_of(actual))).to(at::kByte);
+  at::Tensor differs = at::zeros({}, actual.options().dtype(at::kBool));
+  for_each_part(bits_of(computed), bits_of(actual),
+                [&](const at::Tensor& computed, const at::Tensor& actual) {
+                  differs.logical_or_(at::any(at::ne(computed, actual)));
+                });
+  at::Tensor failed = differs.to(at::kByte);
   if (!near_serves) return failed.mul_(2);
   return failed.mul_(are_near(computed, actual).logical_not_().to(at::kByte).add_(1));
 }

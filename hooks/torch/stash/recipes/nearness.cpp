@@ -5,12 +5,15 @@
 
 #include <ATen/ops/abs.h>
 #include <ATen/ops/all.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/le.h>
-#include <ATen/ops/max.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/sub.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
+
+#include "hooks/torch/stash/recipes/parts.h"
 
 namespace cinch::hooks {
 namespace {
@@ -36,13 +39,17 @@ at::Tensor are_near(const at::Tensor& computed, const at::Tensor& actual) {
   constexpr double of_largest = 8;
   const c10::ScalarType type = actual.scalar_type();
   const c10::ScalarType computes_in = type == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor expected = actual.to(computes_in);
-  at::Tensor bound = at::abs(expected);
-  const at::Tensor largest = at::max(bound);
-  bound.mul_(of_value * epsilon_of(type)).add_(largest.mul(of_largest * epsilon_of(computes_in)));
-  at::Tensor difference = at::sub(computed.to(computes_in), expected);
-  difference.abs_();
-  return at::all(at::le(difference, bound)).logical_and_(at::isfinite(largest));
+  const auto [least, most] = at::aminmax(actual);
+  const at::Tensor largest = at::maximum(most, least.neg()).to(computes_in);
+  const at::Tensor slack = largest.mul(of_largest * epsilon_of(computes_in));
+  at::Tensor near = at::isfinite(largest);
+  for_each_part(computed, actual, [&](const at::Tensor& computed, const at::Tensor& actual) {
+    const at::Tensor expected = actual.to(computes_in);
+    const at::Tensor bound = at::abs(expected).mul_(of_value * epsilon_of(type)).add_(slack);
+    const at::Tensor difference = at::sub(computed.to(computes_in), expected).abs_();
+    near = near.logical_and(at::all(at::le(difference, bound)));
+  });
+  return near;
 }
 
 }  // namespace cinch::hooks

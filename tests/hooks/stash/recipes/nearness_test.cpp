@@ -70,6 +70,25 @@ TEST(Nearness, OneValueIsEnough) {
   EXPECT_FALSE(near(off, y));
 }
 
+TEST(Nearness, EachPartOfALargeTensorCounts) {
+  const at::Tensor y = at::ones({3'000'001});
+  EXPECT_TRUE(near(y, y));
+  for (const int where : {0, 1'000'000, 3'000'000}) {
+    const at::Tensor off = y.clone();
+    off[where] = 1.001;
+    EXPECT_FALSE(near(off, y)) << where;
+  }
+}
+
+// Near what is large elsewhere in the tensor.
+TEST(Nearness, TheLargestValueIsThatOfTheWhole) {
+  at::Tensor y = at::ones({1'000'000});
+  const at::Tensor off = y.clone();
+  off[999'999] = 1.001;
+  y[0] = off[0] = -1e6;
+  EXPECT_TRUE(near(off, y));
+}
+
 TEST(Nearness, WhatIsNotFiniteIsNearNothing) {
   const at::Tensor y = at::ones({10});
   for (const float value :
