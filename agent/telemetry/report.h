@@ -88,7 +88,8 @@ struct Report {
   struct Event {
     double seconds = 0;
     std::uint64_t step = 0;
-    std::string kind;  ///< "guard", "choice" (adaptive policy), "rescue", "policy" (a new one)
+    /// "guard", "choice" (adaptive policy), "rescue", "policy" (a new one) or "derivation"
+    std::string kind;
     std::string subject;
     std::string detail;
   };

@@ -12,6 +12,7 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/entry/entry_work.h"
+#include "hooks/torch/stash/entry/listeners.h"
 #include "policy/algorithms/algorithm.h"
 
 namespace cinch::hooks {
@@ -69,8 +70,21 @@ class SourceValues {
 
 Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks,
                        const PolicyInForce& policy, const Holdings& holdings)
-    : lists_(lists), keeper_(keeper), looks_(looks), policy_(policy), holdings_(holdings) {
+    : lists_(lists),
+      keeper_(keeper),
+      looks_(looks),
+      policy_(policy),
+      holdings_(holdings),
+      proofs_([this](std::string label, std::string what) {
+        report(std::move(label), std::move(what));
+      }) {
   register_fork_lock(proofs_.mutex());
+}
+
+void Derivation::report(std::string label, std::string what) {
+  tell(telemetry::EventKind::message, "%s: %s", label.c_str(), what.c_str());
+  const std::lock_guard lock(lists_.mutex);
+  lists_.timeline.decided("derivation", std::move(label), std::move(what));
 }
 
 std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entry& entry,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
@@ -75,6 +76,9 @@ class Derivation {
                        Bias bias);
 
  private:
+  /// Tells of a kind of recipes that is not computed as PyTorch does.
+  void report(std::string label, std::string what);
+
   /// Whether the source has values that will not change. Sets `recipe.approximates` if they are
   /// approximated.
   bool look_at(const Recipe::Source& of, Recipe& recipe);

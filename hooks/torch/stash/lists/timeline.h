@@ -36,7 +36,7 @@ class Timeline {
     if (++changes_ == stride_) close_interval();
   }
 
-  /// Records a decision. @param kind "guard", "choice", "rescue" or "policy"
+  /// Records a decision. @param kind "guard", "choice", "rescue", "policy" or "derivation"
   void decided(const char* kind, std::string subject, std::string detail) noexcept;
 
   /// Seconds since construction or restart().

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "hooks/torch/stash/entry/listeners.h"
-
 namespace cinch::hooks {
 namespace {
 
@@ -71,16 +69,16 @@ void Proofs::take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure) {
 
 /// Notes the outcome of a comparison. @pre the lock is held
 void Proofs::note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found) {
-  const auto tell_of = [&](const char* what) {
-    tell(telemetry::EventKind::message, "%s: %lld elements: other %s", recipe.label().c_str(),
-         static_cast<long long>(recipe.elements), what);
+  const auto find = [&](const char* what) {
+    findings_.push_back(
+        {recipe.label(), std::to_string(recipe.elements) + " elements: other " + what});
   };
   if (found == Comparison::different) {
     kind.refused = structure.refused = true;
-    return tell_of("bits than PyTorch's, so such tensors are stored");
+    return find("bits than PyTorch's, so such tensors are stored");
   }
   if (found == Comparison::near && !kind.is_near) {
-    tell_of("roundings than PyTorch's, so such tensors are stored where they are held exactly");
+    find("roundings than PyTorch's, so such tensors are stored where they are held exactly");
   }
   for (Kind* each : {&kind, &structure}) {
     each->is_near |= found == Comparison::near;
@@ -98,6 +96,12 @@ Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site, bool near_serves
                               const std::function<Found()>& compare) {
   if (recipe.is_near && !near_serves) return Answer::no;
   const Answer found = answer(recipe, site, compare);
+  std::vector<Finding> findings;
+  {
+    const std::lock_guard lock(mutex_);
+    findings.swap(findings_);
+  }
+  for (Finding& each : findings) report_(std::move(each.label), std::move(each.what));
   return found == Answer::yes && recipe.is_near && !near_serves ? Answer::no : found;
 }
 

@@ -6,7 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "hooks/torch/stash/entry/words.h"
@@ -57,6 +59,10 @@ class Proofs {
     unproved  ///< no, for want of the sources' values: it pays to have them the next time
   };
 
+  /// Calls `report(label, what)` for each kind that differs, or is only near: no lock is held.
+  using Report = std::function<void(std::string label, std::string what)>;
+  explicit Proofs(Report report) : report_(std::move(report)) {}
+
   /// Whether `recipe` may be used. Sets its nanoseconds if so, and `is_near` if its kind is.
   /// @param near_serves Whether it may be used if it is near
   /// @param compare Computes and compares the value; called, if needed, without the lock
@@ -83,11 +89,17 @@ class Proofs {
   };
   std::optional<Answer> known(Recipe& recipe, const Recipe::Key& key);
   Answer answer(Recipe& recipe, const Site& site, const std::function<Found()>& compare);
-  static void take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure);
-  static void note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found);
+  void take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure);
+  void note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found);
   Kind& structure_of(const Recipe::Key& key);
 
+  struct Finding {
+    std::string label, what;
+  };
+
+  const Report report_;
   mutable std::mutex mutex_;
+  std::vector<Finding> findings_;  // not yet reported
   std::unordered_map<Words, Kind, HashOfWords> kinds_;
   std::unordered_map<Words, Kind, HashOfWords> structures_;
 };

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -28,7 +30,10 @@ class ProofsTest : public testing::Test {
 
   Recipe recipe;
   Site site{Site::Kind::one};
-  Proofs proofs;
+  std::vector<std::string> reported;
+  Proofs proofs{[&](std::string label, std::string what) {
+    reported.push_back(std::move(label) + ": " + std::move(what));
+  }};
   bool near_serves = true;
   int compared = 0;
 };
@@ -48,6 +53,9 @@ TEST_F(ProofsTest, OneDifferenceIsEnough) {
   EXPECT_EQ(compared, 3);
   EXPECT_EQ(proofs.refused(), 1U);
   EXPECT_FALSE(admits(Proofs::Comparison::equal));
+  const std::vector<std::string> expected = {
+      "derived: 8 elements: other bits than PyTorch's, so such tensors are stored"};
+  EXPECT_EQ(reported, expected);
 }
 
 TEST_F(ProofsTest, WhatWasNearOnceIsNearForGood) {
