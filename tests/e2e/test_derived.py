@@ -49,6 +49,12 @@ def derived(run) -> dict[str, dict]:
     return sums
 
 
+def test_recipes_compute_what_pytorch_does(pair):
+    """But where a program changes an output behind autograd's back: 2048 elements in the_output_changes_…"""
+    refused = [event for event in pair.cinch.run.report["events"] if event["kind"] == "derivation"]
+    assert [event["detail"].split(":")[0] for event in refused] == ["2048 elements"], refused
+
+
 @pytest.mark.parametrize(
     "source",
     ["native_batch_norm", "native_group_norm", "native_layer_norm", "gelu", "silu", "mul", "_softmax", "max_pool2d_with_indices", "div"],

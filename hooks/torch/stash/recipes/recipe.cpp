@@ -52,12 +52,17 @@ class Run {
   /// Writes `value`, after its first `steps` steps, to `out`. @pre the last of them has its type
   void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
     std::optional<Temporary> last;  // where `from` lies, if not in `out`
-    at::Tensor from = value.parts.empty() ? start_of(value, last) : join(value, out, last);
+    // A roll moves elements, so its operand can't lie where its result will.
+    const auto is_roll = [&](std::size_t i) {
+      return i < steps && value.steps[i].op == Recipe::Operator::roll;
+    };
+    at::Tensor from = start_of(value, is_roll(0) ? nullptr : out, last);
     for (std::size_t i = 0; i < steps; ++i) {
       const Recipe::Step& step = value.steps[i];
       std::optional<Temporary> next;
       if (i + 1 < steps && rounds_to(step, from, value.steps[i + 1])) ++i;
-      at::Tensor to = target(value.result, value.steps[i].type, value.type(), out, next);
+      const bool in_place = value.steps[i].type == value.type() && !is_roll(i + 1);
+      at::Tensor to = target(value.result, value.steps[i].type, in_place ? out : nullptr, next);
       if (&step != value.steps.data() || !apply_without_bias(value, from, to))
         apply(step, from, to);
       if (next) last = std::move(next);
@@ -73,15 +78,19 @@ class Run {
            arithmetic_.takes(step, from.scalar_type(), next.type);
   }
 
-  /// Where a value of type `type` is written: to `out`, or to `memory` if that is of another type.
-  at::Tensor target(const Layout& layout, c10::ScalarType type, c10::ScalarType type_of_out,
-                    void* out, std::optional<Temporary>& memory) const {
-    if (type == type_of_out) return arithmetic_.blob(out, layout, type);
+  /// Where a value is written: to `out`, or to `memory` if that is null.
+  at::Tensor target(const Layout& layout, c10::ScalarType type, void* out,
+                    std::optional<Temporary>& memory) const {
+    if (out != nullptr) return arithmetic_.blob(out, layout, type);
     return memory.emplace(arithmetic_, layout, type).tensor;
   }
 
-  at::Tensor join(const Recipe::Value& value, void* out, std::optional<Temporary>& memory) const {
-    at::Tensor to = target(value.start, value.start_type, value.type(), out, memory);
+  /// The value before its steps. Parts are joined in `out`, if that is not null and of their type.
+  at::Tensor start_of(const Recipe::Value& value, void* out,
+                      std::optional<Temporary>& memory) const {
+    if (value.parts.empty()) return start_of(value, memory);
+    const bool in_place = value.start_type == value.type();
+    at::Tensor to = target(value.start, value.start_type, in_place ? out : nullptr, memory);
     std::int64_t first = 0;
     for (const Recipe::Value& part : value.parts) {
       std::optional<Temporary> computed;
