@@ -25,10 +25,21 @@ bool load_beside_captures(const DeviceCodec& codec, const Description& what) noe
   return relaxed && load(codec, what);
 }
 
-constexpr Library library = {
-    library_abi, make,       load_beside_captures, is_capturing,       make_stream, allocate_pinned,
-    copy,        write,      keep_source,          apply_without_bias, keep_where,  normalize_rows,
-    progress,    synchronize};
+constexpr Library library = {library_abi,
+                             make,
+                             load_beside_captures,
+                             is_capturing,
+                             make_stream,
+                             allocate_pinned,
+                             copy,
+                             write,
+                             keep_source,
+                             apply_without_bias,
+                             keep_where,
+                             normalize_rows,
+                             normalize_channels,
+                             progress,
+                             synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

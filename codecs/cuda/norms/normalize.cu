@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/nearest.cuh"
+#include "codecs/cuda/norms/columns.cuh"
 #include "codecs/cuda/norms/normalize.h"
 #include "codecs/cuda/pieces.cuh"
 
@@ -21,14 +21,6 @@ __device__ __forceinline__ float element_norm(const RowNorm& norm, float x, floa
   const float y = (x - mean) * rstd;
   if (norm.bias == nullptr) return y * weight;
   return norm.weight == nullptr ? y + bias : fmaf(y, weight, bias);
-}
-
-/// The eight numbers of some columns, or eight times the number where there is no array.
-__device__ __forceinline__ void load_columns(const float* array, std::uint32_t first, float none,
-                                             float (&x)[kStretch]) {
-  if (array != nullptr) return load_eight<ElementType::float32>(array + first, x);
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) x[j] = none;
 }
 
 template <ElementType from, ElementType to>

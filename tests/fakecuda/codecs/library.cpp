@@ -320,10 +320,81 @@ bool normalize_rows(ElementType from, ElementType to, const RowNorm& norm, const
   return true;
 }
 
-constexpr Library library = {
-    library_abi,     make,           load,     is_capturing, make_stream,
-    allocate_pinned, copy,           write,    keep_source,  apply_without_bias,
-    keep_where,      normalize_rows, progress, synchronize};
+/// A normalize_channels that a stream will run.
+struct ChannelNormalization {
+  ElementType type;
+  ChannelNorm norm;
+  const std::byte* x;
+  std::byte* y;
+
+  std::int64_t elements() const {
+    return norm.order.outer * norm.order.channels * norm.order.inner;
+  }
+};
+
+// Rounds as the CPU's batch norm does, which the fake's forward calls (executor/fused.cpp).
+void run_channel_normalization(void* context) {
+  const auto& call = *static_cast<const ChannelNormalization*>(context);
+  const ChannelNorm& norm = call.norm;
+  const std::size_t size = element_size(call.type);
+  const auto rounded = [&](float x) {
+    std::byte bits[sizeof(double)];
+    store_element(call.type, x, bits);
+    return load_element(call.type, bits);
+  };
+  for (std::int64_t i = 0; i < call.elements(); ++i) {
+    const std::int64_t c = i / norm.order.inner % norm.order.channels;
+    const std::size_t at = static_cast<std::size_t>(i) * size;
+    const float scale = norm.rstd[c] * (norm.weight == nullptr ? 1.0F : norm.weight[c]);
+    const float shift = std::fma(-norm.mean[c], scale, norm.bias == nullptr ? 0.0F : norm.bias[c]);
+    float y = std::fma(load_element(call.type, call.x + at), scale, shift);
+    if (norm.added != nullptr) {
+      y = rounded(y) + load_element(call.type, static_cast<const std::byte*>(norm.added) + at);
+    }
+    const bool kept = norm.signs == nullptr
+                          ? !(y <= 0)
+                          : (static_cast<unsigned>(norm.signs[i / 8]) >> (i % 8) & 1U) != 0;
+    store_element(call.type, norm.relu && !kept ? 0.0F : y, call.y + at);
+  }
+}
+
+bool normalize_channels(ElementType type, const ChannelNorm& norm, const void* x, void* y,
+                        Stream stream) noexcept {
+  auto* const call = new ChannelNormalization{type, norm, static_cast<const std::byte*>(x),
+                                              static_cast<std::byte*>(y)};
+  const std::size_t bytes = static_cast<std::size_t>(call->elements()) * element_size(type);
+  const std::size_t channels = static_cast<std::size_t>(norm.order.channels) * sizeof(float);
+  const auto signs = static_cast<std::size_t>((call->elements() + 7) / 8);
+  const fakecuda_range used[] = {{x, bytes},
+                                 {y, bytes},
+                                 {norm.mean, channels},
+                                 {norm.rstd, channels},
+                                 {norm.weight, norm.weight == nullptr ? 0 : channels},
+                                 {norm.bias, norm.bias == nullptr ? 0 : channels},
+                                 {norm.added, norm.added == nullptr ? 0 : bytes},
+                                 {norm.signs, norm.signs == nullptr ? 0 : signs}};
+  fakecuda_enqueue(
+      stream, "cinch normalize_channels", run_channel_normalization,
+      [](void* context) { delete static_cast<ChannelNormalization*>(context); }, call, used,
+      std::size(used));
+  return true;
+}
+
+constexpr Library library = {library_abi,
+                             make,
+                             load,
+                             is_capturing,
+                             make_stream,
+                             allocate_pinned,
+                             copy,
+                             write,
+                             keep_source,
+                             apply_without_bias,
+                             keep_where,
+                             normalize_rows,
+                             normalize_channels,
+                             progress,
+                             synchronize};
 
 }  // namespace
 }  // namespace cinch::codecs::cuda

@@ -61,6 +61,21 @@ class Arithmetic {
   virtual void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                                at::Tensor& out) const = 0;
 
+  /// A batch norm, and the steps behind it: the sum with another value, a ReLU.
+  struct ChannelNorm {
+    const Recipe::Step& norm;
+    Inputs inputs;     ///< of all of them
+    at::Tensor added;  ///< undefined: no sum
+    bool relu = false;
+  };
+
+  /// Applies them in one pass, with the bits that one after the other give.
+  /// @return false, and nothing is done, where that can't be
+  virtual bool apply_together(const ChannelNorm& /*steps*/, const at::Tensor& /*in*/,
+                              at::Tensor& /*out*/) const {
+    return false;
+  }
+
   /// apply() to decoded values `in`, without what their errors add to the result on average
   /// (codecs/curvature.h). @param first Where `in` begins in the source's storage, in elements
   /// @return false, and nothing is done, where it is not known how

@@ -28,6 +28,10 @@ at::Tensor floats_of(const at::Tensor& constant) {
   return constant.defined() ? constant.to(at::kFloat).reshape({-1}) : constant;
 }
 
+const float* data_of(const at::Tensor& floats) {
+  return floats.defined() ? floats.const_data_ptr<float>() : nullptr;
+}
+
 /// out = fma(x, factors, summands), by columns of a matrix.
 void multiply_add(const at::Tensor& x, const at::Tensor& factors, const at::Tensor& summands,
                   at::Tensor& out) {
@@ -120,6 +124,25 @@ void DeviceArithmetic::keep_where_set(const std::byte* mask, const at::Tensor& i
   blob(out.data_ptr(), contiguous({n}), out.scalar_type()).masked_fill_(clear.to(device_), 0);
 }
 
+bool DeviceArithmetic::apply_together(const ChannelNorm& steps, const at::Tensor& in,
+                                      at::Tensor& out) const {
+  const c10::ScalarType type = out.scalar_type();
+  const Layout layout = layout_of(out);
+  const auto is_like_out = [&](const at::Tensor& tensor) {
+    return tensor.scalar_type() == type && layout_of(tensor) == layout;
+  };
+  const bool is_summed = steps.added.defined();
+  if (!takes(steps.norm, type, type) || !is_like_out(in)) return false;
+  if (is_summed && !is_like_out(steps.added)) return false;
+  const at::Tensor weight = floats_of(steps.norm.weight);
+  const at::Tensor bias = floats_of(steps.norm.bias);
+  return cuda_codecs()->normalize_channels(
+      element_type(type),
+      {steps.norm.order, steps.inputs.mean, steps.inputs.rstd, data_of(weight), data_of(bias),
+       is_summed ? steps.added.const_data_ptr() : nullptr, steps.relu, steps.inputs.mask},
+      in.const_data_ptr(), out.data_ptr(), native(current_stream(device_)));
+}
+
 // Not where the rows of `in` are cut out of the source along a further dimension, too.
 bool DeviceArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
                                           const SourceErrors& errors, std::int64_t first,
@@ -140,13 +163,10 @@ void DeviceArithmetic::layer_norm(const Recipe::Step& step, const at::Tensor& in
   const at::Tensor x = in.contiguous();
   const at::Tensor weight = floats_of(step.weight);
   const at::Tensor bias = floats_of(step.bias);
-  const auto data = [](const at::Tensor& floats) {
-    return floats.defined() ? floats.const_data_ptr<float>() : nullptr;
-  };
   const bool launched = cuda_codecs()->normalize_rows(
       element_type(x.scalar_type()), element_type(out.scalar_type()),
-      {step.rows, step.row, inputs.mean, inputs.rstd, data(weight), data(bias)}, x.const_data_ptr(),
-      out.data_ptr(), native(current_stream(device_)));
+      {step.rows, step.row, inputs.mean, inputs.rstd, data_of(weight), data_of(bias)},
+      x.const_data_ptr(), out.data_ptr(), native(current_stream(device_)));
   if (launched) return;
   const Layout column = contiguous({step.rows, 1});
   const at::Tensor normal =

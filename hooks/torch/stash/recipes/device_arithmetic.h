@@ -10,10 +10,10 @@ namespace cinch::hooks {
 /// PyTorch's operators on a CUDA device. They are enqueued on the calling thread's current stream,
 /// and the host does not wait. All are deterministic, and none draws random numbers.
 ///
-/// Norms are computed as PyTorch's CUDA kernels do, with the same roundings: that of batch norm
-/// (aten/src/ATen/native/cuda/Normalization.cuh) is an operator of its own, batch_norm_elemt, which
-/// also gives the fused multiply-adds that the other norms end with. Functions without their bias
-/// are a kernel of Cinch's own.
+/// Norms are computed as PyTorch's CUDA kernels do (aten/src/ATen/native/cuda/Normalization.cuh),
+/// with the same roundings. Kernels of Cinch's own: batch norm with a sum and a ReLU behind it,
+/// layer norm, functions without their bias. PyTorch's batch_norm_elemt gives the fused
+/// multiply-adds that group norm ends with.
 ///
 /// @pre the device is the current one
 class DeviceArithmetic final : public Arithmetic {
@@ -25,6 +25,8 @@ class DeviceArithmetic final : public Arithmetic {
   bool takes(const Recipe::Step& step, c10::ScalarType from, c10::ScalarType to) const override;
   void apply_in_floats(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                        at::Tensor& out) const override;
+  bool apply_together(const ChannelNorm& steps, const at::Tensor& in,
+                      at::Tensor& out) const override;
   bool apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
                           const SourceErrors& errors, std::int64_t first,
                           at::Tensor& out) const override;

@@ -9,7 +9,8 @@
 namespace cinch::hooks {
 
 /// Calls `compare` with corresponding parts of two tensors of one dimension and one size, so that
-/// what a comparison computes on its way takes a sixteenth of the memory that it would for the whole.
+/// what a comparison computes on its way takes a sixteenth of the memory that it would for the
+/// whole.
 /// @pre BelowProgram
 template <typename Compare>
 void for_each_part(const at::Tensor& computed, const at::Tensor& actual, const Compare& compare) {

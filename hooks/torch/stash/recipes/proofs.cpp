@@ -35,11 +35,12 @@ bool Proofs::Kind::proves_new_kinds() const noexcept {
 }
 
 /// The answer for a recipe that need not be compared now. @pre the lock is held
-std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& key) {
+std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& key,
+                                            Findings& findings) {
   if (kinds_.size() >= most_kinds) kinds_.clear();
   if (structures_.size() >= most_kinds) structures_.clear();
   Kind& kind = kinds_[key.words];
-  if (!kind.awaited.empty()) take_outcomes(recipe, kind, structure_of(key));
+  if (!kind.awaited.empty()) take_outcomes(recipe, kind, structure_of(key), findings);
   if (kind.refused) return Answer::no;
   recipe.nanoseconds = kind.nanoseconds;
   const auto unless_sampled = [](std::uint64_t seen, std::uint64_t in) {
@@ -59,19 +60,19 @@ std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& k
 }
 
 /// Notes what has become known of the device's comparisons. @pre the lock is held
-void Proofs::take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure) {
+void Proofs::take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure, Findings& findings) {
   std::erase_if(kind.awaited, [&](const std::shared_ptr<const Awaited>& each) {
     const auto outcome = each->outcome();
-    if (outcome) note(recipe, kind, structure, *outcome);
+    if (outcome) note(recipe, kind, structure, *outcome, findings);
     return outcome.has_value();
   });
 }
 
 /// Notes the outcome of a comparison. @pre the lock is held
-void Proofs::note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found) {
+void Proofs::note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found,
+                  Findings& findings) {
   const auto find = [&](const char* what) {
-    findings_.push_back(
-        {recipe.label(), std::to_string(recipe.elements) + " elements: other " + what});
+    findings.push_back(std::to_string(recipe.elements) + " elements: other " + what);
   };
   if (found == Comparison::different) {
     kind.refused = structure.refused = true;
@@ -95,22 +96,18 @@ Proofs::Kind& Proofs::structure_of(const Recipe::Key& key) {
 Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site, bool near_serves,
                               const std::function<Found()>& compare) {
   if (recipe.is_near && !near_serves) return Answer::no;
-  const Answer found = answer(recipe, site, compare);
-  std::vector<Finding> findings;
-  {
-    const std::lock_guard lock(mutex_);
-    findings.swap(findings_);
-  }
-  for (Finding& each : findings) report_(std::move(each.label), std::move(each.what));
+  Findings findings;
+  const Answer found = answer(recipe, site, compare, findings);
+  for (std::string& each : findings) report_(recipe.label(), std::move(each));
   return found == Answer::yes && recipe.is_near && !near_serves ? Answer::no : found;
 }
 
 Proofs::Answer Proofs::answer(Recipe& recipe, const Site& site,
-                              const std::function<Found()>& compare) {
+                              const std::function<Found()>& compare, Findings& findings) {
   const Recipe::Key key = key_of(recipe, site);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto answer = known(recipe, key)) return *answer;
+    if (const auto answer = known(recipe, key, findings)) return *answer;
   }
   Found found = compare();
   const std::lock_guard lock(mutex_);
@@ -120,7 +117,7 @@ Proofs::Answer Proofs::answer(Recipe& recipe, const Site& site,
     case Comparison::equal:
     case Comparison::near:
     case Comparison::different:
-      note(recipe, kind, structure, found.comparison);
+      note(recipe, kind, structure, found.comparison, findings);
       break;
     case Comparison::awaited:
       kind.awaited.push_back(std::move(found.awaited));

@@ -87,19 +87,17 @@ class Proofs {
 
     bool proves_new_kinds() const noexcept;  ///< of a structure
   };
-  std::optional<Answer> known(Recipe& recipe, const Recipe::Key& key);
-  Answer answer(Recipe& recipe, const Site& site, const std::function<Found()>& compare);
-  void take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure);
-  void note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found);
+  using Findings = std::vector<std::string>;  // to be reported when the lock is free
+  std::optional<Answer> known(Recipe& recipe, const Recipe::Key& key, Findings& findings);
+  Answer answer(Recipe& recipe, const Site& site, const std::function<Found()>& compare,
+                Findings& findings);
+  static void take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure, Findings& findings);
+  static void note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found,
+                   Findings& findings);
   Kind& structure_of(const Recipe::Key& key);
-
-  struct Finding {
-    std::string label, what;
-  };
 
   const Report report_;
   mutable std::mutex mutex_;
-  std::vector<Finding> findings_;  // not yet reported
   std::unordered_map<Words, Kind, HashOfWords> kinds_;
   std::unordered_map<Words, Kind, HashOfWords> structures_;
 };

@@ -57,20 +57,62 @@ class Run {
       return i < steps && value.steps[i].op == Recipe::Operator::roll;
     };
     at::Tensor from = start_of(value, is_roll(0) ? nullptr : out, last);
-    for (std::size_t i = 0; i < steps; ++i) {
-      const Recipe::Step& step = value.steps[i];
+    for (std::size_t i = 0; i < steps;) {
       std::optional<Temporary> next;
-      if (i + 1 < steps && rounds_to(step, from, value.steps[i + 1])) ++i;
-      const bool in_place = value.steps[i].type == value.type() && !is_roll(i + 1);
-      at::Tensor to = target(value.result, value.steps[i].type, in_place ? out : nullptr, next);
-      if (&step != value.steps.data() || !apply_without_bias(value, from, to))
-        apply(step, from, to);
+      const auto target_before = [&](std::size_t end) {
+        const c10::ScalarType type = value.steps[end - 1].type;
+        const bool in_place = type == value.type() && !is_roll(end);
+        return target(value.result, type, in_place ? out : nullptr, next);
+      };
+      std::size_t end = end_of_norm(value, i, steps);
+      at::Tensor to;
+      if (end == i || !apply_together(value, i, end, from, to = target_before(end))) {
+        const Recipe::Step& step = value.steps[i];
+        end = i + 1;
+        if (end < steps && rounds_to(step, from, value.steps[end])) ++end;
+        to = target_before(end);
+        if (i != 0 || !apply_without_bias(value, from, to)) apply(step, from, to);
+      }
       if (next) last = std::move(next);
       from = to;
+      i = end;
     }
   }
 
  private:
+  /// The end of the steps that a device may take together from the `i`-th one on: a batch norm,
+  /// perhaps a sum with a value that lies alike, perhaps a ReLU. `i` if there are none.
+  std::size_t end_of_norm(const Recipe::Value& value, std::size_t i, std::size_t steps) const {
+    const Recipe::Step& norm = value.steps[i];
+    const bool is_batch_norm = norm.op == Recipe::Operator::channel_norm && norm.row == 0;
+    if (recipe_.device.is_cpu() || !is_batch_norm) return i;
+    std::size_t end = i + 1;
+    const auto goes_on_with = [&](Recipe::Operator op) {
+      return end < steps && value.steps[end].op == op && value.steps[end].type == norm.type;
+    };
+    if (goes_on_with(Recipe::Operator::add)) {
+      const Recipe::Value& other = value.steps[end].others[0];
+      if (other.type() == norm.type && other.layout() == value.result) ++end;
+    }
+    if (goes_on_with(Recipe::Operator::relu)) ++end;
+    return end;
+  }
+
+  bool apply_together(const Recipe::Value& value, std::size_t begin, std::size_t end,
+                      const at::Tensor& from, at::Tensor to) const {
+    const Recipe::Step& last = value.steps[end - 1];
+    Arithmetic::ChannelNorm steps = {.norm = value.steps[begin],
+                                     .inputs = inputs_of(last),  // for the mask
+                                     .added = {},
+                                     .relu = last.op == Recipe::Operator::relu};
+    steps.inputs.mean = statistic(steps.norm.mean);
+    steps.inputs.rstd = statistic(steps.norm.rstd);
+    std::optional<Temporary> computed;
+    const bool is_summed = end - begin > (steps.relu ? 2 : 1);
+    if (is_summed) steps.added = evaluate(value.steps[begin + 1].others[0], computed);
+    return arithmetic_.apply_together(steps, from, to);
+  }
+
   /// Whether a step's kernel can write what a conversion that follows it would.
   bool rounds_to(const Recipe::Step& step, const at::Tensor& from, const Recipe::Step& next) const {
     return Recipe::computes_in_floats(step.op) && step.type == at::kFloat &&
