@@ -34,8 +34,10 @@ bool load(const DeviceCodec& codec, const Description& what) noexcept {
   if (is_float(what.type) && what.type != ElementType::float64) {
     loaded = keep_where(element_size(what.type), 8, memory, memory, memory, nullptr) && loaded;
     const auto* const numbers = reinterpret_cast<const float*>(memory);
-    const ChannelNorm channels = {{1, 8, 1}, numbers, numbers, numbers, numbers};
-    loaded = normalize_channels(what.type, channels, memory, memory, nullptr) && loaded;
+    for (const ChannelOrder& order : {ChannelOrder{1, 8, 1}, ChannelOrder{1, 1, 8}}) {
+      const ChannelNorm channels = {order, numbers, numbers, numbers, numbers};
+      loaded = normalize_channels(what.type, channels, memory, memory, nullptr) && loaded;
+    }
     const RowNorm norm = {1, 8, numbers, numbers, numbers, numbers};
     for (const ElementType to :
          {ElementType::float32, ElementType::bfloat16, ElementType::float16}) {

@@ -37,22 +37,33 @@ __device__ __forceinline__ typename Element<type>::Bits nearest_bits(float x) {
   }
 }
 
+/// Eight elements that were loaded by load_vector.
+template <ElementType type>
+__device__ __forceinline__ void values_of_vectors(const uint4 (&vectors)[kStretchWords<type> / 4],
+                                                  float (&x)[kStretch]) {
+  std::uint32_t words[kStretchWords<type>];
+#pragma unroll
+  for (int v = 0; v < kStretchWords<type> / 4; ++v) {
+    words[4 * v] = vectors[v].x;
+    words[4 * v + 1] = vectors[v].y;
+    words[4 * v + 2] = vectors[v].z;
+    words[4 * v + 3] = vectors[v].w;
+  }
+  values_in<type>(words, x);
+}
+
 /// Loads eight elements. @pre they lie at a multiple of 16 bytes
 template <ElementType type>
 __device__ __forceinline__ void load_eight(const void* at, float (&x)[kStretch]) {
   if constexpr (type == ElementType::float64) {
     load_stretch<type>(at, x);
   } else {
-    std::uint32_t words[kStretchWords<type>];
+    uint4 vectors[kStretchWords<type> / 4];
 #pragma unroll
     for (int v = 0; v < kStretchWords<type> / 4; ++v) {
-      const uint4 vector = load_vector(static_cast<const uint4*>(at) + v);
-      words[4 * v] = vector.x;
-      words[4 * v + 1] = vector.y;
-      words[4 * v + 2] = vector.z;
-      words[4 * v + 3] = vector.w;
+      vectors[v] = load_vector(static_cast<const uint4*>(at) + v);
     }
-    values_in<type>(words, x);
+    values_of_vectors<type>(vectors, x);
   }
 }
 
