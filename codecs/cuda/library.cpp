@@ -38,6 +38,7 @@ constexpr Library library = {library_abi,
                              keep_where,
                              normalize_rows,
                              normalize_channels,
+                             apply_program,
                              progress,
                              synchronize};
 

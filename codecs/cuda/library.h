@@ -10,12 +10,13 @@
 #include "codecs/cuda/masks/keep_where.h"
 #include "codecs/cuda/norms/channels.h"
 #include "codecs/cuda/norms/normalize.h"
+#include "codecs/cuda/pointwise/program.h"
 
 namespace cinch::codecs::cuda {
 
 /// Increase this with every change to Library, DeviceCodec or the types that their functions take.
 /// The core and this library ship together; the core must not use a library of another version.
-inline constexpr std::uint32_t library_abi = 12;
+inline constexpr std::uint32_t library_abi = 13;
 
 /// How far work of a device is.
 enum class Progress : std::uint8_t { pending, done, failed };
@@ -61,6 +62,9 @@ struct Library {
   /// See channels.h.
   bool (*normalize_channels)(ElementType type, const ChannelNorm& norm, const void* x, void* y,
                              Stream stream) noexcept;
+  /// See program.h.
+  bool (*apply_program)(const Program& program, std::int64_t elements, ElementType type, void* y,
+                        Stream stream) noexcept;
   /// How far the work before `event` (a cudaEvent_t) is. Does not wait, and does not end other
   /// threads' graph captures.
   Progress (*progress)(void* event) noexcept;

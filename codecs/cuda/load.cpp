@@ -9,6 +9,7 @@
 #include "codecs/cuda/norms/channels.h"
 #include "codecs/cuda/norms/normalize.h"
 #include "codecs/cuda/outcome.h"
+#include "codecs/cuda/pointwise/program.h"
 
 namespace cinch::codecs::cuda {
 
@@ -30,7 +31,8 @@ bool load(const DeviceCodec& codec, const Description& what) noexcept {
                                 memory, nullptr) &&
              loaded;
   }
-  // A norm is derived from what any of these codecs holds, in a type that is not known yet.
+  // Norms and chains of operators are derived from what any of these codecs holds, in a type that
+  // is not known yet.
   if (is_float(what.type) && what.type != ElementType::float64) {
     loaded = keep_where(element_size(what.type), 8, memory, memory, memory, nullptr) && loaded;
     const auto* const numbers = reinterpret_cast<const float*>(memory);
@@ -43,6 +45,13 @@ bool load(const DeviceCodec& codec, const Description& what) noexcept {
          {ElementType::float32, ElementType::bfloat16, ElementType::float16}) {
       loaded = normalize_rows(what.type, to, norm, memory, memory, nullptr) && loaded;
     }
+  }
+  const Program copied = {.steps = {{.op = Program::Op::load, .operand = Program::Operand::tensor}},
+                          .tensors = {{memory, ElementType::float32}},
+                          .step_count = 1,
+                          .tensor_count = 1};
+  for (const ElementType to : {ElementType::float32, ElementType::bfloat16, ElementType::float16}) {
+    loaded = apply_program(copied, 8, to, memory, nullptr) && loaded;
   }
   return keep_source(result, 0, memory, memory, 1, nullptr) && loaded;
 }

@@ -380,6 +380,76 @@ bool normalize_channels(ElementType type, const ChannelNorm& norm, const void* x
   return true;
 }
 
+/// An apply_program that a stream will run.
+struct Running {
+  Program program;
+  std::int64_t elements;
+  ElementType type;
+  std::byte* y;
+};
+
+float run_program(const Running& call, std::int64_t i) {
+  using Op = Program::Op;
+  using Operand = Program::Operand;
+  const auto at = static_cast<std::size_t>(i);
+  float value = 0;
+  float saved = 0;
+  for (std::int32_t s = 0; s < call.program.step_count; ++s) {
+    const Program::Step& step = call.program.steps[s];
+    float operand = step.number;
+    if (step.operand == Operand::tensor) {
+      const Program::Tensor& of = call.program.tensors[step.tensor];
+      operand = load_element(of.type,
+                             static_cast<const std::byte*>(of.data) + at * element_size(of.type));
+    }
+    if (step.operand == Operand::saved) operand = saved;
+    if (step.op == Op::load) value = operand;
+    if (step.op == Op::save) saved = value;
+    if (step.op == Op::add) value += operand;
+    if (step.op == Op::subtract) value -= operand;
+    if (step.op == Op::subtract_from) value = operand - value;
+    if (step.op == Op::multiply) value *= operand;
+    if (step.op == Op::square) value *= value;
+    if (step.op == Op::cube) value = value * value * value;
+    if (step.op == Op::relu && value <= 0) value = 0;
+    if (step.op == Op::save) continue;
+    std::byte bits[sizeof(double)];
+    store_element(step.rounds_to, value, bits);
+    value = load_element(step.rounds_to, bits);
+  }
+  return value;
+}
+
+void run_programs(void* context) {
+  const auto& call = *static_cast<const Running*>(context);
+  for (std::int64_t i = 0; i < call.elements; ++i) {
+    store_element(call.type, run_program(call, i),
+                  call.y + static_cast<std::size_t>(i) * element_size(call.type));
+  }
+}
+
+// Not those with tanh, which PyTorch computes otherwise on the host.
+bool apply_program(const Program& program, std::int64_t elements, ElementType type, void* y,
+                   Stream stream) noexcept {
+  const std::span steps(program.steps, static_cast<std::size_t>(program.step_count));
+  for (const Program::Step& step : steps) {
+    if (step.op == Program::Op::tanh) return false;
+  }
+  auto* const call = new Running{program, elements, type, static_cast<std::byte*>(y)};
+  const auto bytes = [&](ElementType of) {
+    return static_cast<std::size_t>(elements) * element_size(of);
+  };
+  fakecuda_range used[Program::most_tensors + 1] = {{y, bytes(type)}};
+  for (std::int32_t t = 0; t < program.tensor_count; ++t) {
+    used[t + 1] = {program.tensors[t].data, bytes(program.tensors[t].type)};
+  }
+  fakecuda_enqueue(
+      stream, "cinch apply_program", run_programs,
+      [](void* context) { delete static_cast<Running*>(context); }, call, used,
+      static_cast<std::size_t>(program.tensor_count) + 1);
+  return true;
+}
+
 constexpr Library library = {library_abi,
                              make,
                              load,
@@ -393,6 +463,7 @@ constexpr Library library = {library_abi,
                              keep_where,
                              normalize_rows,
                              normalize_channels,
+                             apply_program,
                              progress,
                              synchronize};
 

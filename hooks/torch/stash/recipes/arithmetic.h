@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "codecs/cuda/pointwise/program.h"
 #include "codecs/curvature.h"
 #include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/recipes/recipe.h"
@@ -73,6 +74,12 @@ class Arithmetic {
   /// @return false, and nothing is done, where that can't be
   virtual bool apply_together(const ChannelNorm& /*steps*/, const at::Tensor& /*in*/,
                               at::Tensor& /*out*/) const {
+    return false;
+  }
+
+  /// Runs a program for as many elements as `out` has. @pre it is a CUDA device's
+  /// @return false, and nothing is done, where that can't be
+  virtual bool run(const codecs::cuda::Program& /*program*/, at::Tensor& /*out*/) const {
     return false;
   }
 

@@ -143,6 +143,11 @@ bool DeviceArithmetic::apply_together(const ChannelNorm& steps, const at::Tensor
       in.const_data_ptr(), out.data_ptr(), native(current_stream(device_)));
 }
 
+bool DeviceArithmetic::run(const codecs::cuda::Program& program, at::Tensor& out) const {
+  return cuda_codecs()->apply_program(program, out.numel(), element_type(out.scalar_type()),
+                                      out.data_ptr(), native(current_stream(device_)));
+}
+
 // Not where the rows of `in` are cut out of the source along a further dimension, too.
 bool DeviceArithmetic::apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
                                           const SourceErrors& errors, std::int64_t first,

@@ -27,6 +27,7 @@ class DeviceArithmetic final : public Arithmetic {
                        at::Tensor& out) const override;
   bool apply_together(const ChannelNorm& steps, const at::Tensor& in,
                       at::Tensor& out) const override;
+  bool run(const codecs::cuda::Program& program, at::Tensor& out) const override;
   bool apply_without_bias(const Recipe::Step& step, const at::Tensor& in,
                           const SourceErrors& errors, std::int64_t first,
                           at::Tensor& out) const override;

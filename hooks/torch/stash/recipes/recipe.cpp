@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/recipes/recipe.h"
 
+#include <algorithm>
 #include <bit>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -9,6 +11,7 @@
 
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/stash/recipes/arithmetic.h"
+#include "hooks/torch/stash/recipes/device_program.h"
 
 namespace cinch::hooks {
 namespace {
@@ -67,6 +70,9 @@ class Run {
       std::size_t end = end_of_norm(value, i, steps);
       at::Tensor to;
       if (end == i || !apply_together(value, i, end, from, to = target_before(end))) {
+        end = run_program(value, i, steps, from, target_before, to);
+      }
+      if (end == i) {
         const Recipe::Step& step = value.steps[i];
         end = i + 1;
         if (end < steps && rounds_to(step, from, value.steps[end])) ++end;
@@ -111,6 +117,31 @@ class Run {
     const bool is_summed = end - begin > (steps.relu ? 2 : 1);
     if (is_summed) steps.added = evaluate(value.steps[begin + 1].others[0], computed);
     return arithmetic_.apply_together(steps, from, to);
+  }
+
+  /// Applies as many steps from the `i`-th one on as one program of a device can.
+  /// @param target_before Gives where the result goes, of steps before a certain one; it becomes
+  /// `to`
+  /// @return which step is next; `i`, and nothing is done, where single operators do as well
+  template <typename Target>
+  std::size_t run_program(const Recipe::Value& value, std::size_t i, std::size_t steps,
+                          const at::Tensor& from, const Target& target_before,
+                          at::Tensor& to) const {
+    const bool is_masked_last = mask_ != nullptr && &value == &recipe_.value;
+    const std::size_t most = is_masked_last && steps == value.steps.size() ? steps - 1 : steps;
+    const std::span<const Recipe::Step> left(value.steps.data() + i, std::max(i, most) - i);
+    if (recipe_.device.is_cpu() || !DeviceProgram::pays(left)) return i;
+    std::deque<std::optional<Temporary>> computed;
+    DeviceProgram program(
+        value.result,
+        {[&](const Recipe::Value& operand) { return start_of(operand, computed.emplace_back()); },
+         [&](const Recipe::Value& operand) { return evaluate(operand, computed.emplace_back()); }});
+    std::size_t end = i;
+    if (!program.begin(from)) return i;
+    while (end < most && program.add(value.steps[end])) ++end;
+    if (end == i) return i;
+    to = target_before(end);
+    return arithmetic_.run(program.get(), to) ? end : i;
   }
 
   /// Whether a step's kernel can write what a conversion that follows it would.
