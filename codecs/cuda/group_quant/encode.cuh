@@ -65,7 +65,7 @@ __device__ __forceinline__ void encode_groups(const GroupJob& job,
   GroupRange<type> bounds;
   if (kWhole || place.first) bounds.add(a);
   if (kWhole || place.second) bounds.add(b);
-  bounds.join(lanes);
+  bounds.join(lanes.count());
   const int bits = kBits > 0 ? kBits : place.bits;
   const bool good = are_quantizable(bounds.min, bounds.max);
   FloatRange range = poisoned_floats();

@@ -3,6 +3,7 @@
 
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/group_quant/any.cuh"
+#include "codecs/cuda/group_quant/columns.cuh"
 #include "codecs/cuda/group_quant/mixed.cuh"
 #include "codecs/cuda/group_quant/pixels.cuh"
 #include "codecs/cuda/group_quant/tiles.cuh"
@@ -50,7 +51,25 @@ class GroupQuantCuda final : public DeviceCodec {
           });
         });
       }
-      const GroupTiles tiles = tiles_of(job, samples_of(what, source), what.type);
+      const SamplesLast samples = samples_of(what, source);
+      const GroupColumns columns(job, samples, element_size(what.type));
+      if (columns.count > 0) {
+        return with_element(what.type, [&](auto type) {
+          return with_bits(job.usual_bits(), [&](auto bits) {
+            if constexpr (bits.value == 0) {
+              return false;  // there are no columns
+            } else {
+              return in_waves(stream, columns.count, columns.threads,
+                              [&](auto first, unsigned blocks) {
+                                return launch(group_quant_encode_columns<type.value, bits.value>,
+                                              blocks, columns.threads, 0, stream, job, columns,
+                                              first, source, out, result);
+                              });
+            }
+          });
+        });
+      }
+      const GroupTiles tiles = tiles_of(job, samples, what.type);
       if (tiles.width > 0) {
         return with_element(what.type, [&](auto type) {
           return with_bits(job.usual_bits(), [&](auto bits) {

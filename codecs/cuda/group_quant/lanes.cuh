@@ -39,20 +39,30 @@ class GroupLanes {
   std::uint32_t shift_;
 };
 
-/// Bounds of a group, NaN if it has one. All lanes of the warp must call join.
+/// Bounds of some elements, NaN if one of them is.
+struct FloatBounds {
+  float min, max;
+
+  __device__ __forceinline__ void join(const FloatBounds& other) {
+    constexpr auto type = ElementType::float32;
+    min = float_of_bits(extreme<type, true>(float_bits(min), float_bits(other.min)));
+    max = float_of_bits(extreme<type, false>(float_bits(max), float_bits(other.max)));
+  }
+};
+
+/// Bounds of a group. All lanes of the warp must call join.
 template <ElementType type>
-class GroupRange {
+class GroupRange : public FloatBounds {
  public:
-  __device__ __forceinline__ GroupRange() : extremes_(kNeutralLow, kNeutralHigh) {}
+  __device__ __forceinline__ GroupRange() : FloatBounds(), extremes_(kNeutralLow, kNeutralHigh) {}
 
   __device__ __forceinline__ void add(const std::uint32_t (&words)[kStretchWords<type>]) {
 #pragma unroll
     for (int w = 0; w < kStretchWords<type>; ++w) extremes_.add(words[w]);
   }
 
-  template <bool kUsual>
-  __device__ __forceinline__ void join(const GroupLanes<kUsual>& group) {
-    const std::uint32_t lanes = group.count();
+  /// @param lanes neighbouring ones that have the group's elements: a power of two
+  __device__ __forceinline__ void join(std::uint32_t lanes) {
     if constexpr (kPerWord<type> == 1) {
       for (std::uint32_t step = lanes / 2; step > 0; step /= 2) {
         extremes_.low = extreme<type, true>(extremes_.low, other(extremes_.low, step));
@@ -73,8 +83,6 @@ class GroupRange {
       max = -value_in<type>(both, 1);
     }
   }
-
-  float min, max;
 
  private:
   static constexpr std::uint32_t kInfinity =

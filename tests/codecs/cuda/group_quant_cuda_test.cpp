@@ -69,6 +69,33 @@ TEST_F(GroupQuantCuda, ChannelsLastSamples) {
   }
 }
 
+// Channels of whole stretches, four by four: units of 4 to 16 lanes, several columns to a block. In
+// the last shapes channels are whole groups.
+TEST_F(GroupQuantCuda, ColumnsOfChannelsLastSamples) {
+  Random random(43);
+  for (const std::array<std::int64_t, 3>& shape : {std::array<std::int64_t, 3>{40, 4, 8},
+                                                   {24, 8, 8},
+                                                   {72, 8, 16},
+                                                   {24, 24, 24},
+                                                   {16, 56, 56},
+                                                   {8, 64, 64},
+                                                   {8, 112, 112}}) {
+    const PlaneLayout layout = samples_last(2, shape);
+    for (const ElementType type : {kFloats[0], kFloats[1], kFloats[2]}) {
+      for (const int bits : {2, 3, 4}) {
+        const CodecSpec spec{
+            .name = "group_quant", .bits = bits, .group = 256, .subtractive_dither = bits != 2};
+        const Description what{.type = type, .layout = layout};
+        std::vector<float> x = random_values(random, layout, false);
+        if (bits == 4) spoil(random, x);
+        SCOPED_TRACE(describe(what, spec));
+        expect_device_like_reference(spec, what, make_source(what, x), {8, 9, 10}, true);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 // Whole groups and others, the group of which there is code of its own and others, and planes that
 // end within a warp.
 TEST_F(GroupQuantCuda, ContiguousPlanes) {
