@@ -140,9 +140,7 @@ bool DeviceProgram::push(Program::Step step) {
 
 /// Where the program has the tensor.
 std::optional<std::uint8_t> DeviceProgram::index_of(const at::Tensor& tensor) {
-  const bool serves =
-      is_for_programs(tensor.scalar_type()) && !tensor.is_cpu() && is_alike(layout_of(tensor));
-  if (!serves) return std::nullopt;
+  if (!is_for_programs(tensor.scalar_type()) || !is_alike(layout_of(tensor))) return std::nullopt;
   const Program::Tensor wanted = {tensor.const_data_ptr(), element_type(tensor.scalar_type())};
   std::int32_t t = 0;
   while (t < program_.tensor_count &&
