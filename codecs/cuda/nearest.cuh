@@ -81,4 +81,32 @@ __device__ __forceinline__ void store_eight(void* at, const float (&x)[kStretch]
   }
 }
 
+/// The `i`-th eight of some contiguous elements, as many of them as there are; 0 behind those.
+/// @param vectors whether there are whole eights, at multiples of 16 bytes
+template <ElementType type>
+__device__ __forceinline__ void load_some(const void* array, std::uint32_t i,
+                                          std::uint32_t elements, bool vectors,
+                                          float (&x)[kStretch]) {
+  using Bits = typename Element<type>::Bits;
+  const auto* const at = static_cast<const Bits*>(array) + std::uint64_t{i} * kStretch;
+  if (vectors) return load_eight<type>(at, x);
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    x[j] = i * kStretch + j < elements ? value_of<type>(at[j]) : 0.0F;
+  }
+}
+
+/// The reverse.
+template <ElementType type>
+__device__ __forceinline__ void store_some(void* array, std::uint32_t i, std::uint32_t elements,
+                                           bool vectors, const float (&x)[kStretch]) {
+  using Bits = typename Element<type>::Bits;
+  auto* const at = static_cast<Bits*>(array) + std::uint64_t{i} * kStretch;
+  if (vectors) return store_eight<type>(at, x);
+#pragma unroll
+  for (int j = 0; j < kStretch; ++j) {
+    if (i * kStretch + j < elements) at[j] = nearest_bits<type>(x[j]);
+  }
+}
+
 }  // namespace cinch::codecs::cuda

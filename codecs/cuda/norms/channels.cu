@@ -58,31 +58,6 @@ __device__ __forceinline__ void find_channels(const ChannelJob& job, std::uint32
   }
 }
 
-/// The `i`-th eight elements, as many of them as there are.
-template <ElementType type>
-__device__ __forceinline__ void load_item(const ChannelJob& job, const void* array, std::uint32_t i,
-                                          float (&x)[kStretch]) {
-  using Bits = typename Element<type>::Bits;
-  const auto* const at = static_cast<const Bits*>(array) + std::uint64_t{i} * kStretch;
-  if (job.vectors) return load_eight<type>(at, x);
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    x[j] = i * kStretch + j < job.elements ? value_of<type>(at[j]) : 0.0F;
-  }
-}
-
-template <ElementType type>
-__device__ __forceinline__ void store_item(const ChannelJob& job, void* array, std::uint32_t i,
-                                           const float (&x)[kStretch]) {
-  using Bits = typename Element<type>::Bits;
-  auto* const at = static_cast<Bits*>(array) + std::uint64_t{i} * kStretch;
-  if (job.vectors) return store_eight<type>(at, x);
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    if (i * kStretch + j < job.elements) at[j] = nearest_bits<type>(x[j]);
-  }
-}
-
 template <ElementType type>
 __device__ __forceinline__ float rounded(float x) {
   return value_of<type>(nearest_bits<type>(x));
@@ -115,14 +90,16 @@ __global__ void __launch_bounds__(kRunThreads)
     const auto i = static_cast<std::uint32_t>(item);
     float values[kStretch];
     float added[kStretch];
-    load_item<type>(job, x, i, values);
-    if (job.norm.added != nullptr) load_item<type>(job, job.norm.added, i, added);
+    load_some<type>(x, i, job.elements, job.vectors, values);
+    if (job.norm.added != nullptr) {
+      load_some<type>(job.norm.added, i, job.elements, job.vectors, added);
+    }
     unsigned kept = 0;
     if (job.norm.signs != nullptr) kept = static_cast<unsigned>(job.norm.signs[i]);
     Channel of[kStretch];
     find_channels(job, i, of);
     apply_steps<type>(job.norm, of, added, kept, values);
-    store_item<type>(job, y, i, values);
+    store_some<type>(y, i, job.elements, job.vectors, values);
   });
 }
 

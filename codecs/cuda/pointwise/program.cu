@@ -15,28 +15,19 @@ struct ProgramJob {
   bool vectors;  ///< eights of all tensors lie at multiples of 16 bytes
 };
 
-template <ElementType type>
-__device__ __forceinline__ void load_item_of(const void* data, const ProgramJob& job,
-                                             std::uint32_t i, float (&x)[kStretch]) {
-  using Bits = typename Element<type>::Bits;
-  const auto* const at = static_cast<const Bits*>(data) + std::uint64_t{i} * kStretch;
-  if (job.vectors) return load_eight<type>(at, x);
-#pragma unroll
-  for (int j = 0; j < kStretch; ++j) {
-    x[j] = i * kStretch + j < job.elements ? value_of<type>(at[j]) : 0.0F;
-  }
-}
-
 /// The `i`-th eight elements of a tensor, as many of them as there are.
 __device__ __forceinline__ void load_item(const ProgramJob& job, int tensor, std::uint32_t i,
                                           float (&x)[kStretch]) {
   const Program::Tensor& of = job.program.tensors[tensor];
+  const auto load_as = [&](auto type) {
+    load_some<type.value>(of.data, i, job.elements, job.vectors, x);
+  };
   if (of.type == ElementType::bfloat16) {
-    load_item_of<ElementType::bfloat16>(of.data, job, i, x);
+    load_as(std::integral_constant<ElementType, ElementType::bfloat16>());
   } else if (of.type == ElementType::float16) {
-    load_item_of<ElementType::float16>(of.data, job, i, x);
+    load_as(std::integral_constant<ElementType, ElementType::float16>());
   } else {
-    load_item_of<ElementType::float32>(of.data, job, i, x);
+    load_as(std::integral_constant<ElementType, ElementType::float32>());
   }
 }
 
@@ -130,13 +121,7 @@ __global__ void __launch_bounds__(kRunThreads) run_program(const ProgramJob job,
         round_to<ElementType::float16>(value);
       }
     }
-    using Bits = typename Element<type>::Bits;
-    auto* const at = static_cast<Bits*>(y) + std::uint64_t{i} * kStretch;
-    if (job.vectors) return store_eight<type>(at, value);
-#pragma unroll
-    for (int j = 0; j < kStretch; ++j) {
-      if (i * kStretch + j < job.elements) at[j] = nearest_bits<type>(value[j]);
-    }
+    store_some<type>(y, i, job.elements, job.vectors, value);
   });
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <optional>
 #include <vector>
 
 #include "codecs/cuda/norms/channels.h"
@@ -11,15 +10,6 @@ namespace cinch::codecs::test {
 namespace {
 
 class ChannelsCuda : public DeviceTest {};
-
-constexpr ElementType kTypes[] = {ElementType::float32, ElementType::bfloat16,
-                                  ElementType::float16};
-
-Bytes bytes_of(const std::vector<float>& values) {
-  Bytes bytes(values.size() * sizeof(float));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
-}
 
 enum class Relu : std::uint8_t { none, of_values, by_signs };
 
@@ -124,7 +114,7 @@ TEST_F(ChannelsCuda, GivesPyTorchsBits) {
   const ChannelOrder orders[] = {{60, 32, 1}, {7, 13, 1}, {3, 5, 64}, {4, 3, 49}, {1, 1, 5}};
   for (const auto& [outer, channels, inner, tables] : orders) {
     const ChannelCase c(random, outer, channels, inner);
-    for (const ElementType type : kTypes) {
+    for (const ElementType type : kFloats) {
       for (const Relu relu : {Relu::none, Relu::of_values, Relu::by_signs}) {
         c.expect_like_host(type, {.relu = relu});
         c.expect_like_host(type, {.added = true, .relu = relu}, element_size(type));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -90,6 +91,13 @@ struct DeviceEncoded {
   bool representable;
   Bytes bytes;
 };
+
+/// Numbers as they lie in memory.
+inline Bytes bytes_of(const std::vector<float>& numbers) {
+  Bytes bytes(numbers.size() * sizeof(float));
+  std::memcpy(bytes.data(), numbers.data(), bytes.size());
+  return bytes;
+}
 
 /// @param offset bytes by which the source is moved from an aligned address
 /// @param stream of the encode
