@@ -14,8 +14,8 @@
 /// shared memory.
 namespace cinch::codecs::cuda {
 
-inline constexpr unsigned kColumnThreads =
-    448;  ///< of a block, at most: a column of 56 x 56 pixels
+/// Threads of a block, at most: a column of 56 x 56 pixels.
+inline constexpr unsigned kColumnThreads = 448;
 
 /// How threads share the work.
 struct GroupColumns {

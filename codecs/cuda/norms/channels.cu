@@ -200,8 +200,8 @@ bool normalize_channels(ElementType type, const ChannelNorm& norm, const void* x
   constexpr std::int64_t most = kMaxExtent - 1;
   const auto& [outer, channels, inner, tables] = norm.order;
   if (outer <= 0 || channels <= 0 || inner <= 0) return true;
-  const std::int64_t bytes_of_signs = 8;  // so many elements have one
-  const std::int64_t some = most / channels / inner / bytes_of_signs * bytes_of_signs;
+  constexpr std::int64_t in_byte = 8;  // elements whose signs a byte has
+  const std::int64_t some = most / channels / inner / in_byte * in_byte;
   if (some == 0 && outer * channels * inner > most) return false;
   for (std::int64_t first = 0; first < outer;) {
     ChannelNorm part = norm;
@@ -209,7 +209,7 @@ bool normalize_channels(ElementType type, const ChannelNorm& norm, const void* x
     const std::int64_t before = first * channels * inner;
     const std::size_t offset = static_cast<std::size_t>(before) * element_size(type);
     if (norm.added != nullptr) part.added = static_cast<const std::byte*>(norm.added) + offset;
-    if (norm.signs != nullptr) part.signs = norm.signs + before / bytes_of_signs;
+    if (norm.signs != nullptr) part.signs = norm.signs + before / in_byte;
     if (!launch_once(type, part, static_cast<const std::byte*>(x) + offset,
                      static_cast<std::byte*>(y) + offset, stream)) {
       return false;

@@ -27,12 +27,7 @@ struct ChannelCase {
 
   ChannelCase(Random& random, std::int64_t outer, std::int64_t channels, std::int64_t inner)
       : order{outer, channels, inner} {
-    std::normal_distribution<float> normal;
-    const auto draw = [&](std::int64_t count) {
-      std::vector<float> values(static_cast<std::size_t>(count));
-      for (float& value : values) value = normal(random);
-      return values;
-    };
+    const auto draw = [&](std::int64_t count) { return normal_values(random, count); };
     mean = draw(channels);
     rstd = draw(channels);
     weight = draw(channels);

@@ -92,6 +92,13 @@ struct DeviceEncoded {
   Bytes bytes;
 };
 
+inline std::vector<float> normal_values(Random& random, std::int64_t count) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
 /// Numbers as they lie in memory.
 inline Bytes bytes_of(const std::vector<float>& numbers) {
   Bytes bytes(numbers.size() * sizeof(float));

@@ -18,12 +18,7 @@ struct NormCase {
   std::vector<float> x;
 
   NormCase(Random& random, std::int64_t r, std::int64_t c) : rows(r), row(c) {
-    std::normal_distribution<float> normal;
-    const auto draw = [&](std::int64_t count) {
-      std::vector<float> values(static_cast<std::size_t>(count));
-      for (float& value : values) value = normal(random);
-      return values;
-    };
+    const auto draw = [&](std::int64_t count) { return normal_values(random, count); };
     mean = draw(rows);
     rstd = draw(rows);
     weight = draw(row);

@@ -70,10 +70,7 @@ class ProgramCuda : public DeviceTest {
   }
 
   std::vector<float> drawn(std::size_t n) {
-    std::normal_distribution<float> normal;
-    std::vector<float> values(n);
-    for (float& value : values) value = normal(random_);
-    return values;
+    return normal_values(random_, static_cast<std::int64_t>(n));
   }
 
   Random random_{86};

@@ -76,9 +76,17 @@ bool DeviceProgram::begin(const at::Tensor& from) {
 }
 
 bool DeviceProgram::add(const Recipe::Step& step) {
-  const Program before = program_;
-  if (add_step(step)) return true;
-  program_ = before;
+  return add_all_or_nothing([&] { return add_step(step); });
+}
+
+/// Where `add` gives false, what it added is taken back.
+template <typename Add>
+bool DeviceProgram::add_all_or_nothing(const Add& add) {
+  const std::int32_t steps = program_.step_count;
+  const std::int32_t tensors = program_.tensor_count;
+  if (add()) return true;
+  program_.step_count = steps;
+  program_.tensor_count = tensors;
   return false;
 }
 
@@ -98,19 +106,15 @@ bool DeviceProgram::add_binary(const Recipe::Step& step) {
     made.number = other.on_device.item<float>();
     return push(made);
   }
-  if (other.is_computed()) {
-    const std::int32_t steps = program_.step_count;
-    if (add_nested(other)) {
-      made.operand = Operand::saved;
-      // The value is now the operand, and the saved one what it was.
-      if (made.op == Op::subtract) {
-        made.op = Op::subtract_from;
-      } else if (made.op == Op::subtract_from) {
-        made.op = Op::subtract;
-      }
-      return push(made);
+  if (other.is_computed() && add_all_or_nothing([&] { return add_nested(other); })) {
+    made.operand = Operand::saved;
+    // The value is now the operand, and the saved one what it was.
+    if (made.op == Op::subtract) {
+      made.op = Op::subtract_from;
+    } else if (made.op == Op::subtract_from) {
+      made.op = Op::subtract;
     }
-    program_.step_count = steps;
+    return push(made);
   }
   if (!is_alike(other.layout()) || !is_for_programs(other.type())) return false;
   const auto index = index_of(operands_.all(other));

@@ -44,6 +44,8 @@ class DeviceProgram {
  private:
   using Program = codecs::cuda::Program;
 
+  template <typename Add>
+  bool add_all_or_nothing(const Add& add);
   bool add_step(const Recipe::Step& step);
   bool add_binary(const Recipe::Step& step);
   bool add_nested(const Recipe::Value& value);
