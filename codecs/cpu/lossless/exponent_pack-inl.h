@@ -8,28 +8,26 @@
 #endif
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "codecs/cpu/bits-inl.h"
+#include "codecs/cpu/lossless/pack_elements-inl.h"
 #include "codecs/cpu/lossless/pack_scratch.h"
 #include "codecs/exponent_pack.h"
 #include "codecs/with_pattern.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
-/// One block of exponent_pack. T is the unsigned integer of an element's bits.
+/// Writes and reads one block of exponent_pack. T is the unsigned integer of an element's bits.
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
 using Scratch = cpu::PackScratch<T>;
-
-template <typename T>
-inline constexpr int kBits = 8 * sizeof(T);
 
 /// What lower_sign() makes of a vector of elements' two upper bytes.
 template <class D, class V = hn::Vec<D>>
@@ -51,16 +49,6 @@ HWY_INLINE hn::Vec<D> load_wider(D d, const P* from) {
   }
 }
 
-template <typename T>
-HWY_INLINE std::uint8_t top_of(T x) {
-  return static_cast<std::uint8_t>(x >> (kBits<T> - 9));
-}
-
-/// The type of half of T's bits.
-template <typename T>
-using Half = std::conditional_t<sizeof(T) == 8, std::uint32_t,
-                                std::conditional_t<sizeof(T) == 4, std::uint16_t, std::uint8_t>>;
-
 /// Calls f for each part that is held of an element's rest, with a null pointer to its type, its
 /// lowest bit in the element, and where the part of all held elements begins.
 template <typename T, class F>
@@ -77,136 +65,6 @@ HWY_INLINE void for_each_part(const PackBlock& block, const F& f) {
   }
   f(static_cast<std::uint8_t*>(nullptr), std::integral_constant<int, 8 * kLast>(),
     (block.held_size(sizeof(T)) - 2) * block.held);
-}
-
-/// Halves the lanes of vectors until bytes are left, which are the upper ones and returned. Calls
-/// f(lower halves, how many vectors of them came before) on the way, widest first, and parts what
-/// g(two upper bytes) returns in their place.
-/// @param x as many vectors as a lane has bytes, so that one is left
-template <class D, int kVectors, class F, class G>
-HWY_INLINE hn::Vec<hn::Repartition<std::uint8_t, D>> halve(D d, const hn::Vec<D> (&x)[kVectors],
-                                                           const F& f, const G& g) {
-  if constexpr (kVectors == 1) {
-    return x[0];
-  } else {
-    const hn::Repartition<Half<hn::TFromD<D>>, D> half;
-    const auto changed = [&](hn::Vec<D> v) HWY_ATTR {
-      if constexpr (kVectors == 2) v = g(d, v);
-      return hn::BitCast(half, v);
-    };
-    hn::Vec<decltype(half)> upper[kVectors / 2];
-    for (int i = 0; i < kVectors / 2; ++i) {
-      const auto first = changed(x[2 * i]);
-      const auto second = changed(x[2 * i + 1]);
-      f(half, hn::ConcatEven(half, second, first), i);
-      upper[i] = hn::ConcatOdd(half, second, first);
-    }
-    return halve(half, upper, f, g);
-  }
-}
-
-struct ZeroBits {
-  int zeros;    ///< how many elements are zeros
-  bool halved;  ///< whether the lower half of all elements' bits is 0
-};
-
-template <typename T>
-HWY_INLINE ZeroBits find_zero_bits(const T* x, int count) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int>(hn::Lanes(d));
-  constexpr T kLower = static_cast<T>((T{1} << (kBits<T> / 2)) - 1);
-  std::size_t zeros = 0;
-  auto any = hn::Zero(d);
-  int k = 0;
-  for (; k + lanes <= count; k += lanes) {
-    const auto bits = hn::LoadU(d, x + k);
-    zeros += hn::CountTrue(d, hn::Eq(bits, hn::Zero(d)));
-    any = hn::Or(any, bits);
-  }
-  bool halved = can_be_halved(sizeof(T)) &&
-                hn::AllTrue(d, hn::Eq(hn::And(any, hn::Set(d, kLower)), hn::Zero(d)));
-  for (; k < count; ++k) {
-    zeros += x[k] == 0 ? 1 : 0;
-    halved = halved && (x[k] & kLower) == 0;
-  }
-  return {static_cast<int>(zeros), halved};
-}
-
-/// How many elements, zeros among them, have a top without a code.
-template <typename T>
-HWY_INLINE int count_escapes(const T* x, int count, std::uint8_t base, std::uint8_t escape) {
-  constexpr int kVectors = sizeof(T);
-  const hn::ScalableTag<T> d;
-  const hn::Repartition<std::uint8_t, decltype(d)> d8;
-  const auto lanes = static_cast<int>(hn::Lanes(d));
-  std::size_t escapes = 0;
-  int k = 0;
-  for (; k + kVectors * lanes <= count; k += kVectors * lanes) {
-    hn::Vec<decltype(d)> of[kVectors];
-    for (int i = 0; i < kVectors; ++i) of[i] = hn::LoadU(d, x + k + i * lanes);
-    const auto without_sign = [](auto /*d*/, auto pairs) HWY_ATTR { return hn::Add(pairs, pairs); };
-    const auto tops = halve(
-        d, of, [](auto, auto, int) {}, without_sign);
-    const auto code = hn::Min(hn::Sub(tops, hn::Set(d8, base)), hn::Set(d8, escape));
-    escapes += hn::CountTrue(d8, hn::Eq(code, hn::Set(d8, escape)));
-  }
-  for (; k < count; ++k) {
-    escapes += static_cast<std::uint8_t>(top_of(x[k]) - base) >= escape ? 1 : 0;
-  }
-  return static_cast<int>(escapes);
-}
-
-/// How many elements of a block's sample have each top; zeros are left out.
-template <typename T>
-HWY_INLINE void count_tops(const T* x, int count, std::array<int, 256>& counts) {
-  // Neighbours often have one top: four tables, so that no sum waits for the one before it.
-  std::array<std::array<std::uint16_t, 256>, 4> tables = {};
-  int zeros = 0;
-  for (int stretch = 0; stretch * kPackStretch < count; ++stretch) {
-    if (!is_sampled(stretch)) continue;
-    const T* const begin = x + stretch * kPackStretch;
-    const T* const end = x + std::min(count, (stretch + 1) * kPackStretch);
-    const T* each = begin;
-    for (; each + 4 <= end; each += 4) {
-      for (int i = 0; i < 4; ++i) ++tables[i][top_of(each[i])];
-    }
-    for (; each < end; ++each) ++tables[0][top_of(*each)];
-    zeros += static_cast<int>(std::count(begin, end, T{0}));
-  }
-  for (int top = 0; top < 256; ++top) {
-    counts[top] = tables[0][top] + tables[1][top] + tables[2][top] + tables[3][top];
-  }
-  counts[0] -= zeros;
-}
-
-/// Chooses the base and bits that hold the sample in the fewest bits.
-template <typename T>
-HWY_INLINE void choose_codes(const T* x, int count, PackBlock& block) {
-  std::array<int, 256> counts;
-  count_tops(x, count, counts);
-  std::array<int, 257> below;  // how many are in [0, top)
-  below[0] = 0;
-  for (int top = 0; top < 256; ++top) below[top + 1] = below[top] + counts[top];
-  const int sampled = below[256];
-  block.bits = 0;
-  if (sampled == 0) return;
-  int first = 0;
-  int last = 255;
-  while (counts[first] == 0) ++first;
-  while (counts[last] == 0) --last;
-  std::uint32_t least = pack_cost(0, sampled, 0);
-  // No window costs less than its codes, nor is one without any of the tops worth anything.
-  for (int bits = 1; bits <= kPackMaxBits && pack_cost(bits, sampled, sampled) < least; ++bits) {
-    const int window = pack_window(bits);
-    const int end = std::min(last, 256 - window);
-    for (int base = std::max(0, first - window + 1); base <= end; ++base) {
-      const std::uint32_t cost = pack_cost(bits, sampled, below[base + window] - below[base]);
-      if (cost >= least) continue;
-      least = cost;
-      block.bits = static_cast<std::uint8_t>(bits);
-      block.base = static_cast<std::uint8_t>(base);
-    }
-  }
 }
 
 /// For each set of eight lanes, as a mask: the lanes of the set in order, and which of these each
@@ -353,27 +211,6 @@ HWY_INLINE void for_each_escape(const std::uint8_t* codes, int n, std::uint8_t e
   }
 }
 
-/// Describes the block of `count` elements at `x`.
-template <typename T>
-HWY_INLINE PackBlock describe_block_of(const T* x, int count) {
-  PackBlock block;
-  const auto [zeros, halved] = find_zero_bits(x, count);  // brings the block into the cache
-  block.halved = halved ? 1 : 0;
-  choose_codes(x, count, block);
-  const auto escape = static_cast<std::uint8_t>(pack_window(block.bits));
-  int escapes = count_escapes(x, count, block.base, escape);
-  block.form = PackForm::packed;
-  if (leaves_zeros_out(zeros, count, block.held_size(sizeof(T)))) {
-    block.form = PackForm::nonzeros;
-    const bool zero_escapes = static_cast<std::uint8_t>(0 - block.base) >= escape;
-    if (zero_escapes) escapes -= zeros;
-    count -= zeros;
-  }
-  block.held = static_cast<std::uint16_t>(count);
-  block.escapes = static_cast<std::uint16_t>(escapes);
-  return block;
-}
-
 /// Writes what `block` describes, PackSections::size bytes.
 template <typename T>
 HWY_INLINE void write_block_of(const PackBlock& block, const T* x, int count, Scratch<T>& scratch,
@@ -404,16 +241,6 @@ HWY_INLINE void write_block_of(const PackBlock& block, const T* x, int count, Sc
                     });
   }
   std::memset(out + at.end, 0, static_cast<std::size_t>(at.size - at.end));
-}
-
-/// Describes a block of `count` elements of `size` bytes: as its elements if nothing is smaller.
-PackBlock describe_block(std::size_t size, const void* x, int count) {
-  const PackBlock block = with_float_pattern(size, [&]<typename T>(T*) HWY_ATTR {
-    return describe_block_of(static_cast<const T*>(x), count);
-  });
-  const bool pays =
-      PackSections(block, count, static_cast<int>(size)).size < count * static_cast<int>(size);
-  return pays ? block : PackBlock();
 }
 
 /// Writes a block of which describe_block() gave the description.
@@ -459,14 +286,17 @@ HWY_INLINE bool read_tops(const PackBlock& block, const PackSections& at, const 
 }
 
 /// Joins the tops and rests of a block's held elements.
+/// @param next The block that is read after this one, fetched meanwhile: its parts are too short
+/// for the processor to foresee. Need not be readable.
 template <typename T>
 HWY_INLINE void join_parts(const PackBlock& block, const std::byte* rests, const std::uint8_t* tops,
-                           T* held) {
+                           const std::byte* next, T* held) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
   const int n = block.held;
   int k = 0;
   for (; k + lanes <= n; k += lanes) {
+    hwy::Prefetch(next + k * int{sizeof(T)});
     auto bits = hn::ShiftLeft<kBits<T> - 9>(load_wider(d, tops + k));
     for_each_part<T>(
         block, [&]<typename P, int bit>(P*, std::integral_constant<int, bit>, int begin) HWY_ATTR {
@@ -503,7 +333,7 @@ HWY_INLINE bool unpack_block_of(const PackBlock& block, const std::byte* in, int
   if (!read_tops(block, at, in, scratch)) return false;
   const std::byte* const rests = in + at.rests;
   if (block.form == PackForm::packed) {
-    join_parts(block, rests, scratch.tops.data(), x);
+    join_parts(block, rests, scratch.tops.data(), in + at.size, x);
     return true;
   }
   std::memcpy(scratch.mask.data(), in, static_cast<std::size_t>(at.rests));
@@ -513,7 +343,7 @@ HWY_INLINE bool unpack_block_of(const PackBlock& block, const std::byte* in, int
     held += __builtin_popcountll(scratch.mask[word]);
   }
   if (held != block.held) return false;
-  join_parts(block, rests, scratch.tops.data(), scratch.held.data());
+  join_parts(block, rests, scratch.tops.data(), in + at.size, scratch.held.data());
   put_zeros_in(scratch, count, x);
   return true;
 }

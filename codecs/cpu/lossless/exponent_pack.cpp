@@ -7,6 +7,7 @@
 #include "hwy/highway.h"
 // clang-format off
 #include "codecs/cpu/lossless/exponent_pack-inl.h"
+#include "codecs/cpu/lossless/pack_describe-inl.h"
 // clang-format on
 
 #if HWY_ONCE

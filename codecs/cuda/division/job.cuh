@@ -99,11 +99,6 @@ struct DivisionJob {
     return 1;
   }
 
-  /// Whether every four elements from a multiple of four on share a row and a covering block.
-  bool quads() const noexcept {
-    return extent[2] % 4 == 0 && cover_factor[2] == 1 && block[2] % 4 == 0;
-  }
-
   CINCH_HD std::int64_t plane_begin(std::int64_t plane) const noexcept {
     if (few) {
       auto inner = static_cast<std::uint32_t>(plane);
