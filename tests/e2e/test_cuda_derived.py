@@ -373,3 +373,23 @@ def test_recipes_compute_what_pytorch_does(workloads):
     """But for the 2048 elements that two of them change behind autograd's back."""
     refused = [event for event in workloads.cinch.run.report["events"] if event["kind"] == "derivation"]
     assert {event["detail"].split(":")[0] for event in refused} == {"2048 elements"}, refused
+
+
+PICKED = {
+    "messages_along_edges": ("aten::mul", "aten::tanh result"),
+    "messages_by_indexing": ("aten::mul", "aten::tanh result"),
+    "counted_from_the_end": ("aten::addmm", "aten::native_layer_norm input"),
+    "in_two_dimensions": ("aten::addmm", "aten::silu self"),
+    "along_the_second_dimension": ("aten::mm", "aten::native_layer_norm input"),
+    "experts_tokens": ("aten::addmm", "aten::native_layer_norm input"),
+    "the_index_changes_in_place": ("aten::addmm", "aten::tanh result"),
+}
+
+
+@pytest.mark.parametrize("name", PICKED)
+def test_what_an_index_picks_is_derived(name, tmp_path):
+    program = [harness.HERE / "child.py", "derived", tmp_path / "outcomes.pt", name]
+    run = cuda.start(program, tmp_path, policy=harness.LOSSLESS, extra={"E2E_DEVICE": "cuda", "OMP_NUM_THREADS": "1"})
+    op, source = PICKED[name]
+    found = {(row["op"], row["codec"]): row["count"] for row in run.report["ops"]}
+    assert found.get((op, f"derived from {source}"), 0) >= 2, found

@@ -102,6 +102,20 @@ JOINED = {
     "bounded_relu": ("aten::convolution", "aten::native_batch_norm input"),
     "copies_of_views": ("aten::mm", "aten::native_layer_norm input"),
     "shifted_windows": ("aten::addmm", "aten::native_layer_norm input"),
+    "messages_along_edges": ("aten::mul", "aten::tanh result"),
+    "messages_by_indexing": ("aten::addmm", "aten::tanh result"),
+    "messages_in_float64": ("aten::mul", "aten::tanh result"),
+    "counted_from_the_end": ("aten::addmm", "aten::native_layer_norm input"),
+    "in_two_dimensions": ("aten::addmm", "aten::silu self"),
+    "along_the_second_dimension_selected": ("aten::mm", "aten::native_layer_norm input"),
+    "by_32_bits": ("aten::addmm", "aten::native_layer_norm input"),
+    "every_other_place": ("aten::addmm", "aten::native_layer_norm input"),
+    "along_the_second_dimension": ("aten::mm", "aten::native_layer_norm input"),
+    "by_masks": ("aten::addmm", "aten::silu self"),
+    "by_masks_of_two_dimensions": ("aten::addmm", "aten::silu self"),
+    "by_masks_behind_the_first_dimension": ("aten::addmm", "aten::silu self"),
+    "experts_tokens": ("aten::addmm", "aten::native_layer_norm input"),
+    "the_index_changes_in_place": ("aten::addmm", "aten::tanh result"),
     "gates_of_one_layer": ("aten::mul", "aten::gelu self"),
     "derivatives_of_tanh": ("aten::mm", "aten::tanh_backward grad_output"),
     "derivatives_of_sigmoid": ("aten::mm", "aten::sigmoid_backward grad_output"),
@@ -142,8 +156,9 @@ def test_nothing_is_derived_unless_asked(tmp_path, pair):
     assert pair.plain.outcomes["transformer"].values.keys() == run.outcomes["transformer"].values.keys()
 
 
-def test_attention_is_stored_where_its_time_counts(tmp_path):
-    policy = {**harness.LOSSLESS, "derive": {"enabled": True, "attention": False}}
+@pytest.mark.parametrize("where", [False, "gpu"])
+def test_attention_is_stored_where_its_time_counts(tmp_path, where):
+    policy = {**harness.LOSSLESS, "derive": {"enabled": True, "attention": where}}
     run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["masked_attention"])
     assert not any("_scaled_dot_product" in source for source in derived(run.run))
 

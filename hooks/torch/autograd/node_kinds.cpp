@@ -72,6 +72,8 @@ const Known& known(const Node& node) {
       {typeid(generated::CatBackward0), {Kind::cat}},
       {typeid(generated::ConstantPadNdBackward0), {Kind::pad}},
       {typeid(generated::RollBackward0), {Kind::roll}},
+      {typeid(generated::IndexSelectBackward0), {Kind::index_select}},
+      {typeid(generated::IndexBackward0), {Kind::index}},
       {typeid(generated::NativeDropoutBackward0), {Kind::dropout}},
       with_output<generated::ScaledDotProductFlashAttentionForCpuBackward0>(Kind::attention),
       with_output<generated::ScaledDotProductFlashAttentionBackward0>(Kind::flash_attention),

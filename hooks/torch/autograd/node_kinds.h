@@ -47,6 +47,8 @@ enum class NodeKind : std::uint8_t {
   cat,
   pad,
   roll,
+  index_select,
+  index,
   dropout,
   attention,
   flash_attention,  ///< of CUDA, as are the next two

@@ -11,6 +11,7 @@
 #include <c10/core/SymIntArrayRef.h>
 
 #include "hooks/torch/autograd/added_numbers.h"
+#include "hooks/torch/autograd/gathered.h"
 #include "hooks/torch/autograd/members.h"
 #include "hooks/torch/autograd/node_lock.h"
 #include "hooks/torch/autograd/node_steps.h"
@@ -140,6 +141,9 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
              make_copy(node, want, to);
     case NodeKind::roll:
       return make_rolled(static_cast<generated::RollBackward0&>(node), want, to);
+    case NodeKind::index_select:
+    case NodeKind::index:
+      return make_gathered(node, want, to);
     case NodeKind::attention:
     case NodeKind::flash_attention:
     case NodeKind::efficient_attention:
@@ -352,6 +356,30 @@ bool RecipeMaker::make_copy(Node& node, const Layout& want, Value& to) {
 bool RecipeMaker::make_rolled(generated::RollBackward0& node, const Layout& want, Value& to) {
   return find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes &&
          extend(to, roll_step(node, want), want);
+}
+
+/// Builds what the node picked out of the value that its edge leads to. Where that is larger, and
+/// derived itself, it is held: it is computed once for all that is picked out of it, such as each
+/// expert's tokens.
+bool RecipeMaker::make_gathered(Node& node, const Layout& want, Value& to) {
+  const Edge& edge = node.next_edge(0);
+  const auto sizes = edge.is_valid() ? output_sizes(*edge.function, edge.input_nr) : std::nullopt;
+  if (!sizes) return false;
+  const Layout input = contiguous(*sizes);
+  const Derived before = derived_;
+  if (want.elements() < input.elements()) derived_ = Derived::held;
+  const bool is_found = find(edge, input, to) && to.layout().sizes == *sizes;
+  derived_ = before;
+  if (!is_found || to.type() != type_of(node)) return false;
+  const NodeLock lock(node);
+  auto gathered = lock ? gathered_by(node, *sizes, want, recipe_->device) : std::nullopt;
+  if (!gathered) return false;
+  if (gathered->sizes != *sizes) {
+    auto flat = view(to.layout(), gathered->sizes);
+    if (!flat) return false;
+    take_view(*std::move(flat), to);
+  }
+  return extend(to, std::move(gathered->step), want);
 }
 
 bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Value& to) {

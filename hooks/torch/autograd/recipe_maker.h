@@ -74,6 +74,7 @@ class RecipeMaker {
   bool make_with_number(Node& node, Operator op, bool number_first, const Layout& want, Value& to);
   bool make_copy(Node& node, const Layout& want, Value& to);
   bool make_rolled(torch::autograd::generated::RollBackward0& node, const Layout& want, Value& to);
+  bool make_gathered(Node& node, const Layout& want, Value& to);
   bool make_cat(torch::autograd::generated::CatBackward0& node, const Layout& want, Value& to);
   bool make_max_pool(torch::autograd::generated::MaxPool2DWithIndicesBackward0& node,
                      const Layout& want, Value& to);
@@ -109,7 +110,7 @@ class RecipeMaker {
   bool is_on_device() const noexcept { return !recipe_->device.is_cpu(); }
 
   const Layout layout_;
-  const Derived derived_;
+  Derived derived_;
   bool has_computed_derived_ = false;
   std::unique_ptr<Recipe> recipe_;
   RecipeSources sources_;       // of *recipe_, until take() hands that out

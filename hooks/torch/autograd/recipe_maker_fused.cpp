@@ -21,7 +21,10 @@ using saved_constants::has_data;
 /// Builds fused attention's output from the query, key, value and mask that the node saved. It is
 /// the one recipe whose time counts, so it is no part of a longer one.
 bool RecipeMaker::make_attention(Node& node, const Layout& want, Value& to) {
-  if (&node != last_ || !stash().settings().derive.attention) return false;
+  const auto where = stash().settings().derive.attention;
+  const bool wanted = where == policy::DeriveAttention::everywhere ||
+                      (where == policy::DeriveAttention::on_gpus && is_on_device());
+  if (&node != last_ || !wanted) return false;
   const NodeLock lock(node);
   if (!lock) return false;
   auto saved = attention_step(node);

@@ -5,6 +5,7 @@
 #include <typeinfo>
 
 #include <ATen/ops/from_blob.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
@@ -126,27 +127,32 @@ bool copy_bias(const Edge& edge, bool has_weight, std::int64_t n, std::vector<fl
   return true;
 }
 
-bool find_factors(SavedVariable& saved, std::int64_t n, c10::Device device, at::Tensor& to) {
-  if (!has_data(saved)) return true;
+at::Tensor find(SavedVariable& saved) {
+  if (!has_data(saved)) return {};
   if (!saved.has_hooks()) {
-    const at::Tensor& data = members::data_of(saved);
-    if (!members::is_as_saved(saved) || !fits(data, n, device)) return false;
-    to = data.tensor_data();
-    return true;
+    return members::is_as_saved(saved) ? members::data_of(saved).tensor_data() : at::Tensor();
   }
   const HeldTensor* held = held_by_stash(saved);
-  if (held == nullptr || !held->is_as_saved()) return false;
+  if (held == nullptr || !held->is_as_saved()) return {};
   const c10::ScalarType type = held->use().type;
+  const Geometry& geometry = held->use().geometry;
   const c10::Storage exact = stash().exact().of(*held->entry());
-  if (!exact || exact.nbytes() != static_cast<std::size_t>(n) * c10::elementSize(type))
-    return false;
-  const at::Tensor tensor = at::for_blob(exact.mutable_data(), {n})
-                                .deleter([exact](void*) {})
-                                .target_device(device)
-                                .options(at::TensorOptions().dtype(type).device(device))
-                                .make_tensor();
-  if (exact.device() != device || !fits(tensor, n, device)) return false;
-  to = tensor;
+  const auto bytes =
+      c10::elementSize(type) * static_cast<std::size_t>(c10::multiply_integers(geometry.sizes()));
+  if (!exact || exact.nbytes() != bytes || geometry.offset() != 0) return {};
+  return at::for_blob(exact.mutable_data(), geometry.sizes())
+      .strides(geometry.strides())
+      .deleter([exact](void*) {})
+      .target_device(exact.device())
+      .options(at::TensorOptions().dtype(type).device(exact.device()))
+      .make_tensor();
+}
+
+bool find_factors(SavedVariable& saved, std::int64_t n, c10::Device device, at::Tensor& to) {
+  if (!has_data(saved)) return true;
+  const at::Tensor factors = find(saved);
+  if (!factors.defined() || !fits(factors, n, device)) return false;
+  to = factors;
   return true;
 }
 

@@ -41,8 +41,12 @@ bool copy_factors(torch::autograd::SavedVariable& saved, std::int64_t n, float i
 bool copy_bias(const torch::autograd::Edge& edge, bool has_weight, std::int64_t n,
                std::vector<float>& to);
 
-// The same for a recipe on a CUDA device. The tensors are the program's: Holding::own_constants()
-// copies them once the recipe is proved. They stay undefined where there is no weight or bias.
+/// What a node saved, not copied: the program's memory, or that of the exact values which the stash
+/// holds. Undefined if there is none, or it changed since, or only a part of a storage was saved.
+at::Tensor find(torch::autograd::SavedVariable& saved);
+
+// Weights and biases for a recipe on a CUDA device, not copied: Holding::own_constants() does so
+// once the recipe is proved. They stay undefined where there is no weight or bias.
 
 /// A weight or bias of `n` elements.
 bool find_factors(torch::autograd::SavedVariable& saved, std::int64_t n, c10::Device device,

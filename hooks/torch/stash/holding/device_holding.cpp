@@ -180,7 +180,10 @@ void DeviceHolding::own_constants(Recipe& recipe) {
   const c10::OptionalDeviceGuard on_device(recipe.device);
   const BelowProgram guard;
   recipe.for_each(Recipe::Tensors::constants, [](at::Tensor& constant) {
-    constant = constant.clone(at::MemoryFormat::Contiguous);
+    const bool is_index = constant.scalar_type() == at::kLong && constant.dim() == 1;
+    const at::ScalarType type = is_index ? at::kInt : constant.scalar_type();
+    constant =
+        constant.to(type, /*non_blocking=*/true, /*copy=*/true, at::MemoryFormat::Contiguous);
   });
   recipe.made_on = lasting(current_stream(recipe.device));
 }

@@ -14,6 +14,8 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/hardsigmoid.h>
 #include <ATen/ops/hardswish.h>
+#include <ATen/ops/index.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mish.h>
 #include <ATen/ops/mul.h>
@@ -56,6 +58,21 @@ void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
   } else {
     at::upsample_bilinear2d_out(out, in, size, step.align_corners, height, width);
   }
+}
+
+// An index on a device may count from the end, which index_select() does not take.
+void gather(const Recipe::Step& step, const at::Tensor& in, const at::Tensor& out) {
+  c10::DimVector sizes(in.sizes());
+  sizes[static_cast<std::size_t>(step.dim)] = step.index.numel();
+  at::Tensor to = out.view(sizes);
+  if (in.is_cpu()) {
+    at::index_select_out(to, in, step.dim, step.index);
+    return;
+  }
+  c10::List<std::optional<at::Tensor>> indices;
+  indices.resize(static_cast<std::size_t>(step.dim));
+  indices.push_back(step.index);
+  at::index_out(to, in, indices);
 }
 
 }  // namespace
@@ -171,6 +188,9 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
       return true;
     case Recipe::Operator::roll:
       roll(step, 0, in, out);
+      return true;
+    case Recipe::Operator::gather:
+      gather(step, in, out);
       return true;
     case Recipe::Operator::upsample_nearest:
     case Recipe::Operator::upsample_bilinear:

@@ -55,16 +55,13 @@ class Run {
   /// Writes `value`, after its first `steps` steps, to `out`. @pre the last of them has its type
   void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
     std::optional<Temporary> last;  // where `from` lies, if not in `out`
-    // A roll moves elements, so its operand can't lie where its result will.
-    const auto is_roll = [&](std::size_t i) {
-      return i < steps && value.steps[i].op == Recipe::Operator::roll;
-    };
-    at::Tensor from = start_of(value, is_roll(0) ? nullptr : out, last);
+    const auto moves = [&](std::size_t i) { return i < steps && Recipe::moves(value.steps[i].op); };
+    at::Tensor from = start_of(value, moves(0) ? nullptr : out, last);
     for (std::size_t i = 0; i < steps;) {
       std::optional<Temporary> next;
       const auto target_before = [&](std::size_t end) {
         const c10::ScalarType type = value.steps[end - 1].type;
-        const bool in_place = type == value.type() && !is_roll(end);
+        const bool in_place = type == value.type() && !moves(end);
         return target(value.result, type, in_place ? out : nullptr, next);
       };
       std::size_t end = end_of_norm(value, i, steps);
@@ -290,9 +287,9 @@ struct Description {
     const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.ceil_mode ? 4 : 0) +
                       (step.count_include_pad ? 8 : 0) + (step.align_corners ? 16 : 0) +
                       (step.causal ? 32 : 0);
-    structure.insert(structure.end(),
-                     {static_cast<std::int64_t>(step.op), static_cast<std::int64_t>(step.type),
-                      flags, step.divisor, static_cast<std::int64_t>(step.others.size())});
+    structure.insert(structure.end(), {static_cast<std::int64_t>(step.op),
+                                       static_cast<std::int64_t>(step.type), flags, step.divisor,
+                                       step.dim, static_cast<std::int64_t>(step.others.size())});
     structure.insert(structure.end(), step.window.begin(), step.window.end());
     for (const double scalar : step.scalars) {
       structure.push_back(std::bit_cast<std::int64_t>(scalar));
@@ -312,7 +309,8 @@ std::size_t constant_bytes_of(const Recipe::Value& value) {
   if (value.viewed != nullptr) bytes += constant_bytes_of(*value.viewed);
   for (const Recipe::Step& step : value.steps) {
     bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
-    for (const at::Tensor* each : {&step.mean.held, &step.rstd.held, &step.weight, &step.bias}) {
+    for (const at::Tensor* each :
+         {&step.mean.held, &step.rstd.held, &step.weight, &step.bias, &step.index}) {
       if (each->defined()) bytes += static_cast<std::size_t>(each->nbytes());
     }
     for (const Recipe::Value& other : step.others) bytes += constant_bytes_of(other);
@@ -329,7 +327,7 @@ void for_each_in(Recipe::Value& value, Recipe::Tensors which,
   for (Recipe::Value& part : value.parts) for_each_in(part, which, visit);
   if (value.viewed != nullptr) for_each_in(*value.viewed, which, visit);
   for (Recipe::Step& step : value.steps) {
-    for (at::Tensor* each : {&step.weight, &step.bias}) visit_if_any(*each);
+    for (at::Tensor* each : {&step.weight, &step.bias, &step.index}) visit_if_any(*each);
     if (which == Recipe::Tensors::all) {
       for (Recipe::Statistic* each : {&step.mean, &step.rstd}) visit_if_any(each->held);
     }

@@ -78,6 +78,7 @@ struct Recipe {
     copy,               ///< of other strides, or to the step's element type
     avg_pool,           ///< with Step::window
     roll,               ///< by Step::shifts
+    gather,             ///< picks places along Step::dim by Step::index
     upsample_nearest,   ///< by Step::scalars, height and width; 0: by the sizes alone
     upsample_bilinear,  ///< the same
     dropout,            ///< of a value and a mask of booleans, by the first of Step::scalars
@@ -105,6 +106,11 @@ struct Recipe {
   /// Whether a small error of the operand may become a large one of the result.
   static constexpr bool magnifies(Operator op) noexcept {
     return op >= Operator::sin && op <= Operator::exp;
+  }
+
+  /// Whether elements move, so that the result can't lie where the operand does.
+  static constexpr bool moves(Operator op) noexcept {
+    return op == Operator::roll || op == Operator::gather;
   }
 
   /// A norm's means or reciprocal deviations: a source, or a small tensor that nobody changes.
@@ -155,6 +161,8 @@ struct Recipe {
     bool align_corners = false;
     /// Of a roll: how far each dimension's elements move towards the end, from 0 to its size.
     c10::DimVector shifts;
+    at::Tensor index;  ///< of a gather: of one dimension
+    std::int64_t dim = 0;
     codecs::ChannelOrder order;
     codecs::PoolOrder pool;
     int indices = -1;       ///< of `max_pool`: the source of the indices

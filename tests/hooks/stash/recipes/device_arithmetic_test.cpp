@@ -162,6 +162,31 @@ TEST_F(DeviceArithmeticTest, ImagesGrowAndRowsRoll) {
   EXPECT_TRUE(agree({x.const_data_ptr()}));
 }
 
+TEST_F(DeviceArithmeticTest, AnIndexPicksPlacesInOneOrMoreDimensions) {
+  const at::Tensor x = at::randn({2, 5, 3});
+  const at::Tensor index = at::randint(5, {6}, at::kInt);
+  const at::Tensor picked = x.index_select(1, index);
+  for (const at::Tensor& y : {picked, picked.view({2, 2, 3, 3})}) {
+    Recipe::Step& step = begin(Recipe::Operator::gather, x, y);
+    step.index = index;
+    step.dim = 1;
+    const DeviceArithmetic device(c10::kCPU);
+    EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), y));
+  }
+}
+
+// Of as many places as there are, so that the result could lie where the operand does.
+TEST_F(DeviceArithmeticTest, WhatIsPickedOutOfAComputedValueLiesElsewhere) {
+  const at::Tensor x = at::randn({4, 3});
+  begin(Recipe::Operator::gelu, x, x);
+  Recipe::Step& step = recipe.value.steps.emplace_back();
+  step.op = Recipe::Operator::gather;
+  step.index = at::tensor({3, 2, 1, 0}, at::kInt);
+  EXPECT_TRUE(agree({x.const_data_ptr()}));
+  const DeviceArithmetic device(c10::kCPU);
+  EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), at::gelu(x).flip(0)));
+}
+
 TEST_F(DeviceArithmeticTest, ConstantsAreVisitedAndCounted) {
   const at::Tensor x = at::randn({4, 4});
   Recipe::Step& step = begin(Recipe::Operator::row_norm, x, x);
@@ -170,14 +195,17 @@ TEST_F(DeviceArithmeticTest, ConstantsAreVisitedAndCounted) {
   Recipe::Step& product = recipe.value.steps.emplace_back();
   product.op = Recipe::Operator::mul;
   product.others.emplace_back().on_device = at::ones({2});
-  EXPECT_EQ(recipe.constant_bytes(), (4 + 4 + 4 + 2) * sizeof(float));
+  Recipe::Step& picked = recipe.value.steps.emplace_back();
+  picked.op = Recipe::Operator::gather;
+  picked.index = at::zeros({3}, at::kInt);
+  EXPECT_EQ(recipe.constant_bytes(), (4 + 4 + 4 + 2 + 3) * sizeof(float));
   const auto visited = [&](Recipe::Tensors which) {
     int count = 0;
     recipe.for_each(which, [&](at::Tensor&) { ++count; });
     return count;
   };
-  EXPECT_EQ(visited(Recipe::Tensors::constants), 2);
-  EXPECT_EQ(visited(Recipe::Tensors::all), 4);
+  EXPECT_EQ(visited(Recipe::Tensors::constants), 3);
+  EXPECT_EQ(visited(Recipe::Tensors::all), 5);
 }
 
 }  // namespace
