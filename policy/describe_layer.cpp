@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/describe_layer.h"
 
+#include <optional>
+#include <utility>
+
 #include "policy/need.h"
 
 namespace cinch::policy {
@@ -32,19 +35,20 @@ std::optional<Layer> describe_layer(const Policy& policy, const Director& direct
   if (director.is_full()) return std::nullopt;
   const Choice groups = with_codec("group_quant");
   Layer layer;
-  bool found = false;
+  std::optional<std::pair<LayerKind, int>> most_sensitive;
   for (const Use& use : entry.uses) {
     const Need need = need_of(policy.settings(), use, operand_fact(use.op, use.operand), &groups);
     if (!need.chosen) continue;
     const LayerKind kind = layer_kind(use.op);
     // Kinds are ordered from the least to the most sensitive.
-    if (found && kind <= layer.kind) continue;
+    const std::pair sensitivity(kind, least_measured_bits(kind, use.operand));
+    if (most_sensitive && sensitivity <= *most_sensitive) continue;
+    most_sensitive = sensitivity;
     layer.kind = kind;
     layer.op = use.op;
     layer.operand = use.operand;
-    found = true;
   }
-  const auto by_group = found ? candidate(policy, entry, groups) : std::nullopt;
+  const auto by_group = most_sensitive ? candidate(policy, entry, groups) : std::nullopt;
   if (!by_group) return std::nullopt;
   layer.raw_bytes = entry.storage_bytes;
   layer.on_device = entry.on_device;

@@ -6,6 +6,19 @@
 namespace cinch::policy {
 namespace {
 
+/// What is added to the list of results that are computed anew.
+std::string_view attention_words(DeriveAttention where) {
+  switch (where) {
+    case DeriveAttention::nowhere:
+      return "";
+    case DeriveAttention::on_gpus:
+      return ", and fused attention's on GPUs,";
+    case DeriveAttention::everywhere:
+      return ", and fused attention's,";
+  }
+  return "";
+}
+
 std::string codec_words(const codecs::CodecSpec& spec) {
   const auto traits = codecs::codec_traits(spec.name);
   if (traits && traits->precision == codecs::Precision::bits) {
@@ -89,9 +102,9 @@ std::string explain(const Settings& s) {
             "; all remaining floats are compressed without loss.\n";
   }
   if (s.derive.enabled) {
-    text += std::string("Results of norms, activation functions, products and sums") +
-            (s.derive.attention ? ", and fused attention's," : "") +
-            " are computed anew in backward from what else is held, where that gives their bits.\n";
+    text += "Results of norms, activation functions, products and sums";
+    text += attention_words(s.derive.attention);
+    text += " are computed anew in backward from what else is held, where that gives their bits.\n";
     if (s.derive.signs_in_sources) {
       text += "A ReLU's signs are one bit of what the batch norm before it reads.\n";
     }

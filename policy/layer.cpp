@@ -46,11 +46,13 @@ int least_bits(LayerKind kind) noexcept {
   }
 }
 
-int least_measured_bits(LayerKind kind) noexcept {
+int least_measured_bits(LayerKind kind, std::string_view operand) noexcept {
   switch (kind) {
+    case LayerKind::attention:
+      return operand.starts_with("result") ? 3 : 4;
     case LayerKind::elementwise:
-      return 3;
     case LayerKind::matmul:
+      return 3;
     case LayerKind::other:
       return 4;
     default:

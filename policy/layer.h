@@ -36,8 +36,10 @@ bool is_feature_map(LayerKind kind) noexcept;
 int least_bits(LayerKind kind) noexcept;
 
 /// The same for policies that measure the effect of their choices. No average over steps removes
-/// the derivatives' bias: it is a fortieth of the noise at 3 bits and an eighth at 2.
-int least_measured_bits(LayerKind kind) noexcept;
+/// the bias of smooth functions' derivatives: it is a fortieth of the noise at 3 bits and an eighth
+/// at 2.
+/// @param operand "result0": attention's result enters no exponent
+int least_measured_bits(LayerKind kind, std::string_view operand) noexcept;
 
 /// One saved activation at one place of a model's forward. An adaptive policy decides about each.
 struct Layer {

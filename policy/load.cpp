@@ -105,6 +105,18 @@ RescueSettings read_rescue(const Json& json, bool by_default) {
   return {json.value("enabled", by_default), json.value("harder", true)};
 }
 
+DeriveSettings read_derive(const Json& json, const Algorithm& algorithm) {
+  DeriveSettings derive = {.enabled = json.value("enabled", algorithm.derives),
+                           .attention = algorithm.attention};
+  if (const auto where = json.find("attention"); where != json.end()) {
+    const auto if_no_word = *where == true ? DeriveAttention::everywhere : DeriveAttention::nowhere;
+    derive.attention = where->is_string() ? DeriveAttention::on_gpus : if_no_word;
+  }
+  derive.depth = json.value("depth", derive.depth);
+  derive.signs_in_sources = json.value("signs_in_sources", algorithm.signs_in_sources);
+  return derive;
+}
+
 bool match_the_same(const Rule& a, const Rule& b) {
   return std::tie(a.op, a.operand, a.dtype, a.shape) == std::tie(b.op, b.operand, b.dtype, b.shape);
 }
@@ -155,11 +167,7 @@ Settings read_settings(const Json& json, std::string_view file) {
   }
   settings.offload = read_offload(json.value("offload", Json::object()));
   settings.raw_window = json.value("raw_window", usual_window(settings));
-  const Json derive = json.value("derive", Json::object());
-  settings.derive.enabled = derive.value("enabled", algorithm.derives);
-  settings.derive.attention = derive.value("attention", settings.derive.attention);
-  settings.derive.depth = derive.value("depth", settings.derive.depth);
-  settings.derive.signs_in_sources = derive.value("signs_in_sources", algorithm.signs_in_sources);
+  settings.derive = read_derive(json.value("derive", Json::object()), algorithm);
   if (json.contains("guard")) settings.guard = read_guard(json.at("guard"));
   settings.groups = {.name = "group_quant", .bits = 3, .subtractive_dither = true};
   if (json.contains("groups")) settings.groups = read_codec(json.at("groups"), settings.groups);

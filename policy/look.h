@@ -89,7 +89,8 @@ struct Footprint {
     std::uint32_t layer = no_layer;
     std::size_t bytes = 0;  ///< of what is stored for it, such as a mask
     std::vector<std::uint32_t>
-        sources;  ///< layers; those that the policy does not choose are left out
+        sources;           ///< layers; those that the policy does not choose are left out
+    bool is_slow = false;  ///< takes much longer than decoding, as attention does on the host
   };
   std::vector<std::uint32_t> layers;  ///< of the entries that have one
   std::vector<Derived> derived;       ///< those of them that are derived

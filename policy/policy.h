@@ -113,10 +113,14 @@ struct RescueSettings {
   bool harder = true;   ///< see policy/rescue.h
 };
 
+/// Where fused attention's output is computed once more, which costs its forward: a sixtieth of a
+/// ViT's step on a GPU, a tenth on a CPU.
+enum class DeriveAttention : std::uint8_t { nowhere, on_gpus, everywhere };
+
 /// Whether values are computed from other saved tensors instead of stored (docs/derived.md).
 struct DeriveSettings {
   bool enabled = false;
-  bool attention = true;   ///< fused attention's output too, which costs its forward once more
+  DeriveAttention attention = DeriveAttention::everywhere;
   std::uint8_t depth = 2;  ///< most recipes between values and stored ones
   /// A ReLU's signs are a bit of what the batch norm before it reads, not a mask of their own.
   bool signs_in_sources = false;

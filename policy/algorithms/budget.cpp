@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include "policy/algorithms/budget_menu.h"
@@ -43,6 +44,9 @@ constexpr double most_overhead = 4;
 // Where the budget can't be met, plans may take so many times the fewest bytes that can be: the
 // last tenth costs more quality than all the others.
 constexpr double above_least = 1.1;
+// Relative variance of the gradients, as planned, up to which bits are worth less than the time of
+// what is slow to compute. A mini-batch's own variance is a hundred times as large.
+constexpr double harmless = 0.01;
 
 std::string size_text(double bytes) {
   char text[32];
@@ -166,6 +170,7 @@ class Budget final : public Director {
     std::uint64_t last_seen = 0;
     // What the last step showed, if it computed the layer from others.
     bool derivable = false;
+    bool slow_to_derive = false;
     std::size_t derived_bytes = 0;
     std::vector<std::uint32_t> sources = {};
 
@@ -252,6 +257,7 @@ class Budget final : public Director {
       news_ = news_ || !known.derivable;
       computed[derived.layer] = known.derivable = true;
       known.derived_bytes = derived.bytes;
+      known.slow_to_derive = derived.is_slow;
       known.sources = derived.sources;
     }
     for (const std::uint32_t number : last.layers) {
@@ -304,7 +310,6 @@ class Budget final : public Director {
     const auto raw = static_cast<double>(layer.raw_bytes);
     double size = std::min(static_cast<double>(layer.menu_bytes[index]), raw);
     if (choice.derived) {
-      if (!known.derivable) return not_an_option;
       return {static_cast<double>(known.derived_bytes),
               settings_.variance_per_second * seconds_of(choice, raw, raw)};
     }
@@ -320,7 +325,8 @@ class Budget final : public Director {
     std::vector<PlannedLayer> layers;
     DerivedCost derived_cost;
   };
-  Problem problem() const {
+  /// @param computes_slow Whether what is slow to compute may be computed too
+  Problem problem(bool computes_slow) const {
     std::vector<HitLayer> places;
     for (std::size_t i = 0; i < states_.size(); ++i) {
       places.push_back({states_[i].layer.kind, known_[i].share, known_[i].share_of_sum});
@@ -332,7 +338,7 @@ class Budget final : public Director {
     }
     Problem problem;
     for (const std::uint32_t number : footprint_.layers) {
-      problem.layers.push_back(planned(number, hits[number], index));
+      problem.layers.push_back(planned(number, hits[number], index, computes_slow));
     }
     problem.derived_cost = [this, hits](std::size_t derived, std::size_t source, std::size_t j) {
       const std::uint32_t number = footprint_.layers[derived];
@@ -345,13 +351,16 @@ class Budget final : public Director {
   }
 
   PlannedLayer planned(std::uint32_t number, const Noise& hit,
-                       const std::map<std::uint32_t, std::size_t>& index) const {
+                       const std::map<std::uint32_t, std::size_t>& index,
+                       bool computes_slow) const {
     PlannedLayer layer;
     const std::vector<Choice>& menu = states_[number].layer.menu;
     const Known& known = known_[number];
+    const bool derives = known.derivable && (computes_slow || !known.slow_to_derive);
     for (std::uint32_t i = 0; i < menu.size(); ++i) {
-      layer.options.push_back(option(number, i, hit));
-      if (menu[i].derived && known.derivable) layer.derived = i;
+      const bool excluded = menu[i].derived && !derives;
+      layer.options.push_back(excluded ? not_an_option : option(number, i, hit));
+      if (menu[i].derived && derives) layer.derived = i;
     }
     for (const std::uint32_t source : known.sources) {
       if (const auto found = index.find(source); found != index.end()) {
@@ -361,13 +370,31 @@ class Budget final : public Director {
     return layer;
   }
 
+  /// Layers of the footprint that can be computed, but slowly.
+  std::vector<std::uint32_t> slow_layers() const {
+    std::vector<std::uint32_t> slow;
+    std::ranges::copy_if(footprint_.layers, std::back_inserter(slow), [this](std::uint32_t number) {
+      return known_[number].derivable && known_[number].slow_to_derive;
+    });
+    return slow;
+  }
+
   void plan(std::uint64_t step, bool over) {
     news_ = false;
-    const Problem problem = this->problem();
+    // What is slow to compute is stored where that is about as good, and stays so a little longer.
+    const std::vector<std::uint32_t> slow = slow_layers();
+    const bool stores_slow = std::ranges::any_of(
+        slow, [this](std::uint32_t number) { return !states_[number].choice.derived; });
+    Problem problem = this->problem(/*computes_slow=*/slow.empty());
     const auto best_within = [&problem](double bytes) {
       return plan_with_derivation(problem.layers, bytes, problem.derived_cost);
     };
     Selection best = best_within(capacity_for_entries());
+    const bool is_harmless = best.fits && best.cost <= harmless * (stores_slow ? 2 : 1);
+    if (!slow.empty() && !is_harmless) {
+      problem = this->problem(/*computes_slow=*/true);
+      best = best_within(capacity_for_entries());
+    }
     const double least = overall(best.size);
     const bool meets = best.fits || least <= capacity(footprint_);  // without room for trials
     unmet_bytes_ = meets ? 0 : above_least * least;

@@ -11,11 +11,10 @@
 namespace cinch::policy {
 namespace {
 
-/// Whether groups have subtractive dithering, which does not keep zeros. The preset "default" has
-/// it for these kinds too, and for batched products, but not for results of softmax. Dropout may
-/// stand between such a result and a batched product, so here the operands of these do without.
+/// Whether groups have subtractive dithering, which does not keep zeros: as under the preset
+/// "default".
 bool is_dithered(LayerKind kind) noexcept {
-  return kind != LayerKind::matmul && kind != LayerKind::other;
+  return kind != LayerKind::other;
 }
 
 Choice grouped(LayerKind kind, int bits) {
@@ -29,7 +28,7 @@ Choice grouped(LayerKind kind, int bits) {
 
 /// The layer's values are computed from others, or held so where that can't be done after all.
 Choice derived(LayerKind kind) {
-  Choice choice = grouped(kind, std::max(4, least_measured_bits(kind)));
+  Choice choice = grouped(kind, 4);
   choice.derived = true;
   return choice;
 }
@@ -64,9 +63,10 @@ constexpr double seconds_per_offloaded_byte = 2 / 12e9;
 }  // namespace
 
 std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
+  const int least = least_measured_bits(layer.kind, layer.operand);
   std::vector<Choice> menu;
   for (const int bits : {1, 2, 3, 4, 6, 8}) {
-    if (bits >= least_measured_bits(layer.kind)) menu.push_back(grouped(layer.kind, bits));
+    if (bits >= least) menu.push_back(grouped(layer.kind, bits));
   }
   if (is_feature_map(layer.kind)) {
     for (const int bits : {2, 4}) menu.push_back(divided(settings.division, bits));
@@ -78,7 +78,7 @@ std::vector<Choice> budget_menu(const Layer& layer, const Settings& settings) {
   const bool offloads = settings.budget.offload && layer.on_device;
   if (!offloads || layer.raw_bytes < settings.offload.min_bytes) return menu;
   for (const int bits : {4, 8}) {
-    if (bits < least_measured_bits(layer.kind)) continue;
+    if (bits < least) continue;
     menu.push_back(offloaded(grouped(layer.kind, bits)));
   }
   menu.push_back(offloaded({}));
@@ -89,7 +89,7 @@ Choice budget_start(const Layer& layer, const Settings& settings) {
   if (layer.derivable) return derived(layer.kind);
   // Errors of a source reach all that is computed from it.
   if (is_feature_map(layer.kind) && !layer.is_source) return divided(settings.division, 2);
-  return grouped(layer.kind, std::max(4, least_measured_bits(layer.kind)));
+  return grouped(layer.kind, 4);
 }
 
 double seconds_of(const Choice& choice, double raw_bytes, double held_bytes) noexcept {

@@ -49,6 +49,7 @@ OptionsOfAll options_with(std::span<const PlannedLayer> layers, const std::vecto
       for (std::size_t j = 0; j < options[root].size(); ++j) {
         KnapsackOption& option = options[root][j];
         if (option.size < not_an_option.size) option.cost += derived_cost(i, root, j);
+        if (option.cost >= not_an_option.cost) option = not_an_option;
       }
     }
   }

@@ -24,7 +24,8 @@ struct PlannedLayer {
 };
 
 /// The cost of computing layer `derived` from values of `source` that are held by its option
-/// `option`: the error of these becomes an error of what is computed.
+/// `option`: the error of these becomes an error of what is computed. not_an_option.cost where that
+/// can't be.
 using DerivedCost =
     std::function<double(std::size_t derived, std::size_t source, std::size_t option)>;
 

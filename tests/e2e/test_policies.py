@@ -50,11 +50,11 @@ def train(folder, settings, steps=STEPS):
     return harness.run_python(["-c", PROGRAM, steps], folder, settings)
 
 
-def codecs_of(run, *ops):
-    """Codecs under which values of these operators' operands were held, and how often."""
+def codecs_of(run, *ops, operand=None):
+    """Codecs under which values of these operators' operands, or of one of them, were held, and how often."""
     found = {}
     for row in run.report["ops"]:
-        if row["op"] in ops:
+        if row["op"] in ops and operand in (None, row["operand"]):
             found[row["codec"]] = found.get(row["codec"], 0) + row["count"]
     return found
 
@@ -173,6 +173,16 @@ def test_budget_is_kept_in_steps_that_try_and_look(tmp_path):
     assert len(peaks) > 50 and min(point["raw_bytes"] for point in peaks.values()) > 6 * peak_bytes
     assert max(point["stored_bytes"] for point in peaks.values()) <= peak_bytes
     assert sum(row["guard_checks"] for row in run.report["ops"]) > 20
+
+
+@pytest.mark.parametrize(("ratio", "computes"), [(5, False), (14, True)])
+def test_budget_computes_attention_where_bytes_are_dear(ratio, computes, tmp_path):
+    """Its output costs the forward's time on the CPU, but next to no bytes."""
+    run = train(tmp_path, {"version": 1, "policy": "budget", "budget": {"ratio": ratio}}, steps=60)
+    outputs = codecs_of(run, "aten::_scaled_dot_product_flash_attention_for_cpu", operand="result0")
+    derived = [count for codec, count in outputs.items() if codec.startswith("derived")]
+    assert sum(outputs.values()) >= 2 * 60 and derived
+    assert (sum(derived) > 60) == computes, outputs
 
 
 def test_budget_says_what_cannot_be(tmp_path):

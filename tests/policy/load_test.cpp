@@ -420,13 +420,19 @@ TEST(Load, TheWindowIsForWhatIsCopiedOrDecodedAhead) {
 
 TEST(Load, WhatIsDerived) {
   const Settings usual = accepted(R"({"version": 1, "policy": "lossless"})");
-  EXPECT_TRUE(usual.derive.enabled && usual.derive.attention);
+  EXPECT_TRUE(usual.derive.enabled);
+  EXPECT_EQ(usual.derive.attention, DeriveAttention::everywhere);
   EXPECT_EQ(usual.derive.depth, 2);
+  EXPECT_EQ(accepted(R"({"version": 1, "policy": "default"})").derive.attention,
+            DeriveAttention::on_gpus);
   const Settings asked = accepted(
       R"({"version": 1, "policy": "division", "derive": {"enabled": true, "attention": false, "depth": 1}})");
   EXPECT_TRUE(asked.derive.enabled);
-  EXPECT_FALSE(asked.derive.attention);
+  EXPECT_EQ(asked.derive.attention, DeriveAttention::nowhere);
   EXPECT_EQ(asked.derive.depth, 1);
+  const Settings on_gpus =
+      accepted(R"({"version": 1, "policy": "lossless", "derive": {"attention": "gpu"}})");
+  EXPECT_EQ(on_gpus.derive.attention, DeriveAttention::on_gpus);
 }
 
 TEST(Presets, TheDefaultIsWhatAFileThatNamesItSays) {

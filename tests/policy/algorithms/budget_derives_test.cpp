@@ -42,7 +42,7 @@ class BudgetDerivesTest : public testing::Test {
     Footprint footprint;
     footprint.layers = {source_, computed_, other_};
     if (derives_ && director_->choice(computed_).derived) {
-      footprint.derived = {{computed_, 0, {source_}}};
+      footprint.derived = {{computed_, 0, {source_}, is_slow_}};
     }
     for (const auto number : footprint.layers) footprint.planned_bytes += stored(number);
     footprint.other_bytes = other_bytes_;
@@ -55,6 +55,7 @@ class BudgetDerivesTest : public testing::Test {
   std::unique_ptr<Director> director_;
   std::uint32_t source_ = 0, computed_ = 0, other_ = 0;
   bool derives_ = true;  ///< what is to be derived is
+  bool is_slow_ = false;
   std::size_t other_bytes_ = 0;
   std::uint64_t step_ = 0;
 };
@@ -80,6 +81,25 @@ TEST_F(BudgetDerivesTest, WhatIsNotDerivedAfterAllIsStoredByItsOwnNeed) {
   for (int i = 0; i < 15; ++i) step();
   EXPECT_FALSE(director_->choice(computed_).derived);
   EXPECT_EQ(director_->choice(computed_).spec.bits, director_->choice(other_).spec.bits);
+}
+
+TEST_F(BudgetDerivesTest, WhatIsSlowToComputeIsStoredWhereThatCostsLittle) {
+  is_slow_ = true;
+  const auto run_with_noise = [this](double at_2_bits) {
+    for (int i = 0; i < 40; ++i) {
+      for (const auto number : {source_, computed_, other_}) {
+        try_layer(*director_, number, at_2_bits);
+      }
+      step();
+    }
+    return director_->choice(computed_).derived;
+  };
+  step();
+  EXPECT_TRUE(run_with_noise(1)) << "bytes are worth more than time";
+  EXPECT_FALSE(run_with_noise(1e-3));
+  EXPECT_TRUE(run_with_noise(1));
+  is_slow_ = false;
+  EXPECT_TRUE(run_with_noise(1e-3));
 }
 
 TEST_F(BudgetDerivesTest, BytesThatOthersNoLongerTakeAreSpent) {

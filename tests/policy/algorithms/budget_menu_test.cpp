@@ -27,7 +27,7 @@ TEST(BudgetMenu, GroupsAreDitheredWhereZerosNeedNotStayZeros) {
   for (const auto kind :
        {LayerKind::linear, LayerKind::convolution, LayerKind::batch_norm, LayerKind::layer_norm,
         LayerKind::elementwise, LayerKind::matmul, LayerKind::attention, LayerKind::other}) {
-    const bool wanted = kind != LayerKind::matmul && kind != LayerKind::other;
+    const bool wanted = kind != LayerKind::other;
     auto menu = budget_menu(layer(kind, true), settings);
     menu.push_back(budget_start(layer(kind), settings));
     for (const Choice& choice : menu) {
@@ -57,10 +57,15 @@ std::vector<int> bits_of(const char* op, const char* operand, const char* other_
   return bits;
 }
 
-TEST(BudgetMenu, AttentionsProbabilitiesAreNotDithered) {
+TEST(BudgetMenu, OperandsHaveTheirLeastBits) {
   EXPECT_THAT(bits_of("aten::native_layer_norm", "input", "aten::addmm", "mat1"),
               testing::ElementsAre(1, 2, 3, 4, 6, 8));
-  EXPECT_THAT(bits_of("aten::bmm", "self"), testing::ElementsAre(-4, -6, -8)) << "after dropout";
+  EXPECT_THAT(bits_of("aten::bmm", "self"), testing::ElementsAre(3, 4, 6, 8));
+  const auto* attention = "aten::_scaled_dot_product_flash_attention_for_cpu";
+  EXPECT_THAT(bits_of(attention, "key"), testing::ElementsAre(4, 6, 8));
+  EXPECT_THAT(bits_of(attention, "result0"), testing::ElementsAre(3, 4, 6, 8))
+      << "is in no exponent";
+  EXPECT_THAT(bits_of(attention, "result0", attention, "query"), testing::ElementsAre(4, 6, 8));
   EXPECT_THAT(bits_of("aten::_softmax", "result", "aten::bmm", "self"), testing::ElementsAre())
       << "are no layer's activation";
 }

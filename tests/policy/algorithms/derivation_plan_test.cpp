@@ -70,6 +70,19 @@ TEST(DerivationPlan, WhatTakesFewerBytesStoredIsStoredIfNothingElseFits) {
   EXPECT_EQ(best.chosen, (std::vector<std::uint32_t>{few, few}));
 }
 
+TEST(DerivationPlan, OptionsOfASourceThatWhatIsComputedDoesNotTakeAreNone) {
+  const std::vector<PlannedLayer> layers = {stored(1), derivable(1, {0})};
+  const auto not_from_few = [](std::size_t, std::size_t, std::size_t option) {
+    return option == few ? not_an_option.cost : 0.01;
+  };
+  const Selection fits = plan_with_derivation(layers, 9, not_from_few);
+  EXPECT_TRUE(fits.fits);
+  EXPECT_EQ(fits.chosen, (std::vector<std::uint32_t>{many, computed}));
+  const Selection least = plan_with_derivation(layers, 5, not_from_few);
+  EXPECT_FALSE(least.fits);
+  EXPECT_DOUBLE_EQ(least.size, 9);
+}
+
 TEST(DerivationPlan, SaysTheLeastWhereNothingFits) {
   const std::vector<PlannedLayer> layers = {stored(1), derivable(1, {0})};
   const Selection least = plan_with_derivation(layers, 1, as_held(layers));

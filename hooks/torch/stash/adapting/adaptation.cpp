@@ -144,8 +144,8 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
   if_memory_allows([&] {
     growing_footprint_.layers.push_back(layer);
     if (entry.plan().derived != nullptr) {
-      growing_footprint_.derived.push_back({layer, planned_bytes, {}});
-      add_layers_of_sources(*entry.recipe, source_layer, growing_footprint_.derived.back().sources);
+      growing_footprint_.derived.push_back(
+          derived_layer(*entry.recipe, layer, planned_bytes, source_layer));
     }
     entry.ranged = director_->wants().ranges;
     const std::size_t kept = director_->tries(layer, peak);

@@ -89,10 +89,9 @@ std::shared_ptr<const Plan> Contender::plan(const Entry& entry, std::uint32_t la
   } else {
     footprint.layers.push_back(own);
     if (same.plan().derived != nullptr) {
-      footprint.derived.push_back({own, same.plan().stored_bytes, {}});
-      add_layers_of_sources(
-          *entry.recipe, [this](const Entry& source) { return source_layer(source); },
-          footprint.derived.back().sources);
+      footprint.derived.push_back(
+          derived_layer(*entry.recipe, own, same.plan().stored_bytes,
+                        [this](const Entry& source) { return source_layer(source); }));
     }
   }
   return same.own_plan;

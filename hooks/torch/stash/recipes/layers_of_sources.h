@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,6 +30,17 @@ void add_layers_of_sources(const Recipe& recipe, const LookAt& look_at,
       add_layers_of_sources(*source.entry->recipe, look_at, layers);
     }
   }
+}
+
+/// What an adaptive policy is told of an entry that `recipe` computes: `layer` is the director's
+/// number, and `bytes` are stored for it.
+template <typename LookAt>
+policy::Footprint::Derived derived_layer(const Recipe& recipe, std::uint32_t layer,
+                                         std::size_t bytes, const LookAt& look_at) {
+  const bool is_slow = recipe.is_costly() && recipe.device.is_cpu();
+  policy::Footprint::Derived derived = {layer, bytes, {}, is_slow};
+  add_layers_of_sources(recipe, look_at, derived.sources);
+  return derived;
 }
 
 }  // namespace cinch::hooks
