@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds up ctest's JUnit files, names what failed, and ends with "N passed, N failed".
+"""Adds up ctest's JUnit files, shows how what failed ended, names it, and ends with "N passed, N failed".
 
     python scripts/test_summary.py LEG=JUNIT.xml…
 
@@ -9,6 +9,9 @@ anything failed or nothing ran.
 
 import sys
 import xml.etree.ElementTree as ElementTree
+
+
+OUTPUT_LINES = 40  # of a failed test: a log that is cut short keeps its end
 
 
 def outcome(case: ElementTree.Element) -> str:
@@ -26,27 +29,34 @@ def outcome(case: ElementTree.Element) -> str:
     return "failed"
 
 
-def add_up(legs: dict[str, str]) -> tuple[dict[str, int], list[str]]:
-    """Returns counts by outcome and the names of the failed tests."""
+def last_lines(case: ElementTree.Element) -> str:
+    """Of what a <testcase> printed."""
+    return "\n".join((case.findtext("system-out") or "").rstrip().splitlines()[-OUTPUT_LINES:])
+
+
+def add_up(legs: dict[str, str]) -> tuple[dict[str, int], dict[str, str]]:
+    """Returns counts by outcome, and the failed tests' last lines by name."""
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    failed = []
+    failed = {}
     for leg, path in legs.items():
         try:
             cases = ElementTree.parse(path).getroot().iter("testcase")
         except (OSError, ElementTree.ParseError) as error:
             counts["failed"] += 1
-            failed.append(f"{leg}: no results ({error})")
+            failed[f"{leg}: no results"] = str(error)
             continue
         for case in cases:
             result = outcome(case)
             counts[result] += 1
             if result == "failed":
-                failed.append(f"{leg}: {case.get('name')}")
+                failed[f"{leg}: {case.get('name')}"] = last_lines(case)
     return counts, failed
 
 
 def main() -> int:
     counts, failed = add_up(dict(argument.split("=", 1) for argument in sys.argv[1:]))
+    for name, lines in failed.items():
+        print(f"--- {name} ended with\n{lines}")
     for name in failed:
         print(f"failed: {name}")
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
