@@ -27,8 +27,11 @@ def cnn() -> nn.Module:
     """A convolutional net with batch norm and max-pool, for digits at 16 x 16."""
     def block(i, o):
         return [nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(inplace=True)]
-    return nn.Sequential(*block(1, 16), *block(16, 16), nn.MaxPool2d(2), *block(16, 32), *block(32, 32), nn.MaxPool2d(2),
-                         *block(32, 64), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    return nn.Sequential(
+        nn.Sequential(*block(1, 16), *block(16, 16), nn.MaxPool2d(2)),
+        nn.Sequential(*block(16, 32), *block(32, 32), nn.MaxPool2d(2)),
+        nn.Sequential(*block(32, 64), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)),
+    )
 
 
 def resnet18() -> nn.Module:

@@ -5,7 +5,7 @@
     .venv/bin/python tests/bench/telemetry_share.py [--build build] [--rate 499] [--json FILE] [-- PROGRAM ARGUMENTS…]
 
 Whole steps with and without telemetry differ by far less than they do from run to run
-(telemetry_cost.py). So one run of the CPU demo is sampled by perf (its clock, both threads), with the stack
+(training_cost.py's variant "default, untold"). So one run of the CPU demo is sampled by perf (its clock, both threads), with the stack
 of each sample, and those are counted that have one of telemetry's functions on it: whatever these call, in
 the C library or the kernel, is theirs. A share of p in n samples is right to about 2 sqrt(p / n), printed
 as ±. It does not depend on what else the machine does.

@@ -151,30 +151,39 @@ def write(model, rate: float, data: torch.Tensor, skips_rare: bool = False) -> T
     return Task(model, adamw(model, rate), batch, loss, tested)
 
 
+PACKAGES = ("asyncio", "email", "json", "logging", "multiprocessing", "unittest", "xml", "ctypes")
+
+
+def pieces_of_packages(length: int):
+    """Two functions that draw so many pieces of PACKAGES' source, of `length` bytes, and which package each is from: one
+    for training, one from each package's last fifth for tests."""
+
+    def drawing(part):
+        def draw(count: int):
+            classes = torch.randint(len(PACKAGES), (count,))
+            starts = [int(torch.randint(len(part[c]) - length, ()).item()) for c in classes]
+            return torch.stack([part[c][s : s + length] for c, s in zip(classes, starts)]), classes
+
+        return draw
+
+    sources = [source_text(f"{package}/**/*.py", 40) for package in PACKAGES]
+    cuts = [int(len(data) * 0.8) for data in sources]
+    return drawing([data[:cut] for data, cut in zip(sources, cuts)]), drawing([data[cut:] for data, cut in zip(sources, cuts)])
+
+
 def read() -> Task:
     """From which package of the standard library a piece of source is."""
-    packages = ("asyncio", "email", "json", "logging", "multiprocessing", "unittest", "xml", "ctypes")
-    trains, tests = [], []
-    for package in packages:
-        data = source_text(f"{package}/**/*.py", 40)
-        cut = int(len(data) * 0.8)
-        trains.append(data[:cut])
-        tests.append(data[cut:])
-    model = Classifier(classes=len(packages), context=CONTEXT)
-
-    def pieces(sources, count):
-        classes = torch.randint(len(packages), (count,))
-        starts = [int(torch.randint(len(sources[c]) - CONTEXT, ()).item()) for c in classes]
-        return torch.stack([sources[c][s : s + CONTEXT] for c, s in zip(classes, starts)]), classes
+    train, test = pieces_of_packages(CONTEXT)
+    model = Classifier(classes=len(PACKAGES), context=CONTEXT)
 
     def tested():
         torch.manual_seed(1)
-        return told_right(model, [pieces(tests, 128) for _ in range(32)])
+        return told_right(model, [test(128) for _ in range(32)])
 
     def loss(batch):
         return F.cross_entropy(model(batch[0]), batch[1])
 
-    return Task(model, adamw(model, 1e-3), lambda: pieces(trains, BATCH), loss, tested)
+    return Task(model, adamw(model, 1e-3), lambda: train(BATCH), loss, tested)
 
 
 def denoise(seed: int) -> Task:

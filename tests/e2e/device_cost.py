@@ -32,6 +32,7 @@ control = fakecuda.control()
 injector = ctypes.CDLL(sys.argv[1])
 injector.fail_allocation.argtypes = (ctypes.c_long,)
 injector.counted_allocations.restype = injector.counted_locks.restype = ctypes.c_long
+torch.manual_seed(0)  # whether what is encoded losslessly frees a block of memory depends on the numbers
 weight = torch.randn(16, 16, device="cuda", requires_grad=True)
 x = torch.randn(32, 16, device="cuda")
 

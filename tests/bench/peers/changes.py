@@ -15,8 +15,10 @@ LOSS = "        loss = task.loss(model)\n"
 
 # Which of a model's parts are its blocks.
 BLOCKS = {
+    "cnn": "model",
     "resnet": "[*model.layer1, *model.layer2, *model.layer3, *model.layer4]",
     "gpt": "model.blocks",
+    "bert": "model.blocks",
     "vit": "model.blocks",
     "unet": "[model.down1, model.down2, model.middle, model.up2, model.up1]",
 }

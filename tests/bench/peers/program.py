@@ -21,8 +21,8 @@ import torchvision.models.resnet  # noqa: F401
 from torch import nn
 
 from saved_bytes import SavedBytes, memory_bytes
-from small_models import GPT, UNet, ViT, digits, resnet18
-from train_small import shuffled, source_text, told_right
+from small_models import GPT, Classifier, UNet, ViT, cnn, digits, resnet18
+from train_small import PACKAGES, pieces_of_packages, shuffled, source_text, told_right
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +45,10 @@ def classify(model: nn.Module, rate: float, batch: int, seed: int) -> Task:
         return F.cross_entropy(model(grow(x[picked])), y[picked])
 
     return Task(model, rate, loss, lambda m: told_right(m, ((grow(a), b) for a, b in zip(xt.split(100), yt.split(100))))[0])
+
+
+def convolutions(seed: int) -> Task:
+    return classify(cnn(), 1e-2, 256, seed)
 
 
 def resnet(seed: int) -> Task:
@@ -75,6 +79,22 @@ def gpt(seed: int) -> Task:
     return Task(GPT(dim=128, heads=4, layers=4, context=context), 3e-3, loss, score)
 
 
+def bert(seed: int) -> Task:
+    """From which package of the standard library a piece of source is; test accuracy in %."""
+    context = 128
+    train, test = pieces_of_packages(context)
+
+    def loss(model):
+        pieces, packages = train(128)
+        return F.cross_entropy(model(pieces), packages)
+
+    def score(model):
+        torch.manual_seed(1)
+        return told_right(model, [test(128) for _ in range(16)])[0]
+
+    return Task(Classifier(len(PACKAGES), layers=4, context=context), 3e-3, loss, score)
+
+
 def unet(seed: int) -> Task:
     """Digits out of noise of their own size, at 32 x 32; test peak signal-to-noise ratio in dB."""
     x, _, xt, _, grow = digits(32, seed)
@@ -94,11 +114,14 @@ def unet(seed: int) -> Task:
     return Task(UNet(), 5e-3, loss, score)
 
 
+TASKS = {"cnn": convolutions, "resnet": resnet, "gpt": gpt, "bert": bert, "vit": vit, "unet": unet}
+
+
 def main():
     name, seed, steps, out = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     after_imports = memory_bytes("VmRSS")
     torch.manual_seed(seed)
-    task = {"resnet": resnet, "gpt": gpt, "vit": vit, "unet": unet}[name](seed)
+    task = TASKS[name](seed)
     model = task.model
     optimizer = torch.optim.AdamW(model.parameters(), lr=task.rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, task.rate, total_steps=steps, cycle_momentum=False)

@@ -21,8 +21,10 @@ class Model:
 
 
 MODELS = {
+    "cnn": Model("CNN", "five convolutions with batch norm and max-pool, scikit-learn's digits at 32 x 32, batches of 256", "test accuracy, %", 100),
     "resnet": Model("ResNet", "ResNet-18 at a quarter of its width, scikit-learn's digits at 32 x 32, batches of 128", "test accuracy, %", 36),
     "gpt": Model("GPT", "byte-level, 4 layers of 128, the standard library's source, batches of 48 x 128", "test bits a byte (less is better)", 34, 3),
+    "bert": Model("BERT", "4 layers of 64, which package of the standard library 128 bytes of source are from, batches of 128", "test accuracy, %", 60),
     "vit": Model("ViT", "4 layers of 64, patches of 4 x 4, the digits at 32 x 32, batches of 128", "test accuracy, %", 75),
     "unet": Model("U-Net", "two levels of 16 and 32 channels with group norm and SiLU, the digits at 32 x 32 out of noise of their own size, batches of 160", "test signal-to-noise ratio, dB", 34),
 }  # fmt: skip
