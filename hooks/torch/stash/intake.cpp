@@ -79,7 +79,7 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   if (!planned) return false;
   lists_.waiting.remove_owned(entry);
   entry.cover.reset();
-  lists_.planned.add(entry.plan());
+  lists_.count(entry);
   holdings_.of(entry).planned(entry);
   adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().offloaded_bytes(),
                   lists_.peak.raw_bytes);
@@ -107,6 +107,10 @@ void Intake::leave_window(Entry& entry, Entries& ready) {
 
 void Intake::start_settling(Entry& entry, Entries& ready) {
   entry.place = Entry::Place::settling;
+  // Now, since the side thread may look later.
+  if (entry.recipe != nullptr) {
+    entry.recipe->has_owned_source = Derivation::program_owns_source(*entry.recipe);
+  }
   lists_.held.settling += entry.raw_bytes;
   ++entry.holders;
   ready.push_back(&entry);

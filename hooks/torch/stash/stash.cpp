@@ -52,7 +52,7 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run,
                intake_, side_),
       reader_(lists_, policy_, *this, derivation_, looks_, read_ahead_, holdings_, side_),
       rescue_(lists_, policy_, statistics_, holdings_, settler_),
-      exact_values_(lists_, policy_, adaptation_, dry_run_.get(), holdings_) {
+      exact_values_(lists_, policy_, adaptation_, dry_run_.get(), holdings_, side_) {
   register_fork_lock(statistics_.mutex());
   register_fork_lock(statistics_.entries().mutex());
   register_fork_lock(buffers_.mutex());
@@ -99,7 +99,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     }
     entry = &intake_.find_or_add(tensor);
     // The tensor is saved now; nothing below may fail the save.
-    entry->append(use);
+    lists_.add_use(*entry, use);
     ++entry->holders;
     if (use.site->take_wanted()) entry->wanted = true;
     if (offered != nullptr && entry->first_use == &use) entry->recipe.reset(offered.release());
@@ -136,7 +136,7 @@ Entry* Stash::save_again(const at::Tensor& tensor, Use& use, std::uint32_t versi
     return nullptr;
   }
   const std::lock_guard lock(lists_.mutex);
-  entry->append(use);
+  lists_.add_use(*entry, use);
   return entry;
 }
 
@@ -200,7 +200,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
   {
     const std::lock_guard lock(lists_.mutex);
     if (use != nullptr) {
-      entry.remove(*use);
+      lists_.remove_use(entry, *use);
       if (entry.watched) looks_.guard().forget(*use);
       if (entry.tried) adaptation_.forget(*use);
     }
@@ -226,7 +226,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         holding.leave_queue(entry);
         break;
     }
-    if (entry.entry_class != nullptr) lists_.planned.remove(entry.plan());
+    lists_.discount(entry);
     if (dry_run_ != nullptr) dry_run_->forget(entry);
     read_ahead_.remove(entry);
     lists_.note_change();
@@ -282,10 +282,11 @@ void Stash::sample() {
   now.raw_bytes += sole;
   now.stored_bytes += sole;
   now.held_elsewhere_bytes = held.owned - sole;
-  // Counts all entries that left the window as encoded: decisions must not depend on how far the
-  // side thread got, nor on what the guard watches.
+  // Counts all entries that left the window as encoded, and none that is held for the side thread
+  // alone: decisions must not depend on how far that got, nor on what the guard watches.
   if (adapts) {
-    adaptation_.measure(now.raw_bytes, lists_.planned.out_of_window() + held.window + sole);
+    adaptation_.measure(lists_.planned.raw() + sole,
+                        lists_.planned.out_of_window() + held.window + sole);
   }
   if (now.raw_bytes >= lists_.peak.raw_bytes) lists_.set_peak(now);
 }

@@ -19,6 +19,7 @@
 #include "hooks/torch/autograd/held_tensor.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/program/autograd_node.h"
+#include "hooks/torch/stash/entry/entry_work.h"
 
 namespace cinch::hooks {
 namespace {
@@ -472,6 +473,29 @@ TEST(Streams, GiveTheSameBits) {
   const auto side = run("side");
   ASSERT_EQ(current.size(), side.size());
   for (std::size_t i = 0; i < current.size(); ++i) EXPECT_TRUE(current[i].equal(side[i])) << i;
+}
+
+// Which recipes are proved, and so what is held, must not depend on how far the side thread got.
+TEST(Streams, WhatTheSideThreadIsToApproximateHasNoExactValues) {
+  Stash& used =
+      begin_stash("side", R"({"name": "group_quant", "bits": 2})", R"(, "raw_window": 0)");
+  static Site site(Site::Kind::many);
+  HeldTensor first(site, false);
+  HeldTensor second(site, false);
+  HeldTensor last(site, false);
+  first.call_pack_hook(at::randn({64, 64}));
+  second.call_pack_hook(at::randn({64, 64}));
+  c10::Storage exact;
+  std::thread asks;
+  {
+    const EntryLock side_thread_waits(*first.entry());
+    last.call_pack_hook(at::ones({64}));  // polls the others
+    asks = std::thread([&] { exact = used.exact().of(*second.entry()); });
+    usleep(20000);  // for a wrong answer
+  }
+  asks.join();
+  EXPECT_FALSE(exact);
+  used.side().stop();
 }
 
 TEST(Bookkeeping, TakesFewBytesAnEntry) {

@@ -154,6 +154,7 @@ struct Entry {
   Place place : 4 = Place::owned;
   std::uint8_t caution : 4 = 0;  ///< the guard's level of caution that it was planned with
   bool watched = false;          ///< by the guard; decided when it leaves the window
+  bool counted = false;          ///< among EntryLists::planned
   // Set when it is planned and when it leaves the window, never changed after that.
   bool tried : 1 = false;     ///< its exact values are kept for an adaptive policy's trials
   bool compared : 1 = false;  ///< its exact values are kept to compute exact gradients

@@ -101,7 +101,7 @@ std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entr
   const std::lock_guard lock(lists_.mutex);
   if (!holds_values(entry)) return std::nullopt;
   source.entry = &entry;
-  entry.append(use);
+  lists_.add_use(entry, use);
   ++entry.holders;
   return entry.recipe == nullptr ? 0 : entry.recipe->depth;
 }
@@ -158,31 +158,32 @@ void Derivation::give_sides(Recipe& recipe) {
   recipe.gave_sides = true;
 }
 
+bool Derivation::program_owns_source(const Recipe& recipe) {
+  return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
+    return source.entry->place == Entry::Place::owned;
+  });
+}
+
 bool Derivation::awaits_others(const Entry& entry) const {
   if (!lists_.growing.load(std::memory_order_relaxed)) return false;
   const std::uint32_t behind = lists_.next_id - entry.id;
   if (entry.wanted && behind <= most_wanted) return true;
-  if (entry.recipe == nullptr || behind > most_awaited) return false;
-  return std::ranges::any_of(entry.recipe->sources(), [](const Recipe::Source& source) {
-    return source.entry->place == Entry::Place::owned;
-  });
+  return entry.recipe != nullptr && behind <= most_awaited && program_owns_source(*entry.recipe);
 }
 
 void Derivation::look_at_sources(Entry& entry) {
   Recipe& recipe = *entry.recipe;
   recipe.approximates |= recipe.is_near;
   recipe.signs_in_source = false;
-  recipe.is_ready = std::ranges::all_of(
-      recipe.sources(), [&](const Recipe::Source& each) { return look_at(each, recipe); });
+  recipe.is_ready = !recipe.has_owned_source &&
+                    std::ranges::all_of(recipe.sources(), [&](const Recipe::Source& each) {
+                      return look_at(each, recipe);
+                    });
 }
 
 // Takes the source's locks, so the entry's own must not be held: no thread may hold two.
 bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
   Entry& source = *of.entry;
-  {
-    const std::lock_guard lock(lists_.mutex);
-    if (source.place == Entry::Place::owned) return false;
-  }
   if (!of.is_as_saved()) return false;
   const std::shared_lock gate(entry_work());
   const std::lock_guard lock(source.mutex());

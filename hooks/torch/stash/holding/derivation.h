@@ -55,6 +55,9 @@ class Derivation {
   /// mask, where the source is encoded with them.
   void give_sides(Recipe& recipe);
 
+  /// Whether the program owns a source too, and might change it. @pre the stash's lock is held
+  static bool program_owns_source(const Recipe& recipe);
+
   /// Whether an owned entry should wait, because the program owns a source too, and might change
   /// it; or for a recipe that its exact values can prove. @pre the stash's lock is held
   bool awaits_others(const Entry& entry) const;

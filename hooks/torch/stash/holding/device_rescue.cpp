@@ -207,9 +207,10 @@ std::size_t DeviceRescue::encode_harder(Entry& entry) {
     entry.row->take_back(entry.raw_bytes, bytes);
     {
       const std::lock_guard stash_lock(stash_.lists.mutex);
-      stash_.lists.planned.remove(*old);
-      stash_.lists.planned.add(*harder);
+      const bool counted = entry.counted;
+      stash_.lists.discount(entry);
       entry.own_plan = std::move(harder);
+      if (counted) stash_.lists.count(entry);
       entry.state = Entry::State::encoded;
       entry.candidate = 0;
       entry.encoded_bytes = held;

@@ -46,6 +46,7 @@ std::vector<std::pair<std::uint32_t, std::shared_ptr<const Plan>>> ExactValues::
 }
 
 c10::Storage ExactValues::of(Entry& entry) {
+  side_.await_settled(entry);
   const EntryWork work(entry);
   return held(entry);
 }

@@ -10,6 +10,7 @@
 #include "hooks/torch/stash/adapting/dry_run.h"
 #include "hooks/torch/stash/adapting/gradient_probe.h"
 #include "hooks/torch/stash/adapting/policy_in_force.h"
+#include "hooks/torch/stash/ahead/side_work.h"
 #include "hooks/torch/stash/holding/holdings.h"
 #include "hooks/torch/stash/lists/entry_lists.h"
 
@@ -21,16 +22,19 @@ class ExactValues {
  public:
   /// @param dry_run Null in ordinary runs
   ExactValues(EntryLists& lists, PolicyInForce& policy, Adaptation& adaptation, DryRun* dry_run,
-              const Holdings& holdings)
+              const Holdings& holdings, SideWork& side)
       : lists_(lists),
         policy_(policy),
         adaptation_(adaptation),
         dry_run_(dry_run),
-        holdings_(holdings) {}
+        holdings_(holdings),
+        side_(side) {}
   ExactValues(const ExactValues&) = delete;
   ExactValues& operator=(const ExactValues&) = delete;
 
   /// The exact values; null where only approximations are left, or a part, or the entry is derived.
+  /// Waits for the side thread if that is to encode the entry: whether exact values are left must
+  /// not depend on how far it got, and to lend them would keep the entry from being encoded.
   /// @throws c10::Error when there is no memory
   c10::Storage of(Entry& entry);
 
@@ -56,6 +60,7 @@ class ExactValues {
   Adaptation& adaptation_;
   DryRun* const dry_run_;
   const Holdings& holdings_;
+  SideWork& side_;
 };
 
 }  // namespace cinch::hooks

@@ -1,12 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/lists/entry_lists.h"
 
+#include <utility>
+
 #include "hooks/torch/process/fork.h"
 
 namespace cinch::hooks {
 
 EntryLists::EntryLists() {
   register_fork_lock(mutex);
+}
+
+void EntryLists::add_use(Entry& entry, Use& use) noexcept {
+  entry.append(use);
+  if (entry.own_plan != nullptr) count(entry);
+}
+
+void EntryLists::remove_use(Entry& entry, Use& use) noexcept {
+  entry.remove(use);
+  // What is in the window counts until it leaves that.
+  if (entry.first_use == nullptr && entry.place != Entry::Place::window) discount(entry);
+}
+
+void EntryLists::count(Entry& entry) noexcept {
+  if (!std::exchange(entry.counted, true)) planned.add(entry.plan(), entry.raw_bytes);
+}
+
+void EntryLists::discount(Entry& entry) noexcept {
+  if (std::exchange(entry.counted, false)) planned.remove(entry.plan(), entry.raw_bytes);
 }
 
 std::size_t EntryLists::note_less_held(const Entry& entry, std::size_t before) {

@@ -44,7 +44,7 @@ struct EntryLists {
 
   // The members below are under the lock.
   HeldBytes held;
-  PlannedBytes planned;
+  PlannedBytes planned;  ///< of entries with uses; see count()
   WaitingEntries waiting{held};
   Timeline timeline;
   std::size_t alive = 0;  ///< entries
@@ -64,6 +64,16 @@ struct EntryLists {
   std::uint64_t raw_bytes_at_peak() const noexcept {
     return raw_bytes_at_peak_.load(std::memory_order_relaxed);
   }
+
+  // A use of an entry is added or removed. What has no use any more is none of `planned`, although
+  // a thread may hold it still, such as one that was to decode it ahead and was overtaken.
+  void add_use(Entry& entry, Use& use) noexcept;
+  void remove_use(Entry& entry, Use& use) noexcept;
+
+  /// Adds a planned entry to `planned`, unless it is there. @pre mutex is held
+  void count(Entry& entry) noexcept;
+  /// Removes an entry from `planned`, if it is there. @pre mutex is held
+  void discount(Entry& entry) noexcept;
 
   /// A settled entry shrank from `before` bytes. @return by how much @pre mutex is held
   std::size_t note_less_held(const Entry& entry, std::size_t before);

@@ -201,6 +201,8 @@ struct Recipe {
   bool is_near = false;
   bool needs_exact_sources = false;  ///< an operator magnifies errors
   bool gave_sides = false;           ///< to its source: Entry::sides
+  /// The program owned a source when the entry left the window; it may change it.
+  bool has_owned_source = false;
   // Set when the entry is settled.
   bool is_ready = false;      ///< all sources have values that will not change
   bool approximates = false;  ///< `is_near`, or some sources have approximated values
