@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -92,12 +93,23 @@ struct Footprint {
         sources;           ///< layers; those that the policy does not choose are left out
     bool is_slow = false;  ///< takes much longer than decoding, as attention does on the host
   };
-  std::vector<std::uint32_t> layers;  ///< of the entries that have one
+  std::vector<std::uint32_t> layers;  ///< of the entries that have one, in the forward's order
   std::vector<Derived> derived;       ///< those of them that are derived
   std::size_t other_bytes = 0;        ///< planned bytes of the other entries
   std::size_t planned_bytes = 0;      ///< planned bytes of all entries
   std::size_t raw_bytes = 0;          ///< of all entries, uncompressed
   std::size_t stored_bytes = 0;       ///< of all entries: raw in the window, as planned outside it
+
+  /// Adds a layer where it belongs: entries are planned as the program lets go of them.
+  /// @param saved The entry's number, in the order of saves
+  void add(std::uint32_t layer, std::uint32_t saved) {
+    const auto place = std::ranges::upper_bound(saved_, saved) - saved_.begin();
+    saved_.insert(saved_.begin() + place, saved);
+    layers.insert(layers.begin() + place, layer);
+  }
+
+ private:
+  std::vector<std::uint32_t> saved_;
 };
 
 }  // namespace cinch::policy

@@ -328,24 +328,23 @@ class Budget final : public Director {
   /// @param computes_slow Whether what is slow to compute may be computed too
   Problem problem(bool computes_slow) const {
     std::vector<HitLayer> places;
-    for (std::size_t i = 0; i < states_.size(); ++i) {
-      places.push_back({states_[i].layer.kind, known_[i].share, known_[i].share_of_sum});
+    std::map<std::uint32_t, std::size_t> index;
+    for (const std::uint32_t number : footprint_.layers) {
+      index.emplace(number, places.size());
+      const Known& known = known_[number];
+      places.push_back({states_[number].layer.kind, known.share, known.share_of_sum});
     }
     const std::vector<Noise> hits = weight_hits(places);
-    std::map<std::uint32_t, std::size_t> index;
-    for (std::size_t i = 0; i < footprint_.layers.size(); ++i) {
-      index.emplace(footprint_.layers[i], i);
-    }
     Problem problem;
-    for (const std::uint32_t number : footprint_.layers) {
-      problem.layers.push_back(planned(number, hits[number], index, computes_slow));
+    for (std::size_t i = 0; i < footprint_.layers.size(); ++i) {
+      problem.layers.push_back(planned(footprint_.layers[i], hits[i], index, computes_slow));
     }
     problem.derived_cost = [this, hits](std::size_t derived, std::size_t source, std::size_t j) {
       const std::uint32_t number = footprint_.layers[derived];
       const Choice& held = states_[footprint_.layers[source]].layer.menu[j];
       const LayerNoise& noise = known_[number].noise;
       if (is_single(held) && !noise.takes_single(guard())) return not_an_option.cost;
-      return noise.of(held, hits[number]);
+      return noise.of(held, hits[derived]);
     };
     return problem;
   }

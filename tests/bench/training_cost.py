@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time and memory of training steps, beside the same program without Cinch.
 
-    .venv/bin/python tests/bench/training_cost.py [--build build] [--steps 25] [--threads 2]
+    .venv/bin/python tests/bench/training_cost.py [--build build] [--steps 25] [--warm-up 5] [--threads 2]
         [--models NAME …] [--variants NAME …] [--json FILE]
 
 All variants of a model train at the same time, each in a process of its own, and take turns: one makes a step while the
 others wait, in an order that reverses with every round. So whatever else the machine does meets all of them alike. A
-ratio of times is taken within a round. Printed are the rounds' medians and quartiles, after the first WARM_UP rounds.
+ratio of times is taken within a round. Printed are the rounds' medians and quartiles, after the warm-up.
 
 * plain: no preload;
 * tcmalloc: plain, with libtcmalloc_minimal preloaded (left out where it is not installed);
@@ -38,7 +38,6 @@ from child_run import clean_environment  # noqa: E402
 from host_allocator import OPPONENTS, can_preload  # noqa: E402
 from variants import MODELS, PLAIN  # noqa: E402
 
-WARM_UP = 5
 USUAL = ["tcmalloc", "off", "lossless", "default"]
 
 
@@ -101,15 +100,15 @@ class Training:
         return told | {"ratio": report.get("ratio")}
 
 
-def compare(model: str, chosen: dict[str, dict[str, str]], steps: int, threads: int) -> dict[str, dict]:
+def compare(model: str, chosen: dict[str, dict[str, str]], warm_up: int, steps: int, threads: int) -> dict[str, dict]:
     """Trains all variants of a model side by side. @return figures by variant"""
     trainings = {name: Training(model, environment, threads) for name, environment in chosen.items()}
     made = {name: [] for name in chosen}
-    for number in range(WARM_UP + steps):
+    for number in range(warm_up + steps):
         for name in chosen if number % 2 == 0 else reversed(chosen):
             made[name].append(trainings[name].step())
     ends = {name: training.end() for name, training in trainings.items()}
-    seconds = {name: [step["seconds"] for step in run[WARM_UP:]] for name, run in made.items()}
+    seconds = {name: [step["seconds"] for step in run[warm_up:]] for name, run in made.items()}
     losses = {name: [step["loss"] for step in run] for name, run in made.items()}
     return {
         name: {
@@ -155,6 +154,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("--warm-up", type=int, default=5, help="rounds that don't count; budget tries layers in its first 40")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--variants", nargs="+", metavar="NAME", default=USUAL, help=f"besides plain; default: {', '.join(USUAL)}")
@@ -167,7 +167,7 @@ def main():
             parser.error(f"found variant {sorted(unknown)}, expected some of {sorted(known)}")
         chosen = {name: known[name] for name in [PLAIN, *options.variants] if name in known}
         for model in options.models:
-            results[model] = compare(model, chosen, options.steps, options.threads)
+            results[model] = compare(model, chosen, options.warm_up, options.steps, options.threads)
             print(f"{model}: " + "; ".join(f"{name} {time_cell(name, row)}" for name, row in results[model].items()), file=sys.stderr, flush=True)
     print(render(results, list(chosen)))
     if options.json:

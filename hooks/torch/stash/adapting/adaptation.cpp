@@ -142,7 +142,7 @@ void Adaptation::add(Entry& entry, std::size_t planned_bytes, std::size_t peak) 
     return;
   }
   if_memory_allows([&] {
-    growing_footprint_.layers.push_back(layer);
+    growing_footprint_.add(layer, entry.id);
     if (entry.plan().derived != nullptr) {
       growing_footprint_.derived.push_back(
           derived_layer(*entry.recipe, layer, planned_bytes, source_layer));

@@ -87,7 +87,7 @@ std::shared_ptr<const Plan> Contender::plan(const Entry& entry, std::uint32_t la
   if (own == policy::no_layer) {
     footprint.other_bytes += same.plan().stored_bytes;
   } else {
-    footprint.layers.push_back(own);
+    footprint.add(own, entry.id);
     if (same.plan().derived != nullptr) {
       footprint.derived.push_back(
           derived_layer(*entry.recipe, own, same.plan().stored_bytes,
