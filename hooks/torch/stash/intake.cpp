@@ -82,7 +82,7 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   lists_.count(entry);
   holdings_.of(entry).planned(entry);
   adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().offloaded_bytes(),
-                  lists_.peak.raw_bytes);
+                  lists_.planned.raw_at_peak());
   if (!waits) {
     start_settling(entry, ready);
     return true;

@@ -275,9 +275,10 @@ void Stash::sample() {
     appraisal_->measure(held.raw() + sole, held.stored() + sole);
   }
   // On a tie keep the later peak: adaptive policies and the window have converged by then.
-  const bool may_be_peak = held.raw() + held.owned >= lists_.peak.raw_bytes;
+  const bool may_be_peak = held.raw() + held.owned >= lists_.planned.raw_at_peak();
   if (!adapts && !may_be_peak) return;
   const std::uint64_t sole = lists_.waiting.sole_bytes();
+  lists_.planned.note_peak(sole);
   EntryLists::Peak now = lists_.at_boundary;
   now.raw_bytes += sole;
   now.stored_bytes += sole;

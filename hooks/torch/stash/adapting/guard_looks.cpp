@@ -26,7 +26,7 @@ void GuardLooks::begin(Entry& entry) {
   const Guard::Kept kept = this->kept(entry);
   entry.watched = entry.plan().candidates.front().approximates &&
                   guard_.wants(entry.entry_class->members[entry.member], entry.raw_bytes,
-                               entry.step, lists_.peak.raw_bytes, kept) &&
+                               entry.step, lists_.planned.raw_at_peak(), kept) &&
                   if_memory_allows([&] { guard_.watch(entry); });
   if (entry.watched) entry.sample_bytes = std::max(entry.sample_bytes, kept.bytes);
 }

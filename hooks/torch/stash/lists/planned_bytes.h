@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,11 +41,18 @@ class PlannedBytes {
   /// Stored bytes, as expected.
   std::uint64_t all() const noexcept { return all_; }
 
+  /// A growth ends. @param unplanned Raw bytes besides, of entries that are not planned yet
+  void note_peak(std::uint64_t unplanned) noexcept { peak_ = std::max(peak_, raw_ + unplanned); }
+
+  /// The most raw bytes at a growth's end.
+  std::uint64_t raw_at_peak() const noexcept { return peak_; }
+
   /// Bytes of entries that are not in the window, without what is moved to the host.
   std::uint64_t out_of_window() const noexcept { return all_ - offloaded_ - window_; }
 
  private:
   std::uint64_t raw_ = 0;
+  std::uint64_t peak_ = 0;
   std::uint64_t all_ = 0;
   std::uint64_t offloaded_ = 0;  // part of all_ that is moved to the host, without the window's
   std::uint64_t window_ = 0;     // part of all_ in the window

@@ -80,12 +80,15 @@ TEST(PlannedBytes, CountsWhatLeavesTheDeviceOnlyOutOfTheWindow) {
   planned.add(plan, 100);
   EXPECT_EQ(planned.all(), 80U);
   EXPECT_EQ(planned.raw(), 200U);
+  planned.note_peak(7);
   EXPECT_EQ(planned.out_of_window(), 40U);
   planned.enter_window(plan);
   EXPECT_EQ(planned.out_of_window(), 40U);
   planned.leave_window(plan);
   planned.remove(plan, 100);
   EXPECT_EQ(planned.all(), 40U);
+  planned.note_peak(0);
+  EXPECT_EQ(planned.raw_at_peak(), 207U);
   plan.least_offloaded = 41;
   EXPECT_EQ(plan.offloaded_bytes(), 0U) << "too small to be worth a copy";
 }
