@@ -102,7 +102,11 @@ struct Footprint {
 
   /// Adds a layer where it belongs: entries are planned as the program lets go of them.
   /// @param saved The entry's number, in the order of saves
+  /// @throws std::bad_alloc, and nothing has changed then
   void add(std::uint32_t layer, std::uint32_t saved) {
+    for (auto* each : {&saved_, &layers}) {
+      if (each->size() == each->capacity()) each->reserve(2 * each->size() + 8);
+    }
     const auto place = std::ranges::upper_bound(saved_, saved) - saved_.begin();
     saved_.insert(saved_.begin() + place, saved);
     layers.insert(layers.begin() + place, layer);
