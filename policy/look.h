@@ -89,8 +89,8 @@ struct Footprint {
   struct Derived {
     std::uint32_t layer = no_layer;
     std::size_t bytes = 0;  ///< of what is stored for it, such as a mask
-    std::vector<std::uint32_t>
-        sources;           ///< layers; those that the policy does not choose are left out
+    /// Layers; those that the policy does not choose are left out.
+    std::vector<std::uint32_t> sources;
     bool is_slow = false;  ///< takes much longer than decoding, as attention does on the host
   };
   std::vector<std::uint32_t> layers;  ///< of the entries that have one, in the forward's order

@@ -44,14 +44,15 @@ def plain_environment(extra: dict[str, str] | None = None) -> dict[str, str]:
     return env | (extra or {})
 
 
-def preload_environment(folder: pathlib.Path, policy: str | dict) -> dict[str, str]:
-    """What a bare LD_PRELOAD of Cinch needs: `policy` is a preset's name or a policy file's content."""
+def preload_environment(folder: pathlib.Path, policy: str | dict, *beside: pathlib.Path) -> dict[str, str]:
+    """What a bare LD_PRELOAD of Cinch needs, and of libraries beside it: `policy` is a preset's name or a policy file's
+    content."""
     if isinstance(policy, dict):
         file = folder / "policy.json"
         file.write_text(json.dumps(policy))
         policy = str(file)
     return {
-        "LD_PRELOAD": str(PRELOAD),
+        "LD_PRELOAD": " ".join(map(str, [PRELOAD, *beside])),
         "CINCH_POLICY": policy,
         "CINCH_REPORT": str(folder / "report-%p.json"),
         "CINCH_STRICT": "1",
@@ -81,14 +82,18 @@ def run(command: list, env: dict[str, str], timeout: float = 600) -> Run:
 
 
 def run_python(
-    arguments: list, folder: pathlib.Path, policy: str | dict | None = None, extra: dict[str, str] | None = None
+    arguments: list,
+    folder: pathlib.Path,
+    policy: str | dict | None = None,
+    extra: dict[str, str] | None = None,
+    beside: tuple[pathlib.Path, ...] = (),
 ) -> Run:
-    """Runs Python with `arguments`: plainly, or under the preload when there is a `policy`.
+    """Runs Python with `arguments`: plainly, or under the preload, and libraries beside it, when there is a `policy`.
 
     The program must succeed, and under the preload Cinch must have been active.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    env = plain_environment(extra) | (preload_environment(folder, policy) if policy is not None else {})
+    env = plain_environment(extra) | (preload_environment(folder, policy, *beside) if policy is not None else {})
     done = run([sys.executable, *arguments], env)
     assert done.status == 0, f"exit status {done.status}\n{done.stdout}\n{done.stderr}"
     if policy is not None:

@@ -15,12 +15,9 @@ POLICIES = {"lossless": harness.LOSSLESS, "side": LOSSLESS_ON_SIDE, "division": 
 
 def train(folder, policy, mode, stop):
     exact = "1" if policy["policy"] == "lossless" else "0"
-    preload = f"{harness.PRELOAD} {INJECTOR}"
-    env = harness.plain_environment() | harness.preload_environment(folder, policy)
-    env |= {"LD_PRELOAD": preload, "OMP_NUM_THREADS": "1"}
     program = harness.HERE / "no_memory/train.py"
-    done = harness.run([harness.sys.executable, program, INJECTOR, mode, stop, exact], env)
-    assert done.status == 0, f"exit status {done.status}\n{done.stdout}\n{done.stderr}"
+    arguments = [program, INJECTOR, mode, stop, exact]
+    harness.run_python(arguments, folder, policy, {"OMP_NUM_THREADS": "1"}, beside=(INJECTOR,))
 
 
 @pytest.mark.parametrize("mode", ["cold", "warm"])

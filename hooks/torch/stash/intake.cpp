@@ -79,7 +79,7 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   if (!planned) return false;
   lists_.waiting.remove_owned(entry);
   entry.cover.reset();
-  lists_.count(entry);
+  lists_.add_planned(entry);
   holdings_.of(entry).planned(entry);
   adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().offloaded_bytes(),
                   lists_.planned.raw_at_peak());

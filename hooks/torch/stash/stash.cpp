@@ -226,7 +226,7 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         holding.leave_queue(entry);
         break;
     }
-    lists_.discount(entry);
+    lists_.remove_planned(entry);
     if (dry_run_ != nullptr) dry_run_->forget(entry);
     read_ahead_.remove(entry);
     lists_.note_change();

@@ -208,9 +208,9 @@ std::size_t DeviceRescue::encode_harder(Entry& entry) {
     {
       const std::lock_guard stash_lock(stash_.lists.mutex);
       const bool counted = entry.counted;
-      stash_.lists.discount(entry);
+      stash_.lists.remove_planned(entry);
       entry.own_plan = std::move(harder);
-      if (counted) stash_.lists.count(entry);
+      if (counted) stash_.lists.add_planned(entry);
       entry.state = Entry::State::encoded;
       entry.candidate = 0;
       entry.encoded_bytes = held;

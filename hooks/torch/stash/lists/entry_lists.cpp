@@ -13,20 +13,20 @@ EntryLists::EntryLists() {
 
 void EntryLists::add_use(Entry& entry, Use& use) noexcept {
   entry.append(use);
-  if (entry.own_plan != nullptr) count(entry);
+  if (entry.own_plan != nullptr) add_planned(entry);
 }
 
 void EntryLists::remove_use(Entry& entry, Use& use) noexcept {
   entry.remove(use);
   // What is in the window counts until it leaves that.
-  if (entry.first_use == nullptr && entry.place != Entry::Place::window) discount(entry);
+  if (entry.first_use == nullptr && entry.place != Entry::Place::window) remove_planned(entry);
 }
 
-void EntryLists::count(Entry& entry) noexcept {
+void EntryLists::add_planned(Entry& entry) noexcept {
   if (!std::exchange(entry.counted, true)) planned.add(entry.plan(), entry.raw_bytes);
 }
 
-void EntryLists::discount(Entry& entry) noexcept {
+void EntryLists::remove_planned(Entry& entry) noexcept {
   if (std::exchange(entry.counted, false)) planned.remove(entry.plan(), entry.raw_bytes);
 }
 

@@ -44,7 +44,7 @@ struct EntryLists {
 
   // The members below are under the lock.
   HeldBytes held;
-  PlannedBytes planned;  ///< of entries with uses; see count()
+  PlannedBytes planned;  ///< of entries with uses; see remove_use()
   WaitingEntries waiting{held};
   Timeline timeline;
   std::size_t alive = 0;  ///< entries
@@ -65,15 +65,17 @@ struct EntryLists {
     return raw_bytes_at_peak_.load(std::memory_order_relaxed);
   }
 
-  // A use of an entry is added or removed. What has no use any more is none of `planned`, although
-  // a thread may hold it still, such as one that was to decode it ahead and was overtaken.
+  /// Adds a use to an entry. @pre mutex is held
   void add_use(Entry& entry, Use& use) noexcept;
+  /// Removes a use of an entry. What has no use any more is none of `planned`, although a thread
+  /// may hold it still, such as one that was to decode it ahead and was overtaken. @pre mutex is
+  /// held
   void remove_use(Entry& entry, Use& use) noexcept;
 
   /// Adds a planned entry to `planned`, unless it is there. @pre mutex is held
-  void count(Entry& entry) noexcept;
+  void add_planned(Entry& entry) noexcept;
   /// Removes an entry from `planned`, if it is there. @pre mutex is held
-  void discount(Entry& entry) noexcept;
+  void remove_planned(Entry& entry) noexcept;
 
   /// A settled entry shrank from `before` bytes. @return by how much @pre mutex is held
   std::size_t note_less_held(const Entry& entry, std::size_t before);

@@ -21,7 +21,7 @@ TEST(EntryLists, PlannedAreTheBytesOfEntriesWithUses) {
   lists.add_use(entry, first);
   EXPECT_EQ(lists.planned.raw(), 0U) << "not planned yet";
   entry.own_plan = plan;
-  lists.count(entry);
+  lists.add_planned(entry);
   lists.add_use(entry, second);
   EXPECT_EQ(lists.planned.raw(), 100U);
   lists.remove_use(entry, first);
@@ -34,8 +34,8 @@ TEST(EntryLists, PlannedAreTheBytesOfEntriesWithUses) {
   entry.place = Entry::Place::window;
   lists.remove_use(entry, first);
   EXPECT_EQ(lists.planned.all(), 40U) << "the window's bytes are a part of these";
-  lists.discount(entry);
-  lists.discount(entry);
+  lists.remove_planned(entry);
+  lists.remove_planned(entry);
   EXPECT_EQ(lists.planned.all(), 0U);
 }
 
