@@ -28,6 +28,7 @@ MODELS = {
     "gpt": Model("GPT", 300, "bits a byte", 4, 4),
     "gpt_eager": Model("GPT, attention written out", 300, "bits a byte", 4, 4),
     "gpt_words": Model("GPT of words", 300, "bits a word", 4, 4),
+    "llama": Model("Llama", 300, "bits a byte", 4, 4),
     "lstm": Model("LSTM", 400, "bits a byte", 4, 4),
     "bert": Model("BERT-tiny", 700, "%", 2, 4),
     "unet": Model("U-Net", 160, "dB", 3, 5),

@@ -110,6 +110,63 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(self.tokens(x) + self.places.weight[: x.shape[1]])))
 
 
+class RMSNorm(nn.Module):
+    """As transformers writes it out."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def rotated(x, cos, sin):
+    """Rotary positions (Su et al., RoFormer)."""
+    a, b = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-b, a), dim=-1) * sin
+
+
+class LlamaBlock(nn.Module):
+    """Grouped queries, and SwiGLU."""
+
+    def __init__(self, dim, heads, groups):
+        super().__init__()
+        self.heads, self.groups, size, hidden = heads, groups, dim // heads, 8 * dim // 3
+        self.norm1, self.norm2 = RMSNorm(dim), RMSNorm(dim)
+        self.q, self.out = nn.Linear(dim, dim, bias=False), nn.Linear(dim, dim, bias=False)
+        self.k, self.v = nn.Linear(dim, groups * size, bias=False), nn.Linear(dim, groups * size, bias=False)
+        self.gate, self.up = nn.Linear(dim, hidden, bias=False), nn.Linear(dim, hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+    def forward(self, x, cos, sin):
+        b, t, d = x.shape
+        h = self.norm1(x)
+        q, k, v = (part.view(b, t, -1, d // self.heads).transpose(1, 2) for part in (self.q(h), self.k(h), self.v(h)))
+        q, k = rotated(q, cos, sin), rotated(k, cos, sin)
+        k, v = (part.repeat_interleave(self.heads // self.groups, dim=1) for part in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, d))
+        h = self.norm2(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+class Llama(nn.Module):
+    """A decoder as in Llama, of bytes."""
+
+    def __init__(self, dim=96, heads=4, groups=2, layers=3, context=96):
+        super().__init__()
+        self.tokens, self.norm, self.head = nn.Embedding(256, dim), RMSNorm(dim), nn.Linear(dim, 256, bias=False)
+        self.blocks = nn.ModuleList([LlamaBlock(dim, heads, groups) for _ in range(layers)])
+        size = dim // heads
+        angles = torch.arange(context)[:, None] / 10000 ** (torch.arange(0, size, 2) / size)
+        self.register_buffer("cos", angles.cos().repeat(1, 2))
+        self.register_buffer("sin", angles.sin().repeat(1, 2))
+    def forward(self, x):
+        x = self.tokens(x)
+        for block in self.blocks:
+            x = block(x, self.cos[: x.shape[1]], self.sin[: x.shape[1]])
+        return self.head(self.norm(x))
+
+
 class LSTM(nn.Module):
     """A byte-level language model of two recurrent layers with dropout between them."""
 

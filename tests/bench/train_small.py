@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from small_diffusion import DiffusionUNet, noisy
-from small_models import GPT, LSTM, Classifier, UNet, ViT, attention_written_out, cnn, convnext, digits, resnet18
+from small_models import GPT, LSTM, Classifier, Llama, UNet, ViT, attention_written_out, cnn, convnext, digits, resnet18
 
 CONTEXT = 96
 BATCH = 32
@@ -246,6 +246,7 @@ TASKS: dict[str, Callable[[int], Task]] = {
     "gpt": lambda seed: write(gpt(), 2e-3, bytes_of_source()),
     "gpt_eager": lambda seed: write(gpt(eager=True), 2e-3, bytes_of_source()),
     "gpt_words": lambda seed: write(GPT(context=CONTEXT, vocabulary=WORDS), 2e-3, words_of_source(), skips_rare=True),
+    "llama": lambda seed: write(Llama(context=CONTEXT), 2e-3, bytes_of_source()),
     "lstm": lambda seed: write(LSTM(), 1e-2, bytes_of_source()),
     "bert": lambda seed: read(),
     "unet": denoise,
