@@ -59,6 +59,8 @@ struct Use {
   bool is_complex = false;
   /// The numbers lie in memory with long gaps between them, which are zeros.
   bool has_gaps = false;
+  /// An operand of fused attention whose output and log-sum-exp backward computes anew of it.
+  bool is_recomputed = false;
   /// For tensors that a compiled region saves; none if that is not known.
   std::span<const BackwardRead> reads = {};
 };

@@ -6,19 +6,6 @@
 namespace cinch::policy {
 namespace {
 
-/// What is added to the list of results that are computed anew.
-std::string_view attention_words(DeriveAttention where) {
-  switch (where) {
-    case DeriveAttention::nowhere:
-      return "";
-    case DeriveAttention::on_gpus:
-      return ", and fused attention's on GPUs,";
-    case DeriveAttention::everywhere:
-      return ", and fused attention's,";
-  }
-  return "";
-}
-
 std::string codec_words(const codecs::CodecSpec& spec) {
   const auto traits = codecs::codec_traits(spec.name);
   if (traits && traits->precision == codecs::Precision::bits) {
@@ -41,6 +28,7 @@ std::string rule_words(const Rule& rule) {
   std::string text = "  - " + rule.op;
   if (rule.operand != "*") text += " " + rule.operand;
   if (rule.dtype) text += ", " + std::string(name_of(*rule.dtype));
+  if (rule.recomputed) text += *rule.recomputed ? ", recomputed" : ", not recomputed";
   if (!rule.shape.empty()) {
     text += ", shape";
     for (const std::string& dimension : rule.shape) text += " " + dimension;
@@ -103,7 +91,7 @@ std::string explain(const Settings& s) {
   }
   if (s.derive.enabled) {
     text += "Results of norms, activation functions, products and sums";
-    text += attention_words(s.derive.attention);
+    if (s.derive.attention) text += ", and fused attention's,";
     text += " are computed anew in backward from what else is held, where that gives their bits.\n";
     if (s.derive.signs_in_sources) {
       text += "A ReLU's signs are one bit of what the batch norm before it reads.\n";

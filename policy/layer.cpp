@@ -35,9 +35,9 @@ bool is_feature_map(LayerKind kind) noexcept {
 
 int least_bits(LayerKind kind) noexcept {
   switch (kind) {
-    case LayerKind::attention:
     case LayerKind::elementwise:
       return 4;
+    case LayerKind::attention:
     case LayerKind::matmul:
     case LayerKind::other:
       return 8;

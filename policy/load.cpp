@@ -52,6 +52,7 @@ Rule read_rule(const Json& json, const CodecSpec& defaults) {
   rule.operand = match.value("operand", rule.operand);
   if (match.contains("dtype")) rule.dtype = dtype_named(match.at("dtype").get<std::string>());
   if (match.contains("shape")) rule.shape = match.at("shape").get<std::vector<std::string>>();
+  if (match.contains("recomputed")) rule.recomputed = match.at("recomputed").get<bool>();
   rule.keep = json.contains("keep");
   if (json.contains("offload")) rule.offload = json.at("offload").get<bool>();
   if (!rule.keep) rule.codec = read_codec(json.at("codec"), defaults);
@@ -106,19 +107,16 @@ RescueSettings read_rescue(const Json& json, bool by_default) {
 }
 
 DeriveSettings read_derive(const Json& json, const Algorithm& algorithm) {
-  DeriveSettings derive = {.enabled = json.value("enabled", algorithm.derives),
-                           .attention = algorithm.attention};
-  if (const auto where = json.find("attention"); where != json.end()) {
-    const auto if_no_word = *where == true ? DeriveAttention::everywhere : DeriveAttention::nowhere;
-    derive.attention = where->is_string() ? DeriveAttention::on_gpus : if_no_word;
-  }
+  DeriveSettings derive = {.enabled = json.value("enabled", algorithm.derives)};
+  derive.attention = json.value("attention", derive.attention);
   derive.depth = json.value("depth", derive.depth);
   derive.signs_in_sources = json.value("signs_in_sources", algorithm.signs_in_sources);
   return derive;
 }
 
 bool match_the_same(const Rule& a, const Rule& b) {
-  return std::tie(a.op, a.operand, a.dtype, a.shape) == std::tie(b.op, b.operand, b.dtype, b.shape);
+  return std::tie(a.op, a.operand, a.dtype, a.shape, a.recomputed) ==
+         std::tie(b.op, b.operand, b.dtype, b.shape, b.recomputed);
 }
 
 /// Takes over what the preset of the algorithm's name says and the file `json` does not. The

@@ -242,6 +242,8 @@ bool may_lose(const Rule& rule, const Use& use, const OperandFact& fact) noexcep
       return false;
     case OperandKind::exact_unless_named:
       return rule.op == functional_name(use.op);
+    case OperandKind::base:
+      return kind_of(fact, use) != OperandKind::unknown;
     default:
       return true;
   }

@@ -23,6 +23,7 @@ struct Rule {
   std::string operand = "*";  ///< glob over the operand's name
   std::optional<Dtype> dtype;
   std::vector<std::string> shape;  ///< per dimension "*", "64" or ">=64"; empty matches every shape
+  std::optional<bool> recomputed;  ///< Use::is_recomputed
   bool keep = false;               ///< hold the storage as it is
   std::optional<codecs::CodecSpec> codec;  ///< set unless `keep`
   std::optional<bool> offload;             ///< in place of OffloadSettings
@@ -113,14 +114,12 @@ struct RescueSettings {
   bool harder = true;   ///< see policy/rescue.h
 };
 
-/// Where fused attention's output is computed once more, which costs its forward: a sixtieth of a
-/// ViT's step on a GPU, a tenth on a CPU.
-enum class DeriveAttention : std::uint8_t { nowhere, on_gpus, everywhere };
-
 /// Whether values are computed from other saved tensors instead of stored (docs/derived.md).
 struct DeriveSettings {
   bool enabled = false;
-  DeriveAttention attention = DeriveAttention::everywhere;
+  /// Fused attention's output and log-sum-exp, too. Costs its forward once more: a sixtieth of a
+  /// ViT's step on a GPU, a tenth on a CPU.
+  bool attention = true;
   std::uint8_t depth = 2;  ///< most recipes between values and stored ones
   /// A ReLU's signs are a bit of what the batch norm before it reads, not a mask of their own.
   bool signs_in_sources = false;

@@ -146,7 +146,8 @@ std::string actnn_words(const Settings& settings) {
              "a batch norm gets the bits of the convolution before it. The first step uses 8 bits; "
              "bits are allocated anew every " +
              std::to_string(a.every_steps) +
-             " steps. Attention and smooth activation functions never get fewer than 4." +
+             " steps. Attention never gets fewer than 8, smooth activation functions never fewer "
+             "than 4." +
              (a.level < 4 ? ""
               : a.level == 4
                   ? " From GPUs what is held moves to the host's memory."

@@ -43,8 +43,6 @@ struct Algorithm {
   bool idle = false;
   /// Derives values unless the file says otherwise (DeriveSettings).
   bool derives = false;
-  /// Unless the file says otherwise (DeriveSettings).
-  DeriveAttention attention = DeriveAttention::everywhere;
   /// Unless the file says otherwise (DeriveSettings). Not where noise is predicted by trials of
   /// group_quant.
   bool signs_in_sources = false;

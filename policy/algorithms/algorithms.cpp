@@ -13,7 +13,6 @@ constexpr std::array kAlgorithms = {
               .words = default_words,
               .codec = default_codec,
               .derives = true,
-              .attention = DeriveAttention::on_gpus,
               .signs_in_sources = true},
     Algorithm{.name = "division", .words = division_words, .codec = division_codec},
     Algorithm{.name = "actnn",

@@ -119,7 +119,7 @@ def test_default_holds_regions_as_it_holds_operators(runs):
     held = codecs(default)
     attention = "_scaled_dot_product_flash_attention_for_cpu "
     assert "exponent_pack" in held[attention + "logsumexp"]
-    assert "group_quant 4-bit dithered" in held[attention + "query"]
+    assert "group_quant 8-bit dithered" in held[attention + "query"]
     assert "group_quant 3-bit dithered" in held["mm mat2"]
     assert "group_quant 4-bit + sign" in held["convolution input, relu result"]
     if backend == "aot_eager":

@@ -263,6 +263,18 @@ def test_values_are_read_on_other_streams_than_their_sources(stream, schedule, t
     assert derived(run.report)["native_layer_norm"]["count"] >= 8
 
 
+@pytest.mark.parametrize("kind", [pytest.param([], id="flash", marks=pytest.mark.quick), pytest.param(["efficient"], id="efficient")])
+@pytest.mark.parametrize(("schedule", "stream", "fake"), SCHEDULES)
+def test_attention_is_that_of_the_operands_that_backward_gets(kind, schedule, stream, fake, tmp_path):
+    """Output and log-sum-exp, as in test_attention.py; whatever the order of the work."""
+    program = [harness.HERE / "attention_gradients.py", "cuda", "bfloat16", *kind]
+    run = cuda.start(program, tmp_path, policy=DEFAULT | {"stream": stream}, schedule=schedule, **fake)
+    rows = [row for row in run.report["ops"] if "_scaled_dot_product" in row["op"]]
+    parts = {row["operand"]: row["count"] for row in rows if row["codec"].startswith("derived from")}
+    assert len(parts) == 2 and min(parts.values()) >= 12, rows
+    assert float(run.stdout) < 0.2
+
+
 def mean_error(folder, function, type_name, policy=TWO_BITS, **options):
     """Of a gradient, by mean_gradient.py, as it prints it."""
     program = [harness.HERE / "mean_gradient.py", "cuda", function, type_name]

@@ -116,7 +116,7 @@ def test_actnn_begins_with_8_bits_and_then_mixes(runs):
     used = codecs_of(runs("actnn"), "aten::convolution")
     assert used["group_quant 8-bit"] > 0 and used["group_quant mixed"] > used["group_quant 8-bit"]
     attention = codecs_of(runs("actnn"), "aten::_scaled_dot_product_flash_attention_for_cpu")
-    assert {codec for codec in attention if codec != "kept"} == {"group_quant 4-bit"}
+    assert {codec for codec in attention if codec != "kept"} == {"group_quant 8-bit"}
 
 
 def test_mixed_bits_are_decoded_as_they_were_encoded(tmp_path):

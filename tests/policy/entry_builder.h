@@ -65,6 +65,10 @@ class EntryBuilder {
     uses_.back().is_complex = true;
     return *this;
   }
+  EntryBuilder& recomputed() {
+    uses_.back().is_recomputed = true;
+    return *this;
+  }
   EntryBuilder& from(Origin origin) {
     uses_.back().origin = origin;
     return *this;
@@ -79,6 +83,10 @@ class EntryBuilder {
   }
   EntryBuilder& bounds(float lower, float upper) {
     uses_.back().bounds = {lower, upper};
+    return *this;
+  }
+  EntryBuilder& raised(float exponent) {
+    uses_.back().exponent = exponent;
     return *this;
   }
   EntryBuilder& cover(Dims sizes) {

@@ -40,7 +40,11 @@ TEST(Words, NameTheRulesAndTheGuard) {
   const std::string text = words(R"({"version": 1, "policy": "division", "stream": "side",
     "guard": {"every_steps": 0}, "rules": [
       {"match": {"op": "aten::gelu", "operand": "self"}, "codec": {"name": "group_quant", "bits": 4}},
+      {"match": {"op": "a", "recomputed": true}, "keep": true},
+      {"match": {"op": "b", "recomputed": false}, "keep": true},
       {"match": {"shape": ["*", "64"]}, "keep": true}]})");
+  EXPECT_THAT(text, HasSubstr("  - a, recomputed: stays as it is\n"
+                              "  - b, not recomputed: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("  - aten::gelu self: group_quant at 4 bits\n"));
   EXPECT_THAT(text, HasSubstr("  - *, shape * 64: stays as it is\n"));
   EXPECT_THAT(text, HasSubstr("Nothing watches"));
@@ -53,7 +57,7 @@ TEST(Words, NameWhatIsThePresets) {
   const std::string text = words(own + "}");
   EXPECT_THAT(text, HasSubstr("  - aten::mm: stays as it is\n"
                               "  of the preset division:\n"
-                              "  - aten::_scaled_dot_product*: division at 4 bits\n"));
+                              "  - aten::_scaled_dot_product*: division at 8 bits\n"));
   EXPECT_THAT(text, HasSubstr("are held by group_quant at 4 bits, as in the preset division;"));
   EXPECT_THAT(words(own + R"(, "preset_rules": false})"), testing::Not(HasSubstr("preset")));
   EXPECT_THAT(explain(std::get<Settings>(load_settings("division"))),

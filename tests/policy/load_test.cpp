@@ -116,7 +116,7 @@ TEST(Load, EveryField) {
     "preset_rules": false, "rules": [
       {"comment": "c", "match": {"op": "aten::mm", "operand": "self", "dtype": "bfloat16",
                                  "shape": ["*", ">=64"]}, "codec": {"name": "division", "bits": 8}},
-      {"match": {"op": "aten::x"}, "keep": true}]})");
+      {"match": {"op": "aten::x", "recomputed": false}, "keep": true}]})");
   EXPECT_EQ(s.division.block, 16);
   EXPECT_FALSE(s.division.edge_ceil);
   EXPECT_EQ(s.min_bytes, 0U);
@@ -142,6 +142,8 @@ TEST(Load, EveryField) {
   EXPECT_TRUE(s.rules[1].keep);
   EXPECT_FALSE(s.rules[1].codec);
   EXPECT_EQ(s.rules[1].operand, "*");
+  EXPECT_FALSE(s.rules[0].recomputed);
+  EXPECT_EQ(s.rules[1].recomputed, false);
 }
 
 TEST(Load, UnknownFieldIsSuggested) {
@@ -421,18 +423,13 @@ TEST(Load, TheWindowIsForWhatIsCopiedOrDecodedAhead) {
 TEST(Load, WhatIsDerived) {
   const Settings usual = accepted(R"({"version": 1, "policy": "lossless"})");
   EXPECT_TRUE(usual.derive.enabled);
-  EXPECT_EQ(usual.derive.attention, DeriveAttention::everywhere);
+  EXPECT_TRUE(usual.derive.attention);
   EXPECT_EQ(usual.derive.depth, 2);
-  EXPECT_EQ(accepted(R"({"version": 1, "policy": "default"})").derive.attention,
-            DeriveAttention::on_gpus);
   const Settings asked = accepted(
       R"({"version": 1, "policy": "division", "derive": {"enabled": true, "attention": false, "depth": 1}})");
   EXPECT_TRUE(asked.derive.enabled);
-  EXPECT_EQ(asked.derive.attention, DeriveAttention::nowhere);
+  EXPECT_FALSE(asked.derive.attention);
   EXPECT_EQ(asked.derive.depth, 1);
-  const Settings on_gpus =
-      accepted(R"({"version": 1, "policy": "lossless", "derive": {"attention": "gpu"}})");
-  EXPECT_EQ(on_gpus.derive.attention, DeriveAttention::on_gpus);
 }
 
 TEST(Presets, TheDefaultIsWhatAFileThatNamesItSays) {
@@ -505,7 +502,7 @@ TEST(PresetRules, TakeTheFilesDivisionParameters) {
   const Settings s =
       accepted(R"({"version": 1, "policy": "division", "division": {"bits": 3, "edge": "paper"}})");
   ASSERT_FALSE(s.rules.empty());
-  EXPECT_EQ(s.rules.front().codec->bits, 4) << "the preset's rule says so";
+  EXPECT_EQ(s.rules.front().codec->bits, 8) << "the preset's rule says so";
   EXPECT_FALSE(s.rules.front().codec->edge_ceil);
 }
 

@@ -85,6 +85,12 @@ TEST(RuleMatch, EveryGivenFieldHasToMatch) {
   EXPECT_FALSE(rule_match(rule, use)) << "complex64 is not float32";
   rule.dtype = dtype_named("complex64");
   EXPECT_TRUE(rule_match(rule, use));
+  rule.recomputed = true;
+  EXPECT_FALSE(rule_match(rule, use));
+  use.is_recomputed = true;
+  EXPECT_TRUE(rule_match(rule, use));
+  rule.recomputed = false;
+  EXPECT_FALSE(rule_match(rule, use));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_F(HarderTest, AttentionKeepsTheBitsThatItNeeds) {
   EXPECT_EQ(after(R"({"version": 1, "policy": "blpa", "blpa": {"bits": 8}})", entry)
                 .candidates.front()
                 .spec.bits,
-            4);
+            8);
 }
 
 TEST_F(HarderTest, WhatHasToBeExactStaysSo) {

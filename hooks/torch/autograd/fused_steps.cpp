@@ -110,31 +110,31 @@ std::optional<NormOnDevice> channel_norm_step_on(c10::Device device, Node& node,
 }
 
 std::optional<SavedAttention> attention_step(Node& node) {
-  const auto made = [&](Recipe::Operator op, auto& of,
-                        SavedVariable* mask) -> std::optional<SavedAttention> {
+  const auto made = [&](Recipe::Operator op, auto& of, SavedVariable* mask,
+                        SavedVariable& log_sum_exp) -> std::optional<SavedAttention> {
     if (of.dropout_p != 0 || of.scale == 0.0) return std::nullopt;
     Recipe::Step step = step_of(op, node);
     step.causal = of.is_causal;
     step.scalars = {of.scale.value_or(0)};
-    return SavedAttention{std::move(step), &of.query_, &of.key_, &of.value_, mask};
+    return SavedAttention{std::move(step), &of.query_, &of.key_, &of.value_, mask, &log_sum_exp};
   };
   using enum Recipe::Operator;
   switch (kind_of(node)) {
     case NodeKind::attention: {
       auto& of = static_cast<generated::ScaledDotProductFlashAttentionForCpuBackward0&>(node);
-      return made(attention, of, &of.attn_mask_);
+      return made(attention, of, &of.attn_mask_, of.logsumexp_);
     }
     case NodeKind::flash_attention: {
       auto& of = static_cast<generated::ScaledDotProductFlashAttentionBackward0&>(node);
-      return made(flash_attention, of, nullptr);
+      return made(flash_attention, of, nullptr, of.logsumexp_);
     }
     case NodeKind::efficient_attention: {
       auto& of = static_cast<generated::ScaledDotProductEfficientAttentionBackward0&>(node);
-      return made(efficient_attention, of, &of.attn_bias_);
+      return made(efficient_attention, of, &of.attn_bias_, of.log_sumexp_);
     }
     case NodeKind::cudnn_attention: {
       auto& of = static_cast<generated::ScaledDotProductCudnnAttentionBackward0&>(node);
-      return made(cudnn_attention, of, &of.attn_bias_);
+      return made(cudnn_attention, of, &of.attn_bias_, of.logsumexp_);
     }
     default:
       return std::nullopt;

@@ -119,6 +119,13 @@ at::Tensor HeldTensor::call_unpack_hook() {
   return restore(is_read_by_python() ? Reader::program : Reader::node);
 }
 
+at::Tensor HeldTensor::exact() const {
+  if (entry_ == nullptr) return {};
+  c10::Storage values = stash().derivation().exact_values(*entry_);
+  if (!values) return {};
+  return make_tensor(std::move(values), device_type(*entry_), use_.type, use_.geometry);
+}
+
 at::Tensor HeldTensor::restore(Reader reader) {
   if (entry_ == nullptr) return alias_;
   if (at::Tensor changed = changed_original(); changed.defined()) return changed;

@@ -42,6 +42,10 @@ class HeldTensor final : public torch::autograd::SavedVariableHooks {
   /// @throws c10::Error if the values are not held (only signs, or the shape)
   at::Tensor restore_for_program() { return restore(Reader::program); }
 
+  /// The tensor as it was saved, for as long as the stash knows its exact values; else undefined.
+  /// @throws c10::Error when there is no memory
+  at::Tensor exact() const;
+
   /// The tensor's entry; null if the stash did not take the tensor.
   Entry* entry() const noexcept { return entry_; }
   const Use& use() const noexcept { return use_; }

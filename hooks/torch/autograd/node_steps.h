@@ -75,6 +75,7 @@ struct SavedAttention {
   torch::autograd::SavedVariable* key;
   torch::autograd::SavedVariable* value;
   torch::autograd::SavedVariable* mask;  ///< null: it takes none
+  torch::autograd::SavedVariable* log_sum_exp;
 };
 std::optional<SavedAttention> attention_step(torch::autograd::Node& node);
 

@@ -148,7 +148,7 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
     case NodeKind::flash_attention:
     case NodeKind::efficient_attention:
     case NodeKind::cudnn_attention:
-      return make_attention(node, want, to);
+      return make_attention(node, AttentionPart::output, want, to);
     case NodeKind::dropout:
       return make_dropout(static_cast<generated::NativeDropoutBackward0&>(node), want, to);
     case NodeKind::cat:

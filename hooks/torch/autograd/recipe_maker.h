@@ -40,6 +40,10 @@ class RecipeMaker {
   /// Builds the recipe of the output `output` of `node`. @return whether it could
   bool make(torch::autograd::Node& node, std::uint32_t output);
 
+  /// Builds the recipe of the log-sum-exp that fused attention, `node`, saved. @return whether it
+  /// could
+  bool make_log_sum_exp(torch::autograd::Node& node);
+
   /// Hands out the recipe if it is proved to give `actual`'s bits, or to be near them (nearness.h)
   /// where that may serve; else returns null.
   std::unique_ptr<Recipe> take(std::uint32_t version, const Site& site, const at::Tensor& actual);
@@ -84,7 +88,7 @@ class RecipeMaker {
 
   // recipe_maker_fused.cpp
 
-  bool make_attention(Node& node, const Layout& want, Value& to);
+  bool make_attention(Node& node, AttentionPart part, const Layout& want, Value& to);
   bool make_dropout(torch::autograd::generated::NativeDropoutBackward0& node, const Layout& want,
                     Value& to);
   bool make_norm(Node& node, const Layout& want, Value& to);

@@ -18,13 +18,15 @@ using saved_constants::has_data;
 
 }  // namespace
 
-/// Builds fused attention's output from the query, key, value and mask that the node saved. It is
+bool RecipeMaker::make_log_sum_exp(Node& node) {
+  last_ = &node;
+  return make_attention(node, AttentionPart::log_sum_exp, layout_, recipe_->value);
+}
+
+/// Builds a part of fused attention from the query, key, value and mask that the node saved. It is
 /// the one recipe whose time counts, so it is no part of a longer one.
-bool RecipeMaker::make_attention(Node& node, const Layout& want, Value& to) {
-  const auto where = stash().settings().derive.attention;
-  const bool wanted = where == policy::DeriveAttention::everywhere ||
-                      (where == policy::DeriveAttention::on_gpus && is_on_device());
-  if (&node != last_ || !wanted) return false;
+bool RecipeMaker::make_attention(Node& node, AttentionPart part, const Layout& want, Value& to) {
+  if (&node != last_ || !stash().settings().derive.attention) return false;
   const NodeLock lock(node);
   if (!lock) return false;
   auto saved = attention_step(node);
@@ -43,6 +45,8 @@ bool RecipeMaker::make_attention(Node& node, const Layout& want, Value& to) {
         (!is_on_device() && sources_.copy_constant(*saved->mask, type_of(node), mask));
     if (!found) return false;
   }
+  saved->step.part = part;
+  if (part == AttentionPart::log_sum_exp) saved->step.type = recipe_->type;
   return extend(to, std::move(saved->step), want);
 }
 

@@ -144,7 +144,8 @@ std::optional<int> RecipeSources::hold(const HeldTensor& held, const Geometry& g
   Recipe::Source& source = recipe_.all_sources[recipe_.source_count];
   source.version = held.version();
   source.saved_version = held.saved_version();
-  const auto depth = stash().derivation().hold_source(source, *held.entry(), held.use(), geometry);
+  const auto depth =
+      stash().derivation().hold_source(recipe_, source, *held.entry(), held.use(), geometry);
   if (!depth) return std::nullopt;
   recipe_.depth = std::max<std::uint8_t>(recipe_.depth, *depth + 1);
   return static_cast<int>(recipe_.source_count++);

@@ -6,8 +6,12 @@
 
 #include <torch/csrc/autograd/variable.h>
 
+#include "hooks/torch/autograd/held_tensor.h"
 #include "hooks/torch/autograd/node_kinds.h"
+#include "hooks/torch/autograd/node_lock.h"
+#include "hooks/torch/autograd/node_steps.h"
 #include "hooks/torch/autograd/recipe_maker.h"
+#include "hooks/torch/autograd/saved_constants.h"
 #include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
@@ -21,6 +25,28 @@ std::optional<Layout> filling_layout(const at::Tensor& tensor) {
                     tensor.storage().nbytes() == tensor.nbytes();
   if (!fits) return std::nullopt;
   return layout_of(tensor);
+}
+
+/// What the stash holds of the log-sum-exp that fused attention saved; null: nothing.
+const HeldTensor* held_log_sum_exp(torch::autograd::Node& attention) {
+  const NodeLock lock(attention);
+  const auto saved = lock ? attention_step(attention) : std::nullopt;
+  return saved ? saved_constants::held_by_stash(*saved->log_sum_exp) : nullptr;
+}
+
+/// Derives the log-sum-exp, too, where that is proved. PyTorch saves it before the output.
+void pair_with_log_sum_exp(torch::autograd::Node& attention, Recipe& output) {
+  const HeldTensor* const held = held_log_sum_exp(attention);
+  if (held == nullptr || !held->is_as_saved()) return;
+  const at::Tensor actual = held->exact();
+  const auto layout = actual.defined() ? filling_layout(actual) : std::nullopt;
+  if (!layout) return;
+  RecipeMaker maker(*layout, actual.scalar_type(), actual.device(), RecipeMaker::Derived::held);
+  if (!maker.make_log_sum_exp(attention)) return;
+  auto recipe = maker.take(held->saved_version(), *held->use().site, actual);
+  if (recipe != nullptr) {
+    stash().derivation().pair(output, *held->entry(), std::move(recipe));
+  }
 }
 
 }  // namespace
@@ -40,6 +66,7 @@ std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) no
     auto recipe = maker.make(*grad_fn, output) ? maker.take(version, site, base) : nullptr;
     // Under a lossy policy the sources of what is derived may be approximations by now, with which
     // no recipe can be proved; what is derived was saved later.
+    if (recipe != nullptr && recipe->is_attention()) pair_with_log_sum_exp(*grad_fn, *recipe);
     if (recipe != nullptr || !maker.has_computed_derived()) return recipe;
   }
   return nullptr;

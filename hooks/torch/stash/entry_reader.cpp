@@ -72,6 +72,7 @@ c10::Storage EntryReader::read(Entry& entry, const Use& use, Reader reader, Grad
     // Repeats if another thread settles the entry between the two calls.
     if (may_compute) {
       if (c10::Storage computed = read_derived(entry, use, reader, probe)) return computed;
+      if (c10::Storage computed = read_followed(entry, use, probe)) return computed;
     }
     if (reads_signs) {
       if (c10::Storage signs = read_signs_of_source(entry, use, probe)) return signs;
@@ -170,6 +171,31 @@ c10::Storage EntryReader::read_held(Entry& entry, const Use& use, Reader reader,
   return storage;
 }
 
+// Computes an entry's values from those of its sources. pre: the entry's lock is not held
+c10::Storage EntryReader::compute(Entry& entry, const Use& use, GradientProbe* probe) {
+  const auto read_source = [&](Entry& source, const Use& as) {
+    c10::Storage given = read(source, as, Reader::node, probe);
+    holdings_.of(entry).lend(source, given);
+    if (probe == nullptr) keep_if_read_soon(source, use, given);
+    return given;
+  };
+  return derivation_.compute(entry, read_source, probe == nullptr ? Bias::subtracted : Bias::kept);
+}
+
+// The log-sum-exp of operands that are approximated by now, of an entry that is raw; null for
+// others. Nobody else reads it.
+c10::Storage EntryReader::read_followed(Entry& entry, const Use& use, GradientProbe* probe) {
+  if (!derivation_.has_to_follow(entry)) return {};
+  {
+    const EntryWork work(entry);
+    if (entry.state != Entry::State::pending) return {};
+    if (probe != nullptr) {
+      if (c10::Storage given = for_probe(*probe, entry, use)) return given;
+    }
+  }
+  return compute(entry, use, probe);
+}
+
 // The values of a derived entry; null where it is held otherwise. Reads sources without the entry's
 // own lock.
 c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader reader,
@@ -192,14 +218,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
       return known;
     }
   }
-  const auto read_source = [&](Entry& source, const Use& as) {
-    c10::Storage given = read(source, as, Reader::node, probe);
-    holding.lend(source, given);
-    if (probe == nullptr) keep_if_read_soon(source, use, given);
-    return given;
-  };
-  const Bias bias = probe == nullptr ? Bias::subtracted : Bias::kept;
-  c10::Storage storage = derivation_.compute(entry, read_source, bias);
+  c10::Storage storage = compute(entry, use, probe);
   if (probe != nullptr && !takes_part) return storage;  // computed from probed sources: not shared
   const EntryWork work(entry);
   if (takes_part) return with_part(*probe, entry, std::move(storage));
@@ -210,7 +229,7 @@ c10::Storage EntryReader::read_derived(Entry& entry, const Use& use, Reader read
   holding.computed(entry);
   keep_decoded(entry, values, reader, storage);
   const auto is_another = [&](const Use& each) { return &each != &use; };
-  if (entry.recipe->is_costly() && has_reader(entry, is_another)) entry.decoded->ahead = storage;
+  if (entry.recipe->is_attention() && has_reader(entry, is_another)) entry.decoded->ahead = storage;
   return storage;
 }
 

@@ -60,6 +60,8 @@ class EntryReader {
 
  private:
   c10::Storage read_held(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
+  c10::Storage compute(Entry& entry, const Use& use, GradientProbe* probe);
+  c10::Storage read_followed(Entry& entry, const Use& use, GradientProbe* probe);
   c10::Storage read_derived(Entry& entry, const Use& use, Reader reader, GradientProbe* probe);
   c10::Storage read_signs_of_source(Entry& entry, const Use& use, GradientProbe* probe);
   c10::Storage decoded(Entry& entry, codecs::Reads reads, Reader reader);

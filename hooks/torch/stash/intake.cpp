@@ -80,6 +80,7 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   lists_.waiting.remove_owned(entry);
   entry.cover.reset();
   lists_.add_planned(entry);
+  Derivation::note_fate(entry, entry.plan().derived != nullptr);
   holdings_.of(entry).planned(entry);
   adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().offloaded_bytes(),
                   lists_.planned.raw_at_peak());

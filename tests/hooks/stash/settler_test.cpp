@@ -40,8 +40,8 @@ class Told final : public Holding {
   c10::Storage without_values(const Entry&) override { return {}; }
   bool encode_mask(Entry&, codecs::ParallelFor) override { return true; }
   SourceErrors errors_of(Entry&) override { return {}; }
-  c10::Storage compute(Entry&, std::span<const void* const>,
-                       std::span<const SourceErrors>) override {
+  c10::Storage compute(Entry&, std::span<const void* const>, std::span<const SourceErrors>,
+                       at::Tensor&) override {
     return {};
   }
   Proofs::Found compare(Recipe&, std::span<const void* const>, const at::Tensor&, bool) override {

@@ -48,7 +48,7 @@ TEST(Actnn, GivesBitsWhereGradientsAreLarge) {
   EXPECT_GT(first, second);
   EXPECT_NEAR(first + second, 4, 1e-9) << "an average of 2";
   EXPECT_EQ(director->choice(norm).mixed_bits, first) << "the convolution's before it";
-  EXPECT_EQ(director->choice(attention).spec.bits, 4) << "never 2";
+  EXPECT_EQ(director->choice(attention).spec.bits, 8) << "never 2";
   EXPECT_EQ(director->choice(attention).mixed_bits, 0);
 }
 

@@ -79,7 +79,7 @@ TEST(Decide, HeadsOfAFusedProjectionAreJoinedToGroups) {
     if (with_cover) entry.cover({2, 128, 2304});
     const Decision d = division(entry);
     ASSERT_EQ(d.action, Action::encode);
-    EXPECT_EQ(d.candidates[0].spec.bits, 4);
+    EXPECT_EQ(d.candidates[0].spec.bits, 8);
     EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 256}));
     EXPECT_EQ(d.candidates[0].what.layout.elements(), 2 * 128 * 2304);
   }

@@ -183,6 +183,32 @@ TEST(Decide, LogProbabilitiesOfManyClassesTakeEightBitsInWholeWords) {
   }
 }
 
+TEST(Decide, OperandsOfAttentionTakeFewBitsOnlyWhereItIsComputedAnew) {
+  const Policy policy = preset("default");
+  for (const auto* op :
+       {"aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_cudnn_attention"}) {
+    for (const auto* operand : {"query", "key", "value"}) {
+      EntryBuilder exact;
+      exact.use(op, operand, {2, 4, 64, 64});
+      EXPECT_EQ(policy.decide(exact.build()).candidates[0].spec.bits, 8);
+      EntryBuilder anew;
+      anew.use(op, operand, {2, 4, 64, 64}).recomputed();
+      EXPECT_EQ(policy.decide(anew.build()).candidates[0].spec.bits, 4);
+    }
+  }
+}
+
+TEST(Decide, APresetsRuleForPowersIsForWholeOnes) {
+  const Policy policy = preset("default");
+  for (const float exponent : {2.0F, 3.0F, 0.5F, -1.0F, 0.0F}) {
+    EntryBuilder entry;
+    entry.use("aten::pow", "self", {8, 64, 64}).raised(exponent);
+    const bool is_whole = exponent >= 1;
+    EXPECT_THAT(codec_names(policy.decide(entry.build())),
+                testing::ElementsAre("two_valued", is_whole ? "group_quant" : "exponent_pack"));
+  }
+}
+
 TEST(Decide, OfWhatALikelihoodIsTakenFromOnlyTheSizeIsHeld) {
   EntryBuilder cast;  // under autocast a storage of its own
   cast.use("aten::nll_loss_forward", "self", {64, 2048});

@@ -65,12 +65,17 @@ struct Use {
   c10::ScalarType type = c10::ScalarType::Undefined;
   bool is_output : 1 = false;
   bool is_conjugate : 1 = false;  ///< lazily: the storage holds the complex conjugates
-  /// Whether a recipe made it: recipes read values, whatever the operator's backward reads.
+  /// Whether a recipe made it, as a RecipesUse: recipes read values, whatever the operator's
+  /// backward reads.
   bool is_recipes : 1 = false;
   /// What backward reads of it; set when the entry is planned.
   codecs::Reads reads = codecs::Reads::values;
   /// The lower half of the autograd node's sequence number, which counts per forward thread.
   std::uint32_t sequence = 0;
+};
+
+struct RecipesUse : Use {
+  const Recipe* recipe = nullptr;  ///< which made it
 };
 
 /// The decoded storages of an entry that somebody still holds, one per kind of read.

@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "hooks/torch/process/fork.h"
+#include "hooks/torch/stash/device/streams.h"
 #include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/entry/on_device.h"
 #include "policy/algorithms/algorithm.h"
 
 namespace cinch::hooks {
@@ -33,6 +35,24 @@ bool holds_values(const Entry& entry) {
     if (use->is_recipes || reads_values(*use->site)) return true;
   }
   return false;
+}
+
+using Fate = AttentionPair::Fate;
+
+/// The fate of attention's other part than `recipe`'s. pre: the stash's lock is held
+Fate fate_of_other(const Recipe& recipe) {
+  return (*recipe.pair)[other_part(recipe.part())].fate;
+}
+
+bool is_log_sum_exp(const Recipe& recipe) {
+  return recipe.is_attention() && recipe.part() == AttentionPart::log_sum_exp;
+}
+
+/// Of a device's recipe: the current stream. Nothing while a CUDA graph is captured, which may
+/// share nothing with work outside of it.
+std::optional<c10::Stream> sharing_stream(c10::Device device) {
+  const c10::Stream stream = current_stream(device);
+  return is_capturing(stream) ? std::nullopt : std::optional(stream);
 }
 
 /// The values of a recipe's sources, held for its scope.
@@ -87,9 +107,10 @@ void Derivation::report(std::string label, std::string what) {
   lists_.timeline.decided("derivation", std::move(label), std::move(what));
 }
 
-std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entry& entry,
-                                                    const Use& like, const Geometry& geometry) {
-  Use& use = source.use;
+std::optional<std::uint8_t> Derivation::hold_source(const Recipe& recipe, Recipe::Source& source,
+                                                    Entry& entry, const Use& like,
+                                                    const Geometry& geometry) {
+  RecipesUse& use = source.use;
   use.site = like.site;
   use.geometry = geometry;
   use.operator_says = like.operator_says;
@@ -97,6 +118,7 @@ std::optional<std::uint8_t> Derivation::hold_source(Recipe::Source& source, Entr
   use.is_output = like.is_output;
   use.sequence = like.sequence;
   use.is_recipes = true;
+  use.recipe = &recipe;
   source.is_curved = false;
   const std::lock_guard lock(lists_.mutex);
   if (!holds_values(entry)) return std::nullopt;
@@ -158,6 +180,39 @@ void Derivation::give_sides(Recipe& recipe) {
   recipe.gave_sides = true;
 }
 
+void Derivation::pair(Recipe& output, Entry& log_sum_exp, std::unique_ptr<Recipe> recipe) {
+  auto pair = std::make_shared<AttentionPair>();
+  {
+    const std::lock_guard lock(lists_.mutex);
+    if (log_sum_exp.place == Entry::Place::owned && log_sum_exp.recipe == nullptr) {
+      output.pair = recipe->pair = std::move(pair);
+      log_sum_exp.recipe = std::move(recipe);
+      return;
+    }
+  }
+  release_sources(*recipe);
+}
+
+void Derivation::note_fate(const Entry& entry, bool is_derived) {
+  if (entry.recipe == nullptr || entry.recipe->pair == nullptr) return;
+  (*entry.recipe->pair)[entry.recipe->part()].fate = is_derived ? Fate::derived : Fate::stored;
+}
+
+bool Derivation::has_to_follow(const Entry& entry) {
+  Recipe& recipe = *entry.recipe;
+  if (!is_log_sum_exp(recipe)) return false;
+  {
+    const std::lock_guard lock(lists_.mutex);
+    if (recipe.source_count == 0 || fate_of_other(recipe) == Fate::stored) return false;
+  }
+  return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
+    const Entry& of = *source.entry;
+    const EntryLock lock(of);
+    if (of.state == Entry::State::derived) return of.recipe->approximates;
+    return of.state == Entry::State::encoded && held_by(of).approximates;
+  });
+}
+
 bool Derivation::program_owns_source(const Recipe& recipe) {
   return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
     return source.entry->place == Entry::Place::owned;
@@ -168,6 +223,9 @@ bool Derivation::awaits_others(const Entry& entry) const {
   if (!lists_.growing.load(std::memory_order_relaxed)) return false;
   const std::uint32_t behind = lists_.next_id - entry.id;
   if (entry.wanted && behind <= most_wanted) return true;
+  const bool awaits_output = entry.recipe != nullptr && is_log_sum_exp(*entry.recipe) &&
+                             fate_of_other(*entry.recipe) == Fate::open;
+  if (awaits_output && behind <= most_awaited) return true;
   return entry.recipe != nullptr && behind <= most_awaited && program_owns_source(*entry.recipe);
 }
 
@@ -210,10 +268,20 @@ bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
   return false;
 }
 
+// Backward would compare the log-sum-exp of exact scores with approximated ones.
+bool Derivation::may_be_approximated(const Entry& entry) {
+  const Recipe& recipe = *entry.recipe;
+  if (!recipe.is_attention()) return entry.plan().may_be_approximated();
+  if (recipe.pair == nullptr) return false;
+  const std::lock_guard lock(lists_.mutex);
+  return fate_of_other(recipe) != Fate::stored &&
+         (is_log_sum_exp(recipe) || entry.plan().may_be_approximated());
+}
+
 bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {
   const Plan& plan = entry.plan();
   if (entry.recipe == nullptr || plan.derived == nullptr || !entry.recipe->is_ready) return false;
-  if (entry.recipe->approximates && !plan.may_be_approximated()) return false;
+  if (entry.recipe->approximates && !may_be_approximated(entry)) return false;
   const Stopwatch watch;
   const bool needs_mask = !entry.recipe->signs_in_source;
   if (needs_mask && !holdings_.of(entry).encode_mask(entry, parallel_for)) return false;
@@ -229,12 +297,15 @@ c10::Storage Derivation::compute(Entry& entry,
                                  Bias bias) {
   const Recipe& recipe = *entry.recipe;
   Holding& holding = holdings_.of(entry);
-  OpTotals& totals = *entry.plan().derived;
+  // Null where it was not planned before backward reads it.
+  OpTotals* const totals = entry.own_plan == nullptr ? nullptr : entry.plan().derived;
   // Else `read` may give other values than the source's bytes.
-  if (bias == Bias::subtracted) {
+  const bool reads_decoded = bias == Bias::subtracted;
+  if (reads_decoded) {
+    if (c10::Storage left = take_left(entry)) return left;
     const Stopwatch watch;
     if (c10::Storage storage = holding.compute_in_one_pass(entry)) {
-      count_reading(entry, totals, watch);
+      if (totals != nullptr) count_reading(entry, *totals, watch);
       return storage;
     }
   }
@@ -247,9 +318,39 @@ c10::Storage Derivation::compute(Entry& entry,
       recipe, [&](const Recipe::Source& source) { return read(*source.entry, source.use); },
       errors_of);
   const Stopwatch watch;
-  c10::Storage storage = holding.compute(entry, sources.get(), sources.errors());
-  count_reading(entry, totals, watch);
+  at::Tensor other;
+  c10::Storage storage = holding.compute(entry, sources.get(), sources.errors(), other);
+  if (totals != nullptr) count_reading(entry, *totals, watch);
+  if (reads_decoded && other.defined()) leave(recipe, std::move(other));
   return storage;
+}
+
+c10::Storage Derivation::take_left(const Entry& entry) {
+  const Recipe& recipe = *entry.recipe;
+  if (recipe.pair == nullptr) return {};
+  std::optional<c10::Stream> stream;
+  if (!recipe.device.is_cpu() && !(stream = sharing_stream(recipe.device))) return {};
+  at::Tensor left;  // freed after the lock
+  {
+    const std::lock_guard lock(lists_.mutex);
+    AttentionPair::Half& half = (*recipe.pair)[recipe.part()];
+    if (half.left_in != stream) return {};
+    std::swap(left, half.left);
+  }
+  const bool lies_alike = left.defined() && left.storage_offset() == 0 &&
+                          left.storage().nbytes() == entry.raw_bytes &&
+                          layout_of(left) == recipe.value.layout();
+  return lies_alike ? left.storage() : c10::Storage();
+}
+
+void Derivation::leave(const Recipe& recipe, at::Tensor other) {
+  if (recipe.pair == nullptr) return;
+  std::optional<c10::Stream> stream;
+  if (!recipe.device.is_cpu() && !(stream = sharing_stream(recipe.device))) return;
+  const std::lock_guard lock(lists_.mutex);
+  AttentionPair::Half& half = (*recipe.pair)[other_part(recipe.part())];
+  std::swap(half.left, other);
+  half.left_in = stream;
 }
 
 }  // namespace cinch::hooks

@@ -35,12 +35,12 @@ class Derivation {
   Derivation(const Derivation&) = delete;
   Derivation& operator=(const Derivation&) = delete;
 
-  /// Makes `entry` the source of a recipe that is being made: adds a copy of `like`, but with this
-  /// geometry, to its uses.
+  /// Makes `entry` the next source of a recipe that is being made: adds a copy of `like`, but with
+  /// this geometry, to its uses.
   /// @return how many recipes lie between its values and stored ones; nothing, and no use is added,
   ///   where its values would be held only for the recipe
-  std::optional<std::uint8_t> hold_source(Recipe::Source& source, Entry& entry, const Use& like,
-                                          const Geometry& geometry);
+  std::optional<std::uint8_t> hold_source(const Recipe& recipe, Recipe::Source& source,
+                                          Entry& entry, const Use& like, const Geometry& geometry);
   /// Gives up the recipe's holds on its sources, but for the first `but`.
   void release_sources(Recipe& recipe, std::size_t but = 0) noexcept;
 
@@ -55,11 +55,26 @@ class Derivation {
   /// mask, where the source is encoded with them.
   void give_sides(Recipe& recipe);
 
+  /// The entry's exact values, by which recipes are proved; null if they are not known any more.
+  c10::Storage exact_values(Entry& entry) { return keeper_.exact_values(entry); }
+
+  /// Makes `recipe`, which is proved, that of the log-sum-exp that belongs to attention's `output`.
+  void pair(Recipe& output, Entry& log_sum_exp, std::unique_ptr<Recipe> recipe);
+
+  /// Notes for the other part of an attention whether the entry is to be derived, or is stored.
+  /// @pre the stash's lock is held
+  static void note_fate(const Entry& entry, bool is_derived);
+
+  /// Whether the entry, though raw, is the log-sum-exp of approximated operands: of the two parts
+  /// of an attention at the window's end only the output is derived by then, perhaps.
+  bool has_to_follow(const Entry& entry);
+
   /// Whether the program owns a source too, and might change it. @pre the stash's lock is held
   static bool program_owns_source(const Recipe& recipe);
 
   /// Whether an owned entry should wait, because the program owns a source too, and might change
-  /// it; or for a recipe that its exact values can prove. @pre the stash's lock is held
+  /// it; for a recipe that its exact values can prove; or, a log-sum-exp, for the decision about
+  /// its output. @pre the stash's lock is held
   bool awaits_others(const Entry& entry) const;
 
   /// Sets `is_ready` and `approximates` of the recipe of an entry that is about to be settled. No
@@ -81,6 +96,15 @@ class Derivation {
  private:
   /// Tells of a kind of recipes that is not computed as PyTorch does.
   void report(std::string label, std::string what);
+
+  /// Whether values that the entry's recipe computes of approximations may stand in for its own.
+  bool may_be_approximated(const Entry& entry);
+
+  /// The part of an attention that was left when its other part was computed; null if there is
+  /// none, or another stream left it. It is given once.
+  c10::Storage take_left(const Entry& entry);
+  /// Leaves what was computed along with the part that `recipe` is for.
+  void leave(const Recipe& recipe, at::Tensor other);
 
   /// Whether the source has values that will not change. Sets `recipe.approximates` if they are
   /// approximated.

@@ -97,6 +97,7 @@ c10::Storage DeviceHolding::without_values(const Entry& entry) {
 // outside of it, and the bytes that it reads stay where they are.
 c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
   if (!is_capturing(entry.device->saved_on.device())) return {};
+  const bool follows = entry.recipe != nullptr && derivation_.has_to_follow(entry);
   {
     const EntryWork work(entry);
     {
@@ -104,10 +105,9 @@ c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
       const std::lock_guard stash_lock(parts_.lists.mutex);
       entry.captured = true;
     }
-    if (entry.is_raw()) return entry.raw;
     const bool computes =
-        entry.state == Entry::State::derived && use.reads == codecs::Reads::values;
-    if (!computes) return decode_in_capture(entry, use.reads);
+        follows || (entry.state == Entry::State::derived && use.reads == codecs::Reads::values);
+    if (!computes) return entry.is_raw() ? entry.raw : decode_in_capture(entry, use.reads);
   }
   return derivation_.compute(
       entry, [this](Entry& source, const Use& as) { return restore_in_capture(source, as); },
@@ -140,15 +140,16 @@ SourceErrors DeviceHolding::errors_of(Entry& entry) {
 }
 
 c10::Storage DeviceHolding::compute(Entry& entry, std::span<const void* const> values,
-                                    std::span<const SourceErrors> errors) {
+                                    std::span<const SourceErrors> errors, at::Tensor& other) {
   const c10::Device device = entry.recipe->device;
   const c10::OptionalDeviceGuard on_device(device);
   const c10::Stream stream = current_stream(device);
   lend_constants(*entry.recipe, stream);
-  const std::byte* const mask = entry.plan().mask ? lent_mask(entry, stream) : nullptr;
+  const bool has_mask = entry.own_plan != nullptr && entry.plan().mask;
+  const std::byte* const mask = has_mask ? lent_mask(entry, stream) : nullptr;
   const DeviceArithmetic arithmetic(device);
   c10::DataPtr data = arithmetic.allocate(entry.raw_bytes);
-  entry.recipe->compute(arithmetic, values, mask, data.get(), errors);
+  entry.recipe->compute(arithmetic, values, mask, data.get(), errors, &other);
   // Sources are freed from now on: the stand-in of the stream follows its work (record_use()).
   if (!is_capturing(stream)) static_cast<void>(lasting(stream));
   return storage_of(std::move(data), entry.raw_bytes, c10::GetAllocator(device.type()));

@@ -36,7 +36,7 @@ class DeviceHolding final : public Holding {
   void lend(const Entry& entry, const c10::Storage& storage) override;
   SourceErrors errors_of(Entry& entry) override;
   c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                       std::span<const SourceErrors> errors) override;
+                       std::span<const SourceErrors> errors, at::Tensor& other) override;
   void computed(Entry& entry) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
                         const at::Tensor& actual, bool near_serves) override;

@@ -76,9 +76,10 @@ class Holding {
   /// Computes the values of a derived entry. May take its sources' locks.
   /// @param values First element of each source's values, usable in the current stream
   /// @param errors Of each source
+  /// @param other See Recipe::compute()
   /// @throws c10::Error when there is no memory
   virtual c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                               std::span<const SourceErrors> errors) = 0;
+                               std::span<const SourceErrors> errors, at::Tensor& other) = 0;
 
   /// The same, computed while its source is decoded; null where that can't be, or the source's
   /// values are decoded anyway. Takes the source's lock.

@@ -146,7 +146,7 @@ SourceErrors HostHolding::errors_of(Entry& entry) {
 }
 
 c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> values,
-                                  std::span<const SourceErrors> errors) {
+                                  std::span<const SourceErrors> errors, at::Tensor& other) {
   c10::DataPtr data = buffers_.take(entry.raw_bytes);
   TORCH_CHECK(data.get() != nullptr, "cinch: out of memory: can't allocate ", entry.raw_bytes,
               " bytes to compute a saved tensor");
@@ -155,7 +155,8 @@ c10::Storage HostHolding::compute(Entry& entry, std::span<const void* const> val
     const EntryWork work(*entry.recipe->sources()[0].entry);
     signs = signs_in_source(entry);
   }
-  entry.recipe->compute(host_arithmetic(), values, mask_of(entry, signs), data.get(), errors);
+  entry.recipe->compute(host_arithmetic(), values, mask_of(entry, signs), data.get(), errors,
+                        &other);
   return storage_of(std::move(data), entry.raw_bytes);
 }
 

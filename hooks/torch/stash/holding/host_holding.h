@@ -28,7 +28,7 @@ class HostHolding final : public Holding {
   bool encode_mask(Entry& entry, codecs::ParallelFor parallel_for) override;
   SourceErrors errors_of(Entry& entry) override;
   c10::Storage compute(Entry& entry, std::span<const void* const> values,
-                       std::span<const SourceErrors> errors) override;
+                       std::span<const SourceErrors> errors, at::Tensor& other) override;
   c10::Storage compute_in_one_pass(Entry& entry) override;
   Proofs::Found compare(Recipe& recipe, std::span<const void* const> values,
                         const at::Tensor& actual, bool near_serves) override;

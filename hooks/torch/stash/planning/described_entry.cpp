@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/planning/described_entry.h"
 
+#include <algorithm>
 #include <bit>
 #include <variant>
 
@@ -57,6 +58,30 @@ bool is_float_workspace(const Use& use) {
          use.geometry.offset() == 0;
 }
 
+// Whether the program owns an operand of the recipe: it is not derived then, or not yet.
+// pre: the stash's lock is held
+bool awaits_program(const Recipe& recipe) {
+  return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
+    const Entry& of = *source.entry;
+    return of.place == Entry::Place::owned && of.raw.use_count() > 1;
+  });
+}
+
+// Whether `use` is an operand of fused attention of which both parts are going to be derived.
+// pre: the stash's lock is held
+bool is_recomputed(const Entry& entry, const Use& use) {
+  for (const Use* each = entry.first_use; each != nullptr; each = each->next) {
+    if (!each->is_recipes || each->site != use.site || each->sequence != use.sequence) continue;
+    const Recipe& recipe = *static_cast<const RecipesUse*>(each)->recipe;
+    if (recipe.pair == nullptr) continue;
+    const auto is_stored = [](const AttentionPair::Half& half) {
+      return half.fate == AttentionPair::Fate::stored;
+    };
+    return std::ranges::none_of(recipe.pair->halves, is_stored) && !awaits_program(recipe);
+  }
+  return false;
+}
+
 void append(Words& key, const Geometry* geometry) {
   const auto words = geometry == nullptr ? c10::IntArrayRef() : geometry->words();
   key.push_back(static_cast<std::int64_t>(words.size()));
@@ -88,7 +113,8 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
     }
     uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
                     origin_of(*use), bounds(*use), exponent(*use), reduces_linearly(*use),
-                    c10::isComplexType(use->type), has_gaps, names.reads});
+                    c10::isComplexType(use->type), has_gaps, derives && is_recomputed(of, *use),
+                    names.reads});
   }
   const Geometry* cover = of.cover.get();
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
@@ -105,15 +131,16 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
   if (entry.recipe != nullptr) {
     const auto recipe = entry.recipe->key().words;
     key.insert(key.end(), recipe.begin(), recipe.end());
-    key.push_back(entry.recipe->is_near ? 1 : 0);
+    key.push_back((entry.recipe->is_near ? 1 : 0) + (entry.recipe->pair != nullptr ? 2 : 0));
   }
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     if (!counts(*use, derives)) continue;
     key.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
-    key.push_back(static_cast<std::int64_t>(use->type) * 16 + (use->is_output ? 1 : 0) +
+    key.push_back(static_cast<std::int64_t>(use->type) * 32 + (use->is_output ? 1 : 0) +
                   (use->is_recipes ? 2 : 0) + (reduces_linearly(*use) ? 4 : 0) +
-                  (is_float_workspace(*use) ? 8 : 0));
+                  (is_float_workspace(*use) ? 8 : 0) +
+                  (derives && is_recomputed(entry, *use) ? 16 : 0));
     const auto extent = index_extent(*use);
     key.insert(key.end(), extent.begin(), extent.end());
     key.push_back(std::bit_cast<std::int64_t>(bounds(*use)));

@@ -127,9 +127,11 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
   }
   plan->kept = &statistics_.op(row->op, row->operand, "kept");
   plan->dropped = &statistics_.op(row->op, row->operand, "nothing");
-  const bool may_derive = entry.recipe != nullptr && caution == 0 &&
+  // Attention's parts are derived together. If they are too far off, their operands are.
+  const bool has_pair = entry.recipe != nullptr && entry.recipe->pair != nullptr;
+  const bool may_derive = entry.recipe != nullptr && (caution == 0 || has_pair) &&
                           (choice == nullptr || choice->derived) &&
-                          (!entry.recipe->is_near || plan->may_be_approximated());
+                          (!entry.recipe->is_near || plan->may_be_approximated() || has_pair);
   const bool needs_signs = std::ranges::any_of(decision.candidates, needs_exact_signs);
   if (may_derive && !needs_signs && plan->encodes()) derive(*plan, entry, *row);
   return plan;

@@ -32,8 +32,6 @@
 #include <ATen/ops/upsample_bilinear2d.h>
 #include <ATen/ops/upsample_nearest2d.h>
 
-#include "hooks/torch/stash/recipes/fused_attention.h"
-
 namespace cinch::hooks {
 namespace {
 
@@ -199,13 +197,7 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
     case Recipe::Operator::dropout:
       copy(at::native_dropout_backward(in, others[0], a), out);
       return true;
-    case Recipe::Operator::attention:
-    case Recipe::Operator::flash_attention:
-    case Recipe::Operator::efficient_attention:
-    case Recipe::Operator::cudnn_attention:
-      fused_attention(step, in, others, out);
-      return true;
-    default:  // those that computes_in_floats() names
+    default:  // attention, and those that computes_in_floats() names
       return false;
   }
 }

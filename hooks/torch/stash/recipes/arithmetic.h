@@ -37,7 +37,7 @@ class Arithmetic {
 
   /// Applies a step that is one of PyTorch's operators. The tensors lie as in the forward: PyTorch
   /// chooses some kernels by whether their input is contiguous, and these differ in the last bit.
-  /// @return false, and nothing is done, if the step is for apply_in_floats()
+  /// @return false, and nothing is done, if the step is for apply_in_floats() or fused_attention()
   bool apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
              at::Tensor& out) const;
 

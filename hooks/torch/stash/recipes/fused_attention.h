@@ -8,9 +8,10 @@
 
 namespace cinch::hooks {
 
-/// The output of scaled_dot_product_attention without dropout, by the kernel that `step` names.
+/// scaled_dot_product_attention without dropout, by the kernel that `step` names.
 /// @param others Key, value and mask; none: undefined
-void fused_attention(const Recipe::Step& step, const at::Tensor& query,
-                     const Arithmetic::Others& others, at::Tensor& out);
+/// @param out Receives the part of the result that the step is for @return the other part
+at::Tensor fused_attention(const Recipe::Step& step, const at::Tensor& query,
+                           const Arithmetic::Others& others, at::Tensor& out);
 
 }  // namespace cinch::hooks

@@ -37,7 +37,7 @@ void add_layers_of_sources(const Recipe& recipe, const LookAt& look_at,
 template <typename LookAt>
 policy::Footprint::Derived derived_layer(const Recipe& recipe, std::uint32_t layer,
                                          std::size_t bytes, const LookAt& look_at) {
-  const bool is_slow = recipe.is_costly() && recipe.device.is_cpu();
+  const bool is_slow = recipe.is_attention() && recipe.device.is_cpu();
   policy::Footprint::Derived derived = {layer, bytes, {}, is_slow};
   add_layers_of_sources(recipe, look_at, derived.sources);
   return derived;

@@ -12,6 +12,7 @@
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/stash/recipes/arithmetic.h"
 #include "hooks/torch/stash/recipes/device_program.h"
+#include "hooks/torch/stash/recipes/fused_attention.h"
 
 namespace cinch::hooks {
 namespace {
@@ -49,8 +50,13 @@ struct Temporary {
 class Run {
  public:
   Run(const Recipe& recipe, const Arithmetic& arithmetic, std::span<const void* const> values,
-      const std::byte* mask, std::span<const SourceErrors> errors)
-      : recipe_(recipe), arithmetic_(arithmetic), values_(values), mask_(mask), errors_(errors) {}
+      const std::byte* mask, std::span<const SourceErrors> errors, at::Tensor* other)
+      : recipe_(recipe),
+        arithmetic_(arithmetic),
+        values_(values),
+        mask_(mask),
+        errors_(errors),
+        other_(other) {}
 
   /// Writes `value`, after its first `steps` steps, to `out`. @pre the last of them has its type
   void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
@@ -211,7 +217,12 @@ class Run {
     for (std::size_t i = 0; i < step.others.size(); ++i) {
       others[i] = evaluate(step.others[i], computed[i]);
     }
-    if (!arithmetic_.apply(step, from, others, to)) apply_in_floats(step, from, to);
+    if (Recipe::is_attention(step.op)) {
+      at::Tensor other = fused_attention(step, from, others, to);
+      if (other_ != nullptr) *other_ = std::move(other);
+    } else if (!arithmetic_.apply(step, from, others, to)) {
+      apply_in_floats(step, from, to);
+    }
   }
 
   /// For operators that compute in float32 whatever the types are, as PyTorch's kernels do.
@@ -253,6 +264,7 @@ class Run {
   const std::span<const void* const> values_;
   const std::byte* const mask_;
   const std::span<const SourceErrors> errors_;
+  at::Tensor* const other_;
 };
 
 // A recipe's structure has fewer words, and so have its extents, as a rule.
@@ -286,7 +298,7 @@ struct Description {
   void add(const Recipe::Step& step) {
     const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.ceil_mode ? 4 : 0) +
                       (step.count_include_pad ? 8 : 0) + (step.align_corners ? 16 : 0) +
-                      (step.causal ? 32 : 0);
+                      (step.causal ? 32 : 0) + (step.part == AttentionPart::log_sum_exp ? 64 : 0);
     structure.insert(structure.end(), {static_cast<std::int64_t>(step.op),
                                        static_cast<std::int64_t>(step.type), flags, step.divisor,
                                        step.dim, static_cast<std::int64_t>(step.others.size())});
@@ -361,8 +373,8 @@ std::string Recipe::label() const {
   return names == nullptr ? "derived" : "derived from " + names->op + ' ' + names->operand;
 }
 
-bool Recipe::is_costly() const noexcept {
-  return !value.steps.empty() && value.steps.front().op >= Operator::attention;
+bool Recipe::is_attention() const noexcept {
+  return !value.steps.empty() && is_attention(value.steps.front().op);
 }
 
 std::size_t Recipe::constant_bytes() const noexcept {
@@ -378,9 +390,10 @@ void Recipe::for_each(Tensors which, const std::function<void(at::Tensor&)>& vis
 }
 
 void Recipe::compute(const Arithmetic& arithmetic, std::span<const void* const> values,
-                     const std::byte* mask, void* out, std::span<const SourceErrors> errors) const {
+                     const std::byte* mask, void* out, std::span<const SourceErrors> errors,
+                     at::Tensor* other) const {
   const Threads as_then(threads);
-  Run(*this, arithmetic, values, mask, errors).compute(value, value.steps.size(), out);
+  Run(*this, arithmetic, values, mask, errors, other).compute(value, value.steps.size(), out);
 }
 
 }  // namespace cinch::hooks

@@ -21,6 +21,7 @@
 #include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/entry/source_errors.h"
 #include "hooks/torch/stash/entry/words.h"
+#include "hooks/torch/stash/recipes/attention_pair.h"
 
 namespace cinch::hooks {
 
@@ -36,7 +37,7 @@ struct Recipe {
   /// An entry whose values are read. `use` is in the entry's list of uses.
   struct Source {
     Entry* entry = nullptr;
-    Use use;
+    RecipesUse use;
     /// The version counter of the saved tensor, and its value at the save.
     c10::VariableVersion version{c10::VariableVersion::DISABLED};
     std::uint32_t saved_version = 0;
@@ -108,6 +109,8 @@ struct Recipe {
     return op >= Operator::sin && op <= Operator::exp;
   }
 
+  static constexpr bool is_attention(Operator op) noexcept { return op >= Operator::attention; }
+
   /// Whether elements move, so that the result can't lie where the operand does.
   static constexpr bool moves(Operator op) noexcept {
     return op == Operator::roll || op == Operator::gather;
@@ -153,6 +156,7 @@ struct Recipe {
     std::vector<Value> others;
     bool reversed = false;  ///< of two values: the other one is the left one
     bool causal = false;    ///< of attention, whose scale is the first scalar; 0: PyTorch's
+    AttentionPart part = AttentionPart::output;  ///< of attention: which of its results
     /// Of average pooling: kernel, stride and padding, each of height and width.
     std::array<std::int64_t, 6> window = {};
     bool ceil_mode = false;
@@ -201,6 +205,8 @@ struct Recipe {
   bool is_near = false;
   bool needs_exact_sources = false;  ///< an operator magnifies errors
   bool gave_sides = false;           ///< to its source: Entry::sides
+  /// Of attention: the output's and the log-sum-exp's. Null if only the output has a recipe.
+  std::shared_ptr<AttentionPair> pair;
   /// The program owned a source when the entry left the window; it may change it.
   bool has_owned_source = false;
   // Set when the entry is settled.
@@ -223,8 +229,12 @@ struct Recipe {
   /// The report's name for it: "derived from aten::native_layer_norm input".
   std::string label() const;
 
-  /// Whether computing it takes much longer than decoding.
-  bool is_costly() const noexcept;
+  /// Whether it is fused attention, which takes much longer than decoding. It is the only step
+  /// then.
+  bool is_attention() const noexcept;
+
+  /// @pre is_attention()
+  AttentionPart part() const noexcept { return value.steps.front().part; }
 
   /// Bytes of its constants.
   std::size_t constant_bytes() const noexcept;
@@ -244,9 +254,11 @@ struct Recipe {
   ///   it, as the other ReLUs
   /// @param out `elements` of `type`, which overlap no source
   /// @param errors Of each source; empty: they are not known
+  /// @param other Receives attention's other part, unless null; left undefined otherwise
   /// @throws c10::Error when there is no memory for intermediate values
   void compute(const Arithmetic& arithmetic, std::span<const void* const> values,
-               const std::byte* mask, void* out, std::span<const SourceErrors> errors = {}) const;
+               const std::byte* mask, void* out, std::span<const SourceErrors> errors = {},
+               at::Tensor* other = nullptr) const;
 };
 
 inline c10::ScalarType Recipe::Value::type() const {

@@ -11,6 +11,8 @@
 
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/planning/described_entry.h"
+#include "hooks/torch/stash/recipes/recipe.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {
@@ -72,6 +74,84 @@ TEST_F(PlannerTest, OneGrowthMayHaveMoreClassesThanAreKnown) {
   }
   const auto known = std::ranges::count_if(once, [](const auto& each) { return !each.expired(); });
   EXPECT_LE(static_cast<std::size_t>(known), Planner::most_classes);
+}
+
+/// An operand of fused attention, and another one: both are sources of the output's recipe.
+class RecomputedTest : public testing::Test {
+ protected:
+  RecomputedTest() {
+    recipe_.pair = std::make_shared<AttentionPair>();
+    recipe_.source_count = 2;
+    for (const bool first : {true, false}) {
+      Entry& entry = first ? query_ : key_;
+      const at::Tensor tensor = at::empty({4, 16});
+      entry.raw = tensor.storage();
+      entry.raw_bytes = tensor.nbytes();
+      Use& use = first ? query_use_ : key_use_;
+      Recipe::Source& source = recipe_.all_sources[first ? 0 : 1];
+      use.site = source.use.site = first ? &query_site_ : &key_site_;
+      use.type = source.use.type = at::kFloat;
+      use.geometry = source.use.geometry = Geometry(tensor);
+      use.sequence = source.use.sequence = 7;
+      source.use.is_recipes = true;
+      source.use.recipe = &recipe_;
+      source.entry = &entry;
+      entry.append(use);
+      entry.append(source.use);
+    }
+  }
+
+  /// Whether the policy is told that the query's attention is computed anew, in all its uses.
+  bool is_recomputed() const {
+    const DescribedEntry described(query_, true);
+    EXPECT_EQ(described.uses.size(), 2u);
+    EXPECT_EQ(described.uses[0].is_recomputed, described.uses[1].is_recomputed);
+    return described.uses[0].is_recomputed;
+  }
+  Words class_key() const {
+    Words key;
+    set_class_key(query_, true, key);
+    return key;
+  }
+
+  Site query_site_{Site::Kind::many};
+  Site key_site_{Site::Kind::many};
+  Recipe recipe_;
+  Use query_use_;
+  Use key_use_;
+  Entry query_;
+  Entry key_;
+};
+
+TEST_F(RecomputedTest, AnOperandIsWhileNothingSpeaksAgainstIt) {
+  EXPECT_TRUE(is_recomputed());
+  const DescribedEntry stored(query_, /*derives=*/false);
+  ASSERT_EQ(stored.uses.size(), 1u);
+  EXPECT_FALSE(stored.uses[0].is_recomputed);
+  query_use_.sequence = 6;  // of another node
+  const DescribedEntry other(query_, true);
+  EXPECT_FALSE(other.uses[0].is_recomputed);
+}
+
+TEST_F(RecomputedTest, NotIfAPartIsStored) {
+  const Words before = class_key();
+  (*recipe_.pair)[AttentionPart::output].fate = AttentionPair::Fate::derived;
+  EXPECT_TRUE(is_recomputed());
+  (*recipe_.pair)[AttentionPart::log_sum_exp].fate = AttentionPair::Fate::stored;
+  EXPECT_FALSE(is_recomputed());
+  EXPECT_NE(class_key(), before) << "it is planned otherwise";
+}
+
+TEST_F(RecomputedTest, NotIfTheLogSumExpHasNoRecipe) {
+  recipe_.pair.reset();
+  EXPECT_FALSE(is_recomputed());
+}
+
+TEST_F(RecomputedTest, NotWhileTheProgramOwnsAnOperand) {
+  const c10::Storage programs = key_.raw;
+  EXPECT_FALSE(is_recomputed());
+  key_.place = Entry::Place::window;
+  EXPECT_TRUE(is_recomputed()) << "whoever reads it there";
 }
 
 }  // namespace

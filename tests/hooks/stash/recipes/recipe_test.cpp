@@ -53,10 +53,10 @@ Recipe::Value value_of(int source, const at::Tensor& tensor) {
 }
 
 at::Tensor computed(const Recipe& recipe, const std::vector<const void*>& values,
-                    const std::byte* mask = nullptr) {
+                    const std::byte* mask = nullptr, at::Tensor* other = nullptr) {
   const Layout& layout = recipe.value.layout();
   at::Tensor out = at::empty_strided(layout.sizes, layout.strides);
-  recipe.compute(host_arithmetic(), values, mask, out.mutable_data_ptr<float>());
+  recipe.compute(host_arithmetic(), values, mask, out.mutable_data_ptr<float>(), {}, other);
   return out;
 }
 
@@ -204,9 +204,9 @@ TEST(Recipe, FusedAttentionGivesTorchsBits) {
   for (const bool causal : {false, true}) {
     for (const double scale : {0.0, 0.7}) {
       for (const bool masked : {false, !causal}) {
-        const at::Tensor out = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
+        const auto [out, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(
             q, k, v, 0, causal, masked ? std::optional(mask) : std::nullopt,
-            scale == 0 ? std::nullopt : std::optional(scale)));
+            scale == 0 ? std::nullopt : std::optional(scale));
         const auto recipe = recipe_like(out, q);
         Recipe::Step& step = add_step(recipe->value, Recipe::Operator::attention);
         step.causal = causal;
@@ -214,8 +214,19 @@ TEST(Recipe, FusedAttentionGivesTorchsBits) {
         step.others.push_back(value_of(1, k));
         step.others.push_back(value_of(2, v));
         if (masked) step.others.push_back(value_of(3, mask));
-        EXPECT_TRUE(same_bits(computed(*recipe, values), out));
-        EXPECT_TRUE(recipe->is_costly());
+        at::Tensor other;
+        EXPECT_TRUE(same_bits(computed(*recipe, values, nullptr, &other), out));
+        EXPECT_TRUE(same_bits(other, log_sum_exp));
+        EXPECT_TRUE(recipe->is_attention());
+        EXPECT_EQ(recipe->part(), AttentionPart::output);
+        const auto output_key = recipe->key().words;
+
+        step.part = AttentionPart::log_sum_exp;
+        recipe->elements = log_sum_exp.numel();
+        recipe->value.result = layout_of(log_sum_exp);
+        EXPECT_TRUE(same_bits(computed(*recipe, values, nullptr, &other), log_sum_exp));
+        EXPECT_TRUE(same_bits(other, out));
+        EXPECT_NE(recipe->key().words, output_key);
       }
     }
   }

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fused attention's backward takes exp(q.k - log-sum-exp). Of approximated q and k it gets the log-sum-exp, and the
+output, that these have: else a gradient may be mostly error."""
+
+import pytest
+
+import harness
+
+PROGRAM = harness.HERE / "attention_gradients.py"
+POLICY = {"version": 1, "policy": "default", "min_bytes": 0, "raw_window": 0, "guard": {"every_steps": 0}}
+FOUR_BITS = {"match": {"op": "aten::_scaled_dot_product*"}, "codec": {"name": "group_quant", "bits": 4, "dither": "subtractive"}}
+SMALL = 0.2  # at 4 bits
+
+
+def error(folder, *how, **settings) -> tuple[float, dict]:
+    """The program's figure, and how often each operand was held in each way."""
+    run = harness.run_python([PROGRAM, "cpu", *how], folder, POLICY | settings)
+    rows = [row for row in run.report["ops"] if "_scaled_dot_product" in row["op"]]
+    return float(run.stdout), {(row["operand"], row["codec"]): row["count"] for row in rows}
+
+
+def derived(rows, operand) -> int:
+    return sum(count for (of, codec), count in rows.items() if of == operand and codec.startswith("derived from"))
+
+
+@pytest.mark.parametrize("type_name", ["float32", "bfloat16"])
+def test_both_parts_are_those_of_the_operands_that_backward_gets(tmp_path, type_name):
+    found, rows = error(tmp_path, type_name)
+    assert derived(rows, "result0") > 20 and derived(rows, "result1") > 20, rows
+    assert rows["query", "group_quant 4-bit dithered"] > 20, rows
+    assert found < SMALL
+
+
+def test_of_exact_parts_four_bits_are_not_enough(tmp_path):
+    """So the other tests could fail."""
+    found, _ = error(tmp_path, "float32", derive={"attention": False}, rules=[FOUR_BITS])
+    assert found > 2.5 * SMALL
+
+
+def test_where_nothing_is_computed_anew_operands_have_eight_bits(tmp_path):
+    found, rows = error(tmp_path, "float32", derive={"attention": False})
+    assert {codec for operand, codec in rows if operand in ("query", "key", "value", "result0")} == {"group_quant 8-bit dithered"}
+    assert rows["result1", "exponent_pack"] > 20
+    assert found < SMALL / 20
+
+
+def test_operands_of_which_the_program_keeps_one_have_eight_bits(tmp_path):
+    """As caches of keys and values do. The output is not computed from what the program may change."""
+    found, rows = error(tmp_path, "float32", "keeps")
+    assert derived(rows, "result0") == derived(rows, "result1") == 0
+    assert rows["query", "group_quant 8-bit dithered"] > 20, rows
+    assert found < SMALL / 20
+
+
+# With these the window ends between the operands and the log-sum-exp, and between that and the output.
+@pytest.mark.parametrize("window", [0.8, 1.6])
+@pytest.mark.parametrize("stream", ["current", "side"])
+def test_a_log_sum_exp_that_is_raw_yet_is_computed_anew_too(tmp_path, window, stream):
+    found, _ = error(tmp_path, "float32", raw_window=window, stream=stream)
+    assert found < SMALL
+
+
+def test_a_second_backward_gets_the_same(tmp_path):
+    once, _ = error(tmp_path / "once", "float32")
+    assert error(tmp_path / "twice", "float32", "twice")[0] == once
+
+
+def test_lossless_derives_both(tmp_path):
+    found, rows = error(tmp_path, "float32", policy="lossless")
+    assert derived(rows, "result0") > 15 and derived(rows, "result1") > 15, rows
+    assert found < 1e-10
+
+
+def test_what_the_guard_doubts_are_the_operands(tmp_path):
+    """The parts are derived as before."""
+    guard = {"every_steps": 1, "max_relative_error": 0.05}
+    _, rows = error(tmp_path, "float32", guard=guard, min_bytes=4096)
+    assert any("group_quant 8-bit" in codec for operand, codec in rows if operand == "query"), rows
+    assert derived(rows, "result0") > 10 and derived(rows, "result1") > 10, rows
