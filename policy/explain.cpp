@@ -91,7 +91,7 @@ std::string explain(const Settings& s) {
   }
   if (s.derive.enabled) {
     text += "Results of norms, activation functions, products and sums";
-    if (s.derive.attention) text += ", and fused attention's,";
+    if (s.derive.attention) text += ", and fused attention's with its log-sum-exp,";
     text += " are computed anew in backward from what else is held, where that gives their bits.\n";
     if (s.derive.signs_in_sources) {
       text += "A ReLU's signs are one bit of what the batch norm before it reads.\n";

@@ -8,6 +8,8 @@
 
 train_small.py has the models, docs/fidelity.md describes them.
 
+The variant "nudged" is plain, too, but for the last bit of one weight at the beginning: its differences are chance.
+
 A difference is variant - plain of the same seed (initial weights, order of data); the table has its mean and standard
 error over the seeds, and the same of the test loss, which tells small differences sooner. The data of another seed are
 split otherwise, so that seeds differ in more than chance draws. Ratio and the share of time spent in Cinch are the
@@ -31,7 +33,7 @@ import threading
 import time
 
 import child_run
-from fidelity_table import MODELS, PLAIN, around_the_marks, put, render
+from fidelity_table import MODELS, NUDGED, PLAIN, around_the_marks, put, render
 from kept_runs import KeptRuns
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -47,9 +49,11 @@ def preset(name: str, **more) -> dict:
     return {key: value for key, value in content.items() if key != "$schema"} | more
 
 
-def variants() -> dict[str, dict]:
+def variants() -> dict[str, dict | None]:
+    """Policies; None for the one without Cinch."""
     # Runs this short need shorter intervals than the presets'.
     return {
+        NUDGED: None,
         "lossless": preset("lossless"),
         "lossless_stored": preset("lossless", derive={"enabled": False}),
         "default": preset("default"),
@@ -85,6 +89,8 @@ def figures(done: dict, told: dict, steps: int) -> dict:
 def run(made: dict, preload: str) -> dict:
     """One training. @param made Which @return what train_small.py and the report tell of it, or "error" """
     command = [sys.executable, HERE / "train_small.py", made["model"], made["seed"], made["steps"]]
+    if made["variant"] == NUDGED:
+        command.append(NUDGED)
     what = f"{made['model']}, {made['variant']}, seed {made['seed']}"
     policy = made.get("settings")
     with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +116,8 @@ def missing(kept: KeptRuns, options) -> list[dict]:
             for variant in [PLAIN, *options.variant]:
                 steps = options.steps or MODELS[model].steps
                 made = {"model": model, "variant": variant, "seed": seed, "steps": steps, "threads": 1}
-                wanted.append(made if variant == PLAIN else made | {"settings": policies[variant]})
+                policy = policies.get(variant)
+                wanted.append(made if policy is None else made | {"settings": policy})
     return [made for made in wanted if not kept.has(made)]
 
 

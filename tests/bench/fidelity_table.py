@@ -9,6 +9,8 @@ from typing import NamedTuple
 from kept_runs import KeptRuns
 
 PLAIN = "plain"
+# Plain, but for one weight's last bit: how far trainings differ by chance.
+NUDGED = "nudged"
 
 
 class Model(NamedTuple):
@@ -75,18 +77,19 @@ def row(variant: str, runs: list[dict], plain: dict[int, dict], model: Model) ->
     def mean(figure: str) -> float:
         return statistics.mean(run[figure] for run in runs)
 
-    time = f"{100 * mean('share'):.1f} %"
-    if mean("learning") >= 0.0005:
-        time += f" ({100 * mean('learning'):.1f} % adapting)"
+    def of_cinch() -> list[str]:
+        time = f"{100 * mean('share'):.1f} %"
+        if mean("learning") >= 0.0005:
+            time += f" ({100 * mean('learning'):.1f} % adapting)"
+        return [f"{mean('ratio'):.1f}", f"{mean('rest'):.1f}", time]
+
     metric_is_loss = all(run["metric"] == run["loss"] for run in plain.values())
     return [
         f"`{variant}`",
         str(len(runs)),
         mean_and_error(differences(runs, plain, "metric"), model.digits),
         "the same" if metric_is_loss else mean_and_error(differences(runs, plain, "loss"), model.loss_digits),
-        f"{mean('ratio'):.1f}",
-        f"{mean('rest'):.1f}",
-        time,
+        *(["–"] * 3 if variant == NUDGED else of_cinch()),
     ]
 
 
@@ -137,7 +140,8 @@ def render(kept: KeptRuns, variants: list[str]) -> str:
             if variant == PLAIN or not runs:
                 continue
             lines.append("| " + " | ".join([*first, *row(variant, runs, plain, model)]) + " |")
-            ratios[variant].append(statistics.mean(run["ratio"] for run in runs))
+            if variant != NUDGED:
+                ratios[variant].append(statistics.mean(run["ratio"] for run in runs))
             first = ["", ""]
     if any(ratios.values()):
         lines += ["", means(ratios)]

@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE)]
 import child_run  # noqa: E402
 import fidelity  # noqa: E402
 import train_small  # noqa: E402
-from fidelity_table import BEGIN, END, MODELS, PLAIN, mean_and_error, number, put, render, with_deviation  # noqa: E402
+from fidelity_table import BEGIN, END, MODELS, NUDGED, PLAIN, mean_and_error, number, put, render, with_deviation  # noqa: E402
 from kept_runs import KeptRuns, machine  # noqa: E402
 
 ABOUT = {"date": "2026-01-02", "machine": "a machine", "torch": "2.11.0", "threads": 1, "command": "fidelity.py"}
@@ -26,7 +26,7 @@ def made(variant, seed, metric=98.0, loss=0.25, model="resnet18", **more):
     run = {"model": model, "variant": variant, "seed": seed, "steps": MODELS[model].steps, "threads": 1, "date": "2026-01-03"}
     if "error" in more:
         return run | more
-    told = {} if variant == PLAIN else {"ratio": 10.0, "rest": 12.0, "share": 0.1, "learning": 0.0, "guard_lines": 0}
+    told = {} if variant in (PLAIN, NUDGED) else {"ratio": 10.0, "rest": 12.0, "share": 0.1, "learning": 0.0, "guard_lines": 0}
     return run | {"metric": metric, "loss": loss, "seconds": 10.0} | told | more
 
 
@@ -81,6 +81,24 @@ def test_rows_are_in_the_order_of_models_and_variants(kept):
     assert [row["difference"] for row in table(kept, "default")] == ["0"] * 3
     text = render(kept, ["default", "comet", "acgc"])
     assert "Geometric means of the ratios (over so many rows): `default` 3.3 (3), `comet` 6.0 (2)." in text
+
+
+def test_what_is_chance_has_a_row_without_cinchs_figures(kept):
+    for seed, metric in enumerate((98.0, 96.0)):
+        kept.add(made(PLAIN, seed, metric))
+        kept.add(made(NUDGED, seed, metric + seed))
+        kept.add(made("default", seed, metric))
+    chance, default = table(kept, NUDGED, "default")
+    assert (chance["difference"], chance["ratio"], chance["time in Cinch"]) == ("+0.50 ± 0.50", "–", "–")
+    assert default["ratio"] == "10.0" and "`default` 10.0 (1)" in render(kept, [NUDGED, "default"])
+
+
+def test_a_nudge_changes_one_weight_by_one_bit():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
+    before = [p.detach().clone() for p in model.parameters()]
+    train_small.nudge(model)
+    changed = [p.view(torch.int32) - old.view(torch.int32) for p, old in zip(model.parameters(), before)]
+    assert sum(each.abs().sum().item() for each in changed) == 1
 
 
 def test_metric_that_is_the_loss_is_told_once(kept):

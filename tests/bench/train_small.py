@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains one of the small models on real data and prints what became of it, as a line of JSON. fidelity.py runs it.
 
-    train_small.py MODEL SEED STEPS
+    train_small.py MODEL SEED STEPS [nudged]
+
+nudged: one weight's last bit is another one at the beginning.
 """
 
 import collections
@@ -265,11 +267,19 @@ def train(of: Task, steps: int) -> None:
         schedule.step()
 
 
+def nudge(model: torch.nn.Module) -> None:
+    """Changes the last bit of a weight."""
+    weight = next(model.parameters()).data.view(-1)[0]
+    weight.copy_(torch.nextafter(weight, torch.tensor(math.inf)))
+
+
 def main():
     name, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.manual_seed(seed)
     random.seed(seed)
     chosen = TASKS[name](seed)
+    if sys.argv[4:] == ["nudged"]:
+        nudge(chosen.model)
     begin = time.perf_counter()
     train(chosen, steps)
     seconds = time.perf_counter() - begin

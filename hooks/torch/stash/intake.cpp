@@ -80,7 +80,11 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   lists_.waiting.remove_owned(entry);
   entry.cover.reset();
   lists_.add_planned(entry);
-  Derivation::note_fate(entry, entry.plan().derived != nullptr);
+  if (entry.recipe != nullptr) {
+    const auto note =
+        entry.plan().derived == nullptr ? Derivation::note_stored : Derivation::note_derived;
+    note(*entry.recipe);
+  }
   holdings_.of(entry).planned(entry);
   adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().offloaded_bytes(),
                   lists_.planned.raw_at_peak());
@@ -111,6 +115,7 @@ void Intake::start_settling(Entry& entry, Entries& ready) {
   // Now, since the side thread may look later.
   if (entry.recipe != nullptr) {
     entry.recipe->has_owned_source = Derivation::program_owns_source(*entry.recipe);
+    if (entry.recipe->has_owned_source) Derivation::note_stored(*entry.recipe);
   }
   lists_.held.settling += entry.raw_bytes;
   ++entry.holders;

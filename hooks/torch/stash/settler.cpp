@@ -96,10 +96,7 @@ void Settler::finish(Entry& entry, bool wanted) {
   bool is_given_up = false;
   {
     const std::lock_guard lock(lists_.mutex);
-    if (is_stored) {
-      entry.recipe->depth = 0;
-      Derivation::note_fate(entry, false);
-    }
+    if (is_stored) entry.recipe->depth = 0;
     lists_.held.settling -= entry.raw_bytes;
     lists_.held.add(entry);
     lists_.note_change();

@@ -77,7 +77,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
   if (side_.is_on() && is_forked_child()) side_.do_orphans();
   // If the recipe is not taken, or something throws, it is given up after the lock.
   const auto give_up = [this](Recipe* unused) {
-    derivation_.release_sources(*unused);
+    derivation_.give_up(*unused);
     delete unused;
   };
   std::unique_ptr<Recipe, decltype(give_up)> offered(recipe.release(), give_up);

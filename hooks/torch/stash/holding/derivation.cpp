@@ -136,6 +136,12 @@ void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
   recipe.source_count = but;
 }
 
+void Derivation::give_up(Recipe& recipe) noexcept {
+  release_sources(recipe);
+  const std::lock_guard lock(lists_.mutex);
+  note_stored(recipe);
+}
+
 bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
   Holding& holding = holdings_.of(recipe.device);
   const bool near_serves = !policy::keeps_all_exact(policy_.settings());
@@ -193,9 +199,12 @@ void Derivation::pair(Recipe& output, Entry& log_sum_exp, std::unique_ptr<Recipe
   release_sources(*recipe);
 }
 
-void Derivation::note_fate(const Entry& entry, bool is_derived) {
-  if (entry.recipe == nullptr || entry.recipe->pair == nullptr) return;
-  (*entry.recipe->pair)[entry.recipe->part()].fate = is_derived ? Fate::derived : Fate::stored;
+void Derivation::note_stored(const Recipe& recipe) noexcept {
+  if (recipe.pair != nullptr) (*recipe.pair)[recipe.part()].fate = Fate::stored;
+}
+
+void Derivation::note_derived(const Recipe& recipe) noexcept {
+  if (recipe.pair != nullptr) (*recipe.pair)[recipe.part()].fate = Fate::derived;
 }
 
 bool Derivation::has_to_follow(const Entry& entry) {

@@ -43,6 +43,8 @@ class Derivation {
                                           Entry& entry, const Use& like, const Geometry& geometry);
   /// Gives up the recipe's holds on its sources, but for the first `but`.
   void release_sources(Recipe& recipe, std::size_t but = 0) noexcept;
+  /// The same for all, of a recipe that belongs to no entry.
+  void give_up(Recipe& recipe) noexcept;
 
   /// Whether recipes of this kind are proved to give PyTorch's bits, or values near PyTorch's if
   /// the policy approximates any (Proofs). Compares the recipe's values with `actual` if that is
@@ -61,9 +63,11 @@ class Derivation {
   /// Makes `recipe`, which is proved, that of the log-sum-exp that belongs to attention's `output`.
   void pair(Recipe& output, Entry& log_sum_exp, std::unique_ptr<Recipe> recipe);
 
-  /// Notes for the other part of an attention whether the entry is to be derived, or is stored.
-  /// @pre the stash's lock is held
-  static void note_fate(const Entry& entry, bool is_derived);
+  /// Tells attention's other part what becomes of the part that `recipe` is for. Called by the
+  /// saving thread alone, so that no decision depends on how far the side thread is. @pre the
+  /// stash's lock is held
+  static void note_stored(const Recipe& recipe) noexcept;
+  static void note_derived(const Recipe& recipe) noexcept;
 
   /// Whether the entry, though raw, is the log-sum-exp of approximated operands: of the two parts
   /// of an attention at the window's end only the output is derived by then, perhaps.
