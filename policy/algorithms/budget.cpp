@@ -42,8 +42,8 @@ constexpr std::uint32_t most_vain = 4;
 // The largest ratio of stored to planned bytes that is believed.
 constexpr double most_overhead = 4;
 // Where the budget can't be met, plans may take so many times the fewest bytes that can be: the
-// last tenth costs more quality than all the others.
-constexpr double above_least = 1.1;
+// last fifth costs more quality than all before it.
+constexpr double above_least = 1.2;
 // Relative variance of the gradients, as planned, up to which bits are worth less than the time of
 // what is slow to compute. A mini-batch's own variance is a hundred times as large.
 constexpr double harmless = 0.01;

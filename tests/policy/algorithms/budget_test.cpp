@@ -91,7 +91,7 @@ TEST_F(BudgetTest, NeverGivesAttentionTwoBits) {
   }
 }
 
-TEST_F(BudgetTest, SaysWhatCouldBeMetAndTakesATenthMore) {
+TEST_F(BudgetTest, SaysWhatCouldBeMetAndTakesAFifthMore) {
   start(30);
   step();
   step();
@@ -100,12 +100,12 @@ TEST_F(BudgetTest, SaysWhatCouldBeMetAndTakesATenthMore) {
   const std::string message = director_->take_message();
   EXPECT_NE(message.find("0.27 MiB can't be met"), std::string::npos) << message;
   EXPECT_NE(message.find("0.75 MiB is the least"), std::string::npos) << message;
-  EXPECT_NE(message.find("with up to 0.83 MiB"), std::string::npos) << message;
+  EXPECT_NE(message.find("with up to 0.90 MiB"), std::string::npos) << message;
   step();
   EXPECT_EQ(director_->take_message(), "") << "once";
   const double least = static_cast<double>(layers_.size() / 2 << 20) * 6 / 32;
   EXPECT_GT(static_cast<double>(stored()), least);
-  EXPECT_LE(static_cast<double>(stored()), 1.1 * least);
+  EXPECT_LE(static_cast<double>(stored()), 1.2 * least);
 }
 
 TEST_F(BudgetTest, WhatCantBeMetLeavesThePlanAlone) {
