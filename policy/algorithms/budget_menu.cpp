@@ -114,7 +114,7 @@ std::string budget_words(const Settings& settings) {
          std::string(b.offload ? ", raw and, of CUDA tensors, the host's memory" : " and raw") +
          " a knapsack is solved at step boundaries, "
          "and a new plan is taken when it is clearly better. If the budget can't be met, one line "
-         "says so, and up to a tenth more than the fewest possible bytes are used. What can be "
+         "says so, and up to a fifth more than the fewest possible bytes are used. What can be "
          "computed from other activations is, where that "
          "costs less than storing it. A second of encoding and decoding counts like " +
          number_in_words(b.variance_per_second) + " of relative variance.";

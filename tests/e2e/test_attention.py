@@ -54,10 +54,11 @@ def test_operands_of_which_the_program_keeps_one_have_eight_bits(tmp_path):
 
 # With these the window ends between the operands and the log-sum-exp, and between that and the output.
 @pytest.mark.parametrize("window", [0.8, 1.6])
-@pytest.mark.parametrize("stream", ["current", "side"])
-def test_a_log_sum_exp_that_is_raw_yet_is_computed_anew_too(tmp_path, window, stream):
-    found, _ = error(tmp_path, "float32", raw_window=window, stream=stream)
+def test_a_log_sum_exp_that_is_raw_yet_is_computed_anew_too(tmp_path, window):
+    """However far the side thread is with the operands."""
+    found, _ = error(tmp_path / "current", "float32", raw_window=window)
     assert found < SMALL
+    assert error(tmp_path / "side", "float32", raw_window=window, stream="side")[0] == found
 
 
 def test_a_second_backward_gets_the_same(tmp_path):

@@ -112,11 +112,7 @@ void Intake::leave_window(Entry& entry, Entries& ready) {
 
 void Intake::start_settling(Entry& entry, Entries& ready) {
   entry.place = Entry::Place::settling;
-  // Now, since the side thread may look later.
-  if (entry.recipe != nullptr) {
-    entry.recipe->has_owned_source = Derivation::program_owns_source(*entry.recipe);
-    if (entry.recipe->has_owned_source) Derivation::note_stored(*entry.recipe);
-  }
+  if (entry.recipe != nullptr) Derivation::note_leaving(*entry.recipe);
   lists_.held.settling += entry.raw_bytes;
   ++entry.holders;
   ready.push_back(&entry);

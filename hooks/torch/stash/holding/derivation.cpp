@@ -44,8 +44,20 @@ Fate fate_of_other(const Recipe& recipe) {
   return (*recipe.pair)[other_part(recipe.part())].fate;
 }
 
-bool is_log_sum_exp(const Recipe& recipe) {
-  return recipe.is_attention() && recipe.part() == AttentionPart::log_sum_exp;
+/// Whether the program owns a source too, and might change it. pre: the stash's lock is held
+bool program_owns_source(const Recipe& recipe) {
+  return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
+    return source.entry->place == Entry::Place::owned;
+  });
+}
+
+/// Whether values that the entry's recipe computes of approximations may stand in for its own. Of
+/// attention both parts or none: backward would compare exact scores with approximated ones.
+bool may_be_approximated(const Entry& entry) {
+  const Recipe& recipe = *entry.recipe;
+  if (!recipe.is_attention()) return entry.plan().may_be_approximated();
+  return recipe.pair != nullptr && !recipe.other_is_stored &&
+         (recipe.is_log_sum_exp() || entry.plan().may_be_approximated());
 }
 
 /// Of a device's recipe: the current stream. Nothing while a CUDA graph is captured, which may
@@ -209,7 +221,7 @@ void Derivation::note_derived(const Recipe& recipe) noexcept {
 
 bool Derivation::has_to_follow(const Entry& entry) {
   Recipe& recipe = *entry.recipe;
-  if (!is_log_sum_exp(recipe)) return false;
+  if (!recipe.is_log_sum_exp()) return false;
   {
     const std::lock_guard lock(lists_.mutex);
     if (recipe.source_count == 0 || fate_of_other(recipe) == Fate::stored) return false;
@@ -222,17 +234,17 @@ bool Derivation::has_to_follow(const Entry& entry) {
   });
 }
 
-bool Derivation::program_owns_source(const Recipe& recipe) {
-  return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
-    return source.entry->place == Entry::Place::owned;
-  });
+void Derivation::note_leaving(Recipe& recipe) {
+  recipe.has_owned_source = program_owns_source(recipe);
+  if (recipe.has_owned_source) note_stored(recipe);
+  recipe.other_is_stored = recipe.pair != nullptr && fate_of_other(recipe) == Fate::stored;
 }
 
 bool Derivation::awaits_others(const Entry& entry) const {
   if (!lists_.growing.load(std::memory_order_relaxed)) return false;
   const std::uint32_t behind = lists_.next_id - entry.id;
   if (entry.wanted && behind <= most_wanted) return true;
-  const bool awaits_output = entry.recipe != nullptr && is_log_sum_exp(*entry.recipe) &&
+  const bool awaits_output = entry.recipe != nullptr && entry.recipe->is_log_sum_exp() &&
                              fate_of_other(*entry.recipe) == Fate::open;
   if (awaits_output && behind <= most_awaited) return true;
   return entry.recipe != nullptr && behind <= most_awaited && program_owns_source(*entry.recipe);
@@ -275,16 +287,6 @@ bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
       return false;
   }
   return false;
-}
-
-// Backward would compare the log-sum-exp of exact scores with approximated ones.
-bool Derivation::may_be_approximated(const Entry& entry) {
-  const Recipe& recipe = *entry.recipe;
-  if (!recipe.is_attention()) return entry.plan().may_be_approximated();
-  if (recipe.pair == nullptr) return false;
-  const std::lock_guard lock(lists_.mutex);
-  return fate_of_other(recipe) != Fate::stored &&
-         (is_log_sum_exp(recipe) || entry.plan().may_be_approximated());
 }
 
 bool Derivation::let_go(Entry& entry, c10::Storage& freed, codecs::ParallelFor parallel_for) {

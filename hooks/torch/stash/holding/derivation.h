@@ -69,12 +69,14 @@ class Derivation {
   static void note_stored(const Recipe& recipe) noexcept;
   static void note_derived(const Recipe& recipe) noexcept;
 
-  /// Whether the entry, though raw, is the log-sum-exp of approximated operands: of the two parts
-  /// of an attention at the window's end only the output is derived by then, perhaps.
-  bool has_to_follow(const Entry& entry);
+  /// The entry leaves the window: notes what the side thread, which may look later, decides by.
+  /// @pre the stash's lock is held
+  static void note_leaving(Recipe& recipe);
 
-  /// Whether the program owns a source too, and might change it. @pre the stash's lock is held
-  static bool program_owns_source(const Recipe& recipe);
+  /// Whether the entry, though raw, is the log-sum-exp of approximated operands: of the two parts
+  /// of an attention at the window's end only the output is derived by then, perhaps. @pre its
+  /// sources are not being settled
+  bool has_to_follow(const Entry& entry);
 
   /// Whether an owned entry should wait, because the program owns a source too, and might change
   /// it; for a recipe that its exact values can prove; or, a log-sum-exp, for the decision about
@@ -100,9 +102,6 @@ class Derivation {
  private:
   /// Tells of a kind of recipes that is not computed as PyTorch does.
   void report(std::string label, std::string what);
-
-  /// Whether values that the entry's recipe computes of approximations may stand in for its own.
-  bool may_be_approximated(const Entry& entry);
 
   /// The part of an attention that was left when its other part was computed; null if there is
   /// none, or another stream left it. It is given once.

@@ -209,6 +209,8 @@ struct Recipe {
   std::shared_ptr<AttentionPair> pair;
   /// The program owned a source when the entry left the window; it may change it.
   bool has_owned_source = false;
+  /// Attention's other part was to be stored when the entry left the window.
+  bool other_is_stored = false;
   // Set when the entry is settled.
   bool is_ready = false;      ///< all sources have values that will not change
   bool approximates = false;  ///< `is_near`, or some sources have approximated values
@@ -235,6 +237,9 @@ struct Recipe {
 
   /// @pre is_attention()
   AttentionPart part() const noexcept { return value.steps.front().part; }
+  bool is_log_sum_exp() const noexcept {
+    return is_attention() && part() == AttentionPart::log_sum_exp;
+  }
 
   /// Bytes of its constants.
   std::size_t constant_bytes() const noexcept;
