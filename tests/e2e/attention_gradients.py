@@ -48,7 +48,7 @@ def exact_gradient(layer, x, factor):
 
 
 exact = [exact_gradient(*each) for each in zip(layers, inputs, factors)]
-kept, errors = [], []
+kept = []
 for step in range(STEPS):
     loss = 0
     for layer, x, factor in zip(layers, inputs, factors):

@@ -121,7 +121,7 @@ at::Tensor HeldTensor::call_unpack_hook() {
 
 at::Tensor HeldTensor::exact() const {
   if (entry_ == nullptr) return {};
-  c10::Storage values = stash().derivation().exact_values(*entry_);
+  c10::Storage values = stash().exact().of(*entry_);
   if (!values) return {};
   return make_tensor(std::move(values), device_type(*entry_), use_.type, use_.geometry);
 }

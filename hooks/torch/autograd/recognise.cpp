@@ -64,9 +64,9 @@ std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) no
   for (const auto derived : {computed, held}) {
     RecipeMaker maker(*layout, base.scalar_type(), base.device(), derived);
     auto recipe = maker.make(*grad_fn, output) ? maker.take(version, site, base) : nullptr;
+    if (recipe != nullptr && recipe->is_attention()) pair_with_log_sum_exp(*grad_fn, *recipe);
     // Under a lossy policy the sources of what is derived may be approximations by now, with which
     // no recipe can be proved; what is derived was saved later.
-    if (recipe != nullptr && recipe->is_attention()) pair_with_log_sum_exp(*grad_fn, *recipe);
     if (recipe != nullptr || !maker.has_computed_derived()) return recipe;
   }
   return nullptr;

@@ -81,9 +81,8 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   entry.cover.reset();
   lists_.add_planned(entry);
   if (entry.recipe != nullptr) {
-    const auto note =
-        entry.plan().derived == nullptr ? Derivation::note_stored : Derivation::note_derived;
-    note(*entry.recipe);
+    using enum AttentionPair::Fate;
+    Derivation::note_fate(*entry.recipe, entry.plan().derived == nullptr ? stored : derived);
   }
   holdings_.of(entry).planned(entry);
   adaptation_.add(entry, entry.plan().stored_bytes - entry.plan().offloaded_bytes(),

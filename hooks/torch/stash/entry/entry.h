@@ -144,8 +144,9 @@ struct Entry {
   std::unique_ptr<GuardSample> sample;       ///< set while watched, tried or compared
   std::unique_ptr<PlaneNumbers> planes;      ///< set when encoded in mixed bits, or `ranged`
   std::unique_ptr<OnDevice> device;          ///< set when the storage lies on a CUDA device
-  /// How to compute its values from other entries; set when it is saved, or never. Has no sources
-  /// any more once the entry is settled otherwise than derived.
+  /// How to compute its values from other entries; set when it is saved (a log-sum-exp's: when its
+  /// output is), or never. Has no sources any more once the entry is settled otherwise than
+  /// derived.
   std::unique_ptr<Recipe> recipe;
   /// Given by a recipe, while nobody settles the entry; until it is encoded. Under the stash's
   /// lock, then the settling thread's.

@@ -60,11 +60,15 @@ bool may_be_approximated(const Entry& entry) {
          (recipe.is_log_sum_exp() || entry.plan().may_be_approximated());
 }
 
-/// Of a device's recipe: the current stream. Nothing while a CUDA graph is captured, which may
-/// share nothing with work outside of it.
-std::optional<c10::Stream> sharing_stream(c10::Device device) {
-  const c10::Stream stream = current_stream(device);
-  return is_capturing(stream) ? std::nullopt : std::optional(stream);
+/// Whether what is computed along with the recipe's value may be left for another reader. A CUDA
+/// graph that is captured may share nothing with work outside of it.
+bool may_leave_other(const Recipe& recipe) {
+  return recipe.pair != nullptr && (recipe.device.is_cpu() || !is_capturing(recipe.device));
+}
+
+/// The stream in whose order results are valid; none on the host.
+std::optional<c10::Stream> stream_of(c10::Device device) {
+  return device.is_cpu() ? std::nullopt : std::optional(current_stream(device));
 }
 
 /// The values of a recipe's sources, held for its scope.
@@ -151,7 +155,7 @@ void Derivation::release_sources(Recipe& recipe, std::size_t but) noexcept {
 void Derivation::give_up(Recipe& recipe) noexcept {
   release_sources(recipe);
   const std::lock_guard lock(lists_.mutex);
-  note_stored(recipe);
+  note_fate(recipe, Fate::stored);
 }
 
 bool Derivation::proves(Recipe& recipe, const Site& site, const at::Tensor& actual) {
@@ -211,12 +215,8 @@ void Derivation::pair(Recipe& output, Entry& log_sum_exp, std::unique_ptr<Recipe
   release_sources(*recipe);
 }
 
-void Derivation::note_stored(const Recipe& recipe) noexcept {
-  if (recipe.pair != nullptr) (*recipe.pair)[recipe.part()].fate = Fate::stored;
-}
-
-void Derivation::note_derived(const Recipe& recipe) noexcept {
-  if (recipe.pair != nullptr) (*recipe.pair)[recipe.part()].fate = Fate::derived;
+void Derivation::note_fate(const Recipe& recipe, Fate fate) noexcept {
+  if (recipe.pair != nullptr) (*recipe.pair)[recipe.part()].fate = fate;
 }
 
 bool Derivation::has_to_follow(const Entry& entry) {
@@ -236,7 +236,7 @@ bool Derivation::has_to_follow(const Entry& entry) {
 
 void Derivation::note_leaving(Recipe& recipe) {
   recipe.has_owned_source = program_owns_source(recipe);
-  if (recipe.has_owned_source) note_stored(recipe);
+  if (recipe.has_owned_source) note_fate(recipe, Fate::stored);
   recipe.other_is_stored = recipe.pair != nullptr && fate_of_other(recipe) == Fate::stored;
 }
 
@@ -244,10 +244,10 @@ bool Derivation::awaits_others(const Entry& entry) const {
   if (!lists_.growing.load(std::memory_order_relaxed)) return false;
   const std::uint32_t behind = lists_.next_id - entry.id;
   if (entry.wanted && behind <= most_wanted) return true;
-  const bool awaits_output = entry.recipe != nullptr && entry.recipe->is_log_sum_exp() &&
-                             fate_of_other(*entry.recipe) == Fate::open;
-  if (awaits_output && behind <= most_awaited) return true;
-  return entry.recipe != nullptr && behind <= most_awaited && program_owns_source(*entry.recipe);
+  if (entry.recipe == nullptr || behind > most_awaited) return false;
+  const Recipe& recipe = *entry.recipe;
+  const bool awaits_output = recipe.is_log_sum_exp() && fate_of_other(recipe) == Fate::open;
+  return awaits_output || program_owns_source(recipe);
 }
 
 void Derivation::look_at_sources(Entry& entry) {
@@ -312,8 +312,11 @@ c10::Storage Derivation::compute(Entry& entry,
   OpTotals* const totals = entry.own_plan == nullptr ? nullptr : entry.plan().derived;
   // Else `read` may give other values than the source's bytes.
   const bool reads_decoded = bias == Bias::subtracted;
-  if (reads_decoded) {
+  const bool leaves_other = reads_decoded && may_leave_other(recipe);
+  if (leaves_other) {
     if (c10::Storage left = take_left(entry)) return left;
+  }
+  if (reads_decoded) {
     const Stopwatch watch;
     if (c10::Storage storage = holding.compute_in_one_pass(entry)) {
       if (totals != nullptr) count_reading(entry, *totals, watch);
@@ -332,20 +335,17 @@ c10::Storage Derivation::compute(Entry& entry,
   at::Tensor other;
   c10::Storage storage = holding.compute(entry, sources.get(), sources.errors(), other);
   if (totals != nullptr) count_reading(entry, *totals, watch);
-  if (reads_decoded && other.defined()) leave(recipe, std::move(other));
+  if (leaves_other) leave(recipe, std::move(other));
   return storage;
 }
 
 c10::Storage Derivation::take_left(const Entry& entry) {
   const Recipe& recipe = *entry.recipe;
-  if (recipe.pair == nullptr) return {};
-  std::optional<c10::Stream> stream;
-  if (!recipe.device.is_cpu() && !(stream = sharing_stream(recipe.device))) return {};
   at::Tensor left;  // freed after the lock
   {
     const std::lock_guard lock(lists_.mutex);
     AttentionPair::Half& half = (*recipe.pair)[recipe.part()];
-    if (half.left_in != stream) return {};
+    if (half.left_in != stream_of(recipe.device)) return {};
     std::swap(left, half.left);
   }
   const bool lies_alike = left.defined() && left.storage_offset() == 0 &&
@@ -355,13 +355,10 @@ c10::Storage Derivation::take_left(const Entry& entry) {
 }
 
 void Derivation::leave(const Recipe& recipe, at::Tensor other) {
-  if (recipe.pair == nullptr) return;
-  std::optional<c10::Stream> stream;
-  if (!recipe.device.is_cpu() && !(stream = sharing_stream(recipe.device))) return;
   const std::lock_guard lock(lists_.mutex);
   AttentionPair::Half& half = (*recipe.pair)[other_part(recipe.part())];
   std::swap(half.left, other);
-  half.left_in = stream;
+  half.left_in = stream_of(recipe.device);
 }
 
 }  // namespace cinch::hooks

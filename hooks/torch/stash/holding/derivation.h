@@ -57,17 +57,13 @@ class Derivation {
   /// mask, where the source is encoded with them.
   void give_sides(Recipe& recipe);
 
-  /// The entry's exact values, by which recipes are proved; null if they are not known any more.
-  c10::Storage exact_values(Entry& entry) { return keeper_.exact_values(entry); }
-
   /// Makes `recipe`, which is proved, that of the log-sum-exp that belongs to attention's `output`.
   void pair(Recipe& output, Entry& log_sum_exp, std::unique_ptr<Recipe> recipe);
 
   /// Tells attention's other part what becomes of the part that `recipe` is for. Called by the
   /// saving thread alone, so that no decision depends on how far the side thread is. @pre the
   /// stash's lock is held
-  static void note_stored(const Recipe& recipe) noexcept;
-  static void note_derived(const Recipe& recipe) noexcept;
+  static void note_fate(const Recipe& recipe, AttentionPair::Fate fate) noexcept;
 
   /// The entry leaves the window: notes what the side thread, which may look later, decides by.
   /// @pre the stash's lock is held
@@ -104,9 +100,9 @@ class Derivation {
   void report(std::string label, std::string what);
 
   /// The part of an attention that was left when its other part was computed; null if there is
-  /// none, or another stream left it. It is given once.
+  /// none, or another stream left it. It is given once. @pre entry.recipe->pair is set
   c10::Storage take_left(const Entry& entry);
-  /// Leaves what was computed along with the part that `recipe` is for.
+  /// Leaves what was computed along with the part that `recipe` is for. @pre recipe.pair is set
   void leave(const Recipe& recipe, at::Tensor other);
 
   /// Whether the source has values that will not change. Sets `recipe.approximates` if they are

@@ -67,13 +67,22 @@ bool awaits_program(const Recipe& recipe) {
   });
 }
 
+// The first one of `use` and those behind it that a recipe of attention made whose parts both have
+// recipes; null: there is none. So entries without any are looked through once.
+const RecipesUse* use_by_pair(const Use* use) {
+  for (; use != nullptr; use = use->next) {
+    const auto* by_recipe = use->is_recipes ? static_cast<const RecipesUse*>(use) : nullptr;
+    if (by_recipe != nullptr && by_recipe->recipe->pair != nullptr) return by_recipe;
+  }
+  return nullptr;
+}
+
 // Whether `use` is an operand of fused attention of which both parts are going to be derived.
-// pre: the stash's lock is held
-bool is_recomputed(const Entry& entry, const Use& use) {
-  for (const Use* each = entry.first_use; each != nullptr; each = each->next) {
-    if (!each->is_recipes || each->site != use.site || each->sequence != use.sequence) continue;
-    const Recipe& recipe = *static_cast<const RecipesUse*>(each)->recipe;
-    if (recipe.pair == nullptr) continue;
+// @param by_pair The entry's use_by_pair() pre: the stash's lock is held
+bool is_recomputed(const RecipesUse* by_pair, const Use& use) {
+  for (const RecipesUse* each = by_pair; each != nullptr; each = use_by_pair(each->next)) {
+    if (each->site != use.site || each->sequence != use.sequence) continue;
+    const Recipe& recipe = *each->recipe;
     const auto is_stored = [](const AttentionPair::Half& half) {
       return half.fate == AttentionPair::Fate::stored;
     };
@@ -100,6 +109,7 @@ const SiteNames& names_of(const Use& use) {
 
 DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
   bool is_source = false;
+  const RecipesUse* const by_pair = derives ? use_by_pair(of.first_use) : nullptr;
   for (const Use* use = of.first_use; use != nullptr; use = use->next) {
     if (!counts(*use, derives)) continue;
     is_source |= use->is_recipes;
@@ -113,7 +123,7 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
     }
     uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
                     origin_of(*use), bounds(*use), exponent(*use), reduces_linearly(*use),
-                    c10::isComplexType(use->type), has_gaps, derives && is_recomputed(of, *use),
+                    c10::isComplexType(use->type), has_gaps, is_recomputed(by_pair, *use),
                     names.reads});
   }
   const Geometry* cover = of.cover.get();
@@ -133,14 +143,14 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
     key.insert(key.end(), recipe.begin(), recipe.end());
     key.push_back((entry.recipe->is_near ? 1 : 0) + (entry.recipe->pair != nullptr ? 2 : 0));
   }
+  const RecipesUse* const by_pair = derives ? use_by_pair(entry.first_use) : nullptr;
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     if (!counts(*use, derives)) continue;
     key.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
     key.push_back(static_cast<std::int64_t>(use->type) * 32 + (use->is_output ? 1 : 0) +
                   (use->is_recipes ? 2 : 0) + (reduces_linearly(*use) ? 4 : 0) +
-                  (is_float_workspace(*use) ? 8 : 0) +
-                  (derives && is_recomputed(entry, *use) ? 16 : 0));
+                  (is_float_workspace(*use) ? 8 : 0) + (is_recomputed(by_pair, *use) ? 16 : 0));
     const auto extent = index_extent(*use);
     key.insert(key.end(), extent.begin(), extent.end());
     key.push_back(std::bit_cast<std::int64_t>(bounds(*use)));

@@ -51,10 +51,10 @@ Both compute(const Recipe::Step& step, const at::Tensor& query, const Arithmetic
 
 at::Tensor fused_attention(const Recipe::Step& step, const at::Tensor& query,
                            const Arithmetic::Others& others, at::Tensor& out) {
-  auto [output, log_sum_exp] = compute(step, query, others);
-  if (step.part == AttentionPart::log_sum_exp) std::swap(output, log_sum_exp);
-  Arithmetic::copy(output, out);
-  return log_sum_exp;
+  auto [wanted, other] = compute(step, query, others);
+  if (step.part == AttentionPart::log_sum_exp) std::swap(wanted, other);
+  Arithmetic::copy(wanted, out);
+  return other;
 }
 
 }  // namespace cinch::hooks
