@@ -36,6 +36,10 @@ elif kind.startswith("gelu by hand"):
                 return self.outer(0.5 * x * (1.0 + torch.tanh(0.8 * (x + 0.044715 * torch.pow(x, 3.0)))))
     model = nn.Sequential(nn.Linear(32, 64), *[Layer() for _ in range(3)])
     shape = 32, 32
+elif kind == "rms norm":
+    block = lambda: [nn.RMSNorm(64), nn.Linear(64, 128), nn.SiLU(), nn.Linear(128, 64)]
+    model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
+    shape = 32, 32
 elif kind == "dropout":
     block = lambda: [nn.LayerNorm(64), nn.Dropout(0.15), nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.3), nn.Linear(64, 64)]
     model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
@@ -89,13 +93,14 @@ ON_DEVICES_ALONE = {
     "cudnn": ("cudnn_batch_norm", False),
     "frozen cudnn": ("cudnn_batch_norm", False),
     "dropout": ("native_layer_norm", True),
+    "rms norm": ("_fused_rms_norm", True),
     "gelu by hand": ("pow", True),  # on the CPU tanh is never more than near
     "gelu by hand under autocast": ("pow", True),
     "flash": ("_scaled_dot_product_flash_attention", True),
     "efficient": ("_scaled_dot_product_efficient_attention", True),
     "cudnn attention": ("_scaled_dot_product_cudnn_attention", True),
 }
-QUICK = {"cudnn", "dropout", "flash", "gelu by hand under autocast"}
+QUICK = {"cudnn", "dropout", "flash", "rms norm", "gelu by hand under autocast"}
 DEFAULT = harness.LOSSLESS | {"policy": "default", "guard": {"every_steps": 0}}  # whose looks make the host wait
 
 

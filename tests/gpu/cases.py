@@ -21,6 +21,7 @@ class Case:
 CASES = {
     "resnet50-bf16-cl": Case("resnet50", True, True, 256, 8, 1, "img"),
     "gpt2-bf16": Case("gpt2", True, False, 16, 2, 1024, "token"),
+    "llama-bf16": Case("llama", True, False, 16, 2, 1024, "token"),
     "resnet50-tf32": Case("resnet50", False, False, 256, 8, 1, "img"),
     "vit-bf16": Case("vit_b16", True, False, 128, 4, 1, "img"),
     "unet-bf16-cl": Case("unet", True, True, 32, 4, 1, "img"),

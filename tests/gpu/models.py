@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from workloads.llama import Llama
 from workloads.unet import UNet
 
 # Nothing may be looked up on the network.
@@ -69,6 +70,16 @@ def swin_t(tiny: bool) -> Made:
     return Made(torchvision.models.swin_t(), _adamw, _images(224, 1000), F.cross_entropy)
 
 
+def _tokens(length: int, vocabulary: int):
+    """Batches of tokens, each with the one that follows it as its target."""
+
+    def batch(size, generator):
+        tokens = torch.randint(vocabulary, (size, length + 1), generator=generator, device=generator.device)
+        return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+    return batch
+
+
 def gpt2(tiny: bool) -> Made:
     import transformers
 
@@ -78,14 +89,20 @@ def gpt2(tiny: bool) -> Made:
         vocab_size=vocabulary, n_positions=length, bos_token_id=0, eos_token_id=0, use_cache=False, **small
     )
 
-    def batch(size, generator):
-        tokens = torch.randint(vocabulary, (size, length + 1), generator=generator, device=generator.device)
-        return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
-
     def loss(output, target):
         return F.cross_entropy(output.logits.flatten(0, 1), target.flatten())
 
-    return Made(transformers.GPT2LMHeadModel(configuration), _adamw, batch, loss)
+    return Made(transformers.GPT2LMHeadModel(configuration), _adamw, _tokens(length, vocabulary), loss)
+
+
+def llama(tiny: bool) -> Made:
+    length, vocabulary = (32, 200) if tiny else (1024, 32000)
+    size = {"width": 64, "layers": 2, "heads": 4, "groups": 2} if tiny else {"width": 768, "layers": 12, "heads": 12, "groups": 4}
+
+    def loss(output, target):
+        return F.cross_entropy(output.flatten(0, 1), target.flatten())
+
+    return Made(Llama(vocabulary, length, **size), _adamw, _tokens(length, vocabulary), loss)
 
 
 def unet(tiny: bool) -> Made:

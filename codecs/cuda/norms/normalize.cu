@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kRunThreads)
   take_items(job.units, [&](std::int64_t i) {
     auto column = static_cast<std::uint32_t>(i);
     const std::uint32_t row = job.by_row.split(column);
-    const float mean = norm.mean[row];
+    const float mean = norm.mean == nullptr ? 0.0F : norm.mean[row];
     const float rstd = norm.rstd[row];
     if (job.eights) {
       float values[kStretch];
@@ -86,7 +86,7 @@ bool normalize_rows(ElementType from, ElementType to, const RowNorm& norm, const
   for (std::int64_t first = 0; first < norm.rows; first += some) {
     RowNorm part = norm;
     part.rows = std::min(some, norm.rows - first);
-    part.mean += first;
+    if (part.mean != nullptr) part.mean += first;
     part.rstd += first;
     const auto elements = static_cast<std::size_t>(first * norm.row);
     if (!launch_once(from, to, part,

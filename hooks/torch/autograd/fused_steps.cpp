@@ -44,10 +44,9 @@ BatchNorm batch_norm_of(Node& node) {
 }
 
 /// A norm of as many means as there are channels.
-std::optional<NormOnDevice> norm_on_device(c10::Device device, const Node& node,
-                                           SavedVariable& weight,
-                                           const codecs::ChannelOrder& order) {
-  NormOnDevice made{step_of(Recipe::Operator::channel_norm, node), nullptr, nullptr, nullptr};
+std::optional<SavedNorm> norm_on_device(c10::Device device, const Node& node, SavedVariable& weight,
+                                        const codecs::ChannelOrder& order) {
+  SavedNorm made{.step = step_of(Recipe::Operator::channel_norm, node)};
   made.step.order = order;
   made.step.rows = order.channels;
   const bool has_weight = saved_constants::has_data(weight);
@@ -72,7 +71,7 @@ bool copy_running_statistics(const BatchNorm& norm, c10::Device device, Recipe::
   return true;
 }
 
-std::optional<NormOnDevice> batch_norm_on(c10::Device device, Node& node, const Layout& want) {
+std::optional<SavedNorm> batch_norm_on(c10::Device device, Node& node, const Layout& want) {
   const BatchNorm norm = batch_norm_of(node);
   const auto order = channel_order(want, 1);
   if (!order || order->channels > saved_constants::most) return std::nullopt;
@@ -85,9 +84,9 @@ std::optional<NormOnDevice> batch_norm_on(c10::Device device, Node& node, const 
   return made;
 }
 
-std::optional<NormOnDevice> group_norm_on(c10::Device device,
-                                          generated::NativeGroupNormBackward0& node,
-                                          const Layout& want) {
+std::optional<SavedNorm> group_norm_on(c10::Device device,
+                                       generated::NativeGroupNormBackward0& node,
+                                       const Layout& want) {
   if (want.sizes.empty() || !is_contiguous(want)) return std::nullopt;
   const auto order = channel_order(want, want.sizes[0]);
   if (!order || node.group <= 0 || !has_few_factors(want, *order)) return std::nullopt;
@@ -103,8 +102,7 @@ std::optional<NormOnDevice> group_norm_on(c10::Device device,
 
 }  // namespace
 
-std::optional<NormOnDevice> channel_norm_step_on(c10::Device device, Node& node,
-                                                 const Layout& want) {
+std::optional<SavedNorm> channel_norm_step_on(c10::Device device, Node& node, const Layout& want) {
   if (kind_of(node) != NodeKind::group_norm) return batch_norm_on(device, node, want);
   return group_norm_on(device, static_cast<generated::NativeGroupNormBackward0&>(node), want);
 }

@@ -42,6 +42,7 @@ std::pair<const std::type_index, Known> with_output(Kind kind) {
 const Known& known(const Node& node) {
   static const std::unordered_map<std::type_index, Known> all = {
       {typeid(generated::NativeLayerNormBackward0), {Kind::layer_norm}},
+      {typeid(generated::FusedRmsNormBackward0), {Kind::rms_norm}},
       {typeid(generated::NativeBatchNormBackward0), {Kind::batch_norm}},
       {typeid(generated::CudnnBatchNormBackward0), {Kind::cudnn_batch_norm}},
       {typeid(generated::NativeGroupNormBackward0), {Kind::group_norm}},

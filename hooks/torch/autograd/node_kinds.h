@@ -12,6 +12,7 @@ namespace cinch::hooks {
 enum class NodeKind : std::uint8_t {
   other,
   layer_norm,
+  rms_norm,  ///< CUDA's; on the CPU PyTorch computes it by several operators
   batch_norm,
   cudnn_batch_norm,
   group_norm,

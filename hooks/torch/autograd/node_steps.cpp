@@ -187,26 +187,40 @@ Recipe::Step upsample_step(const Node& node) {
   return made;
 }
 
-std::optional<Recipe::Step> layer_norm_step(generated::NativeLayerNormBackward0& node,
-                                            const Layout& want, c10::Device device) {
+std::optional<SavedNorm> row_norm_step(Node& node, const Layout& want, c10::Device device) {
+  SavedNorm made{.step = step_of(Recipe::Operator::row_norm, node)};
+  SavedVariable* weight = nullptr;
+  SavedVariable* bias = nullptr;
   std::int64_t row = 1;
-  for (const c10::SymInt& size : node.normalized_shape) {
-    const auto known = size.maybe_as_int();
-    if (!known) return std::nullopt;
-    row *= *known;
+  const auto take = [&](auto& norm, SavedVariable& rstd) {
+    made.input = &norm.input_;
+    made.rstd = &rstd;
+    weight = &norm.weight_;
+    for (const auto& size : norm.normalized_shape) {
+      row *= c10::SymInt(size).maybe_as_int().value_or(0);
+    }
+  };
+  if (kind_of(node) == NodeKind::rms_norm) {
+    if (device.is_cpu()) return std::nullopt;
+    auto& norm = static_cast<generated::FusedRmsNormBackward0&>(node);
+    take(norm, norm.result1_);
+  } else {
+    auto& norm = static_cast<generated::NativeLayerNormBackward0&>(node);
+    take(norm, norm.result2_);
+    made.mean = &norm.result1_;
+    bias = &norm.bias_;
   }
   if (row <= 0 || row > saved_constants::most || !is_contiguous(want)) return std::nullopt;
-  Recipe::Step made = step_of(Recipe::Operator::row_norm, node);
-  made.row = row;
-  made.rows = want.elements() / row;
-  if (!device.is_cpu()) {
-    const bool found = saved_constants::find_factors(node.weight_, row, device, made.weight) &&
-                       saved_constants::find_factors(node.bias_, row, device, made.bias);
-    return found ? std::optional(std::move(made)) : std::nullopt;
-  }
-  if (!saved_constants::copy_factors(node.weight_, row, 1, made.scale)) return std::nullopt;
-  if (!saved_constants::copy_factors(node.bias_, row, 0, made.shift)) return std::nullopt;
-  return made;
+  Recipe::Step& step = made.step;
+  step.row = row;
+  step.rows = want.elements() / row;
+  const bool found =
+      device.is_cpu()
+          ? saved_constants::copy_factors(*weight, row, 1, step.scale) &&
+                saved_constants::copy_factors(*bias, row, 0, step.shift)
+          : saved_constants::find_factors(*weight, row, device, step.weight) &&
+                (bias == nullptr || saved_constants::find_factors(*bias, row, device, step.bias));
+  return found ? std::optional(std::move(made)) : std::nullopt;
 }
 
 std::optional<Recipe::Step> batch_norm_step(generated::NativeBatchNormBackward0& node,

@@ -33,11 +33,19 @@ std::optional<Recipe::Step> avg_pool_step(
 
 Recipe::Step upsample_step(const torch::autograd::Node& node);
 
-/// Layer norm, without its statistics: fma((x - mean) * rstd, weight, bias), as
-/// aten/src/ATen/native/cpu/layer_norm_kernel.cpp has it. @pre the node is locked
-std::optional<Recipe::Step> layer_norm_step(
-    torch::autograd::generated::NativeLayerNormBackward0& node, const Layout& want,
-    c10::Device device);
+/// A norm without its statistics, and where the node saved its operands.
+struct SavedNorm {
+  Recipe::Step step;
+  torch::autograd::SavedVariable* input = nullptr;
+  torch::autograd::SavedVariable* mean = nullptr;  ///< null: it takes none
+  torch::autograd::SavedVariable* rstd = nullptr;
+};
+
+/// Layer norm: fma((x - mean) * rstd, weight, bias), as
+/// aten/src/ATen/native/cpu/layer_norm_kernel.cpp has it; or RMS norm: x * rstd * weight
+/// (cuda/layer_norm_kernel.cu there). @pre the node is locked
+std::optional<SavedNorm> row_norm_step(torch::autograd::Node& node, const Layout& want,
+                                       c10::Device device);
 
 /// Batch norm: fma(x, scale, fma(-mean, scale, bias)) with scale = rstd * weight, as
 /// aten/src/ATen/native/cpu/batch_norm_kernel.cpp has it. In evaluation the statistics are the
@@ -56,17 +64,10 @@ bool has_few_factors(const Layout& want, const codecs::ChannelOrder& order);
 std::optional<Recipe::Step> group_norm_step(
     torch::autograd::generated::NativeGroupNormBackward0& node, const Layout& want);
 
-/// A batch or group norm on a CUDA device, without its statistics, and where the node saved its
-/// operands. Of batch norm in evaluation nobody saves the deviations: the step has the statistics,
-/// of its own. @pre the node is locked
-struct NormOnDevice {
-  Recipe::Step step;
-  torch::autograd::SavedVariable* input;
-  torch::autograd::SavedVariable* mean;
-  torch::autograd::SavedVariable* rstd;
-};
-std::optional<NormOnDevice> channel_norm_step_on(c10::Device device, torch::autograd::Node& node,
-                                                 const Layout& want);
+/// A batch or group norm on a CUDA device. Of batch norm in evaluation nobody saves the deviations:
+/// the step has the statistics, of its own. @pre the node is locked
+std::optional<SavedNorm> channel_norm_step_on(c10::Device device, torch::autograd::Node& node,
+                                              const Layout& want);
 
 /// Fused attention without dropout, and where the node saved its operands. @pre the node is locked
 struct SavedAttention {

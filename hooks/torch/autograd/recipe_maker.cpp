@@ -154,6 +154,7 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
     case NodeKind::cat:
       return make_cat(static_cast<generated::CatBackward0&>(node), want, to);
     case NodeKind::layer_norm:
+    case NodeKind::rms_norm:
     case NodeKind::batch_norm:
     case NodeKind::cudnn_batch_norm:
     case NodeKind::group_norm:

@@ -93,8 +93,7 @@ class RecipeMaker {
                     Value& to);
   bool make_norm(Node& node, const Layout& want, Value& to);
   bool make_norm_on_device(Node& node, const Layout& want, Value& to);
-  bool make_layer_norm(torch::autograd::generated::NativeLayerNormBackward0& node,
-                       const Layout& want, Value& to);
+  bool make_row_norm(Node& node, const Layout& want, Value& to);
 
   /// How far the recipe is, to go back to it when an attempt fails.
   struct Mark {

@@ -63,12 +63,12 @@ bool RecipeMaker::make_dropout(generated::NativeDropoutBackward0& node, const La
 bool RecipeMaker::make_norm(Node& node, const Layout& want, Value& to) {
   const NodeLock lock(node);
   if (!lock) return false;
-  if (is_on_device() && kind_of(node) != NodeKind::layer_norm) {
-    return make_norm_on_device(node, want, to);
+  const NodeKind kind = kind_of(node);
+  if (kind == NodeKind::layer_norm || kind == NodeKind::rms_norm) {
+    return make_row_norm(node, want, to);
   }
-  switch (kind_of(node)) {
-    case NodeKind::layer_norm:
-      return make_layer_norm(static_cast<generated::NativeLayerNormBackward0&>(node), want, to);
+  if (is_on_device()) return make_norm_on_device(node, want, to);
+  switch (kind) {
     case NodeKind::batch_norm: {
       auto& norm = static_cast<generated::NativeBatchNormBackward0&>(node);
       // Only the ReLU behind it gives its source sides (Derivation::give_sides).
@@ -100,13 +100,15 @@ bool RecipeMaker::make_norm_on_device(Node& node, const Layout& want, Value& to)
   return is_complete && extend(to, std::move(made), want);
 }
 
-bool RecipeMaker::make_layer_norm(generated::NativeLayerNormBackward0& node, const Layout& want,
-                                  Value& to) {
-  auto made = layer_norm_step(node, want, recipe_->device);
+/// A layer or RMS norm. @pre the node is locked
+bool RecipeMaker::make_row_norm(Node& node, const Layout& want, Value& to) {
+  auto norm = row_norm_step(node, want, recipe_->device);
   // The operator makes its input contiguous first.
-  return made && sources_.hold_value(node.input_, to) && to.start.sizes == want.sizes &&
-         sources_.hold_statistic(node.result1_, made->rows, made->mean) &&
-         sources_.hold_statistic(node.result2_, made->rows, made->rstd) &&
+  if (!norm || !sources_.hold_value(*norm->input, to) || to.start.sizes != want.sizes) return false;
+  Step& made = norm->step;
+  const bool has_mean =
+      norm->mean == nullptr || sources_.hold_statistic(*norm->mean, made.rows, made.mean);
+  return has_mean && sources_.hold_statistic(*norm->rstd, made.rows, made.rstd) &&
          extend(to, std::move(made), want);
 }
 

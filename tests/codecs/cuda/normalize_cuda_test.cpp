@@ -30,15 +30,19 @@ struct NormCase {
     return {.type = type, .layout = PlaneLayout::rows(rows * row, row)};
   }
 
+  enum class Kind : std::uint8_t { layer_norm, rms_norm };
+
   void expect_like_host(ElementType from, ElementType to, bool weighted, bool biased,
-                        std::size_t offset = 0, cuda::Stream stream = nullptr) const {
+                        std::size_t offset = 0, cuda::Stream stream = nullptr,
+                        Kind kind = Kind::layer_norm) const {
+    const bool centered = kind == Kind::layer_norm;
     const Bytes source = make_source(described(from), x);
     const std::vector<float> held = values_of(described(from), source);
     std::vector<float> expected(held.size());
     for (std::size_t i = 0; i < held.size(); ++i) {
       const std::size_t r = i / static_cast<std::size_t>(row);
       const std::size_t c = i % static_cast<std::size_t>(row);
-      const float normal = (held[i] - mean[r]) * rstd[r];
+      const float normal = (held[i] - (centered ? mean[r] : 0)) * rstd[r];
       const float w = weighted ? weight[c] : 1.0F;
       expected[i] = biased ? std::fma(normal, w, bias[c]) : normal * w;
     }
@@ -54,8 +58,8 @@ struct NormCase {
     const auto floats = [](DeviceBytes& of) { return reinterpret_cast<const float*>(of.data()); };
     ASSERT_TRUE(cuda::normalize_rows(
         from, to,
-        {rows, row, floats(means), floats(rstds), weighted ? floats(weights) : nullptr,
-         biased ? floats(biases) : nullptr},
+        {rows, row, centered ? floats(means) : nullptr, floats(rstds),
+         weighted ? floats(weights) : nullptr, biased ? floats(biases) : nullptr},
         in.data() + offset, out.data(), stream));
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     EXPECT_EQ(out.host(n), make_source(described(to), expected))
@@ -72,6 +76,7 @@ TEST_F(NormalizeCuda, GivesTheHostsBits) {
         c.expect_like_host(from, to, true, true);
         c.expect_like_host(from, to, row % 16 == 0, row % 16 != 0, element_size(from));
         c.expect_like_host(from, to, false, false);
+        c.expect_like_host(from, to, row % 16 == 0, false, 0, nullptr, NormCase::Kind::rms_norm);
       }
     }
     if (HasFailure()) return;

@@ -290,7 +290,7 @@ void run_normalization(void* context) {
     const std::int64_t column = i % norm.row;
     const auto at = static_cast<std::size_t>(i);
     const float x = load_element(call.from, call.x + at * element_size(call.from));
-    float y = (x - norm.mean[row]) * norm.rstd[row];
+    float y = (x - (norm.mean == nullptr ? 0.0F : norm.mean[row])) * norm.rstd[row];
     if (norm.bias == nullptr) {
       y *= norm.weight == nullptr ? 1.0F : norm.weight[column];
     } else {
@@ -309,7 +309,7 @@ bool normalize_rows(ElementType from, ElementType to, const RowNorm& norm, const
   const std::size_t columns = static_cast<std::size_t>(norm.row) * sizeof(float);
   const fakecuda_range used[] = {{x, elements * element_size(from)},
                                  {y, elements * element_size(to)},
-                                 {norm.mean, rows},
+                                 {norm.mean, norm.mean == nullptr ? 0 : rows},
                                  {norm.rstd, rows},
                                  {norm.weight, norm.weight == nullptr ? 0 : columns},
                                  {norm.bias, norm.bias == nullptr ? 0 : columns}};

@@ -8,7 +8,7 @@ from context import Context, Failure, NotHere, Trainer
 from stages.train import check_report
 
 # A network of each kind; of ResNet-50 both layouts, whose batch norms are different kernels.
-NETWORKS = ["resnet50-bf16-cl", "resnet50-tf32", "gpt2-bf16", "vit-bf16", "unet-bf16-cl", "swin-bf16"]
+NETWORKS = ["resnet50-bf16-cl", "resnet50-tf32", "gpt2-bf16", "llama-bf16", "vit-bf16", "unet-bf16-cl", "swin-bf16"]
 STEPS = 8
 
 

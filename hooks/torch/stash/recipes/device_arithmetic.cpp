@@ -89,7 +89,7 @@ void DeviceArithmetic::apply_in_floats(const Recipe::Step& step, const at::Tenso
                                        const Inputs& inputs, at::Tensor& out) const {
   switch (step.op) {
     case Recipe::Operator::row_norm:
-      return layer_norm(step, in, inputs, out);
+      return row_norm(step, in, inputs, out);
     case Recipe::Operator::channel_norm:
       return step.row == 0 ? batch_norm(step, in, inputs, out) : group_norm(step, in, inputs, out);
     case Recipe::Operator::max_pool:
@@ -163,8 +163,8 @@ bool DeviceArithmetic::apply_without_bias(const Recipe::Step& step, const at::Te
                                    out.data_ptr(), current_stream(device_));
 }
 
-void DeviceArithmetic::layer_norm(const Recipe::Step& step, const at::Tensor& in,
-                                  const Inputs& inputs, at::Tensor& out) const {
+void DeviceArithmetic::row_norm(const Recipe::Step& step, const at::Tensor& in,
+                                const Inputs& inputs, at::Tensor& out) const {
   const at::Tensor x = in.contiguous();
   const at::Tensor weight = floats_of(step.weight);
   const at::Tensor bias = floats_of(step.bias);
@@ -174,10 +174,9 @@ void DeviceArithmetic::layer_norm(const Recipe::Step& step, const at::Tensor& in
       x.const_data_ptr(), out.data_ptr(), native(current_stream(device_)));
   if (launched) return;
   const Layout column = contiguous({step.rows, 1});
-  const at::Tensor normal =
-      at::mul(at::sub(blob(x.const_data_ptr(), contiguous({step.rows, step.row}), x.scalar_type()),
-                      blob(inputs.mean, column, at::kFloat)),
-              blob(inputs.rstd, column, at::kFloat));
+  at::Tensor normal = blob(x.const_data_ptr(), contiguous({step.rows, step.row}), x.scalar_type());
+  if (inputs.mean != nullptr) normal = at::sub(normal, blob(inputs.mean, column, at::kFloat));
+  normal = at::mul(normal, blob(inputs.rstd, column, at::kFloat));
   at::Tensor y = weight.defined() ? at::mul(normal, weight) : normal;
   if (bias.defined() && weight.defined()) {
     multiply_add(normal, weight, bias, y);

@@ -35,8 +35,8 @@ class DeviceArithmetic final : public Arithmetic {
  private:
   // The host waits, and PyTorch computes, where a kernel of Cinch's own can't be launched.
   void keep_where_set(const std::byte* mask, const at::Tensor& in, at::Tensor& out) const;
-  void layer_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
-                  at::Tensor& out) const;
+  void row_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
+                at::Tensor& out) const;
   void batch_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,
                   at::Tensor& out) const;
   void group_norm(const Recipe::Step& step, const at::Tensor& in, const Inputs& inputs,

@@ -298,7 +298,8 @@ struct Description {
   void add(const Recipe::Step& step) {
     const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.ceil_mode ? 4 : 0) +
                       (step.count_include_pad ? 8 : 0) + (step.align_corners ? 16 : 0) +
-                      (step.causal ? 32 : 0) + (step.part == AttentionPart::log_sum_exp ? 64 : 0);
+                      (step.causal ? 32 : 0) + (step.part == AttentionPart::log_sum_exp ? 64 : 0) +
+                      (step.mean.is_known() ? 128 : 0);
     structure.insert(structure.end(), {static_cast<std::int64_t>(step.op),
                                        static_cast<std::int64_t>(step.type), flags, step.divisor,
                                        step.dim, static_cast<std::int64_t>(step.others.size())});

@@ -52,7 +52,7 @@ struct Recipe {
 
   enum class Operator : std::uint8_t {
     channel_norm,  ///< batch and group norm: codecs::scale_channels
-    row_norm,      ///< layer norm: codecs::normalize_rows
+    row_norm,      ///< layer norm: codecs::normalize_rows; on a CUDA device also RMS norm
     relu,
     gelu,  ///< this and the next ones: PyTorch's activation functions, with Step::scalars
     silu,
@@ -120,6 +120,8 @@ struct Recipe {
   struct Statistic {
     int source = -1;
     at::Tensor held;
+
+    bool is_known() const { return source >= 0 || held.defined(); }
   };
 
   struct Step;
@@ -172,7 +174,8 @@ struct Recipe {
     int indices = -1;       ///< of `max_pool`: the source of the indices
     std::int64_t rows = 0;  ///< of norms: how many means there are
     std::int64_t row = 0;   ///< elements of each; not of batch norm
-    Statistic mean;         ///< of layer norms, and of all norms on a CUDA device
+    /// Of layer norms, and of all norms on a CUDA device; RMS norm has no mean.
+    Statistic mean;
     Statistic rstd;
     std::vector<float> scale;  ///< of norms in the host's memory: factors, copied or computed
     std::vector<float> shift;
