@@ -40,6 +40,17 @@ elif kind == "rms norm":
     block = lambda: [nn.RMSNorm(64), nn.Linear(64, 128), nn.SiLU(), nn.Linear(128, 64)]
     model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
     shape = 32, 32
+elif kind == "functions":
+    class Functions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last, self.slope = nn.Linear(64, 64), nn.Linear(96, 64), nn.PReLU(64)
+        def forward(self, x):
+            y = self.first(x).sigmoid()
+            stacked = torch.stack([nn.functional.pad(y, (16, 16)), y.repeat(1, 2)[:, :96].clamp(0.25, 0.75).neg()])
+            return self.slope(torch.add(*self.last(stacked), alpha=0.5))
+    model = nn.Sequential(nn.Linear(32, 64), *[Functions() for _ in range(3)], nn.Linear(64, 8))
+    shape = 32, 32
 elif kind == "dropout":
     block = lambda: [nn.LayerNorm(64), nn.Dropout(0.15), nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.3), nn.Linear(64, 64)]
     model = nn.Sequential(nn.Linear(32, 64), *[layer for _ in range(3) for layer in block()])
@@ -85,8 +96,8 @@ found = [[g.double().norm().item() for g in each] for each in gradients]
 sums = [[g.view(torch.int32).long().sum().item() for g in each] for each in gradients]
 print(json.dumps({"norms": found, "bits": sums, "waits": waits, "faults": control.faults() if device == "cuda" else 0}))
 """
-KINDS = ["mlp", "convolutions"]
-SOURCES = {"mlp": {"native_layer_norm", "gelu"}, "convolutions": {"native_batch_norm"}}
+KINDS = ["mlp", "convolutions", "functions"]
+SOURCES = {"mlp": {"native_layer_norm", "gelu"}, "convolutions": {"native_batch_norm"}, "functions": {"sigmoid", "_prelu_kernel"}}
 # What the CPU has no nodes for, and whether the fake rounds as the recipe does; as a GPU saves it nearly always.
 ON_DEVICES_ALONE = {
     "frozen": ("native_batch_norm", True),

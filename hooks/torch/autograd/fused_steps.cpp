@@ -113,7 +113,7 @@ std::optional<SavedAttention> attention_step(Node& node) {
     if (of.dropout_p != 0 || of.scale == 0.0) return std::nullopt;
     Recipe::Step step = step_of(op, node);
     step.causal = of.is_causal;
-    step.scalars = {of.scale.value_or(0)};
+    step.numbers = {of.scale.value_or(0)};
     return SavedAttention{std::move(step), &of.query_, &of.key_, &of.value_, mask, &log_sum_exp};
   };
   using enum Recipe::Operator;
@@ -144,7 +144,7 @@ std::optional<Recipe::Step> dropout_step(const generated::NativeDropoutBackward0
   if (!node.train.value_or(true) || !(node.p >= 0 && node.p < 1)) return std::nullopt;
   Recipe::Step made = step_of(Recipe::Operator::dropout, node);
   const double kept = 1 - node.p;
-  made.scalars = {made.type == at::kDouble
+  made.numbers = {made.type == at::kDouble
                       ? 1 / kept
                       : static_cast<float>(1.0 / static_cast<double>(static_cast<float>(kept)))};
   return made;

@@ -8,6 +8,8 @@
 
 #include <torch/csrc/autograd/generated/Functions.h>
 
+#include "hooks/torch/autograd/functions.h"
+
 namespace cinch::hooks {
 namespace {
 
@@ -19,6 +21,7 @@ using Kind = NodeKind;
 struct Known {
   Kind kind = Kind::other;
   SavedVariable* (*result)(Node&) = nullptr;  // null: the node does not save its result
+  const Function* function = nullptr;
 };
 
 /// A node that saves its result.
@@ -46,32 +49,23 @@ const Known& known(const Node& node) {
       {typeid(generated::NativeBatchNormBackward0), {Kind::batch_norm}},
       {typeid(generated::CudnnBatchNormBackward0), {Kind::cudnn_batch_norm}},
       {typeid(generated::NativeGroupNormBackward0), {Kind::group_norm}},
-      {typeid(generated::GeluBackward0), {Kind::gelu}},
-      {typeid(generated::SiluBackward0), {Kind::silu}},
-      {typeid(generated::LeakyReluBackward0), {Kind::leaky_relu}},
-      {typeid(generated::LeakyReluBackward1), {Kind::leaky_relu_in_place}},
-      {typeid(generated::EluBackward0), {Kind::elu}},
-      {typeid(generated::EluBackward1), {Kind::elu_in_place}},
-      {typeid(generated::HardswishBackward0), {Kind::hardswish}},
-      {typeid(generated::HardtanhBackward0), {Kind::hardtanh}},
-      {typeid(generated::HardsigmoidBackward0), {Kind::hardsigmoid}},
-      {typeid(generated::MishBackward0), {Kind::mish}},
-      {typeid(generated::SoftplusBackward0), {Kind::softplus}},
-      {typeid(generated::PowBackward0), {Kind::pow}},
-      {typeid(generated::SinBackward0), {Kind::sin}},
-      {typeid(generated::CosBackward0), {Kind::cos}},
       {typeid(generated::SigmoidBackwardBackward0), {Kind::sigmoid_backward}},
       {typeid(generated::TanhBackwardBackward0), {Kind::tanh_backward}},
       {typeid(generated::AddBackward0), {Kind::add}},
       {typeid(generated::SubBackward0), {Kind::sub}},
       {typeid(generated::MulBackward0), {Kind::mul}},
+      {typeid(generated::MulBackward1), {Kind::mul_number}},
       {typeid(generated::DivBackward0), {Kind::div}},
+      {typeid(generated::DivBackward1), {Kind::div_number}},
+      {typeid(generated::PreluKernelBackward0), {Kind::prelu}},
+      {typeid(generated::AddcmulBackward0), {Kind::addcmul}},
       {typeid(generated::MaxPool2DWithIndicesBackward0), {Kind::max_pool}},
+      {typeid(generated::MaxPool3DWithIndicesBackward0), {Kind::max_pool_3d}},
       {typeid(generated::ToCopyBackward0), {Kind::copy}},
       {typeid(generated::RsubBackward1), {Kind::subtract_from_number}},
       {typeid(generated::CloneBackward0), {Kind::copy}},
       {typeid(generated::CatBackward0), {Kind::cat}},
-      {typeid(generated::ConstantPadNdBackward0), {Kind::pad}},
+      {typeid(generated::StackBackward0), {Kind::stack}},
       {typeid(generated::RollBackward0), {Kind::roll}},
       {typeid(generated::IndexSelectBackward0), {Kind::index_select}},
       {typeid(generated::IndexBackward0), {Kind::index}},
@@ -81,9 +75,6 @@ const Known& known(const Node& node) {
       with_output<generated::ScaledDotProductEfficientAttentionBackward0>(
           Kind::efficient_attention),
       with_output<generated::ScaledDotProductCudnnAttentionBackward0>(Kind::cudnn_attention),
-      {typeid(generated::AvgPool2DBackward0), {Kind::avg_pool}},
-      {typeid(generated::UpsampleNearest2DBackward0), {Kind::upsample_nearest}},
-      {typeid(generated::UpsampleBilinear2DBackward0), {Kind::upsample_bilinear}},
       {typeid(generated::ViewBackward0), {Kind::view}},
       {typeid(generated::UnsafeViewBackward0), {Kind::view}},
       {typeid(generated::ReshapeAliasBackward0), {Kind::view}},
@@ -100,23 +91,23 @@ const Known& known(const Node& node) {
       {typeid(generated::SplitBackward0), {Kind::split}},
       {typeid(generated::UnbindBackward0), {Kind::unbind}},
       with_result<generated::ReluBackward0>(Kind::relu),
-      with_result<generated::SigmoidBackward0>(Kind::sigmoid),
-      with_result<generated::TanhBackward0>(Kind::tanh),
       with_result<generated::SoftmaxBackward0>(),
       with_result<generated::SafeSoftmaxBackward0>(),
       with_result<generated::LogSoftmaxBackward0>(),
-      with_result<generated::ExpBackward0>(Kind::exp),
       with_result<generated::SqrtBackward0>(),
       with_result<generated::RsqrtBackward0>(),
       with_result<generated::ReciprocalBackward0>(),
   };
+  const auto known_by = [](std::type_index type) -> Known {
+    if (const auto found = all.find(type); found != all.end()) return found->second;
+    const auto function = functions().find(type);
+    if (function == functions().end()) return {};
+    return {Kind::function, function->second.result, &function->second};
+  };
   thread_local std::unordered_map<const std::type_info*, Known> seen;  // by address, not by name
   const std::type_info& type = typeid(node);
   const auto [it, is_new] = seen.try_emplace(&type);
-  if (is_new) {
-    const auto found = all.find(type);
-    if (found != all.end()) it->second = found->second;
-  }
+  if (is_new) it->second = known_by(type);
   return it->second;
 }
 
@@ -124,6 +115,10 @@ const Known& known(const Node& node) {
 
 NodeKind kind_of(const Node& node) {
   return known(node).kind;
+}
+
+const Function& function_of(const Node& node) {
+  return *known(node).function;
 }
 
 SavedVariable* result_of(Node& node) {

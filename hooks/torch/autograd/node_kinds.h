@@ -6,7 +6,10 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+
 namespace cinch::hooks {
+
+struct Function;
 
 /// Nodes whose result can be computed again, or can be found among what they saved.
 enum class NodeKind : std::uint8_t {
@@ -17,36 +20,22 @@ enum class NodeKind : std::uint8_t {
   cudnn_batch_norm,
   group_norm,
   relu,
-  gelu,
-  silu,
-  leaky_relu,
-  leaky_relu_in_place,
-  elu,
-  elu_in_place,
-  hardswish,
-  hardtanh,
-  hardsigmoid,
-  mish,
-  softplus,
-  sigmoid,
-  tanh,
-  pow,
-  sin,
-  cos,
-  exp,
+  function,          ///< of one tensor: function_of()
   sigmoid_backward,  ///< of a gradient and a result, as is tanh_backward
   tanh_backward,
   add,
   sub,
   subtract_from_number,
   mul,
+  mul_number,  ///< by a Python number that the node knows, as div_number
   div,
+  div_number,
+  prelu,
+  addcmul,
   max_pool,
-  avg_pool,
-  upsample_nearest,
-  upsample_bilinear,
+  max_pool_3d,
   cat,
-  pad,
+  stack,
   roll,
   index_select,
   index,
@@ -69,6 +58,9 @@ enum class NodeKind : std::uint8_t {
 };
 
 NodeKind kind_of(const torch::autograd::Node& node);
+
+/// @pre kind_of(node) is `function`
+const Function& function_of(const torch::autograd::Node& node);
 
 /// The saved variable of the node's own result; null if the node does not save its result.
 torch::autograd::SavedVariable* result_of(torch::autograd::Node& node);

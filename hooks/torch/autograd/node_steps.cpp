@@ -69,77 +69,6 @@ Recipe::Step step_of(Recipe::Operator op, const Node& node) {
   return made;
 }
 
-std::optional<Recipe::Step> activation_step(Node& node, SavedVariable*& input) {
-  using enum Recipe::Operator;
-  const auto made = [&](Recipe::Operator op, SavedVariable* saved,
-                        std::array<double, 3> scalars = {}) {
-    Recipe::Step step = step_of(op, node);
-    step.scalars = scalars;
-    input = saved;
-    return step;
-  };
-  const auto number = [](const at::Scalar& scalar) { return scalar.toDouble(); };
-  switch (kind_of(node)) {
-    case NodeKind::gelu: {
-      auto& of = static_cast<generated::GeluBackward0&>(node);
-      Recipe::Step step = made(gelu, &of.self_);
-      step.tanh = of.approximate == "tanh";
-      return step;
-    }
-    case NodeKind::silu:
-      return made(silu, &static_cast<generated::SiluBackward0&>(node).self_);
-    case NodeKind::leaky_relu: {
-      auto& of = static_cast<generated::LeakyReluBackward0&>(node);
-      return made(leaky_relu, &of.self_, {number(of.negative_slope)});
-    }
-    case NodeKind::leaky_relu_in_place: {
-      auto& of = static_cast<generated::LeakyReluBackward1&>(node);
-      return made(leaky_relu, nullptr, {number(of.negative_slope)});
-    }
-    case NodeKind::elu: {
-      auto& of = static_cast<generated::EluBackward0&>(node);
-      return made(elu, &of.self_, {number(of.alpha), number(of.scale), number(of.input_scale)});
-    }
-    case NodeKind::elu_in_place: {
-      auto& of = static_cast<generated::EluBackward1&>(node);
-      return made(elu, nullptr, {number(of.alpha), number(of.scale), number(of.input_scale)});
-    }
-    case NodeKind::hardswish:
-      return made(hardswish, &static_cast<generated::HardswishBackward0&>(node).self_);
-    case NodeKind::hardtanh: {
-      auto& of = static_cast<generated::HardtanhBackward0&>(node);
-      return made(hardtanh, &of.self_, {number(of.min_val), number(of.max_val)});
-    }
-    case NodeKind::hardsigmoid:
-      return made(hardsigmoid, &static_cast<generated::HardsigmoidBackward0&>(node).self_);
-    case NodeKind::mish:
-      return made(mish, &static_cast<generated::MishBackward0&>(node).self_);
-    case NodeKind::softplus: {
-      auto& of = static_cast<generated::SoftplusBackward0&>(node);
-      return made(softplus, &of.self_, {number(of.beta), number(of.threshold)});
-    }
-    case NodeKind::sigmoid:
-      return made(sigmoid, nullptr);
-    case NodeKind::tanh:
-      return made(Recipe::Operator::tanh, nullptr);
-    case NodeKind::pow: {
-      auto& of = static_cast<generated::PowBackward0&>(node);
-      // Others may make a large error of a small one.
-      const bool serves = of.exponent.equal(2) || of.exponent.equal(3);
-      if (!serves) return std::nullopt;
-      return made(Recipe::Operator::pow, &of.self_, {number(of.exponent)});
-    }
-    case NodeKind::sin:
-      return made(Recipe::Operator::sin, &static_cast<generated::SinBackward0&>(node).self_);
-    case NodeKind::cos:
-      return made(Recipe::Operator::cos, &static_cast<generated::CosBackward0&>(node).self_);
-    case NodeKind::exp:
-      return made(Recipe::Operator::exp, nullptr);
-    default:
-      return std::nullopt;
-  }
-}
-
 std::optional<Recipe::Step> roll_step(const generated::RollBackward0& node, const Layout& want) {
   const auto rank = static_cast<std::int64_t>(want.sizes.size());
   if (node.dims.size() != node.shifts.size() || node.dims.empty()) return std::nullopt;
@@ -152,38 +81,6 @@ std::optional<Recipe::Step> roll_step(const generated::RollBackward0& node, cons
     if (!shift || size == 0) return std::nullopt;
     made.shifts[dim] = ((made.shifts[dim] + *shift) % size + size) % size;
   }
-  return made;
-}
-
-std::optional<Recipe::Step> avg_pool_step(const generated::AvgPool2DBackward0& node) {
-  if (node.kernel_size.empty() || node.padding.empty()) return std::nullopt;
-  const auto both = [](const std::vector<std::int64_t>& of, std::size_t i) {
-    return of.size() == 1 ? of[0] : of[i];
-  };
-  const auto& stride = node.stride.empty() ? node.kernel_size : node.stride;
-  Recipe::Step made = step_of(Recipe::Operator::avg_pool, node);
-  for (std::size_t i = 0; i < 2; ++i) {
-    made.window[i] = both(node.kernel_size, i);
-    made.window[2 + i] = both(stride, i);
-    made.window[4 + i] = both(node.padding, i);
-  }
-  made.ceil_mode = node.ceil_mode;
-  made.count_include_pad = node.count_include_pad;
-  made.divisor = node.divisor_override.value_or(0);
-  return made;
-}
-
-Recipe::Step upsample_step(const Node& node) {
-  if (kind_of(node) == NodeKind::upsample_nearest) {
-    const auto& nearest = static_cast<const generated::UpsampleNearest2DBackward0&>(node);
-    Recipe::Step made = step_of(Recipe::Operator::upsample_nearest, node);
-    made.scalars = {nearest.scales_h.value_or(0), nearest.scales_w.value_or(0)};
-    return made;
-  }
-  const auto& bilinear = static_cast<const generated::UpsampleBilinear2DBackward0&>(node);
-  Recipe::Step made = step_of(Recipe::Operator::upsample_bilinear, node);
-  made.scalars = {bilinear.scales_h.value_or(0), bilinear.scales_w.value_or(0)};
-  made.align_corners = bilinear.align_corners;
   return made;
 }
 

@@ -20,18 +20,8 @@ c10::ScalarType type_of(const torch::autograd::Node& node);
 /// A step whose result has the type of the node's.
 Recipe::Step step_of(Recipe::Operator op, const torch::autograd::Node& node);
 
-/// An activation function. @param input Set to where the node saves its input; null: it does not
-/// @pre the node is locked
-std::optional<Recipe::Step> activation_step(torch::autograd::Node& node,
-                                            torch::autograd::SavedVariable*& input);
-
 std::optional<Recipe::Step> roll_step(const torch::autograd::generated::RollBackward0& node,
                                       const Layout& want);
-
-std::optional<Recipe::Step> avg_pool_step(
-    const torch::autograd::generated::AvgPool2DBackward0& node);
-
-Recipe::Step upsample_step(const torch::autograd::Node& node);
 
 /// A norm without its statistics, and where the node saved its operands.
 struct SavedNorm {

@@ -9,8 +9,10 @@
 #include <ATen/Parallel.h>
 #include <ATen/WrapDimUtils.h>
 #include <c10/core/SymIntArrayRef.h>
+#include <c10/util/accumulate.h>
 
 #include "hooks/torch/autograd/added_numbers.h"
+#include "hooks/torch/autograd/functions.h"
 #include "hooks/torch/autograd/gathered.h"
 #include "hooks/torch/autograd/members.h"
 #include "hooks/torch/autograd/node_lock.h"
@@ -42,12 +44,6 @@ void take_view(View view, Recipe::Value& to) {
   }
   to.start = std::move(view.layout);
   to.offset += view.offset;
-}
-
-/// Whether the node pads by nothing at all, which is a copy.
-bool pads_nothing(const generated::ConstantPadNdBackward0& node) {
-  return std::ranges::all_of(node.pad,
-                             [](const c10::SymInt& size) { return size.maybe_as_int() == 0; });
 }
 
 }  // namespace
@@ -105,14 +101,22 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
     case NodeKind::copy:
       return make_copy(node, want, to);
     case NodeKind::add:
-      return static_cast<generated::AddBackward0&>(node).alpha.equal(1) &&
-             make_sum(node, Operator::add, want, to);
+      return make_sum(node, Operator::add, static_cast<generated::AddBackward0&>(node).alpha, want,
+                      to);
     case NodeKind::sub:
-      return static_cast<generated::SubBackward0&>(node).alpha.equal(1) &&
-             make_sum(node, Operator::sub, want, to);
+      return make_sum(node, Operator::sub, static_cast<generated::SubBackward0&>(node).alpha, want,
+                      to);
     case NodeKind::subtract_from_number:
       return static_cast<generated::RsubBackward1&>(node).alpha.equal(1) &&
-             make_with_number(node, Operator::sub, true, want, to);
+             make_with_number(node, Operator::sub, added_numbers::find(node), true, want, to);
+    case NodeKind::mul_number: {
+      const double number = static_cast<generated::MulBackward1&>(node).other.toDouble();
+      return make_with_number(node, Operator::mul, number, false, want, to);
+    }
+    case NodeKind::div_number: {
+      const double number = static_cast<generated::DivBackward1&>(node).other.toDouble();
+      return make_with_number(node, Operator::div, number, false, want, to);
+    }
     case NodeKind::mul: {
       auto& mul = static_cast<generated::MulBackward0&>(node);
       return make_pair(node, Operator::mul, &mul.self_, &mul.other_, want, to);
@@ -121,6 +125,12 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
       auto& div = static_cast<generated::DivBackward0&>(node);
       return make_pair(node, Operator::div, &div.self_, &div.other_, want, to);
     }
+    case NodeKind::prelu: {
+      auto& prelu = static_cast<generated::PreluKernelBackward0&>(node);
+      return make_pair(node, Operator::prelu, &prelu.self_, &prelu.weight_, want, to);
+    }
+    case NodeKind::addcmul:
+      return make_addcmul(static_cast<generated::AddcmulBackward0&>(node), want, to);
     case NodeKind::sigmoid_backward: {
       auto& of = static_cast<generated::SigmoidBackwardBackward0&>(node);
       return make_pair(node, Operator::sigmoid_backward, &of.grad_output_, &of.output_, want, to);
@@ -131,14 +141,8 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
     }
     case NodeKind::max_pool:
       return make_max_pool(static_cast<generated::MaxPool2DWithIndicesBackward0&>(node), want, to);
-    case NodeKind::avg_pool:
-      return make_avg_pool(static_cast<generated::AvgPool2DBackward0&>(node), want, to);
-    case NodeKind::upsample_nearest:
-    case NodeKind::upsample_bilinear:
-      return make_upsampled(node, want, to);
-    case NodeKind::pad:
-      return pads_nothing(static_cast<const generated::ConstantPadNdBackward0&>(node)) &&
-             make_copy(node, want, to);
+    case NodeKind::max_pool_3d:
+      return make_max_pool(static_cast<generated::MaxPool3DWithIndicesBackward0&>(node), want, to);
     case NodeKind::roll:
       return make_rolled(static_cast<generated::RollBackward0&>(node), want, to);
     case NodeKind::index_select:
@@ -153,14 +157,18 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
       return make_dropout(static_cast<generated::NativeDropoutBackward0&>(node), want, to);
     case NodeKind::cat:
       return make_cat(static_cast<generated::CatBackward0&>(node), want, to);
+    case NodeKind::stack:
+      return make_stack(static_cast<generated::StackBackward0&>(node), want, to);
     case NodeKind::layer_norm:
     case NodeKind::rms_norm:
     case NodeKind::batch_norm:
     case NodeKind::cudnn_batch_norm:
     case NodeKind::group_norm:
       return make_norm(node, want, to);
+    case NodeKind::function:
+      return make_function(node, want, to);
     default:
-      return make_activation(node, want, to);
+      return false;
   }
 }
 
@@ -258,30 +266,40 @@ bool RecipeMaker::find_alike(const Edge& edge, const Layout& want, Value& to) {
   return find(edge, want, to) && to.layout() == want;
 }
 
-/// Builds an activation function of the value that the node saved as its input, or else of the
-/// one that the node's edge leads to. If the saved one is derived, the edge's is tried first.
-bool RecipeMaker::make_activation(Node& node, const Layout& want, Value& to) {
-  std::optional<Step> made;
-  SavedVariable* input = nullptr;
+/// Builds an operator of the value that the node saved as its operand, or else of the one that the
+/// node's edge leads to. If the saved one is derived, the edge's is tried first.
+bool RecipeMaker::make_function(Node& node, const Layout& want, Value& to) {
+  const Function& function = function_of(node);
+  Step made = step_of(Operator::function, node);
+  made.resizes = function.resizes;
+  SavedVariable* operand = nullptr;
+  const auto hold_saved = [&] {
+    return function.resizes ? sources_.hold_value(*operand, to)
+                            : sources_.hold_of_sizes(*operand, want.sizes, to);
+  };
   bool is_derived = false;
   bool found = false;
   {
     const NodeLock lock(node);
-    if (!lock || !(made = activation_step(node, input))) return false;
-    const HeldTensor* held = input == nullptr ? nullptr : held_by_stash(*input);
+    if (!lock || !function.describe(node, made)) return false;
+    if (function.operand != nullptr) operand = function.operand(node);
+    const HeldTensor* held = operand == nullptr ? nullptr : held_by_stash(*operand);
     is_derived = held != nullptr && held->entry()->recipe != nullptr &&
-                 derived_ == Derived::computed && !Recipe::magnifies(made->op);
-    found = held != nullptr && !is_derived && sources_.hold_of_sizes(*input, want.sizes, to);
+                 derived_ == Derived::computed && !made.magnifies;
+    found = held != nullptr && !is_derived && hold_saved();
   }
   const Mark before = mark();
-  if (!found) found = find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes;
+  if (!found) {
+    found = function.resizes ? find_of_any_sizes(node.next_edge(0), want, to)
+                             : find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes;
+  }
   if (found && is_derived) has_computed_derived_ = true;
   if (!found && is_derived) {
     go_back(before, to);
     const NodeLock lock(node);
-    found = lock && sources_.hold_of_sizes(*input, want.sizes, to);
+    found = lock && hold_saved();
   }
-  return found && to.type() == made->type && extend(to, std::move(made), want);
+  return found && to.type() == made.type && extend(to, std::move(made), want);
 }
 
 // Builds an operator of two operands that broadcast. Each is what the node saved in `left` or
@@ -332,15 +350,20 @@ bool RecipeMaker::make_operand(Node& node, std::uint32_t edge, SavedVariable* sa
 }
 
 /// Builds a sum or difference. The second operand may be a Python number: it has no gradient then.
-bool RecipeMaker::make_sum(Node& node, Operator op, const Layout& want, Value& to) {
-  if (!node.next_edge(1).is_valid()) return make_with_number(node, op, false, want, to);
-  return make_pair(node, op, nullptr, nullptr, want, to);
+bool RecipeMaker::make_sum(Node& node, Operator op, const at::Scalar& alpha, const Layout& want,
+                           Value& to) {
+  const bool is_plain = alpha.equal(1);
+  if (!node.next_edge(1).is_valid()) {
+    return is_plain && make_with_number(node, op, added_numbers::find(node), false, want, to);
+  }
+  if (!make_pair(node, op, nullptr, nullptr, want, to)) return false;
+  if (!is_plain) to.steps.back().numbers = {alpha.toDouble()};
+  return true;
 }
 
 /// Builds an operator of a value and a Python number.
-bool RecipeMaker::make_with_number(Node& node, Operator op, bool number_first, const Layout& want,
-                                   Value& to) {
-  const auto number = added_numbers::find(node);
+bool RecipeMaker::make_with_number(Node& node, Operator op, std::optional<double> number,
+                                   bool number_first, const Layout& want, Value& to) {
   if (!number || !find_alike(node.next_edge(0), want, to)) return false;
   if (to.type() != type_of(node)) return false;
   Step made = step_of(op, node);
@@ -383,32 +406,69 @@ bool RecipeMaker::make_gathered(Node& node, const Layout& want, Value& to) {
   return extend(to, std::move(gathered->step), want);
 }
 
+bool RecipeMaker::make_addcmul(generated::AddcmulBackward0& node, const Layout& want, Value& to) {
+  Step made = step_of(Operator::addcmul, node);
+  made.numbers = {node.value.toDouble()};
+  made.others.resize(2);
+  return find_alike(node.next_edge(0), want, to) &&
+         make_operand(node, 1, &node.tensor1_, want, made.others[0]) &&
+         make_operand(node, 2, &node.tensor2_, want, made.others[1]) &&
+         extend(to, std::move(made), want);
+}
+
 bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Value& to) {
   const auto& all_sizes = node.tensors_args_sizes_symint;
+  if (all_sizes.size() != node.num_outputs()) return false;
+  return make_joined(node, node.dim, want, to, [&](std::size_t i, Value& part) {
+    const auto sizes = c10::asIntArrayRefSlowOpt(all_sizes[i]);
+    if (sizes && *sizes == c10::IntArrayRef({0})) return true;  // as a cache of keys begins
+    return sizes && sizes->size() == want.sizes.size() &&
+           find(node.next_edge(i), dense_like(*sizes, want), part) &&
+           c10::IntArrayRef(part.layout().sizes) == *sizes;
+  });
+}
+
+bool RecipeMaker::make_stack(generated::StackBackward0& node, const Layout& want, Value& to) {
+  Layout slice = want;
   const auto rank = static_cast<std::int64_t>(want.sizes.size());
-  if (all_sizes.size() != node.num_outputs() || rank == 0) return false;
-  to.joined = at::maybe_wrap_dim(node.dim, rank);
+  if (rank == 0) return false;
+  slice.sizes[static_cast<std::size_t>(at::maybe_wrap_dim(node.dim, rank))] = 1;
+  return make_joined(node, node.dim, want, to, [&](std::size_t i, Value& part) {
+    if (!find_of_any_sizes(node.next_edge(i), contiguous({}), part)) return false;
+    auto seen = view(part.layout(), slice.sizes);
+    if (seen) take_view(*std::move(seen), part);
+    return seen.has_value();
+  });
+}
+
+/// Builds values that are joined along a dimension. @param make Builds the part that an edge leads
+/// to; leaves it as it is if it is empty
+template <typename Make>
+bool RecipeMaker::make_joined(Node& node, std::int64_t dim, const Layout& want, Value& to,
+                              const Make& make) {
+  const auto rank = static_cast<std::int64_t>(want.sizes.size());
+  if (rank == 0) return false;
+  to.joined = at::maybe_wrap_dim(dim, rank);
   to.start = want;
   to.start_type = type_of(node);
-  for (std::size_t i = 0; i < all_sizes.size(); ++i) {
-    const auto sizes = c10::asIntArrayRefSlowOpt(all_sizes[i]);
-    if (sizes && *sizes == c10::IntArrayRef({0})) continue;  // as a cache of keys begins
-    if (!sizes || sizes->size() != want.sizes.size()) return false;
-    Value& part = to.parts.emplace_back();
-    if (!find(node.next_edge(i), dense_like(*sizes, want), part)) return false;
-    if (part.type() != to.start_type || c10::IntArrayRef(part.layout().sizes) != *sizes) {
-      return false;
-    }
+  for (std::size_t i = 0; i < node.num_outputs(); ++i) {
+    Value part;
+    if (!make(i, part)) return false;
+    if (part.layout().sizes.empty()) continue;
+    if (part.type() != to.start_type) return false;
+    to.parts.push_back(std::move(part));
   }
   return !to.parts.empty();
 }
 
-bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, const Layout& want,
-                                Value& to) {
+template <typename MaxPool>
+bool RecipeMaker::make_max_pool(MaxPool& node, const Layout& want, Value& to) {
+  constexpr std::size_t first = 2;  // dimensions of an image begin here
   const NodeLock lock(node);
-  if (!lock || !sources_.hold_value(node.self_, to) || want.sizes.size() != 4) return false;
+  if (!lock || !sources_.hold_value(node.self_, to) || want.sizes.size() <= first) return false;
   const Layout pooled = to.layout();
-  if (pooled.sizes.size() != 4 || !channel_order(want, 1) || !channel_order(pooled, 1)) {
+  if (pooled.sizes.size() != want.sizes.size() || !channel_order(want, 1) ||
+      !channel_order(pooled, 1)) {
     return false;
   }
   const bool last = !is_contiguous(want);
@@ -419,28 +479,19 @@ bool RecipeMaker::make_max_pool(generated::MaxPool2DWithIndicesBackward0& node, 
   if (!held) return false;
   Step made = step_of(Operator::max_pool, node);
   made.indices = *held;
+  const auto plane_of = [&](const Layout& layout) {
+    return c10::multiply_integers(layout.sizes.begin() + first, layout.sizes.end());
+  };
   const std::int64_t planes = want.sizes[0] * (last ? 1 : want.sizes[1]);
-  made.pool = {planes, last ? want.sizes[1] : 1, pooled.sizes[2] * pooled.sizes[3],
-               want.sizes[2] * want.sizes[3]};
+  made.pool = {planes, last ? want.sizes[1] : 1, plane_of(pooled), plane_of(want)};
   return extend(to, std::move(made), want);
-}
-
-bool RecipeMaker::make_avg_pool(generated::AvgPool2DBackward0& node, const Layout& want,
-                                Value& to) {
-  return find_of_any_sizes(node.next_edge(0), want, to) && to.type() == type_of(node) &&
-         extend(to, avg_pool_step(node), want);
-}
-
-bool RecipeMaker::make_upsampled(Node& node, const Layout& want, Value& to) {
-  return want.sizes.size() == 4 && find_of_any_sizes(node.next_edge(0), want, to) &&
-         to.type() == type_of(node) && extend(to, upsample_step(node), want);
 }
 
 bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want) {
   if (!step) return false;
   if (step->type == at::kDouble && Recipe::computes_in_floats(step->op)) return false;
-  recipe_->is_near |= !is_on_device() && Recipe::rounds_by_threads(step->op);
-  recipe_->needs_exact_sources |= Recipe::magnifies(step->op);
+  recipe_->is_near |= !is_on_device() && step->rounds_by_threads;
+  recipe_->needs_exact_sources |= step->magnifies;
   if (to.source >= 0 && !to.is_computed() && Recipe::is_curved(step->op)) {
     recipe_->all_sources[static_cast<std::size_t>(to.source)].is_curved = true;
   }

@@ -69,22 +69,25 @@ class RecipeMaker {
   bool find_viewed(Node& node, std::uint32_t output, Value& to);
   bool find_of_any_sizes(const Edge& edge, const Layout& like, Value& to);
   bool find_alike(const Edge& edge, const Layout& want, Value& to);
-  bool make_activation(Node& node, const Layout& want, Value& to);
+  bool make_function(Node& node, const Layout& want, Value& to);
   bool make_pair(Node& node, Operator op, SavedVariable* left, SavedVariable* right,
                  const Layout& want, Value& to);
   bool make_operand(Node& node, std::uint32_t edge, SavedVariable* saved, const Layout& want,
                     Value& to);
-  bool make_sum(Node& node, Operator op, const Layout& want, Value& to);
-  bool make_with_number(Node& node, Operator op, bool number_first, const Layout& want, Value& to);
+  bool make_sum(Node& node, Operator op, const at::Scalar& alpha, const Layout& want, Value& to);
+  bool make_with_number(Node& node, Operator op, std::optional<double> number, bool number_first,
+                        const Layout& want, Value& to);
+  bool make_addcmul(torch::autograd::generated::AddcmulBackward0& node, const Layout& want,
+                    Value& to);
   bool make_copy(Node& node, const Layout& want, Value& to);
   bool make_rolled(torch::autograd::generated::RollBackward0& node, const Layout& want, Value& to);
   bool make_gathered(Node& node, const Layout& want, Value& to);
   bool make_cat(torch::autograd::generated::CatBackward0& node, const Layout& want, Value& to);
-  bool make_max_pool(torch::autograd::generated::MaxPool2DWithIndicesBackward0& node,
-                     const Layout& want, Value& to);
-  bool make_avg_pool(torch::autograd::generated::AvgPool2DBackward0& node, const Layout& want,
-                     Value& to);
-  bool make_upsampled(Node& node, const Layout& want, Value& to);
+  bool make_stack(torch::autograd::generated::StackBackward0& node, const Layout& want, Value& to);
+  template <typename Make>
+  bool make_joined(Node& node, std::int64_t dim, const Layout& want, Value& to, const Make& make);
+  template <typename MaxPool>
+  bool make_max_pool(MaxPool& node, const Layout& want, Value& to);
 
   // recipe_maker_fused.cpp
 

@@ -122,9 +122,6 @@ struct EncodeMemory {
 
 }  // namespace
 
-Entry::Entry() = default;
-Entry::~Entry() = default;
-
 int Entry::device_index() const noexcept {
   return device == nullptr ? -1 : static_cast<int>(device->index());
 }

@@ -4,59 +4,24 @@
 #include <cstddef>
 #include <optional>
 
+#include <ATen/ops/_prelu_kernel.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/avg_pool2d.h>
-#include <ATen/ops/clamp.h>
-#include <ATen/ops/cos.h>
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/div.h>
-#include <ATen/ops/elu.h>
-#include <ATen/ops/exp.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/hardsigmoid.h>
-#include <ATen/ops/hardswish.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/leaky_relu.h>
-#include <ATen/ops/mish.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/native_dropout_backward.h>
 #include <ATen/ops/pow.h>
-#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sigmoid_backward.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/sin.h>
-#include <ATen/ops/softplus.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/tanh_backward.h>
-#include <ATen/ops/upsample_bilinear2d.h>
-#include <ATen/ops/upsample_nearest2d.h>
 
 namespace cinch::hooks {
 namespace {
-
-/// A factor that the program gave; 0 stands for none.
-std::optional<double> factor(double scalar) {
-  return scalar == 0 ? std::nullopt : std::optional(scalar);
-}
-
-void average(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
-  const auto& w = step.window;
-  const auto divisor = step.divisor == 0 ? std::nullopt : std::optional(step.divisor);
-  at::avg_pool2d_out(out, in, {w[0], w[1]}, {w[2], w[3]}, {w[4], w[5]}, step.ceil_mode,
-                     step.count_include_pad, divisor);
-}
-
-void upsample(const Recipe::Step& step, const at::Tensor& in, at::Tensor& out) {
-  const auto height = factor(step.scalars[0]);
-  const auto width = factor(step.scalars[1]);
-  const c10::IntArrayRef size = out.sizes().slice(2);
-  if (step.op == Recipe::Operator::upsample_nearest) {
-    at::upsample_nearest2d_out(out, in, size, height, width);
-  } else {
-    at::upsample_bilinear2d_out(out, in, size, step.align_corners, height, width);
-  }
-}
 
 // An index on a device may count from the end, which index_select() does not take.
 void gather(const Recipe::Step& step, const at::Tensor& in, const at::Tensor& out) {
@@ -111,9 +76,9 @@ void Arithmetic::roll(const Recipe::Step& step, std::size_t dim, const at::Tenso
 
 bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Others& others,
                        at::Tensor& out) const {
-  const auto& [a, b, c] = step.scalars;
   const at::Tensor& left = step.reversed ? others[0] : in;
   const at::Tensor& right = step.reversed ? in : others[0];
+  const double alpha = step.numbers.empty() ? 1 : step.numbers[0];
   switch (step.op) {
     case Recipe::Operator::gelu:
       at::gelu_out(out, in, step.tanh ? "tanh" : "none");
@@ -121,44 +86,14 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
     case Recipe::Operator::silu:
       at::silu_out(out, in);
       return true;
-    case Recipe::Operator::leaky_relu:
-      at::leaky_relu_out(out, in, a);
-      return true;
-    case Recipe::Operator::elu:
-      at::elu_out(out, in, a, b, c);
-      return true;
-    case Recipe::Operator::hardswish:
-      at::hardswish_out(out, in);
-      return true;
-    case Recipe::Operator::hardtanh:
-      at::clamp_out(out, in, a, b);
-      return true;
-    case Recipe::Operator::hardsigmoid:
-      at::hardsigmoid_out(out, in);
-      return true;
-    case Recipe::Operator::mish:
-      at::mish_out(out, in);
-      return true;
-    case Recipe::Operator::softplus:
-      at::softplus_out(out, in, a, b);
-      return true;
-    case Recipe::Operator::sigmoid:
-      at::sigmoid_out(out, in);
-      return true;
     case Recipe::Operator::tanh:
       at::tanh_out(out, in);
       return true;
     case Recipe::Operator::pow:
-      at::pow_out(out, in, a);
+      at::pow_out(out, in, step.numbers[0]);
       return true;
-    case Recipe::Operator::sin:
-      at::sin_out(out, in);
-      return true;
-    case Recipe::Operator::cos:
-      at::cos_out(out, in);
-      return true;
-    case Recipe::Operator::exp:
-      at::exp_out(out, in);
+    case Recipe::Operator::function:
+      step.call(step, in, out);
       return true;
     case Recipe::Operator::sigmoid_backward:
       at::sigmoid_backward_out(out, left, right);
@@ -167,10 +102,10 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
       at::tanh_backward_out(out, left, right);
       return true;
     case Recipe::Operator::add:
-      at::add_out(out, left, right, 1);
+      at::add_out(out, left, right, alpha);
       return true;
     case Recipe::Operator::sub:
-      at::sub_out(out, left, right, 1);
+      at::sub_out(out, left, right, alpha);
       return true;
     case Recipe::Operator::mul:
       at::mul_out(out, left, right);
@@ -178,11 +113,14 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
     case Recipe::Operator::div:
       at::div_out(out, left, right);
       return true;
+    case Recipe::Operator::prelu:
+      copy(at::_prelu_kernel(left, right), out);
+      return true;
+    case Recipe::Operator::addcmul:
+      at::addcmul_out(out, in, others[0], others[1], step.numbers[0]);
+      return true;
     case Recipe::Operator::copy:
       copy(in, out);
-      return true;
-    case Recipe::Operator::avg_pool:
-      average(step, in, out);
       return true;
     case Recipe::Operator::roll:
       roll(step, 0, in, out);
@@ -190,12 +128,8 @@ bool Arithmetic::apply(const Recipe::Step& step, const at::Tensor& in, const Oth
     case Recipe::Operator::gather:
       gather(step, in, out);
       return true;
-    case Recipe::Operator::upsample_nearest:
-    case Recipe::Operator::upsample_bilinear:
-      upsample(step, in, out);
-      return true;
     case Recipe::Operator::dropout:
-      copy(at::native_dropout_backward(in, others[0], a), out);
+      copy(at::native_dropout_backward(in, others[0], step.numbers[0]), out);
       return true;
     default:  // attention, and those that computes_in_floats() names
       return false;

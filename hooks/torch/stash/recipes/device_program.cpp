@@ -29,8 +29,8 @@ std::optional<Op> unary(const Recipe::Step& step) {
     case Recipe::Operator::copy:
       return Op::round;
     case Recipe::Operator::pow:
-      if (step.scalars[0] == two) return Op::square;
-      return step.scalars[0] == three ? std::optional(Op::cube) : std::nullopt;
+      if (step.numbers[0] == two) return Op::square;
+      return step.numbers[0] == three ? std::optional(Op::cube) : std::nullopt;
     default:
       return std::nullopt;
   }
@@ -38,6 +38,7 @@ std::optional<Op> unary(const Recipe::Step& step) {
 
 /// Those of two values.
 std::optional<Op> binary(const Recipe::Step& step) {
+  if (!step.numbers.empty()) return std::nullopt;  // alpha
   switch (step.op) {
     case Recipe::Operator::add:
       return Op::add;

@@ -28,7 +28,7 @@ Both compute(const Recipe::Step& step, const at::Tensor& query, const Arithmetic
   constexpr bool log_sum_exp = true;
   const auto& [key, value, summands] = others;
   const auto mask = summands.defined() ? std::optional(summands) : std::nullopt;
-  const double factor = step.scalars[0];
+  const double factor = step.numbers[0];
   const auto scale = factor == 0 ? std::nullopt : std::optional(factor);
   switch (step.op) {
     case Recipe::Operator::flash_attention:

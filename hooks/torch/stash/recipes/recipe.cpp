@@ -61,7 +61,7 @@ class Run {
   /// Writes `value`, after its first `steps` steps, to `out`. @pre the last of them has its type
   void compute(const Recipe::Value& value, std::size_t steps, void* out) const {
     std::optional<Temporary> last;  // where `from` lies, if not in `out`
-    const auto moves = [&](std::size_t i) { return i < steps && Recipe::moves(value.steps[i].op); };
+    const auto moves = [&](std::size_t i) { return i < steps && Recipe::moves(value.steps[i]); };
     at::Tensor from = start_of(value, moves(0) ? nullptr : out, last);
     for (std::size_t i = 0; i < steps;) {
       std::optional<Temporary> next;
@@ -97,7 +97,8 @@ class Run {
     if (recipe_.device.is_cpu() || !is_batch_norm) return i;
     std::size_t end = i + 1;
     const auto goes_on_with = [&](Recipe::Operator op) {
-      return end < steps && value.steps[end].op == op && value.steps[end].type == norm.type;
+      return end < steps && value.steps[end].op == op && value.steps[end].type == norm.type &&
+             value.steps[end].numbers.empty();
     };
     if (goes_on_with(Recipe::Operator::add)) {
       const Recipe::Value& other = value.steps[end].others[0];
@@ -296,16 +297,16 @@ struct Description {
   }
 
   void add(const Recipe::Step& step) {
-    const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.ceil_mode ? 4 : 0) +
-                      (step.count_include_pad ? 8 : 0) + (step.align_corners ? 16 : 0) +
-                      (step.causal ? 32 : 0) + (step.part == AttentionPart::log_sum_exp ? 64 : 0) +
-                      (step.mean.is_known() ? 128 : 0);
-    structure.insert(structure.end(), {static_cast<std::int64_t>(step.op),
-                                       static_cast<std::int64_t>(step.type), flags, step.divisor,
-                                       step.dim, static_cast<std::int64_t>(step.others.size())});
-    structure.insert(structure.end(), step.window.begin(), step.window.end());
-    for (const double scalar : step.scalars) {
-      structure.push_back(std::bit_cast<std::int64_t>(scalar));
+    const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.causal ? 4 : 0) +
+                      (step.part == AttentionPart::log_sum_exp ? 8 : 0) +
+                      (step.mean.is_known() ? 16 : 0);
+    structure.insert(structure.end(),
+                     {static_cast<std::int64_t>(step.op), static_cast<std::int64_t>(step.type),
+                      flags, step.dim, static_cast<std::int64_t>(step.others.size()),
+                      static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(step.call)),
+                      static_cast<std::int64_t>(step.numbers.size())});
+    for (const double number : step.numbers) {
+      structure.push_back(std::bit_cast<std::int64_t>(number));
     }
     extents.insert(extents.end(), {step.order.outer, step.order.channels, step.order.inner,
                                    step.order.tables, step.pool.outer, step.pool.channels,
@@ -381,6 +382,9 @@ bool Recipe::is_attention() const noexcept {
 std::size_t Recipe::constant_bytes() const noexcept {
   return constant_bytes_of(value);
 }
+
+Entry::Entry() = default;
+Entry::~Entry() = default;
 
 std::size_t Entry::constant_bytes() const noexcept {
   return recipe == nullptr ? 0 : recipe->constant_bytes();

@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
 
 #include "codecs/norms.h"
 #include "codecs/pooling.h"
@@ -54,37 +55,26 @@ struct Recipe {
     channel_norm,  ///< batch and group norm: codecs::scale_channels
     row_norm,      ///< layer norm: codecs::normalize_rows; on a CUDA device also RMS norm
     relu,
-    gelu,  ///< this and the next ones: PyTorch's activation functions, with Step::scalars
+    gelu,  ///< this and the next ones: PyTorch's operators of one tensor
     silu,
-    leaky_relu,
-    elu,
-    hardswish,
-    hardtanh,
-    hardsigmoid,
-    mish,
-    softplus,
-    sigmoid,
     tanh,
-    pow,
-    sin,
-    cos,
-    exp,
-    sigmoid_backward,  ///< of two values, as are those up to div
+    pow,               ///< by the first of Step::numbers
+    function,          ///< any other: Step::call
+    sigmoid_backward,  ///< of two values, as are those up to prelu
     tanh_backward,
-    add,
+    add,  ///< with the first of Step::numbers as alpha, if there are any, as sub
     sub,
     mul,
     div,
-    max_pool,           ///< picks elements by the indices in another source: codecs::gather_planes
-    copy,               ///< of other strides, or to the step's element type
-    avg_pool,           ///< with Step::window
-    roll,               ///< by Step::shifts
-    gather,             ///< picks places along Step::dim by Step::index
-    upsample_nearest,   ///< by Step::scalars, height and width; 0: by the sizes alone
-    upsample_bilinear,  ///< the same
-    dropout,            ///< of a value and a mask of booleans, by the first of Step::scalars
-    attention,          ///< fused, of a query; `others` are key, value and perhaps a mask
-    flash_attention,    ///< CUDA's, as are the next ones
+    prelu,
+    addcmul,          ///< of three values; the first of Step::numbers is the factor
+    max_pool,         ///< picks elements by the indices in another source: codecs::gather_planes
+    copy,             ///< of other strides, or to the step's element type
+    roll,             ///< by Step::shifts
+    gather,           ///< picks places along Step::dim by Step::index
+    dropout,          ///< of a value and a mask of booleans, by the first of Step::numbers
+    attention,        ///< fused, of a query; `others` are key, value and perhaps a mask
+    flash_attention,  ///< CUDA's, as are the next ones
     efficient_attention,
     cudnn_attention,
   };
@@ -99,22 +89,7 @@ struct Recipe {
     return op == Operator::gelu || op == Operator::silu;
   }
 
-  /// Whether its last bit on the host depends on how many threads MKL takes at the moment.
-  static constexpr bool rounds_by_threads(Operator op) noexcept {
-    return op == Operator::tanh || (op >= Operator::sin && op <= Operator::exp);
-  }
-
-  /// Whether a small error of the operand may become a large one of the result.
-  static constexpr bool magnifies(Operator op) noexcept {
-    return op >= Operator::sin && op <= Operator::exp;
-  }
-
   static constexpr bool is_attention(Operator op) noexcept { return op >= Operator::attention; }
-
-  /// Whether elements move, so that the result can't lie where the operand does.
-  static constexpr bool moves(Operator op) noexcept {
-    return op == Operator::roll || op == Operator::gather;
-  }
 
   /// A norm's means or reciprocal deviations: a source, or a small tensor that nobody changes.
   struct Statistic {
@@ -148,23 +123,25 @@ struct Recipe {
     bool is_computed() const { return !steps.empty() || !parts.empty(); }
   };
 
+  /// Writes what one of PyTorch's operators gives of `in`. `out` has the result's sizes.
+  using Call = void (*)(const Step& step, const at::Tensor& in, at::Tensor& out);
+
   struct Step {
     Operator op = Operator::relu;
     c10::ScalarType type = c10::ScalarType::Float;  ///< of the result
     bool tanh = false;                              ///< GELU's approximation
-    /// An activation function's parameters, in the order of its schema; factors of upsampling.
-    std::array<double, 3> scalars = {};
+    Call call = nullptr;                            ///< of `function`
+    bool resizes = false;                           ///< the same
+    c10::SmallVector<double, 4> numbers;            ///< parameters
+    /// Whether a small error of the operand may become a large one of the result.
+    bool magnifies = false;
+    /// Whether its last bit on the host depends on how many threads MKL takes at the moment.
+    bool rounds_by_threads = false;
     /// The operands behind the first one.
     std::vector<Value> others;
     bool reversed = false;  ///< of two values: the other one is the left one
-    bool causal = false;    ///< of attention, whose scale is the first scalar; 0: PyTorch's
+    bool causal = false;    ///< of attention, whose scale is the first number; 0: PyTorch's
     AttentionPart part = AttentionPart::output;  ///< of attention: which of its results
-    /// Of average pooling: kernel, stride and padding, each of height and width.
-    std::array<std::int64_t, 6> window = {};
-    bool ceil_mode = false;
-    bool count_include_pad = false;
-    std::int64_t divisor = 0;  ///< 0: none is given
-    bool align_corners = false;
     /// Of a roll: how far each dimension's elements move towards the end, from 0 to its size.
     c10::DimVector shifts;
     at::Tensor index;  ///< of a gather: of one dimension
@@ -185,6 +162,11 @@ struct Recipe {
     at::Tensor weight;  ///< of norms on a CUDA device; undefined: none
     at::Tensor bias;
   };
+
+  /// Whether elements move, so that the result can't lie where the operand does.
+  static bool moves(const Step& step) noexcept {
+    return step.op == Operator::roll || step.op == Operator::gather || step.resizes;
+  }
 
   Recipe() = default;
   Recipe(const Recipe&) = delete;

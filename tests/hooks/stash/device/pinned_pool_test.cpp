@@ -15,7 +15,7 @@ constexpr std::size_t mebi = std::size_t{1} << 20;
 
 std::size_t spare = 0;
 int calls_until_failure = 0;
-std::vector<void*> segments;
+std::vector<void*> pinned_segments;
 
 class PinnedPoolTest : public testing::Test {
  protected:
@@ -24,14 +24,14 @@ class PinnedPoolTest : public testing::Test {
     calls_until_failure = 1 << 30;
   }
   ~PinnedPoolTest() override {
-    for (void* segment : segments) std::free(segment);
-    segments.clear();
+    for (void* segment : pinned_segments) std::free(segment);
+    pinned_segments.clear();
   }
 
   static PinnedPool::Host host() {
     return {[](std::size_t bytes) noexcept {
               if (calls_until_failure-- <= 0) return static_cast<void*>(nullptr);
-              return segments.emplace_back(std::aligned_alloc(PinnedPool::quantum, bytes));
+              return pinned_segments.emplace_back(std::aligned_alloc(PinnedPool::quantum, bytes));
             },
             []() noexcept { return spare; }};
   }

@@ -63,27 +63,10 @@ class DeviceArithmeticTest : public testing::Test {
 
 TEST_F(DeviceArithmeticTest, Activations) {
   using enum Recipe::Operator;
-  const std::array<std::pair<Recipe::Operator, std::array<double, 3>>, 16> all = {
-      {{gelu, {}},
-       {silu, {}},
-       {relu, {}},
-       {leaky_relu, {0.1}},
-       {elu, {1, 1.1, 0.9}},
-       {hardswish, {}},
-       {hardtanh, {-1, 0.5}},
-       {hardsigmoid, {}},
-       {mish, {}},
-       {softplus, {2, 1}},
-       {sigmoid, {}},
-       {tanh, {}},
-       {pow, {3}},
-       {sin, {}},
-       {cos, {}},
-       {exp, {}}}};
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor x = at::randn({7, 33}).to(type);
-    for (const auto& [op, scalars] : all) {
-      begin(op, x, x).scalars = scalars;
+    for (const auto op : {gelu, silu, relu, tanh}) {
+      begin(op, x, x);
       EXPECT_TRUE(agree({x.const_data_ptr()})) << static_cast<int>(op) << ' ' << type;
     }
   }
@@ -105,6 +88,34 @@ TEST_F(DeviceArithmeticTest, TwoValuesKeepTheirSides) {
   }
 }
 
+TEST_F(DeviceArithmeticTest, SumsAndProductsWithAFactor) {
+  const at::Tensor x = at::randn({5, 7});
+  const at::Tensor y = at::randn({5, 7});
+  const at::Tensor z = at::randn({1, 7});
+  const DeviceArithmetic device(c10::kCPU);
+  const auto value = [](int source, const at::Tensor& of) {
+    Recipe::Value made;
+    made.source = source;
+    made.start = made.result = layout_of(of);
+    return made;
+  };
+  Recipe::Step& sum = begin(Recipe::Operator::sub, x, x);
+  sum.numbers = {0.3};
+  sum.others.push_back(value(1, y));
+  EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr()}),
+                             at::sub(x, y, 0.3)));
+  sum.reversed = true;
+  EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr()}),
+                             at::sub(y, x, 0.3)));
+  Recipe::Step& product = begin(Recipe::Operator::addcmul, x, x);
+  product.numbers = {0.7};
+  product.others.push_back(value(1, y));
+  product.others.push_back(value(2, z));
+  EXPECT_TRUE(
+      have_same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr(), z.const_data_ptr()}),
+                     at::addcmul(x, y, z, 0.7)));
+}
+
 TEST_F(DeviceArithmeticTest, ANumberKeepsItsPrecision) {
   const at::Tensor x = at::randn({100}).to(at::kBFloat16);
   Recipe::Step& step = begin(Recipe::Operator::mul, x, x);
@@ -119,7 +130,7 @@ TEST_F(DeviceArithmeticTest, DropoutScalesWhatItsMaskKeeps) {
     const at::Tensor mask = at::rand({7, 33}).gt(0.3);
     const auto scale = static_cast<double>(1 / 0.7F);
     Recipe::Step& step = begin(Recipe::Operator::dropout, x, x);
-    step.scalars = {scale};
+    step.numbers = {scale};
     Recipe::Value& flags = step.others.emplace_back();
     flags.source = 1;
     flags.start_type = at::kBool;
@@ -141,21 +152,11 @@ TEST_F(DeviceArithmeticTest, Pools) {
     const bool last = format == at::MemoryFormat::ChannelsLast;
     step.pool = {last ? 2 : 6, last ? 3 : 1, 42, y.size(2) * y.size(3)};
     EXPECT_TRUE(agree({x.const_data_ptr(), indices.const_data_ptr()}));
-    const at::Tensor mean = at::avg_pool2d(x, {3, 2}, {2, 2}, {1, 0}, true, false, 5);
-    Recipe::Step& average = begin(Recipe::Operator::avg_pool, x, mean);
-    average.window = {3, 2, 2, 2, 1, 0};
-    average.ceil_mode = true;
-    average.divisor = 5;
-    EXPECT_TRUE(agree({x.const_data_ptr()}));
   }
 }
 
-TEST_F(DeviceArithmeticTest, ImagesGrowAndRowsRoll) {
+TEST_F(DeviceArithmeticTest, RowsRoll) {
   const at::Tensor x = at::randn({2, 3, 5, 4});
-  begin(Recipe::Operator::upsample_nearest, x, at::empty({2, 3, 9, 8}));
-  EXPECT_TRUE(agree({x.const_data_ptr()}));
-  begin(Recipe::Operator::upsample_bilinear, x, at::empty({2, 3, 9, 8})).align_corners = true;
-  EXPECT_TRUE(agree({x.const_data_ptr()}));
   begin(Recipe::Operator::roll, x, x).shifts = {0, 2, 1, 3};
   EXPECT_TRUE(agree({x.const_data_ptr()}));
   begin(Recipe::Operator::copy, x.transpose(1, 2), x.transpose(1, 2).contiguous());

@@ -120,10 +120,10 @@ TEST_F(DeviceProgramTest, AnOperandOfAnOperandIsComputedApart) {
 TEST_F(DeviceProgramTest, WhatIsNotForProgramsAddsNothing) {
   DeviceProgram program = begun();
   Recipe::Step square = step(Operator::pow);
-  square.scalars[0] = 2;
+  square.numbers = {2};
   ASSERT_TRUE(program.add(square));
   Recipe::Step root = step(Operator::pow);
-  root.scalars[0] = 0.5;
+  root.numbers = {0.5};
   const at::Tensor row = at::randn({6});
   for (const Recipe::Step& each :
        all(std::move(root), step(Operator::silu), step(Operator::tanh, at::kDouble),
