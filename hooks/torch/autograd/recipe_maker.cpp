@@ -7,13 +7,9 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/Parallel.h>
-#include <ATen/WrapDimUtils.h>
-#include <c10/core/SymIntArrayRef.h>
-#include <c10/util/accumulate.h>
 
 #include "hooks/torch/autograd/added_numbers.h"
 #include "hooks/torch/autograd/functions.h"
-#include "hooks/torch/autograd/gathered.h"
 #include "hooks/torch/autograd/members.h"
 #include "hooks/torch/autograd/node_lock.h"
 #include "hooks/torch/autograd/node_steps.h"
@@ -33,18 +29,6 @@ using torch::autograd::SavedVariable;
 
 // Most operators of one recipe.
 constexpr int most_steps = 12;
-
-/// Sees the value, as it is after its steps, through `view`.
-void take_view(View view, Recipe::Value& to) {
-  if (to.is_computed()) {
-    Recipe::Value viewed;
-    viewed.start_type = to.type();
-    viewed.viewed = std::make_unique<Recipe::Value>(std::move(to));
-    to = std::move(viewed);
-  }
-  to.start = std::move(view.layout);
-  to.offset += view.offset;
-}
 
 }  // namespace
 
@@ -139,10 +123,14 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
       auto& of = static_cast<generated::TanhBackwardBackward0&>(node);
       return make_pair(node, Operator::tanh_backward, &of.grad_output_, &of.output_, want, to);
     }
-    case NodeKind::max_pool:
-      return make_max_pool(static_cast<generated::MaxPool2DWithIndicesBackward0&>(node), want, to);
-    case NodeKind::max_pool_3d:
-      return make_max_pool(static_cast<generated::MaxPool3DWithIndicesBackward0&>(node), want, to);
+    case NodeKind::max_pool: {
+      auto& pool = static_cast<generated::MaxPool2DWithIndicesBackward0&>(node);
+      return make_max_pool(node, pool.self_, pool.result1_, want, to);
+    }
+    case NodeKind::max_pool_3d: {
+      auto& pool = static_cast<generated::MaxPool3DWithIndicesBackward0&>(node);
+      return make_max_pool(node, pool.self_, pool.result1_, want, to);
+    }
     case NodeKind::roll:
       return make_rolled(static_cast<generated::RollBackward0&>(node), want, to);
     case NodeKind::index_select:
@@ -372,40 +360,6 @@ bool RecipeMaker::make_with_number(Node& node, Operator op, std::optional<double
          extend(to, std::move(made), want);
 }
 
-bool RecipeMaker::make_copy(Node& node, const Layout& want, Value& to) {
-  return find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes &&
-         extend(to, step_of(Operator::copy, node), want);
-}
-
-bool RecipeMaker::make_rolled(generated::RollBackward0& node, const Layout& want, Value& to) {
-  return find(node.next_edge(0), want, to) && to.layout().sizes == want.sizes &&
-         extend(to, roll_step(node, want), want);
-}
-
-/// Builds what the node picked out of the value that its edge leads to. Where that is larger, and
-/// derived itself, it is held: it is computed once for all that is picked out of it, such as each
-/// expert's tokens.
-bool RecipeMaker::make_gathered(Node& node, const Layout& want, Value& to) {
-  const Edge& edge = node.next_edge(0);
-  const auto sizes = edge.is_valid() ? output_sizes(*edge.function, edge.input_nr) : std::nullopt;
-  if (!sizes) return false;
-  const Layout input = contiguous(*sizes);
-  const Derived before = derived_;
-  if (want.elements() < input.elements()) derived_ = Derived::held;
-  const bool is_found = find(edge, input, to) && to.layout().sizes == *sizes;
-  derived_ = before;
-  if (!is_found || to.type() != type_of(node)) return false;
-  const NodeLock lock(node);
-  auto gathered = lock ? gathered_by(node, *sizes, want, recipe_->device) : std::nullopt;
-  if (!gathered) return false;
-  if (gathered->sizes != *sizes) {
-    auto flat = view(to.layout(), gathered->sizes);
-    if (!flat) return false;
-    take_view(*std::move(flat), to);
-  }
-  return extend(to, std::move(gathered->step), want);
-}
-
 bool RecipeMaker::make_addcmul(generated::AddcmulBackward0& node, const Layout& want, Value& to) {
   Step made = step_of(Operator::addcmul, node);
   made.numbers = {node.value.toDouble()};
@@ -416,75 +370,16 @@ bool RecipeMaker::make_addcmul(generated::AddcmulBackward0& node, const Layout& 
          extend(to, std::move(made), want);
 }
 
-bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Value& to) {
-  const auto& all_sizes = node.tensors_args_sizes_symint;
-  if (all_sizes.size() != node.num_outputs()) return false;
-  return make_joined(node, node.dim, want, to, [&](std::size_t i, Value& part) {
-    const auto sizes = c10::asIntArrayRefSlowOpt(all_sizes[i]);
-    if (sizes && *sizes == c10::IntArrayRef({0})) return true;  // as a cache of keys begins
-    return sizes && sizes->size() == want.sizes.size() &&
-           find(node.next_edge(i), dense_like(*sizes, want), part) &&
-           c10::IntArrayRef(part.layout().sizes) == *sizes;
-  });
-}
-
-bool RecipeMaker::make_stack(generated::StackBackward0& node, const Layout& want, Value& to) {
-  Layout slice = want;
-  const auto rank = static_cast<std::int64_t>(want.sizes.size());
-  if (rank == 0) return false;
-  slice.sizes[static_cast<std::size_t>(at::maybe_wrap_dim(node.dim, rank))] = 1;
-  return make_joined(node, node.dim, want, to, [&](std::size_t i, Value& part) {
-    if (!find_of_any_sizes(node.next_edge(i), contiguous({}), part)) return false;
-    auto seen = view(part.layout(), slice.sizes);
-    if (seen) take_view(*std::move(seen), part);
-    return seen.has_value();
-  });
-}
-
-/// Builds values that are joined along a dimension. @param make Builds the part that an edge leads
-/// to; leaves it as it is if it is empty
-template <typename Make>
-bool RecipeMaker::make_joined(Node& node, std::int64_t dim, const Layout& want, Value& to,
-                              const Make& make) {
-  const auto rank = static_cast<std::int64_t>(want.sizes.size());
-  if (rank == 0) return false;
-  to.joined = at::maybe_wrap_dim(dim, rank);
-  to.start = want;
-  to.start_type = type_of(node);
-  for (std::size_t i = 0; i < node.num_outputs(); ++i) {
-    Value part;
-    if (!make(i, part)) return false;
-    if (part.layout().sizes.empty()) continue;
-    if (part.type() != to.start_type) return false;
-    to.parts.push_back(std::move(part));
+/// Sees the value, as it is after its steps, through `view`.
+void RecipeMaker::take_view(View view, Value& to) {
+  if (to.is_computed()) {
+    Value viewed;
+    viewed.start_type = to.type();
+    viewed.viewed = std::make_unique<Value>(std::move(to));
+    to = std::move(viewed);
   }
-  return !to.parts.empty();
-}
-
-template <typename MaxPool>
-bool RecipeMaker::make_max_pool(MaxPool& node, const Layout& want, Value& to) {
-  constexpr std::size_t first = 2;  // dimensions of an image begin here
-  const NodeLock lock(node);
-  if (!lock || !sources_.hold_value(node.self_, to) || want.sizes.size() <= first) return false;
-  const Layout pooled = to.layout();
-  if (pooled.sizes.size() != want.sizes.size() || !channel_order(want, 1) ||
-      !channel_order(pooled, 1)) {
-    return false;
-  }
-  const bool last = !is_contiguous(want);
-  if (last == is_contiguous(pooled)) return false;
-  const HeldTensor* indices = held_by_stash(node.result1_);
-  if (indices == nullptr || indices->use().type != at::kLong) return false;
-  const auto held = sources_.hold_alike(*indices, want);
-  if (!held) return false;
-  Step made = step_of(Operator::max_pool, node);
-  made.indices = *held;
-  const auto plane_of = [&](const Layout& layout) {
-    return c10::multiply_integers(layout.sizes.begin() + first, layout.sizes.end());
-  };
-  const std::int64_t planes = want.sizes[0] * (last ? 1 : want.sizes[1]);
-  made.pool = {planes, last ? want.sizes[1] : 1, plane_of(pooled), plane_of(want)};
-  return extend(to, std::move(made), want);
+  to.start = std::move(view.layout);
+  to.offset += view.offset;
 }
 
 bool RecipeMaker::extend(Value& to, std::optional<Step> step, const Layout& want) {

@@ -79,6 +79,9 @@ class RecipeMaker {
                         const Layout& want, Value& to);
   bool make_addcmul(torch::autograd::generated::AddcmulBackward0& node, const Layout& want,
                     Value& to);
+
+  // recipe_maker_moved.cpp
+
   bool make_copy(Node& node, const Layout& want, Value& to);
   bool make_rolled(torch::autograd::generated::RollBackward0& node, const Layout& want, Value& to);
   bool make_gathered(Node& node, const Layout& want, Value& to);
@@ -86,8 +89,8 @@ class RecipeMaker {
   bool make_stack(torch::autograd::generated::StackBackward0& node, const Layout& want, Value& to);
   template <typename Make>
   bool make_joined(Node& node, std::int64_t dim, const Layout& want, Value& to, const Make& make);
-  template <typename MaxPool>
-  bool make_max_pool(MaxPool& node, const Layout& want, Value& to);
+  bool make_max_pool(Node& node, SavedVariable& saved, SavedVariable& saved_indices,
+                     const Layout& want, Value& to);
 
   // recipe_maker_fused.cpp
 
@@ -109,6 +112,8 @@ class RecipeMaker {
   Mark mark() const;
   /// @param begun What was begun since, to be made empty
   void go_back(const Mark& to, Value& begun);
+
+  static void take_view(View view, Value& to);
 
   /// Appends the step, if there is one. Its result has the layout `want`.
   bool extend(Value& to, std::optional<Step> step, const Layout& want);
