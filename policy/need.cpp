@@ -123,21 +123,32 @@ Need chosen_need(const Choice& choice) {
   return {Level::approximate, choice.spec, not_finite, true};
 }
 
-/// `spec`, the policy's codec, with the bits that a batch norm's input needs. A group of neighbours
-/// mixes channels where their planes are small, and their means may lie far apart. A batch norm
-/// divides what is left of a channel without its mean by its spread, so errors of a share of a
-/// group's range would be many times that.
+/// The least bits of the input of a norm over channels whose planes have `elements`.
+///
+/// Maps of low resolution take few bytes. Weights' gradients add up few of their places, so errors
+/// average out less; most where smooth activations follow, as behind group norms.
+///
+/// A group of 256 neighbours mixes channels where their planes are small, and their means may lie
+/// far apart. A batch norm divides what is left of a channel without its mean by its spread, so
+/// errors of a share of a group's range would be many times that.
+int least_bits_of_planes(std::string_view op, std::int64_t elements) {
+  constexpr std::int64_t low = 256, lower = 64, of_sixteen = 16;
+  if (layer_kind(op) != LayerKind::batch_norm) return elements <= low ? 4 : 1;
+  if (elements >= lower) return elements == lower ? 4 : 1;
+  return elements >= of_sixteen ? 6 : 8;
+}
+
+/// `spec`, the policy's codec, with the bits that a norm's input needs.
 CodecSpec with_bits_for_planes(CodecSpec spec, const Use& use) {
-  constexpr std::int64_t small = 64, tiny = 16;  // elements; a group of 256 has 4 and 16 channels
-  constexpr int bits_of_small = 6, bits_of_tiny = 8;
   const auto sizes = use.geometry.sizes;
   const bool groups = codecs::codec_traits(spec.name)->shares_ranges;
-  if (!groups || layer_kind(use.op) != LayerKind::batch_norm || sizes.size() < 2) return spec;
+  const bool is_norm = layer_kind(use.op) == LayerKind::batch_norm ||
+                       functional_name(use.op) == "aten::native_group_norm";
+  if (!groups || !is_norm || sizes.size() < 2) return spec;
   const auto plane = sizes.subspan(2);
   const std::int64_t elements =
       std::accumulate(plane.begin(), plane.end(), std::int64_t{1}, std::multiplies<>());
-  if (elements < small) spec.bits = std::max(spec.bits, bits_of_small);
-  if (elements < tiny) spec.bits = std::max(spec.bits, bits_of_tiny);
+  spec.bits = std::max(spec.bits, least_bits_of_planes(use.op, elements));
   return spec;
 }
 

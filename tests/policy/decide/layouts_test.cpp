@@ -44,14 +44,18 @@ TEST(Decide, BatchNormOverFeaturesHasRows) {
   EXPECT_EQ(d.candidates[0].what.layout.extent, (Extent{1, 1, 1024}));
 }
 
-TEST(Decide, GroupsThatMixABatchNormsChannelsHaveMoreBits) {
+TEST(Decide, SmallPlanesOfNormsHaveMoreBits) {
   const Policy groups = preset("default");
   const auto bits = [&](const char* op, Dims sizes) {
     const Decision d = groups.decide(EntryBuilder().use(op, "input", std::move(sizes)).build());
     EXPECT_THAT(codec_names(d), testing::ElementsAre("group_quant"));
     return d.candidates.at(0).spec.bits;
   };
-  EXPECT_EQ(bits("aten::native_batch_norm", {32, 512, 8, 8}), 3);
+  EXPECT_EQ(bits("aten::native_batch_norm", {32, 512, 9, 8}), 3);
+  EXPECT_EQ(bits("aten::native_batch_norm", {32, 512, 8, 8}), 4) << "of low resolution";
+  EXPECT_EQ(bits("aten::native_group_norm", {32, 512, 20, 16}), 3);
+  EXPECT_EQ(bits("aten::native_group_norm", {32, 512, 16, 16}), 4);
+  EXPECT_EQ(bits("aten::native_group_norm", {32, 512, 2, 2}), 4) << "channels share a mean";
   EXPECT_EQ(bits("aten::cudnn_batch_norm", {32, 512, 7, 7}), 6);
   EXPECT_EQ(bits("aten::native_batch_norm", {32, 512, 2, 2}), 8);
   EXPECT_EQ(bits("aten::native_batch_norm", {64, 1024}), 8) << "no planes";

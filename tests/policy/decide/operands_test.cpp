@@ -198,6 +198,17 @@ TEST(Decide, OperandsOfAttentionTakeFewBitsOnlyWhereItIsComputedAnew) {
   }
 }
 
+TEST(Decide, AVectorASampleHasMoreBitsThanMaps) {
+  const Policy policy = preset("default");
+  const auto bits = [&](Dims sizes) {
+    const Decision d =
+        policy.decide(EntryBuilder().use("aten::silu", "self", std::move(sizes)).build());
+    return d.candidates.at(0).spec.bits;
+  };
+  EXPECT_EQ(bits({64, 256}), 6);
+  EXPECT_EQ(bits({64, 32, 16, 16}), 3);
+}
+
 TEST(Decide, APresetsRuleForPowersIsForWholeOnes) {
   const Policy policy = preset("default");
   for (const float exponent : {2.0F, 3.0F, 0.5F, -1.0F, 0.0F}) {
