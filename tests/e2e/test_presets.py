@@ -92,3 +92,38 @@ def test_report(tmp_path):
     assert ratios["aten::relu_", "sign"] == 32
     assert ratios["aten::convolution", "division 2-bit + sign"] > 9
     assert ratios["aten::max_pool2d_with_indices", "window_index"] > 30
+
+
+PACKAGES_ATTENTION = """
+import torch
+forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+class FlashAttnFunc(torch.autograd.Function):  # as flash-attn has it, but for its kernels
+    @staticmethod
+    def forward(ctx, q, k, v):
+        out, lse = forward(q, k, v, 0.0, True)
+        ctx.save_for_backward(q, k, v, out, lse)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return backward(grad, *ctx.saved_tensors, 0.0, True)
+
+torch.manual_seed(0)
+layer = torch.nn.Linear(64, 192).bfloat16()
+for _ in range(4):
+    parts = layer(torch.randn(4, 128, 64).bfloat16()).chunk(3, -1)
+    y = FlashAttnFunc.apply(*(part.unflatten(-1, (4, 16)).transpose(1, 2).contiguous() for part in parts))
+    y.float().square().mean().backward()
+    assert layer.weight.grad.isfinite().all()
+"""
+
+
+def test_attention_of_other_packages_is_held_in_8_bits(tmp_path):
+    policy = {"version": 1, "policy": "default", "raw_window": 0}
+    report = harness.run_python(["-c", PACKAGES_ATTENTION], tmp_path, policy).report
+    ops = [op for op in report["ops"] if op["op"] == "FlashAttnFunc"]
+    by_codec = {op["codec"]: op["count"] for op in ops}
+    assert by_codec.get("group_quant 8-bit dithered", 0) >= 12, ops
+    assert by_codec.get("exponent_pack", 0) >= 3, ops  # log-sum-exp
