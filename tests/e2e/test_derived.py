@@ -23,6 +23,7 @@ def waiting(pair, tmp_path_factory):
     return harness.Pair(pair.plain, run)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", registry.load("derived"))
 def test_same_bits(pair, name):
     pair.check(name)
@@ -49,12 +50,14 @@ def derived(run) -> dict[str, dict]:
     return sums
 
 
+@pytest.mark.quick
 def test_recipes_compute_what_pytorch_does(pair):
     """But where a program changes an output behind autograd's back: 2048 elements in the_output_changes_…"""
     refused = [event for event in pair.cinch.run.report["events"] if event["kind"] == "derivation"]
     assert [event["detail"].split(":")[0] for event in refused] == ["2048 elements"], refused
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "source",
     ["native_batch_norm", "native_group_norm", "native_layer_norm", "gelu", "silu", "mul", "_softmax", "max_pool2d_with_indices", "div"],
@@ -85,6 +88,7 @@ def test_is_derived_in_sixteen_bits(tmp_path, name):
 ACTIVATIONS = 12  # of the workload
 
 
+@pytest.mark.quick
 def test_other_activations_are_derived(tmp_path):
     run = harness.run_workloads("derived", tmp_path, harness.LOSSLESS, threads=2, only=["other_activations"])
     # Of each activation's two results two steps are compared, one is derived.
@@ -158,6 +162,7 @@ def test_cached_values_are_derived_from_the_layer_that_query_is_a_part_of(tmp_pa
     assert found.get("value", 0) >= 4, run.run.report["ops"]
 
 
+@pytest.mark.quick
 def test_nothing_is_derived_unless_asked(tmp_path, pair):
     policy = {**harness.LOSSLESS, "derive": {"enabled": False}}
     run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["transformer"])
@@ -165,12 +170,14 @@ def test_nothing_is_derived_unless_asked(tmp_path, pair):
     assert pair.plain.outcomes["transformer"].values.keys() == run.outcomes["transformer"].values.keys()
 
 
+@pytest.mark.quick
 def test_attention_is_stored_where_its_time_counts(tmp_path):
     policy = {**harness.LOSSLESS, "derive": {"enabled": True, "attention": False}}
     run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["masked_attention"])
     assert not any("_scaled_dot_product" in source for source in derived(run.run))
 
 
+@pytest.mark.quick
 def test_recipes_nest_no_deeper_than_asked(tmp_path):
     """The second reads what the first gives: a product of two gates that a norm's output goes through."""
     counts = {}
@@ -181,6 +188,7 @@ def test_recipes_nest_no_deeper_than_asked(tmp_path):
     assert counts[1] < counts[2], counts
 
 
+@pytest.mark.quick
 def test_a_lossy_policy_derives_from_what_it_holds(tmp_path, pair):
     preset = json.loads((harness.HERE.parents[1] / "configs" / "division.json").read_text())
     policy = {**preset, "min_bytes": 0, "raw_window": 0, "derive": {"enabled": True}}
@@ -189,6 +197,7 @@ def test_a_lossy_policy_derives_from_what_it_holds(tmp_path, pair):
     assert derived(run.run)
 
 
+@pytest.mark.quick
 def test_a_gate_waits_for_the_product_that_its_values_prove(tmp_path):
     """Under a lossy policy. Without the wait the gate is encoded before the product is saved."""
     preset = json.loads((harness.HERE.parents[1] / "configs" / "default.json").read_text())
@@ -204,6 +213,7 @@ TWO_BITS = {
 }  # fmt: skip
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("type_name", ["float32", "bfloat16"])
 @pytest.mark.parametrize("function", ["gelu", "silu", "gated"])
 def test_smooth_functions_of_approximations_have_no_bias(function, type_name, tmp_path):
@@ -218,6 +228,7 @@ def relu_signs(tmp_path_factory):
     return harness.run_python([harness.HERE / "relu_signs.py"], tmp_path_factory.mktemp("plain")).stdout
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("also", [{}, {"stream": "side", "raw_window": 0.3, "guard": {"every_steps": 2}}])
 def test_signs_of_relus_are_bits_of_their_sources(relu_signs, also, tmp_path):
     """Exactly, and in no bytes of their own once recipes are proved."""
@@ -252,6 +263,7 @@ def near(tmp_path_factory):
     return found
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NEAR)
 def test_where_the_policy_approximates_nearness_is_proof_enough(near, name):
     op, operand, source = NEAR[name]

@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-
 namespace cinch::hooks {
 
 struct Function;
