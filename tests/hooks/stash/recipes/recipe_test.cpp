@@ -178,6 +178,19 @@ TEST(Recipe, AViewOfASourceBeginsAtItsOffset) {
   EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr()}), part));
 }
 
+TEST(Recipe, WhatResizesWritesNoElementThatItReads) {
+  const at::Tensor x = at::randn({2, 3, 6, 6});
+  const auto recipe = recipe_like(x, x);
+  add_step(recipe->value, Recipe::Operator::gelu);
+  Recipe::Step& average = add_step(recipe->value, Recipe::Operator::function);
+  average.resizes = true;
+  average.call = [](const Recipe::Step&, const at::Tensor& in, at::Tensor& out) {
+    at::avg_pool2d_out(out, in, 3, 1, 1);  // the result has the operand's sizes
+  };
+  const at::Tensor expected = at::avg_pool2d(at::gelu(x), 3, 1, 1);
+  EXPECT_TRUE(same_bits(computed(*recipe, {x.const_data_ptr()}), expected));
+}
+
 TEST(Recipe, FusedAttentionGivesTorchsBits) {
   const auto heads = [](std::int64_t length) {  // as they lie in the output of a linear layer
     return at::randn({2, length, 3, 8}).transpose(1, 2);
