@@ -131,24 +131,24 @@ Need chosen_need(const Choice& choice) {
 /// A group of 256 neighbours mixes channels where their planes are small, and their means may lie
 /// far apart. A batch norm divides what is left of a channel without its mean by its spread, so
 /// errors of a share of a group's range would be many times that.
-int least_bits_of_planes(std::string_view op, std::int64_t elements) {
-  constexpr std::int64_t low = 256, lower = 64, of_sixteen = 16;
-  if (layer_kind(op) != LayerKind::batch_norm) return elements <= low ? 4 : 1;
-  if (elements >= lower) return elements == lower ? 4 : 1;
-  return elements >= of_sixteen ? 6 : 8;
+int least_bits_of_planes(bool is_batch_norm, std::int64_t elements) {
+  if (!is_batch_norm) return elements <= 256 ? 4 : 1;
+  if (elements < 16) return 8;
+  if (elements < 64) return 6;
+  return elements == 64 ? 4 : 1;
 }
 
 /// `spec`, the policy's codec, with the bits that a norm's input needs.
 CodecSpec with_bits_for_planes(CodecSpec spec, const Use& use) {
   const auto sizes = use.geometry.sizes;
   const bool groups = codecs::codec_traits(spec.name)->shares_ranges;
-  const bool is_norm = layer_kind(use.op) == LayerKind::batch_norm ||
-                       functional_name(use.op) == "aten::native_group_norm";
+  const bool is_batch_norm = layer_kind(use.op) == LayerKind::batch_norm;
+  const bool is_norm = is_batch_norm || functional_name(use.op) == "aten::native_group_norm";
   if (!groups || !is_norm || sizes.size() < 2) return spec;
   const auto plane = sizes.subspan(2);
   const std::int64_t elements =
       std::accumulate(plane.begin(), plane.end(), std::int64_t{1}, std::multiplies<>());
-  spec.bits = std::max(spec.bits, least_bits_of_planes(use.op, elements));
+  spec.bits = std::max(spec.bits, least_bits_of_planes(is_batch_norm, elements));
   return spec;
 }
 

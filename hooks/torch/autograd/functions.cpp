@@ -71,7 +71,7 @@ bool add(Step& step, std::int64_t number) {
 bool add(Step& step, const at::Scalar& number) {
   return add(step, number.toDouble());
 }
-/// Of a factor; 0: the program gave none.
+/// Step::given() has it.
 bool add(Step& step, const std::optional<double>& number) {
   return add(step, number.value_or(0));
 }
@@ -108,10 +108,6 @@ c10::DimVector integers(const Step& step, std::size_t first, std::size_t count) 
   c10::DimVector made;
   for (std::size_t i = first; i < first + count; ++i) made.push_back(integer(step, i));
   return made;
-}
-
-std::optional<double> factor(const Step& step, std::size_t i) {
-  return step.numbers[i] == 0 ? std::nullopt : std::optional(step.numbers[i]);
 }
 
 // What nodes say of their operators.
@@ -177,13 +173,10 @@ constexpr auto aligned =
 
 // The operators, of the numbers that were added.
 
-template <at::Tensor& (*call)(at::Tensor&, const at::Tensor&)>
-void plain(const Step& /*step*/, const at::Tensor& x, at::Tensor& y) {
-  call(y, x);
-}
-template <auto call>
-void with_number(const Step& step, const at::Tensor& x, at::Tensor& y) {
-  call(y, x, step.numbers[0]);
+/// Calls the operator with the numbers of these indices, if any.
+template <auto call, std::size_t... i>
+void with_numbers(const Step& step, const at::Tensor& x, at::Tensor& y) {
+  call(y, x, step.numbers[i]...);
 }
 template <auto call>
 void with_integer(const Step& step, const at::Tensor& x, at::Tensor& y) {
@@ -192,13 +185,6 @@ void with_integer(const Step& step, const at::Tensor& x, at::Tensor& y) {
 template <at::Tensor& (*call)(at::Tensor&, const at::Tensor&, at::IntArrayRef)>
 void with_integers(const Step& step, const at::Tensor& x, at::Tensor& y) {
   call(y, x, integers(step, 0, step.numbers.size()));
-}
-template <auto call>
-void with_two_numbers(const Step& step, const at::Tensor& x, at::Tensor& y) {
-  call(y, x, step.numbers[0], step.numbers[1]);
-}
-void elu(const Step& step, const at::Tensor& x, at::Tensor& y) {
-  at::elu_out(y, x, step.numbers[0], step.numbers[1], step.numbers[2]);
 }
 void clamp(const Step& step, const at::Tensor& x, at::Tensor& y) {
   at::clamp_out(y, x, step.numbers[0], step.numbers[1]);
@@ -213,6 +199,7 @@ void average(const Step& step, const at::Tensor& x, at::Tensor& y) {
        step.numbers[3 * rank] != 0, step.numbers[3 * rank + 1] != 0,
        divisor == 0 ? std::nullopt : std::optional(divisor));
 }
+
 // Of these there are several; these take sizes and factors.
 using Factor = std::optional<double>;
 constexpr at::Tensor& (*upsample_nearest2d)(at::Tensor&, const at::Tensor&, at::IntArrayRef, Factor,
@@ -223,11 +210,11 @@ constexpr at::Tensor& (*upsample_bilinear2d)(at::Tensor&, const at::Tensor&, at:
 /// Makes images, which are of one dimension to three, as large as `y`.
 template <auto call, std::size_t... i>
 void upsample(const Step& step, const at::Tensor& x, at::Tensor& y) {
-  call(y, x, y.sizes().slice(2), factor(step, i)...);
+  call(y, x, y.sizes().slice(2), step.given(i)...);
 }
 template <auto call, std::size_t... i>
 void upsample_aligned(const Step& step, const at::Tensor& x, at::Tensor& y) {
-  call(y, x, y.sizes().slice(2), step.numbers[0] != 0, factor(step, i)...);
+  call(y, x, y.sizes().slice(2), step.numbers[0] != 0, step.given(i)...);
 }
 
 /// One row of the table. @tparam Of The node's type @tparam describe What it says of the operator
@@ -272,22 +259,23 @@ const std::unordered_map<std::type_index, Function>& functions() {
       row<SiluBackward0, silu_of>(),
       with_result<TanhBackward0, tanh_of>(),
       row<PowBackward0, power_of>(),
-      with_result<SigmoidBackward0, nothing, plain<at::sigmoid_out>>(),
-      row<HardswishBackward0, nothing, plain<at::hardswish_out>>(),
-      row<HardsigmoidBackward0, nothing, plain<at::hardsigmoid_out>>(),
-      row<MishBackward0, nothing, plain<at::mish_out>>(),
-      row<NegBackward0, nothing, plain<at::neg_out>>(),
-      row<AbsBackward0, nothing, plain<at::abs_out>>(),
-      row<SinBackward0, magnifying, plain<at::sin_out>>(),
-      row<CosBackward0, magnifying, plain<at::cos_out>>(),
-      with_result<ExpBackward0, magnifying, plain<at::exp_out>>(),
-      row<LeakyReluBackward0, slope_of, with_number<at::leaky_relu_out>>(),
-      row<LeakyReluBackward1, slope_of, with_number<at::leaky_relu_out>>(),  // in place, as below
-      row<CeluBackward0, alpha_of, with_number<at::celu_out>>(),
-      row<CeluBackward1, alpha_of, with_number<at::celu_out>>(),
-      row<EluBackward0, elu_of, elu>(),
-      row<EluBackward1, elu_of, elu>(),
-      row<SoftplusBackward0, softplus_of, with_two_numbers<at::softplus_out>>(),
+      with_result<SigmoidBackward0, nothing, with_numbers<at::sigmoid_out>>(),
+      row<HardswishBackward0, nothing, with_numbers<at::hardswish_out>>(),
+      row<HardsigmoidBackward0, nothing, with_numbers<at::hardsigmoid_out>>(),
+      row<MishBackward0, nothing, with_numbers<at::mish_out>>(),
+      row<NegBackward0, nothing, with_numbers<at::neg_out>>(),
+      row<AbsBackward0, nothing, with_numbers<at::abs_out>>(),
+      row<SinBackward0, magnifying, with_numbers<at::sin_out>>(),
+      row<CosBackward0, magnifying, with_numbers<at::cos_out>>(),
+      with_result<ExpBackward0, magnifying, with_numbers<at::exp_out>>(),
+      row<LeakyReluBackward0, slope_of, with_numbers<at::leaky_relu_out, 0>>(),
+      // Backward1 is the operator in place.
+      row<LeakyReluBackward1, slope_of, with_numbers<at::leaky_relu_out, 0>>(),
+      row<CeluBackward0, alpha_of, with_numbers<at::celu_out, 0>>(),
+      row<CeluBackward1, alpha_of, with_numbers<at::celu_out, 0>>(),
+      row<EluBackward0, elu_of, with_numbers<at::elu_out, 0, 1, 2>>(),
+      row<EluBackward1, elu_of, with_numbers<at::elu_out, 0, 1, 2>>(),
+      row<SoftplusBackward0, softplus_of, with_numbers<at::softplus_out, 0, 1>>(),
       row<HardtanhBackward0, hardtanh_of, clamp>(),
       row<ClampBackward1, bounds_of, clamp>(),
       row<ClampMinBackward0, least_of, clamp>(),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/autograd/node_steps.h"
 
-#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>

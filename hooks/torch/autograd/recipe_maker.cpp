@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/autograd/recipe_maker.h"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/Parallel.h>

@@ -4,7 +4,6 @@
 // forward, in all element types and in two layouts.
 #include "hooks/torch/autograd/functions.h"
 
-#include <cstring>
 #include <functional>
 #include <set>
 #include <string>
@@ -17,6 +16,7 @@
 #include "hooks/torch/autograd/node_steps.h"
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/stash/recipes/host_arithmetic.h"
+#include "tests/hooks/same_bits.h"
 
 namespace cinch::hooks {
 namespace {
@@ -158,13 +158,6 @@ Tensor transposed(const Tensor& x) {
   return x.transpose(0, 1).contiguous().transpose(0, 1);
 }
 
-bool have_same_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.contiguous();
-  const Tensor y = b.contiguous();
-  return x.sizes() == y.sizes() && x.nbytes() == y.nbytes() &&
-         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-}
-
 class FunctionTable : public testing::TestWithParam<c10::ScalarType> {
  protected:
   /// Checks one operator. Leaves out what PyTorch does not compute in this type.
@@ -189,7 +182,7 @@ class FunctionTable : public testing::TestWithParam<c10::ScalarType> {
     if (step.rounds_by_threads) {
       EXPECT_TRUE(out.allclose(y.detach())) << of.name;
     } else {
-      EXPECT_TRUE(have_same_bits(out, y.detach())) << of.name << " of " << values.sizes();
+      EXPECT_TRUE(same_bits(out, y.detach())) << of.name << " of " << values.sizes();
     }
     checked.insert(function->first);
   }

@@ -28,8 +28,7 @@ Both compute(const Recipe::Step& step, const at::Tensor& query, const Arithmetic
   constexpr bool log_sum_exp = true;
   const auto& [key, value, summands] = others;
   const auto mask = summands.defined() ? std::optional(summands) : std::nullopt;
-  const double factor = step.numbers[0];
-  const auto scale = factor == 0 ? std::nullopt : std::optional(factor);
+  const auto scale = step.given(0);
   switch (step.op) {
     case Recipe::Operator::flash_attention:
       return both(at::_scaled_dot_product_flash_attention(

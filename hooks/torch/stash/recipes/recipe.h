@@ -161,6 +161,11 @@ struct Recipe {
     std::vector<float> deviations;
     at::Tensor weight;  ///< of norms on a CUDA device; undefined: none
     at::Tensor bias;
+
+    /// A number that the program may leave out, for which 0 stands then.
+    std::optional<double> given(std::size_t i) const {
+      return numbers[i] == 0 ? std::nullopt : std::optional(numbers[i]);
+    }
   };
 
   /// Whether elements move, so that the result can't lie where the operand does.

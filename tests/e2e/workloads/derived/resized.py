@@ -2,19 +2,10 @@
 """What operators make of a value by padding, pooling, stacking and the like: of other sizes."""
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from workloads.derived.models import images, sequences, train
 from workloads.registry import workload
-
-
-class Then(nn.Module):
-    """A function of no parameters."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.forward = function
 
 
 def volumes():
@@ -46,7 +37,7 @@ def volumes_are_pooled_and_grow_channels_last():
 @workload
 def gated_sounds():
     def block():
-        gate = [nn.Conv1d(24, 48, 3), Then(lambda x: F.glu(x, 1)), Then(lambda x: F.pad(x, (2, 0)))]
+        gate = [nn.Conv1d(24, 48, 3), nn.GLU(1), nn.ConstantPad1d((2, 0), 0.0)]
         return nn.Sequential(*gate, nn.Conv1d(24, 24, 1), nn.GELU(), nn.Upsample(17, mode="linear"))
 
     return train(nn.Sequential(block(), block(), nn.Conv1d(24, 3, 1)), lambda: sequences().transpose(1, 2))

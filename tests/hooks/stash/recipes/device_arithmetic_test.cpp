@@ -6,7 +6,6 @@
 #include "hooks/torch/stash/recipes/device_arithmetic.h"
 
 #include <array>
-#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -16,16 +15,10 @@
 
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/stash/recipes/host_arithmetic.h"
+#include "tests/hooks/same_bits.h"
 
 namespace cinch::hooks {
 namespace {
-
-bool have_same_bits(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor x = a.contiguous();
-  const at::Tensor y = b.contiguous();
-  return x.nbytes() == y.nbytes() &&
-         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-}
 
 class DeviceArithmeticTest : public testing::Test {
  protected:
@@ -54,7 +47,7 @@ class DeviceArithmeticTest : public testing::Test {
   /// Whether both have the same bits.
   bool agree(const std::vector<const void*>& values) const {
     const DeviceArithmetic device(c10::kCPU);
-    return have_same_bits(computed(device, values), computed(host_arithmetic(), values));
+    return same_bits(computed(device, values), computed(host_arithmetic(), values));
   }
 
   Recipe recipe;
@@ -102,18 +95,18 @@ TEST_F(DeviceArithmeticTest, SumsAndProductsWithAFactor) {
   Recipe::Step& sum = begin(Recipe::Operator::sub, x, x);
   sum.numbers = {0.3};
   sum.others.push_back(value(1, y));
-  EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr()}),
-                             at::sub(x, y, 0.3)));
+  EXPECT_TRUE(
+      same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr()}), at::sub(x, y, 0.3)));
   sum.reversed = true;
-  EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr()}),
-                             at::sub(y, x, 0.3)));
+  EXPECT_TRUE(
+      same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr()}), at::sub(y, x, 0.3)));
   Recipe::Step& product = begin(Recipe::Operator::addcmul, x, x);
   product.numbers = {0.7};
   product.others.push_back(value(1, y));
   product.others.push_back(value(2, z));
   EXPECT_TRUE(
-      have_same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr(), z.const_data_ptr()}),
-                     at::addcmul(x, y, z, 0.7)));
+      same_bits(computed(device, {x.const_data_ptr(), y.const_data_ptr(), z.const_data_ptr()}),
+                at::addcmul(x, y, z, 0.7)));
 }
 
 TEST_F(DeviceArithmeticTest, ANumberKeepsItsPrecision) {
@@ -121,7 +114,7 @@ TEST_F(DeviceArithmeticTest, ANumberKeepsItsPrecision) {
   Recipe::Step& step = begin(Recipe::Operator::mul, x, x);
   step.others.emplace_back().on_device = at::scalar_tensor(0.1, at::kDouble);
   const DeviceArithmetic device(c10::kCPU);
-  EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), x * 0.1));
+  EXPECT_TRUE(same_bits(computed(device, {x.const_data_ptr()}), x * 0.1));
 }
 
 TEST_F(DeviceArithmeticTest, DropoutScalesWhatItsMaskKeeps) {
@@ -136,8 +129,8 @@ TEST_F(DeviceArithmeticTest, DropoutScalesWhatItsMaskKeeps) {
     flags.start_type = at::kBool;
     flags.start = layout_of(mask);
     const DeviceArithmetic device(c10::kCPU);
-    EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr(), mask.const_data_ptr()}),
-                               at::native_dropout_backward(x, mask, scale)));
+    EXPECT_TRUE(same_bits(computed(device, {x.const_data_ptr(), mask.const_data_ptr()}),
+                          at::native_dropout_backward(x, mask, scale)));
   }
 }
 
@@ -172,7 +165,7 @@ TEST_F(DeviceArithmeticTest, AnIndexPicksPlacesInOneOrMoreDimensions) {
     step.index = index;
     step.dim = 1;
     const DeviceArithmetic device(c10::kCPU);
-    EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), y));
+    EXPECT_TRUE(same_bits(computed(device, {x.const_data_ptr()}), y));
   }
 }
 
@@ -185,7 +178,7 @@ TEST_F(DeviceArithmeticTest, WhatIsPickedOutOfAComputedValueLiesElsewhere) {
   step.index = at::tensor({3, 2, 1, 0}, at::kInt);
   EXPECT_TRUE(agree({x.const_data_ptr()}));
   const DeviceArithmetic device(c10::kCPU);
-  EXPECT_TRUE(have_same_bits(computed(device, {x.const_data_ptr()}), at::gelu(x).flip(0)));
+  EXPECT_TRUE(same_bits(computed(device, {x.const_data_ptr()}), at::gelu(x).flip(0)));
 }
 
 TEST_F(DeviceArithmeticTest, ConstantsAreVisitedAndCounted) {

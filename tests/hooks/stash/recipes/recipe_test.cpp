@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "hooks/torch/stash/recipes/host_arithmetic.h"
+#include "tests/hooks/same_bits.h"
 
 namespace cinch::hooks {
 namespace {
@@ -58,13 +58,6 @@ at::Tensor computed(const Recipe& recipe, const std::vector<const void*>& values
   at::Tensor out = at::empty_strided(layout.sizes, layout.strides);
   recipe.compute(host_arithmetic(), values, mask, out.mutable_data_ptr<float>(), {}, other);
   return out;
-}
-
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor x = a.contiguous();
-  const at::Tensor y = b.contiguous();
-  return a.sizes() == b.sizes() &&
-         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
 TEST(Recipe, LayerNormAndGeluGiveTorchsBits) {
