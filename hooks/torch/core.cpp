@@ -21,6 +21,7 @@
 #include "hooks/preload/environment.h"
 #include "hooks/torch/autograd/added_numbers.h"
 #include "hooks/torch/autograd/engine.h"
+#include "hooks/torch/autograd/held_wrapper.h"
 #include "hooks/torch/autograd/register_hooks.h"
 #include "hooks/torch/autograd/saved_inputs.h"
 #include "hooks/torch/gradients/exact_backward.h"
@@ -77,45 +78,60 @@ Extent trailing_extent(c10::IntArrayRef sizes, int dimensions) {
   return extent;
 }
 
+/// What is to become of a tensor that autograd is about to save.
+Intent decide(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
+              void* site_address) {
+  Intent now;
+  Verdict verdict = stash().judge(tensor, is_output, is_inplace_on_view);
+  const bool is_wrapper = verdict == Verdict::not_plain;
+  if (is_wrapper) {
+    verdict = judge_wrapper(tensor, is_inplace_on_view, stash().settings().min_bytes);
+  }
+  const auto decline = [&](Verdict why) {
+    stash().statistics().declined(why, storage_bytes(tensor));
+    return Intent();
+  };
+  if (verdict == Verdict::undefined) return now;
+  if (verdict != Verdict::wanted) return decline(verdict);
+  Site& site = site_at(site_address);
+  // Outputs are exempt: PyTorch itself unpacks an output as a new tensor.
+  if (site.python() && !is_output && !is_bare_in_python(*tensor.unsafeGetTensorImpl())) {
+    return decline(Verdict::python_object);
+  }
+  if (learning_sites() || site.names() == nullptr) {
+    learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
+  }
+  const SiteNames* names = site.names();
+  if (names != nullptr && names->pooled_dimensions != 0 && !is_wrapper) {
+    pooled_plane = trailing_extent(tensor.sizes(), names->pooled_dimensions);
+  } else if (tensor.scalar_type() == c10::ScalarType::Long) {
+    now.operator_says = std::exchange(pooled_plane, {0, 0, 0});
+  }
+  if (names != nullptr && names->parameters != SiteNames::Parameters::none) {
+    const OperatorFrame* frame = frame_with_arguments(storage_bytes(tensor));
+    if (frame != nullptr) now.operator_says = said(names->parameters, *frame);
+  }
+  now.site = site.python() ? &function_site(site) : &site;
+  now.is_output = is_output;
+  if (is_wrapper) {
+    verdict = Verdict::not_plain;
+    now.wrapper = HeldWrapper::of(tensor, *now.site, is_output, now.operator_says, verdict);
+    if (now.wrapper == nullptr) return decline(verdict);
+  }
+  now.wanted = true;
+  return now;
+}
+
 void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_view,
                  void* site_address) noexcept {
-  const auto& tensor = *static_cast<const at::Tensor*>(tensor_pointer);
-  intent = {};
-  intent.decided = true;
   count_save();
-  const Verdict verdict = stash().judge(tensor, is_output, is_inplace_on_view);
-  if (verdict != Verdict::wanted) {
-    if (verdict != Verdict::undefined) {
-      stash().statistics().declined(verdict, storage_bytes(tensor));
-    }
-    return;
-  }
   try {
-    Site& site = site_at(site_address);
-    // Outputs are exempt: PyTorch itself unpacks an output as a new tensor.
-    if (site.python() && !is_output && !is_bare_in_python(*tensor.unsafeGetTensorImpl())) {
-      stash().statistics().declined(Verdict::python_object, storage_bytes(tensor));
-      return;
-    }
-    if (learning_sites() || site.names() == nullptr) {
-      learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
-    }
-    const SiteNames* names = site.names();
-    if (names != nullptr && names->pooled_dimensions != 0) {
-      pooled_plane = trailing_extent(tensor.sizes(), names->pooled_dimensions);
-    } else if (tensor.scalar_type() == c10::ScalarType::Long) {
-      intent.operator_says = std::exchange(pooled_plane, {0, 0, 0});
-    }
-    if (names != nullptr && names->parameters != SiteNames::Parameters::none) {
-      const OperatorFrame* frame = frame_with_arguments(storage_bytes(tensor));
-      if (frame != nullptr) intent.operator_says = said(names->parameters, *frame);
-    }
-    intent.site = site.python() ? &function_site(site) : &site;
-    intent.is_output = is_output;
-    intent.wanted = true;
+    intent = decide(*static_cast<const at::Tensor*>(tensor_pointer), is_output, is_inplace_on_view,
+                    site_address);
   } catch (const std::exception&) {
-    // No memory to learn a site: PyTorch keeps this tensor itself.
+    intent = {};  // no memory to learn a site: PyTorch keeps this tensor itself
   }
+  intent.decided = true;
 }
 
 void before_register_hooks(void* saved_variable) {

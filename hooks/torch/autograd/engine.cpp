@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include "hooks/torch/autograd/held_tensor.h"
 #include "hooks/torch/program/users_hooks.h"
@@ -25,8 +26,7 @@ GetHooks real_get_hooks = nullptr;
 std::atomic<void**> our_vtable{nullptr};
 
 std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
-  const Intent now = intent;
-  intent = {};
+  Intent now = std::exchange(intent, {});
   // The program's own hooks win; while tracing there must be none.
   if (users_hooks_in_force()) {
     note_users_hooks();
@@ -35,6 +35,7 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
   // If torch's constructor can't be interposed, nothing is ever decided. Then every tensor gets our
   // hooks, and tensors that are not wanted are held as they are.
   if (now.decided && !now.wanted) return nullptr;
+  if (now.wrapper != nullptr) return std::move(now.wrapper);
   try {
     if (!now.decided) return std::make_unique<HeldTensor>();
     return std::make_unique<HeldTensor>(*now.site, now.is_output, now.operator_says);

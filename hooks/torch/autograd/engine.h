@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include <torch/csrc/autograd/engine.h>
 
+#include "hooks/torch/autograd/held.h"
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry/entry.h"
 
@@ -32,6 +34,7 @@ struct Intent {
   bool is_output = false;
   Site* site = nullptr;
   OperatorSays operator_says;
+  std::unique_ptr<Held> wrapper;  ///< the hooks of a tensor that is taken apart; else null
 };
 extern thread_local Intent intent;
 

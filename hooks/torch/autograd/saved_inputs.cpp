@@ -83,30 +83,24 @@ void add(Key key, const HeldTensor& held) {
   table().by_producer[key] = &held;
 }
 
-void remove(Key key, const HeldTensor& held) noexcept {
-  const std::lock_guard lock(table().mutex);
-  const auto known = table().by_producer.find(key);
-  if (known != table().by_producer.end() && known->second == &held) {
-    table().by_producer.erase(known);
-  }
-}
-
-bool add_other_form(const Node& producer, const HeldTensor& held) {
+void add_other_form(const Node& producer, const HeldTensor& held) {
   const Node* const first = first_form(producer).producer;
-  if (first == nullptr) return false;
+  if (first == nullptr) return;
   const std::lock_guard lock(table().mutex);
   table().first_forms[&held] = first;
   table().other_forms[first] = &held;
-  return true;
 }
 
-void remove_other_form(const HeldTensor& held) noexcept {
+void remove(Key key, const HeldTensor& held) noexcept {
+  const auto remove_from = [&held](auto& all, auto of) {
+    const auto known = all.find(of);
+    if (known != all.end() && known->second == &held) all.erase(known);
+  };
   const std::lock_guard lock(table().mutex);
+  remove_from(table().by_producer, key);
   const auto first = table().first_forms.find(&held);
-  const auto known = table().other_forms.find(first->second);
-  if (known != table().other_forms.end() && known->second == &held) {
-    table().other_forms.erase(known);
-  }
+  if (first == table().first_forms.end()) return;
+  remove_from(table().other_forms, first->second);
   table().first_forms.erase(first);
 }
 

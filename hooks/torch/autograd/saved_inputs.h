@@ -26,14 +26,13 @@ void register_lock();
 /// Adds or replaces the tensor for `key`. @pre `held` has an entry @throws std::bad_alloc
 void add(Key key, const HeldTensor& held);
 
-/// Removes `held`, which was added with this key, unless another tensor has taken its place.
-void remove(Key key, const HeldTensor& held) noexcept;
+/// Adds the tensor also for the node whose first output `producer` has made wider, or sees a part
+/// of, if `producer` is such a node. @pre it was added with a key @throws std::bad_alloc
+void add_other_form(const torch::autograd::Node& producer, const HeldTensor& held);
 
-/// Adds the tensor for the node whose first output `producer` has made wider, or sees a part of.
-/// @return whether it was added: `producer` is such a node
-bool add_other_form(const torch::autograd::Node& producer, const HeldTensor& held);
-/// @pre the tensor was added
-void remove_other_form(const HeldTensor& held) noexcept;
+/// Removes `held`, which was added with this key, in all its forms, unless other tensors have taken
+/// its places.
+void remove(Key key, const HeldTensor& held) noexcept;
 
 /// Calls `look` with the tensor that holds the value, if there is one; it is not removed meanwhile.
 void find(const torch::autograd::Node& producer, std::uint32_t output,

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
@@ -165,6 +165,37 @@ def tensor_parallel():
     parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
     batch = torch.randn(8, 64, generator=torch.Generator().manual_seed(30))
     return trained(model, batch, mean_square)
+
+
+@workload
+def sequence_parallel():
+    """Norms that both processes have, each of half of the sequence, and collectives between them and linear layers."""
+    rank()
+    mesh = init_device_mesh("cpu", (2,))
+    model = nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64), nn.LayerNorm(64))
+    plan = {
+        "0": SequenceParallel(use_local_output=False),
+        "1": ColwiseParallel(input_layouts=Shard(1), use_local_output=False),
+        "3": RowwiseParallel(input_layouts=Shard(-1), output_layouts=Shard(1), use_local_output=False),
+        "4": SequenceParallel(),
+    }
+    parallelize_module(model, mesh, plan)
+    return trained(model, torch.randn(2, 16, 64, generator=torch.Generator().manual_seed(31)), mean_square)
+
+
+@workload
+def partial_sums():
+    """What a product leaves in each process is a part of each sum, which backward reads as a whole."""
+    rank()
+    mesh = init_device_mesh("cpu", (2,))
+    generator = torch.Generator().manual_seed(41)
+    x = distribute_tensor(torch.randn(32, 64, generator=generator), mesh, [Shard(1)]).requires_grad_()
+    w = distribute_tensor(torch.randn(64, 32, generator=generator), mesh, [Shard(0)]).requires_grad_()
+    y = x @ w
+    z = (y * y).sum() + deep(y).sum()
+    del y
+    z.backward()
+    return {"x": whole(x.grad), "w": whole(w.grad)}
 
 
 @workload

@@ -51,6 +51,13 @@ bool transforming() {
   return c10::impl::tls_local_dispatch_key_set().included_.has_any(transforming_modes);
 }
 
+// Whether what is saved now is not to be held, whatever it is.
+Verdict judge_moment() {
+  if (users_hooks_in_force()) return Verdict::user_hooks;
+  if (runs_backward() && !builds_graph_in_backward()) return Verdict::during_backward;
+  return Verdict::wanted;
+}
+
 }  // namespace
 
 // Other deleters free the memory of NumPy, of shared memory and of copy-on-write storages. To free
@@ -160,13 +167,28 @@ Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
   if (is_inplace_on_view) return Verdict::inplace_view;
   if (derives_from_parameter(tensor)) return Verdict::parameter;
   if (!from_ordinary_allocator(storage)) return Verdict::foreign_storage;
-  if (users_hooks_in_force()) return Verdict::user_hooks;
-  if (runs_backward() && !builds_graph_in_backward()) return Verdict::during_backward;
+  if (const Verdict verdict = judge_moment(); verdict != Verdict::wanted) return verdict;
   if (on_cuda) {
     if (cuda_codecs() == nullptr) return Verdict::device;
     if (is_capturing(storage.device())) return Verdict::capture;
   }
   return Verdict::wanted;
+} catch (...) {
+  return Verdict::not_plain;
+}
+
+Verdict judge_wrapper(const at::Tensor& tensor, bool is_inplace_on_view,
+                      std::size_t min_bytes) noexcept try {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!impl.key_set().has(DispatchKey::Python)) return Verdict::not_plain;
+  if (transforming()) return Verdict::transform;
+  // A distributed tensor has the size of the whole, of which there is a part here.
+  const bool is_small = !impl.has_symbolic_sizes_strides() &&
+                        static_cast<std::size_t>(impl.numel()) * impl.itemsize() < min_bytes;
+  if (is_small) return Verdict::small;
+  if (is_inplace_on_view) return Verdict::inplace_view;
+  if (derives_from_parameter(tensor)) return Verdict::parameter;
+  return judge_moment();
 } catch (...) {
   return Verdict::not_plain;
 }

@@ -15,10 +15,11 @@ namespace cinch::hooks {
 /// Whether Cinch wants a tensor that autograd is about to save, or why not.
 enum class Verdict : std::uint8_t {
   wanted,
-  undefined,        ///< nothing is saved
-  not_plain,        ///< subclass, fake, functorch, sparse, nested, quantized, lazily negative …
-  device,           ///< on a CUDA device, and this installation has no codecs for it
-  transform,        ///< torch.func, tracing, functionalization at work
+  undefined,  ///< nothing is saved
+  not_plain,  ///< subclass without plain tensors in it, fake, functorch, sparse, nested, quantized,
+              ///< lazily negative …
+  device,     ///< on a CUDA device, and this installation has no codecs for it
+  transform,  ///< torch.func, tracing, functionalization at work
   inplace_view,     ///< output of an in-place op on a view: PyTorch's own bookkeeping is needed
   small,            ///< storage below the policy's min_bytes
   type,             ///< element type without a codec
@@ -41,6 +42,11 @@ inline constexpr std::size_t verdict_count = 16;
 /// symbolic size.
 Verdict judge(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
               std::size_t min_bytes) noexcept;
+
+/// Judges a tensor whose verdict is not_plain: `wanted` if it is of a wrapper subclass
+/// (wrapper_tensor.h) and worth being taken apart. Never runs an operator or Python, never throws.
+Verdict judge_wrapper(const at::Tensor& tensor, bool is_inplace_on_view,
+                      std::size_t min_bytes) noexcept;
 
 /// Whether the device's ordinary allocator frees the storage's memory.
 bool from_ordinary_allocator(const c10::StorageImpl& storage);

@@ -9,13 +9,12 @@
 namespace cinch::hooks {
 namespace {
 
-using enum Recipe::Operator;
-
 bool is_held(const Recipe::Statistic& statistic) {
   return statistic.held.defined() && statistic.held.scalar_type() == at::kFloat;
 }
 
 bool is_pointwise(const Recipe::Step& step, const Recipe::Value& of) {
+  using enum Recipe::Operator;
   if (step.type != at::kFloat) return false;
   switch (step.op) {
     case channel_norm:
@@ -51,6 +50,7 @@ bool needs_errors(const Recipe& recipe) {
 
 void apply_pointwise(const Recipe& recipe, const std::byte* mask, const SourceErrors& errors,
                      std::int64_t begin, std::int64_t end, float* values) {
+  using enum Recipe::Operator;
   float* const from = values + begin;
   const std::int64_t count = end - begin;
   for (const Recipe::Step& step : recipe.value.steps) {
