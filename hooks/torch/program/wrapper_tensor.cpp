@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 #include <dlfcn.h>
 
+#include "hooks/torch/process/interpreter.h"
 #include "hooks/torch/process/python_symbol.h"
 #include "hooks/torch/program/wrapper_tensor_program.h"
 
@@ -101,6 +102,7 @@ class PythonScope {
  public:
   PythonScope() : state_(python().ensure()) {
     python().fetch_error(&pending_.type, &pending_.value, &pending_.trace);
+    PythonReference::drop_left();
   }
   PythonScope(const PythonScope&) = delete;
   PythonScope& operator=(const PythonScope&) = delete;
@@ -113,6 +115,12 @@ class PythonScope {
   int state_;
   Raised pending_;
 };
+
+/// Owns a reference for a while, in which the interpreter's lock is held. May be null.
+struct Drop {
+  void operator()(void* object) const { python().drop(object); }
+};
+using Owned = std::unique_ptr<void, Drop>;
 
 int raise_again(void* kept) {
   const std::unique_ptr<Raised> raised(static_cast<Raised*>(kept));
@@ -194,19 +202,36 @@ std::string take_message() {
 
 }  // namespace
 
+std::atomic<PythonReference::Link*> PythonReference::left_{nullptr};
+
 PythonReference::~PythonReference() {
-  if (object_ == nullptr || python().is_initialized() == 0) return;
-  const PythonScope scope;
-  python().drop(object_);
+  if (link_ == nullptr) return;
+  if (holds_interpreter()) {
+    python().drop(link_->object);
+    delete link_;
+    return;
+  }
+  link_->next = left_.load();
+  while (!left_.compare_exchange_weak(link_->next, link_)) {
+  }
+}
+
+void PythonReference::drop_left() {
+  Link* link = left_.exchange(nullptr);
+  while (link != nullptr) {
+    const std::unique_ptr<Link> owned(link);
+    link = owned->next;
+    python().drop(owned->object);
+  }
 }
 
 std::optional<TakenApart> take_apart(const at::Tensor& tensor) noexcept try {
   if (!python().found || python().is_initialized() == 0) return std::nullopt;
   const PythonScope scope;
   const c10::AutoGradMode no_graph(false);
-  const PythonReference object(python().object_of(tensor));
-  const PythonReference answer(call("take_apart", object.get()));
-  if (answer.get() == nullptr) {
+  const Owned object(python().object_of(tensor));
+  const Owned answer(call("take_apart", object.get()));
+  if (answer == nullptr) {
     take_message();
     return std::nullopt;
   }
@@ -228,13 +253,13 @@ at::Tensor put_together(const PythonReference& plan, const std::vector<at::Tenso
   TORCH_CHECK(python().is_initialized() != 0, failed, "Python has ended");
   const PythonScope scope;
   const c10::AutoGradMode no_graph(false);
-  const PythonReference list(python().new_list(static_cast<std::ptrdiff_t>(plain.size())));
+  const Owned list(python().new_list(static_cast<std::ptrdiff_t>(plain.size())));
   std::ptrdiff_t i = 0;
   for (const at::Tensor& each : plain) {
     python().set_in_list(list.get(), i++, python().object_of(each));
   }
-  const PythonReference answer(call("put_together", plan.get(), list.get()));
-  TORCH_CHECK(answer.get() != nullptr, failed, take_message());
+  const Owned answer(call("put_together", plan.get(), list.get()));
+  TORCH_CHECK(answer != nullptr, failed, take_message());
   return tensor_at(python().in_tuple(answer.get(), 1));
 }
 

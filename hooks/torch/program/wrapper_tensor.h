@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,19 +13,29 @@
 /// taken apart. Waits for the interpreter's lock. @pre no lock of Cinch's is held
 namespace cinch::hooks {
 
-/// Owns a reference to a Python object. Any thread may destroy it.
+/// Owns a reference to a Python object. Any thread may destroy it: one that does not hold the
+/// interpreter's lock leaves the object to the next call of this file's functions. Waiting for the
+/// lock would end a thread that outlives the interpreter, and with it the process.
 class PythonReference {
  public:
-  explicit PythonReference(void* owned) noexcept : object_(owned) {}
-  PythonReference(PythonReference&& other) noexcept
-      : object_(std::exchange(other.object_, nullptr)) {}
+  /// @param owned Not null. @pre the interpreter's lock is held
+  explicit PythonReference(void* owned) : link_(new Link{owned}) {}
+  PythonReference(PythonReference&& other) noexcept : link_(std::exchange(other.link_, nullptr)) {}
   PythonReference& operator=(PythonReference&&) = delete;
   ~PythonReference();
 
-  void* get() const noexcept { return object_; }
+  void* get() const noexcept { return link_->object; }
+  /// Drops what other threads left. @pre the interpreter's lock is held
+  static void drop_left();
 
  private:
-  void* object_;
+  struct Link {
+    void* object;
+    Link* next = nullptr;
+  };
+  static std::atomic<Link*> left_;
+
+  Link* link_;
 };
 
 /// What a wrapper tensor consists of.

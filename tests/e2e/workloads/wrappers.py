@@ -2,6 +2,7 @@
 """Tensors of wrapper subclasses: Python classes that hold other tensors."""
 
 import threading
+import weakref
 
 import torch
 import torch.nn.functional as F
@@ -42,6 +43,25 @@ class Wrapped(torch.Tensor):
 
         result = function(*tree_map_only(Wrapped, unwrap, arguments), **tree_map_only(Wrapped, unwrap, named or {}))
         return tree_map_only(torch.Tensor, lambda inner: cls(inner, max(labels)), result)
+
+
+class Noted(Wrapped):
+    """Says which of its contexts are alive."""
+
+    contexts = weakref.WeakSet()
+
+    def __tensor_flatten__(self):
+        context = Context()
+        self.contexts.add(context)
+        return ["inner"], context
+
+    @classmethod
+    def __tensor_unflatten__(cls, parts, context, size, stride):
+        return cls(parts["inner"])
+
+
+class Context:
+    pass
 
 
 class Opaque(Wrapped):
@@ -269,3 +289,11 @@ def a_graph_freed_unread():
     x, w = (Wrapped(each).requires_grad_() for each in inputs(2))
     chain(x, w)
     return {"y": plain(chain(x, w).detach())}
+
+
+@workload
+def contexts_are_given_up():
+    """Backward releases what it has read without the interpreter's lock."""
+    gradients = gradients_of(Noted)
+    gradients_of(Wrapped)
+    return {"alive": len(Noted.contexts), **gradients}
