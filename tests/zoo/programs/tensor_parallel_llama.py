@@ -102,6 +102,8 @@ def work(rank, port):
             say(step, loss)
     if rank == 0:
         metric("loss", loss)
+    # gloo's threads give up the last gradients some time after they are reduced, for which they need an interpreter.
+    dist.barrier()
     dist.destroy_process_group()
 
 
