@@ -12,7 +12,7 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/interpreter.h"
-#include "hooks/torch/process/python_symbol.h"
+#include "hooks/torch/process/python.h"
 #include "hooks/torch/program/backward_graph_program.h"
 #include "hooks/torch/program/op_context.h"
 #include "policy/backward_reads.h"
@@ -32,52 +32,30 @@ Regions& regions() {
   return instance;
 }
 
-/// The Python functions that this file calls. Objects are void*.
-struct PythonFrames {
-  void* (*current)() = nullptr;
-  void* (*attribute)(void*, const char*) = nullptr;
-  void* (*item)(void*, const char*) = nullptr;
-  long long (*number)(void*) = nullptr;
-  void* (*error_occurred)() = nullptr;
-  void (*clear_error)() = nullptr;
-  void (*drop)(void*) = nullptr;
-  bool found = false;
-
-  PythonFrames() {
-    found = find_in_python(current, "PyEval_GetFrame") &&
-            find_in_python(attribute, "PyObject_GetAttrString") &&
-            find_in_python(item, "PyMapping_GetItemString") &&
-            find_in_python(number, "PyLong_AsLongLong") &&
-            find_in_python(error_occurred, "PyErr_Occurred") &&
-            find_in_python(clear_error, "PyErr_Clear") && find_in_python(drop, "Py_DecRef");
-  }
-
-  /// Replaces the owned reference `object` by one to `get` of it; null stays null.
-  void* step(void* (*get)(void*, const char*), void* object, const char* name) const {
-    void* got = object == nullptr ? nullptr : get(object, name);
-    if (object != nullptr) drop(object);
-    return got;
-  }
-};
+/// Replaces the owned reference `object` by one to `get` of it; null stays null.
+void* step(void* (*get)(void*, const char*), void* object, const char* name) {
+  void* got = object == nullptr ? nullptr : get(object, name);
+  if (object != nullptr) python().drop(object);
+  return got;
+}
 
 // The number that torch gives each autograd.Function class, of the class whose apply(), a class
 // method, called from Python what runs now.
 std::optional<long long> class_that_saves() {
-  static const PythonFrames python;
-  if (!python.found || !holds_interpreter() || python.error_occurred() != nullptr) return {};
-  void* const frame = python.current();
+  if (!python().found || !holds_interpreter() || python().error_occurred() != nullptr) return {};
+  void* const frame = python().frame();
   if (frame == nullptr) return {};
-  void* object = python.attribute(frame, "f_locals");
-  object = python.step(python.item, object, "cls");
-  object = python.step(python.attribute, object, "_backward_cls");
-  object = python.step(python.attribute, object, "_autograd_function_id");
+  void* object = python().attribute(frame, "f_locals");
+  object = step(python().item, object, "cls");
+  object = step(python().attribute, object, "_backward_cls");
+  object = step(python().attribute, object, "_autograd_function_id");
   std::optional<long long> number;
   if (object != nullptr) {
-    number = python.number(object);
-    python.drop(object);
+    number = python().number(object);
+    python().drop(object);
   }
-  if (python.error_occurred() == nullptr) return number;
-  python.clear_error();
+  if (python().error_occurred() == nullptr) return number;
+  python().clear_error();
   return {};
 }
 

@@ -5,85 +5,61 @@
 #include <string_view>
 
 #include "hooks/torch/process/interpreter.h"
-#include "hooks/torch/process/python_symbol.h"
+#include "hooks/torch/process/python.h"
 
 namespace cinch::hooks {
 namespace {
 
-/// The Python functions that this file calls. Objects are void*.
-struct PythonObjects {
-  void* (*type_of)(void*) = nullptr;
-  void* (*dict_of)(void*, void*) = nullptr;
-  int (*next)(void*, std::ptrdiff_t*, void**, void**) = nullptr;
-  const char* (*text)(void*, std::ptrdiff_t*) = nullptr;
-  void* (*module)(const char*) = nullptr;
-  void* (*attribute)(void*, const char*) = nullptr;
-  void (*clear_error)() = nullptr;
-  void (*drop)(void*) = nullptr;
-  bool found = false;
-
-  PythonObjects() {
-    found = find_in_python(type_of, "PyObject_Type") &&
-            find_in_python(dict_of, "PyObject_GenericGetDict") &&
-            find_in_python(next, "PyDict_Next") &&
-            find_in_python(text, "PyUnicode_AsUTF8AndSize") &&
-            find_in_python(module, "PyImport_AddModule") &&
-            find_in_python(attribute, "PyObject_GetAttrString") &&
-            find_in_python(clear_error, "PyErr_Clear") && find_in_python(drop, "Py_DecRef");
-  }
-
-  /// A class, to be kept for as long as the process lives; null if there is none.
-  void* class_named(const char* of_module, const char* name) const {
-    void* from = module(of_module);
-    void* found_class = from == nullptr ? nullptr : attribute(from, name);
-    if (found_class == nullptr) clear_error();
-    return found_class;
-  }
-};
+/// A class, to be kept for as long as the process lives; null if there is none.
+void* class_named(const char* of_module, const char* name) {
+  void* from = python().module(of_module);
+  void* found_class = from == nullptr ? nullptr : python().attribute(from, name);
+  if (found_class == nullptr) python().clear_error();
+  return found_class;
+}
 
 // torch.compile sets attributes of its own on tensors.
 bool is_torchs_own(std::string_view attribute) {
   return attribute.starts_with("_dynamo_");
 }
 
-bool has_attributes(const PythonObjects& python, void* object) {
-  void* attributes = python.dict_of(object, nullptr);
+bool has_attributes(void* object) {
+  void* attributes = python().attributes(object, nullptr);
   if (attributes == nullptr) {
-    python.clear_error();
+    python().clear_error();
     return true;
   }
   bool any = false;
   std::ptrdiff_t position = 0;
   void* key = nullptr;
   void* value = nullptr;
-  while (!any && python.next(attributes, &position, &key, &value) != 0) {
+  while (!any && python().next(attributes, &position, &key, &value) != 0) {
     std::ptrdiff_t size = 0;
-    const char* name = python.text(key, &size);
-    if (name == nullptr) python.clear_error();
+    const char* name = python().text(key, &size);
+    if (name == nullptr) python().clear_error();
     any = name == nullptr || !is_torchs_own({name, static_cast<std::size_t>(size)});
   }
-  python.drop(attributes);
+  python().drop(attributes);
   return any;
 }
 
 }  // namespace
 
 bool is_bare_in_python(const c10::TensorImpl& tensor) noexcept {
-  static const PythonObjects python;
-  if (!python.found || !holds_interpreter()) return false;
+  if (!python().found || !holds_interpreter()) return false;
   void* object = tensor.pyobj_slot()->load_pyobj();
   if (object == nullptr) return true;
   // The interpreter's lock is held, so one thread at a time looks these up.
   static void* tensor_class = nullptr;
   static void* parameter_class = nullptr;
-  if (tensor_class == nullptr) tensor_class = python.class_named("torch", "Tensor");
+  if (tensor_class == nullptr) tensor_class = class_named("torch", "Tensor");
   if (parameter_class == nullptr) {
-    parameter_class = python.class_named("torch.nn.parameter", "Parameter");
+    parameter_class = class_named("torch.nn.parameter", "Parameter");
   }
-  void* type = python.type_of(object);
+  void* type = python().type_of(object);
   const bool is_plain = type != nullptr && (type == tensor_class || type == parameter_class);
-  if (type != nullptr) python.drop(type);
-  return is_plain && !has_attributes(python, object);
+  if (type != nullptr) python().drop(type);
+  return is_plain && !has_attributes(object);
 }
 
 }  // namespace cinch::hooks

@@ -11,78 +11,23 @@
 #include <dlfcn.h>
 
 #include "hooks/torch/process/interpreter.h"
-#include "hooks/torch/process/python_symbol.h"
+#include "hooks/torch/process/python.h"
 #include "hooks/torch/program/wrapper_tensor_program.h"
 
 namespace cinch::hooks {
 namespace {
 
-/// The Python functions that this file calls. Objects are void*.
-struct Python {
-  int (*is_initialized)() = nullptr;
-  int (*ensure)() = nullptr;
-  void (*release)(int) = nullptr;
-  void (*fetch_error)(void**, void**, void**) = nullptr;
-  void (*set_error)(void*, void*, void*) = nullptr;
-  int (*call_later)(int (*)(void*), void*) = nullptr;
-  void* (*new_dict)() = nullptr;
-  int (*set_item)(void*, const char*, void*) = nullptr;
-  void* (*get_item)(void*, const char*) = nullptr;
-  void* (*builtins)() = nullptr;
-  void* (*compile)(const char*, const char*, int) = nullptr;
-  void* (*evaluate)(void*, void*, void*) = nullptr;
-  void* (*call)(void*, ...) = nullptr;
-  std::ptrdiff_t (*tuple_size)(void*) = nullptr;
-  void* (*in_tuple)(void*, std::ptrdiff_t) = nullptr;
-  void* (*new_list)(std::ptrdiff_t) = nullptr;
-  std::ptrdiff_t (*list_size)(void*) = nullptr;
-  int (*set_in_list)(void*, std::ptrdiff_t, void*) = nullptr;
-  void* (*in_list)(void*, std::ptrdiff_t) = nullptr;
-  void* (*address)(void*) = nullptr;
-  int (*is_true)(void*) = nullptr;
-  void* (*to_text)(void*) = nullptr;
-  const char* (*text)(void*, std::ptrdiff_t*) = nullptr;
-  void (*hold)(void*) = nullptr;
-  void (*drop)(void*) = nullptr;
-  /// libtorch_python's THPVariable_Wrap: a new reference to the tensor's object.
-  void* (*object_of)(const at::TensorBase&) = nullptr;
-  bool found = false;
-
-  Python() {
-    found =
-        find_in_python(is_initialized, "Py_IsInitialized") &&
-        find_in_python(ensure, "PyGILState_Ensure") &&
-        find_in_python(release, "PyGILState_Release") &&
-        find_in_python(fetch_error, "PyErr_Fetch") && find_in_python(set_error, "PyErr_Restore") &&
-        find_in_python(call_later, "Py_AddPendingCall") && find_in_python(new_dict, "PyDict_New") &&
-        find_in_python(set_item, "PyDict_SetItemString") &&
-        find_in_python(get_item, "PyDict_GetItemString") &&
-        find_in_python(builtins, "PyEval_GetBuiltins") &&
-        find_in_python(compile, "Py_CompileString") &&
-        find_in_python(evaluate, "PyEval_EvalCode") &&
-        find_in_python(call, "PyObject_CallFunctionObjArgs") &&
-        find_in_python(tuple_size, "PyTuple_Size") && find_in_python(in_tuple, "PyTuple_GetItem") &&
-        find_in_python(new_list, "PyList_New") && find_in_python(list_size, "PyList_Size") &&
-        find_in_python(set_in_list, "PyList_SetItem") &&
-        find_in_python(in_list, "PyList_GetItem") && find_in_python(address, "PyLong_AsVoidPtr") &&
-        find_in_python(is_true, "PyObject_IsTrue") && find_in_python(to_text, "PyObject_Str") &&
-        find_in_python(text, "PyUnicode_AsUTF8AndSize") && find_in_python(hold, "Py_IncRef") &&
-        find_in_python(drop, "Py_DecRef") && find_object_of();
-  }
-
-  bool find_object_of() {
-    void* library = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD);
-    if (library == nullptr) return false;
-    object_of = reinterpret_cast<decltype(object_of)>(
-        dlsym(library, "_Z16THPVariable_WrapRKN2at10TensorBaseE"));
-    dlclose(library);
-    return object_of != nullptr;
-  }
-};
-
-const Python& python() {
-  static const Python functions;
-  return functions;
+/// libtorch_python's THPVariable_Wrap, which gives a new reference to a tensor's object; null if it
+/// is not there.
+void* (*wrap())(const at::TensorBase&) {
+  static const auto function = [] {
+    void* const library = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD);
+    void* const found =
+        library == nullptr ? nullptr : dlsym(library, "_Z16THPVariable_WrapRKN2at10TensorBaseE");
+    if (library != nullptr) dlclose(library);
+    return reinterpret_cast<void* (*)(const at::TensorBase&)>(found);
+  }();
+  return function;
 }
 
 struct Raised {
@@ -150,32 +95,14 @@ void* despite_signals(const Ask& ask) {
   return answer;
 }
 
-/// The names of wrapper_tensor.py after it ran; null with an exception pending if that fails.
-void* run_program() {
-  constexpr int file_input = 257;  // Py_file_input
-  void* names = python().new_dict();
-  void* code = python().compile(wrapper_tensor_program(), "<cinch>", file_input);
-  void* done = nullptr;
-  if (names != nullptr && code != nullptr &&
-      python().set_item(names, "__builtins__", python().builtins()) == 0) {
-    done = python().evaluate(code, names, names);
-  }
-  if (code != nullptr) python().drop(code);
-  if (done != nullptr) {
-    python().drop(done);
-  } else if (names != nullptr) {
-    python().drop(std::exchange(names, nullptr));
-  }
-  return names;
-}
-
 /// A new reference to what the program's function returns; null with an exception pending.
 template <typename... Objects>
 void* call(const char* function, Objects... arguments) {
   // The interpreter's lock guards this. The program may give it up while it runs, so that two
   // threads may run it, which does no harm.
   static void* names = nullptr;
-  if (names == nullptr) names = despite_signals(run_program);
+  if (names == nullptr)
+    names = despite_signals([] { return python().run(wrapper_tensor_program()); });
   if (names == nullptr) return nullptr;
   void* called = python().get_item(names, function);
   void* const end = nullptr;
@@ -226,10 +153,10 @@ void PythonReference::drop_left() {
 }
 
 std::optional<TakenApart> take_apart(const at::Tensor& tensor) noexcept try {
-  if (!python().found || python().is_initialized() == 0) return std::nullopt;
+  if (!python().found || wrap() == nullptr || python().is_initialized() == 0) return std::nullopt;
   const PythonScope scope;
   const c10::AutoGradMode no_graph(false);
-  const Owned object(python().object_of(tensor));
+  const Owned object(wrap()(tensor));
   const Owned answer(call("take_apart", object.get()));
   if (answer == nullptr) {
     take_message();
@@ -256,7 +183,7 @@ at::Tensor put_together(const PythonReference& plan, const std::vector<at::Tenso
   const Owned list(python().new_list(static_cast<std::ptrdiff_t>(plain.size())));
   std::ptrdiff_t i = 0;
   for (const at::Tensor& each : plain) {
-    python().set_in_list(list.get(), i++, python().object_of(each));
+    python().set_in_list(list.get(), i++, wrap()(each));
   }
   const Owned answer(call("put_together", plan.get(), list.get()));
   TORCH_CHECK(answer != nullptr, failed, take_message());
