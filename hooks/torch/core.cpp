@@ -78,20 +78,19 @@ Extent trailing_extent(c10::IntArrayRef sizes, int dimensions) {
   return extent;
 }
 
-/// What is to become of a tensor that autograd is about to save.
-Intent decide(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
-              void* site_address) {
-  Intent now;
+/// The hooks for a tensor that autograd is about to save; null: PyTorch keeps it itself.
+std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
+                                void* site_address) {
   Verdict verdict = stash().judge(tensor, is_output, is_inplace_on_view);
   const bool is_wrapper = verdict == Verdict::not_plain;
   if (is_wrapper) {
     verdict = judge_wrapper(tensor, is_inplace_on_view, stash().settings().min_bytes);
   }
-  const auto decline = [&](Verdict why) {
+  const auto decline = [&tensor](Verdict why) {
     stash().statistics().declined(why, storage_bytes(tensor));
-    return Intent();
+    return nullptr;
   };
-  if (verdict == Verdict::undefined) return now;
+  if (verdict == Verdict::undefined) return nullptr;
   if (verdict != Verdict::wanted) return decline(verdict);
   Site& site = site_at(site_address);
   // Outputs are exempt: PyTorch itself unpacks an output as a new tensor.
@@ -101,35 +100,32 @@ Intent decide(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
   if (learning_sites() || site.names() == nullptr) {
     learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
   }
+  OperatorSays says;
   const SiteNames* names = site.names();
   if (names != nullptr && names->pooled_dimensions != 0 && !is_wrapper) {
     pooled_plane = trailing_extent(tensor.sizes(), names->pooled_dimensions);
   } else if (tensor.scalar_type() == c10::ScalarType::Long) {
-    now.operator_says = std::exchange(pooled_plane, {0, 0, 0});
+    says = std::exchange(pooled_plane, {0, 0, 0});
   }
   if (names != nullptr && names->parameters != SiteNames::Parameters::none) {
     const OperatorFrame* frame = frame_with_arguments(storage_bytes(tensor));
-    if (frame != nullptr) now.operator_says = said(names->parameters, *frame);
+    if (frame != nullptr) says = said(names->parameters, *frame);
   }
-  now.site = site.python() ? &function_site(site) : &site;
-  now.is_output = is_output;
-  if (is_wrapper) {
-    verdict = Verdict::not_plain;
-    now.wrapper = HeldWrapper::of(tensor, *now.site, is_output, now.operator_says, verdict);
-    if (now.wrapper == nullptr) return decline(verdict);
-  }
-  now.wanted = true;
-  return now;
+  Site& saved_at = site.python() ? function_site(site) : site;
+  if (!is_wrapper) return std::make_unique<HeldTensor>(saved_at, is_output, says);
+  auto wrapper = HeldWrapper::of(tensor, saved_at, is_output, says, verdict);
+  if (wrapper == nullptr) return decline(verdict);
+  return wrapper;
 }
 
 void before_save(const void* tensor_pointer, bool is_output, bool is_inplace_on_view,
                  void* site_address) noexcept {
   count_save();
   try {
-    intent = decide(*static_cast<const at::Tensor*>(tensor_pointer), is_output, is_inplace_on_view,
-                    site_address);
+    intent.hooks = hooks_for(*static_cast<const at::Tensor*>(tensor_pointer), is_output,
+                             is_inplace_on_view, site_address);
   } catch (const std::exception&) {
-    intent = {};  // no memory to learn a site: PyTorch keeps this tensor itself
+    intent.hooks = nullptr;  // no memory: PyTorch keeps this tensor itself
   }
   intent.decided = true;
 }

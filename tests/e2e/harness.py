@@ -26,6 +26,11 @@ CONFIGS = HERE.parent.parent / "configs"
 LOSSLESS = {"version": 1, "policy": "lossless", "min_bytes": 0, "raw_window": 0}
 
 
+def preset(name: str) -> dict:
+    """The policy file of a preset, changed so that tensors of all sizes are taken, and at once."""
+    return json.loads((CONFIGS / f"{name}.json").read_text()) | {"min_bytes": 0, "raw_window": 0}
+
+
 @dataclasses.dataclass
 class Run:
     """A program that has ended."""

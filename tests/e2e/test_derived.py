@@ -2,8 +2,6 @@
 """What is computed from other saved tensors has the bits that PyTorch had, on both streams; a lossy policy derives
 from what it holds."""
 
-import json
-
 import pytest
 
 import harness
@@ -190,8 +188,7 @@ def test_recipes_nest_no_deeper_than_asked(tmp_path):
 
 @pytest.mark.quick
 def test_a_lossy_policy_derives_from_what_it_holds(tmp_path, pair):
-    preset = json.loads((harness.HERE.parents[1] / "configs" / "division.json").read_text())
-    policy = {**preset, "min_bytes": 0, "raw_window": 0, "derive": {"enabled": True}}
+    policy = harness.preset("division") | {"derive": {"enabled": True}}
     run = harness.run_workloads("derived", tmp_path, policy, threads=2)
     run.check_nothing_is_wrong(pair.plain)
     assert derived(run.run)
@@ -200,8 +197,7 @@ def test_a_lossy_policy_derives_from_what_it_holds(tmp_path, pair):
 @pytest.mark.quick
 def test_a_gate_waits_for_the_product_that_its_values_prove(tmp_path):
     """Under a lossy policy. Without the wait the gate is encoded before the product is saved."""
-    preset = json.loads((harness.HERE.parents[1] / "configs" / "default.json").read_text())
-    policy = {**preset, "min_bytes": 0, "raw_window": 0}
+    policy = harness.preset("default")
     run = harness.run_workloads("derived", tmp_path, policy, threads=2, only=["gated_blocks"])
     rows = {(row["op"], row["operand"], row["codec"]): row["count"] for row in run.run.report["ops"]}
     assert rows.get(("aten::mul", "self", "derived from aten::silu self"), 0) >= 2, rows
@@ -254,10 +250,10 @@ NEAR = {  # what MKL computes on the host, whose last bit depends on its threads
 @pytest.fixture(scope="module")
 def near(tmp_path_factory):
     """Counts of rows under both policies."""
-    lossy = json.loads((harness.HERE.parents[1] / "configs" / "default.json").read_text())
+    lossy = harness.preset("default")
     lossy["rules"].insert(0, {"match": {"op": "aten::sin"}, "keep": True})  # else in few bits, and no source
     found = {}
-    for name, policy in [("lossless", harness.LOSSLESS), ("default", {**lossy, "min_bytes": 0, "raw_window": 0})]:
+    for name, policy in [("lossless", harness.LOSSLESS), ("default", lossy)]:
         run = harness.run_workloads("derived", tmp_path_factory.mktemp(name), policy, threads=2, only=list(NEAR))
         found[name] = {(row["op"], row["operand"], row["codec"]): row for row in run.run.report["ops"]}
     return found

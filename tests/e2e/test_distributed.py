@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two processes that train together compute the same bits."""
 
-import json
-
 import pytest
 
 import harness
 from workloads import registry
-
-DEFAULT = json.loads((harness.CONFIGS / "default.json").read_text()) | {"min_bytes": 0, "raw_window": 0}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +24,7 @@ def test_silent(pair):
 
 
 def test_default_policy(pair, tmp_path):
-    run = harness.run_workloads("distributed", tmp_path, DEFAULT, processes=2)
+    run = harness.run_workloads("distributed", tmp_path, harness.preset("default"), processes=2)
     run.check_nothing_is_wrong(pair.plain)
     # What both processes compute alike is approximated alike: their copies of a parameter stay the same.
     values = run.outcomes["sequence_parallel"].values

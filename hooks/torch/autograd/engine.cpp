@@ -2,6 +2,7 @@
 #include "hooks/torch/autograd/engine.h"
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -32,13 +33,11 @@ std::unique_ptr<SavedVariableHooks> get_hooks(Engine* engine) {
     note_users_hooks();
     return real_get_hooks(engine);
   }
-  // If torch's constructor can't be interposed, nothing is ever decided. Then every tensor gets our
-  // hooks, and tensors that are not wanted are held as they are.
-  if (now.decided && !now.wanted) return nullptr;
-  if (now.wrapper != nullptr) return std::move(now.wrapper);
+  if (now.decided) return std::move(now.hooks);
+  // Torch's constructor can't be interposed. Then every tensor gets our hooks, and tensors that are
+  // not wanted are held as they are.
   try {
-    if (!now.decided) return std::make_unique<HeldTensor>();
-    return std::make_unique<HeldTensor>(*now.site, now.is_output, now.operator_says);
+    return std::make_unique<HeldTensor>();
   } catch (const std::exception&) {
     return nullptr;  // no memory: PyTorch keeps this tensor itself
   }

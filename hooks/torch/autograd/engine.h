@@ -2,14 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 
 #include <torch/csrc/autograd/engine.h>
 
 #include "hooks/torch/autograd/held.h"
-#include "hooks/torch/program/site.h"
-#include "hooks/torch/stash/entry/entry.h"
 
 namespace cinch::hooks {
 
@@ -30,11 +27,7 @@ inline constexpr std::size_t engine_functions = 12;  // also in tests/hooks/prel
 /// asks the engine for hooks on the same thread, which clears this.
 struct Intent {
   bool decided = false;
-  bool wanted = false;
-  bool is_output = false;
-  Site* site = nullptr;
-  OperatorSays operator_says;
-  std::unique_ptr<Held> wrapper;  ///< the hooks of a tensor that is taken apart; else null
+  std::unique_ptr<Held> hooks;  ///< null: PyTorch keeps the tensor itself
 };
 extern thread_local Intent intent;
 

@@ -11,6 +11,7 @@ namespace cinch::hooks {
 std::unique_ptr<HeldWrapper> HeldWrapper::of(const at::Tensor& tensor, Site& site, bool is_output,
                                              const OperatorSays& operator_says, Verdict& verdict) {
   const TimeInCinch time;
+  verdict = Verdict::not_plain;
   std::optional<TakenApart> whole = take_apart(tensor);
   if (!whole) return nullptr;
   std::unique_ptr<HeldWrapper> wrapper(new HeldWrapper(std::move(whole->plan), is_output));

@@ -22,7 +22,7 @@ namespace cinch::hooks {
 class HeldWrapper final : public Held {
  public:
   /// The hooks for `tensor`, if it is a wrapper and the stash wants something in it; else null.
-  /// Sets `verdict` to the one on its largest part; leaves it as it is if there is none.
+  /// Sets `verdict` to the one on its largest part; to not_plain if there is none.
   /// Runs Python. @param site Where it is saved. @throws std::exception when there is no memory
   static std::unique_ptr<HeldWrapper> of(const at::Tensor& tensor, Site& site, bool is_output,
                                          const OperatorSays& operator_says, Verdict& verdict);

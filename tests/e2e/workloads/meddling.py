@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import live
+from workloads.errors import message_of
 from workloads.registry import workload
 
 
@@ -25,14 +26,6 @@ def others(x, depth: int = 6):
     for _ in range(depth):
         x = x.sin() * 1.5
     return x
-
-
-def message_of(program) -> str:
-    try:
-        program()
-    except RuntimeError as error:
-        return str(error)
-    return "no error"
 
 
 @workload

@@ -10,6 +10,7 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._pytree import tree_map_only
 
+from workloads.errors import message_of
 from workloads.models import mean_square
 from workloads.registry import workload
 
@@ -227,14 +228,6 @@ def hooks_on_one_saved_wrapper():
     y.grad_fn._raw_saved_result.register_hooks(pack, lambda tensor: tensor * 2)
     chain(y, y).sum().backward()
     return {"classes": " ".join(packed), "grad": plain(x.grad)}
-
-
-def message_of(work) -> str:
-    try:
-        work()
-    except RuntimeError as error:
-        return str(error)
-    return "no error"
 
 
 @workload

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that ships in packages, and the seed: what the programs of the zoo share."""
+"""Data that ships in packages, the seed and a second process: what the programs of the zoo share."""
 
 import inspect
+import os
+import socket
 import sys
 
 import torch
@@ -13,6 +15,23 @@ def seed() -> int:
     torch.manual_seed(number)
     torch.set_num_threads(1)
     return number
+
+
+def in_two_processes(work) -> None:
+    """Calls work(rank) in two processes that gloo connects."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    torch.multiprocessing.spawn(_take_part, (work, port), nprocs=2)
+
+
+def _take_part(rank, work, port):
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    work(rank)
+    # gloo's threads give up the last gradients some time after they are reduced, for which they need an interpreter.
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 
 
 def digits(size: int = 8, channels: int = 1) -> tuple[torch.Tensor, torch.Tensor]:

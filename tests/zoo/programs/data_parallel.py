@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """DistributedDataParallel in two processes over gloo, with synchronized batch norm left out and buckets small."""
 
-import os
-
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
-from data import batches, digits, metric, say, seed
+from data import batches, digits, in_two_processes, metric, say, seed
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 
-def work(rank, port):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def work(rank):
     number = seed()
-    dist.init_process_group("gloo", rank=rank, world_size=2)
     images, labels = digits(size=16)
     model = DistributedDataParallel(
         nn.Sequential(
@@ -35,13 +29,7 @@ def work(rank, port):
     if rank == 0:
         with torch.no_grad():
             metric("accuracy", (model.module(images[1400:]).argmax(1) == labels[1400:]).float().mean())
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(work, (port,), nprocs=2)
+    in_two_processes(work)

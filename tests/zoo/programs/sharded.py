@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fully sharded parameters (FSDP2) in two processes over gloo: each layer's are gathered and freed again."""
 
-import os
-
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
-from data import lines, metric, say, seed
+from data import in_two_processes, lines, metric, say, seed
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -21,10 +17,8 @@ class Layer(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
-def work(rank, port):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def work(rank):
     number = seed()
-    dist.init_process_group("gloo", rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
     model = nn.Sequential(nn.Embedding(128, 64), Layer(64), Layer(64), nn.Linear(64, 128))
     for layer in model:
@@ -46,13 +40,7 @@ def work(rank, port):
         loss = nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
     if rank == 0:
         metric("loss", loss)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(work, (port,), nprocs=2)
+    in_two_processes(work)

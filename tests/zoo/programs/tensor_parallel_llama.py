@@ -2,12 +2,8 @@
 """A decoder as in Llama that two processes share by torchtitan's plan: linear layers by columns and rows, and what is
 between them by parts of the sequence."""
 
-import os
-
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
-from data import lines, metric, say, seed
+from data import in_two_processes, lines, metric, say, seed
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard
@@ -86,10 +82,8 @@ def share(model, mesh):
     return model
 
 
-def work(rank, port):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def work(rank):
     seed()
-    dist.init_process_group("gloo", rank=rank, world_size=2)
     model = share(Llama(), init_device_mesh("cpu", (2,)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, foreach=False)
     for step in range(40):
@@ -102,15 +96,7 @@ def work(rank, port):
             say(step, loss)
     if rank == 0:
         metric("loss", loss)
-    # gloo's threads give up the last gradients some time after they are reduced, for which they need an interpreter.
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(work, (port,), nprocs=2)
+    in_two_processes(work)
