@@ -111,7 +111,7 @@ struct OffloadSettings {
 /// What is done when an allocator of Cinch's has no memory left.
 struct RescueSettings {
   bool enabled = true;  ///< false (the default under "off"): nothing
-  bool harder = true;   ///< see policy/rescue.h
+  bool harder = true;   ///< see policy/deciding/rescue.h
 };
 
 /// Whether values are computed from other saved tensors instead of stored (docs/derived.md).

@@ -13,7 +13,7 @@
 #include "agent/cli/commands.h"
 #include "agent/cli/dry_run.h"
 #include "agent/cli/text.h"
-#include "policy/batch_size.h"
+#include "policy/advising/batch_size.h"
 
 namespace cinch::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "agent/cli/short_run.h"
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
-#include "policy/advice.h"
+#include "policy/advising/advice.h"
 #include "policy/algorithms/algorithm.h"
 #include "policy/policy.h"
 

@@ -5,8 +5,8 @@
 
 #include "agent/cli/commands.h"
 #include "agent/cli/text.h"
+#include "policy/advising/explain.h"
 #include "policy/algorithms/algorithm.h"
-#include "policy/explain.h"
 #include "policy/policy.h"
 
 namespace cinch::cli {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "policy/adapting/mixed_precision.h"
 #include "policy/algorithms/lines.h"
-#include "policy/mixed_precision.h"
 
 namespace cinch::policy {
 namespace {

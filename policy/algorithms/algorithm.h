@@ -10,7 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "codecs/codec.h"
-#include "policy/director.h"
+#include "policy/adapting/director.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {

@@ -50,6 +50,11 @@ const Algorithm& algorithm_of(const Settings& settings) noexcept {
   return found == kAlgorithms.end() ? kAlgorithms.back() : *found;
 }
 
+std::unique_ptr<Director> make_director(const Settings& settings) {
+  const auto make = algorithm_of(settings).director;
+  return make == nullptr ? nullptr : make(settings);
+}
+
 bool keeps_all_exact(const Settings& settings) noexcept {
   const Algorithm& algorithm = algorithm_of(settings);
   return algorithm.exact && !algorithm.idle;

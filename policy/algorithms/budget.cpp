@@ -7,13 +7,13 @@
 #include <iterator>
 #include <map>
 
+#include "policy/adapting/part.h"
 #include "policy/algorithms/budget_menu.h"
 #include "policy/algorithms/derivation_plan.h"
 #include "policy/algorithms/knapsack.h"
 #include "policy/algorithms/layer_noise.h"
 #include "policy/algorithms/lines.h"
 #include "policy/algorithms/weight_hits.h"
-#include "policy/part.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {

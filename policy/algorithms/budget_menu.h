@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "policy/adapting/layer.h"
 #include "policy/choice.h"
-#include "policy/layer.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "policy/mixed_precision.h"
+#include "policy/adapting/mixed_precision.h"
 
 namespace cinch::policy {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "policy/adapting/director.h"
+#include "policy/adapting/layer.h"
+#include "policy/adapting/look.h"
 #include "policy/algorithms/measured_noise.h"
-#include "policy/director.h"
-#include "policy/layer.h"
-#include "policy/look.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {

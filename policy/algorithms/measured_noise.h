@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "policy/director.h"
-#include "policy/look.h"
+#include "policy/adapting/director.h"
+#include "policy/adapting/look.h"
 #include "policy/policy.h"
 
 namespace cinch::policy {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "policy/adapting/layer.h"
 #include "policy/algorithms/measured_noise.h"
-#include "policy/layer.h"
 
 namespace cinch::policy {
 

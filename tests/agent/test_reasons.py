@@ -9,7 +9,7 @@ DOCUMENT = ROOT / "docs/troubleshooting.md"
 RENDER = ROOT / "agent/cli/render.cpp"
 
 # Reasons come from the policy's decision, and from the functions of the hooks that give one or count one.
-POLICY = ["policy/need.cpp", "policy/decide.cpp"]
+POLICY = ["policy/deciding/need.cpp", "policy/deciding/decide.cpp"]
 GIVES_REASONS = re.compile(r"passed_through\(|std::string_view (\w+::)?(encode|carry_out|reason\w*)\(")
 
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')

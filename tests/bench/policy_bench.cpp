@@ -11,9 +11,9 @@
 #include <random>
 #include <vector>
 
+#include "policy/adapting/mixed_precision.h"
+#include "policy/adapting/plane_ranges.h"
 #include "policy/algorithms/knapsack.h"
-#include "policy/mixed_precision.h"
-#include "policy/plane_ranges.h"
 
 namespace {
 

@@ -86,10 +86,10 @@ def main() -> None:
         policies = [*sorted(path for path in (ROOT / "configs").glob("*.json") if path.name != "policy.schema.json"),
                     tree / "configs/policy.schema.json"]
         run("cmake", f"-DOUTPUT={tree}/embedded.cpp", "-DFILES=" + ";".join(map(str, policies)),
-            "-P", ROOT / "policy/embed.cmake")
+            "-P", ROOT / "policy/file/embed.cmake")
         # Headers that were not changed come from the source tree; what is compiled here replaces what the libraries have.
         reads_policies = [ROOT / "policy" / f"{name}.cpp" for name in
-                          ("algorithms/settings", "json_source", "load", "schema_check", "schema_fault")]
+                          ("algorithms/settings", "file/json_source", "file/load", "file/schema_check", "file/schema_fault")]
         tests = [tree / "tests/codecs/contract_test.cpp", ROOT / "tests/codecs/hostile_test.cpp"]
         run(compiler, "-std=c++20", "-O0", f"-I{tree}", f"-I{ROOT}", tree / "codecs/registry.cpp", tree / "embedded.cpp",
             tree / "uses_it.cpp", *reads_policies, *tests, "-Wl,--allow-multiple-definition", build / "policy/libcinch_policy.a",

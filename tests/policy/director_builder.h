@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "policy/director.h"
+#include "policy/adapting/director.h"
 
 namespace cinch::policy {
 

@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include "hooks/torch/stash/adapting/gradient_probe.h"
-#include "policy/look.h"
+#include "policy/adapting/look.h"
 
 namespace cinch::hooks {
 

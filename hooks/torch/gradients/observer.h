@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "policy/look.h"
+#include "policy/adapting/look.h"
 
 namespace cinch::hooks {
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run by compiled_region.cpp inside the program, with `number` set: leaves in `graph` the backward of the
-# autograd.Function class of that number, which AOTAutograd made, as policy/backward_graph.h describes it.
+# autograd.Function class of that number, which AOTAutograd made, as policy/operators/backward_graph.h describes it.
 # Fails where it can't be read whole. Reads attributes only; nothing of the program's own is called.
 import sys
 

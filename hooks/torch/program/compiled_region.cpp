@@ -15,7 +15,7 @@
 #include "hooks/torch/process/python.h"
 #include "hooks/torch/program/backward_graph_program.h"
 #include "hooks/torch/program/op_context.h"
-#include "policy/backward_reads.h"
+#include "policy/operators/backward_reads.h"
 
 namespace cinch::hooks {
 namespace {

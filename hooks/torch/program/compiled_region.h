@@ -13,8 +13,8 @@ struct OperatorFrame;
 ///
 /// AOTAutograd makes a class CompiledFunction for each region. The class refers to its backward as
 /// a torch.fx graph, or, out of AOTAutograd's cache, as that graph's text. When a class saves for
-/// the first time a program in Python reads the graph, and policy/backward_reads.h finds the
-/// operands. The class is found in a variable of the Python frame that calls it.
+/// the first time a program in Python reads the graph, and policy/operators/backward_reads.h finds
+/// the operands. The class is found in a variable of the Python frame that calls it.
 
 /// What backward reads the tensor for that the autograd.Function in `frame` saves now, valid
 /// forever; null if that is not known. May run Python, in another thread. @pre no lock of Cinch's

@@ -7,7 +7,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-#include "policy/layer.h"
+#include "policy/adapting/layer.h"
 
 namespace cinch::hooks {
 

@@ -12,8 +12,8 @@
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/program/compiled_region.h"
 #include "hooks/torch/program/op_context.h"
-#include "policy/backward_reads.h"
-#include "policy/operand.h"
+#include "policy/operators/backward_reads.h"
+#include "policy/operators/operand.h"
 
 namespace cinch::hooks {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "policy/explain.h"
+#include "policy/advising/explain.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

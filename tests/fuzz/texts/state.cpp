@@ -7,7 +7,7 @@
 #include <string_view>
 #include <variant>
 
-#include "policy/state_file.h"
+#include "policy/file/state_file.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/describe_layer.h"
+#include "policy/deciding/describe_layer.h"
 #include "tests/policy/director_builder.h"
 #include "tests/policy/entry_builder.h"
 

@@ -15,9 +15,9 @@
 #include "hooks/torch/stash/entry/nodes_that_read.h"
 #include "hooks/torch/stash/entry/statistics.h"
 #include "hooks/torch/stash/lists/timeline.h"
-#include "policy/director.h"
+#include "policy/adapting/director.h"
+#include "policy/file/state_file.h"
 #include "policy/policy.h"
-#include "policy/state_file.h"
 
 namespace cinch::hooks {
 

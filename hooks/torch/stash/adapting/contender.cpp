@@ -9,7 +9,7 @@
 #include "hooks/torch/stash/adapting/round_trip.h"
 #include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/recipes/recipe.h"
-#include "policy/plane_ranges.h"
+#include "policy/adapting/plane_ranges.h"
 
 namespace cinch::hooks {
 namespace {

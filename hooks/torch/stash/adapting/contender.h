@@ -19,7 +19,7 @@
 #include "hooks/torch/stash/entry/statistics.h"
 #include "hooks/torch/stash/planning/planner.h"
 #include "hooks/torch/stash/recipes/layers_of_sources.h"
-#include "policy/director.h"
+#include "policy/adapting/director.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {

@@ -13,7 +13,7 @@
 #include "hooks/torch/process/buffer_pool.h"
 #include "hooks/torch/stash/adapting/contender.h"
 #include "hooks/torch/stash/entry/entry.h"
-#include "policy/look.h"
+#include "policy/adapting/look.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {

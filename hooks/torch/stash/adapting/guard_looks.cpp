@@ -11,7 +11,7 @@
 #include "hooks/torch/stash/entry/entry_rows.h"
 #include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/entry/listeners.h"
-#include "policy/part.h"
+#include "policy/adapting/part.h"
 
 namespace cinch::hooks {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "hooks/torch/stash/entry/listeners.h"
-#include "policy/rescue.h"
+#include "policy/deciding/rescue.h"
 
 namespace cinch::hooks {
 

@@ -6,7 +6,7 @@
 #include <deque>
 #include <utility>
 
-#include "policy/look.h"
+#include "policy/adapting/look.h"
 
 namespace cinch::hooks {
 

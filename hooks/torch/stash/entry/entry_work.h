@@ -15,7 +15,7 @@
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/entry_rows.h"
 #include "hooks/torch/stash/entry/plan.h"
-#include "policy/operand.h"
+#include "policy/operators/operand.h"
 
 /// Helpers for the parts of the stash that work on one entry.
 namespace cinch::hooks {

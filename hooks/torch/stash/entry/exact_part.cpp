@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "policy/part.h"
+#include "policy/adapting/part.h"
 
 namespace cinch::hooks {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "agent/telemetry/layout.h"
 #include "hooks/torch/stash/entry/statistics.h"
-#include "policy/look.h"
+#include "policy/adapting/look.h"
 
 namespace cinch::hooks {
 

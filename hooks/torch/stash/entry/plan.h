@@ -11,8 +11,8 @@
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/entry_rows.h"
 #include "hooks/torch/stash/entry/statistics.h"
-#include "policy/caution.h"
-#include "policy/director.h"
+#include "policy/adapting/director.h"
+#include "policy/deciding/caution.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {

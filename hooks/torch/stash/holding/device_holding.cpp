@@ -16,7 +16,7 @@
 #include "hooks/torch/stash/entry/on_device.h"
 #include "hooks/torch/stash/recipes/device_arithmetic.h"
 #include "hooks/torch/stash/recipes/device_comparison.h"
-#include "policy/plane_ranges.h"
+#include "policy/adapting/plane_ranges.h"
 
 namespace cinch::hooks {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "policy/plane_ranges.h"
+#include "policy/adapting/plane_ranges.h"
 
 namespace cinch::hooks {
 

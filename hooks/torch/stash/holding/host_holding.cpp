@@ -12,7 +12,7 @@
 #include "hooks/torch/stash/recipes/host_arithmetic.h"
 #include "hooks/torch/stash/recipes/nearness.h"
 #include "hooks/torch/stash/recipes/pointwise.h"
-#include "policy/plane_ranges.h"
+#include "policy/adapting/plane_ranges.h"
 
 namespace cinch::hooks {
 namespace {

@@ -13,9 +13,9 @@
 #include "hooks/torch/stash/entry/verdict.h"
 #include "hooks/torch/stash/planning/described_entry.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "policy/adapting/plane_ranges.h"
 #include "policy/layout.h"
-#include "policy/operand.h"
-#include "policy/plane_ranges.h"
+#include "policy/operators/operand.h"
 
 namespace cinch::hooks {
 namespace {

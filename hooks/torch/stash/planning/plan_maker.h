@@ -7,7 +7,7 @@
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/plan.h"
 #include "hooks/torch/stash/entry/statistics.h"
-#include "policy/director.h"
+#include "policy/adapting/director.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {

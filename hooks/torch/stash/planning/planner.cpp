@@ -7,7 +7,7 @@
 
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/planning/described_entry.h"
-#include "policy/describe_layer.h"
+#include "policy/deciding/describe_layer.h"
 
 namespace cinch::hooks {
 namespace {

@@ -11,7 +11,7 @@
 #include "hooks/torch/stash/entry/statistics.h"
 #include "hooks/torch/stash/entry/words.h"
 #include "hooks/torch/stash/planning/plan_maker.h"
-#include "policy/director.h"
+#include "policy/adapting/director.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {

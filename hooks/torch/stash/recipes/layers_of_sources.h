@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hooks/torch/stash/recipes/recipe.h"
-#include "policy/look.h"
+#include "policy/adapting/look.h"
 
 namespace cinch::hooks {
 

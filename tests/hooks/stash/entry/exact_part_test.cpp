@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "policy/part.h"
+#include "policy/adapting/part.h"
 
 namespace cinch::hooks {
 namespace {
