@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "codecs/codec.h"
+#include "codecs/float_formats.h"
 #include "codecs/host_device.h"
 
 /// Bit patterns of the floating-point types. @pre is_float(type)
@@ -57,6 +59,22 @@ CINCH_HD constexpr bool is_positive_pattern(ElementType type, std::uint64_t bits
 /// Whether the pattern's value is below 0; false for NaN.
 CINCH_HD constexpr bool is_negative_pattern(ElementType type, std::uint64_t bits) noexcept {
   return bits > bits_of_minus_zero(type) && !is_nan_pattern(type, bits);
+}
+
+/// Value of a floating-point bit pattern; that of float64 rounded to the nearest float32.
+/// @pre is_float(type)
+inline float value_of(ElementType type, std::uint64_t bits) noexcept {
+  if (type == ElementType::float64) return static_cast<float>(std::bit_cast<double>(bits));
+  if (type == ElementType::float32) return float_of_bits(static_cast<std::uint32_t>(bits));
+  const auto half = static_cast<std::uint16_t>(bits);
+  return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
+}
+
+/// Nearest bit pattern of a finite value. @pre is_float(type)
+inline std::uint64_t bits_of(ElementType type, float value) noexcept {
+  if (type == ElementType::float64) return std::bit_cast<std::uint64_t>(double{value});
+  if (type == ElementType::float32) return float_bits(value);
+  return type == ElementType::bfloat16 ? bf16_nearest(value) : f16_nearest(value);
 }
 
 }  // namespace cinch::codecs

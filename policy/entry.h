@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "codecs/codec.h"
-#include "codecs/interval.h"
+#include "codecs/formats/interval.h"
 #include "policy/choice.h"
 
 namespace cinch::policy {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/result.cuh"
-#include "codecs/sized_header.h"
+#include "codecs/formats/sized_header.h"
 
 namespace cinch::codecs::cuda {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "codecs/cuda/families.h"
-#include "codecs/with_sign.h"
+#include "codecs/formats/with_sign.h"
 
 namespace cinch::codecs::cuda {
 namespace {

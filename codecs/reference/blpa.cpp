@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/blpa.h"
+#include "codecs/formats/blpa.h"
 
 #include <algorithm>
 #include <array>

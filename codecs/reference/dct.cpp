@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/dct.h"
+#include "codecs/formats/dct.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/division.h"
+#include "codecs/formats/division.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/division_groups.h"
+#include "codecs/formats/division_groups.h"
 
 #include <algorithm>
 #include <cstring>

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "codecs/division.h"
+#include "codecs/formats/division.h"
 
-/// DIVISION on one plane, as section 4.1 and `codecs/division.h` define it. This is the
+/// DIVISION on one plane, as section 4.1 and `codecs/formats/division.h` define it. This is the
 /// specification: every engine's bytes are checked against it.
 namespace cinch::codecs::reference {
 

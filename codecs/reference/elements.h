@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "codecs/codec.h"
-#include "codecs/float_formats.h"
+#include "codecs/element_bits.h"
 #include "codecs/layout.h"
 
 /// Element access of the reference engine: one element at a time, by its logical index.
@@ -35,22 +34,6 @@ inline std::uint64_t load_bits(const void* source, std::int64_t offset, std::siz
 inline void store_bits(void* target, std::int64_t offset, std::size_t size,
                        std::uint64_t bits) noexcept {
   std::memcpy(static_cast<std::byte*>(target) + offset * std::int64_t(size), &bits, size);
-}
-
-/// Value of a floating-point bit pattern; that of float64 rounded to the nearest float32.
-/// @pre is_float(type)
-inline float value_of(ElementType type, std::uint64_t bits) noexcept {
-  if (type == ElementType::float64) return static_cast<float>(std::bit_cast<double>(bits));
-  if (type == ElementType::float32) return float_of_bits(static_cast<std::uint32_t>(bits));
-  const auto half = static_cast<std::uint16_t>(bits);
-  return type == ElementType::bfloat16 ? float_of_bf16(half) : float_of_f16(half);
-}
-
-/// Nearest bit pattern of a finite value. @pre is_float(type)
-inline std::uint64_t bits_of(ElementType type, float value) noexcept {
-  if (type == ElementType::float64) return std::bit_cast<std::uint64_t>(double{value});
-  if (type == ElementType::float32) return float_bits(value);
-  return type == ElementType::bfloat16 ? bf16_nearest(value) : f16_nearest(value);
 }
 
 /// Sets the field of `width` bits at bit `position`. @pre the field is zero

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/fixed_point.h"
+#include "codecs/formats/fixed_point.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/group_quant.h"
+#include "codecs/formats/group_quant.h"
 
 #include <algorithm>
 #include <cstring>

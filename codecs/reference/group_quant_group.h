@@ -10,10 +10,10 @@
 
 #include "codecs/affine.h"
 #include "codecs/codec.h"
-#include "codecs/group_quant.h"
+#include "codecs/formats/group_quant.h"
 
-/// Per-group quantization of one group, as ActNN's section 4.1 and `codecs/group_quant.h` define
-/// it. This is the specification: every engine's bytes are checked against it.
+/// Per-group quantization of one group, as ActNN's section 4.1 and `codecs/formats/group_quant.h`
+/// define it. This is the specification: every engine's bytes are checked against it.
 namespace cinch::codecs::reference {
 
 /// One group, compressed.

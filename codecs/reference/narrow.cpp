@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/narrow.h"
+#include "codecs/formats/narrow.h"
 
 #include <algorithm>
 #include <limits>

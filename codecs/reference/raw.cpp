@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/raw.h"
+#include "codecs/formats/raw.h"
 
 #include <span>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/two_sided.h"
+#include "codecs/formats/two_sided.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/with_sign.h"
+#include "codecs/formats/with_sign.h"
 
 #include <algorithm>
 #include <span>

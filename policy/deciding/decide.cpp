@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "codecs/without_zero_rows.h"
+#include "codecs/formats/without_zero_rows.h"
 #include "policy/algorithms/algorithm.h"
 #include "policy/deciding/caution.h"
 #include "policy/deciding/need.h"

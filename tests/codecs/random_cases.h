@@ -169,7 +169,7 @@ inline Bytes mixed_floats(Random& random, const Description& what, std::int64_t 
         if (what.type == ElementType::float64) {
           bits = zero ? 0 : std::bit_cast<std::uint64_t>(double{x} * 1.1);
         } else {
-          bits = reference::bits_of(what.type, zero ? 0.0F : x);
+          bits = bits_of(what.type, zero ? 0.0F : x);
         }
       }
     }

@@ -118,7 +118,7 @@ inline std::size_t source_bytes(const Description& what) {
 
 /// Bit pattern of the nearest element, also of NaNs and infinities.
 inline std::uint64_t element_bits(ElementType type, float value) {
-  if (std::isfinite(value)) return reference::bits_of(type, value);
+  if (std::isfinite(value)) return bits_of(type, value);
   const std::uint64_t sign = std::signbit(value) ? 1 : 0;
   return sign << (8 * element_size(type) - 1) |
          (std::isnan(value) ? bits_of_nan(type) : bits_of_infinity(type));
@@ -131,9 +131,9 @@ inline void set_element(const Description& what, Bytes& source, std::int64_t k, 
 }
 
 inline float element(const Description& what, const Bytes& source, std::int64_t k) {
-  return reference::value_of(
-      what.type, reference::load_bits(source.data(), reference::offset_of(what.layout, k),
-                                      element_size(what.type)));
+  return value_of(what.type,
+                  reference::load_bits(source.data(), reference::offset_of(what.layout, k),
+                                       element_size(what.type)));
 }
 
 /// A source whose elements in logical order are `values`.

@@ -260,7 +260,7 @@ inline Bytes Case::source() const {
       }
     } else if (is_float(what.type)) {  // numbers of either sign, or a ReLU's output
       const float x = 0.0625F * static_cast<float>(static_cast<std::int8_t>(byte(k)));
-      bits = reference::bits_of(what.type, kind == 1 && x < 0.0F ? 0.0F : x);
+      bits = bits_of(what.type, kind == 1 && x < 0.0F ? 0.0F : x);
     } else if (kind == 1) {  // small integers, a few of them negative
       bits = static_cast<std::uint64_t>(std::int64_t{byte(k)} - 8);
     } else {  // indices of windows' largest elements

@@ -52,8 +52,7 @@ struct Checker {
   bool same(std::uint64_t a, std::uint64_t b) const {
     if (a == b) return true;
     if (test::is_exact(reference) || !is_float(c.what.type)) return false;
-    return std::isnan(reference::value_of(c.what.type, a)) &&
-           std::isnan(reference::value_of(c.what.type, b));
+    return std::isnan(value_of(c.what.type, a)) && std::isnan(value_of(c.what.type, b));
   }
 
   /// Whether engines decode the same from bytes that no encode wrote. Approximating codecs may then
@@ -129,8 +128,8 @@ struct Checker {
                "an exact codec changed a sign");
         continue;
       }
-      const float x = reference::value_of(c.what.type, before);
-      const float y = reference::value_of(c.what.type, after);
+      const float x = value_of(c.what.type, before);
+      const float y = value_of(c.what.type, after);
       if (c.spec.lower < c.spec.upper) {
         const auto inside = [&](float v) { return v > c.spec.lower && v < c.spec.upper; };
         expect(inside(x) == inside(y), "an exact codec moved a value over a bound");

@@ -18,10 +18,10 @@
 #include <cstring>
 #include <span>
 
-#include "codecs/blpa.h"
 #include "codecs/cpu/blpa/job.h"
 #include "codecs/cpu/blpa/survey.h"
 #include "codecs/cpu/workspace.h"
+#include "codecs/formats/blpa.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs {

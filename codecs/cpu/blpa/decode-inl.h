@@ -12,7 +12,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/blpa.h"
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/blpa/job.h"
 #include "codecs/cpu/code_values-inl.h"
@@ -22,6 +21,7 @@
 #include "codecs/cpu/stream.h"
 #include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
+#include "codecs/formats/blpa.h"
 #include "codecs/layout.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/blpa.h"
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/blpa/job.h"
 #include "codecs/cpu/element_kinds-inl.h"
@@ -21,6 +20,7 @@
 #include "codecs/cpu/prefetch-inl.h"
 #include "codecs/cpu/stretches.h"
 #include "codecs/cpu/workspace.h"
+#include "codecs/formats/blpa.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

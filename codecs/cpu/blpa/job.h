@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codecs/blpa.h"
 #include "codecs/codec.h"
 #include "codecs/cpu/workspace.h"
+#include "codecs/formats/blpa.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cpu {

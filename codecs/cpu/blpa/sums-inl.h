@@ -13,13 +13,13 @@
 #include <limits>
 #include <type_traits>
 
-#include "codecs/blpa.h"
 #include "codecs/cpu/blpa/survey.h"
 #include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/magnitude-inl.h"
 #include "codecs/cpu/prefetch-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/float_formats.h"
+#include "codecs/formats/blpa.h"
 #include "codecs/layout.h"
 #include "hwy/highway.h"
 

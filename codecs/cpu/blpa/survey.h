@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codecs/blpa.h"
 #include "codecs/codec.h"
+#include "codecs/formats/blpa.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cpu {

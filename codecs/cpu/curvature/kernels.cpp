@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cpu/curvature/kernels.h"
 
-#include "codecs/curvature_terms.h"
+#include "codecs/arithmetic/curvature_terms.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/cpu/curvature/kernels.cpp"

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "codecs/curvature.h"
+#include "codecs/arithmetic/curvature.h"
 
-/// Kernels of codecs/curvature.h, dispatched to this processor's target.
+/// Kernels of codecs/arithmetic/curvature.h, dispatched to this processor's target.
 namespace cinch::codecs::cpu {
 
 /// y[k] = f(x[k]) - factor f''(x[k]), bit for bit as curvature_terms.h.

@@ -19,7 +19,7 @@
 #include "codecs/cpu/wide_codes-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/cpu/zero_value_tables.h"
-#include "codecs/dct.h"
+#include "codecs/formats/dct.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

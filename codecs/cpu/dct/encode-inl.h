@@ -19,8 +19,8 @@
 #include "codecs/cpu/wide_codes-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/cpu/zero_value_tables.h"
-#include "codecs/dct.h"
 #include "codecs/float_formats.h"
+#include "codecs/formats/dct.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "codecs/codec.h"
-#include "codecs/dct.h"
+#include "codecs/formats/dct.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cpu {

@@ -14,7 +14,7 @@
 #include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/inline_lambda.h"
 #include "codecs/cpu/transpose-inl.h"
-#include "codecs/dct.h"
+#include "codecs/formats/dct.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

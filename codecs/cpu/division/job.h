@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "codecs/codec.h"
-#include "codecs/division.h"
+#include "codecs/formats/division.h"
 
 namespace cinch::codecs::cpu {
 

@@ -15,7 +15,7 @@
 
 #include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/division.h"
+#include "codecs/formats/division.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

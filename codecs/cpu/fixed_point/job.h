@@ -7,7 +7,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/cpu/fixed_point/channels.h"
-#include "codecs/fixed_point.h"
+#include "codecs/formats/fixed_point.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cpu {

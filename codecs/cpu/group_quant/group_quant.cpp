@@ -16,7 +16,7 @@
 
 #include "codecs/cpu/group_quant/tasks.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/group_quant.h"
+#include "codecs/formats/group_quant.h"
 
 namespace cinch::codecs {
 namespace {

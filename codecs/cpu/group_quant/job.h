@@ -8,7 +8,7 @@
 #include "codecs/codec.h"
 #include "codecs/cpu/stream.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/group_quant.h"
+#include "codecs/formats/group_quant.h"
 
 namespace cinch::codecs::cpu {
 

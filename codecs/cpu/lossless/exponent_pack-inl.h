@@ -16,7 +16,7 @@
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/lossless/pack_elements-inl.h"
 #include "codecs/cpu/lossless/pack_scratch.h"
-#include "codecs/exponent_pack.h"
+#include "codecs/formats/exponent_pack.h"
 #include "codecs/with_pattern.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"

@@ -13,7 +13,7 @@
 #include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/lossless/window_job.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/window_index.h"
+#include "codecs/formats/window_index.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/interval.h"
+#include "codecs/formats/interval.h"
 
 #include <span>
 

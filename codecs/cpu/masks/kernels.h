@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codecs/interval.h"
+#include "codecs/formats/interval.h"
 
 /// Kernels of codecs that hold one bit an element, dispatched to this processor's target. Elements
 /// have 2, 4 or 8 bytes unless noted; unused bits of the last byte are 0.

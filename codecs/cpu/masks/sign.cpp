@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/sign.h"
+#include "codecs/formats/sign.h"
 
 #include <span>
 

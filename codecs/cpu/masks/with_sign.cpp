@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/with_sign.h"
+#include "codecs/formats/with_sign.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,7 +9,7 @@
 #include "codecs/cpu/planes.h"
 #include "codecs/cpu/runs.h"
 #include "codecs/element_bits.h"
-#include "codecs/sign.h"
+#include "codecs/formats/sign.h"
 
 namespace cinch::codecs {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-/// Kernels of codecs/norms.h, dispatched to this processor's target.
+/// Kernels of codecs/arithmetic/norms.h, dispatched to this processor's target.
 namespace cinch::codecs::cpu {
 
 /// y[j] = fma(x[j], scale, shift).

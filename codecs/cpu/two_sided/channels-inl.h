@@ -15,7 +15,7 @@
 #include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/two_sided/job.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/two_sided.h"
+#include "codecs/formats/two_sided.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -8,7 +8,7 @@
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/stream.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/two_sided.h"
+#include "codecs/formats/two_sided.h"
 
 namespace cinch::codecs::cpu {
 

@@ -14,7 +14,7 @@
 
 #include "codecs/cpu/group_quant/tasks.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/two_sided.h"
+#include "codecs/formats/two_sided.h"
 
 namespace cinch::codecs {
 namespace {

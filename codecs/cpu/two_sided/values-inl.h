@@ -13,7 +13,7 @@
 #include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant/dithered-inl.h"
 #include "codecs/float_formats.h"
-#include "codecs/two_sided.h"
+#include "codecs/formats/two_sided.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/blpa.h"
 #include "codecs/cuda/blpa/kernels.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/formats/blpa.h"
 
 namespace cinch::codecs::cuda {
 namespace {

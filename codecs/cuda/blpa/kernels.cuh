@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/blpa.h"
 #include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/logical.cuh"
 #include "codecs/cuda/pieces.cuh"
 #include "codecs/element_bits.h"
+#include "codecs/formats/blpa.h"
 
 /// BLPA reads the elements twice: it must know whether a channel is representable before it writes
 /// the channel's first code.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "codecs/arithmetic/curvature_terms.h"
 #include "codecs/cuda/curvature/without_bias.h"
 #include "codecs/cuda/nearest.cuh"
 #include "codecs/cuda/quantize.cuh"
-#include "codecs/curvature_terms.h"
 
 namespace cinch::codecs::cuda {
 namespace {

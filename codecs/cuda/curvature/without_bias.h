@@ -3,10 +3,11 @@
 
 #include <cstdint>
 
+#include "codecs/arithmetic/curvature.h"
 #include "codecs/cuda/codec.h"
-#include "codecs/curvature.h"
 
-/// Smooth functions of decoded values without their bias (codecs/curvature.h), in one pass.
+/// Smooth functions of decoded values without their bias (codecs/arithmetic/curvature.h), in one
+/// pass.
 namespace cinch::codecs::cuda {
 
 /// GroupSteps in device memory, as they lie in encoded data: see EvenErrors.

@@ -3,7 +3,7 @@
 #include "codecs/cuda/dct/encode.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/dct.h"
+#include "codecs/formats/dct.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

@@ -5,7 +5,7 @@
 #include "codecs/cuda/device.h"
 #include "codecs/cuda/elements.cuh"
 #include "codecs/cuda/header.cuh"
-#include "codecs/dct.h"
+#include "codecs/formats/dct.h"
 
 /// A block of threads takes chunks, and eight neighbouring lanes take a block of it. Depending on
 /// the step, a lane handles a column, a row, or a row of coefficients.

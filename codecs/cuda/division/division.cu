@@ -8,7 +8,7 @@
 #include "codecs/cuda/division/rows.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/division.h"
+#include "codecs/formats/division.h"
 
 namespace cinch::codecs::cuda {
 namespace {

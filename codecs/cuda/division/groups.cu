@@ -5,7 +5,7 @@
 #include "codecs/cuda/division/groups.cuh"
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/division_groups.h"
+#include "codecs/formats/division_groups.h"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -11,7 +11,7 @@
 #include "codecs/cuda/ordered.cuh"
 #include "codecs/cuda/quantize.cuh"
 #include "codecs/cuda/side_by_side.cuh"
-#include "codecs/division.h"
+#include "codecs/formats/division.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

@@ -7,7 +7,7 @@
 #include "codecs/cuda/logical.cuh"
 #include "codecs/cuda/pieces.cuh"
 #include "codecs/cuda/running_total.cuh"
-#include "codecs/error_bounded_ratio.h"
+#include "codecs/formats/error_bounded_ratio.h"
 
 /// Shared by the kernels of error_bounded_ratio. Encoding takes four: running_total_begin clears
 /// counters, ratio_survey counts the symbols of the sampled chunks, ratio_plan makes plan and code

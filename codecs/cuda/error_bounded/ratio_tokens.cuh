@@ -133,7 +133,7 @@ class ThreadTokens {
     return result;
   }
 
-  /// As for_each_token (codecs/error_bounded_ratio.h), for the thread's elements: calls
+  /// As for_each_token (codecs/formats/error_bounded_ratio.h), for the thread's elements: calls
   /// out.run(zeros), out.escape(symbol, index in the chunk) and out.value(difference).
   template <typename Out>
   __device__ __forceinline__ void visit(unsigned run_begin, Out& out) const {

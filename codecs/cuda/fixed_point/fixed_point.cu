@@ -3,7 +3,7 @@
 #include "codecs/cuda/fixed_point/decode.cuh"
 #include "codecs/cuda/fixed_point/encode.cuh"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/fixed_point.h"
+#include "codecs/formats/fixed_point.h"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include "codecs/cuda/fast_divide.h"
 #include "codecs/cuda/ordered.cuh"
 #include "codecs/cuda/pieces.cuh"
-#include "codecs/fixed_point.h"
+#include "codecs/formats/fixed_point.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

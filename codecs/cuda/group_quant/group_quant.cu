@@ -8,7 +8,7 @@
 #include "codecs/cuda/group_quant/pixels.cuh"
 #include "codecs/cuda/group_quant/tiles.cuh"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/group_quant.h"
+#include "codecs/formats/group_quant.h"
 
 namespace cinch::codecs::cuda {
 namespace {

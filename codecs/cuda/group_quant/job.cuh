@@ -6,7 +6,7 @@
 #include "codecs/cuda/logical.cuh"
 #include "codecs/cuda/side_by_side.cuh"
 #include "codecs/cuda/stretch_draws.cuh"
-#include "codecs/group_quant.h"
+#include "codecs/formats/group_quant.h"
 
 namespace cinch::codecs::cuda {
 

@@ -3,7 +3,7 @@
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/lossless/exponent_pack_decode.cuh"
 #include "codecs/cuda/lossless/exponent_pack_encode.cuh"
-#include "codecs/exponent_pack.h"
+#include "codecs/formats/exponent_pack.h"
 #include "codecs/with_pattern.h"
 
 namespace cinch::codecs::cuda {

@@ -7,7 +7,7 @@
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/header.cuh"
 #include "codecs/cuda/logical.cuh"
-#include "codecs/exponent_pack.h"
+#include "codecs/formats/exponent_pack.h"
 
 /// A block of threads takes a block of elements, each thread two pieces of eight consecutive ones.
 /// The block's bytes are put together, or taken apart, in shared memory.

@@ -7,8 +7,8 @@
 #include "codecs/cuda/masks/masks.cuh"
 #include "codecs/cuda/ordered.cuh"
 #include "codecs/cuda/result.cuh"
+#include "codecs/formats/narrow.h"
 #include "codecs/layout.h"
-#include "codecs/narrow.h"
 
 namespace cinch::codecs::cuda {
 namespace {

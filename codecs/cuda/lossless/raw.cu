@@ -2,8 +2,8 @@
 #include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/masks/masks.cuh"
+#include "codecs/formats/raw.h"
 #include "codecs/layout.h"
-#include "codecs/raw.h"
 
 namespace cinch::codecs::cuda {
 namespace {

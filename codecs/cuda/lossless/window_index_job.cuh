@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/channel_tiles.cuh"
-#include "codecs/window_index.h"
+#include "codecs/formats/window_index.h"
 
 namespace cinch::codecs::cuda {
 

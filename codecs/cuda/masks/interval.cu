@@ -3,7 +3,7 @@
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/masks/masks.cuh"
 #include "codecs/element_bits.h"
-#include "codecs/interval.h"
+#include "codecs/formats/interval.h"
 
 namespace cinch::codecs::cuda {
 namespace {

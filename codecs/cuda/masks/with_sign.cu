@@ -4,7 +4,7 @@
 #include "codecs/cuda/masks/masks.cuh"
 #include "codecs/cuda/result.cuh"
 #include "codecs/element_bits.h"
-#include "codecs/with_sign.h"
+#include "codecs/formats/with_sign.h"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codecs/arithmetic/norms.h"
 #include "codecs/cuda/codec.h"
-#include "codecs/norms.h"
 
 /// Batch norm of statistics that are known, and what networks do to its result before it is saved,
 /// in one pass: the sum with a residual branch, and a ReLU.

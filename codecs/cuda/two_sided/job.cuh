@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codecs/cuda/group_quant/job.cuh"
-#include "codecs/two_sided.h"
+#include "codecs/formats/two_sided.h"
 
 namespace cinch::codecs::cuda {
 

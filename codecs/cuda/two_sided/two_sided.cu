@@ -5,7 +5,7 @@
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/two_sided/decode.cuh"
 #include "codecs/cuda/two_sided/encode.cuh"
-#include "codecs/two_sided.h"
+#include "codecs/formats/two_sided.h"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "codecs/interval.h"
+#include "codecs/formats/interval.h"
 #include "hooks/torch/program/site.h"
 #include "policy/entry.h"
 

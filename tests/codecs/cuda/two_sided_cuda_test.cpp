@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "tests/codecs/cuda/device_support.h"
-#include "tests/codecs/two_sided_cases.h"
+#include "tests/codecs/formats/two_sided_cases.h"
 
 namespace cinch::codecs::test {
 namespace {

@@ -13,7 +13,7 @@
 #include <c10/core/Storage.h>
 
 #include "codecs/codec.h"
-#include "codecs/interval.h"
+#include "codecs/formats/interval.h"
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry/exact_part.h"
 #include "hooks/torch/stash/entry/geometry.h"

@@ -8,7 +8,7 @@
 #include <c10/util/ArrayRef.h>
 #include <c10/util/DimVector.h>
 
-#include "codecs/norms.h"
+#include "codecs/arithmetic/norms.h"
 
 namespace cinch::hooks {
 

@@ -4,14 +4,14 @@
 #include <optional>
 #include <vector>
 
+#include "codecs/arithmetic/norms.h"
 #include "codecs/codec.h"
-#include "codecs/norms.h"
 
 namespace cinch::hooks {
 
 /// On which side of a ReLU the elements of a batch norm's input come out, and the statistics that
-/// the norm divided by: what the codec two_sided takes (codecs/two_sided.h). By channel, in the
-/// host's memory.
+/// the norm divided by: what the codec two_sided takes (codecs/formats/two_sided.h). By channel, in
+/// the host's memory.
 struct Sides {
   std::vector<float> scale;  ///< with `shift` the norm: the upper side is fma(x, scale, shift) > 0
   std::vector<float> shift;

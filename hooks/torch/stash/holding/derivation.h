@@ -90,7 +90,8 @@ class Derivation {
 
   /// The values of a derived entry, computed in the current stream. No lock is held.
   /// @param read Gives the values of a source, usable there
-  /// @param bias What quantization gives functions of decoded sources (codecs/curvature.h)
+  /// @param bias What quantization gives functions of decoded sources
+  /// (codecs/arithmetic/curvature.h)
   /// @throws c10::Error when there is no memory
   c10::Storage compute(Entry& entry, const std::function<c10::Storage(Entry&, const Use&)>& read,
                        Bias bias);

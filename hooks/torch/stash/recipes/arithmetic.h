@@ -7,8 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "codecs/arithmetic/curvature.h"
 #include "codecs/cuda/pointwise/program.h"
-#include "codecs/curvature.h"
 #include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/recipes/recipe.h"
 
@@ -84,7 +84,8 @@ class Arithmetic {
   }
 
   /// apply() to decoded values `in`, without what their errors add to the result on average
-  /// (codecs/curvature.h). @param first Where `in` begins in the source's storage, in elements
+  /// (codecs/arithmetic/curvature.h). @param first Where `in` begins in the source's storage, in
+  /// elements
   /// @return false, and nothing is done, where it is not known how
   /// @pre Recipe::is_curved(step.op), errors.are_even()
   virtual bool apply_without_bias(const Recipe::Step& step, const at::Tensor& in,

@@ -8,8 +8,8 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/Allocator.h>
 
-#include "codecs/norms.h"
-#include "codecs/pooling.h"
+#include "codecs/arithmetic/norms.h"
+#include "codecs/arithmetic/pooling.h"
 #include "hooks/torch/process/parallel.h"
 
 namespace cinch::hooks {

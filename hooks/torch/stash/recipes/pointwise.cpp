@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "codecs/norms.h"
+#include "codecs/arithmetic/norms.h"
 #include "hooks/torch/stash/recipes/arithmetic.h"
 
 namespace cinch::hooks {

@@ -16,8 +16,8 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
 
-#include "codecs/norms.h"
-#include "codecs/pooling.h"
+#include "codecs/arithmetic/norms.h"
+#include "codecs/arithmetic/pooling.h"
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/entry/source_errors.h"
@@ -84,7 +84,8 @@ struct Recipe {
     return op <= Operator::relu || op == Operator::max_pool;
   }
 
-  /// Whether E[f(x)] is not f(E[x]), and codecs/curvature.h knows by how much it differs.
+  /// Whether E[f(x)] is not f(E[x]), and codecs/arithmetic/curvature.h knows by how much it
+  /// differs.
   static constexpr bool is_curved(Operator op) noexcept {
     return op == Operator::gelu || op == Operator::silu;
   }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/arithmetic/curvature.h"
+
+#include <algorithm>
+
+#include "codecs/arithmetic/curvature_terms.h"
+#include "codecs/cpu/curvature/kernels.h"
+#include "codecs/cpu/processor.h"
+
+namespace cinch::codecs {
+namespace {
+
+// Fewest elements that are worth a thread.
+constexpr std::int64_t least_curved = 32768;
+
+struct Plain {
+  static float reciprocal(float x) { return 1 / x; }
+  static float least(float x, float bound) { return x < bound ? x : bound; }
+  static float positive(float x) { return x > 0 ? x : 0; }
+};
+
+float without_bias(Smooth function, float x, float factor) {
+  switch (function) {
+    case Smooth::gelu:
+      return curvature::without_bias<Smooth::gelu, Plain>(x, factor);
+    case Smooth::gelu_tanh:
+      return curvature::without_bias<Smooth::gelu_tanh, Plain>(x, factor);
+    case Smooth::silu:
+      break;
+  }
+  return curvature::without_bias<Smooth::silu, Plain>(x, factor);
+}
+
+}  // namespace
+
+void apply_without_bias(Smooth function, const GroupSteps& of, std::int64_t first, std::int64_t n,
+                        const float* x, float* y, ParallelFor parallel, Engine engine) {
+  const bool kernels = engine == Engine::cpu && cpu::processor_has_target();
+  const std::int64_t groups = (of.plane - 1) / of.group + 1;
+  for_range(parallel, n, least_curved, [&](std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      const std::int64_t plane = (first + begin) / of.plane;
+      const std::int64_t in_plane = (first + begin) % of.plane;
+      const std::int64_t group = in_plane / of.group;
+      const std::int64_t group_end = std::min((group + 1) * of.group, of.plane);
+      const std::int64_t count = std::min(end - begin, group_end - in_plane);
+      const float factor = curvature::factor(of.steps[plane * groups + group]);
+      if (kernels) {
+        cpu::apply_without_curvature(function, count, x + begin, factor, y + begin);
+      } else {
+        for (std::int64_t k = begin; k < begin + count; ++k) {
+          y[k] = without_bias(function, x[k], factor);
+        }
+      }
+      begin += count;
+    }
+  });
+}
+
+}  // namespace cinch::codecs

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codecs/formats/group_quant.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cinch::codecs {
+namespace {
+
+bool are_valid(std::span<const std::uint8_t> plane_bits) noexcept {
+  return std::all_of(plane_bits.begin(), plane_bits.end(),
+                     [](std::uint8_t bits) { return bits >= 1 && bits <= 8; });
+}
+
+}  // namespace
+
+GroupQuantSections::GroupQuantSections(const GroupQuantParameters& parameters,
+                                       const PlaneLayout& layout,
+                                       std::span<const std::uint8_t> plane_bits) noexcept {
+  const std::int64_t size = layout.plane_size();
+  const std::int64_t planes = layout.planes();
+  groups = (size - 1) / parameters.group + 1;
+  plane_bits_at = parameters.subtractive ? sizeof(RandomKey) : 0;
+  ranges = plane_bits_at;
+  if (!plane_bits.empty()) {
+    ranges += (planes + kGroupQuantAlignment - 1) / kGroupQuantAlignment * kGroupQuantAlignment;
+  }
+  codes = ranges + 4 * groups * planes;
+  end = codes;
+  if (plane_bits.empty()) end += planes * group_quant_code_bytes(size, parameters.bits);
+  for (const int bits : plane_bits) end += group_quant_code_bytes(size, bits);
+}
+
+bool GroupQuantCodec::accepts(const Description& what) const noexcept {
+  if (!is_float(what.type) || !is_valid(what.layout)) return false;
+  if (what.plane_bits.empty()) return true;
+  return static_cast<std::int64_t>(what.plane_bits.size()) == what.layout.planes() &&
+         are_valid(what.plane_bits);
+}
+
+std::size_t GroupQuantCodec::encoded_bytes(const Description& what) const noexcept {
+  return static_cast<std::size_t>(
+      GroupQuantSections(parameters_, what.layout, what.plane_bits).end);
+}
+
+std::optional<EvenErrors> GroupQuantCodec::even_errors(const Description& what) const noexcept {
+  if (!parameters_.subtractive || !what.layout.is_contiguous()) return {};
+  const GroupQuantSections at(parameters_, what.layout, what.plane_bits);
+  return EvenErrors{at.ranges, at.groups * what.layout.planes(), parameters_.group,
+                    what.layout.plane_size()};
+}
+
+std::optional<std::span<const std::uint8_t>> GroupQuantCodec::encoded_plane_bits(
+    const Description& what, std::span<const std::byte> in, Reads reads) const noexcept {
+  if (reads != Reads::values || !is_float(what.type) || !is_valid(what.layout)) return {};
+  std::span<const std::uint8_t> plane_bits;
+  if (!what.plane_bits.empty()) {
+    const auto planes = static_cast<std::size_t>(what.layout.planes());
+    const std::size_t before = parameters_.subtractive ? sizeof(RandomKey) : 0;
+    if (in.size() < before + planes) return {};
+    plane_bits = {reinterpret_cast<const std::uint8_t*>(in.data() + before), planes};
+    if (!are_valid(plane_bits)) return {};
+  }
+  const GroupQuantSections at(parameters_, what.layout, plane_bits);
+  if (in.size() < static_cast<std::size_t>(at.end)) return {};
+  return plane_bits;
+}
+
+RandomKey GroupQuantCodec::encoded_key(std::span<const std::byte> in) const noexcept {
+  RandomKey key;
+  if (parameters_.subtractive) std::memcpy(&key, in.data(), sizeof key);
+  return key;
+}
+
+}  // namespace cinch::codecs
