@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/cli/commands.h"
-#include "agent/cli/dry_run.h"
+#include "agent/cli/program/dry_run.h"
 #include "agent/cli/text.h"
 #include "policy/advising/batch_size.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/cli/commands.h"
-#include "agent/cli/short_run.h"
+#include "agent/cli/program/short_run.h"
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "policy/advising/advice.h"

@@ -12,9 +12,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "agent/cli/command_line.h"
 #include "agent/cli/commands.h"
-#include "agent/cli/completion.h"
+#include "agent/cli/options/command_line.h"
+#include "agent/cli/options/completion.h"
 #include "agent/cli/text.h"
 
 namespace cinch::cli {

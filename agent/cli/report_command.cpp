@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "agent/cli/commands.h"
-#include "agent/cli/compare.h"
-#include "agent/cli/render.h"
+#include "agent/cli/report/compare.h"
+#include "agent/cli/report/render.h"
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "agent/web/page.h"

@@ -8,10 +8,10 @@
 
 #include <unistd.h>
 
-#include "agent/cli/child.h"
 #include "agent/cli/commands.h"
-#include "agent/cli/dry_run.h"
-#include "agent/cli/render.h"
+#include "agent/cli/program/child.h"
+#include "agent/cli/program/dry_run.h"
+#include "agent/cli/report/render.h"
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"
 #include "agent/telemetry/process.h"

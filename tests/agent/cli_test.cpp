@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/cli/child.h"
+#include "agent/cli/program/child.h"
 #include "agent/cli/workplace.h"
 
 namespace cinch::cli {

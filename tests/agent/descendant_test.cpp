@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/descendant.h"
+#include "agent/cli/program/descendant.h"
 
 #include <csignal>
 

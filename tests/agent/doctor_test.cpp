@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "agent/cli/doctor_checks.h"
+#include "agent/cli/doctor/doctor_checks.h"
 
 namespace cinch::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "agent/cli/child.h"
-#include "agent/cli/relay.h"
+#include "agent/cli/program/child.h"
+#include "agent/cli/program/relay.h"
 
 namespace cinch::cli {
 namespace {

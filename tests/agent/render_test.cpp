@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/render.h"
+#include "agent/cli/report/render.h"
 
 #include <algorithm>
 

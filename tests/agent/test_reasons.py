@@ -6,7 +6,7 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/troubleshooting.md"
-RENDER = ROOT / "agent/cli/render.cpp"
+RENDER = ROOT / "agent/cli/report/render.cpp"
 
 # Reasons come from the policy's decision, and from the functions of the hooks that give one or count one.
 POLICY = ["policy/deciding/need.cpp", "policy/deciding/decide.cpp"]

@@ -7,8 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "agent/cli/command_line.h"
 #include "agent/cli/commands.h"
+#include "agent/cli/options/command_line.h"
 
 namespace cinch::cli {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/relay.h"
+#include "agent/cli/program/relay.h"
 
 #include <cerrno>
 

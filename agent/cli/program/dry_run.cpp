@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/dry_run.h"
+#include "agent/cli/program/dry_run.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/doctor_checks.h"
+#include "agent/cli/doctor/doctor_checks.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "agent/cli/child.h"
 #include "agent/cli/commands.h"
-#include "agent/cli/doctor_checks.h"
-#include "agent/cli/doctor_program.h"
+#include "agent/cli/doctor/doctor_checks.h"
+#include "agent/cli/doctor/doctor_program.h"
+#include "agent/cli/program/child.h"
 #include "agent/cli/progress.h"
 #include "agent/cli/text.h"
 #include "agent/cli/workplace.h"

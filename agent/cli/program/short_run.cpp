@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/short_run.h"
+#include "agent/cli/program/short_run.h"
 
 #include <algorithm>
 #include <csignal>
@@ -9,11 +9,11 @@
 
 #include <unistd.h>
 
-#include "agent/cli/child.h"
 #include "agent/cli/commands.h"
-#include "agent/cli/descendant.h"
+#include "agent/cli/program/child.h"
+#include "agent/cli/program/descendant.h"
+#include "agent/cli/program/relay.h"
 #include "agent/cli/progress.h"
-#include "agent/cli/relay.h"
 #include "agent/cli/workplace.h"
 #include "agent/telemetry/reader.h"
 #include "policy/policy.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/cli/short_run.h"
+#include "agent/cli/program/short_run.h"
 #include "agent/cli/text.h"
 #include "agent/telemetry/report.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/child.h"
+#include "agent/cli/program/child.h"
 
 #include <cerrno>
 #include <csignal>

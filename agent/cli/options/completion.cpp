@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/completion.h"
+#include "agent/cli/options/completion.h"
 
 #include <functional>
 #include <sstream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cli/compare.h"
+#include "agent/cli/report/compare.h"
 
 #include <algorithm>
 #include <cstdio>
