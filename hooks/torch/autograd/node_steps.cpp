@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/autograd/node_steps.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -28,6 +29,12 @@ struct ChannelStatistics {
   }
 };
 
+/// Recipe::Step::is_neutral
+bool are_neutral(const std::vector<float>& weights, const std::vector<float>& biases) {
+  const auto is = [](float wanted) { return [wanted](float each) { return each == wanted; }; };
+  return std::ranges::all_of(weights, is(1)) && std::ranges::all_of(biases, is(0));
+}
+
 std::optional<Recipe::Step> channel_norm_step(const Node& node, SavedVariable& weight,
                                               const ChannelStatistics& statistics,
                                               const codecs::ChannelOrder& order) {
@@ -40,6 +47,7 @@ std::optional<Recipe::Step> channel_norm_step(const Node& node, SavedVariable& w
   }
   Recipe::Step made = step_of(Recipe::Operator::channel_norm, node);
   made.order = order;
+  made.is_neutral = are_neutral(weights, biases);
   const std::int64_t all = order.channels * order.tables;
   const auto count = static_cast<std::int64_t>(statistics.means.size());
   made.scale.resize(static_cast<std::size_t>(all));
@@ -116,7 +124,9 @@ std::optional<SavedNorm> row_norm_step(Node& node, const Layout& want, c10::Devi
                 saved_constants::copy_factors(*bias, row, 0, step.shift)
           : saved_constants::find_factors(*weight, row, device, step.weight) &&
                 (bias == nullptr || saved_constants::find_factors(*bias, row, device, step.bias));
-  return found ? std::optional(std::move(made)) : std::nullopt;
+  if (!found) return std::nullopt;
+  step.is_neutral = device.is_cpu() && are_neutral(step.scale, step.shift);
+  return made;
 }
 
 std::optional<Recipe::Step> batch_norm_step(generated::NativeBatchNormBackward0& node,

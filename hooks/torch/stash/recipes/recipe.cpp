@@ -299,7 +299,7 @@ struct Description {
   void add(const Recipe::Step& step) {
     const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.causal ? 4 : 0) +
                       (step.part == AttentionPart::log_sum_exp ? 8 : 0) +
-                      (step.mean.is_known() ? 16 : 0);
+                      (step.mean.is_known() ? 16 : 0) + (step.is_neutral ? 32 : 0);
     structure.insert(structure.end(),
                      {static_cast<std::int64_t>(step.op), static_cast<std::int64_t>(step.type),
                       flags, step.dim, static_cast<std::int64_t>(step.others.size()),

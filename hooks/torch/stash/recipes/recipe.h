@@ -157,6 +157,9 @@ struct Recipe {
     Statistic rstd;
     std::vector<float> scale;  ///< of norms in the host's memory: factors, copied or computed
     std::vector<float> shift;
+    /// The same: all weights are 1 and all biases 0, as in a new model. Other roundings than
+    /// PyTorch's do not show then, so what was proved with these says nothing of others.
+    bool is_neutral = false;
     /// Of a batch norm in the host's memory, until the recipe is proved.
     std::vector<float> means;
     std::vector<float> deviations;
