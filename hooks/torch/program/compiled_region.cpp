@@ -39,15 +39,28 @@ void* step(void* (*get)(void*, const char*), void* object, const char* name) {
   return got;
 }
 
-// The number that torch gives each autograd.Function class, of the class whose apply(), a class
-// method, called from Python what runs now.
-std::optional<long long> class_that_saves() {
+/// The class whose apply(), a class method, saves now, from the Python frame that runs: an owned
+/// reference, or null and perhaps an error. Until torch 2.12 that frame is apply()'s own.
+/// Since 2.14 at the latest apply() is not written in Python, and the frame is its caller's,
+/// AOTAutograd's, which knows the bound method as `f`.
+void* class_that_saves(void* frame) {
+  void* const locals = python().attribute(frame, "f_locals");
+  if (locals == nullptr) return nullptr;
+  void* found = python().item(locals, "cls");
+  if (found == nullptr) {
+    python().clear_error();
+    found = step(python().attribute, python().item(locals, "f"), "__self__");
+  }
+  python().drop(locals);
+  return found;
+}
+
+/// The number that torch gives each autograd.Function class, of the class that saves now.
+std::optional<long long> number_of_class_that_saves() {
   if (!python().found || !holds_interpreter() || python().error_occurred() != nullptr) return {};
   void* const frame = python().frame();
   if (frame == nullptr) return {};
-  void* object = python().attribute(frame, "f_locals");
-  object = step(python().item, object, "cls");
-  object = step(python().attribute, object, "_backward_cls");
+  void* object = step(python().attribute, class_that_saves(frame), "_backward_cls");
   object = step(python().attribute, object, "_autograd_function_id");
   std::optional<long long> number;
   if (object != nullptr) {
@@ -60,7 +73,7 @@ std::optional<long long> class_that_saves() {
 }
 
 const RegionReads* region_that_saves() {
-  const auto number = class_that_saves();
+  const auto number = number_of_class_that_saves();
   if (!number) return nullptr;
   Regions& all = regions();
   {
