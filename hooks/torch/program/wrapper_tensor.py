@@ -40,15 +40,19 @@ def flatten(tensor, plain):
         plain.append(tensor)
         return None
     names, context = tensor.__tensor_flatten__()
-    parts = [(name, flatten(getattr(tensor, name), plain)) for name in names]
-    return type(tensor), context, tensor.size(), tensor.stride(), parts
+    wrapped = {name: getattr(tensor, name) for name in names}
+    # DTensor's mesh is among what it wraps since torch 2.15 at the latest.
+    objects = {name: each for name, each in wrapped.items() if not isinstance(each, torch.Tensor)}
+    parts = [(name, flatten(each, plain)) for name, each in wrapped.items() if name not in objects]
+    return type(tensor), context, tensor.size(), tensor.stride(), parts, objects
 
 
 def unflatten(plan, plain):
     if plan is None:
         return next(plain)
-    kind, context, size, stride, parts = plan
-    return kind.__tensor_unflatten__({name: unflatten(part, plain) for name, part in parts}, context, size, stride)
+    kind, context, size, stride, parts, objects = plan
+    wrapped = {name: unflatten(part, plain) for name, part in parts}
+    return kind.__tensor_unflatten__(wrapped | objects, context, size, stride)
 
 
 def comes_back(tensor):
