@@ -50,8 +50,8 @@ x, w = (Wrapped(each).requires_grad_() for each in inputs(2, 16))
 (x @ w).sin().sum().backward()  # PyTorch imports more when it first meets such a class
 where = set()
 for _ in range(400):
-    signal.setitimer(signal.ITIMER_REAL, 0.003)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.003)
         for _ in itertools.count():
             (x @ w).sin().sum().backward()
     except TimeOver as error:
