@@ -135,7 +135,9 @@ def test_a_step_makes_nobody_wait(name, stream, fake, tmp_path):
     run = cuda.start(["-c", WAITS, "cuda", "30"], tmp_path, policy=WAITING[name] | {"stream": stream}, says=..., **fake)
     waits = json.loads(run.stdout)
     assert sum(map(sum, waits[:2])) > 0, "the first steps do all of that"
-    assert waits[-8:] == [[0, 0]] * 8, waits
+    # Where events are late the side thread's pace decides when memory grows once more (docs/allocator.md: 6, then 8 MiB).
+    late = fake["event_delay"] > 0
+    assert sum(map(any, waits[-8:])) <= (1 if late else 0), waits
 
 
 RESERVED = (
