@@ -25,6 +25,8 @@ control = fakecuda.control()
 torch.manual_seed(0)
 layers = [nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)]
 layers += [nn.Flatten(), nn.Linear(256, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 10)]
+for norm in layers[1], layers[7]:
+    nn.init.normal_(norm.weight)  # a new norm's weights would prove nothing
 model = nn.Sequential(*layers).cuda()
 x, y = torch.randn(8, 3, 16, 16, device="cuda"), torch.arange(8, device="cuda")
 

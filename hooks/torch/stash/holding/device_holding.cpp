@@ -170,7 +170,7 @@ Proofs::Found DeviceHolding::compare(Recipe& recipe, std::span<const void* const
   recipe.compute(arithmetic, values, nullptr, computed.get());
   const Layout flat = contiguous({recipe.elements});
   auto outcome =
-      DeviceComparison::enqueue(arithmetic.blob(computed.get(), flat, recipe.type),
+      DeviceComparison::enqueue(recipe, arithmetic.blob(computed.get(), flat, recipe.type),
                                 arithmetic.blob(actual.const_data_ptr(), flat, recipe.type),
                                 near_serves, current_stream(recipe.device));
   if (outcome == nullptr) return {Proofs::Comparison::not_made};

@@ -31,6 +31,20 @@ at::Tensor bits_of(const at::Tensor& values) {
   return values.view(values.element_size() == 2 ? at::kShort : at::kInt);
 }
 
+/// Whether a norm's weights are all 1 and its biases all 0, as a boolean on the device. Undefined:
+/// no norm has weights.
+at::Tensor has_neutral_norm(const Recipe& recipe) {
+  at::Tensor found;
+  recipe.for_each_step([&](const Recipe::Step& step) {
+    if (!step.weight.defined()) return;
+    at::Tensor differs = at::any(at::ne(step.weight, 1));
+    if (step.bias.defined()) differs.logical_or_(at::any(at::ne(step.bias, 0)));
+    differs.logical_not_();
+    found = found.defined() ? found.logical_or_(differs) : differs;
+  });
+  return found;
+}
+
 /// A Proofs::Comparison as a byte on the device: how many of the two proofs fail.
 at::Tensor compared(const at::Tensor& computed, const at::Tensor& actual, bool near_serves) {
   using enum Proofs::Comparison;
@@ -48,11 +62,17 @@ at::Tensor compared(const at::Tensor& computed, const at::Tensor& actual, bool n
 
 }  // namespace
 
-std::shared_ptr<const DeviceComparison> DeviceComparison::enqueue(const at::Tensor& computed,
+std::shared_ptr<const DeviceComparison> DeviceComparison::enqueue(const Recipe& recipe,
+                                                                  const at::Tensor& computed,
                                                                   const at::Tensor& actual,
                                                                   bool near_serves,
                                                                   const c10::Stream& stream) {
-  const at::Tensor found = compared(computed, actual, near_serves);
+  using enum Proofs::Comparison;
+  at::Tensor found = compared(computed, actual, near_serves);
+  if (const at::Tensor has_neutral = has_neutral_norm(recipe); has_neutral.defined()) {
+    const at::Tensor is_new = has_neutral.logical_and(found.ne(static_cast<int>(different)));
+    found.masked_fill_(is_new, static_cast<int>(neutral));
+  }
   codecs::cuda::Result* const outcome = outcomes().take();
   if (outcome == nullptr) return nullptr;
   const bool enqueued =

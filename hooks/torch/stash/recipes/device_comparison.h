@@ -18,10 +18,12 @@ namespace cinch::hooks {
 class DeviceComparison final : public Proofs::Awaited {
  public:
   /// Enqueues the comparison of two tensors of one type, without gaps and of one dimension, on
-  /// `stream`, the current one. @param near_serves Whether to look for nearness where bits differ
+  /// `stream`, the current one. @param recipe What `computed` was computed by
+  /// @param near_serves Whether to look for nearness where bits differ
   /// @return null when there is no page-locked memory for the outcome, or the copy was refused
   /// @throws c10::Error when there is no memory @pre BelowProgram
-  static std::shared_ptr<const DeviceComparison> enqueue(const at::Tensor& computed,
+  static std::shared_ptr<const DeviceComparison> enqueue(const Recipe& recipe,
+                                                         const at::Tensor& computed,
                                                          const at::Tensor& actual, bool near_serves,
                                                          const c10::Stream& stream);
   ~DeviceComparison() override;

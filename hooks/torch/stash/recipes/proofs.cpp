@@ -14,6 +14,9 @@ constexpr std::uint64_t sampled = 64;  // later, one recipe in so many is compar
 constexpr std::uint32_t enough_of_structure = 16;
 constexpr std::uint64_t sampled_of_structure = 16;
 
+// Outcomes that prove nothing, after which one recipe in `sampled` is compared.
+constexpr std::uint32_t enough_neutral = 16;
+
 // How often a kind may ask for its sources' values.
 constexpr std::uint8_t most_unproved = 16;
 
@@ -54,7 +57,8 @@ std::optional<Proofs::Answer> Proofs::known(Recipe& recipe, const Recipe::Key& k
   if (recipe.nanoseconds == 0) recipe.nanoseconds = structure.nanoseconds;
   if (!structure.proves_new_kinds()) {
     const bool suffices = kind.proved + kind.awaited.size() >= enough;
-    return suffices ? std::optional(Answer::no) : std::nullopt;
+    const bool hardly_pays = kind.neutral >= enough_neutral && kind.seen % sampled != 0;
+    return suffices || hardly_pays ? std::optional(Answer::no) : std::nullopt;
   }
   return unless_sampled(++structure.seen, sampled_of_structure);
 }
@@ -77,6 +81,10 @@ void Proofs::note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison 
   if (found == Comparison::different) {
     kind.refused = structure.refused = true;
     return find("bits than PyTorch's, so such tensors are stored");
+  }
+  if (found == Comparison::neutral) {
+    ++kind.neutral;
+    return;
   }
   if (found == Comparison::near && !kind.is_near) {
     find("roundings than PyTorch's, so such tensors are stored where they are held exactly");
@@ -117,6 +125,7 @@ Proofs::Answer Proofs::answer(Recipe& recipe, const Site& site,
     case Comparison::equal:
     case Comparison::near:
     case Comparison::different:
+    case Comparison::neutral:
       note(recipe, kind, structure, found.comparison, findings);
       break;
     case Comparison::awaited:

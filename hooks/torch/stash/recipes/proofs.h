@@ -26,13 +26,16 @@ namespace cinch::hooks {
 /// difference, its new kinds are used at once, and one of every 16 is compared.
 ///
 /// A device's comparison takes its time, in which the host does not wait: what is compared is
-/// stored, and so is what is saved until the kind is proved. Thread-safe.
+/// stored, and so is what is saved until the kind is proved. The device alone knows whether weights
+/// are neutral (Recipe::Step::is_neutral); after 16 such outcomes of a kind one in 64 recipes is
+/// compared. Thread-safe.
 class Proofs {
  public:
   enum class Comparison : std::uint8_t {
     equal,
     near,
     different,
+    neutral,  ///< equal or near, but a norm's weights are a new model's, which proves nothing
     awaited,  ///< a device makes it
     not_made  ///< a source's values are not at hand
   };
@@ -44,7 +47,7 @@ class Proofs {
     Awaited& operator=(const Awaited&) = delete;
     virtual ~Awaited() = default;
     /// Nothing while it is not known. Does not wait.
-    /// @return equal, near or different
+    /// @return equal, near, different or neutral
     virtual std::optional<Comparison> outcome() const noexcept = 0;
   };
 
@@ -79,7 +82,8 @@ class Proofs {
   struct Kind {
     std::uint64_t seen = 0;
     std::uint64_t nanoseconds = 0;
-    std::uint32_t proved = 0;  ///< comparisons without a difference
+    std::uint32_t proved = 0;   ///< comparisons without a difference
+    std::uint32_t neutral = 0;  ///< comparisons that prove nothing
     std::uint8_t unproved = 0;
     bool refused = false;
     bool is_near = false;

@@ -316,36 +316,14 @@ struct Description {
   }
 };
 
-std::size_t constant_bytes_of(const Recipe::Value& value) {
-  std::size_t bytes = value.constant.size() * sizeof(float);
-  if (value.on_device.defined()) bytes += static_cast<std::size_t>(value.on_device.nbytes());
-  for (const Recipe::Value& part : value.parts) bytes += constant_bytes_of(part);
-  if (value.viewed != nullptr) bytes += constant_bytes_of(*value.viewed);
-  for (const Recipe::Step& step : value.steps) {
-    bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
-    for (const at::Tensor* each :
-         {&step.mean.held, &step.rstd.held, &step.weight, &step.bias, &step.index}) {
-      if (each->defined()) bytes += static_cast<std::size_t>(each->nbytes());
-    }
-    for (const Recipe::Value& other : step.others) bytes += constant_bytes_of(other);
-  }
-  return bytes;
-}
-
-void for_each_in(Recipe::Value& value, Recipe::Tensors which,
-                 const std::function<void(at::Tensor&)>& visit) {
-  const auto visit_if_any = [&](at::Tensor& tensor) {
-    if (tensor.defined()) visit(tensor);
-  };
-  visit_if_any(value.on_device);
-  for (Recipe::Value& part : value.parts) for_each_in(part, which, visit);
-  if (value.viewed != nullptr) for_each_in(*value.viewed, which, visit);
-  for (Recipe::Step& step : value.steps) {
-    for (at::Tensor* each : {&step.weight, &step.bias, &step.index}) visit_if_any(*each);
-    if (which == Recipe::Tensors::all) {
-      for (Recipe::Statistic* each : {&step.mean, &step.rstd}) visit_if_any(each->held);
-    }
-    for (Recipe::Value& other : step.others) for_each_in(other, which, visit);
+/// Calls `visit` with each value in the expression, `value` first. V: Recipe::Value, const or not.
+template <typename V, typename Visit>
+void for_each_value(V& value, const Visit& visit) {
+  visit(value);
+  for (auto& part : value.parts) for_each_value(part, visit);
+  if (value.viewed != nullptr) for_each_value<V>(*value.viewed, visit);
+  for (auto& step : value.steps) {
+    for (auto& other : step.others) for_each_value(other, visit);
   }
 }
 
@@ -380,7 +358,28 @@ bool Recipe::is_attention() const noexcept {
 }
 
 std::size_t Recipe::constant_bytes() const noexcept {
-  return constant_bytes_of(value);
+  std::size_t bytes = 0;
+  const auto add = [&](const at::Tensor& tensor) {
+    if (tensor.defined()) bytes += static_cast<std::size_t>(tensor.nbytes());
+  };
+  for_each_value(value, [&](const Value& each) {
+    bytes += each.constant.size() * sizeof(float);
+    add(each.on_device);
+    for (const Step& step : each.steps) {
+      bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
+      for (const at::Tensor* constant :
+           {&step.mean.held, &step.rstd.held, &step.weight, &step.bias, &step.index}) {
+        add(*constant);
+      }
+    }
+  });
+  return bytes;
+}
+
+void Recipe::for_each_step(const std::function<void(const Step&)>& visit) const {
+  for_each_value(value, [&](const Value& each) {
+    for (const Step& step : each.steps) visit(step);
+  });
 }
 
 Entry::Entry() = default;
@@ -391,7 +390,17 @@ std::size_t Entry::constant_bytes() const noexcept {
 }
 
 void Recipe::for_each(Tensors which, const std::function<void(at::Tensor&)>& visit) {
-  for_each_in(value, which, visit);
+  const auto visit_if_any = [&](at::Tensor& tensor) {
+    if (tensor.defined()) visit(tensor);
+  };
+  for_each_value(value, [&](Value& each) {
+    visit_if_any(each.on_device);
+    for (Step& step : each.steps) {
+      for (at::Tensor* constant : {&step.weight, &step.bias, &step.index}) visit_if_any(*constant);
+      if (which == Tensors::constants) continue;
+      for (Statistic* statistic : {&step.mean, &step.rstd}) visit_if_any(statistic->held);
+    }
+  });
 }
 
 void Recipe::compute(const Arithmetic& arithmetic, std::span<const void* const> values,

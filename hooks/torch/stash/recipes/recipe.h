@@ -243,6 +243,9 @@ struct Recipe {
     return static_cast<std::size_t>(elements) * c10::elementSize(type);
   }
 
+  /// Calls `visit` with each step of each value in the expression.
+  void for_each_step(const std::function<void(const Step&)>& visit) const;
+
   enum class Tensors : std::uint8_t { constants, all };
   /// Calls `visit` with the constants of a recipe on a CUDA device, or with `all` tensors that it
   /// holds there: with means and deviations too, which nobody changes.

@@ -187,6 +187,31 @@ TEST_F(LateProofsTest, WhatIsComparedLaterOnIsStored) {
   EXPECT_EQ(proofs.refused(), 1U);
 }
 
+TEST_F(LateProofsTest, NewWeightsProveNothing) {
+  for (int i = 0; i < 2; ++i) admits_late();
+  for (const auto& each : enqueued) each->found = Proofs::Comparison::neutral;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(admits_late());
+  ASSERT_EQ(enqueued.size(), 4U) << "two more are compared";
+  for (const auto& each : enqueued) each->found = Proofs::Comparison::equal;
+  EXPECT_TRUE(admits_late());
+}
+
+TEST_F(LateProofsTest, WeightsThatStayNewAreRarelyCompared) {
+  constexpr int recipes = 16 + 64 * 3;
+  for (int i = 0; i < recipes; ++i) {
+    EXPECT_FALSE(admits_late());
+    if (!enqueued.empty()) enqueued.back()->found = Proofs::Comparison::neutral;
+  }
+  EXPECT_EQ(enqueued.size(), 16U + 3U);
+}
+
+TEST_F(LateProofsTest, NewWeightsHideNoDifference) {
+  admits_late();
+  enqueued.back()->found = Proofs::Comparison::different;
+  EXPECT_FALSE(admits_late());
+  EXPECT_EQ(proofs.refused(), 1U);
+}
+
 TEST_F(LateProofsTest, ADifferenceEndsTheProofWhenItIsKnown) {
   for (int i = 0; i < 2; ++i) admits_late();
   enqueued[1]->found = Proofs::Comparison::different;
