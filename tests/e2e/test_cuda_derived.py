@@ -327,6 +327,8 @@ torch.backends.cudnn.enabled = False
 block = lambda: [nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()]
 model = nn.Sequential(*block(), *block(), *block(), nn.Flatten(), nn.LayerNorm(256), nn.Linear(256, 64), nn.GELU(),
                       nn.Linear(64, 8)).cuda()
+for norm in model[1], model[4], model[7], model[10]:
+    nn.init.uniform_(norm.weight, 0.5, 1.5)  # a new norm's weights would prove nothing
 weights = list(model.parameters())
 x = torch.randn(8, 4, 8, 8, device="cuda")
 forward = lambda: model(x).square().sum()

@@ -69,7 +69,8 @@ std::shared_ptr<const DeviceComparison> DeviceComparison::enqueue(const Recipe& 
                                                                   const c10::Stream& stream) {
   using enum Proofs::Comparison;
   at::Tensor found = compared(computed, actual, near_serves);
-  if (const at::Tensor has_neutral = has_neutral_norm(recipe); has_neutral.defined()) {
+  const at::Tensor has_neutral = near_serves ? at::Tensor() : has_neutral_norm(recipe);
+  if (has_neutral.defined()) {
     const at::Tensor is_new = has_neutral.logical_and(found.ne(static_cast<int>(different)));
     found.masked_fill_(is_new, static_cast<int>(neutral));
   }

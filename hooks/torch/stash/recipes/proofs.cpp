@@ -24,8 +24,8 @@ constexpr std::uint8_t most_unproved = 16;
 constexpr std::size_t most_kinds = 4096;
 
 /// The key of the recipe's kind. Its structure begins with the site.
-Recipe::Key key_of(const Recipe& recipe, const Site& site) {
-  Recipe::Key key = recipe.key();
+Recipe::Key key_of(const Recipe& recipe, const Site& site, bool near_serves) {
+  Recipe::Key key = recipe.key(!near_serves);
   key.words.insert(key.words.begin(), reinterpret_cast<std::intptr_t>(&site));
   ++key.structure;
   return key;
@@ -105,14 +105,14 @@ Proofs::Answer Proofs::admits(Recipe& recipe, const Site& site, bool near_serves
                               const std::function<Found()>& compare) {
   if (recipe.is_near && !near_serves) return Answer::no;
   Findings findings;
-  const Answer found = answer(recipe, site, compare, findings);
+  const Answer found = answer(recipe, site, near_serves, compare, findings);
   for (std::string& each : findings) report_(recipe.label(), std::move(each));
   return found == Answer::yes && recipe.is_near && !near_serves ? Answer::no : found;
 }
 
-Proofs::Answer Proofs::answer(Recipe& recipe, const Site& site,
+Proofs::Answer Proofs::answer(Recipe& recipe, const Site& site, bool near_serves,
                               const std::function<Found()>& compare, Findings& findings) {
-  const Recipe::Key key = key_of(recipe, site);
+  const Recipe::Key key = key_of(recipe, site, near_serves);
   {
     const std::lock_guard lock(mutex_);
     if (const auto answer = known(recipe, key, findings)) return *answer;

@@ -93,8 +93,8 @@ class Proofs {
   };
   using Findings = std::vector<std::string>;  // to be reported when the lock is free
   std::optional<Answer> known(Recipe& recipe, const Recipe::Key& key, Findings& findings);
-  Answer answer(Recipe& recipe, const Site& site, const std::function<Found()>& compare,
-                Findings& findings);
+  Answer answer(Recipe& recipe, const Site& site, bool near_serves,
+                const std::function<Found()>& compare, Findings& findings);
   static void take_outcomes(const Recipe& recipe, Kind& kind, Kind& structure, Findings& findings);
   static void note(const Recipe& recipe, Kind& kind, Kind& structure, Comparison found,
                    Findings& findings);
