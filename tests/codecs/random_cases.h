@@ -179,6 +179,19 @@ inline Bytes mixed_floats(Random& random, const Description& what, std::int64_t 
   return source;
 }
 
+/// Makes one to three elements infinities or NaNs of either sign.
+inline void put_not_finite(Random& random, const Description& what, Bytes& source) {
+  for (std::int64_t i = draw(random, 1, 3); i > 0; --i) {
+    const std::array<std::uint64_t, 3> kBad = {bits_of_infinity(what.type), bits_of_nan(what.type),
+                                               bits_of_infinity(what.type) + 1};
+    reference::store_bits(
+        source.data(),
+        reference::offset_of(what.layout, draw(random, 0, what.layout.elements() - 1)),
+        element_size(what.type),
+        kBad[draw(random, 0, 2)] | draw(random, 0, 1) << (8 * element_size(what.type) - 1));
+  }
+}
+
 /// Makes the lower half of each element's bits 0, as in numbers that were widened.
 inline void clear_lower_halves(Bytes& source, std::size_t element_size) {
   for (std::size_t at = 0; at < source.size(); at += element_size) {

@@ -539,17 +539,7 @@ TEST(Blpa, EnginesWriteTheSameBytes) {
       }
       const bool non_negative = spec.with_sign && draw(random, 0, 7) != 0;
       Bytes source = make_source(what, random_values(random, what.layout, non_negative));
-      if (round % 5 == 0) {
-        for (std::int64_t i = draw(random, 1, 3); i > 0; --i) {
-          const std::array<std::uint64_t, 3> kBad = {
-              bits_of_infinity(what.type), bits_of_nan(what.type), bits_of_infinity(what.type) + 1};
-          reference::store_bits(
-              source.data(),
-              reference::offset_of(what.layout, draw(random, 0, what.layout.elements() - 1)),
-              element_size(what.type),
-              kBad[draw(random, 0, 2)] | draw(random, 0, 1) << (8 * element_size(what.type) - 1));
-        }
-      }
+      if (round % 5 == 0) put_not_finite(random, what, source);
       SCOPED_TRACE(target + " " + describe(what, spec));
       const auto reference = make_codec(spec, Engine::reference);
       const auto cpu = make_codec(spec, Engine::cpu);

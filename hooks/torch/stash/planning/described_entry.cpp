@@ -139,7 +139,7 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
   key.push_back(entry.device == nullptr ? -1 : entry.raw.device().index());
   append(key, entry.cover.get());
   if (entry.recipe != nullptr) {
-    const auto recipe = entry.recipe->key(false).words;
+    const auto recipe = entry.recipe->key().words;
     key.insert(key.end(), recipe.begin(), recipe.end());
     key.push_back((entry.recipe->is_near ? 1 : 0) + (entry.recipe->pair != nullptr ? 2 : 0));
   }

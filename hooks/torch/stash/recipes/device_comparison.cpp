@@ -33,7 +33,7 @@ at::Tensor bits_of(const at::Tensor& values) {
 
 /// Whether a norm's weights are all 1 and its biases all 0, as a boolean on the device. Undefined:
 /// no norm has weights.
-at::Tensor has_neutral_norm(const Recipe& recipe) {
+at::Tensor find_neutral_norm(const Recipe& recipe) {
   at::Tensor found;
   recipe.for_each_step([&](const Recipe::Step& step) {
     if (!step.weight.defined()) return;
@@ -45,8 +45,9 @@ at::Tensor has_neutral_norm(const Recipe& recipe) {
   return found;
 }
 
-/// A Proofs::Comparison as a byte on the device: how many of the two proofs fail.
-at::Tensor compared(const at::Tensor& computed, const at::Tensor& actual, bool near_serves) {
+/// A Proofs::Comparison as a byte on the device: neutral, or how many of the two proofs fail.
+at::Tensor compared(const Recipe& recipe, const at::Tensor& computed, const at::Tensor& actual,
+                    bool near_serves) {
   using enum Proofs::Comparison;
   static_assert(static_cast<int>(equal) == 0 && static_cast<int>(near) == 1 &&
                 static_cast<int>(different) == 2);
@@ -56,8 +57,14 @@ at::Tensor compared(const at::Tensor& computed, const at::Tensor& actual, bool n
                   differs.logical_or_(at::any(at::ne(computed, actual)));
                 });
   at::Tensor failed = differs.to(at::kByte);
-  if (!near_serves) return failed.mul_(2);
-  return failed.mul_(are_near(computed, actual).logical_not_().to(at::kByte).add_(1));
+  if (near_serves) {
+    return failed.mul_(are_near(computed, actual).logical_not_().to(at::kByte).add_(1));
+  }
+  failed.mul_(2);
+  const at::Tensor has_neutral = find_neutral_norm(recipe);
+  if (!has_neutral.defined()) return failed;
+  return failed.masked_fill_(has_neutral.logical_and(differs.logical_not()),
+                             static_cast<int>(neutral));
 }
 
 }  // namespace
@@ -67,13 +74,7 @@ std::shared_ptr<const DeviceComparison> DeviceComparison::enqueue(const Recipe& 
                                                                   const at::Tensor& actual,
                                                                   bool near_serves,
                                                                   const c10::Stream& stream) {
-  using enum Proofs::Comparison;
-  at::Tensor found = compared(computed, actual, near_serves);
-  const at::Tensor has_neutral = near_serves ? at::Tensor() : has_neutral_norm(recipe);
-  if (has_neutral.defined()) {
-    const at::Tensor is_new = has_neutral.logical_and(found.ne(static_cast<int>(different)));
-    found.masked_fill_(is_new, static_cast<int>(neutral));
-  }
+  const at::Tensor found = compared(recipe, computed, actual, near_serves);
   codecs::cuda::Result* const outcome = outcomes().take();
   if (outcome == nullptr) return nullptr;
   const bool enqueued =

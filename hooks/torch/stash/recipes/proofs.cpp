@@ -23,11 +23,20 @@ constexpr std::uint8_t most_unproved = 16;
 // Bounds memory for programs whose shapes never repeat.
 constexpr std::size_t most_kinds = 4096;
 
-/// The key of the recipe's kind. Its structure begins with the site.
+/// Whether all weights of a norm on the host are 1 and all its biases 0.
+bool has_neutral_norm(const Recipe& recipe) {
+  bool found = false;
+  recipe.for_each_step([&](const Recipe::Step& step) { found |= step.is_neutral; });
+  return found;
+}
+
+/// The key of the recipe's kind. Its structure begins with the site, and with whether neutral norms
+/// make it a kind of its own, as they do where bits have to be equal.
 Recipe::Key key_of(const Recipe& recipe, const Site& site, bool near_serves) {
-  Recipe::Key key = recipe.key(!near_serves);
-  key.words.insert(key.words.begin(), reinterpret_cast<std::intptr_t>(&site));
-  ++key.structure;
+  Recipe::Key key = recipe.key();
+  const bool is_apart = !near_serves && has_neutral_norm(recipe);
+  key.words.insert(key.words.begin(), {reinterpret_cast<std::intptr_t>(&site), is_apart ? 1 : 0});
+  key.structure += 2;
   return key;
 }
 

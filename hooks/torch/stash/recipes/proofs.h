@@ -35,7 +35,7 @@ class Proofs {
     equal,
     near,
     different,
-    neutral,  ///< equal or near, but a norm's weights are a new model's, which proves nothing
+    neutral,  ///< equal, but a norm's weights are a new model's, so that this proves nothing
     awaited,  ///< a device makes it
     not_made  ///< a source's values are not at hand
   };

@@ -273,9 +273,8 @@ constexpr std::size_t usual_words = 128;
 
 /// Collects what describes a recipe: its structure, and the extents of its values.
 struct Description {
-  bool has_to_be_exact;
-  Words structure = {};
-  Words extents = {};
+  Words structure;
+  Words extents;
 
   void add(const Layout& layout) {
     structure.push_back(static_cast<std::int64_t>(layout.sizes.size()));
@@ -300,8 +299,7 @@ struct Description {
   void add(const Recipe::Step& step) {
     const int flags = (step.tanh ? 1 : 0) + (step.reversed ? 2 : 0) + (step.causal ? 4 : 0) +
                       (step.part == AttentionPart::log_sum_exp ? 8 : 0) +
-                      (step.mean.is_known() ? 16 : 0) +
-                      (step.is_neutral && has_to_be_exact ? 32 : 0);
+                      (step.mean.is_known() ? 16 : 0);
     structure.insert(structure.end(),
                      {static_cast<std::int64_t>(step.op), static_cast<std::int64_t>(step.type),
                       flags, step.dim, static_cast<std::int64_t>(step.others.size()),
@@ -336,8 +334,8 @@ const void* Recipe::Source::values_in(const c10::Storage& storage) const {
          use.geometry.offset() * static_cast<std::int64_t>(c10::elementSize(use.type));
 }
 
-Recipe::Key Recipe::key(bool has_to_be_exact) const {
-  Description of{.has_to_be_exact = has_to_be_exact};
+Recipe::Key Recipe::key() const {
+  Description of;
   of.structure.reserve(usual_words);
   of.extents.reserve(usual_words);
   of.structure = {static_cast<std::int64_t>(source_count), threads,

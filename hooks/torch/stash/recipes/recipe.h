@@ -220,8 +220,7 @@ struct Recipe {
     Words words;
     std::size_t structure = 0;  ///< how many words are of the first sort
   };
-  /// @param has_to_be_exact Whether neutral norms are of kinds of their own
-  Key key(bool has_to_be_exact) const;
+  Key key() const;
 
   /// The report's name for it: "derived from aten::native_layer_norm input".
   std::string label() const;
