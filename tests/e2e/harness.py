@@ -20,10 +20,15 @@ CINCH = BUILD / "bin/cinch"
 PRELOAD = BUILD / "lib/libcinch.so"
 CORE = BUILD / "lib/libcinch_torch.so"
 HERE = pathlib.Path(__file__).resolve().parent
-
-CONFIGS = HERE.parent.parent / "configs"
+ROOT = HERE.parent.parent
+CONFIGS = ROOT / "configs"
 
 LOSSLESS = {"version": 1, "policy": "lossless", "min_bytes": 0, "raw_window": 0}
+# So few bits for what smooth activations are computed from that an error of theirs shows.
+TWO_BITS = {
+    "version": 1, "policy": "default", "min_bytes": 0, "raw_window": 0,
+    "rules": [{"match": {"op": "aten::*lu"}, "codec": {"name": "group_quant", "bits": 2, "dither": "subtractive"}}],
+}  # fmt: skip
 
 
 def preset(name: str) -> dict:

@@ -172,7 +172,7 @@ def _read(queue, answers):
 
 def check_ipc():
     if FAKE:
-        return "not here: on the fake tests/e2e/test_cuda_allocator.py shares memory"
+        return "not here: on the fake tests/e2e/fake_cuda/test_cuda_allocator.py shares memory"
     context = torch.multiprocessing.get_context("spawn")
     queue, answers = context.Queue(), context.Queue()
     child = context.Process(target=_read, args=(queue, answers))

@@ -2,7 +2,7 @@
 //
 // What a device computes by PyTorch's operators, here on the host, where they have the same bits as
 // the kernels that the host's recipes call. Norms take CUDA's batch_norm_elemt and a kernel of
-// Cinch's own, masks another: tests/e2e/test_cuda_derived.py has them.
+// Cinch's own, masks another: tests/e2e/fake_cuda/test_cuda_derived.py has them.
 #include "hooks/torch/stash/recipes/device_arithmetic.h"
 
 #include <array>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Program of test_cuda.py: trains the models of workloads.zoo on a device and prints what came out.
+"""Program of zoo_models.py: trains the models of workloads.zoo on a device and prints what came out.
 
     cuda_zoo.py DEVICE STEPS with-dropout|no-dropout SCHEDULE,… MODEL…
 

@@ -5,13 +5,12 @@ import json
 
 import pytest
 
+import fake_device
 import harness
-import test_cuda as cuda
-import test_cuda_engine as engine
-from test_derived import TWO_BITS
+import programs
 from workloads import registry
 
-pytestmark = cuda.pytestmark
+pytestmark = fake_device.needed
 
 PROGRAM = """
 import json, sys
@@ -116,7 +115,7 @@ DEFAULT = harness.LOSSLESS | {"policy": "default", "guard": {"every_steps": 0}} 
 
 
 def train(folder, kind, device="cuda", policy=None, **fake):
-    run = cuda.start(["-c", PROGRAM, kind, device], folder, device, policy, **fake)
+    run = fake_device.start(["-c", PROGRAM, kind, device], folder, device, policy, **fake)
     return json.loads(run.stdout), run.report
 
 
@@ -145,8 +144,8 @@ def derived(report) -> dict[str, dict]:
 # The first comparison of a kind is known a step later where events come late.
 SCHEDULES = [
     pytest.param("eager", "current", {}, id="eager"),
-    pytest.param("random:2", "current", cuda.LATE, id="random"),
-    pytest.param("lazy", "side", cuda.LATE, id="lazy, side"),
+    pytest.param("random:2", "current", fake_device.LATE, id="random"),
+    pytest.param("lazy", "side", fake_device.LATE, id="lazy, side"),
 ]
 
 
@@ -185,7 +184,7 @@ def test_what_only_a_device_saves_is_derived(plain, kind, tmp_path):
     """Exactly under `lossless`, where that gives PyTorch's bits; near it where the policy approximates."""
     source, is_exact = ON_DEVICES_ALONE[kind]
     for name, policy in [("lossless", harness.LOSSLESS), ("default", DEFAULT)]:
-        found, report = train(tmp_path / name, kind, policy=policy, schedule="random:3", **cuda.LATE)
+        found, report = train(tmp_path / name, kind, policy=policy, schedule="random:3", **fake_device.LATE)
         assert found["faults"] == 0 and found["waits"] == plain[kind]["waits"]
         if name == "lossless":
             assert found == plain[kind]
@@ -219,7 +218,7 @@ def test_the_guard_measures_what_is_derived(tmp_path):
     policy = DEFAULT | {"guard": {"every_steps": 1}}
     worst = {}
     for device in ("cpu", "cuda"):
-        options = {"schedule": "random:4", **cuda.LATE} if device == "cuda" else {}
+        options = {"schedule": "random:4", **fake_device.LATE} if device == "cuda" else {}
         found, report = train(tmp_path / device, "convolutions", device, policy, **options)
         assert found["faults"] == 0
         (row,) = derived(report).values()
@@ -230,10 +229,10 @@ def test_the_guard_measures_what_is_derived(tmp_path):
 
 def test_a_rescue_derives(tmp_path):
     """Nothing is encoded until memory runs out, in forward and then in backward, which computes."""
-    needed = json.loads(cuda.start(["-c", cuda.BIG], tmp_path / "plain").stdout)
+    needed = json.loads(fake_device.start(["-c", programs.BIG], tmp_path / "plain").stdout)
     policy = harness.LOSSLESS | {"raw_window": 1000}
     options = {"memory": needed["peak"] // 2, "schedule": "random:5", "poison": True}
-    run = cuda.start(["-c", cuda.BIG], tmp_path / "short", policy=policy, **options)
+    run = fake_device.start(["-c", programs.BIG], tmp_path / "short", policy=policy, **options)
     assert json.loads(run.stdout)["losses"] == needed["losses"]
     assert run.report["rescues"] > 0 and derived(run.report)["native_batch_norm"]["count"] > 20
 
@@ -272,9 +271,9 @@ time.sleep(0.2)  # the engine's thread may still be dropping the graph, for whic
 @pytest.mark.parametrize("stream", ["current", "side"])
 @pytest.mark.parametrize("schedule", ["lazy", "random:1", "random:2", "random:3"])
 def test_values_are_read_on_other_streams_than_their_sources(stream, schedule, tmp_path):
-    expected = cuda.start(["-c", STREAMS], tmp_path / "plain").stdout
+    expected = fake_device.start(["-c", STREAMS], tmp_path / "plain").stdout
     policy = harness.LOSSLESS | {"stream": stream}
-    run = cuda.start(["-c", STREAMS], tmp_path / "cinch", policy=policy, schedule=schedule, **cuda.LATE)
+    run = fake_device.start(["-c", STREAMS], tmp_path / "cinch", policy=policy, schedule=schedule, **fake_device.LATE)
     assert run.stdout == expected
     assert derived(run.report)["native_layer_norm"]["count"] >= 8
 
@@ -283,18 +282,18 @@ def test_values_are_read_on_other_streams_than_their_sources(stream, schedule, t
 @pytest.mark.parametrize(("schedule", "stream", "fake"), SCHEDULES)
 def test_attention_is_that_of_the_operands_that_backward_gets(kind, schedule, stream, fake, tmp_path):
     """Output and log-sum-exp, as in test_attention.py; whatever the order of the work."""
-    program = [harness.HERE / "attention_gradients.py", "cuda", "bfloat16", *kind]
-    run = cuda.start(program, tmp_path, policy=DEFAULT | {"stream": stream}, schedule=schedule, **fake)
+    program = [harness.HERE / "policies/attention_gradients.py", "cuda", "bfloat16", *kind]
+    run = fake_device.start(program, tmp_path, policy=DEFAULT | {"stream": stream}, schedule=schedule, **fake)
     rows = [row for row in run.report["ops"] if "_scaled_dot_product" in row["op"]]
     parts = {row["operand"]: row["count"] for row in rows if row["codec"].startswith("derived from")}
     assert len(parts) == 2 and min(parts.values()) >= 12, rows
     assert float(run.stdout) < 0.2
 
 
-def mean_error(folder, function, type_name, policy=TWO_BITS, **options):
+def mean_error(folder, function, type_name, policy=harness.TWO_BITS, **options):
     """Of a gradient, by mean_gradient.py, as it prints it."""
-    program = [harness.HERE / "mean_gradient.py", "cuda", function, type_name]
-    run = cuda.start(program, folder, policy=policy, **options)
+    program = [harness.HERE / "policies/mean_gradient.py", "cuda", function, type_name]
+    run = fake_device.start(program, folder, policy=policy, **options)
     assert sum(row["count"] for row in derived(run.report).values()) >= 36
     return run.stdout
 
@@ -306,15 +305,15 @@ def test_smooth_functions_of_approximations_have_no_bias(function, type_name, tm
     where the steps lie on the host."""
     found = mean_error(tmp_path / "eager", function, type_name)
     assert abs(float(found)) < 0.03
-    offloaded = TWO_BITS | {"stream": "side"} | cuda.OFFLOAD
-    assert mean_error(tmp_path / "late", function, type_name, offloaded, schedule="random:6", **cuda.LATE) == found
+    offloaded = harness.TWO_BITS | {"stream": "side"} | fake_device.OFFLOAD
+    assert mean_error(tmp_path / "late", function, type_name, offloaded, schedule="random:6", **fake_device.LATE) == found
 
 
-@engine.pytestmark
+@fake_device.engine_needed
 @pytest.mark.parametrize("function", ["gelu", "gated"])
 def test_the_kernel_has_the_same_bits(function, tmp_path):
     found = mean_error(tmp_path / "fake", function, "bfloat16")
-    assert mean_error(tmp_path / "engine", function, "bfloat16", codecs=engine.ENGINE) == found
+    assert mean_error(tmp_path / "engine", function, "bfloat16", codecs=fake_device.ENGINE) == found
 
 
 CAPTURED = """
@@ -360,10 +359,10 @@ time.sleep(0.2)  # the engine's thread may still be dropping the graph, for whic
 @pytest.mark.parametrize("stream", ["current", "side"])
 @pytest.mark.parametrize("kind", ["lossless", "lossy", "lossy, offloaded"])
 def test_a_graph_computes_them_at_each_replay(kind, stream, tmp_path):
-    policy = (harness.LOSSLESS if kind == "lossless" else TWO_BITS) | {"stream": stream, "guard": {"every_steps": 0}}
+    policy = (harness.LOSSLESS if kind == "lossless" else harness.TWO_BITS) | {"stream": stream, "guard": {"every_steps": 0}}
     if "offloaded" in kind:
-        policy |= cuda.OFFLOAD
-    run = cuda.start(["-c", CAPTURED], tmp_path, policy=policy, schedule="random:7", event_delay=2, poison=True)
+        policy |= fake_device.OFFLOAD
+    run = fake_device.start(["-c", CAPTURED], tmp_path, policy=policy, schedule="random:7", event_delay=2, poison=True)
     assert run.stdout.split() == ["True"] * 3
     sources = {"native_layer_norm", "gelu"} | ({"native_batch_norm"} if kind == "lossless" else set())
     assert derived(run.report).keys() >= sources
@@ -377,11 +376,11 @@ def workloads(tmp_path_factory):
 
     policy = harness.LOSSLESS | {"stream": "side", "raw_window": 0.5}
     found = []
-    for name, each, fake in [("plain", None, {}), ("cinch", policy, {"schedule": "random:5", **cuda.LATE})]:
+    for name, each, fake in [("plain", None, {}), ("cinch", policy, {"schedule": "random:5", **fake_device.LATE})]:
         folder = tmp_path_factory.mktemp(name)
         output = folder / "outcomes.pt"
         program = [harness.HERE / "child.py", "derived", output]
-        run = cuda.start(program, folder, policy=each, extra={"E2E_DEVICE": "cuda", "OMP_NUM_THREADS": "1"}, **fake)
+        run = fake_device.start(program, folder, policy=each, extra={"E2E_DEVICE": "cuda", "OMP_NUM_THREADS": "1"}, **fake)
         saved = torch.load(output, weights_only=True, map_location="cpu")
         found.append(harness.Workloads(run, {name: harness.Outcome(**outcome) for name, outcome in saved.items()}))
     return harness.Pair(*found)
@@ -419,7 +418,7 @@ PICKED = {
 @pytest.mark.parametrize("name", PICKED)
 def test_what_an_index_picks_is_derived(name, tmp_path):
     program = [harness.HERE / "child.py", "derived", tmp_path / "outcomes.pt", name]
-    run = cuda.start(program, tmp_path, policy=harness.LOSSLESS, extra={"E2E_DEVICE": "cuda", "OMP_NUM_THREADS": "1"})
+    run = fake_device.start(program, tmp_path, policy=harness.LOSSLESS, extra={"E2E_DEVICE": "cuda", "OMP_NUM_THREADS": "1"})
     op, source = PICKED[name]
     found = {(row["op"], row["codec"]): row["count"] for row in run.report["ops"]}
     assert found.get((op, f"derived from {source}"), 0) >= 2, found

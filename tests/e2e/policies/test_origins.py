@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of which only the origin is known: custom autograd.Functions and compiled regions."""
 
-import json
-
 import pytest
 
 import harness

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+import fake_device
 import harness
-import test_cuda as cuda
 
 BENCH = harness.HERE.parent / "bench"
 
@@ -224,12 +224,12 @@ for step in range(12):
 """
 
 
-@cuda.pytestmark
+@fake_device.needed
 def test_errors_on_a_device_are_those_on_the_host(tmp_path):
     policy = {"version": 1, "policy": "division", "guard": {"every_steps": 0}, "raw_window": 0}
     rows = {}
     for device in ("cpu", "cuda"):
-        run = cuda.start(["-c", ON_DEVICE, device], tmp_path / device, device, policy, extra={"CINCH_APPRAISE": "2,2,8"})
+        run = fake_device.start(["-c", ON_DEVICE, device], tmp_path / device, device, policy, extra={"CINCH_APPRAISE": "2,2,8"})
         rows[device] = run.report["appraisal"][0]
         assert rows[device]["measured"] and rows[device]["untraced_gradients"] == 0
     assert rows["cuda"]["gradient_error"] == pytest.approx(rows["cpu"]["gradient_error"], rel=0.1)

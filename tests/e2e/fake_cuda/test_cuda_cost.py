@@ -8,12 +8,11 @@ import json
 
 import pytest
 
+import fake_device
 import harness
-import test_cuda as cuda
-import test_cuda_engine as engine
-import test_cuda_policies as policies
+import programs
 
-pytestmark = engine.pytestmark
+pytestmark = fake_device.engine_needed
 
 INJECTOR = harness.BUILD / "lib/libe2e_no_memory.so"
 STORED = {"derive": {"enabled": False}}
@@ -22,15 +21,15 @@ DEFAULT = {"version": 1, "policy": "default", "min_bytes": 0, "raw_window": 0, "
 
 def layer(folder, policy=None):
     """What a layer costs forward and backward under the policy. It saves two tensors."""
-    preload = f"{harness.BUILD / 'lib' / engine.ENGINE / 'libcinch.so'} " if policy is not None else ""
+    preload = f"{harness.BUILD / 'lib' / fake_device.ENGINE / 'libcinch.so'} " if policy is not None else ""
     extra = {"LD_PRELOAD": preload + str(INJECTOR)}
     folder.mkdir()
     env = harness.plain_environment()
     if policy is not None:
         env |= harness.preload_environment(folder, policy)
     run = harness.run(
-        [harness.sys.executable, "-W", "ignore", harness.HERE / "device_cost.py", INJECTOR],
-        cuda.fakecuda.environment(env | extra, schedule="eager", event_delay=0),
+        [harness.sys.executable, "-W", "ignore", harness.HERE / "fake_cuda/device_cost.py", INJECTOR],
+        fake_device.fakecuda.environment(env | extra, schedule="eager", event_delay=0),
     )
     assert run.status == 0, run.stderr
     assert policy is None or run.report["active"]
@@ -95,8 +94,8 @@ def test_saving_and_restoring_cost_no_more_than_was_measured(plain, name, tmp_pa
 
 
 WAITS = (
-    policies.BEGINNING
-    + policies.MODEL
+    programs.BEGINNING
+    + programs.MODEL
     + """
 import fakecuda
 control = fakecuda.control()
@@ -132,7 +131,7 @@ def test_a_step_makes_nobody_wait(name, stream, fake, tmp_path):
     """Neither by a call that waits, nor by one in which CUDA synchronizes by the way: memory that the driver
     allocates, copies of pageable memory, streams that are made, kernels that are loaded."""
     # After the 20 steps of budget's first trials, in which the host waits.
-    run = cuda.start(["-c", WAITS, "cuda", "30"], tmp_path, policy=WAITING[name] | {"stream": stream}, says=..., **fake)
+    run = fake_device.start(["-c", WAITS, "cuda", "30"], tmp_path, policy=WAITING[name] | {"stream": stream}, says=..., **fake)
     waits = json.loads(run.stdout)
     assert sum(map(sum, waits[:2])) > 0, "the first steps do all of that"
     # Where events are late the side thread's pace decides when memory grows once more (docs/allocator.md: 6, then 8 MiB).
@@ -141,8 +140,8 @@ def test_a_step_makes_nobody_wait(name, stream, fake, tmp_path):
 
 
 RESERVED = (
-    policies.BEGINNING
-    + policies.MODEL
+    programs.BEGINNING
+    + programs.MODEL
     + """
 reserved = []
 for step in range(steps):
@@ -162,7 +161,7 @@ def test_late_events_let_memory_grow_no_more_than_with_pytorchs_allocator(delay,
     def reserved(allocator):
         policy = harness.LOSSLESS | {"stream": "side", "allocator": {"cuda": allocator}}
         command = ["-c", RESERVED, "cuda", "100"]
-        run = cuda.start(command, tmp_path, policy=policy, says=..., schedule="lazy", event_delay=delay)
+        run = fake_device.start(command, tmp_path, policy=policy, says=..., schedule="lazy", event_delay=delay)
         return json.loads(run.stdout)
 
     ours, pytorchs = reserved(True), reserved(False)

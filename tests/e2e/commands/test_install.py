@@ -10,7 +10,7 @@ import sys
 
 import harness
 
-ROOT = harness.HERE.parent.parent
+ROOT = harness.ROOT
 TRAINING = (
     "import torch\nw = torch.randn(64, 64, requires_grad=True)\n"
     "(w * torch.randn(64, 64)).exp().sum().backward()\n"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guard finds classes that compression harms, and holds them more precisely."""
 
-import json
-
 import pytest
 
 import harness

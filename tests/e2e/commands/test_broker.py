@@ -9,14 +9,12 @@ import sys
 
 import pytest
 
+import fake_device
 import harness
-import test_cuda as cuda
-from test_agent import Agent
-from test_watch import runs, wait_for
+from fake_device import fakecuda
+from watched import Agent, runs, wait_for
 
-pytestmark = cuda.pytestmark
-
-import fakecuda  # noqa: E402, on the path since test_cuda
+pytestmark = fake_device.needed
 
 MB = 2**20
 

@@ -54,7 +54,7 @@ def assert_names_the_mistake(stderr: str, file):
 @pytest.mark.quick
 def test_snapshots_are_written_as_other_files_are(tmp_path):
     """hooks/torch/outside/snapshot_file.py, of which the program's Python runs the text."""
-    embedded = harness.HERE.parent.parent / "hooks/torch/outside/snapshot_file.py"
+    embedded = harness.ROOT / "hooks/torch/outside/snapshot_file.py"
     exec(embedded.read_text(), names := {})
 
     class Memory:

@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A snapshot of CUDA's allocator that a program leaves without knowing of it, on the fake CUDA runtime."""
 
-import pathlib
 import pickle
 import subprocess
 import sys
 import time
 
-import harness
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "fakecuda"))
+import fake_device
+import harness
+from fake_device import fakecuda
 
-import fakecuda  # noqa: E402
-
-if not fakecuda.available():
-    pytest.skip("the fake CUDA runtime was not built: this torch has no CUDA", allow_module_level=True)
+pytestmark = fake_device.needed
 
 MB = 2**20
 TRAINING = """

@@ -5,33 +5,14 @@ import json
 
 import pytest
 
-import test_cuda as cuda
-from test_cuda import needed  # noqa: F401, a fixture
+import fake_device
+import programs
 
-pytestmark = cuda.pytestmark
-
-BEGINNING = """
-import json, sys
-import torch
-from torch import nn
-torch.backends.cudnn.enabled = False
-torch.set_num_threads(1)
-torch.manual_seed(0)
-device, steps = sys.argv[1], int(sys.argv[2])
-features = [nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)]
-"""
-
-MODEL = """
-head = [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256), nn.LayerNorm(256)]
-model = nn.Sequential(*features, nn.BatchNorm2d(16), nn.ReLU(), *head, nn.Linear(256, 8)).to(device)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x, y = torch.randn(16, 3, 16, 16), torch.arange(16) % 8
-x, y = x.to(device), y.to(device)
-"""
+pytestmark = fake_device.needed
 
 PROGRAM = (
-    BEGINNING
-    + MODEL
+    programs.BEGINNING
+    + programs.MODEL
     + """
 losses = []
 for step in range(steps):
@@ -44,12 +25,8 @@ print(json.dumps(losses))
 """
 )
 
-# The algorithms alone, without the rules of their presets.
-UNGUARDED = {"version": 1, "preset_rules": False, "raw_window": 0, "guard": {"every_steps": 0}}
-
-
 def train(folder, policy, device="cuda", steps=8, says="", **fake):
-    run = cuda.start(["-c", PROGRAM, device, str(steps)], folder, device, policy, says, **fake)
+    run = fake_device.start(["-c", PROGRAM, device, str(steps)], folder, device, policy, says, **fake)
     return json.loads(run.stdout), run
 
 
@@ -69,7 +46,7 @@ def guarded(report):
 def test_the_guard_finds_what_it_finds_on_the_cpu(stream, schedule, tmp_path):
     one_bit = [{"match": {"op": "aten::*"}, "codec": {"name": "group_quant", "bits": 1}}]
     guard = {"every_steps": 1, "max_relative_error": 0.01, "max_gradient_error": 0.01}
-    policy = UNGUARDED | {"policy": "division", "guard": guard, "rules": one_bit, "stream": stream}
+    policy = programs.UNGUARDED | {"policy": "division", "guard": guard, "rules": one_bit, "stream": stream}
     losses, run = train(tmp_path / "cuda", policy, says=..., schedule=schedule, poison=True)
     expected, on_cpu = train(tmp_path / "cpu", policy, "cpu", says=...)
     assert losses == expected
@@ -82,15 +59,15 @@ def test_the_guards_samples_give_way_when_memory_runs_out(needed, tmp_path):
     looks = {"every_steps": 1, "max_relative_error": 1e6, "max_gradient_error": 1e6}
     trained = []
     for name, guard in ("never", {"every_steps": 0}), ("always", looks):
-        policy = cuda.DIVISION | {"guard": guard}
-        run = cuda.start(["-c", cuda.BIG], tmp_path / name, policy=policy, memory=needed["peak"] // 5)
+        policy = fake_device.DIVISION | {"guard": guard}
+        run = fake_device.start(["-c", programs.BIG], tmp_path / name, policy=policy, memory=needed["peak"] // 5)
         trained.append(json.loads(run.stdout)["losses"])
     assert trained[0] == trained[1]
 
 
 @pytest.mark.quick
 def test_fixed_actnn_is_the_cpus(tmp_path):
-    policy = UNGUARDED | {"policy": "actnn", "actnn": {"level": "L2"}}
+    policy = programs.UNGUARDED | {"policy": "actnn", "actnn": {"level": "L2"}}
     losses, run = train(tmp_path / "cuda", policy, schedule="random:1", poison=True)
     assert losses == train(tmp_path / "cpu", policy, "cpu")[0]
     assert any(row["codec"] == "group_quant 4-bit" for row in run.report["ops"])
@@ -100,7 +77,7 @@ def test_mixed_actnn_adapts_and_offloads(plain, tmp_path):
     found = {}
     for level in "L3", "L4", "L5":
         settings = {"level": level, "bits": 4, "every_steps": 3}
-        policy = UNGUARDED | {"policy": "actnn", "actnn": settings, "offload": {"min_bytes": 0}}
+        policy = programs.UNGUARDED | {"policy": "actnn", "actnn": settings, "offload": {"min_bytes": 0}}
         found[level], run = train(tmp_path / level, policy, schedule="random:2", poison=True)
         assert any(row["codec"] == "group_quant mixed" for row in run.report["ops"])
         assert any(event["kind"] == "choice" for event in run.report["events"])
@@ -111,7 +88,7 @@ def test_mixed_actnn_adapts_and_offloads(plain, tmp_path):
 
 
 def test_a_budget_is_kept(plain, tmp_path):
-    policy = UNGUARDED | {"policy": "budget", "budget": {"ratio": 4}}
+    policy = programs.UNGUARDED | {"policy": "budget", "budget": {"ratio": 4}}
     losses, run = train(tmp_path, policy, steps=30, schedule="random:3", poison=True)
     assert run.report["ratio"] >= 4
     assert any(event["kind"] == "choice" for event in run.report["events"])
@@ -123,7 +100,7 @@ def test_a_budget_may_move_what_bits_cannot_hold(plain, tmp_path):
     stored = {}
     for offload, says in (False, "can't be met"), (True, ""):
         budget = {"ratio": 32, "offload": offload}
-        policy = UNGUARDED | {"policy": "budget", "budget": budget, "offload": {"min_bytes": 0}}
+        policy = programs.UNGUARDED | {"policy": "budget", "budget": budget, "offload": {"min_bytes": 0}}
         folder = tmp_path / str(offload)
         losses, run = train(folder, policy, steps=42, says=says, schedule="random:3", poison=True)
         assert losses[:8] == pytest.approx(plain, abs=0.1)

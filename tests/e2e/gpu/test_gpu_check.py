@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "tests/gpu"), str(ROOT / "tests/fakecuda")]
 
 import bare_root  # noqa: E402

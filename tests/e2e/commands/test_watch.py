@@ -1,121 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cinch watch` beside real training: what it shows, when it comes and goes."""
 
-import json
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
 import harness
-
-PROGRAM = """
-import os, sys, time
-import torch
-from workloads.models import ConvNet, cross_entropy
-
-def train(steps):
-    torch.manual_seed(0)
-    model, x = ConvNet(), torch.randn(8, 3, 64, 64)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        cross_entropy()(model(x)).backward()
-        optimizer.step()
-
-folder, fork = sys.argv[1], len(sys.argv) > 2
-if "RANK" in os.environ:
-    torch.distributed.init_process_group("gloo")
-torch.set_num_threads(1)
-train(4)
-child = os.fork() if fork else 1
-if child == 0:
-    train(2)
-    open(f"{folder}/child-{os.getpid()}", "w").close()
-open(f"{folder}/ready-{os.getpid()}", "w").close()
-# Lives until the test takes the file away; and never for good.
-for _ in range(6000):
-    if not os.path.exists(f"{folder}/hold"):
-        break
-    time.sleep(0.05)
-if child == 0:
-    os._exit(0)
-if fork:
-    os.waitpid(child, 0)
-if "RANK" in os.environ:
-    torch.distributed.destroy_process_group()
-"""
-
-PATIENCE = 60  # seconds; nothing here is timed
-
-
-def watch(folder, *arguments, **environment):
-    env = harness.plain_environment({"CINCH_TELEMETRY_DIR": str(folder)} | environment)
-    return harness.run([harness.CINCH, "watch", *arguments], env)
-
-
-def runs(folder):
-    done = watch(folder, "--json")
-    assert (done.status, done.stderr) == (0, "")
-    document = json.loads(done.stdout)
-    assert document["version"] == 1
-    return document["runs"]
-
-
-def wait_for(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
-class Training:
-    """PROGRAM, held after its last step until `let_go`."""
-
-    def __init__(self, folder, launcher, *arguments, processes=1, **environment):
-        self.folder = folder / "segments"
-        self.folder.mkdir()
-        program = folder / "program.py"
-        program.write_text(PROGRAM)
-        self.hold = folder / "hold"
-        self.hold.touch()
-        env = harness.plain_environment(
-            {"CINCH_TELEMETRY_DIR": str(self.folder), "OMP_NUM_THREADS": "1"} | environment
-        )
-        self.process = subprocess.Popen(
-            [*map(str, launcher), str(program), str(folder), *arguments], env=env,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
-        try:
-            wait_for(lambda: self.process.poll() is not None or len(list(folder.glob("ready-*"))) >= processes)
-            assert self.process.poll() is None, self.process.communicate()[0]
-        except BaseException:
-            self.kill()
-            raise
-
-    def let_go(self):
-        """Its output, when it has ended well."""
-        self.hold.unlink()
-        output, _ = self.process.communicate(timeout=PATIENCE)
-        assert self.process.returncode == 0, output
-        return output
-
-    def kill_if_running(self):
-        if self.process.poll() is None:
-            self.kill()
-
-    def kill(self):
-        """What the launcher has started ends by itself as soon as nothing holds it."""
-        self.hold.unlink(missing_ok=True)
-        self.process.terminate()
-        self.process.communicate()
-
-
-def cinch_run(*command):
-    return [harness.CINCH, "run", "--quiet", "--", *command]
-
+from watched import Training, cinch_run, runs, wait_for, watch
 
 @pytest.mark.quick
 def test_a_run_and_its_forked_child(tmp_path):

@@ -6,19 +6,19 @@ import json
 
 import pytest
 
-import test_cuda as cuda
-import test_cuda_policies as policies
+import fake_device
+import programs
 
-pytestmark = cuda.pytestmark
+pytestmark = fake_device.needed
 
 WITH_CONVOLUTIONS_ALONE = """
 features += [nn.AvgPool2d(2), nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)]
 """
 
 PROGRAM = (
-    policies.BEGINNING
+    programs.BEGINNING
     + WITH_CONVOLUTIONS_ALONE
-    + policies.MODEL
+    + programs.MODEL
     + """
 losses, waits, used, before = [], [], [], 0
 if device == "cuda":
@@ -52,7 +52,7 @@ PYTORCHS = {"allocator": {"cuda": False}}
 
 
 def train(folder, policy, device="cuda", **fake):
-    run = cuda.start(["-c", PROGRAM, device, str(STEPS)], folder, device, policy, **fake)
+    run = fake_device.start(["-c", PROGRAM, device, str(STEPS)], folder, device, policy, **fake)
     return json.loads(run.stdout), run.report
 
 
@@ -71,7 +71,7 @@ def held(report, *codecs):
     ],
 )
 def test_adaptive_policies_are_the_cpus(name, codec, more, schedule, tmp_path):
-    policy = policies.UNGUARDED | POLICIES[name] | more
+    policy = programs.UNGUARDED | POLICIES[name] | more
     found, report = train(tmp_path / "cuda", policy, schedule=schedule, **LATE)
     expected, on_cpu = train(tmp_path / "cpu", policy, "cpu")
     assert found["losses"] == expected["losses"] and found["parameters"] == expected["parameters"]
@@ -109,7 +109,7 @@ def rule(codec, **parameters):
     return {"rules": [{"match": {"op": "*"}, "codec": {"name": codec} | parameters}]}
 
 
-BOUNDED = cuda.DIVISION | rule("error_bounded_ratio", error_bound=0.01)
+BOUNDED = fake_device.DIVISION | rule("error_bounded_ratio", error_bound=0.01)
 
 
 # Halves of which codes within the bound need 16 bits and more, though small ones are not exact then.
@@ -132,8 +132,8 @@ for schedule in "eager", "lazy", "lazy":  # the first time that a lazy operator 
 
 def test_what_gets_no_smaller_stays_as_it_is(tmp_path):
     """Whether the host sees that in time, or the device alone knows."""
-    policy = cuda.DIVISION | rule("error_bounded_ratio", error_bound=3e-5)
-    run = cuda.start(["-c", NO_SMALLER], tmp_path, policy=policy, poison=True)
+    policy = fake_device.DIVISION | rule("error_bounded_ratio", error_bound=3e-5)
+    run = fake_device.start(["-c", NO_SMALLER], tmp_path, policy=policy, poison=True)
     assert run.stdout.split() == ["True", "0"] * 3
     kept = {row["reason"]: row["count"] for row in run.report["passed_through"]}
     assert kept["not finite, or too large in magnitude"] > 0
@@ -143,8 +143,8 @@ def test_what_gets_no_smaller_stays_as_it_is(tmp_path):
 @pytest.mark.parametrize("orders", [pytest.param(20, marks=pytest.mark.quick), 200])
 def test_every_order_of_events_is_safe(orders, tmp_path):
     bound = {"in_flight_bytes": "30000B", "stream": "side"}
-    program = ["-c", cuda.SCHEDULES, orders]
-    run = cuda.start(program, tmp_path, policy=BOUNDED | bound, poison=True, schedule="lazy", event_delay=3)
+    program = ["-c", programs.SCHEDULES, orders]
+    run = fake_device.start(program, tmp_path, policy=BOUNDED | bound, poison=True, schedule="lazy", event_delay=3)
     assert run.stdout.strip() == "[] 0"
     assert any(row["codec"].startswith("error_bounded_ratio") for row in run.report["ops"])
     assert run.report["devices"][0]["encodes_put_off"] > 0
@@ -158,7 +158,7 @@ def test_a_window_learns_sizes_whatever_the_device_does(tmp_path):
 
 def test_a_backward_is_captured_whose_forward_was_not(tmp_path):
     policy = BOUNDED | {"stream": "side"}
-    run = cuda.start(["-c", cuda.CAPTURED_BACKWARD], tmp_path, policy=policy, schedule="lazy", **LATE)
+    run = fake_device.start(["-c", programs.CAPTURED_BACKWARD], tmp_path, policy=policy, schedule="lazy", **LATE)
     assert run.stdout.split() == ["True"] * 3
     assert any(row["codec"].startswith("error_bounded_ratio") for row in run.report["ops"])
 
@@ -209,15 +209,15 @@ time.sleep(0.2)  # the engine's thread may still be dropping the graph, for whic
 @pytest.mark.parametrize("dtype, error_bound", [("float32", 0.01), ("float16", 3e-5)], ids=["encoded", "not served"])
 def test_a_backward_is_captured_before_sizes_are_known(dtype, error_bound, tmp_path):
     """The graph itself takes what was encoded, or the source where that did not serve, whenever it is replayed."""
-    policy = cuda.DIVISION | rule("error_bounded_ratio", error_bound=error_bound)
-    run = cuda.start(["-c", CAPTURED_BEFORE, dtype], tmp_path, policy=policy, schedule="lazy", poison=True)
+    policy = fake_device.DIVISION | rule("error_bounded_ratio", error_bound=error_bound)
+    run = fake_device.start(["-c", CAPTURED_BEFORE, dtype], tmp_path, policy=policy, schedule="lazy", poison=True)
     assert run.stdout.split() == ["True"] * 4 + ["0"]
     assert any(row["codec"].startswith("error_bounded_ratio") for row in run.report["ops"])
 
 
 def test_forks_while_sizes_are_not_known(tmp_path):
-    program = cuda.PIPELINE.replace('["cpu"] * 3', '["cuda:0", "cuda:1", "cuda:0"]')
-    run = cuda.start(["-c", program], tmp_path, policy=BOUNDED | {"stream": "side"}, devices=2, schedule="lazy", **LATE)
+    program = programs.PIPELINE.replace('["cpu"] * 3', '["cuda:0", "cuda:1", "cuda:0"]')
+    run = fake_device.start(["-c", program], tmp_path, policy=BOUNDED | {"stream": "side"}, devices=2, schedule="lazy", **LATE)
     assert run.stdout.strip() == "True 0"
     assert all(device["unsized_bytes_at_most"] > 0 for device in run.report["devices"])
 
@@ -225,10 +225,10 @@ def test_forks_while_sizes_are_not_known(tmp_path):
 def test_where_memory_is_short_the_host_waits_for_sizes(tmp_path):
     waits = {"rescue": {"harder": False}, "offload": {"rescue": False}}
     options = {"policy": BOUNDED | waits, "schedule": "lazy", "event_delay": 1000, "poison": True}
-    roomy = json.loads(cuda.start(["-c", cuda.BIG], tmp_path / "roomy", **options).stdout)
+    roomy = json.loads(fake_device.start(["-c", programs.BIG], tmp_path / "roomy", **options).stdout)
     # Sources and encodings in flight take up to 16 MiB of the roomy one's memory, what was put off as much.
     short = roomy["peak"] * 13 // 16
-    run = cuda.start(["-c", cuda.BIG], tmp_path / "short", memory=short, **options)
+    run = fake_device.start(["-c", programs.BIG], tmp_path / "short", memory=short, **options)
     trained = json.loads(run.stdout)
     assert run.report["size_waits"] > 0
     # What finds no memory stays raw.
@@ -260,8 +260,8 @@ def test_the_peak_falls_although_the_host_runs_ahead(tmp_path):
     """The device does nothing before somebody waits. So the host has to, or every source would still be there."""
     policy = {"version": 1, "policy": "lossless", "derive": {"enabled": False}, "in_flight_bytes": "600000B"}
     late = {"schedule": "lazy", "event_delay": 2}
-    plain = json.loads(cuda.start(["-c", DEEP], tmp_path / "plain", **late).stdout)
-    run = cuda.start(["-c", DEEP], tmp_path / "lossless", policy=policy, **late)
+    plain = json.loads(fake_device.start(["-c", DEEP], tmp_path / "plain", **late).stdout)
+    run = fake_device.start(["-c", DEEP], tmp_path / "lossless", policy=policy, **late)
     found, report = json.loads(run.stdout), run.report
     claimed = report["raw_bytes_at_peak"] - report["stored_bytes_at_peak"]
     assert found["gradient"] == plain["gradient"]
@@ -290,7 +290,7 @@ print(json.dumps({"steps": peaks, "tensor": 2 * x.numel()}))
 
 
 def test_comparisons_take_little_memory(tmp_path):
-    found = json.loads(cuda.start(["-c", COMPARED], tmp_path, policy="default").stdout)
+    found = json.loads(fake_device.start(["-c", COMPARED], tmp_path, policy="default").stdout)
     steady = found["steps"][2:]
     # The computed value, its parts, and the saved tensor that is stored since it was compared.
     assert max(steady) - min(steady) <= 3 * found["tensor"], found

@@ -234,25 +234,19 @@ def test_a_gate_waits_for_the_product_that_its_values_prove(tmp_path):
     assert rows.get(("aten::mul", "self", "derived from aten::silu self"), 0) >= 2, rows
 
 
-TWO_BITS = {
-    "version": 1, "policy": "default", "min_bytes": 0, "raw_window": 0,
-    "rules": [{"match": {"op": "aten::*lu"}, "codec": {"name": "group_quant", "bits": 2, "dither": "subtractive"}}],
-}  # fmt: skip
-
-
 @pytest.mark.quick
 @pytest.mark.parametrize("type_name", ["float32", "bfloat16"])
 @pytest.mark.parametrize("function", ["gelu", "silu", "gated"])
 def test_smooth_functions_of_approximations_have_no_bias(function, type_name, tmp_path):
     """Without the correction 2 bits make a gradient a fifth larger."""
-    run = harness.run_python([harness.HERE / "mean_gradient.py", "cpu", function, type_name], tmp_path, TWO_BITS)
+    run = harness.run_python([harness.HERE / "policies/mean_gradient.py", "cpu", function, type_name], tmp_path, harness.TWO_BITS)
     assert sum(row["count"] for row in derived(run).values()) >= 40
     assert abs(float(run.stdout)) < 0.03
 
 
 @pytest.fixture(scope="module")
 def relu_signs(tmp_path_factory):
-    return harness.run_python([harness.HERE / "relu_signs.py"], tmp_path_factory.mktemp("plain")).stdout
+    return harness.run_python([harness.HERE / "policies/relu_signs.py"], tmp_path_factory.mktemp("plain")).stdout
 
 
 @pytest.mark.quick
@@ -260,7 +254,7 @@ def relu_signs(tmp_path_factory):
 def test_signs_of_relus_are_bits_of_their_sources(relu_signs, also, tmp_path):
     """Exactly, and in no bytes of their own once recipes are proved."""
     policy = {"version": 1, "policy": "default", **also}
-    run = harness.run_python([harness.HERE / "relu_signs.py"], tmp_path, policy)
+    run = harness.run_python([harness.HERE / "policies/relu_signs.py"], tmp_path, policy)
     assert run.stdout == relu_signs
     norms = {row["codec"]: row["count"] for row in run.report["ops"] if "batch_norm" in row["op"]}
     assert norms["two_sided 3-bit dithered"] >= 60

@@ -145,7 +145,7 @@ def test_default_trains_as_plain(runs):
 @pytest.mark.quick
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition"])
 def test_nodes_and_text_say_the_same(backend, tmp_path):
-    reader = harness.HERE.parents[1] / "hooks/torch/program/backward_graph.py"
+    reader = harness.ROOT / "hooks/torch/program/backward_graph.py"
     graph = harness.run_python(["-c", GRAPHS, backend, reader], tmp_path).stdout
     kinds = [line.split("\t")[0] for line in graph.splitlines()]
     assert kinds.count("saved") > 20

@@ -14,13 +14,11 @@ import sys
 
 import pytest
 import torch
-from harness import BUILD, plain_environment, run
 
-HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = HERE.parent / "fakecuda"
-sys.path.insert(0, str(PROGRAMS))
+from fake_device import fakecuda
+from harness import BUILD, ROOT, plain_environment, run
 
-import fakecuda  # noqa: E402
+PROGRAMS = ROOT / "tests/fakecuda"
 
 if not fakecuda.available():
     pytest.skip("the fake CUDA runtime was not built: this torch has no CUDA", allow_module_level=True)

@@ -15,7 +15,7 @@ POLICIES = {"lossless": harness.LOSSLESS, "side": LOSSLESS_ON_SIDE, "division": 
 
 def train(folder, policy, mode, stop):
     exact = "1" if policy["policy"] == "lossless" else "0"
-    program = harness.HERE / "no_memory/train.py"
+    program = harness.HERE / "pytorch/no_memory/train.py"
     arguments = [program, INJECTOR, mode, stop, exact]
     harness.run_python(arguments, folder, policy, {"OMP_NUM_THREADS": "1"}, beside=(INJECTOR,))
 

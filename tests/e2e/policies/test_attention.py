@@ -6,7 +6,7 @@ import pytest
 
 import harness
 
-PROGRAM = harness.HERE / "attention_gradients.py"
+PROGRAM = harness.HERE / "policies/attention_gradients.py"
 POLICY = {"version": 1, "policy": "default", "min_bytes": 0, "raw_window": 0, "guard": {"every_steps": 0}}
 FOUR_BITS = {"match": {"op": "aten::_scaled_dot_product*"}, "codec": {"name": "group_quant", "bits": 4, "dither": "subtractive"}}
 SMALL = 0.2  # at 4 bits

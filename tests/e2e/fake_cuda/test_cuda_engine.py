@@ -6,14 +6,11 @@ import json
 
 import pytest
 
+import fake_device
 import harness
-import test_cuda as cuda
-from test_derived import TWO_BITS
+from fake_device import ENGINE
 
-ENGINE = "fakecuda_engine"
-pytestmark = pytest.mark.skipif(
-    not (harness.BUILD / "lib" / ENGINE).is_dir(), reason="this build has no nvcc, or no fake CUDA runtime"
-)
+pytestmark = fake_device.engine_needed
 
 MODEL = """
 import json, sys
@@ -71,8 +68,8 @@ print(json.dumps([refused, launches, again, different, control.faults()]))
 @pytest.mark.quick
 @pytest.mark.parametrize("stream", ["current", "side"])
 def test_a_refused_launch_changes_nothing(stream, tmp_path):
-    policy = cuda.LOSSLESS | {"stream": stream}
-    run = cuda.start(
+    policy = harness.LOSSLESS | {"stream": stream}
+    run = fake_device.start(
         ["-c", REFUSING], tmp_path, policy=policy, codecs=ENGINE, poison=True, fail="cudaLaunchKernel:7:701"
     )
     refused, launches, again, different, faults = json.loads(run.stdout)
@@ -106,7 +103,7 @@ print(json.dumps([launches, worst, control.faults()]))
 
 
 def test_a_function_whose_kernel_is_refused_is_pytorchs(tmp_path):
-    run = cuda.start(["-c", REFUSED_FUNCTION], tmp_path, policy=TWO_BITS, codecs=ENGINE, poison=True)
+    run = fake_device.start(["-c", REFUSED_FUNCTION], tmp_path, policy=harness.TWO_BITS, codecs=ENGINE, poison=True)
     launches, worst, faults = json.loads(run.stdout)
     assert launches > 5 and worst == 0 and faults == 0
     assert any(row["codec"] == "derived from aten::gelu self" for row in run.report["ops"])
@@ -126,7 +123,7 @@ def test_trains_to_the_bits_of_the_hosts_codecs(policy, stream, blocks, tmp_path
     """Whatever the order of the streams' work, and of one kernel's blocks (tests/cuda_on_host)."""
     outcomes = []
     for codecs in "fakecuda", ENGINE:
-        run = cuda.start(
+        run = fake_device.start(
             ["-c", TRAINING], tmp_path / codecs, policy=STORED | {"policy": policy, "stream": stream}, codecs=codecs,
             extra={"CUDA_ON_HOST_BLOCK_THREADS": blocks}, schedule="random:3", event_delay=2, poison=True,
         )  # fmt: skip

@@ -6,7 +6,7 @@ import sys
 
 import harness
 
-SCRIPT = harness.HERE.parents[1] / "scripts/torch-conformance"
+SCRIPT = harness.ROOT / "scripts/torch-conformance"
 
 TESTS = """
 import os, pathlib, unittest

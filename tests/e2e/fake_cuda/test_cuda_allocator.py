@@ -4,21 +4,18 @@ what they get from PyTorch's own, bit for bit, but for the memory that fragmenta
 
 import functools
 import json
-import pathlib
 import subprocess
 import sys
 
-import harness
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = HERE / "cuda_allocator"
-sys.path.insert(0, str(HERE.parent / "fakecuda"))
+import fake_device
+import harness
+from fake_device import fakecuda
 
-import fakecuda  # noqa: E402
+pytestmark = fake_device.needed
 
-if not fakecuda.available():
-    pytest.skip("the fake CUDA runtime was not built: this torch has no CUDA", allow_module_level=True)
+PROGRAMS = harness.HERE / "fake_cuda/cuda_allocator"
 
 MB = 2**20
 # The allocator alone: nothing is compressed.

@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -12,53 +11,10 @@ import urllib.error
 import urllib.request
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import browser
 import harness
-from test_watch import PATIENCE, Training, cinch_run, wait_for
-
-
-class Agent:
-    def __init__(self, segments, history, *arguments, **environment):
-        env = harness.plain_environment({"CINCH_TELEMETRY_DIR": str(segments)} | environment)
-        command = [harness.CINCH, "agent", "--history", history, "--interval", "0.1", *arguments]
-        self.process = subprocess.Popen([str(word) for word in command], env=env, stderr=subprocess.PIPE, text=True)
-        said = self.process.stderr.readline()
-        found = re.search(r"(http://\S+)/,", said)
-        if not found:
-            self.process.kill()
-            raise AssertionError(said + self.process.communicate()[1])
-        self.url = found[1]
-        self.said = said
-
-    def get(self, path, token=None):
-        request = urllib.request.Request(self.url + path)
-        if token:
-            request.add_header("Authorization", f"Bearer {token}")
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            return answer.read().decode()
-
-    def metrics(self):
-        """{name: [(labels, value)]}, by the reference parser."""
-        return {
-            family.name: [(sample.labels, sample.value) for sample in family.samples]
-            for family in text_string_to_metric_families(self.get("/metrics"))
-        }
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        # communicate() would lose what readline() has read ahead.
-        rest = self.process.stderr.read()
-        return self.process.wait(timeout=PATIENCE), rest
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
+from watched import PATIENCE, Agent, Training, cinch_run, wait_for
 
 
 def test_metrics_and_history_of_a_run(tmp_path):
