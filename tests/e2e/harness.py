@@ -19,6 +19,8 @@ BUILD = pathlib.Path(os.environ["CINCH_BUILD_DIR"])
 CINCH = BUILD / "bin/cinch"
 PRELOAD = BUILD / "lib/libcinch.so"
 CORE = BUILD / "lib/libcinch_torch.so"
+# Preloaded beside Cinch: its side thread sleeps for up to $E2E_SLOW_US each time that it gives back a lock.
+SLOW_THREAD = BUILD / "lib/libe2e_slow_thread.so"
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CONFIGS = ROOT / "configs"

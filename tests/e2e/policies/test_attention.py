@@ -12,9 +12,10 @@ FOUR_BITS = {"match": {"op": "aten::_scaled_dot_product*"}, "codec": {"name": "g
 SMALL = 0.2  # at 4 bits
 
 
-def error(folder, *how, **settings) -> tuple[float, dict]:
-    """The program's figure, and how often each operand was held in each way."""
-    run = harness.run_python([PROGRAM, "cpu", *how], folder, POLICY | settings)
+def error(folder, *how, slow_us=None, **settings) -> tuple[float, dict]:
+    """The program's figure, and how often each operand was held in each way. The side thread may be slow."""
+    extra, beside = ({"E2E_SLOW_US": slow_us}, (harness.SLOW_THREAD,)) if slow_us else ({}, ())
+    run = harness.run_python([PROGRAM, "cpu", *how], folder, POLICY | settings, extra, beside)
     rows = [row for row in run.report["ops"] if "_scaled_dot_product" in row["op"]]
     return float(run.stdout), {(row["operand"], row["codec"]): row["count"] for row in rows}
 
@@ -58,7 +59,9 @@ def test_a_log_sum_exp_that_is_raw_yet_is_computed_anew_too(tmp_path, window):
     """However far the side thread is with the operands."""
     found, _ = error(tmp_path / "current", "float32", raw_window=window)
     assert found < SMALL
-    assert error(tmp_path / "side", "float32", raw_window=window, stream="side")[0] == found
+    for slow_us in None, "300", "5000":
+        folder = tmp_path / f"side {slow_us}"
+        assert error(folder, "float32", raw_window=window, stream="side", slow_us=slow_us)[0] == found
 
 
 def test_a_second_backward_gets_the_same(tmp_path):

@@ -101,8 +101,8 @@ def test_both_streams_give_the_same_bits(runs, name, tmp_path):
 @pytest.mark.parametrize("name", ["actnn", "budget"])
 def test_a_thread_that_lags_gives_the_same_bits(runs, name, tmp_path):
     settings = policy(name, stream="side", raw_window=0)
-    slows = harness.BUILD / "lib/libe2e_slow_thread.so"
-    lags = harness.run_python(["-c", PROGRAM, STEPS], tmp_path, settings, {"E2E_SLOW_US": "3000"}, beside=(slows,))
+    slow = {"E2E_SLOW_US": "3000"}
+    lags = harness.run_python(["-c", PROGRAM, STEPS], tmp_path, settings, slow, beside=(harness.SLOW_THREAD,))
     assert lags.stdout == runs(name).stdout
 
 

@@ -51,6 +51,14 @@ bool program_owns_source(const Recipe& recipe) {
   });
 }
 
+/// Whether backward has been given a source that still waits in the window. pre: the stash's lock is
+/// held
+bool backward_has_source(const Recipe& recipe) {
+  return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
+    return source.entry->place == Entry::Place::window && source.entry->raw.use_count() > 1;
+  });
+}
+
 /// Whether values that the entry's recipe computes of approximations may stand in for its own. Of
 /// attention both parts or none: backward would compare exact scores with approximated ones.
 bool may_be_approximated(const Entry& entry) {
@@ -235,7 +243,7 @@ bool Derivation::has_to_follow(const Entry& entry) {
 }
 
 void Derivation::note_leaving(Recipe& recipe) {
-  recipe.has_owned_source = program_owns_source(recipe);
+  recipe.has_owned_source = program_owns_source(recipe) || backward_has_source(recipe);
   if (recipe.has_owned_source) note_fate(recipe, Fate::stored);
   recipe.other_is_stored = recipe.pair != nullptr && fate_of_other(recipe) == Fate::stored;
 }
@@ -272,7 +280,7 @@ bool Derivation::look_at(const Recipe::Source& of, Recipe& recipe) {
   };
   switch (source.state) {
     case Entry::State::pending:
-      return serves(source.plan().approximates()) && source.is_solely_ours() &&
+      return serves(source.plan().approximates()) && source.is_as_saved() &&
              source.plan().keeps_values();
     case Entry::State::kept:
       return source.is_solely_ours();

@@ -201,7 +201,7 @@ struct Recipe {
   bool gave_sides = false;           ///< to its source: Entry::sides
   /// Of attention: the output's and the log-sum-exp's. Null if only the output has a recipe.
   std::shared_ptr<AttentionPair> pair;
-  /// The program owned a source when the entry left the window; it may change it.
+  /// The program, or a backward, owned a source when the entry left the window; it may change it.
   bool has_owned_source = false;
   /// Attention's other part was to be stored when the entry left the window.
   bool other_is_stored = false;
