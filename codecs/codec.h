@@ -279,12 +279,11 @@ class Codec {
   /// Writes every element that `what.layout` reaches at `target`, and no other bytes. For
   /// `Reads::sign` an element becomes positive where x > 0 held, else zero or negative: codecs that
   /// restore values exactly write the value, others 1 or 0. For `Reads::interval` an element
-  /// becomes something strictly between the bounds where x was between them, else something that is
-  /// not.
+  /// becomes something in the interval where x was, else something that is not.
   /// @pre reads != nothing and serves(restores(), reads), and `in` is what encode wrote for `what`
   /// @return false when `in` is too short, when its header contradicts `what`, or when `reads`
   /// can't be derived from the encoded data: signs of approximated values without `with_sign`, and
-  /// always the interval of approximated values. Stays in bounds whatever bytes `in` holds.
+  /// their interval without `with_bounds`. Stays in bounds whatever bytes `in` holds.
   virtual bool decode(const Description& what, std::span<const std::byte> in, void* target,
                       Reads reads, ParallelFor parallel) const = 0;
 
@@ -339,9 +338,14 @@ struct CodecSpec {
   /// section 5).
   bool zero_value = true;
   int refresh = 100;  ///< `error_bounded_ratio`: encodes that share one code book, >= 1
-  /// `interval`: the bounds of ReLU6, hardtanh and their like; lower < upper.
+  /// `interval`, and with_bounds: the bounds of ReLU6, hardtanh, clamp and their like; lower <
+  /// upper, or at most `upper` where both belong to the interval.
   float lower = 0.0F;
   float upper = 6.0F;
+  bool closed = false;
+  /// Also hold on which side of each finite bound each element lies, 1 bit each. For data whose
+  /// values are read and compared with the bounds.
+  bool with_bounds = false;
   /// Also hold the sign x > 0 of each element exactly, at most 1 bit. For data whose values and
   /// signs are both read.
   bool with_sign = false;

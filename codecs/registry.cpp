@@ -19,6 +19,7 @@
 #include "codecs/formats/two_sided.h"
 #include "codecs/formats/two_valued.h"
 #include "codecs/formats/window_index.h"
+#include "codecs/formats/with_bounds.h"
 #include "codecs/formats/with_sign.h"
 #include "codecs/formats/without_zero_rows.h"
 
@@ -87,8 +88,8 @@ CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
 }
 
 CodecPtr make_interval(const CodecSpec& spec, Engine engine) {
-  if (!(spec.lower < spec.upper)) return nullptr;
-  const IntervalBounds bounds = {spec.lower, spec.upper};
+  const IntervalBounds bounds = {spec.lower, spec.upper, spec.closed};
+  if (!bounds.is_interval()) return nullptr;
   return engine == Engine::cpu ? make_interval_cpu(bounds) : make_interval_reference(bounds);
 }
 
@@ -175,6 +176,16 @@ constexpr auto kNames = [] {
 
 CodecPtr make_codec(const CodecSpec& spec, Engine engine) {
   if (!cpu::processor_has_target()) engine = Engine::reference;
+  if (const auto beside_bounds = spec_beside_bounds(spec)) {
+    if (!IntervalBounds{spec.lower, spec.upper, spec.closed}.is_interval()) return nullptr;
+    CodecPtr codec = make_codec(*beside_bounds, engine);
+    if (codec == nullptr) return nullptr;
+    for (const Bound bound : bounds_of(spec)) {
+      codec = engine == Engine::cpu ? make_with_bound_cpu(std::move(codec), bound)
+                                    : make_with_bound_reference(std::move(codec), bound);
+    }
+    return codec;
+  }
   for (const Family& family : kFamilies) {
     if (family.name != spec.name) continue;
     const auto beside_signs = spec_beside_signs(spec);

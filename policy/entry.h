@@ -4,13 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "codecs/codec.h"
-#include "codecs/formats/interval.h"
 #include "policy/choice.h"
 
 namespace cinch::policy {
@@ -48,8 +48,10 @@ struct Use {
   /// For max-pool indices: {D, H, W} of the pooled input's plane; zeros where unknown.
   std::array<std::int64_t, 3> index_extent = {0, 0, 0};
   Origin origin = Origin::op;
-  /// For hardtanh and its like: bounds from its arguments. Unknown unless lower < upper.
-  codecs::IntervalBounds bounds = {0, 0};
+  /// For hardtanh, clamp and their like: the operator's second and third argument. NaN where one is
+  /// not a number or not known.
+  std::array<float, 2> numbers = {std::numeric_limits<float>::quiet_NaN(),
+                                  std::numeric_limits<float>::quiet_NaN()};
   /// For the base of a power: the exponent; for a norm's input: its order; 0 where unknown.
   float exponent = 0;
   /// For operands of scatter_reduce and its like: it sums or takes the mean.
@@ -59,6 +61,8 @@ struct Use {
   bool is_complex = false;
   /// The numbers lie in memory with long gaps between them, which are zeros.
   bool has_gaps = false;
+  /// Another entry is computed from its values: the use is the recipe's, at the operator's site.
+  bool is_recipes = false;
   /// An operand of fused attention whose output and log-sum-exp backward computes anew of it.
   bool is_recomputed = false;
   /// For tensors that a compiled region saves; none if that is not known.

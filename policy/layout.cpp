@@ -105,7 +105,7 @@ double division_bits_per_element(const codecs::CodecSpec& spec,
   const std::int64_t size = layout.plane_size();
   const std::int64_t group = spec.residual_group > 0 ? spec.residual_group : size;
   const auto ranges = static_cast<double>((size + group - 1) / group);
-  return spec.bits + (spec.with_sign ? 1 : 0) +
+  return spec.bits + (spec.with_sign ? 1 : 0) + (spec.with_bounds ? 2 : 0) +
          (16 * blocks + 32 * ranges) / static_cast<double>(size);
 }
 

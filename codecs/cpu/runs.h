@@ -88,4 +88,19 @@ bool write_runs(const Description& what, void* target, ParallelFor parallel, con
   });
 }
 
+/// Calls `f(begin, count, void* run)`, which changes the elements of `target` in the run.
+/// @return false when memory ran out
+template <typename F>
+bool change_runs(const Description& what, void* target, ParallelFor parallel, const F& f) {
+  const PlaneLayout& layout = what.layout;
+  const std::size_t size = element_size_or_byte(what.type);
+  return write_runs(what, target, parallel, [&](std::int64_t begin, std::int64_t count, void* run) {
+    if (!layout.is_contiguous()) {
+      const std::int64_t n = layout.plane_size();
+      gather_planes(layout, size, target, begin / n, count / n, run);
+    }
+    f(begin, count, run);
+  });
+}
+
 }  // namespace cinch::codecs::cpu

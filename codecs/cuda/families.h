@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "codecs/cuda/codec.h"
+#include "codecs/formats/with_bounds.h"
 
 /// Makes the device codecs, one function a family. @pre the host codec of the same spec exists
 namespace cinch::codecs::cuda {
@@ -27,5 +28,9 @@ std::shared_ptr<const DeviceCodec> make_window_index_cuda(const CodecSpec& spec)
 /// The signs of with_sign.h beside the values of `inner`.
 std::shared_ptr<const DeviceCodec> make_with_sign_cuda(std::shared_ptr<const DeviceCodec> inner,
                                                        SignedValues values);
+
+/// The sides of `bound` that with_bounds.h holds beside the values of `inner`.
+std::shared_ptr<const DeviceCodec> make_with_bound_cuda(std::shared_ptr<const DeviceCodec> inner,
+                                                        Bound bound);
 
 }  // namespace cinch::codecs::cuda

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "codecs/cuda/families.h"
+#include "codecs/formats/with_bounds.h"
 #include "codecs/formats/with_sign.h"
 
 namespace cinch::codecs::cuda {
@@ -37,6 +38,13 @@ constexpr std::array kFamilies = {
 std::shared_ptr<const DeviceCodec> make_device_codec(const CodecSpec& spec) {
   const auto* const family = std::ranges::find(kFamilies, spec.name, &Family::name);
   if (family == kFamilies.end() || codecs::make_codec(spec) == nullptr) return nullptr;
+  if (const auto beside_bounds = spec_beside_bounds(spec)) {
+    auto codec = make_device_codec(*beside_bounds);
+    for (const Bound bound : bounds_of(spec)) {
+      if (codec != nullptr) codec = make_with_bound_cuda(std::move(codec), bound);
+    }
+    return codec;
+  }
   const auto beside_signs = spec_beside_signs(spec);
   auto codec = family->make(beside_signs.value_or(spec));
   return beside_signs ? make_with_sign_cuda(std::move(codec), spec.signed_values) : codec;

@@ -11,38 +11,43 @@
 #include "codecs/host_device.h"
 #include "codecs/layout.h"
 
-/// Holds one bit an element, lower < x < upper. The backward of ReLU6, hardtanh and hardsigmoid
-/// reads nothing else, so their gradients stay exact.
+/// Holds one bit an element: whether x lies in an interval, lower < x < upper, or with its ends
+/// lower <= x <= upper. The backward of ReLU6, hardtanh, hardsigmoid and clamp reads nothing else,
+/// so their gradients stay exact.
 ///
 /// Elements are compared as float32, which holds every value of the accepted types. The bounds are
 /// those that PyTorch compares with: its Scalars rounded to float32.
 ///
 /// Not representable: a source with a NaN. PyTorch's CPU kernel passes a NaN's gradient in the
 /// scalar tail of a range and zeroes it in vectors, so no bit can stand for it.
-/// Bytes: bit k, lowest first, is lower < x < upper of the element at logical index k; unused bits
-/// are 0.
+/// Bytes: bit k, lowest first, tells it of the element at logical index k; unused bits are 0.
 ///
 /// Decoded: where the bit is 1, the middle of the interval, rounded to the type's nearest value;
-/// else the type's largest value that is not above `lower`, perhaps -infinity.
+/// else the type's largest value below it, perhaps -infinity, or the smallest above it if none is
+/// below.
 namespace cinch::codecs {
 
 struct IntervalBounds {
   float lower = 0.0F;
   float upper = 6.0F;
+  bool closed = false;  ///< both ends belong to it
+
+  bool operator==(const IntervalBounds&) const = default;
+
+  /// Whether it has an inside in float32, not less than a number.
+  bool is_interval() const noexcept { return closed ? lower <= upper : lower < upper; }
 };
 
 /// @pre x is not NaN
 CINCH_HD inline bool is_inside(float x, IntervalBounds bounds) noexcept {
-  return x > bounds.lower && x < bounds.upper;
+  return bounds.closed ? x >= bounds.lower && x <= bounds.upper
+                       : x > bounds.lower && x < bounds.upper;
 }
 
-/// The interval in one element type.
-///
-/// A pattern's `key` is the pattern as a signed integer, in which negative patterns have all bits
-/// but the sign inverted. Keys are ordered like the values.
+/// The interval in one element type. Keys are those of key_order.h.
 struct IntervalPatterns {
-  std::int32_t below;     ///< key of the largest value <= lower; of +0 for ±0
-  std::int32_t above;     ///< key of the smallest value >= upper; of -0 for ±0
+  std::int32_t below;     ///< key of the largest value below it; for ±0 the larger one
+  std::int32_t above;     ///< key of the smallest value above it; for ±0 the smaller one
   std::uint32_t inside;   ///< pattern that bit 1 decodes to
   std::uint32_t outside;  ///< pattern that bit 0 decodes to
 
@@ -77,7 +82,7 @@ class IntervalCodec : public Codec {
   std::array<std::optional<IntervalPatterns>, 3> patterns_;  ///< by ElementType
 };
 
-/// @pre bounds.lower < bounds.upper
+/// @pre bounds.is_interval()
 std::shared_ptr<const Codec> make_interval_reference(IntervalBounds bounds);
 std::shared_ptr<const Codec> make_interval_cpu(IntervalBounds bounds);
 

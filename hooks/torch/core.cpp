@@ -53,8 +53,8 @@ thread_local Extent pooled_plane = {0, 0, 0};
 /// What the operator in `frame` says of an operand through its arguments.
 OperatorSays said(SiteNames::Parameters parameters, const OperatorFrame& frame) {
   switch (parameters) {
-    case SiteNames::Parameters::bounds:
-      return argument_bounds(frame);
+    case SiteNames::Parameters::numbers:
+      return argument_numbers(frame);
     case SiteNames::Parameters::exponent:
       return Exponent{argument_exponent(frame)};
     case SiteNames::Parameters::reduction:

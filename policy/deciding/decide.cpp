@@ -7,9 +7,11 @@
 #include <cmath>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <numeric>
 #include <utility>
 
+#include "codecs/formats/interval.h"
 #include "codecs/formats/without_zero_rows.h"
 #include "policy/algorithms/algorithm.h"
 #include "policy/deciding/caution.h"
@@ -61,6 +63,7 @@ class Entry {
     }
     const auto size = static_cast<std::int64_t>(codecs::element_size(type_));
     if (size > 0 && bytes_ % size == 0) elements_ = bytes_ / size;
+    if (compares()) join_intervals();
   }
 
   Decision decide() const {
@@ -92,11 +95,21 @@ class Entry {
     if (use.reads.empty()) {
       const OperandFact fact = operand_fact(use.op, use.operand);
       uses_.push_back({&use, fact, need_of(settings, use, fact, description_.choice), geometry});
+      if (uses_.back().need.level == Level::interval) add_values(settings, use, fact, geometry);
     }
     for (const BackwardRead& read : use.reads) {
       const OperandFact fact = fact_of(read);
       uses_.push_back({&use, fact, need_of(settings, use, read, fact), geometry});
     }
+  }
+
+  /// Notes what `use`, which compares with an interval, is to get where no mask serves. A recipe
+  /// reads a factor's values there.
+  void add_values(const Settings& settings, const Use& use, const OperandFact& fact,
+                  const Geometry& geometry) {
+    if (values_ && !use.is_recipes) return;
+    const OperandFact of{.kind = use.is_recipes ? OperandKind::factor : fact.kind};
+    values_ = KnownUse{&use, of, need_of(settings, use, of, description_.choice), geometry};
   }
 
   std::string_view unusable_reason() const {
@@ -109,14 +122,16 @@ class Entry {
     return encode({candidate("sign")}, reason);
   }
 
-  /// One mask serves all uses only if they read the same interval.
+  /// One mask serves all uses only if they read the same interval. Of several, values serve that
+  /// keep their sides of all bounds, and what is computed from these needs no bytes.
   Decision decide_interval(const KnownUse& most) const {
     if (elements_ == 0) return keep(unusable_reason());
     const bool same = std::ranges::all_of(uses_, [&most](const KnownUse& u) {
       return u.need.level == Level::nothing ||
              (u.need.level == Level::interval && u.need.spec == most.need.spec);
     });
-    if (!same) return values_beside("several masks are read of one storage");
+    if (!same && values_->need.level == Level::approximate && bounds_) return approximate(*values_);
+    if (!same) return values_of_several();
     return encode({{most.need.spec, flat(type_, elements_)}}, most.need.reason);
   }
 
@@ -145,10 +160,8 @@ class Entry {
     if (elements_ == 0) return keep(unusable_reason());
     const KnownUse* best = nullptr;
     bool bounded_angles = false, in_bits = false;
+    if (compares() && !bounds_) return values_beside("a mask is read beside approximated values");
     for (const KnownUse& u : uses_) {
-      if (u.need.level == Level::interval) {
-        return values_beside("a mask is read beside approximated values");
-      }
       if (u.need.level != Level::approximate) continue;
       const bool bounded = has_bound(u.need.spec);
       bounded_angles |= bounded && u.fact.kind == OperandKind::angle;
@@ -158,21 +171,61 @@ class Entry {
     // An angle's error may be as large as a small value that another use reads.
     if (bounded_angles && in_bits)
       return values_beside("an angle is read beside approximated values");
-    CodecSpec spec = best->need.spec;
+    return approximate(*best);
+  }
+
+  /// Encodes as `best` asks for.
+  Decision approximate(const KnownUse& best) const {
+    CodecSpec spec = best.need.spec;
     const codecs::CodecTraits traits = *codecs::codec_traits(spec.name);
     if (traits.fidelity != codecs::Fidelity::exact_signs) add_signs(spec);
-    spec.without_zero_rows = best->use->has_gaps && elements_ % codecs::kZeroRow == 0;
+    if (bounds_) {
+      spec.with_bounds = true;
+      spec.lower = bounds_->lower;
+      spec.upper = bounds_->upper;
+      spec.closed = bounds_->closed;
+    }
+    spec.without_zero_rows = best.use->has_gaps && elements_ % codecs::kZeroRow == 0;
     PlaneLayout layout =
-        traits.keeps_means ? layout_with_means(spec, *best) : layout_of(traits.planes, *best);
-    const bool chosen = best->need.chosen && description_.choice != nullptr;
-    if (chosen && description_.choice->mixed_bits > 0) return mixed(spec, layout, *best);
+        traits.keeps_means ? layout_with_means(spec, best) : layout_of(traits.planes, best);
+    const bool chosen = best.need.chosen && description_.choice != nullptr;
+    if (chosen && description_.choice->mixed_bits > 0) return mixed(spec, layout, best);
     auto careful = with_caution(std::move(spec), caution_);
     if (!careful) return lossless();
     Decision::Candidate candidate = {std::move(*careful), {type_, layout, {1, 1, 1}}};
     if (chosen) candidate.channel_bounds = careful_bounds(layout);
     std::vector<Decision::Candidate> candidates = masks();
     candidates.push_back(std::move(candidate));
-    return encode(std::move(candidates), best->need.reason);
+    return encode(std::move(candidates), best.need.reason);
+  }
+
+  /// Whether uses read no more than an interval's mask.
+  bool compares() const {
+    return std::ranges::any_of(uses_,
+                               [](const KnownUse& u) { return u.need.level == Level::interval; });
+  }
+
+  /// Sets the one interval whose bounds are all that uses compare with, where there is one: of
+  /// (-inf, 7] and [-7, 7] the latter.
+  void join_intervals() {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    codecs::IntervalBounds joined = {-infinity, infinity, true};
+    bool fits = codecs::is_quantizable(type_);
+    const auto join = [&fits](float& bound, float with, float none) {
+      fits = fits && (with == none || bound == none || bound == with);
+      if (with != none) bound = with;
+    };
+    bool is_first = true;
+    for (const KnownUse& u : uses_) {
+      if (u.need.level != Level::interval) continue;
+      const CodecSpec& spec = u.need.spec;
+      fits = fits && (is_first || joined.closed == spec.closed);
+      joined.closed = spec.closed;
+      is_first = false;
+      join(joined.lower, spec.lower, -infinity);
+      join(joined.upper, spec.upper, infinity);
+    }
+    if (fits && joined.is_interval()) bounds_ = joined;
   }
 
   /// Asks `spec` for the signs that uses read.
@@ -231,6 +284,13 @@ class Entry {
   /// For floats of which an interval's mask is read besides.
   Decision values_beside(std::string_view reason) const {
     return covers_floats_ ? lossless(reason) : keep(reason);
+  }
+
+  /// For floats of which the masks of several intervals are read.
+  Decision values_of_several() const {
+    constexpr std::string_view reason = "several masks are read of one storage";
+    const bool is_exact = values_->need.level == Level::exact && !values_->need.spec.name.empty();
+    return is_exact ? lossless(reason) : values_beside(reason);
   }
 
   /// Codec two_valued where a use may be a mask. It stops at the third distinct value.
@@ -352,6 +412,10 @@ class Entry {
   std::int64_t bytes_;
   std::deque<Pairs> pairs_;  // what geometries of uses_ point into
   std::vector<KnownUse> uses_;
+  /// What uses that compare with an interval get where no mask serves (add_values()).
+  std::optional<KnownUse> values_;
+  /// The one interval that uses compare with (join_intervals()); none: there is none, or several.
+  std::optional<codecs::IntervalBounds> bounds_;
   ElementType type_ = ElementType::other;
   bool mixed_types_ = false;
   std::int64_t elements_ = 0;  ///< 0 when the storage is no whole number of elements of one type

@@ -209,6 +209,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
     CodecSpec spec = named("interval");
     spec.lower = bounds->lower;
     spec.upper = bounds->upper;
+    spec.closed = bounds->closed;
     return {Level::interval, std::move(spec), "data that an interval mask cannot stand for"};
   }
   const OperandKind kind = kind_of(fact, use);

@@ -42,6 +42,7 @@ CodecSpec read_codec(const Json& json, const CodecSpec& defaults) {
   spec.refresh = json.value("refresh", spec.refresh);
   spec.lower = json.value("lower", spec.lower);
   spec.upper = json.value("upper", spec.upper);
+  spec.closed = json.value("closed", spec.closed);
   return spec;
 }
 

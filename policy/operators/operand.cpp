@@ -10,9 +10,11 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <ranges>
 
+#include "codecs/element_bits.h"
 #include "policy/match.h"
 
 namespace cinch::policy {
@@ -36,8 +38,17 @@ constexpr OperandFact exact_mask{.kind = OperandKind::exact, .may_be_mask = true
 constexpr OperandFact sign{Reads::sign, OperandKind::activation};
 constexpr OperandFact unread{Reads::nothing, OperandKind::activation};
 // Kind `unknown`: without the bounds nothing is known that a policy could use.
-constexpr OperandFact interval{.reads = Reads::interval};
-constexpr OperandFact interval_3{.reads = Reads::interval, .bounds = {-3, 3}};
+constexpr OperandFact open_interval{.reads = Reads::interval, .interval = Interval::open};
+constexpr OperandFact interval_3{.reads = Reads::interval, .interval = Interval::between_3};
+/// Without the bounds the values have to be exact.
+constexpr OperandFact compared(Interval interval) {
+  return {.reads = Reads::interval, .kind = OperandKind::exact, .interval = interval};
+}
+constexpr OperandFact closed_interval = compared(Interval::closed);
+constexpr OperandFact at_least = compared(Interval::at_least);
+constexpr OperandFact at_most = compared(Interval::at_most);
+constexpr OperandFact above = compared(Interval::above);
+constexpr OperandFact around_0 = compared(Interval::closed_around_0);
 constexpr OperandFact window_2d{
     .kind = OperandKind::window_index, .spatial = true, .plane_rank = 2};
 constexpr OperandFact window_3d{
@@ -119,7 +130,7 @@ constexpr Group groups[] = {
     {"rrelu_with_noise_backward rrelu_with_noise_functional", "self", sign, exact},
     {"_prelu_kernel", "self", signed_rows, exact},
     {"_prelu_kernel_backward", "grad_output", factor, exact},
-    {"hardtanh", "self", interval},
+    {"hardtanh", "self", open_interval},
     {"hardsigmoid", "self", interval_3},
     {"celu elu", "result self", rows},
     {"elu_backward", "grad_output", factor},
@@ -183,11 +194,17 @@ constexpr Group groups[] = {
     {"index_reduce scatter_reduce", "index", exact, reduced},
     {"segment_reduce", "data result", reduced},
 
+    // Compared with numbers. Of bounds that are tensors nothing is known.
+    {"clamp", "self", closed_interval, exact},
+    {"clamp_min", "self", at_least, exact},
+    {"clamp_max", "self", at_most, exact},
+    {"threshold", "self", above},
+    {"hardshrink softshrink", "self", around_0},
+
     // Compared with something, or picked by size: equal values have to stay equal.
-    {"abs angle hardshrink hardshrink_backward hardtanh_backward softshrink softshrink_backward "
-     "threshold threshold_backward",
+    {"abs angle hardshrink_backward hardtanh_backward softshrink_backward threshold_backward",
      "self", exact},
-    {"amax amin clamp clamp_max clamp_min copysign fmax fmin max max_pool2d maximum median min "
+    {"amax amin copysign fmax fmin max max_pool2d maximum median min "
      "minimum nanmedian renorm sgn",
      "*", exact},
     {"_fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_tensor_affine", "*",
@@ -324,11 +341,42 @@ OperandFact fact_of(const BackwardRead& read) noexcept {
 
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
                                                   const Use& use) noexcept {
-  if (fact.reads != Reads::interval) return std::nullopt;
-  for (const codecs::IntervalBounds& bounds : {use.bounds, fact.bounds}) {
-    if (bounds.lower < bounds.upper) return bounds;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const auto [a, b] = use.numbers;
+  const auto or_none = [](float bound, float none) { return std::isnan(bound) ? none : bound; };
+  const auto rounded = [&use](float bound) {
+    if (!codecs::is_quantizable(use.type) || !std::isfinite(bound)) return bound;
+    return codecs::value_of(use.type, codecs::bits_of(use.type, bound));
+  };
+  codecs::IntervalBounds bounds = {0, 0};
+  switch (fact.interval) {
+    case Interval::none:
+      return std::nullopt;
+    case Interval::between_3:
+      return codecs::IntervalBounds{-3, 3};
+    case Interval::open:
+      bounds = {a, b};
+      break;
+    case Interval::closed:
+      if (std::isnan(a) && std::isnan(b)) return std::nullopt;
+      bounds = {rounded(or_none(a, -infinity)), rounded(or_none(b, infinity)), true};
+      break;
+    case Interval::at_least:
+      bounds = {rounded(a), infinity, true};
+      break;
+    case Interval::at_most:
+      bounds = {-infinity, rounded(a), true};
+      break;
+    case Interval::above:
+      if (rounded(a) != a) return std::nullopt;
+      bounds = {std::nextafter(a, infinity), infinity, true};
+      break;
+    case Interval::closed_around_0:
+      if (rounded(a) != a) return std::nullopt;
+      bounds = {-a, a, true};
+      break;
   }
-  return std::nullopt;
+  return bounds.is_interval() ? std::optional(bounds) : std::nullopt;
 }
 
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {

@@ -35,6 +35,19 @@ enum class OperandKind : std::uint8_t {
   window_index  ///< max-pool's indices into the input plane
 };
 
+/// The interval that backward compares an operand with. a and b are the operator's second and third
+/// argument.
+enum class Interval : std::uint8_t {
+  none,
+  between_3,        ///< -3 < x < 3
+  open,             ///< a < x < b
+  closed,           ///< a <= x <= b, of which one may be missing
+  at_least,         ///< a <= x
+  at_most,          ///< x <= a
+  above,            ///< a < x
+  closed_around_0,  ///< -a <= x <= a
+};
+
 /// What PyTorch's backward does with one saved operand of one operator; no policy changes it.
 struct OperandFact {
   codecs::Reads reads = codecs::Reads::values;
@@ -43,8 +56,8 @@ struct OperandFact {
   bool spatial = false;
   /// Number of trailing dimensions that form a plane when `spatial`; 0 stands for rank - 2.
   std::uint8_t plane_rank = 0;
-  /// For `Reads::interval`: the operator's bounds where they are fixed.
-  codecs::IntervalBounds bounds = {0, 0};
+  /// For `Reads::interval`: which one, by the operator's second and third argument.
+  Interval interval = Interval::none;
   /// For `Reads::values`: backward also asks of each value whether x > 0, so the sign of an
   /// approximated value has to be exact.
   bool exact_sign = false;
@@ -64,8 +77,9 @@ OperandFact operand_fact(std::string_view op, std::string_view operand) noexcept
 /// is always given values.
 OperandFact fact_of(const BackwardRead& read) noexcept;
 
-/// The bounds between which backward tests whether each element of `use` lies; nothing where it
-/// reads something else, or where the bounds are not known.
+/// The interval in which backward tests whether each element of `use` lies; nothing where it reads
+/// something else, or where the bounds are not known. Numbers are rounded to the element type, as
+/// PyTorch does; where its kernels differ in that, only those are known that the type has.
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// The kind of `use`'s operand: `base` is settled by the exponent, `normed` by the order,

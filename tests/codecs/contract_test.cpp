@@ -16,7 +16,7 @@ CodecSpec spec_of(std::string_view name) {
   return {.name = std::string(name), .error_bound = 0.01F};
 }
 
-TEST(Contract, ApproximatedValuesServeNoInterval) {
+TEST(Contract, ApproximatedValuesServeAnIntervalWithBoundsAlone) {
   const Description what{.type = ElementType::float32, .layout = contiguous(2, {1, 9, 11})};
   Random random(3);
   const Bytes source = make_source(what, random_values(random, what.layout, true));
@@ -37,6 +37,11 @@ TEST(Contract, ApproximatedValuesServeNoInterval) {
         EXPECT_FALSE(decode(*codec, what, bytes).empty()) << name;
         EXPECT_TRUE(decode(*codec, what, bytes, Reads::interval).empty()) << name;
         EXPECT_TRUE(decode(*codec, what, bytes, Reads::nothing).empty()) << name;
+        spec.with_bounds = true;
+        const auto bounded = make_codec(spec, engine);
+        const Bytes with_bounds = encode(*bounded, what, source);
+        EXPECT_FALSE(decode(*bounded, what, with_bounds, Reads::interval).empty()) << name;
+        spec.with_bounds = false;
       }
       ++approximate;
     }

@@ -98,6 +98,7 @@ TEST(Engines, IntervalsWriteTheReferencesBytes) {
       if (round % 2 != 0) {
         spec.lower = values[draw(random, 0, what.layout.elements() - 1)];
         spec.upper = spec.lower + std::abs(values.front()) + 0.5F;
+        spec.closed = round % 4 == 1;
       }
       if (round % 10 == 0) values.back() = std::numeric_limits<float>::quiet_NaN();
       SCOPED_TRACE(target + " " + describe(what, spec));

@@ -288,10 +288,10 @@ inline std::string describe(const Description& what, const CodecSpec& spec) {
   const PlaneLayout& l = what.layout;
   return spec.name + " type " + std::to_string(int(what.type)) + " Q " + std::to_string(spec.bits) +
          " B " + std::to_string(spec.block) + (spec.edge_ceil ? " ceil" : " paper") +
-         (spec.with_sign ? " sign" : "") + (spec.subtractive_dither ? " dithered" : "") +
-         " outer " + std::to_string(l.outer) + " inner " + std::to_string(l.inner) + " extent " +
-         std::to_string(l.extent[0]) + "x" + std::to_string(l.extent[1]) + "x" +
-         std::to_string(l.extent[2]);
+         (spec.with_sign ? " sign" : "") + (spec.with_bounds ? " bounds" : "") +
+         (spec.subtractive_dither ? " dithered" : "") + " outer " + std::to_string(l.outer) +
+         " inner " + std::to_string(l.inner) + " extent " + std::to_string(l.extent[0]) + "x" +
+         std::to_string(l.extent[1]) + "x" + std::to_string(l.extent[2]);
 }
 
 inline constexpr std::array kTypes = {

@@ -201,6 +201,8 @@ inline Case::Case(std::span<const std::byte> input) {
   spec.error_bound = fields.error_bound;
   spec.lower = fields.lower;
   spec.upper = fields.upper;
+  spec.closed = fields.index_extent[2] % 2 != 0;
+  spec.with_bounds = fields.index_extent[1] % 2 != 0;
 
   what.type = static_cast<ElementType>(fields.type % 10);
   what.layout = detail::layout_of(fields);

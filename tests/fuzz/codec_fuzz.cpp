@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "codecs/formats/interval.h"
 #include "tests/fuzz/codec_case.h"
 
 namespace cinch::codecs::fuzz {
@@ -130,9 +131,10 @@ struct Checker {
       }
       const float x = value_of(c.what.type, before);
       const float y = value_of(c.what.type, after);
-      if (c.spec.lower < c.spec.upper) {
-        const auto inside = [&](float v) { return v > c.spec.lower && v < c.spec.upper; };
-        expect(inside(x) == inside(y), "an exact codec moved a value over a bound");
+      const IntervalBounds bounds = {c.spec.lower, c.spec.upper, c.spec.closed};
+      if (bounds.is_interval()) {
+        expect(is_inside(x, bounds) == is_inside(y, bounds),
+               "an exact codec moved a value over a bound");
       }
     }
   }

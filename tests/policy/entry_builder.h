@@ -81,8 +81,13 @@ class EntryBuilder {
     uses_.back().index_extent = extent;
     return *this;
   }
-  EntryBuilder& bounds(float lower, float upper) {
-    uses_.back().bounds = {lower, upper};
+  /// The operator's second and third argument.
+  EntryBuilder& numbers(float second, float third = std::numeric_limits<float>::quiet_NaN()) {
+    uses_.back().numbers = {second, third};
+    return *this;
+  }
+  EntryBuilder& for_recipe() {
+    uses_.back().is_recipes = true;
     return *this;
   }
   EntryBuilder& raised(float exponent) {

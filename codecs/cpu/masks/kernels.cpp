@@ -76,6 +76,14 @@ bool encode_positives(std::size_t size, const void* x, std::int64_t count, std::
   });
 }
 
+/// The keys of patterns (key_order.h).
+template <typename T, class V>
+HWY_INLINE auto keys_of(V bits) {
+  const MaskTag<T> d;
+  const auto negative = hn::ShiftRight<8 * sizeof(T) - 1>(bits);
+  return hn::Xor(bits, hn::And(negative, hn::Set(d, hwy::LimitsMax<T>())));
+}
+
 /// Replaces all elements but NaNs: by `vectors(mask, v)` for a vector and the mask of its bits, by
 /// `scalar(bit, x)` for one element.
 template <typename T, class Vectors, class Scalar>
@@ -147,6 +155,39 @@ void agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t coun
   });
 }
 
+template <typename T>
+HWY_INLINE void agree_with_bound_as(const std::uint8_t* HWY_RESTRICT bits, std::int64_t count,
+                                    T infinity, const BoundPatterns& bound, T* HWY_RESTRICT x) {
+  const MaskTag<T> d;
+  const auto key_of_bound = static_cast<T>(bound.key);
+  const auto if_clear = static_cast<T>(bound.not_above);
+  const auto if_set = static_cast<T>(bound.above);
+  replace_by_bits(
+      bits, count, infinity, x,
+      [&](auto set, auto v) {
+        const auto above = hn::Gt(keys_of<T>(v), hn::Set(d, key_of_bound));
+        const auto nearest = hn::IfThenElse(set, hn::Set(d, if_set), hn::Set(d, if_clear));
+        return hn::IfThenElse(hn::Xor(set, above), nearest, v);
+      },
+      [=](bool set, T v) {
+        const T key = v < 0 ? static_cast<T>(v ^ hwy::LimitsMax<T>()) : v;
+        const T nearest = set ? if_set : if_clear;
+        return set == (key > key_of_bound) ? v : nearest;
+      });
+}
+
+void agree_with_bound(std::size_t size, const std::byte* bits, std::int64_t count,
+                      std::uint64_t infinity, const BoundPatterns& bound, void* x) {
+  const auto* from = reinterpret_cast<const std::uint8_t*>(bits);
+  if (size == 4) {
+    agree_with_bound_as(from, count, static_cast<std::int32_t>(infinity), bound,
+                        static_cast<std::int32_t*>(x));
+  } else {
+    agree_with_bound_as(from, count, static_cast<std::int16_t>(infinity), bound,
+                        static_cast<std::int16_t*>(x));
+  }
+}
+
 /// Writes whether the keys of `count` elements, whose bit patterns T holds, lie strictly between
 /// those of `bounds`. False when there is a NaN: its pattern without the sign is above `infinity`.
 template <typename T>
@@ -161,8 +202,7 @@ HWY_INLINE bool encode_inside_as(const void* x, std::int64_t count, const Interv
       static_cast<const T*>(x), count,
       [&](auto bits) {
         largest = hn::Max(largest, hn::And(bits, magnitude_mask));
-        const auto negative = hn::ShiftRight<8 * sizeof(T) - 1>(bits);
-        const auto key = hn::Xor(bits, hn::And(negative, magnitude_mask));
+        const auto key = keys_of<T>(bits);
         return hn::And(hn::Gt(key, below), hn::Lt(key, above));
       },
       reinterpret_cast<std::uint8_t*>(out));
@@ -248,6 +288,7 @@ HWY_EXPORT(encode_signs);
 HWY_EXPORT(encode_positives);
 HWY_EXPORT(zero_others);
 HWY_EXPORT(agree_with_signs);
+HWY_EXPORT(agree_with_bound);
 HWY_EXPORT(encode_inside);
 HWY_EXPORT(encode_two);
 HWY_EXPORT(find_other);
@@ -273,6 +314,11 @@ void cpu::zero_others(std::size_t size, const std::byte* bits, std::int64_t coun
 void cpu::agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t count,
                            std::uint64_t infinity, std::uint64_t least, void* x) {
   HWY_DYNAMIC_DISPATCH(agree_with_signs)(size, bits, count, infinity, least, x);
+}
+
+void cpu::agree_with_bound(std::size_t size, const std::byte* bits, std::int64_t count,
+                           std::uint64_t infinity, const BoundPatterns& bound, void* x) {
+  HWY_DYNAMIC_DISPATCH(agree_with_bound)(size, bits, count, infinity, bound, x);
 }
 
 bool cpu::encode_inside(std::size_t size, const void* x, std::int64_t count,

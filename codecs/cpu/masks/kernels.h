@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "codecs/formats/interval.h"
+#include "codecs/formats/with_bounds.h"
 
 /// Kernels of codecs that hold one bit an element, dispatched to this processor's target. Elements
 /// have 2, 4 or 8 bytes unless noted; unused bits of the last byte are 0.
@@ -27,6 +28,11 @@ void zero_others(std::size_t size, const std::byte* bits, std::int64_t count,
 /// pattern `least` where its bit is 1, and the negative of that where it is 0.
 void agree_with_signs(std::size_t size, const std::byte* bits, std::int64_t count,
                       std::uint64_t infinity, std::uint64_t least, void* x);
+
+/// Makes elements, of 2 or 4 bytes, agree with their bits, whether they are above `bound`, except
+/// NaNs: an element that does not becomes the nearest value that does.
+void agree_with_bound(std::size_t size, const std::byte* bits, std::int64_t count,
+                      std::uint64_t infinity, const BoundPatterns& bound, void* x);
 
 /// Writes whether elements, of 2 or 4 bytes, lie strictly within `bounds`, one bit each.
 /// @return false if one is NaN

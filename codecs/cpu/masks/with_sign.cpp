@@ -6,7 +6,6 @@
 #include <span>
 
 #include "codecs/cpu/masks/kernels.h"
-#include "codecs/cpu/planes.h"
 #include "codecs/cpu/runs.h"
 #include "codecs/element_bits.h"
 #include "codecs/formats/sign.h"
@@ -42,7 +41,11 @@ class WithSignCpu final : public WithSignCodec {
     if (reads == Reads::sign) return sign_->decode(what, in, target, reads, parallel);
     const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
     return inner().decode(what, in.subspan(before), target, reads, parallel) &&
-           (values() == SignedValues::any || agree(what, in.data(), target, parallel));
+           (values() == SignedValues::any ||
+            cpu::change_runs(what, target, parallel,
+                             [&](std::int64_t begin, std::int64_t count, void* run) {
+                               agree(what.type, in.data() + begin / 8, count, run);
+                             }));
   }
 
  private:
@@ -53,35 +56,6 @@ class WithSignCpu final : public WithSignCodec {
     } else {
       cpu::zero_others(size, bits, count, bits_of_infinity(type), x);
     }
-  }
-
-  /// @return false when memory ran out
-  bool agree(const Description& what, const std::byte* bits, void* target,
-             ParallelFor parallel) const {
-    const auto size = static_cast<std::int64_t>(element_size(what.type));
-    const PlaneLayout& layout = what.layout;
-    if (layout.is_contiguous()) {
-      for_range(parallel, layout.elements(), cpu::kRunElements,
-                [&](std::int64_t begin, std::int64_t end) {
-                  agree(what.type, bits + begin / 8, end - begin,
-                        static_cast<std::byte*>(target) + begin * size);
-                });
-      return true;
-    }
-    std::atomic<bool> good = true;
-    const std::int64_t tile = cpu::planes_per_tile(layout, size);
-    for_range(parallel, layout.planes(), tile, [&](std::int64_t begin, std::int64_t end) {
-      auto* const run = cpu::workspace().tile.get<std::byte>(tile * layout.plane_size() * size);
-      if (run == nullptr) good.store(false);
-      for (std::int64_t p = begin; p < end && good.load(std::memory_order_relaxed); p += tile) {
-        const std::int64_t count = std::min(tile, end - p);
-        cpu::gather_planes(layout, size, target, p, count, run);
-        agree(what.type, bits + p * layout.plane_size() / 8, count * layout.plane_size(), run);
-        cpu::scatter_planes(layout, size, run, p, count, target);
-      }
-      cpu::workspace().tile.trim();
-    });
-    return good.load();
   }
 
   std::shared_ptr<const Codec> sign_ = make_sign_cpu();

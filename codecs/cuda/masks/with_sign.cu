@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cuda/families.h"
-#include "codecs/cuda/launch_shape.h"
-#include "codecs/cuda/masks/masks.cuh"
-#include "codecs/cuda/result.cuh"
+#include "codecs/cuda/masks/beside_mask.cuh"
 #include "codecs/element_bits.h"
 #include "codecs/formats/with_sign.h"
 
 namespace cinch::codecs::cuda {
 namespace {
-
-/// Begins scratch memory; the inner codec's follows.
-struct alignas(16) WithSignScratch {
-  Result inner;  ///< of the inner codec
-};
 
 template <ElementType type>
 struct PositiveTest {
@@ -31,23 +24,14 @@ struct PositiveTest {
   }
 };
 
-/// Writes the signs, and zeroes the inner codec's result.
 template <ElementType type, bool tiled>
 __global__ void __launch_bounds__(kRunThreads)
     with_sign_encode(const TiledMaskJob job, std::int64_t bytes, SignedValues values,
                      const void* source, std::byte* out, Result* inner, Result* result) {
   using Bits = typename Element<type>::Bits;
   const bool negatives = values != SignedValues::non_negative;
-  encode_mask<Bits, tiled>(job, source, out, result, PositiveTest<type>{negatives});
-  const std::int64_t at = (job.elements + 7) / 8 + threadIdx.x;
-  if (blockIdx.x == 0 && at < bytes) out[at] = std::byte{0};
-  if (blockIdx.x == 0 && threadIdx.x == 0) *inner = {};
-}
-
-/// Makes the result of the inner codec's and of the signs, which are `before` bytes.
-static __global__ void with_sign_result(std::int64_t before, const Result* inner, Result* result) {
-  if (inner->not_representable != 0) result->not_representable = 1;
-  publish(before + static_cast<std::int64_t>(inner->bytes), result);
+  encode_mask_beside<Bits, tiled>(job, bytes, source, out, inner, result,
+                                  PositiveTest<type>{negatives});
 }
 
 template <ElementType type, SignedValues values>
@@ -74,59 +58,40 @@ __global__ void __launch_bounds__(kRunThreads)
   }
 }
 
-class WithSignCuda final : public DeviceCodec {
+class WithSignCuda final : public BesideMaskCuda {
  public:
   WithSignCuda(std::shared_ptr<const DeviceCodec> inner, SignedValues values) noexcept
-      : inner_(std::move(inner)), values_(values) {}
+      : BesideMaskCuda(std::move(inner)), values_(values) {}
 
-  bool accepts(const Description& what) const noexcept override {
-    return is_float(what.type) && inner_->accepts(what) && LogicalOrder::accepts(what.layout) &&
-           what.layout.elements() <= kRunReach * kMaxBlocks;
+ protected:
+  bool write_mask(ElementType type, const TiledMaskJob& job, std::int64_t bytes, const void* source,
+                  std::byte* out, Result* inner, Result* result,
+                  Stream stream) const noexcept override {
+    return with_any_element(type, [&](auto known) {
+      return with_tiles(job, [&](auto tiled) {
+        return launch(with_sign_encode<known.value, tiled.value>, encode_blocks(job, stream),
+                      job.threads(), job.shared_bytes, stream, job, bytes, values_, source, out,
+                      inner, result);
+      });
+    });
   }
 
-  std::size_t scratch_bytes(const Description& what) const noexcept override {
-    return sizeof(WithSignScratch) + inner_->scratch_bytes(what);
+  Reads reads_of_inner(Reads reads) const noexcept override {
+    return reads == Reads::values ? reads : Reads::nothing;
   }
 
-  bool encode(const Description& what, const void* source, std::byte* out, Result* result,
-              void* scratch, RandomKey key, Stream stream) const noexcept override {
-    const TiledMaskJob job(what, source, true);
-    const std::int64_t before = with_sign_bytes(what.layout);
-    auto* const own = static_cast<WithSignScratch*>(scratch);
-    // At least one block, because it zeroes the inner codec's result.
-    const unsigned blocks = job.elements == 0 ? 1 : job.blocks(stream);
-    return with_any_element(what.type,
-                            [&](auto type) {
-                              return with_tiles(job, [&](auto tiled) {
-                                return launch(with_sign_encode<type.value, tiled.value>, blocks,
-                                              job.threads(), job.shared_bytes, stream, job, before,
-                                              values_, source, out, &own->inner, result);
-                              });
-                            }) &&
-           inner_->encode(what, source, out + before, &own->inner, own + 1, key, stream) &&
-           launch(with_sign_result, 1, 1, 0, stream, before, &own->inner, result);
-  }
-
-  bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
-              void* scratch, Stream stream) const noexcept override {
-    const TiledMaskJob job(what, target, false);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
-    if (in.size() < before) return false;
-    if (reads == Reads::values &&
-        !inner_->decode(what, in.subspan(before), target, reads, scratch, stream)) {
-      return false;
-    }
+  bool apply_mask(ElementType type, const TiledMaskJob& job, const std::byte* in, Reads reads,
+                  void* target, Stream stream) const noexcept override {
     const bool is_done = reads == Reads::values && values_ == SignedValues::any;
-    return job.elements == 0 || is_done || with_any_element(what.type, [&](auto type) {
+    return is_done || with_any_element(type, [&](auto known) {
              return with_tiles(job, [&](auto tiled) {
-               return launch(with_sign_decode<type.value, tiled.value>, job.blocks(stream),
-                             job.threads(), 0, stream, job, in.data(), reads, values_, target);
+               return launch(with_sign_decode<known.value, tiled.value>, job.blocks(stream),
+                             job.threads(), 0, stream, job, in, reads, values_, target);
              });
            });
   }
 
  private:
-  std::shared_ptr<const DeviceCodec> inner_;
   SignedValues values_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -315,10 +316,11 @@ std::string argument_name(const OperatorFrame& frame, const void* tensor_impl) {
   return found < schema->arguments().size() ? schema->arguments()[found].name() : "";
 }
 
-codecs::IntervalBounds argument_bounds(const OperatorFrame& frame) {
-  const auto& [lower, upper] = frame.numbers;
-  if (!lower || !upper) return {0, 0};
-  return {static_cast<float>(*lower), static_cast<float>(*upper)};
+std::array<float, 2> argument_numbers(const OperatorFrame& frame) {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  const auto& [second, third] = frame.numbers;
+  return {static_cast<float>(second.value_or(unknown)),
+          static_cast<float>(third.value_or(unknown))};
 }
 
 float argument_exponent(const OperatorFrame& frame) {

@@ -8,7 +8,6 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "codecs/formats/interval.h"
 #include "hooks/torch/program/site.h"
 #include "policy/entry.h"
 
@@ -66,9 +65,8 @@ const char* frame_name(const OperatorFrame& frame) noexcept;
 /// saves a copy of that one; else empty.
 std::string argument_name(const OperatorFrame& frame, const void* tensor_impl);
 
-/// The operator's second and third argument as bounds, rounded as its kernels round them. If they
-/// are no bounds, the result does not have lower < upper.
-codecs::IntervalBounds argument_bounds(const OperatorFrame& frame);
+/// The operator's second and third argument; NaN where one is not a number.
+std::array<float, 2> argument_numbers(const OperatorFrame& frame);
 
 /// An exponent or an order: the operator's second argument, or the third where only that is a real
 /// number; 0 where neither is.

@@ -61,8 +61,8 @@ SiteNames::Parameters parameters_of(const char* op, const std::string& operand) 
       break;
   }
   if (contains(op, "::mkldnn_rnn_layer") && operand == "result3") return number_type;
-  const bool has_bounds = fact.bounds.lower < fact.bounds.upper;
-  return fact.reads == codecs::Reads::interval && !has_bounds ? bounds : none;
+  const bool are_known = fact.interval == policy::Interval::between_3;
+  return fact.reads == codecs::Reads::interval && !are_known ? numbers : none;
 }
 
 // Recognises torch's helpers that save for many operators: Python's autograd.Function, C++'s

@@ -18,7 +18,7 @@ struct SiteNames {
   /// same operator saves next point into the plane of these dimensions.
   int pooled_dimensions = 0;
   /// Which of the operator's arguments say how backward reads the operand.
-  enum class Parameters : std::uint8_t { none, bounds, exponent, reduction, number_type };
+  enum class Parameters : std::uint8_t { none, numbers, exponent, reduction, number_type };
   Parameters parameters = Parameters::none;
   /// For a compiled region: what its backward reads the tensor for. `operand` says it in words.
   std::vector<policy::BackwardRead> reads = {};

@@ -49,5 +49,31 @@ TEST_F(WithSignCuda, ChannelsSideBySide) {
   }
 }
 
+class WithBoundsCuda : public DeviceTest {};
+
+TEST_F(WithBoundsCuda, WritesTheReferencesBytes) {
+  Random random(43);
+  constexpr std::array kNames = {"group_quant", "division", "two_sided", "fixed_point"};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<PlaneLayout> side_by_side = side_by_side_layouts();
+  for (int round = 0; round < rounds(120) && !testing::Test::HasFailure(); ++round) {
+    const bool tiled = round % 5 == 0;
+    const CodecSpec spec{.name = kNames[draw(random, 0, kNames.size() - 1)],
+                         .group = 32,
+                         .error_bound = 0.5F,
+                         .lower = round % 3 == 0 ? -kInfinity : -0.25F,
+                         .upper = round % 4 == 0 ? kInfinity : 0.5F,
+                         .closed = round % 2 == 0,
+                         .with_bounds = true};
+    const Description what{.type = kFloats[draw(random, 0, kFloats.size() - 1)],
+                           .layout = tiled ? side_by_side[draw(random, 0, side_by_side.size() - 1)]
+                                           : random_layout(random)};
+    std::vector<float> x = random_values(random, what.layout, false);
+    if (round % 7 == 0) x.front() = std::numeric_limits<float>::quiet_NaN();
+    SCOPED_TRACE(describe(what, spec));
+    expect_device_like_reference(spec, what, make_source(what, x), {1, 2, 3}, true);
+  }
+}
+
 }  // namespace
 }  // namespace cinch::codecs::test

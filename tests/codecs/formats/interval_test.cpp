@@ -16,8 +16,8 @@ namespace {
 constexpr std::array kEngines = {Engine::reference, Engine::cpu};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-CodecSpec interval(float lower, float upper) {
-  return {.name = "interval", .lower = lower, .upper = upper};
+CodecSpec interval(float lower, float upper, bool closed = false) {
+  return {.name = "interval", .lower = lower, .upper = upper, .closed = closed};
 }
 
 TEST(Interval, IsOneStrictlyBetweenTheBounds) {
@@ -32,6 +32,22 @@ TEST(Interval, IsOneStrictlyBetweenTheBounds) {
                 testing::ElementsAre(0, 0, 3, 3, 0, 0, 3, 0, 0, 0));
     EXPECT_TRUE(decode(*codec, what, bytes, Reads::values).empty());
     EXPECT_TRUE(decode(*codec, what, bytes, Reads::sign).empty());
+  }
+}
+
+TEST(Interval, EndsBelongToItWhereItIsClosed) {
+  const std::vector<float> x = {0.0F,       -0.0F, -0x1p-149F, 6.0F,
+                                6.0000005F, 3.0F,  kInfinity,  -kInfinity};
+  const Description what = flat(8, ElementType::float32);
+  for (const Engine engine : kEngines) {
+    const auto bits = [&](float lower, float upper) {
+      return encode(*make_codec(interval(lower, upper, true), engine), what, make_source(what, x));
+    };
+    EXPECT_THAT(bits(0.0F, 6.0F), testing::ElementsAre(std::byte{0b00101011}));
+    EXPECT_THAT(bits(-0.0F, -0.0F), testing::ElementsAre(std::byte{0b00000011}));
+    EXPECT_THAT(bits(6.0F, kInfinity), testing::ElementsAre(std::byte{0b01011000}));
+    EXPECT_THAT(bits(-kInfinity, 0.0F), testing::ElementsAre(std::byte{0b10000111}));
+    EXPECT_THAT(bits(-kInfinity, kInfinity), testing::ElementsAre(std::byte{0b11111111}));
   }
 }
 
@@ -61,10 +77,12 @@ TEST(Interval, KeepsTheSideOfEveryHalfPrecisionValue) {
       const bool nan = std::isnan(value_of(type, static_cast<std::uint64_t>(k)));
       reference::store_bits(source.data(), k, 2, nan ? 0 : static_cast<std::uint64_t>(k));
     }
-    for (const auto& [lower, upper] : bounds) {
+    for (std::size_t i = 0; i < 2 * bounds.size(); ++i) {
+      const auto& [lower, upper] = bounds[i / 2];
+      const IntervalBounds of = {lower, upper, i % 2 != 0};
       SCOPED_TRACE(std::to_string(lower) + " to " + std::to_string(upper));
       for (const Engine engine : kEngines) {
-        const auto codec = make_codec(interval(lower, upper), engine);
+        const auto codec = make_codec(interval(lower, upper, of.closed), engine);
         ASSERT_TRUE(codec->accepts(what));
         const Bytes bytes = encode(*codec, what, source);
         const Bytes target = decode(*codec, what, bytes, Reads::interval);
@@ -72,7 +90,7 @@ TEST(Interval, KeepsTheSideOfEveryHalfPrecisionValue) {
         for (std::int64_t k = 0; k < kPatterns; ++k) {
           const float before = element(what, source, k);
           const float after = element(what, target, k);
-          ASSERT_EQ(before <= lower || before >= upper, after <= lower || after >= upper) << before;
+          ASSERT_EQ(is_inside(before, of), is_inside(after, of)) << before;
           ASSERT_FALSE(std::isnan(after));
         }
       }
@@ -98,6 +116,8 @@ TEST(Interval, NanIsNotRepresentable) {
 TEST(Interval, BoundsHaveToHoldAValue) {
   EXPECT_EQ(make_codec(interval(1.0F, 1.0F)), nullptr);
   EXPECT_EQ(make_codec(interval(2.0F, 1.0F)), nullptr);
+  EXPECT_NE(make_codec(interval(1.0F, 1.0F, true)), nullptr);
+  EXPECT_EQ(make_codec(interval(2.0F, 1.0F, true)), nullptr);
   EXPECT_EQ(make_codec(interval(std::nanf(""), 1.0F)), nullptr);
   EXPECT_EQ(make_codec(interval(0.0F, std::nanf(""))), nullptr);
   // bfloat16 has nothing between 1 and 1.0078125, float16 nothing above 65504 but infinity.

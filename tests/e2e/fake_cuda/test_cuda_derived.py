@@ -422,3 +422,44 @@ def test_what_an_index_picks_is_derived(name, tmp_path):
     op, source = PICKED[name]
     found = {(row["op"], row["codec"]): row["count"] for row in run.report["ops"]}
     assert found.get((op, f"derived from {source}"), 0) >= 2, found
+
+
+# As gpt-oss' experts: both halves of one storage are clamped, and what is computed of them is read.
+GATED = """
+import json
+import torch
+torch.set_num_threads(1)
+torch.manual_seed(0)
+w, v = (torch.randn(*sizes, device="cuda", requires_grad=True) for sizes in [(64, 256), (128, 64)])
+x = torch.randn(256, 64, device="cuda")
+
+def gated(both):
+    gate, up = both[..., ::2].clamp(max=7), both[..., 1::2].clamp(-7, 7)
+    return (up + 1) * (gate * torch.sigmoid(gate * 1.702))
+
+for step in range(8):
+    w.grad = v.grad = None
+    (gated(x @ w) @ v).square().mean().backward()
+    torch.cuda.synchronize()
+print(json.dumps([each.grad.double().sum().item().hex() for each in (w, v)]))
+"""
+
+
+@fake_device.engine_needed
+def test_approximated_values_keep_their_sides_of_bounds(tmp_path):
+    """Bit for bit as on the host's codecs; without loss they are plain's."""
+    plain = fake_device.start(["-c", GATED], tmp_path / "plain").stdout
+    found = {}
+    for policy in "lossless", "default":
+        for codecs in "fakecuda", fake_device.ENGINE:
+            settings = {"version": 1, "policy": policy, "raw_window": 0, "stream": "side"}
+            run = fake_device.start(
+                ["-c", GATED], tmp_path / policy / codecs, policy=settings, codecs=codecs, schedule="random:3",
+                **fake_device.LATE,
+            )  # fmt: skip
+            found[policy, codecs] = run.stdout
+            rows = {(row["op"], row["operand"], row["codec"]): row["count"] for row in run.report["ops"]}
+            codec = "exponent_pack" if policy == "lossless" else "group_quant 4-bit + sides of bounds"
+            assert rows["aten::clamp", "self", codec] >= 3, rows
+    assert found["lossless", "fakecuda"] == found["lossless", fake_device.ENGINE] == plain
+    assert found["default", "fakecuda"] == found["default", fake_device.ENGINE] != plain

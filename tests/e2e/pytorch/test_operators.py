@@ -27,13 +27,16 @@ import sys
 import torch
 import torch.nn.functional as F
 torch.manual_seed(0)
-weights = [torch.randn(64, 64, requires_grad=True) for _ in range(5)]
+weights = [torch.randn(64, 64, requires_grad=True) for _ in range(8)]
 x = torch.randn(64, 64)
 for step in range(4):
     y = F.relu6(x @ weights[0], inplace=True)
     y = F.relu6(y @ weights[1])
     y = F.hardtanh(y @ weights[2], -1, 2)
     y = F.hardsigmoid(y @ weights[3])
+    y = (y @ weights[5]).clamp(max=1)
+    y = torch.clamp_min(y @ weights[6], -1)
+    y = F.threshold(y @ weights[7], 0.5, 0.1)
     F.silu(y @ weights[4], inplace=True).exp().sum().backward()
 torch.save([w.grad for w in weights], sys.argv[1])
 """
@@ -46,13 +49,47 @@ def test_bounded_operators_take_one_bit(tmp_path):
     plain, cinch = (torch.load(tmp_path / name) for name in ("plain.pt", "cinch.pt"))
     assert all(harness.same_bits(a, b) for a, b in zip(plain, cinch, strict=True))
     ops = {(op["op"], op["operand"], op["codec"]): op for op in report["ops"]}
-    for name, least in {"hardtanh": 6, "hardtanh_": 3, "hardsigmoid": 3}.items():
+    bounded = {"hardtanh": 6, "hardtanh_": 3, "hardsigmoid": 3, "clamp": 3, "clamp_min": 3, "threshold": 3}
+    for name, least in bounded.items():
         row = ops["aten::" + name, "self", "interval"]
         # The first of each may have been saved before anybody knew what it was.
         assert row["count"] >= least
         assert row["raw_bytes"] == 32 * row["stored_bytes"]
     # An in-place operator saves a copy of what it modifies, which is still its argument "self".
     assert ops["aten::silu_", "self", "exponent_pack"]["count"] >= 3
+
+
+# As gpt-oss' experts: both halves of one storage are clamped, and what is computed of them is read.
+GATED = """
+import sys
+import torch
+torch.manual_seed(0)
+w, v = torch.randn(64, 256, requires_grad=True), torch.randn(128, 64, requires_grad=True)
+x = torch.randn(256, 64)
+
+def gated(both):
+    gate, up = both[..., ::2].clamp(max=7), both[..., 1::2].clamp(-7, 7)
+    return (up + 1) * (gate * torch.sigmoid(gate * 1.702))
+
+for step in range(5):
+    w.grad = v.grad = None
+    (gated(x @ w) @ v).square().mean().backward()
+torch.save([w.grad, v.grad], sys.argv[1])
+"""
+
+
+def test_approximated_values_keep_their_sides_of_bounds(tmp_path):
+    """Else the gradient of what was clamped would be let through, and other's be stopped."""
+    harness.run_python(["-c", GATED, tmp_path / "plain.pt"], tmp_path / "plain")
+    plain = torch.load(tmp_path / "plain.pt")
+    for name, codec in [("lossless", "exponent_pack"), ("default", "group_quant 4-bit + sides of bounds")]:
+        output = tmp_path / f"{name}.pt"
+        run = harness.run_python(["-c", GATED, output], tmp_path / name, {"version": 1, "policy": name, "raw_window": 0})
+        rows = {(op["op"], op["operand"], op["codec"]): op["count"] for op in run.report["ops"]}
+        assert rows["aten::clamp", "self", codec] >= 3, rows
+        assert rows["aten::mul", "self", "derived from aten::clamp self"] >= 3, rows
+        for a, b in zip(plain, torch.load(output), strict=True):
+            assert harness.same_bits(a, b) if name == "lossless" else (a - b).norm() < 0.25 * a.norm()
 
 
 BY_ARGUMENT = """

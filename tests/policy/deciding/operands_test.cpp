@@ -83,7 +83,7 @@ TEST(Decide, SignsAloneTakeOneBit) {
 TEST(Decide, IntervalsAloneTakeOneBit) {
   for (const auto& decide : {division, lossless}) {
     const Decision d =
-        decide(EntryBuilder().use("aten::hardtanh_", "self", {100, 100}).bounds(-1, 2));
+        decide(EntryBuilder().use("aten::hardtanh_", "self", {100, 100}).numbers(-1, 2));
     ASSERT_THAT(codec_names(d), testing::ElementsAre("interval"));
     EXPECT_EQ(d.candidates[0].spec.lower, -1);
     EXPECT_EQ(d.candidates[0].spec.upper, 2);
@@ -92,33 +92,71 @@ TEST(Decide, IntervalsAloneTakeOneBit) {
     EXPECT_THAT(codec_names(unknown), testing::ElementsAre("two_valued", "exponent_pack"));
     const Decision doubles = decide(EntryBuilder()
                                         .use("aten::hardtanh", "self", {100, 100})
-                                        .bounds(-1, 2)
+                                        .numbers(-1, 2)
                                         .typed(Type::float64));
     EXPECT_THAT(codec_names(doubles), testing::ElementsAre("two_valued", "exponent_pack"));
   }
 }
 
-TEST(Decide, AnIntervalBesideAnythingElseIsNeverApproximated) {
+TEST(Decide, ValuesBesideAnIntervalKeepTheirSidesOfItsBounds) {
   const Dims sizes = {4, 16, 28, 28};
-  const auto beside = [&](auto decide, std::string_view op, std::string_view operand) {
-    EntryBuilder entry;
-    entry.use("aten::hardtanh", "self", sizes).bounds(0, 6).use(op, operand, sizes);
-    if (op == "aten::hardtanh") entry.bounds(0, 1);
-    return decide(entry);
+  EntryBuilder entry;
+  entry.use("aten::hardtanh", "self", sizes).numbers(0, 6).use("aten::convolution", "input", sizes);
+  const Decision d = division(entry);
+  ASSERT_THAT(codec_names(d), testing::ElementsAre("division"));
+  const codecs::CodecSpec& spec = d.candidates[0].spec;
+  EXPECT_TRUE(spec.with_bounds && !spec.closed);
+  EXPECT_EQ(std::pair(spec.lower, spec.upper), std::pair(0.0F, 6.0F));
+  EXPECT_THAT(codec_names(lossless(entry)), testing::ElementsAre("exponent_pack"));
+  const Decision only = division(EntryBuilder()
+                                     .use("aten::hardtanh", "self", sizes)
+                                     .numbers(0, 6)
+                                     .use("aten::avg_pool2d", "self", sizes));
+  EXPECT_THAT(codec_names(only), testing::ElementsAre("interval"));
+  const auto typed = [&](Type type) {
+    EntryBuilder of;
+    of.use("aten::hardtanh", "self", sizes).numbers(0, 6).typed(type);
+    return codec_names(division(of.use("aten::convolution", "input", sizes).typed(type)));
   };
-  for (const auto& [op, operand] : {std::pair{"aten::convolution", "input"},
-                                    {"aten::relu", "result"},
-                                    {"aten::hardtanh", "self"}}) {
-    EXPECT_THAT(codec_names(beside(division, op, operand)), testing::ElementsAre("exponent_pack"));
-    const auto kept = [](const EntryBuilder& entry) {
-      return with_rules("").decide(entry.build());
-    };
-    EXPECT_EQ(beside(kept, op, operand).action, Action::keep) << op;
+  EXPECT_THAT(typed(Type::bfloat16), testing::ElementsAre("division"));
+  EXPECT_THAT(typed(Type::float64), testing::Not(testing::Contains("division")));
+}
+
+TEST(Decide, AnotherIntervalsMaskIsNeverApproximated) {
+  const Dims sizes = {4, 16, 28, 28};
+  const auto beside = [&](auto decide, float lower, float upper, std::string_view op) {
+    EntryBuilder entry;
+    entry.use("aten::hardtanh", "self", sizes).numbers(0, 6).use(op, "self", sizes);
+    return decide(entry.numbers(lower, upper).use("aten::convolution", "input", sizes));
+  };
+  const auto kept = [](const EntryBuilder& entry) { return with_rules("").decide(entry.build()); };
+  for (const auto& [lower, upper, op] : {std::tuple{0.0F, 1.0F, "aten::hardtanh"},
+                                         {-1.0F, 6.0F, "aten::hardtanh"},
+                                         {0.0F, 6.0F, "aten::clamp"}}) {
+    EXPECT_THAT(codec_names(beside(division, lower, upper, op)),
+                testing::ElementsAre("exponent_pack"));
+    EXPECT_EQ(beside(kept, lower, upper, op).action, Action::keep);
   }
-  EXPECT_THAT(codec_names(beside(division, "aten::avg_pool2d", "self")),
-              testing::ElementsAre("interval"));
-  EXPECT_THAT(codec_names(beside(lossless, "aten::convolution", "input")),
-              testing::ElementsAre("exponent_pack"));
+  EXPECT_THAT(codec_names(beside(division, 0, 6, "aten::hardtanh")),
+              testing::ElementsAre("division"));
+}
+
+/// gpt-oss' gate: one half of a storage is clamped from above, the other from both sides, and what
+/// is computed from both needs its values.
+TEST(Decide, ValuesServeSeveralIntervalsWithCommonBounds) {
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  const Dims sizes = {64, 256};
+  EntryBuilder entry;
+  entry.use("aten::clamp", "self", sizes).numbers(kNone, 7);
+  entry.use("aten::clamp", "self", sizes).numbers(-7, 7);
+  EXPECT_THAT(codec_names(division(entry)), testing::ElementsAre("exponent_pack"));
+  entry.use("aten::clamp", "self", sizes).numbers(-7, 7).for_recipe();
+  const Decision d = division(entry);
+  ASSERT_THAT(codec_names(d), testing::Contains("group_quant"));
+  const codecs::CodecSpec& spec = d.candidates.back().spec;
+  EXPECT_TRUE(spec.with_bounds && spec.closed);
+  EXPECT_EQ(std::pair(spec.lower, spec.upper), std::pair(-7.0F, 7.0F));
+  EXPECT_THAT(codec_names(lossless(entry)), testing::ElementsAre("exponent_pack"));
 }
 
 TEST(Decide, WhatBackwardNeverReadsIsDropped) {

@@ -23,6 +23,19 @@ def middles(lower, upper):
     return restored
 
 
+def middles_of_closed(lower, upper):
+    """The same where the bounds lie inside, rounded to the type: outside a value next to it."""
+
+    def restored(x):
+        low, high = (torch.tensor(bound).to(x.dtype) for bound in (lower, upper))
+        most = torch.finfo(x.dtype).max
+        middle = low.clamp(-most, most) / 2 + high.clamp(-most, most) / 2
+        outside = low - low.abs() - 1 if lower > -float("inf") else high + high.abs() + 1
+        return torch.where((x >= low) & (x <= high), middle, outside)
+
+    return restored
+
+
 def zeros_for(values):
     """Zeros instead of the tensor of these values, and no other."""
     return lambda x: torch.zeros_like(x) if x.shape == values.shape and torch.equal(x, values) else x
@@ -98,6 +111,25 @@ def cases():
     ]:
         for layout, values in [("float32", wide), ("bfloat16", wide.bfloat16())]:
             yield f"{name}, {layout}", function, [values], middles(lower, upper)
+    inf = float("inf")
+    for name, function, lower, upper in [
+        ("clamp", lambda v: v.clamp(-1, 6), -1.0, 6.0),
+        ("clamp_", inplace(lambda v: v.clamp_(-1, 6)), -1.0, 6.0),
+        ("clamp, least", lambda v: v.clamp(min=-1), -1.0, inf),
+        ("clamp, most", lambda v: v.clamp(max=6.0), -inf, 6.0),
+        ("clamp, a number that bfloat16 rounds", lambda v: v.clamp(0.3, 2.7), 0.3, 2.7),
+        ("clamp_min", lambda v: torch.clamp_min(v, -1), -1.0, inf),
+        ("clamp_min, 0", lambda v: torch.clamp_min(v, 0), 0.0, inf),
+        ("clamp_max", lambda v: torch.clamp_max(v, 6), -inf, 6.0),
+        ("hardshrink", lambda v: F.hardshrink(v, 1.0), -1.0, 1.0),
+        ("softshrink", lambda v: F.softshrink(v, 1.0), -1.0, 1.0),
+        ("threshold", lambda v: F.threshold(v, 6, -2), 6.0000005, inf),
+        ("threshold_", inplace(lambda v: F.threshold_(v, -1.0, 2)), -0.9999999, inf),
+    ]:
+        for layout, values in [("float32", wide), ("bfloat16", wide.bfloat16())]:
+            if layout == "bfloat16" and "threshold" in name:
+                continue  # the bound that is no value of float32's would be one of bfloat16's
+            yield f"{name}, {layout}", function, [values], middles_of_closed(lower, upper)
     # Of PReLU's input this is said of one gradient only: the weight's reads values below 0.
     slopes = torch.tensor([0.25, -0.5, 0.0, 2.0])
     for layout, values in [("contiguous", image), ("channels last", last), ("bfloat16", image.bfloat16())]:

@@ -8,6 +8,9 @@
 namespace cinch::policy {
 namespace {
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+
 using codecs::Reads;
 
 TEST(OperandFact, ConvolutionAndNorms) {
@@ -72,13 +75,42 @@ TEST(OperandFact, IntervalsNeedTheirBounds) {
   const OperandFact hardsigmoid = operand_fact("aten::hardsigmoid", "self");
   EXPECT_EQ(interval_of(hardsigmoid, use)->upper, 3);
   EXPECT_EQ(reads_of(hardsigmoid, use), Reads::interval);
-  use.bounds = {0, 6};
+  use.numbers = {0, 6};
   EXPECT_EQ(interval_of(hardtanh, use)->upper, 6);
   EXPECT_EQ(reads_of(hardtanh, use), Reads::interval);
-  use.bounds = {6, 0};
+  use.numbers = {6, 0};
   EXPECT_EQ(reads_of(hardtanh, use), Reads::values);
-  use.bounds = {0, 6};
+  use.numbers = {0, 6};
   EXPECT_FALSE(interval_of(operand_fact("aten::relu", "result"), use));
+}
+
+TEST(OperandFact, ClampsCompareWithNumbers) {
+  using Bounds = codecs::IntervalBounds;
+  const auto interval = [](std::string_view op, float second, float third = kNone,
+                           codecs::ElementType type = codecs::ElementType::float32) {
+    Use use;
+    use.numbers = {second, third};
+    use.type = type;
+    return interval_of(operand_fact(op, "self"), use);
+  };
+  EXPECT_EQ(interval("aten::clamp", -7, 7), (Bounds{-7, 7, true}));
+  EXPECT_EQ(interval("aten::clamp_", kNone, 7), (Bounds{-kInfinity, 7, true}));
+  EXPECT_EQ(interval("aten::clamp", 1, kNone), (Bounds{1, kInfinity, true}));
+  EXPECT_EQ(interval("aten::clamp", 7, -7), std::nullopt) << "the upper bound everywhere";
+  EXPECT_EQ(interval("aten::clamp", kNone, kNone), std::nullopt) << "of tensors";
+  EXPECT_EQ(interval("aten::clamp_min", 0), (Bounds{0, kInfinity, true}));
+  EXPECT_EQ(interval("aten::clamp_max", 0), (Bounds{-kInfinity, 0, true}));
+  EXPECT_EQ(interval("aten::threshold", 20, 0),
+            (Bounds{std::nextafter(20.0F, 21.0F), kInfinity, true}));
+  EXPECT_EQ(interval("aten::softshrink", 0.5F), (Bounds{-0.5F, 0.5F, true}));
+  EXPECT_EQ(interval("aten::softshrink", -0.5F), std::nullopt);
+  // Clamps round their numbers to the type; of others it depends on the device.
+  const auto half = codecs::ElementType::bfloat16;
+  EXPECT_EQ(interval("aten::clamp_min", 0.3F, kNone, half), (Bounds{0.30078125F, kInfinity, true}));
+  EXPECT_EQ(interval("aten::threshold", 0.3F, 0, half), std::nullopt);
+  EXPECT_EQ(interval("aten::hardshrink", 0.5F, kNone, half), (Bounds{-0.5F, 0.5F, true}));
+  EXPECT_EQ(operand_fact("aten::clamp", "min").kind, OperandKind::exact);
+  EXPECT_EQ(operand_fact("aten::clamp", "self").kind, OperandKind::exact);
 }
 
 TEST(OperandFact, FactorsTolerateApproximation) {

@@ -13,7 +13,6 @@
 #include <c10/core/Storage.h>
 
 #include "codecs/codec.h"
-#include "codecs/formats/interval.h"
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry/exact_part.h"
 #include "hooks/torch/stash/entry/geometry.h"
@@ -48,11 +47,11 @@ struct Numbers {
 };
 
 /// An operator's parameters that belong to a saved tensor: for max-pool's indices the extents of
-/// the pooled input's plane, for hardtanh's input the bounds, for the base of a power the exponent,
-/// for a norm's input its order, for scatter_reduce's operands the reduction, for a recurrent
-/// layer's workspace what is in it.
+/// the pooled input's plane, for an input that is compared with numbers these, for the base of a
+/// power the exponent, for a norm's input its order, for scatter_reduce's operands the reduction,
+/// for a recurrent layer's workspace what is in it.
 using OperatorSays =
-    std::variant<std::monostate, Extent, codecs::IntervalBounds, Exponent, Reduction, Numbers>;
+    std::variant<std::monostate, Extent, std::array<float, 2>, Exponent, Reduction, Numbers>;
 
 /// One saving of a storage: by which site, and as what. Owned by the hook that autograd holds, or
 /// by a recipe. Linked into its entry's list of uses.

@@ -71,11 +71,17 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+/// What backward reads of tensors saved at `site`, if its operator's arguments allow it; values if
+/// that is unknown.
+inline codecs::Reads reads_at(const Site& site) {
+  const SiteNames* names = site.names();
+  return names == nullptr ? codecs::Reads::values
+                          : policy::operand_fact(names->op, names->operand).reads;
+}
+
 /// Whether backward reads values of tensors saved at `site`; true if that is unknown.
 inline bool reads_values(const Site& site) {
-  const SiteNames* names = site.names();
-  return names == nullptr ||
-         policy::operand_fact(names->op, names->operand).reads == codecs::Reads::values;
+  return reads_at(site) == codecs::Reads::values;
 }
 
 /// Why a storage on a CUDA device is kept: `plan` has no candidate.

@@ -28,11 +28,24 @@ constexpr std::uint32_t most_awaited = 64;
 // matrix product between them saves one tensor.
 constexpr std::uint32_t most_wanted = 8;
 
-// Whether a use reads the entry's values, or it has a recipe. pre: the stash's lock is held
+/// Whether both compare with the same numbers, at one site.
+bool share_interval(const Use& a, const Use& b) {
+  const auto* of_a = std::get_if<std::array<float, 2>>(&a.operator_says);
+  const auto* of_b = std::get_if<std::array<float, 2>>(&b.operator_says);
+  return a.site == b.site && of_a != nullptr && of_b != nullptr &&
+         std::memcmp(of_a, of_b, sizeof *of_a) == 0;  // a NaN stands for none
+}
+
+// Whether a use reads the entry's values, or it has a recipe, or needs several intervals' masks,
+// which no codec but of values holds. pre: the stash's lock is held
 bool holds_values(const Entry& entry) {
   if (entry.recipe != nullptr) return true;
+  const Use* compares = nullptr;
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     if (use->is_recipes || reads_values(*use->site)) return true;
+    if (reads_at(*use->site) != codecs::Reads::interval) continue;
+    if (compares != nullptr && !share_interval(*compares, *use)) return true;
+    compares = use;
   }
   return false;
 }
@@ -51,8 +64,8 @@ bool program_owns_source(const Recipe& recipe) {
   });
 }
 
-/// Whether backward has been given a source that still waits in the window. pre: the stash's lock is
-/// held
+/// Whether backward has been given a source that still waits in the window. pre: the stash's lock
+/// is held
 bool backward_has_source(const Recipe& recipe) {
   return std::ranges::any_of(recipe.sources(), [](const Recipe::Source& source) {
     return source.entry->place == Entry::Place::window && source.entry->raw.use_count() > 1;

@@ -33,9 +33,9 @@ std::array<std::int64_t, 3> index_extent(const Use& use) {
   return {(*extent)[0], (*extent)[1], (*extent)[2]};
 }
 
-codecs::IntervalBounds bounds(const Use& use) {
-  const auto* bounds = std::get_if<codecs::IntervalBounds>(&use.operator_says);
-  return bounds == nullptr ? codecs::IntervalBounds{0, 0} : *bounds;
+std::array<float, 2> numbers(const Use& use) {
+  const auto* numbers = std::get_if<std::array<float, 2>>(&use.operator_says);
+  return numbers == nullptr ? policy::Use().numbers : *numbers;
 }
 
 float exponent(const Use& use) {
@@ -122,9 +122,9 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
       geometry = views.of_rows(use->geometry.sizes()[0] / page_bytes, page_bytes / 4);
     }
     uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
-                    origin_of(*use), bounds(*use), exponent(*use), reduces_linearly(*use),
-                    c10::isComplexType(use->type), has_gaps, is_recomputed(by_pair, *use),
-                    names.reads});
+                    origin_of(*use), numbers(*use), exponent(*use), reduces_linearly(*use),
+                    c10::isComplexType(use->type), has_gaps, use->is_recipes,
+                    is_recomputed(by_pair, *use), names.reads});
   }
   const Geometry* cover = of.cover.get();
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
@@ -153,7 +153,7 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
                   (is_float_workspace(*use) ? 8 : 0) + (is_recomputed(by_pair, *use) ? 16 : 0));
     const auto extent = index_extent(*use);
     key.insert(key.end(), extent.begin(), extent.end());
-    key.push_back(std::bit_cast<std::int64_t>(bounds(*use)));
+    key.push_back(std::bit_cast<std::int64_t>(numbers(*use)));
     key.push_back(std::bit_cast<std::int32_t>(exponent(*use)));
     append(key, &use->geometry);
   }

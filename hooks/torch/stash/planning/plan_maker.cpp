@@ -54,6 +54,7 @@ std::string codec_label(const codecs::CodecSpec& spec, double mixed_bits, bool c
   if (traits && traits->keeps_means && spec.residual_group > 0) label += " in groups";
   if (spec.subtractive_dither) label += " dithered";
   if (spec.with_sign) label += " + sign";
+  if (spec.with_bounds) label += " + sides of bounds";
   if (spec.without_zero_rows) label += " without zeros";
   return label;
 }
@@ -77,9 +78,12 @@ std::shared_ptr<const codecs::cuda::DeviceCodec> device_codec(
   return codec;
 }
 
-/// Whether the values have to have exact signs. Values computed from approximated ones may not.
-bool needs_exact_signs(const policy::Decision::Candidate& candidate) {
-  return candidate.spec.with_sign && candidate.spec.signed_values == codecs::SignedValues::agreeing;
+/// Whether the values have to have exact signs, or be on their sides of bounds. Values computed
+/// from approximated ones may not.
+bool needs_exact_sides(const policy::Decision::Candidate& candidate) {
+  const codecs::CodecSpec& spec = candidate.spec;
+  return spec.with_bounds ||
+         (spec.with_sign && spec.signed_values == codecs::SignedValues::agreeing);
 }
 
 }  // namespace
@@ -132,8 +136,8 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
   const bool may_derive = entry.recipe != nullptr && (caution == 0 || has_pair) &&
                           (choice == nullptr || choice->derived) &&
                           (!entry.recipe->is_near || plan->may_be_approximated() || has_pair);
-  const bool needs_signs = std::ranges::any_of(decision.candidates, needs_exact_signs);
-  if (may_derive && !needs_signs && plan->encodes()) derive(*plan, entry, *row);
+  const bool needs_sides = std::ranges::any_of(decision.candidates, needs_exact_sides);
+  if (may_derive && !needs_sides && plan->encodes()) derive(*plan, entry, *row);
   return plan;
 }
 
@@ -176,7 +180,8 @@ void PlanMaker::add_by_sides(Plan& plan, const Entry& entry,
   if (std::ranges::find(plan.reads, codecs::Reads::sign) != plan.reads.end()) return;
   const codecs::CodecSpec& spec = candidate.spec;
   const bool fits = codecs::codec_traits(spec.name)->shares_ranges && candidate.mixed_bits == 0 &&
-                    !spec.with_sign && !spec.without_zero_rows && spec.bits > 1;
+                    !spec.with_sign && !spec.with_bounds && !spec.without_zero_rows &&
+                    spec.bits > 1;
   if (entry.device != nullptr || !is_source || !fits) return;
   policy::Decision::Candidate by_sides = candidate;
   by_sides.spec.name = "two_sided";
