@@ -127,3 +127,64 @@ def test_attention_of_other_packages_is_held_in_8_bits(tmp_path):
     by_codec = {op["codec"]: op["count"] for op in ops}
     assert by_codec.get("group_quant 8-bit dithered", 0) >= 12, ops
     assert by_codec.get("exponent_pack", 0) >= 3, ops  # log-sum-exp
+
+
+# The Functions of other packages by their names, with what these save, but for their kernels: Liger Kernel's, Unsloth's
+# and Megatron's.
+PACKAGES_FUNCTIONS = """
+import torch
+from torch.nn.functional import gelu, silu
+
+def recomputed(name, saves, forward):
+    # Saves what `saves` makes of the arguments, and differentiates `forward` of them.
+    def apply(ctx, *arguments):
+        ctx.shapes = [a.shape for a in arguments]
+        ctx.save_for_backward(*saves(*arguments))
+        return forward(*arguments)
+    def differentiate(ctx, grad):
+        given = [a.reshape(s).detach().requires_grad_() for a, s in zip(ctx.saved_tensors, ctx.shapes)]
+        with torch.enable_grad():
+            return torch.autograd.grad(forward(*given), given, grad)
+    return type(name, (torch.autograd.Function,), {"forward": staticmethod(apply), "backward": staticmethod(differentiate)})
+
+rows = lambda x: x.reshape(-1, x.shape[-1])
+norm = lambda x, w: x * x.square().mean(-1, keepdim=True).add(1e-6).rsqrt() * w
+adapted = lambda x, a, b: x @ a @ b
+LigerRMSNormFunction = recomputed("LigerRMSNormFunction", lambda x, w: (rows(x), w, rows(x).square().mean(-1)), norm)
+LigerSiLUMulFunction = recomputed("LigerSiLUMulFunction", lambda a, b: (rows(a), rows(b)), lambda a, b: silu(a) * b)
+Fast_RMS_Layernorm = recomputed("Fast_RMS_Layernorm", lambda x, w: (rows(x), w, rows(x).square().mean(-1)), norm)
+LoRA_W = recomputed("LoRA_W", lambda x, a, b: (x, a, b), adapted)
+SwiGLUFunction = recomputed("SwiGLUFunction", lambda x: (rows(x),), lambda x: silu(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1])
+GeLUFunction = recomputed("GeLUFunction", lambda x: (x,), gelu)
+
+torch.manual_seed(0)
+layers = [torch.nn.Linear(64, 128, bias=False) for _ in range(4)]
+w, a, b = torch.ones(128, requires_grad=True), torch.randn(128, 64).requires_grad_(), torch.randn(64, 64).requires_grad_()
+def loss():
+    x = LigerRMSNormFunction.apply(layers[0](torch.randn(32, 64, 64)), w)
+    x = LigerSiLUMulFunction.apply(x * 2, x * 3)
+    x = Fast_RMS_Layernorm.apply(x * 1.5, w)
+    x = LoRA_W.apply(x * 2, a * 0.1, b * 0.1)
+    x = GeLUFunction.apply(layers[1](x))
+    x = SwiGLUFunction.apply(layers[2](x[..., :64]))
+    return layers[3](x).square().mean()
+for _ in range(4):
+    loss().backward()
+    assert layers[0].weight.grad.isfinite().all()
+"""
+
+
+def test_activations_that_other_packages_functions_save_are_held_in_few_bits(tmp_path):
+    """Statistics, one number a row, and matrices of adapters stay exact."""
+    policy = {"version": 1, "policy": "default", "raw_window": 0}
+    report = harness.run_python(["-c", PACKAGES_FUNCTIONS], tmp_path, policy).report
+    found = {}
+    for row in report["ops"]:
+        found.setdefault(row["op"], {})[row["codec"]] = row["count"]
+    four = "group_quant 4-bit dithered"
+    for name in "LigerRMSNormFunction", "LigerSiLUMulFunction", "Fast_RMS_Layernorm", "LoRA_W", "SwiGLUFunction":
+        assert found[name].get(four, 0) >= 3, found
+    assert found["GeLUFunction"].get("group_quant 3-bit dithered", 0) >= 3, found
+    assert found["LigerRMSNormFunction"].get("exponent_pack", 0) >= 3, found
+    assert found["Fast_RMS_Layernorm"].get("exponent_pack", 0) >= 3, found
+    assert found["LoRA_W"].get("exponent_pack", 0) >= 6, found
