@@ -91,6 +91,7 @@ def test_watch_shows_what_is_on_the_host(tmp_path):
     assert live["reserved_pinned_bytes"] == run.report["reserved_pinned_bytes"]
 
 
+@pytest.mark.quick
 def test_rules_choose_what_leaves(tmp_path):
     rules = [
         {"match": {"op": "aten::native_batch_norm"}, "keep": True, "offload": True},
