@@ -134,9 +134,9 @@ def test_a_step_makes_nobody_wait(name, stream, fake, tmp_path):
     run = fake_device.start(["-c", WAITS, "cuda", "30"], tmp_path, policy=WAITING[name] | {"stream": stream}, says=..., **fake)
     waits = json.loads(run.stdout)
     assert sum(map(sum, waits[:2])) > 0, "the first steps do all of that"
-    # Where events are late the side thread's pace decides when memory grows once more (docs/allocator.md: 6, then 8 MiB).
-    late = fake["event_delay"] > 0
-    assert sum(map(any, waits[-8:])) <= (1 if late else 0), waits
+    # The data decide sizes of what is held without loss, and the side thread's pace how much is in use at once: memory may
+    # grow once more in any step (docs/allocator.md).
+    assert sum(map(any, waits[-8:])) <= 1, waits
 
 
 RESERVED = (
