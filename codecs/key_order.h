@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "codecs/element_bits.h"
@@ -8,6 +9,10 @@
 /// Bit patterns in the order of their values. A pattern's key is the pattern as a signed integer,
 /// in which negative patterns have all bits but the sign inverted.
 namespace cinch::codecs {
+
+/// The types whose patterns have keys: those that is_quantizable().
+inline constexpr std::array kKeyedTypes = {ElementType::float32, ElementType::bfloat16,
+                                           ElementType::float16};
 
 /// @pre is_quantizable(type)
 inline std::uint32_t pattern_of(ElementType type, std::int64_t key) noexcept {

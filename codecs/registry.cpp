@@ -88,7 +88,7 @@ CodecPtr make_group_quant(const CodecSpec& spec, Engine engine) {
 }
 
 CodecPtr make_interval(const CodecSpec& spec, Engine engine) {
-  const IntervalBounds bounds = {spec.lower, spec.upper, spec.closed};
+  const IntervalBounds bounds = interval_of(spec);
   if (!bounds.is_interval()) return nullptr;
   return engine == Engine::cpu ? make_interval_cpu(bounds) : make_interval_reference(bounds);
 }
@@ -177,7 +177,7 @@ constexpr auto kNames = [] {
 CodecPtr make_codec(const CodecSpec& spec, Engine engine) {
   if (!cpu::processor_has_target()) engine = Engine::reference;
   if (const auto beside_bounds = spec_beside_bounds(spec)) {
-    if (!IntervalBounds{spec.lower, spec.upper, spec.closed}.is_interval()) return nullptr;
+    if (!interval_of(spec).is_interval()) return nullptr;
     CodecPtr codec = make_codec(*beside_bounds, engine);
     if (codec == nullptr) return nullptr;
     for (const Bound bound : bounds_of(spec)) {

@@ -7,13 +7,6 @@
 #include "codecs/key_order.h"
 
 namespace cinch::codecs {
-namespace {
-
-constexpr std::array kIntervalTypes = {ElementType::float32, ElementType::bfloat16,
-                                       ElementType::float16};
-
-}  // namespace
-
 std::optional<IntervalPatterns> IntervalPatterns::of(IntervalBounds bounds,
                                                      ElementType type) noexcept {
   const auto is_above_lower = [&](float x) {
@@ -36,7 +29,7 @@ std::optional<IntervalPatterns> IntervalPatterns::of(IntervalBounds bounds,
 }
 
 IntervalCodec::IntervalCodec(IntervalBounds bounds) noexcept : bounds_(bounds) {
-  for (const ElementType type : kIntervalTypes) {
+  for (const ElementType type : kKeyedTypes) {
     patterns_[static_cast<std::size_t>(type)] = IntervalPatterns::of(bounds, type);
   }
 }

@@ -38,6 +38,11 @@ struct IntervalBounds {
   bool is_interval() const noexcept { return closed ? lower <= upper : lower < upper; }
 };
 
+/// The interval that `spec` names.
+inline IntervalBounds interval_of(const CodecSpec& spec) noexcept {
+  return {spec.lower, spec.upper, spec.closed};
+}
+
 /// @pre x is not NaN
 CINCH_HD inline bool is_inside(float x, IntervalBounds bounds) noexcept {
   return bounds.closed ? x >= bounds.lower && x <= bounds.upper

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "codecs/codec.h"
-#include "codecs/formats/with_sign.h"
+#include "codecs/formats/beside_mask.h"
 #include "codecs/key_order.h"
 
 /// CodecSpec::with_bounds beside any codec that approximates: for each bound of an interval 1 bit
@@ -23,7 +23,7 @@
 /// they mark what the inner codec could not hold. Reads::interval gives the same.
 ///
 /// Bytes: for each bound, the upper one's first: bit k, lowest first, tells whether the element at
-/// logical index k is above it (0 for a NaN), then zeros up to a multiple of kWithSignAlignment
+/// logical index k is above it (0 for a NaN), then zeros up to a multiple of kBesideMaskAlignment
 /// bytes; behind these the inner codec's bytes.
 namespace cinch::codecs {
 
@@ -75,29 +75,24 @@ inline std::vector<Bound> bounds_of(const CodecSpec& spec) {
   return bounds;
 }
 
-class WithBoundCodec : public Codec {
+class WithBoundCodec : public BesideMaskCodec {
  public:
   WithBoundCodec(std::shared_ptr<const Codec> inner, Bound bound) noexcept
-      : inner_(std::move(inner)) {
-    for (const ElementType type : kQuantizable)
+      : BesideMaskCodec(std::move(inner)) {
+    for (const ElementType type : kKeyedTypes) {
       patterns_[index(type)] = BoundPatterns::of(bound, type);
+    }
   }
 
-  std::string_view name() const noexcept override { return inner_->name(); }
-  Reads restores() const noexcept override { return Reads::values; }
   bool accepts(const Description& what) const noexcept override {
-    return is_quantizable(what.type) && inner_->accepts(what);
-  }
-  std::size_t encoded_bytes(const Description& what) const noexcept override {
-    return static_cast<std::size_t>(with_sign_bytes(what.layout)) + inner_->encoded_bytes(what);
+    return is_quantizable(what.type) && inner().accepts(what);
   }
 
  protected:
-  const Codec& inner() const noexcept { return *inner_; }
   /// @pre accepts a description of this type
   const BoundPatterns& patterns(ElementType type) const noexcept { return patterns_[index(type)]; }
   bool can_decode(const Description& what, std::size_t size) const noexcept {
-    return accepts(what) && size >= static_cast<std::size_t>(with_sign_bytes(what.layout));
+    return accepts(what) && size >= static_cast<std::size_t>(beside_mask_bytes(what.layout));
   }
   /// What the inner codec is to decode for `reads`.
   static Reads reads_of_inner(Reads reads) noexcept {
@@ -105,12 +100,9 @@ class WithBoundCodec : public Codec {
   }
 
  private:
-  static constexpr std::array kQuantizable = {ElementType::float32, ElementType::bfloat16,
-                                              ElementType::float16};
   static std::size_t index(ElementType type) noexcept { return static_cast<std::size_t>(type); }
 
-  std::shared_ptr<const Codec> inner_;
-  std::array<BoundPatterns, 3> patterns_;  ///< by ElementType
+  std::array<BoundPatterns, kKeyedTypes.size()> patterns_;  ///< by ElementType
 };
 
 /// @pre inner restores values

@@ -8,7 +8,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/element_bits.h"
-#include "codecs/layout.h"
+#include "codecs/formats/beside_mask.h"
 
 /// CodecSpec::with_sign beside any codec that approximates: 1 bit an element beside the inner
 /// codec's bytes, as ActNN keeps ReLU's mask beside the next layer's input. For Reads::sign,
@@ -28,16 +28,8 @@
 /// most a quarter of a step.
 ///
 /// Bytes: bit k, lowest first, is x > 0 of the element at logical index k, then zeros up to a
-/// multiple of kWithSignAlignment bytes | the inner codec's bytes.
+/// multiple of kBesideMaskAlignment bytes | the inner codec's bytes.
 namespace cinch::codecs {
-
-inline constexpr std::int64_t kWithSignAlignment = 16;
-
-/// Size in bytes of the sign bits, padding included.
-inline std::int64_t with_sign_bytes(const PlaneLayout& layout) noexcept {
-  const std::int64_t bytes = bytes_for_bits(layout.elements());
-  return (bytes + kWithSignAlignment - 1) / kWithSignAlignment * kWithSignAlignment;
-}
 
 /// The pattern of an element whose bit is `positive`, and which the inner codec decodes to `bits`.
 CINCH_HD inline std::uint64_t signed_bits(ElementType type, std::uint64_t bits, bool positive,
@@ -62,31 +54,24 @@ inline std::optional<CodecSpec> spec_beside_signs(const CodecSpec& spec) {
   return inner;
 }
 
-class WithSignCodec : public Codec {
+class WithSignCodec : public BesideMaskCodec {
  public:
   WithSignCodec(std::shared_ptr<const Codec> inner, SignedValues values) noexcept
-      : inner_(std::move(inner)), values_(values) {}
+      : BesideMaskCodec(std::move(inner)), values_(values) {}
 
-  std::string_view name() const noexcept override { return inner_->name(); }
-  Reads restores() const noexcept override { return Reads::values; }
   bool accepts(const Description& what) const noexcept override {
-    return is_float(what.type) && inner_->accepts(what);
-  }
-  std::size_t encoded_bytes(const Description& what) const noexcept override {
-    return static_cast<std::size_t>(with_sign_bytes(what.layout)) + inner_->encoded_bytes(what);
+    return is_float(what.type) && inner().accepts(what);
   }
 
  protected:
-  const Codec& inner() const noexcept { return *inner_; }
   SignedValues values() const noexcept { return values_; }
   bool may_be_negative() const noexcept { return values_ != SignedValues::non_negative; }
   bool can_decode(const Description& what, std::size_t size, Reads reads) const noexcept {
     return (reads == Reads::sign || reads == Reads::values) && accepts(what) &&
-           size >= static_cast<std::size_t>(with_sign_bytes(what.layout));
+           size >= static_cast<std::size_t>(beside_mask_bytes(what.layout));
   }
 
  private:
-  std::shared_ptr<const Codec> inner_;
   SignedValues values_;
 };
 

@@ -18,7 +18,7 @@ class WithBoundReference final : public WithBoundCodec {
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                  RandomKey key, ParallelFor parallel) const override {
     const std::size_t size = element_size(what.type);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     std::fill_n(out.data(), before, std::byte{0});
     for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
       const std::uint64_t bits = load_bits(source, offset_of(what.layout, k), size);
@@ -33,7 +33,7 @@ class WithBoundReference final : public WithBoundCodec {
               ParallelFor parallel) const override {
     if (!can_decode(what, in.size())) return false;
     const std::size_t size = element_size(what.type);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     const Reads of_inner = reads_of_inner(reads);
     if (!inner().decode(what, in.subspan(before), target, of_inner, parallel)) return false;
     for (std::int64_t k = 0; k < what.layout.elements() && of_inner == Reads::values; ++k) {

@@ -19,7 +19,7 @@ class WithSignReference final : public WithSignCodec {
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                  RandomKey key, ParallelFor parallel) const override {
     const std::size_t size = element_size(what.type);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     std::fill_n(out.data(), before, std::byte{0});
     bool strange = false;
     for (std::int64_t k = 0; k < what.layout.elements(); ++k) {
@@ -35,7 +35,7 @@ class WithSignReference final : public WithSignCodec {
               ParallelFor parallel) const override {
     if (!can_decode(what, in.size(), reads)) return false;
     const std::size_t size = element_size(what.type);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     if (reads == Reads::values &&
         !inner().decode(what, in.subspan(before), target, reads, parallel)) {
       return false;

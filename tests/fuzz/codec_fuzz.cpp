@@ -131,7 +131,7 @@ struct Checker {
       }
       const float x = value_of(c.what.type, before);
       const float y = value_of(c.what.type, after);
-      const IntervalBounds bounds = {c.spec.lower, c.spec.upper, c.spec.closed};
+      const IntervalBounds bounds = interval_of(c.spec);
       if (bounds.is_interval()) {
         expect(is_inside(x, bounds) == is_inside(y, bounds),
                "an exact codec moved a value over a bound");

@@ -24,9 +24,9 @@ import sys
 import tempfile
 import warnings
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-POLICIES = ["lossless", "default"]
+import zoo
+from zoo import POLICIES, ROOT
+
 STEPS = 4
 MOST_SECONDS = 150
 MOST_PARAMETERS = 30e6
@@ -218,14 +218,12 @@ def serve(library: str, folder: str, names: list[str]) -> None:
 
 def measure(build: pathlib.Path, library: str, policy: str | None, names: list[str]) -> dict[str, dict]:
     """{name: what came of it, with the report of a run under a policy}. Who left nothing is not there."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("CINCH_") and k != "LD_PRELOAD"}
-    env |= {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--serve", library, folder, *names]
         if policy is not None:
             cinch = [build / "bin/cinch", "run", "--quiet", "--no-telemetry", "--policy", policy]
             command = [*map(str, cinch), "--report", f"{folder}/%p.report", "--", *command]
-        subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        subprocess.run(command, env=zoo.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         found = {}
         for file in pathlib.Path(folder).glob("*.json"):
             outcome = json.loads(file.read_text())

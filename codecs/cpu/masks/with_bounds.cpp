@@ -17,7 +17,7 @@ class WithBoundCpu final : public WithBoundCodec {
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                  RandomKey key, ParallelFor parallel) const override {
     const std::size_t size = element_size(what.type);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     const auto bits = static_cast<std::size_t>(bytes_for_bits(what.layout.elements()));
     std::fill(out.begin() + bits, out.begin() + before, std::byte{0});
     // A NaN's key lies beyond infinity's.
@@ -37,7 +37,7 @@ class WithBoundCpu final : public WithBoundCodec {
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               ParallelFor parallel) const override {
     if (!can_decode(what, in.size())) return false;
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     const Reads of_inner = reads_of_inner(reads);
     if (!inner().decode(what, in.subspan(before), target, of_inner, parallel)) return false;
     if (of_inner != Reads::values) return true;

@@ -20,7 +20,7 @@ class WithSignCpu final : public WithSignCodec {
   Encoded encode(const Description& what, const void* source, std::span<std::byte> out,
                  RandomKey key, ParallelFor parallel) const override {
     const std::size_t size = element_size(what.type);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     const auto bits = static_cast<std::size_t>(bytes_for_bits(what.layout.elements()));
     std::fill(out.begin() + bits, out.begin() + before, std::byte{0});
     std::atomic<bool> strange = false;
@@ -39,7 +39,7 @@ class WithSignCpu final : public WithSignCodec {
               ParallelFor parallel) const override {
     if (!can_decode(what, in.size(), reads)) return false;
     if (reads == Reads::sign) return sign_->decode(what, in, target, reads, parallel);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     return inner().decode(what, in.subspan(before), target, reads, parallel) &&
            (values() == SignedValues::any ||
             cpu::change_runs(what, target, parallel,

@@ -4,7 +4,7 @@
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/masks/masks.cuh"
 #include "codecs/cuda/result.cuh"
-#include "codecs/formats/with_sign.h"
+#include "codecs/formats/beside_mask.h"
 
 /// What codecs share that hold one bit an element beside the bytes of an inner codec.
 namespace cinch::codecs::cuda {
@@ -50,7 +50,7 @@ class BesideMaskCuda : public DeviceCodec {
   bool encode(const Description& what, const void* source, std::byte* out, Result* result,
               void* scratch, RandomKey key, Stream stream) const noexcept override {
     const TiledMaskJob job(what, source, true);
-    const std::int64_t before = with_sign_bytes(what.layout);
+    const std::int64_t before = beside_mask_bytes(what.layout);
     auto* const own = static_cast<BesideMaskScratch*>(scratch);
     return write_mask(what.type, job, before, source, out, &own->inner, result, stream) &&
            inner_->encode(what, source, out + before, &own->inner, own + 1, key, stream) &&
@@ -60,7 +60,7 @@ class BesideMaskCuda : public DeviceCodec {
   bool decode(const Description& what, std::span<const std::byte> in, void* target, Reads reads,
               void* scratch, Stream stream) const noexcept override {
     const TiledMaskJob job(what, target, false);
-    const auto before = static_cast<std::size_t>(with_sign_bytes(what.layout));
+    const auto before = static_cast<std::size_t>(beside_mask_bytes(what.layout));
     if (in.size() < before) return false;
     const Reads of_inner = reads_of_inner(reads);
     return (of_inner == Reads::nothing ||

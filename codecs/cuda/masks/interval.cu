@@ -76,7 +76,7 @@ class IntervalCuda final : public DeviceCodec {
 }  // namespace
 
 std::shared_ptr<const DeviceCodec> make_interval_cuda(const CodecSpec& spec) {
-  return std::make_shared<IntervalCuda>(IntervalBounds{spec.lower, spec.upper, spec.closed});
+  return std::make_shared<IntervalCuda>(interval_of(spec));
 }
 
 }  // namespace cinch::codecs::cuda

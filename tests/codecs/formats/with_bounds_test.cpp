@@ -94,7 +94,7 @@ TEST(WithBounds, ValuesAreTheCodecsButForThoseOnTheOtherSide) {
           const Bytes bytes = encode(*codec, what, source);
           const Bytes of_inner = encode(*inner, what, source);
           ASSERT_EQ(bytes.size(),
-                    of_inner.size() + bounds_of(with).size() * with_sign_bytes(what.layout));
+                    of_inner.size() + bounds_of(with).size() * beside_mask_bytes(what.layout));
           const std::vector<float> values = values_of(what, decode(*codec, what, bytes));
           const std::vector<float> inners = values_of(what, decode(*inner, what, of_inner));
           EXPECT_EQ(decode(*codec, what, bytes, Reads::interval), decode(*codec, what, bytes));

@@ -91,7 +91,7 @@ TEST(WithSign, ValuesOfAnyDataAreThoseOfTheCodec) {
       const auto inner = make_codec(alone(with), engine);
       const Bytes bytes = encode(*codec, what, source);
       const Bytes of_inner = encode(*inner, what, source);
-      EXPECT_EQ(bytes.size(), of_inner.size() + with_sign_bytes(what.layout)) << name;
+      EXPECT_EQ(bytes.size(), of_inner.size() + beside_mask_bytes(what.layout)) << name;
       EXPECT_EQ(decode(*codec, what, bytes), decode(*inner, what, of_inner)) << name;
       const std::vector<float> signs = values_of(what, decode(*codec, what, bytes, Reads::sign));
       for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(signs[i], x[i] > 0.0F ? 1.0F : 0.0F);

@@ -424,22 +424,18 @@ def test_what_an_index_picks_is_derived(name, tmp_path):
     assert found.get((op, f"derived from {source}"), 0) >= 2, found
 
 
-# As gpt-oss' experts: both halves of one storage are clamped, and what is computed of them is read.
 GATED = """
 import json
 import torch
+from workloads.models import clamped_gate
 torch.set_num_threads(1)
 torch.manual_seed(0)
 w, v = (torch.randn(*sizes, device="cuda", requires_grad=True) for sizes in [(64, 256), (128, 64)])
 x = torch.randn(256, 64, device="cuda")
 
-def gated(both):
-    gate, up = both[..., ::2].clamp(max=7), both[..., 1::2].clamp(-7, 7)
-    return (up + 1) * (gate * torch.sigmoid(gate * 1.702))
-
 for step in range(8):
     w.grad = v.grad = None
-    (gated(x @ w) @ v).square().mean().backward()
+    (clamped_gate(x @ w) @ v).square().mean().backward()
     torch.cuda.synchronize()
 print(json.dumps([each.grad.double().sum().item().hex() for each in (w, v)]))
 """

@@ -59,21 +59,17 @@ def test_bounded_operators_take_one_bit(tmp_path):
     assert ops["aten::silu_", "self", "exponent_pack"]["count"] >= 3
 
 
-# As gpt-oss' experts: both halves of one storage are clamped, and what is computed of them is read.
 GATED = """
 import sys
 import torch
+from workloads.models import clamped_gate
 torch.manual_seed(0)
 w, v = torch.randn(64, 256, requires_grad=True), torch.randn(128, 64, requires_grad=True)
 x = torch.randn(256, 64)
 
-def gated(both):
-    gate, up = both[..., ::2].clamp(max=7), both[..., 1::2].clamp(-7, 7)
-    return (up + 1) * (gate * torch.sigmoid(gate * 1.702))
-
 for step in range(5):
     w.grad = v.grad = None
-    (gated(x @ w) @ v).square().mean().backward()
+    (clamped_gate(x @ w) @ v).square().mean().backward()
 torch.save([w.grad, v.grad], sys.argv[1])
 """
 

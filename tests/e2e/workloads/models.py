@@ -208,3 +208,9 @@ def evaluation_without_backward():
     model = ConvNet()
     outputs = [model(torch.randn(4, 3, 32, 32)).detach().clone() for _ in range(3)]
     return {f"output{i}": output for i, output in enumerate(outputs)}
+
+
+def clamped_gate(both):
+    """gpt-oss' experts: both halves of one storage are clamped, and what is computed of them is read."""
+    gate, up = both[..., ::2].clamp(max=7), both[..., 1::2].clamp(-7, 7)
+    return (up + 1) * (gate * torch.sigmoid(gate * 1.702))

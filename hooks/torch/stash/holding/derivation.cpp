@@ -42,8 +42,9 @@ bool holds_values(const Entry& entry) {
   if (entry.recipe != nullptr) return true;
   const Use* compares = nullptr;
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
-    if (use->is_recipes || reads_values(*use->site)) return true;
-    if (reads_at(*use->site) != codecs::Reads::interval) continue;
+    const codecs::Reads reads = use->is_recipes ? codecs::Reads::values : reads_at(*use->site);
+    if (reads == codecs::Reads::values) return true;
+    if (reads != codecs::Reads::interval) continue;
     if (compares != nullptr && !share_interval(*compares, *use)) return true;
     compares = use;
   }
