@@ -9,7 +9,7 @@ namespace cinch {
 
 /// Increases with every change to CoreTable; the two libraries ship together, so a mismatch means a
 /// broken installation.
-inline constexpr std::uint32_t core_abi_version = 2;
+inline constexpr std::uint32_t core_abi_version = 3;
 
 /// `torch::autograd::EngineStub`, without torch's headers.
 using EngineStub = void* (*)();
@@ -35,6 +35,9 @@ struct CoreTable {
   void (*after_sum)(const void* result, const void* other) noexcept;
   /// Called after `number - tensor`.
   void (*after_difference_from)(const void* result, const void* number) noexcept;
+
+  /// Called after an index has picked `result` out of the tensor `input`.
+  void (*after_gather)(const void* result, const void* input) noexcept;
 };
 
 /// `cinch_core_open`: starts the core in this process. `engine_stub` is the engine stub that torch

@@ -11,6 +11,7 @@
 //   SavedVariable::register_hooks              a user's hooks on a tensor that the core holds
 //   at::_ops::add_Tensor::call, …              sums and differences: autograd does not save the
 //                                              number of x + 1
+//   at::_ops::index_select::call, …            what an index picks: nor what out of
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -37,6 +38,9 @@
 #define SUBTRACT_IN_PLACE _ZN2at4_ops11sub__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE
 #define SUBTRACT_FROM _ZN2at4_ops11rsub_Scalar4callERKNS_6TensorERKN3c106ScalarES8_
 
+#define INDEX_SELECT _ZN2at4_ops12index_select4callERKNS_6TensorElS4_
+#define INDEX _ZN2at4_ops12index_Tensor4callERKNS_6TensorERKN3c104ListISt8optionalIS2_EEE
+
 #define STRING_OF_(name) #name
 #define STRING_OF(name) STRING_OF_(name)
 
@@ -52,6 +56,8 @@ struct Tensor {
   void* impl;
 };
 using Sum = Tensor (*)(const void* self, const void* other, const void* alpha);
+using IndexSelect = Tensor (*)(const void* self, int64_t dimension, const void* index);
+using Index = Tensor (*)(const void* self, const void* indices);
 using SumInPlace = void* (*)(void* self, const void* other, const void* alpha);
 
 // Any thread may write these, always with the same value; every save reads them.
@@ -63,6 +69,8 @@ Sum real_subtract;
 Sum real_subtract_from;
 SumInPlace real_add_in_place;
 SumInPlace real_subtract_in_place;
+IndexSelect real_index_select;
+Index real_index;
 const cinch::CoreTable* core;
 
 // The return address of the optional overload while its inner constructor call runs.
@@ -214,7 +222,9 @@ bool find_originals() {
          must(real_add_in_place, STRING_OF(ADD_IN_PLACE)) != nullptr &&
          must(real_subtract, STRING_OF(SUBTRACT)) != nullptr &&
          must(real_subtract_in_place, STRING_OF(SUBTRACT_IN_PLACE)) != nullptr &&
-         must(real_subtract_from, STRING_OF(SUBTRACT_FROM)) != nullptr;
+         must(real_subtract_from, STRING_OF(SUBTRACT_FROM)) != nullptr &&
+         must(real_index_select, STRING_OF(INDEX_SELECT)) != nullptr &&
+         must(real_index, STRING_OF(INDEX)) != nullptr;
 }
 
 const cinch::CoreTable* open_core(cinch::EngineStub engine_stub) {
@@ -321,5 +331,17 @@ CINCH_EXPORT void* SUBTRACT_IN_PLACE(void* self, const void* other, const void* 
 CINCH_EXPORT Tensor SUBTRACT_FROM(const void* self, const void* number, const void* alpha) {
   const Tensor result = must(real_subtract_from, STRING_OF(SUBTRACT_FROM))(self, number, alpha);
   if (const auto* table = load(core)) table->after_difference_from(&result, number);
+  return result;
+}
+
+CINCH_EXPORT Tensor INDEX_SELECT(const void* self, int64_t dimension, const void* index) {
+  const Tensor result = must(real_index_select, STRING_OF(INDEX_SELECT))(self, dimension, index);
+  if (const auto* table = load(core)) table->after_gather(&result, self);
+  return result;
+}
+
+CINCH_EXPORT Tensor INDEX(const void* self, const void* indices) {
+  const Tensor result = must(real_index, STRING_OF(INDEX))(self, indices);
+  if (const auto* table = load(core)) table->after_gather(&result, self);
   return result;
 }

@@ -21,6 +21,7 @@
 #include "hooks/preload/environment.h"
 #include "hooks/torch/autograd/added_numbers.h"
 #include "hooks/torch/autograd/engine.h"
+#include "hooks/torch/autograd/gathered_inputs.h"
 #include "hooks/torch/autograd/held_wrapper.h"
 #include "hooks/torch/autograd/register_hooks.h"
 #include "hooks/torch/autograd/saved_inputs.h"
@@ -144,6 +145,11 @@ void after_difference_from(const void* result, const void* number) noexcept {
                       *static_cast<const c10::Scalar*>(number));
 }
 
+void after_gather(const void* result, const void* input) noexcept {
+  gathered_inputs::note(*static_cast<const at::Tensor*>(result),
+                        *static_cast<const at::Tensor*>(input));
+}
+
 void at_exit() {
   stash().side().stop();
   stash().adaptation().keep_learned();
@@ -161,8 +167,8 @@ void at_exit() {
   }
 }
 
-const CoreTable table = {core_abi_version, before_save, before_register_hooks, after_sum,
-                         after_difference_from};
+const CoreTable table = {core_abi_version, before_save,           before_register_hooks,
+                         after_sum,        after_difference_from, after_gather};
 
 /// Loads the policies listed in CINCH_DRY_RUN, separated by commas. Returns the first error if any.
 std::variant<std::vector<policy::Settings>, policy::PolicyError> dry_run_policies() {

@@ -35,6 +35,8 @@ SUMS = {
     "_ZN2at4_ops10sub_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE",
     "_ZN2at4_ops11sub__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE",
     "_ZN2at4_ops11rsub_Scalar4callERKNS_6TensorERKN3c106ScalarES8_",
+    "_ZN2at4_ops12index_select4callERKNS_6TensorElS4_",
+    "_ZN2at4_ops12index_Tensor4callERKNS_6TensorERKN3c104ListISt8optionalIS2_EEE",
 }
 INTERPOSED = SUMS | {SET_ENGINE, SAVED_VARIABLE, SAVED_VARIABLE_OPTIONAL, REGISTER_HOOKS}
 ENGINE_VTABLE = "_ZTVN5torch8autograd6EngineE"

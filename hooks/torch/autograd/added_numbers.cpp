@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/autograd/added_numbers.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <exception>
 
-#include <torch/csrc/autograd/variable.h>
+#include "hooks/torch/autograd/latest_nodes.h"
 
 namespace cinch::hooks::added_numbers {
 namespace {
 
-using torch::autograd::Node;
-
-/// A node may lie where an older one lay. Its number in the thread's sequence is its own.
-struct Noted {
-  const Node* node = nullptr;
-  std::uint64_t sequence = 0;
-  double number = 0;
-};
-
-/// The thread's latest; `next` is the oldest one, to be replaced.
-struct Latest {
-  std::array<Noted, 64> all;
-  std::size_t next = 0;
-};
-thread_local Latest latest;
+thread_local LatestNodes<double, 64> latest;
 
 std::optional<double> value_of(const c10::Scalar& number) {
   if (number.isSymbolic()) return std::nullopt;
@@ -53,19 +37,11 @@ std::optional<double> value_of(const at::Tensor& number) {
   }
 }
 
-const Node* node_of(const at::Tensor& result) {
-  const auto* meta = torch::autograd::impl::get_autograd_meta(result);
-  return meta == nullptr ? nullptr : meta->grad_fn_.get();
-}
-
 template <class T>
 void note_of(const at::Tensor& result, const T& operand) noexcept try {
-  const Node* node = node_of(result);
+  const auto* const node = node_of(result);
   if (node == nullptr) return;
-  const auto number = value_of(operand);
-  if (!number) return;
-  latest.all[latest.next] = {node, node->sequence_nr(), *number};
-  latest.next = (latest.next + 1) % latest.all.size();
+  if (const auto number = value_of(operand)) latest.note(*node, *number);
 } catch (const std::exception&) {
   // Then it is not known.
 }
@@ -80,11 +56,9 @@ void note(const at::Tensor& result, const c10::Scalar& number) noexcept {
   note_of(result, number);
 }
 
-std::optional<double> find(const Node& node) noexcept {
-  const auto noted = std::ranges::find_if(latest.all, [&](const Noted& each) {
-    return each.node == &node && each.sequence == node.sequence_nr();
-  });
-  return noted == latest.all.end() ? std::nullopt : std::optional(noted->number);
+std::optional<double> find(const torch::autograd::Node& node) noexcept {
+  const double* const number = latest.find(node);
+  return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
 }  // namespace cinch::hooks::added_numbers

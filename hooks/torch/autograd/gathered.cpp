@@ -2,13 +2,17 @@
 #include "hooks/torch/autograd/gathered.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/UndefinedTensorImpl.h>
 #include <c10/util/accumulate.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include "hooks/torch/autograd/node_kinds.h"
@@ -47,26 +51,85 @@ std::optional<SavedIndex> index_of(Node& node, std::int64_t rank) {
   return SavedIndex{&*first, first - all.begin()};
 }
 
+/// The numbers of places that an index chooses; undefined where recipes have none of its kind.
+struct PickedPlaces {
+  at::Tensor numbers;
+  bool are_shared = false;  ///< with another recipe
+};
+
 at::Tensor room_for(std::int64_t count) {
   const BelowProgram guard;
   return at::empty({count}, at::kInt);
 }
 
-/// Numbers of places; negative ones count from the end. @return undefined if one is not there
+/// An index's numbers of places; negative ones count from the end.
 template <typename T>
-at::Tensor copy_of(const at::Tensor& index, std::int64_t places) {
-  at::Tensor made = room_for(index.numel());
-  const T* const from = index.const_data_ptr<T>();
-  auto* const to = made.mutable_data_ptr<std::int32_t>();
-  const std::int64_t stride = index.dim() == 1 ? index.stride(0) : 1;
-  bool are_there = true;
-  for (std::int64_t i = 0; i < index.numel(); ++i) {
-    const auto given = static_cast<std::int64_t>(from[i * stride]);
-    const std::int64_t place = given < 0 ? given + places : given;
-    are_there &= place >= 0 && place < places;
-    to[i] = static_cast<std::int32_t>(place);
+class Places {
+ public:
+  Places(const at::Tensor& index, std::int64_t places)
+      : from_(index.const_data_ptr<T>()),
+        stride_(index.dim() == 1 ? index.stride(0) : 1),
+        count_(index.numel()),
+        places_(places) {}
+
+  /// @return undefined if a place is not there
+  at::Tensor copy() const {
+    at::Tensor made = room_for(count_);
+    auto* const to = made.mutable_data_ptr<std::int32_t>();
+    bool are_there = true;
+    for (std::int64_t i = 0; i < count_; ++i) {
+      const std::int64_t place = at(i);
+      are_there &= place >= 0 && place < places_;
+      to[i] = static_cast<std::int32_t>(place);
+    }
+    return are_there ? made : at::Tensor();
   }
-  return are_there ? made : at::Tensor();
+
+  /// Whether that would give what `copy` holds.
+  bool are_those_of(const at::Tensor& copy) const {
+    if (copy.numel() != count_) return false;
+    const auto* const to = copy.const_data_ptr<std::int32_t>();
+    for (std::int64_t i = 0; i < count_; ++i) {
+      if (at(i) != to[i] || to[i] >= places_) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::int64_t at(std::int64_t i) const {
+    const auto given = static_cast<std::int64_t>(from_[i * stride_]);
+    return given < 0 ? given + places_ : given;
+  }
+
+  const T* from_;
+  std::int64_t stride_;
+  std::int64_t count_;
+  std::int64_t places_;
+};
+
+using WeakTensor = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
+
+/// The thread's latest copies; `next` is the oldest one, to be replaced. All layers of a graph
+/// network pick by the same edges.
+struct Copies {
+  std::array<std::optional<WeakTensor>, 8> all;
+  std::size_t next = 0;
+};
+thread_local Copies copies;
+
+/// A copy of the index, or one that other recipes hold.
+template <typename T>
+PickedPlaces shared_copy(const at::Tensor& index, std::int64_t places) {
+  const Places<T> wanted(index, places);
+  for (const auto& each : copies.all) {
+    const at::Tensor known = each ? at::Tensor(each->lock()) : at::Tensor();
+    if (known.defined() && wanted.are_those_of(known)) return {known, true};
+  }
+  at::Tensor made = wanted.copy();
+  if (!made.defined()) return {};
+  copies.all[copies.next] = WeakTensor(made.getIntrusivePtr());
+  copies.next = (copies.next + 1) % copies.all.size();
+  return {std::move(made)};
 }
 
 at::Tensor places_of(const at::Tensor& mask) {
@@ -81,20 +144,20 @@ at::Tensor places_of(const at::Tensor& mask) {
 }
 
 /// The index as a recipe holds it. @param places How many it chooses from
-/// @return undefined where recipes have none of this kind
-at::Tensor index_for(const at::Tensor& index, std::int64_t places, c10::Device device) {
+PickedPlaces index_for(const at::Tensor& index, std::int64_t places, c10::Device device) {
   const bool is_mask = index.scalar_type() == at::kBool;
   if (!index.is_contiguous() && (index.dim() != 1 || is_mask)) return {};
   if (!device.is_cpu()) {
     // A mask's places are not known without waiting for the device.
     if (index.scalar_type() != at::kLong || index.device() != device) return {};
     const BelowProgram guard;
-    return index.dim() == 1 ? index : index.view({-1});
+    return {index.dim() == 1 ? index : index.view({-1})};
   }
   if (!index.is_cpu()) return {};
-  if (is_mask) return places_of(index);
-  if (index.scalar_type() == at::kLong) return copy_of<std::int64_t>(index, places);
-  return index.scalar_type() == at::kInt ? copy_of<std::int32_t>(index, places) : at::Tensor();
+  if (is_mask) return {places_of(index)};
+  if (index.scalar_type() == at::kLong) return shared_copy<std::int64_t>(index, places);
+  return index.scalar_type() == at::kInt ? shared_copy<std::int32_t>(index, places)
+                                         : PickedPlaces();
 }
 
 /// Whether `result` is `input` with `count` places of dimension `dim`, in as many dimensions as the
@@ -146,8 +209,10 @@ std::optional<Gathered> gathered_by(Node& node, const c10::DimVector& input, con
   if (!sizes) return std::nullopt;
   Gathered made{step_of(Recipe::Operator::gather, node), *std::move(sizes)};
   made.step.dim = saved->dim;
-  made.step.index = index_for(index, made.sizes[dim], device);
-  if (!made.step.index.defined()) return std::nullopt;
+  PickedPlaces picked = index_for(index, made.sizes[dim], device);
+  if (!picked.numbers.defined()) return std::nullopt;
+  made.step.index = std::move(picked.numbers);
+  made.step.shares_index = picked.are_shared;
   if (!has_picked(want.sizes, made.sizes, dim, made.step.index.numel())) return std::nullopt;
   return made;
 }

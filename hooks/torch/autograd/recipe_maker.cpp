@@ -30,14 +30,16 @@ constexpr int most_steps = 12;
 
 }  // namespace
 
-RecipeMaker::RecipeMaker(Layout layout, c10::ScalarType type, c10::Device device, Derived derived)
+RecipeMaker::RecipeMaker(Layout layout, const at::Tensor& actual, Site& site, Derived derived)
     : layout_(std::move(layout)),
+      actual_(actual),
+      site_(site),
       derived_(derived),
       recipe_(std::make_unique<Recipe>()),
       sources_(*recipe_) {
   recipe_->elements = layout_.elements();
-  recipe_->type = type;
-  recipe_->device = device;
+  recipe_->type = actual.scalar_type();
+  recipe_->device = actual.device();
   recipe_->threads = is_on_device() ? 0 : at::get_num_threads();
 }
 
@@ -63,11 +65,10 @@ bool RecipeMaker::make(Node& node, std::uint32_t output) {
          made.layout().elements() == recipe_->elements;
 }
 
-std::unique_ptr<Recipe> RecipeMaker::take(std::uint32_t version, const Site& site,
-                                          const at::Tensor& actual) {
+std::unique_ptr<Recipe> RecipeMaker::take(std::uint32_t version) {
   recipe_->version = version;
   const bool serves = recipe_->depth <= stash().settings().derive.depth &&
-                      stash().derivation().proves(*recipe_, site, actual);
+                      stash().derivation().proves(*recipe_, site_, actual_);
   if (!serves) return nullptr;
   stash().derivation().give_sides(*recipe_);
   return std::move(recipe_);

@@ -31,8 +31,9 @@ class RecipeMaker {
     held
   };
 
-  /// @param layout Of the tensor, which fills its storage
-  RecipeMaker(Layout layout, c10::ScalarType type, c10::Device device, Derived derived);
+  /// @param layout Of `actual`, the tensor, which fills its storage and outlives this
+  /// @param site Where it is saved
+  RecipeMaker(Layout layout, const at::Tensor& actual, Site& site, Derived derived);
   RecipeMaker(const RecipeMaker&) = delete;
   RecipeMaker& operator=(const RecipeMaker&) = delete;
   ~RecipeMaker();
@@ -44,9 +45,9 @@ class RecipeMaker {
   /// could
   bool make_log_sum_exp(torch::autograd::Node& node);
 
-  /// Hands out the recipe if it is proved to give `actual`'s bits, or to be near them (nearness.h)
-  /// where that may serve; else returns null.
-  std::unique_ptr<Recipe> take(std::uint32_t version, const Site& site, const at::Tensor& actual);
+  /// Hands out the recipe if it is proved to give the tensor's bits, or to be near them
+  /// (nearness.h) where that may serve; else returns null. @param version Of the tensor, saved
+  std::unique_ptr<Recipe> take(std::uint32_t version);
 
   /// Whether the recipe computes a source that it might hold.
   bool has_computed_derived() const noexcept { return has_computed_derived_; }
@@ -85,6 +86,7 @@ class RecipeMaker {
   bool make_copy(Node& node, const Layout& want, Value& to);
   bool make_rolled(torch::autograd::generated::RollBackward0& node, const Layout& want, Value& to);
   bool make_gathered(Node& node, const Layout& want, Value& to);
+  bool find_gathered(Node& node, const Layout& input, std::int64_t picked, Value& to);
   bool make_cat(torch::autograd::generated::CatBackward0& node, const Layout& want, Value& to);
   bool make_stack(torch::autograd::generated::StackBackward0& node, const Layout& want, Value& to);
   template <typename Make>
@@ -121,6 +123,8 @@ class RecipeMaker {
   bool is_on_device() const noexcept { return !recipe_->device.is_cpu(); }
 
   const Layout layout_;
+  const at::Tensor& actual_;
+  Site& site_;
   Derived derived_;
   bool has_computed_derived_ = false;
   std::unique_ptr<Recipe> recipe_;

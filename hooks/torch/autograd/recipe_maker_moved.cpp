@@ -8,6 +8,7 @@
 #include <c10/util/accumulate.h>
 
 #include "hooks/torch/autograd/gathered.h"
+#include "hooks/torch/autograd/gathered_inputs.h"
 #include "hooks/torch/autograd/node_lock.h"
 #include "hooks/torch/autograd/node_steps.h"
 #include "hooks/torch/autograd/node_views.h"
@@ -19,6 +20,10 @@ namespace {
 
 namespace generated = torch::autograd::generated;
 using saved_constants::held_by_stash;
+
+// How many times as large as an unsaved input is what is picked out of it, at least. A sum of what
+// is picked out of two inputs has both.
+constexpr std::int64_t least_gain = 3;
 
 }  // namespace
 
@@ -32,19 +37,14 @@ bool RecipeMaker::make_rolled(generated::RollBackward0& node, const Layout& want
          extend(to, roll_step(node, want), want);
 }
 
-/// Builds what the node picked out of the value that its edge leads to. Where that is larger, and
-/// derived itself, it is held: it is computed once for all that is picked out of it, such as each
-/// expert's tokens.
+/// Builds what the node picked out of the value that its edge leads to.
 bool RecipeMaker::make_gathered(Node& node, const Layout& want, Value& to) {
   const Edge& edge = node.next_edge(0);
   const auto sizes = edge.is_valid() ? output_sizes(*edge.function, edge.input_nr) : std::nullopt;
   if (!sizes) return false;
   const Layout input = contiguous(*sizes);
-  const Derived before = derived_;
-  if (want.elements() < input.elements()) derived_ = Derived::held;
-  const bool is_found = find(edge, input, to) && to.layout().sizes == *sizes;
-  derived_ = before;
-  if (!is_found || to.type() != type_of(node)) return false;
+  if (!find_gathered(node, input, want.elements(), to)) return false;
+  if (to.type() != type_of(node)) return false;
   const NodeLock lock(node);
   auto gathered = lock ? gathered_by(node, *sizes, want, recipe_->device) : std::nullopt;
   if (!gathered) return false;
@@ -54,6 +54,25 @@ bool RecipeMaker::make_gathered(Node& node, const Layout& want, Value& to) {
     take_view(*std::move(flat), to);
   }
   return extend(to, std::move(gathered->step), want);
+}
+
+/// Builds the input of a node that picks something out of it. Where that is larger, and derived
+/// itself, it is held: it is computed once for all that is picked out of it, such as each expert's
+/// tokens. If it can't be built but is much smaller, it is held for what is picked alone: a layer's
+/// output, say, that is the message on each of a graph's edges.
+bool RecipeMaker::find_gathered(Node& node, const Layout& input, std::int64_t picked, Value& to) {
+  const Edge& edge = node.next_edge(0);
+  const Mark mark_before = mark();
+  const Derived before = derived_;
+  if (picked < input.elements()) derived_ = Derived::held;
+  const bool is_found = find(edge, input, to) && to.layout().sizes == input.sizes;
+  derived_ = before;
+  if (is_found) return true;
+  go_back(mark_before, to);
+  if (picked < least_gain * input.elements()) return false;
+  const at::Tensor known = gathered_inputs::find(node);
+  return known.defined() && known.grad_fn() == edge.function &&
+         known.sizes() == c10::IntArrayRef(input.sizes) && sources_.hold_copy(known, site_, to);
 }
 
 bool RecipeMaker::make_cat(generated::CatBackward0& node, const Layout& want, Value& to) {

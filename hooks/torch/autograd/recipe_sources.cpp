@@ -4,15 +4,20 @@
 #include <algorithm>
 
 #include <ATen/ScalarOps.h>
+#include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "hooks/torch/autograd/members.h"
 #include "hooks/torch/autograd/saved_constants.h"
+#include "hooks/torch/program/below_program.h"
+#include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {
 namespace {
 
 using saved_constants::held_by_stash;
+using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 
 bool lies_alike(const HeldTensor& held, const Layout& want) {
@@ -119,6 +124,44 @@ bool RecipeSources::hold_of_sizes(SavedVariable& saved, c10::IntArrayRef sizes, 
 
 std::optional<int> RecipeSources::hold_alike(const HeldTensor& held, const Layout& want) {
   return lies_alike(held, want) ? hold(held, held.use().geometry) : std::nullopt;
+}
+
+bool RecipeSources::hold_copy(const at::Tensor& tensor, Site& site, Value& to) {
+  const bool serves = recipe_.source_count != Recipe::most_sources &&
+                      has_recipes(tensor.scalar_type()) && tensor.device() == recipe_.device &&
+                      reads_values(site) && !runs_backward() &&
+                      stash().judge(tensor, false, false) == Verdict::wanted;
+  if (!serves) return false;
+  const Layout layout = contiguous(tensor.sizes());
+  Use use;
+  use.site = &site;
+  use.geometry = Geometry(layout.sizes, layout.strides, 0);
+  use.type = tensor.scalar_type();
+  use.sequence = static_cast<std::uint32_t>(at::sequence_number::peek() - 1);
+  Recipe::Source& source = recipe_.all_sources[recipe_.source_count];
+  source.version = c10::VariableVersion(0);  // nobody changes it
+  source.saved_version = 0;
+  const Node& producer = *tensor.grad_fn();
+  const UnsavedSources::Key key{&producer, producer.sequence_nr(),
+                                static_cast<std::uint32_t>(tensor.output_nr()),
+                                torch::autograd::impl::version_counter(tensor).current_version()};
+  auto depth = stash().derivation().hold_unsaved(recipe_, source, key, use);
+  const bool is_known = depth.has_value();
+  if (!is_known) {
+    at::Tensor copy;
+    {
+      const BelowProgram guard;
+      copy = tensor.clone(at::MemoryFormat::Contiguous);
+    }
+    source.entry = &stash().save(copy, source.use);
+    depth = 0;
+  }
+  to.source = static_cast<int>(recipe_.source_count++);
+  recipe_.depth = std::max<std::uint8_t>(recipe_.depth, *depth + 1);
+  if (!is_known) stash().derivation().add_unsaved(key, *source.entry);
+  to.start_type = use.type;
+  to.start = layout;
+  return true;
 }
 
 bool RecipeSources::hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to) {

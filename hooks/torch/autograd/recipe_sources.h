@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include "hooks/torch/autograd/held_tensor.h"
+#include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/recipes/recipe.h"
 
@@ -45,6 +46,10 @@ class RecipeSources {
   std::optional<int> hold_alike(const HeldTensor& held, const Layout& want);
   /// Makes a saved mask of booleans of this layout a source.
   bool hold_flags(SavedVariable& saved, const Layout& want, Value& to);
+  /// Makes a copy of a tensor that nobody saved a source, which all recipes share. So nothing waits
+  /// for the program to let go of its own. @param site Of the derived tensor, as whose operand
+  /// policies know the copy @pre a node made the tensor
+  bool hold_copy(const at::Tensor& tensor, Site& site, Value& to);
   /// A norm's mean or deviation of `n` floats, which the stash need not hold.
   bool hold_statistic(SavedVariable& saved, std::int64_t n, Recipe::Statistic& to);
 

@@ -41,9 +41,9 @@ void pair_with_log_sum_exp(torch::autograd::Node& attention, Recipe& output) {
   const at::Tensor actual = held->exact();
   const auto layout = actual.defined() ? filling_layout(actual) : std::nullopt;
   if (!layout) return;
-  RecipeMaker maker(*layout, actual.scalar_type(), actual.device(), RecipeMaker::Derived::held);
+  RecipeMaker maker(*layout, actual, *held->use().site, RecipeMaker::Derived::held);
   if (!maker.make_log_sum_exp(attention)) return;
-  auto recipe = maker.take(held->saved_version(), *held->use().site, actual);
+  auto recipe = maker.take(held->saved_version());
   if (recipe != nullptr) {
     stash().derivation().pair(output, *held->entry(), std::move(recipe));
   }
@@ -51,7 +51,7 @@ void pair_with_log_sum_exp(torch::autograd::Node& attention, Recipe& output) {
 
 }  // namespace
 
-std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) noexcept try {
+std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, Site& site) noexcept try {
   const at::Tensor base = tensor.is_view() ? at::Tensor(tensor._base()) : tensor;
   const auto& grad_fn = base.grad_fn();
   if (grad_fn == nullptr || kind_of(*grad_fn) == NodeKind::other) return nullptr;
@@ -62,8 +62,8 @@ std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) no
   const AtWork here;  // a proof is worth no rescue
   using enum RecipeMaker::Derived;
   for (const auto derived : {computed, held}) {
-    RecipeMaker maker(*layout, base.scalar_type(), base.device(), derived);
-    auto recipe = maker.make(*grad_fn, output) ? maker.take(version, site, base) : nullptr;
+    RecipeMaker maker(*layout, base, site, derived);
+    auto recipe = maker.make(*grad_fn, output) ? maker.take(version) : nullptr;
     if (recipe != nullptr && recipe->is_attention()) pair_with_log_sum_exp(*grad_fn, *recipe);
     // Under a lossy policy the sources of what is derived may be approximations by now, with which
     // no recipe can be proved; what is derived was saved later.

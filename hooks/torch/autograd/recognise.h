@@ -15,6 +15,7 @@ namespace cinch::hooks {
 /// Stash::save() or Derivation::release_sources(). Never throws.
 ///
 /// docs/derived.md lists the operators that have recipes, on the CPU.
-std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, const Site& site) noexcept;
+/// @param site Where the tensor is saved @pre no lock of Cinch's is held
+std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, Site& site) noexcept;
 
 }  // namespace cinch::hooks

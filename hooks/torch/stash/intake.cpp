@@ -9,7 +9,6 @@
 #include "hooks/torch/program/op_context.h"
 
 namespace cinch::hooks {
-
 Entry& Intake::find_or_add(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   Holding& holding = holdings_.of(storage.device());
@@ -79,6 +78,7 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
   if (!planned) return false;
   lists_.waiting.remove_owned(entry);
   entry.cover.reset();
+  if (entry.unsaved) lists_.held.unsaved += entry.raw_bytes;
   lists_.add_planned(entry);
   if (entry.recipe != nullptr) {
     using enum AttentionPair::Fate;

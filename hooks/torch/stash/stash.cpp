@@ -101,6 +101,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     // The tensor is saved now; nothing below may fail the save.
     lists_.add_use(*entry, use);
     ++entry->holders;
+    if (use.is_recipes) entry->unsaved = true;
     if (use.site->take_wanted()) entry->wanted = true;
     if (offered != nullptr && entry->first_use == &use) entry->recipe.reset(offered.release());
     intake_.collect(poll_per_save, nullptr, ready);
@@ -227,6 +228,10 @@ void Stash::drop_holder(Entry& entry, Use* use) noexcept {
         break;
     }
     lists_.remove_planned(entry);
+    if (entry.unsaved) {
+      derivation_.forget_unsaved(entry);
+      if (entry.place != Entry::Place::owned) lists_.held.unsaved -= entry.raw_bytes;
+    }
     if (dry_run_ != nullptr) dry_run_->forget(entry);
     read_ahead_.remove(entry);
     lists_.note_change();

@@ -66,6 +66,7 @@ class Stash final : private EntryKeeper {
   /// for which the window has no room. `use` must stay at its address until `release`.
   /// @param recipe How to compute the values from other entries. Taken if the storage is new, else
   ///   deleted, and its holds on sources given up.
+  /// A recipe saves a copy of its own that way, with a RecipesUse.
   /// @throws std::exception when there is no memory; `use` was then not added
   Entry& save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe = nullptr);
 

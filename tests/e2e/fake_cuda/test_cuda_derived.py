@@ -407,6 +407,8 @@ def test_recipes_compute_what_pytorch_does(workloads):
 PICKED = {
     "messages_along_edges": ("aten::mul", "aten::tanh result"),
     "messages_by_indexing": ("aten::mul", "aten::tanh result"),
+    "messages_of_what_nobody_saves": ("aten::mul", "what an index picks of"),
+    "the_rows_change_after_what_is_picked_is_saved": ("aten::addmm", "what an index picks of"),
     "counted_from_the_end": ("aten::addmm", "aten::native_layer_norm input"),
     "in_two_dimensions": ("aten::addmm", "aten::silu self"),
     "along_the_second_dimension": ("aten::mm", "aten::native_layer_norm input"),

@@ -222,6 +222,10 @@ void Contender::measure(const Entry& entry, bool encodes, BufferPool& buffers,
   if (known == entries_.end()) return;
   Held& held = known->second;
   const double window = policy_.settings().raw_window;
+  if (entry.unsaved) {
+    if (!policy_.settings().derive.enabled) return;   // then it is not there
+    growing_.footprint.raw_bytes -= entry.raw_bytes;  // nor is it without Cinch
+  }
   if (entry.device != nullptr) growing_.device_bytes += entry.raw_bytes;
   if (held.plan == nullptr) {
     growing_.add(entry.raw_bytes, entry.raw_bytes, entry.raw_bytes, false, window);

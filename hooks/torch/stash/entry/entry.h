@@ -160,7 +160,9 @@ struct Entry {
   std::uint8_t caution : 4 = 0;  ///< the guard's level of caution that it was planned with
   bool watched = false;          ///< by the guard; decided when it leaves the window
   bool counted = false;          ///< among EntryLists::planned
-  // Set when it is planned and when it leaves the window, never changed after that.
+  // Set when it is saved, when it is planned and when it leaves the window, never changed after
+  // that.
+  bool unsaved : 1 = false;   ///< the program did not save it: it is a recipe's own copy
   bool tried : 1 = false;     ///< its exact values are kept for an adaptive policy's trials
   bool compared : 1 = false;  ///< its exact values are kept to compute exact gradients
   bool ranged : 1 = false;    ///< its planes' ranges are wanted

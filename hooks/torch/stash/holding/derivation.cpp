@@ -28,6 +28,21 @@ constexpr std::uint32_t most_awaited = 64;
 // matrix product between them saves one tensor.
 constexpr std::uint32_t most_wanted = 8;
 
+/// Makes the source's use a copy of `like`, but of this geometry, and the recipe's.
+void prepare(const Recipe& recipe, Recipe::Source& source, const Use& like,
+             const Geometry& geometry) {
+  RecipesUse& use = source.use;
+  use.site = like.site;
+  use.geometry = geometry;
+  use.operator_says = like.operator_says;
+  use.type = like.type;
+  use.is_output = like.is_output;
+  use.sequence = like.sequence;
+  use.is_recipes = true;
+  use.recipe = &recipe;
+  source.is_curved = false;
+}
+
 /// Whether both compare with the same numbers, at one site.
 bool share_interval(const Use& a, const Use& b) {
   const auto* of_a = std::get_if<std::array<float, 2>>(&a.operator_says);
@@ -148,20 +163,34 @@ void Derivation::report(std::string label, std::string what) {
 std::optional<std::uint8_t> Derivation::hold_source(const Recipe& recipe, Recipe::Source& source,
                                                     Entry& entry, const Use& like,
                                                     const Geometry& geometry) {
-  RecipesUse& use = source.use;
-  use.site = like.site;
-  use.geometry = geometry;
-  use.operator_says = like.operator_says;
-  use.type = like.type;
-  use.is_output = like.is_output;
-  use.sequence = like.sequence;
-  use.is_recipes = true;
-  use.recipe = &recipe;
-  source.is_curved = false;
+  prepare(recipe, source, like, geometry);
   const std::lock_guard lock(lists_.mutex);
   if (!holds_values(entry)) return std::nullopt;
+  return hold(source, entry);
+}
+
+std::optional<std::uint8_t> Derivation::hold_unsaved(const Recipe& recipe, Recipe::Source& source,
+                                                     const UnsavedSources::Key& key,
+                                                     const Use& like) {
+  prepare(recipe, source, like, like.geometry);
+  const std::lock_guard lock(lists_.mutex);
+  Entry* const entry = unsaved_.find(key);
+  return entry == nullptr ? std::nullopt : std::optional(hold(source, *entry));
+}
+
+void Derivation::add_unsaved(const UnsavedSources::Key& key, Entry& entry) {
+  const std::lock_guard lock(lists_.mutex);
+  unsaved_.add(key, entry);
+}
+
+void Derivation::forget_unsaved(const Entry& entry) noexcept {
+  unsaved_.forget(entry);
+}
+
+// pre: the source is prepared, and the stash's lock is held
+std::uint8_t Derivation::hold(Recipe::Source& source, Entry& entry) {
   source.entry = &entry;
-  lists_.add_use(entry, use);
+  lists_.add_use(entry, source.use);
   ++entry.holders;
   return entry.recipe == nullptr ? 0 : entry.recipe->depth;
 }

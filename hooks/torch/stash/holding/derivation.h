@@ -15,6 +15,7 @@
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/entry_keeper.h"
 #include "hooks/torch/stash/holding/holdings.h"
+#include "hooks/torch/stash/holding/unsaved_sources.h"
 #include "hooks/torch/stash/lists/entry_lists.h"
 #include "hooks/torch/stash/recipes/proofs.h"
 #include "hooks/torch/stash/recipes/recipe.h"
@@ -41,6 +42,14 @@ class Derivation {
   ///   where its values would be held only for the recipe
   std::optional<std::uint8_t> hold_source(const Recipe& recipe, Recipe::Source& source,
                                           Entry& entry, const Use& like, const Geometry& geometry);
+  /// The same for what nobody saved, if some recipe has a copy of it. @return how many recipes lie
+  /// between its values and stored ones
+  std::optional<std::uint8_t> hold_unsaved(const Recipe& recipe, Recipe::Source& source,
+                                           const UnsavedSources::Key& key, const Use& like);
+  /// Has other recipes find the entry, which Stash::save() made. @throws std::bad_alloc
+  void add_unsaved(const UnsavedSources::Key& key, Entry& entry);
+  /// Such an entry is deleted. @pre the stash's lock is held
+  void forget_unsaved(const Entry& entry) noexcept;
   /// Gives up the recipe's holds on its sources, but for the first `but`.
   void release_sources(Recipe& recipe, std::size_t but = 0) noexcept;
   /// The same for all, of a recipe that belongs to no entry.
@@ -106,6 +115,8 @@ class Derivation {
   /// Leaves what was computed along with the part that `recipe` is for. @pre recipe.pair is set
   void leave(const Recipe& recipe, at::Tensor other);
 
+  std::uint8_t hold(Recipe::Source& source, Entry& entry);
+
   /// Whether the source has values that will not change. Sets `recipe.approximates` if they are
   /// approximated.
   bool look_at(const Recipe::Source& of, Recipe& recipe);
@@ -116,6 +127,7 @@ class Derivation {
   const PolicyInForce& policy_;
   const Holdings& holdings_;
   Proofs proofs_;
+  UnsavedSources unsaved_;
 };
 
 }  // namespace cinch::hooks

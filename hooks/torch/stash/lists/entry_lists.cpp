@@ -6,6 +6,14 @@
 #include "hooks/torch/process/fork.h"
 
 namespace cinch::hooks {
+namespace {
+
+// Raw bytes of what the program saved.
+std::size_t saved_bytes(const Entry& entry) {
+  return entry.unsaved ? 0 : entry.raw_bytes;
+}
+
+}  // namespace
 
 EntryLists::EntryLists() {
   register_fork_lock(mutex);
@@ -23,11 +31,11 @@ void EntryLists::remove_use(Entry& entry, Use& use) noexcept {
 }
 
 void EntryLists::add_planned(Entry& entry) noexcept {
-  if (!std::exchange(entry.counted, true)) planned.add(entry.plan(), entry.raw_bytes);
+  if (!std::exchange(entry.counted, true)) planned.add(entry.plan(), saved_bytes(entry));
 }
 
 void EntryLists::remove_planned(Entry& entry) noexcept {
-  if (std::exchange(entry.counted, false)) planned.remove(entry.plan(), entry.raw_bytes);
+  if (std::exchange(entry.counted, false)) planned.remove(entry.plan(), saved_bytes(entry));
 }
 
 std::size_t EntryLists::note_less_held(const Entry& entry, std::size_t before) {

@@ -18,6 +18,7 @@ class HeldBytes {
   std::uint64_t owned = 0;  ///< of entries that the program owns too
   std::uint64_t window = 0;
   std::uint64_t settling = 0;
+  std::uint64_t unsaved = 0;  ///< of planned entries that are not there without Cinch
 
   /// `entry` has been settled.
   void add(const Entry& entry) {
@@ -48,9 +49,10 @@ class HeldBytes {
     offloaded_ += bytes;
   }
 
-  /// Raw size of all entries but the `owned`, which cost nothing extra for being saved.
-  std::uint64_t raw() const noexcept { return settled_raw_ + window + settling; }
-  /// The bytes that these take where their storages were.
+  /// Raw size of all entries but the `owned`, which cost nothing extra for being saved, and the
+  /// `unsaved`.
+  std::uint64_t raw() const noexcept { return settled_raw_ + window + settling - unsaved; }
+  /// The bytes that all but the `owned` take where their storages were.
   std::uint64_t stored() const noexcept { return settled_ + window + settling; }
   /// The bytes of these that were moved from devices to the host.
   std::uint64_t offloaded() const noexcept { return offloaded_; }

@@ -35,7 +35,7 @@ class PlannedBytes {
     offloaded_ += plan.offloaded_bytes();
   }
 
-  /// Raw bytes.
+  /// Raw bytes; none of what nobody saved (Entry::unsaved).
   std::uint64_t raw() const noexcept { return raw_; }
 
   /// Stored bytes, as expected.

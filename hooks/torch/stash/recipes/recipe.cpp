@@ -349,7 +349,9 @@ Recipe::Key Recipe::key() const {
 }
 
 std::string Recipe::label() const {
-  const SiteNames* names = all_sources.front().use.site->names();
+  const Source& first = all_sources.front();
+  if (first.entry != nullptr && first.entry->unsaved) return "derived from what an index picks of";
+  const SiteNames* names = first.use.site->names();
   return names == nullptr ? "derived" : "derived from " + names->op + ' ' + names->operand;
 }
 
@@ -368,9 +370,10 @@ std::size_t Recipe::constant_bytes() const noexcept {
     for (const Step& step : each.steps) {
       bytes += (step.scale.size() + step.shift.size()) * sizeof(float);
       for (const at::Tensor* constant :
-           {&step.mean.held, &step.rstd.held, &step.weight, &step.bias, &step.index}) {
+           {&step.mean.held, &step.rstd.held, &step.weight, &step.bias}) {
         add(*constant);
       }
+      if (!step.shares_index) add(step.index);
     }
   });
   return bytes;

@@ -145,7 +145,8 @@ struct Recipe {
     AttentionPart part = AttentionPart::output;  ///< of attention: which of its results
     /// Of a roll: how far each dimension's elements move towards the end, from 0 to its size.
     c10::DimVector shifts;
-    at::Tensor index;  ///< of a gather: of one dimension
+    at::Tensor index;           ///< of a gather: of one dimension
+    bool shares_index = false;  ///< with an earlier recipe, whose constant it is
     std::int64_t dim = 0;
     codecs::ChannelOrder order;
     codecs::PoolOrder pool;

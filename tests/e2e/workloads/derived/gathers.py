@@ -59,6 +59,44 @@ def messages_in_float64():
         torch.set_default_dtype(torch.float32)
 
 
+class Attention(nn.Module):
+    """Scores of edges and what they carry, of layers' outputs that nobody saves."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        source, target = torch.randint(NODES, (2, EDGES))
+        query, key, value = [project(x) for project in self.project]
+        scores = (query[target] * key[source]).sum(1, keepdim=True).sigmoid()
+        return x + torch.zeros_like(x).index_add(0, target, scores * value.index_select(0, source))
+
+
+@workload
+def messages_of_what_nobody_saves():
+    return train(nn.Sequential(Attention(), Attention()), nodes)
+
+
+class Ends(nn.Module):
+    """Both ends of each edge, and their difference, through one layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.message = nn.Linear(WIDTH, WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        source, target = torch.randint(NODES, (2, EDGES))
+        h = self.project(x)
+        message = self.message(torch.cat([h[target], h[source] - h[target]], 1))
+        return x + torch.zeros_like(x).index_add(0, target, message)
+
+
+@workload
+def both_ends_of_what_nobody_saves():
+    return train(nn.Sequential(Ends(), Ends()), nodes)
+
+
 class Picked(nn.Module):
     """What `pick` takes of a gate's values goes through a layer."""
 
@@ -161,6 +199,43 @@ def weight_gradient(change) -> dict:
         y = y.sin().cos()  # more saves: what waits is settled
         values[f"{step}"] = torch.autograd.grad(y.sum(), second.weight)[0]
     return values
+
+
+def gradient_of_changed_rows(before, after) -> dict:
+    """Rows that nobody saves change `before` what was picked is saved, and `after` that."""
+    first, second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+    values = {}
+    for step in range(STEPS):
+        rows = first(torch.randn(NODES, WIDTH))
+        picked = rows[torch.randint(NODES, (EDGES,))]
+        with torch.no_grad():
+            before(rows)
+        y = second(picked)
+        del picked
+        with torch.no_grad():
+            after(rows)
+        y = y.sin().cos()
+        values[f"{step}"] = torch.autograd.grad(y.sum(), second.weight)[0]
+    return values
+
+
+def nothing(rows):
+    pass
+
+
+@workload
+def the_rows_change_before_what_is_picked_is_saved():
+    return gradient_of_changed_rows(lambda rows: rows.mul_(3), nothing)
+
+
+@workload
+def the_rows_change_after_what_is_picked_is_saved():
+    return gradient_of_changed_rows(nothing, lambda rows: rows.mul_(3))
+
+
+@workload
+def the_rows_change_behind_autograd():
+    return gradient_of_changed_rows(nothing, lambda rows: rows.data.zero_())
 
 
 @workload

@@ -39,5 +39,23 @@ TEST(EntryLists, PlannedAreTheBytesOfEntriesWithUses) {
   EXPECT_EQ(lists.planned.all(), 0U);
 }
 
+TEST(EntryLists, WhatNobodySavedHasNoRawBytes) {
+  static auto& lists = *new EntryLists;
+  auto plan = std::make_shared<Plan>();
+  plan->stored_bytes = 40;
+  Entry entry;
+  entry.raw_bytes = 100;
+  entry.unsaved = true;
+  entry.own_plan = plan;
+  lists.add_planned(entry);
+  EXPECT_EQ(lists.planned.raw(), 0U);
+  EXPECT_EQ(lists.planned.all(), 40U);
+  lists.remove_planned(entry);
+  EXPECT_EQ(lists.planned.raw(), 0U);
+  lists.held.unsaved = lists.held.settling = 100;
+  EXPECT_EQ(lists.held.raw(), 0U);
+  EXPECT_EQ(lists.held.stored(), 100U);
+}
+
 }  // namespace
 }  // namespace cinch::hooks
