@@ -42,12 +42,12 @@ bool RecipeMaker::make_gathered(Node& node, const Layout& want, Value& to) {
   const Edge& edge = node.next_edge(0);
   const auto sizes = edge.is_valid() ? output_sizes(*edge.function, edge.input_nr) : std::nullopt;
   if (!sizes) return false;
-  const Layout input = contiguous(*sizes);
-  if (!find_gathered(node, input, want.elements(), to)) return false;
+  std::optional<Gathered> gathered;
+  if (const NodeLock lock(node); lock) {
+    gathered = gathered_by(node, *sizes, want, recipe_->device);
+  }
+  if (!gathered || !find_gathered(node, contiguous(*sizes), want.elements(), to)) return false;
   if (to.type() != type_of(node)) return false;
-  const NodeLock lock(node);
-  auto gathered = lock ? gathered_by(node, *sizes, want, recipe_->device) : std::nullopt;
-  if (!gathered) return false;
   if (gathered->sizes != *sizes) {
     auto flat = view(to.layout(), gathered->sizes);
     if (!flat) return false;
