@@ -11,7 +11,8 @@
 //   SavedVariable::register_hooks              a user's hooks on a tensor that the core holds
 //   at::_ops::add_Tensor::call, …              sums and differences: autograd does not save the
 //                                              number of x + 1
-//   at::_ops::index_select::call, …            what an index picks: nor what out of
+//   at::_ops::index_select::call, …            picks by an index: autograd does not save what they
+//                                              pick out of
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -37,7 +38,6 @@
 #define SUBTRACT _ZN2at4_ops10sub_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE
 #define SUBTRACT_IN_PLACE _ZN2at4_ops11sub__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE
 #define SUBTRACT_FROM _ZN2at4_ops11rsub_Scalar4callERKNS_6TensorERKN3c106ScalarES8_
-
 #define INDEX_SELECT _ZN2at4_ops12index_select4callERKNS_6TensorElS4_
 #define INDEX _ZN2at4_ops12index_Tensor4callERKNS_6TensorERKN3c104ListISt8optionalIS2_EEE
 

@@ -30,7 +30,6 @@ from zoo import POLICIES, ROOT
 
 STEPS = 4
 MOST_SECONDS = 150
-MOST_PARAMETERS = 60e6
 
 HEAD = [
     "# Other people's architectures",
@@ -56,6 +55,7 @@ def models_of(library: str):
 def train(library: str, name: str) -> dict:
     """In a child: a digest of losses and weights after some steps, or what went wrong."""
     import torch
+    from libraries.common import MOST_PARAMETERS
 
     signal.alarm(MOST_SECONDS)
     torch.manual_seed(0)

@@ -10,14 +10,13 @@
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/UndefinedTensorImpl.h>
 #include <c10/util/accumulate.h>
-#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include "hooks/torch/autograd/node_kinds.h"
 #include "hooks/torch/autograd/node_steps.h"
 #include "hooks/torch/autograd/saved_constants.h"
+#include "hooks/torch/autograd/weak_tensor.h"
 #include "hooks/torch/program/below_program.h"
 
 namespace cinch::hooks {
@@ -107,12 +106,10 @@ class Places {
   std::int64_t places_;
 };
 
-using WeakTensor = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
-
 /// The thread's latest copies; `next` is the oldest one, to be replaced. All layers of a graph
 /// network pick by the same edges.
 struct Copies {
-  std::array<std::optional<WeakTensor>, 8> all;
+  std::array<WeakTensor, 8> all;
   std::size_t next = 0;
 };
 thread_local Copies copies;
@@ -121,13 +118,13 @@ thread_local Copies copies;
 template <typename T>
 PickedPlaces shared_copy(const at::Tensor& index, std::int64_t places) {
   const Places<T> wanted(index, places);
-  for (const auto& each : copies.all) {
-    const at::Tensor known = each ? at::Tensor(each->lock()) : at::Tensor();
+  for (const WeakTensor& each : copies.all) {
+    const at::Tensor known = each.lock();
     if (known.defined() && wanted.are_those_of(known)) return {known, true};
   }
   at::Tensor made = wanted.copy();
   if (!made.defined()) return {};
-  copies.all[copies.next] = WeakTensor(made.getIntrusivePtr());
+  copies.all[copies.next] = WeakTensor(made);
   copies.next = (copies.next + 1) % copies.all.size();
   return {std::move(made)};
 }

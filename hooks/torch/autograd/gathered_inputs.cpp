@@ -3,22 +3,17 @@
 
 #include <cstdint>
 #include <exception>
-#include <optional>
-
-#include <c10/core/UndefinedTensorImpl.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include "hooks/torch/autograd/latest_nodes.h"
+#include "hooks/torch/autograd/weak_tensor.h"
 
 namespace cinch::hooks::gathered_inputs {
 namespace {
 
 using torch::autograd::impl::version_counter;
 
-using WeakTensor = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
-
 struct Input {
-  std::optional<WeakTensor> tensor;
+  WeakTensor tensor;
   std::uint32_t version = 0;
 };
 thread_local LatestNodes<Input, 32> latest;
@@ -28,16 +23,15 @@ thread_local LatestNodes<Input, 32> latest;
 void note(const at::Tensor& result, const at::Tensor& input) noexcept try {
   const auto* const node = node_of(result);
   if (node == nullptr || !input.defined() || node_of(input) == nullptr) return;
-  latest.note(*node,
-              {WeakTensor(input.getIntrusivePtr()), version_counter(input).current_version()});
+  latest.note(*node, {WeakTensor(input), version_counter(input).current_version()});
 } catch (const std::exception&) {
   // Then it is not known.
 }
 
 at::Tensor find(const torch::autograd::Node& node) {
   const Input* const noted = latest.find(node);
-  if (noted == nullptr || !noted->tensor) return {};
-  const at::Tensor input(noted->tensor->lock());
+  if (noted == nullptr) return {};
+  const at::Tensor input = noted->tensor.lock();
   const bool is_as_then =
       input.defined() && version_counter(input).current_version() == noted->version;
   return is_as_then ? input : at::Tensor();

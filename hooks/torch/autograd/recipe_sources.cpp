@@ -25,6 +25,18 @@ bool lies_alike(const HeldTensor& held, const Layout& want) {
          held.use().geometry.strides() == want.strides;
 }
 
+/// The value that the tensor, which a node made, has now.
+UnsavedSources::Key value_of(const at::Tensor& tensor) {
+  const Node& producer = *tensor.grad_fn();
+  return {&producer, producer.sequence_nr(), static_cast<std::uint32_t>(tensor.output_nr()),
+          torch::autograd::impl::version_counter(tensor).current_version()};
+}
+
+at::Tensor copy_of(const at::Tensor& tensor) {
+  const BelowProgram guard;
+  return tensor.clone(at::MemoryFormat::Contiguous);
+}
+
 /// A Python number, which is a tensor of a double or of an integer to PyTorch.
 double number_in(const at::Tensor& number) {
   return number.scalar_type() == at::kDouble
@@ -141,24 +153,14 @@ bool RecipeSources::hold_copy(const at::Tensor& tensor, Site& site, Value& to) {
   Recipe::Source& source = recipe_.all_sources[recipe_.source_count];
   source.version = c10::VariableVersion(0);  // nobody changes it
   source.saved_version = 0;
-  const Node& producer = *tensor.grad_fn();
-  const UnsavedSources::Key key{&producer, producer.sequence_nr(),
-                                static_cast<std::uint32_t>(tensor.output_nr()),
-                                torch::autograd::impl::version_counter(tensor).current_version()};
-  auto depth = stash().derivation().hold_unsaved(recipe_, source, key, use);
-  const bool is_known = depth.has_value();
-  if (!is_known) {
-    at::Tensor copy;
-    {
-      const BelowProgram guard;
-      copy = tensor.clone(at::MemoryFormat::Contiguous);
-    }
-    source.entry = &stash().save(copy, source.use);
-    depth = 0;
+  const UnsavedSources::Key key = value_of(tensor);
+  if (const auto depth = stash().derivation().hold_unsaved(recipe_, source, key, use)) {
+    to.source = count_source(*depth);
+  } else {
+    source.entry = &stash().save(copy_of(tensor), source.use);
+    to.source = count_source(0);
+    stash().derivation().add_unsaved(key, *source.entry);
   }
-  to.source = static_cast<int>(recipe_.source_count++);
-  recipe_.depth = std::max<std::uint8_t>(recipe_.depth, *depth + 1);
-  if (!is_known) stash().derivation().add_unsaved(key, *source.entry);
   to.start_type = use.type;
   to.start = layout;
   return true;
@@ -190,7 +192,12 @@ std::optional<int> RecipeSources::hold(const HeldTensor& held, const Geometry& g
   const auto depth =
       stash().derivation().hold_source(recipe_, source, *held.entry(), held.use(), geometry);
   if (!depth) return std::nullopt;
-  recipe_.depth = std::max<std::uint8_t>(recipe_.depth, *depth + 1);
+  return count_source(*depth);
+}
+
+/// Counts the next source, which is held. @return its index
+int RecipeSources::count_source(std::uint8_t depth) {
+  recipe_.depth = std::max<std::uint8_t>(recipe_.depth, depth + 1);
   return static_cast<int>(recipe_.source_count++);
 }
 

@@ -56,6 +56,7 @@ class RecipeSources {
  private:
   bool begin_with(const HeldTensor& held, Value& to);
   std::optional<int> hold(const HeldTensor& held, const Geometry& geometry);
+  int count_source(std::uint8_t depth);
 
   Recipe& recipe_;
 };

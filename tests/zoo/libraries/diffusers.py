@@ -6,10 +6,9 @@ import inspect
 import diffusers
 import torch
 
-from libraries.outputs import mean_square
+from libraries.common import MOST_PARAMETERS, by_name, mean_square, parameters_of
 
 WIDTH, TOKENS = 64, 12
-MOST_PARAMETERS = 60e6
 # What configurations call how large they are, and what is small enough.
 SMALL = {
     "attention_head_dim dim_head": 16,
@@ -43,7 +42,7 @@ def names() -> list[str]:
 
 def small(name: str) -> torch.nn.Module:
     made = getattr(diffusers, name)
-    sizes = {each: size for names, size in SMALL.items() for each in names.split()}
+    sizes = by_name(SMALL)
     given = {}
     for key, parameter in inspect.signature(made.__init__).parameters.items():
         old = parameter.default
@@ -90,9 +89,8 @@ def inputs(model: torch.nn.Module, shape: tuple, with_options: bool) -> dict:
 
 
 def make(name: str):
-    with torch.device("meta"):
-        if sum(p.numel() for p in small(name).parameters()) > MOST_PARAMETERS:
-            raise ValueError("too large")
+    if parameters_of(lambda: small(name)) > MOST_PARAMETERS:
+        raise ValueError("too large")
     model = small(name).eval()
     for shape in SHAPES:
         for with_options in (True, False):

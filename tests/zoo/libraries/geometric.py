@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch_geometric.nn import conv
 
+from libraries.common import by_name
+
 WIDTH, NODES, EDGES, KINDS = 64, 2000, 8000, 3
 # What parameters of constructors are called, and their values.
 SIZES = {
@@ -30,7 +32,6 @@ OPTIONS = {
     "GINConv": lambda: {"nn": mlp(WIDTH)},
     "GINEConv": lambda: {"nn": mlp(WIDTH), "edge_dim": 16},
     "GPSConv": lambda: {"conv": conv.GCNConv(WIDTH, WIDTH)},
-    "AntiSymmetricConv": {},
     "DirGNNConv": lambda: {"conv": conv.SAGEConv(WIDTH, WIDTH)},
     "HEATConv": {"concat": False},
     "NNConv": lambda: {"nn": mlp(16, WIDTH * WIDTH)},
@@ -50,7 +51,7 @@ def layer(name: str) -> nn.Module:
     made = getattr(conv, name)
     options = OPTIONS.get(name, {})
     given = dict(options() if callable(options) else options)
-    sizes = {each: size for names, size in SIZES.items() for each in names.split()}
+    sizes = by_name(SIZES)
     for parameter in inspect.signature(made.__init__).parameters.values():
         if parameter.default is parameter.empty and parameter.name in sizes:
             given.setdefault(parameter.name, sizes[parameter.name])
@@ -81,16 +82,16 @@ class Net(nn.Module):
         self.x = x
         self.first, self.second = layer(name), layer(name)
         wanted = inspect.signature(self.first.forward).parameters
-        self.optional = [k for k in ("edge_attr", "edge_type", "edge_weight") if k in wanted]
-        self.needed = [k for k, p in wanted.items() if k in self.given and p.default is p.empty]
-        for names in (self.needed, [*self.needed, *self.optional], *([*self.needed, each] for each in self.optional)):
+        optional = [k for k in ("edge_attr", "edge_type", "edge_weight") if k in wanted]
+        needed = [k for k, p in wanted.items() if k in self.given and p.default is p.empty]
+        for names in (needed, [*needed, *optional], *([*needed, each] for each in optional)):
             try:
                 with torch.no_grad():
                     out = self.run(self.first, x, names)
             except Exception as error:
                 failed = error
                 continue
-            self.needed = names
+            self.names = names
             self.between = nn.Linear(out.shape[-1], WIDTH)
             return
         raise failed
@@ -100,8 +101,8 @@ class Net(nn.Module):
         return out[0] if isinstance(out, tuple) else out
 
     def forward(self) -> torch.Tensor:
-        x = self.run(self.first, self.x, self.needed).relu()
-        return self.run(self.second, self.between(x).relu(), self.needed)
+        x = self.run(self.first, self.x, self.names).relu()
+        return self.run(self.second, self.between(x).relu(), self.names)
 
 
 def make(name: str):

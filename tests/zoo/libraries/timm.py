@@ -4,20 +4,12 @@
 import timm
 import torch
 
-MOST_PARAMETERS = 30e6
+from libraries.common import smallest_of_each
 
 
 def names() -> list[str]:
-    smallest = {}
-    for name in timm.list_models():
-        module = timm.models._registry._model_to_module[name]
-        try:
-            with torch.device("meta"):
-                size = sum(p.numel() for p in timm.create_model(name).parameters())
-        except Exception:
-            continue
-        smallest[module] = min(smallest.get(module, (size, name)), (size, name))
-    return sorted(name for size, name in smallest.values() if size < MOST_PARAMETERS)
+    family_of = timm.models._registry._model_to_module.get
+    return sorted(smallest_of_each(timm.list_models(), family_of, timm.create_model, most=30e6))
 
 
 def make(name: str):

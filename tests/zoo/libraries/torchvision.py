@@ -2,12 +2,9 @@
 """The smallest model of each of torchvision's families: classification, segmentation, detection, video, optical flow."""
 
 import torch
-import torchvision
 from torchvision.models import get_model, get_model_builder, list_models
 
-from libraries.outputs import mean_square
-
-MOST_PARAMETERS = 60e6
+from libraries.common import mean_square, smallest_of_each
 
 
 def untrained(name: str) -> torch.nn.Module:
@@ -17,16 +14,9 @@ def untrained(name: str) -> torch.nn.Module:
 
 
 def names() -> list[str]:
-    smallest = {}
-    for name in list_models(exclude="quantized_*"):
-        module = get_model_builder(name).__module__
-        if name.startswith("regnet"):  # can't be made without memory
-            smallest[module] = (0, "regnet_y_400mf")
-            continue
-        with torch.device("meta"):
-            size = sum(p.numel() for p in untrained(name).parameters())
-        smallest[module] = min(smallest.get(module, (size, name)), (size, name))
-    return sorted(name for size, name in smallest.values() if size < MOST_PARAMETERS)
+    models = list_models(exclude="quantized_*")
+    smallest = smallest_of_each(models, lambda name: get_model_builder(name).__module__, untrained)
+    return sorted([*smallest, "regnet_y_400mf"])  # of this family none can be made without memory
 
 
 def make(name: str):

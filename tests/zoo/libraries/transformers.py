@@ -7,6 +7,8 @@ import transformers
 from transformers import BartModel, BertModel, LlamaModel, ViTModel  # noqa: F401
 from transformers.models.auto import modeling_auto
 
+from libraries.common import by_name
+
 # What configurations call how large they are, and what is small enough.
 SMALL = {
     "hidden_size d_model n_embd dim embed_dim embedding_size emb_dim": 64,
@@ -38,14 +40,13 @@ KINDS = {
 
 def shrink(config):
     """Sets all sizes of a configuration, and of those within it, that are single numbers."""
-    for names, size in SMALL.items():
-        for name in names.split():
-            old = getattr(config, name, None)
-            if isinstance(old, (int, float)) or name.endswith("token_id"):
-                try:
-                    setattr(config, name, size)
-                except Exception:
-                    pass
+    for name, size in by_name(SMALL).items():
+        old = getattr(config, name, None)
+        if isinstance(old, (int, float)) or name.endswith("token_id"):
+            try:
+                setattr(config, name, size)
+            except Exception:
+                pass
     kinds = getattr(config, "layer_types", None)
     if isinstance(kinds, list):
         config.layer_types = (list(dict.fromkeys(kinds)) * 2)[: max(2, len(set(kinds)))]
