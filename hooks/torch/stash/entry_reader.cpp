@@ -185,7 +185,7 @@ c10::Storage EntryReader::compute(Entry& entry, const Use& use, GradientProbe* p
 // The log-sum-exp of operands that are approximated by now, of an entry that is raw; null for
 // others. Nobody else reads it.
 c10::Storage EntryReader::read_followed(Entry& entry, const Use& use, GradientProbe* probe) {
-  if (!entry.recipe->is_log_sum_exp()) return {};
+  if (!derivation_.keep_sources(entry)) return {};
   for (const Recipe::Source& source : entry.recipe->sources()) side_.await_settled(*source.entry);
   if (!derivation_.has_to_follow(entry)) return {};
   {

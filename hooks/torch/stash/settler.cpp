@@ -93,10 +93,12 @@ void Settler::finish(Entry& entry, bool wanted) {
   const bool is_derived =
       entry.state == Entry::State::derived || (dry_run_ != nullptr && dry_run_->has_derived(entry));
   const bool is_stored = entry.recipe != nullptr && !is_derived;
+  bool releases = false;
   bool is_given_up = false;
   {
     const std::lock_guard lock(lists_.mutex);
     if (is_stored) entry.recipe->depth = 0;
+    releases = is_stored && !entry.recipe->keeps_sources;
     lists_.held.settling -= entry.raw_bytes;
     lists_.held.add(entry);
     lists_.note_change();
@@ -104,11 +106,11 @@ void Settler::finish(Entry& entry, bool wanted) {
     entry.place = Entry::Place::settled;
     if (wanted) holdings_.of(entry).settled(entry);
     // Here, to save a second lock, unless it is the last hold or the recipe is still needed.
-    is_given_up = !is_stored && entry.holders > 1;
+    is_given_up = !releases && entry.holders > 1;
     if (is_given_up) --entry.holders;
   }
   if (is_given_up) return;
-  if (is_stored) derivation_.release_sources(*entry.recipe);
+  if (releases) derivation_.release_sources(*entry.recipe);
   keeper_.drop_holder(entry);
 }
 

@@ -171,6 +171,45 @@ TEST_F(SettlerTest, KeepsWhatCantBeEncodedAndSaysWhy) {
   EXPECT_EQ(report.passed_through.front().reason, "for a reason");
 }
 
+/// An entry with the recipe of a log-sum-exp, and its one source.
+class SettlerOfALogSumExp : public SettlerTest {
+ protected:
+  SettlerOfALogSumExp() {
+    auto recipe = std::make_unique<Recipe>();
+    recipe->value.steps.emplace_back();
+    recipe->value.steps.back().op = Recipe::Operator::attention;
+    recipe->value.steps.back().part = AttentionPart::log_sum_exp;
+    recipe->source_count = 1;
+    recipe->sources()[0].entry = &source_;
+    recipe->sources()[0].version = c10::VariableVersion(0);
+    source_.state = Entry::State::moved;  // serves no recipe
+    source_.holders = 2;
+    entry_.recipe = std::move(recipe);
+  }
+
+  std::span<const Recipe::Source> sources() const { return entry_.recipe->sources(); }
+
+  Entry& entry_ = parts_.settling();
+  Entry source_;
+};
+
+TEST_F(SettlerOfALogSumExp, GivesUpTheSourcesOfWhatIsStored) {
+  parts_.settle_here(entry_);
+  EXPECT_EQ(entry_.state, Entry::State::encoded);
+  EXPECT_TRUE(sources().empty());
+  EXPECT_THAT(parts_.dropped, ElementsAre(&source_, &entry_));
+  EXPECT_FALSE(parts_.derivation.keep_sources(entry_)) << "it is settled";
+}
+
+TEST_F(SettlerOfALogSumExp, LeavesItsSourcesToAReader) {
+  EXPECT_TRUE(parts_.derivation.keep_sources(entry_));
+  parts_.settle_here(entry_);
+  EXPECT_EQ(entry_.state, Entry::State::encoded);
+  ASSERT_EQ(sources().size(), 1u);
+  EXPECT_EQ(sources()[0].entry, &source_);
+  EXPECT_THAT(parts_.dropped, ElementsAre(&entry_));
+}
+
 TEST_F(SettlerTest, WatchesNothingWithoutExactValues) {
   Entry& entry = parts_.settling();
   Guard& guard = parts_.looks.guard();

@@ -51,10 +51,11 @@ bool share_interval(const Use& a, const Use& b) {
          std::memcmp(of_a, of_b, sizeof *of_a) == 0;  // a NaN stands for none
 }
 
-// Whether a use reads the entry's values, or it has a recipe, or needs several intervals' masks,
+// Whether a use reads the entry's values, or it may be derived, or needs several intervals' masks,
 // which no codec but of values holds. pre: the stash's lock is held
 bool holds_values(const Entry& entry) {
-  if (entry.recipe != nullptr) return true;
+  const bool was_stored = entry.recipe != nullptr && entry.recipe->depth == 0;
+  if (entry.recipe != nullptr && !was_stored) return true;
   const Use* compares = nullptr;
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
     const codecs::Reads reads = use->is_recipes ? codecs::Reads::values : reads_at(*use->site);
@@ -270,9 +271,16 @@ void Derivation::note_fate(const Recipe& recipe, Fate fate) noexcept {
   if (recipe.pair != nullptr) (*recipe.pair)[recipe.part()].fate = fate;
 }
 
+bool Derivation::keep_sources(Entry& entry) {
+  if (!entry.recipe->is_log_sum_exp()) return false;
+  const std::lock_guard lock(lists_.mutex);
+  if (entry.place == Entry::Place::settled) return false;
+  entry.recipe->keeps_sources = true;
+  return true;
+}
+
 bool Derivation::has_to_follow(const Entry& entry) {
   Recipe& recipe = *entry.recipe;
-  if (!recipe.is_log_sum_exp()) return false;
   {
     const std::lock_guard lock(lists_.mutex);
     if (recipe.source_count == 0 || fate_of_other(recipe) == Fate::stored) return false;

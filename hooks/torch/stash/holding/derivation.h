@@ -78,9 +78,14 @@ class Derivation {
   /// @pre the stash's lock is held
   static void note_leaving(Recipe& recipe);
 
+  /// Keeps the sources of a log-sum-exp that is not settled yet for a reader of them, whatever
+  /// other threads do with it meanwhile. @return false where it is settled: it is read as it is
+  /// held
+  bool keep_sources(Entry& entry);
+
   /// Whether the entry, though raw, is the log-sum-exp of approximated operands: of the two parts
-  /// of an attention at the window's end only the output is derived by then, perhaps. @pre its
-  /// sources are not being settled
+  /// of an attention at the window's end only the output is derived by then, perhaps. @pre
+  /// keep_sources(), and the sources are not being settled
   bool has_to_follow(const Entry& entry);
 
   /// Whether an owned entry should wait, because the program owns a source too, and might change

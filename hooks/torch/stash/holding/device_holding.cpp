@@ -97,7 +97,8 @@ c10::Storage DeviceHolding::without_values(const Entry& entry) {
 // outside of it, and the bytes that it reads stay where they are.
 c10::Storage DeviceHolding::restore_in_capture(Entry& entry, const Use& use) {
   if (!is_capturing(entry.device->saved_on.device())) return {};
-  const bool follows = entry.recipe != nullptr && derivation_.has_to_follow(entry);
+  const bool follows = entry.recipe != nullptr && derivation_.keep_sources(entry) &&
+                       derivation_.has_to_follow(entry);
   {
     const EntryWork work(entry);
     {

@@ -200,6 +200,9 @@ struct Recipe {
   bool is_near = false;
   bool needs_exact_sources = false;  ///< an operator magnifies errors
   bool gave_sides = false;           ///< to its source: Entry::sides
+  /// Its sources are held until its entry is deleted, though that be stored. Guarded by the stash's
+  /// lock.
+  bool keeps_sources = false;
   /// Of attention: the output's and the log-sum-exp's. Null if only the output has a recipe.
   std::shared_ptr<AttentionPair> pair;
   /// The program, or a backward, owned a source when the entry left the window; it may change it.
