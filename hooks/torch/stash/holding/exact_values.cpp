@@ -61,11 +61,10 @@ c10::Storage ExactValues::held(Entry& entry) {
   }
   if (entry.keeps_source()) return entry.source();
   if (entry.is_raw() && entry.is_as_saved()) return entry.raw;
-  if (entry.state == Entry::State::encoded &&
-      !entry.plan().candidates[entry.candidate].approximates) {
-    return holdings_.of(entry).decode(entry, codecs::Reads::values);
-  }
-  return {};
+  if (entry.state != Entry::State::encoded) return {};
+  const Plan::Candidate& by = entry.plan().candidates[entry.candidate];
+  const bool is_exact = !by.approximates && by.codec->restores() == codecs::Reads::values;
+  return is_exact ? holdings_.of(entry).decode(entry, codecs::Reads::values) : c10::Storage();
 }
 
 std::vector<ExactValues::Trial> ExactValues::trials(Entry& entry, const GradientProbe& probe) {
