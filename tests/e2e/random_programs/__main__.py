@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains random programs on $E2E_DEVICE, and prints a line of JSON for each.
+
+    python -m random_programs FIRST COUNT
+    python -m random_programs --together THREADS FIRST COUNT
+    python -m random_programs --show NUMBER [WITHOUT…]
+
+The second trains as many at the same time, without their instructions that draw random numbers. The third shows one as
+text first, without the instructions of these results and all that needs them.
+"""
+
+import concurrent.futures
+import gc
+import json
+import os
+import sys
+import warnings
+
+import torch
+
+import live
+from random_programs.program import Program, make
+from random_programs.training import Training
+
+
+def train(program: Program) -> dict:
+    return {"number": program.seed, **Training(program, os.environ.get("E2E_DEVICE", "cpu")).train()}
+
+
+def stash_bytes() -> int | None:
+    # PyTorch keeps the graph of a backward that failed until the thread's next one begins.
+    torch.zeros(1, requires_grad=True).sum().backward()
+    gc.collect()
+    return live.stash_bytes()
+
+
+def train_one_by_one(programs):
+    for program in programs:
+        print(json.dumps(train(program) | {"stash_bytes": stash_bytes()}), flush=True)
+
+
+def train_together(threads: int, programs):
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        done = list(pool.map(train, programs))
+    left = stash_bytes()
+    for each in done:
+        print(json.dumps(each | {"stash_bytes": left}))
+
+
+def main():
+    warnings.filterwarnings("ignore")
+    gc.freeze()
+    option = sys.argv[1] if sys.argv[1].startswith("--") else None
+    numbers = list(map(int, sys.argv[1 + (option is not None) :]))
+    if option == "--show":
+        program = make(numbers[0])
+        for result in numbers[1:]:
+            program = program.without(result)
+        print(program)
+        return train_one_by_one([program])
+    first, count = numbers[-2:]
+    programs = (make(number) for number in range(first, first + count))
+    if option == "--together":
+        return train_together(numbers[0], [program.without_random_numbers() for program in programs])
+    train_one_by_one(programs)
+
+
+main()
