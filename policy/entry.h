@@ -56,6 +56,8 @@ struct Use {
   float exponent = 0;
   /// For operands of scatter_reduce and its like: it sums or takes the mean.
   bool is_linear_reduction = false;
+  /// For operands that backward only compares: how they compare is held beside them.
+  bool is_comparison_held = false;
   /// The elements are complex numbers, which is what `geometry` counts: each is two neighbours of
   /// `type`, the real and the imaginary part.
   bool is_complex = false;

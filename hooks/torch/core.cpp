@@ -22,6 +22,7 @@
 #include "hooks/torch/autograd/added_numbers.h"
 #include "hooks/torch/autograd/engine.h"
 #include "hooks/torch/autograd/gathered_inputs.h"
+#include "hooks/torch/autograd/held_compared.h"
 #include "hooks/torch/autograd/held_wrapper.h"
 #include "hooks/torch/autograd/register_hooks.h"
 #include "hooks/torch/autograd/saved_inputs.h"
@@ -79,6 +80,12 @@ Extent trailing_extent(c10::IntArrayRef sizes, int dimensions) {
   return extent;
 }
 
+/// Whether hooks may keep a tensor of that verdict.
+bool may_be_kept(Verdict verdict) {
+  return verdict == Verdict::wanted || verdict == Verdict::small || verdict == Verdict::parameter ||
+         verdict == Verdict::foreign_storage;
+}
+
 /// The hooks for a tensor that autograd is about to save; null: PyTorch keeps it itself.
 std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
                                 void* site_address) {
@@ -88,11 +95,14 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
     verdict = judge_wrapper(tensor, is_inplace_on_view, stash().settings().min_bytes);
   }
   const auto decline = [&tensor](Verdict why) {
+    HeldCompared::note_declined(tensor);
     stash().statistics().declined(why, storage_bytes(tensor));
     return nullptr;
   };
   if (verdict == Verdict::undefined) return nullptr;
-  if (verdict != Verdict::wanted) return decline(verdict);
+  const bool is_wanted = verdict == Verdict::wanted;
+  const bool may_be_last = HeldCompared::awaits_last() && may_be_kept(verdict);
+  if (!is_wanted && !may_be_last) return decline(verdict);
   Site& site = site_at(site_address);
   // Outputs are exempt: PyTorch itself unpacks an output as a new tensor.
   if (site.python() && !is_output && !is_bare_in_python(*tensor.unsafeGetTensorImpl())) {
@@ -101,8 +111,13 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
   if (learning_sites() || site.names() == nullptr) {
     learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
   }
-  OperatorSays says;
   const SiteNames* names = site.names();
+  if (names != nullptr && names->compares == SiteNames::Compares::last && !is_wrapper &&
+      stash().dry_run() == nullptr) {
+    if (auto last = HeldCompared::last(site, is_output, is_wanted)) return last;
+  }
+  if (!is_wanted) return decline(verdict);
+  OperatorSays says;
   if (names != nullptr && names->pooled_dimensions != 0 && !is_wrapper) {
     pooled_plane = trailing_extent(tensor.sizes(), names->pooled_dimensions);
   } else if (tensor.scalar_type() == c10::ScalarType::Long) {
@@ -111,6 +126,10 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
   if (names != nullptr && names->parameters != SiteNames::Parameters::none) {
     const OperatorFrame* frame = frame_with_arguments(storage_bytes(tensor));
     if (frame != nullptr) says = said(names->parameters, *frame);
+  }
+  const bool is_compared = names != nullptr && names->compares == SiteNames::Compares::first;
+  if (is_compared && !is_wrapper && stash().dry_run() == nullptr) {
+    return HeldCompared::first(site, is_output);
   }
   Site& saved_at = site.python() ? function_site(site) : site;
   if (!is_wrapper) return std::make_unique<HeldTensor>(saved_at, is_output, says);

@@ -219,6 +219,7 @@ Need default_need(const Settings& settings, const Use& use, const OperandFact& f
         return {Level::exact, named("window_index"), "pooling indices outside any window"};
       }
       return exactly(settings, use, "pooling indices into a plane of unknown extent", false);
+    case OperandKind::compared:
     case OperandKind::exact:
     case OperandKind::exact_unless_named:
       return exactly(settings, use, "has to be exact", fact.may_be_mask || is_mask_type(use.type));
@@ -249,6 +250,7 @@ Need with_bits_for_type(Need need, const Use& use) {
 /// Whether the facts let `rule` hold `use` approximately.
 bool may_lose(const Rule& rule, const Use& use, const OperandFact& fact) noexcept {
   switch (fact.kind) {
+    case OperandKind::compared:
     case OperandKind::exact:
     case OperandKind::window_index:
       return false;

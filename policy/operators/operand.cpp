@@ -32,6 +32,7 @@ constexpr OperandFact angle{.kind = OperandKind::angle};
 constexpr OperandFact base{.kind = OperandKind::base};
 constexpr OperandFact normed{.kind = OperandKind::normed};
 constexpr OperandFact reduced{.kind = OperandKind::reduced};
+constexpr OperandFact compared_with_other{.kind = OperandKind::compared};
 constexpr OperandFact exact{.kind = OperandKind::exact};
 constexpr OperandFact exact_unless_named{.kind = OperandKind::exact_unless_named};
 constexpr OperandFact exact_mask{.kind = OperandKind::exact, .may_be_mask = true};
@@ -194,6 +195,10 @@ constexpr Group groups[] = {
     {"index_reduce scatter_reduce", "index", exact, reduced},
     {"segment_reduce", "data result", reduced},
 
+    // Compared with each other, or with the result.
+    {"maximum minimum", "other self", compared_with_other},
+    {"amax amin max min", "result self", compared_with_other, exact},
+
     // Compared with numbers. Of bounds that are tensors nothing is known.
     {"clamp", "self", closed_interval, exact},
     {"clamp_min", "self", at_least, exact},
@@ -204,9 +209,7 @@ constexpr Group groups[] = {
     // Compared with something, or picked by size: equal values have to stay equal.
     {"abs angle hardshrink_backward hardtanh_backward softshrink_backward threshold_backward",
      "self", exact},
-    {"amax amin copysign fmax fmin max max_pool2d maximum median min "
-     "minimum nanmedian renorm sgn",
-     "*", exact},
+    {"copysign fmax fmin max_pool2d median nanmedian renorm sgn", "*", exact},
     {"_fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_tensor_affine", "*",
      exact},
 
@@ -381,6 +384,7 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
 
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
   if (fact.kind == OperandKind::reduced) return OperandKind::unknown;
+  if (fact.kind == OperandKind::compared) return OperandKind::exact;
   if (fact.has_poles && use.is_complex) return OperandKind::unknown;
   if (fact.kind == OperandKind::normed) {
     const bool is_smooth = use.exponent >= 2 && std::isfinite(use.exponent);
@@ -394,6 +398,7 @@ OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
 
 Reads reads_of(const OperandFact& fact, const Use& use) noexcept {
   if (fact.kind == OperandKind::reduced && use.is_linear_reduction) return Reads::nothing;
+  if (fact.kind == OperandKind::compared && use.is_comparison_held) return Reads::nothing;
   const bool is_unknown_interval = fact.reads == Reads::interval && !interval_of(fact, use);
   return is_unknown_interval ? Reads::values : fact.reads;
 }

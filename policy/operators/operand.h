@@ -24,6 +24,9 @@ enum class OperandKind : std::uint8_t {
   base,     ///< of a power: a factor where the exponent is a whole number from 1, else unknown
   normed,   ///< of a norm: a factor where its order is a number from 2, else unknown
   reduced,  ///< of scatter_reduce: unread where it is linear (sum, mean), else unknown
+  /// Asked for nothing but how it compares with another operand, or with the result: unread where
+  /// that is held instead, else exact.
+  compared,
   /// Never lossy, for the reasons by which operand.cpp groups them: statistics, log-sum-exp,
   /// parameters, what is compared or divided by, poles, matrices that may be close to singular
   /// ones.
@@ -83,11 +86,11 @@ OperandFact fact_of(const BackwardRead& read) noexcept;
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// The kind of `use`'s operand: `base` is settled by the exponent, `normed` by the order,
-/// `has_poles` by the type.
+/// `has_poles` by the type; what is `compared` is exact.
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds,
-/// `nothing` for what is `reduced` linearly.
+/// `nothing` for what is `reduced` linearly, and where how it compares is held.
 codecs::Reads reads_of(const OperandFact& fact, const Use& use) noexcept;
 
 }  // namespace cinch::policy

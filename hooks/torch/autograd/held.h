@@ -77,6 +77,7 @@ class Held : public torch::autograd::SavedVariableHooks {
   c10::intrusive_ptr<c10::TensorImpl> original() const { return original_.lock(); }
 
  private:
+  /// What the error says of the tensor.
   virtual Description describe() = 0;
 
   void refuse_detached() const;

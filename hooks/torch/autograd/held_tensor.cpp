@@ -5,30 +5,12 @@
 #include <ATen/core/TensorBase.h>
 
 #include "hooks/torch/autograd/recognise.h"
+#include "hooks/torch/autograd/tensor_over.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/stash/entry/verdict.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {
-namespace {
-
-at::Tensor make_tensor(c10::Storage storage, c10::DeviceType device, c10::ScalarType type,
-                       const Geometry& geometry) {
-  const c10::DispatchKeySet keys(device == c10::kCUDA ? c10::DispatchKey::CUDA
-                                                      : c10::DispatchKey::CPU);
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys,
-                                                         c10::scalarTypeToTypeMeta(type));
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes(), geometry.strides(),
-                                                      geometry.offset());
-  return tensor;
-}
-
-c10::DeviceType device_type(const Entry& entry) {
-  return entry.device == nullptr ? c10::kCPU : c10::kCUDA;
-}
-
-}  // namespace
-
 HeldTensor::HeldTensor(Site& site, bool is_output, OperatorSays operator_says) {
   use_.site = &site;
   use_.is_output = is_output;
@@ -85,7 +67,11 @@ at::Tensor HeldTensor::exact() const {
   if (entry_ == nullptr) return {};
   c10::Storage values = stash().exact().of(*entry_);
   if (!values) return {};
-  return make_tensor(std::move(values), device_type(*entry_), use_.type, use_.geometry);
+  return tensor_over(std::move(values), device_type(*entry_), use_.type, use_.geometry);
+}
+
+bool HeldTensor::note_comparison() {
+  return entry_ != nullptr && stash().note_comparison(*entry_, use_);
 }
 
 at::Tensor HeldTensor::restore(Reader reader) {
@@ -96,7 +82,7 @@ at::Tensor HeldTensor::restore(Reader reader) {
     stash().note_read(storage, *entry_, use_, saved_version());
   }
   at::Tensor tensor =
-      make_tensor(std::move(storage), device_type(*entry_), use_.type, use_.geometry);
+      tensor_over(std::move(storage), device_type(*entry_), use_.type, use_.geometry);
   if (use_.is_conjugate) tensor.unsafeGetTensorImpl()->_set_conj(true);
   // As in PyTorch, the unpacked tensor and the original share one version counter.
   tensor.unsafeGetTensorImpl()->set_version_counter(version());
@@ -120,7 +106,7 @@ at::Tensor HeldTensor::changed_original() const {
 Held::Description HeldTensor::describe() {
   if (alias_.defined()) return {alias_.toString(), alias_.sizes().vec()};
   const c10::Device device(device_type(*entry_), 0);
-  const at::Tensor empty = make_tensor(c10::Storage(c10::Storage::use_byte_size_t(), 0,
+  const at::Tensor empty = tensor_over(c10::Storage(c10::Storage::use_byte_size_t(), 0,
                                                     c10::DataPtr(nullptr, device), nullptr, false),
                                        device.type(), use_.type, Geometry());
   return {empty.toString(), use_.geometry.sizes().vec()};

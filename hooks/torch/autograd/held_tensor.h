@@ -25,6 +25,10 @@ class HeldTensor final : public Held {
   /// @throws c10::Error when there is no memory
   at::Tensor exact() const;
 
+  /// Notes that backward only asks how the tensor compares, which is held elsewhere. @pre it was
+  /// just saved @return false where its entry is planned already
+  bool note_comparison();
+
   /// The tensor's entry; null if the stash did not take the tensor.
   Entry* entry() const noexcept { return entry_; }
   const Use& use() const noexcept { return use_; }

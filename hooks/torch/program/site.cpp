@@ -65,6 +65,13 @@ SiteNames::Parameters parameters_of(const char* op, const std::string& operand) 
   return fact.reads == codecs::Reads::interval && !are_known ? numbers : none;
 }
 
+SiteNames::Compares compares_of(const char* op, const std::string& operand) {
+  using enum SiteNames::Compares;
+  if (policy::operand_fact(op, operand).kind != policy::OperandKind::compared) return nothing;
+  const bool has_result = policy::operand_fact(op, "other").kind != policy::OperandKind::compared;
+  return operand == (has_result ? "self" : "other") ? first : last;
+}
+
 // Recognises torch's helpers that save for many operators: Python's autograd.Function, C++'s
 // torch::autograd::Function, and std::vector<SavedVariable> for lists of tensors.
 Site::Kind kind_of(void* address) {
@@ -163,7 +170,8 @@ void Site::name(const char* op, std::string operand) {
   }
   const int pooled = operand == "self" ? pooled_dimensions(op) : 0;
   const auto parameters = parameters_of(op, operand);
-  names_.store(new SiteNames{op, std::move(operand), pooled, parameters},
+  const auto compares = compares_of(op, operand);
+  names_.store(new SiteNames{op, std::move(operand), pooled, parameters, compares},
                std::memory_order_release);
   changes.fetch_add(1, std::memory_order_relaxed);
 }

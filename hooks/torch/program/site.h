@@ -20,6 +20,13 @@ struct SiteNames {
   /// Which of the operator's arguments say how backward reads the operand.
   enum class Parameters : std::uint8_t { none, numbers, exponent, reduction, number_type };
   Parameters parameters = Parameters::none;
+  /// For an operand that backward only compares with another one that the operator saves.
+  enum class Compares : std::uint8_t {
+    nothing,
+    first,  ///< it is saved first: "self" of amax, "other" of maximum
+    last    ///< "result" of amax, "self" of maximum
+  };
+  Compares compares = Compares::nothing;
   /// For a compiled region: what its backward reads the tensor for. `operand` says it in words.
   std::vector<policy::BackwardRead> reads = {};
 };

@@ -101,7 +101,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     // The tensor is saved now; nothing below may fail the save.
     lists_.add_use(*entry, use);
     ++entry->holders;
-    if (use.is_recipes) entry->unsaved = true;
+    if (use.is_recipes || use.is_stand_in) entry->unsaved = true;
     if (use.site->take_wanted()) entry->wanted = true;
     if (offered != nullptr && entry->first_use == &use) entry->recipe.reset(offered.release());
     intake_.collect(poll_per_save, nullptr, ready);
@@ -139,6 +139,13 @@ Entry* Stash::save_again(const at::Tensor& tensor, Use& use, std::uint32_t versi
   const std::lock_guard lock(lists_.mutex);
   lists_.add_use(*entry, use);
   return entry;
+}
+
+bool Stash::note_comparison(const Entry& entry, Use& use) {
+  const std::lock_guard lock(lists_.mutex);
+  if (entry.place != Entry::Place::owned) return false;
+  use.operator_says = ComparisonHeld{};
+  return true;
 }
 
 void Stash::note_read(const c10::Storage& storage, Entry& entry, const Use& use,

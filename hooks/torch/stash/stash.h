@@ -74,6 +74,10 @@ class Stash final : private EntryKeeper {
   /// @param version Of the tensor @return the entry; null if there is none
   Entry* save_again(const at::Tensor& tensor, Use& use, std::uint32_t version);
 
+  /// Notes that how the operand of `use`, which was just saved, compares is held elsewhere: its
+  /// backward reads no value of `entry`. @return false where the entry is planned already
+  bool note_comparison(const Entry& entry, Use& use);
+
   /// Notes that a backward that builds a graph read `storage` through `use`. Does nothing unless
   /// these are all values of `entry`.
   void note_read(const c10::Storage& storage, Entry& entry, const Use& use, std::uint32_t version);

@@ -217,3 +217,49 @@ def test_a_workspace_with_unknown_gaps_is_not_approximated(recurrent):
     policy = {"version": 1, "policy": "default", "allocator": {"host": False}}
     _, _, rows = recurrent(policy, "other_allocator")
     assert set(rows) == {"kept"}
+
+
+COMPARED = """
+import sys
+import torch
+torch.manual_seed(0)
+weights = [torch.randn(64, 64, requires_grad=True) for _ in range(8)]
+x = torch.randn(512, 64)
+low = torch.tensor(-1.0)
+
+def minus_largest(x):
+    return x - x.amax(-1, keepdim=True)
+
+def minus_all(x):
+    return x - x.max() - x.min()
+
+def forward(x):
+    y = torch.maximum(x @ weights[0], low) @ weights[1]
+    y = torch.minimum(y @ weights[2], y @ weights[3]) @ weights[4]
+    y = minus_largest((y @ weights[5]).view(8, 64, 64))
+    return minus_all(y @ weights[6]) @ weights[7]
+
+for step in range(4):
+    forward(x * 0.1).sin().mean().backward()
+torch.save([w.grad for w in weights], sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("least", [0, 4096])
+def test_compared_operands_take_two_bits(tmp_path, least):
+    """Their backward asks which of two tensors is larger, or equal, and reads no more of them; whether the smaller one is
+    held or left to PyTorch."""
+    harness.run_python(["-c", COMPARED, tmp_path / "plain.pt"], tmp_path / "plain")
+    policy = harness.LOSSLESS | {"min_bytes": least}
+    report = harness.run_python(["-c", COMPARED, tmp_path / "cinch.pt"], tmp_path / "cinch", policy).report
+    plain, cinch = (torch.load(tmp_path / name) for name in ("plain.pt", "cinch.pt"))
+    assert all(harness.same_bits(a, b) for a, b in zip(plain, cinch, strict=True))
+    operands = {"maximum": ["self"], "minimum": ["self", "other"], "amax": ["self"], "max": ["self"], "min": ["self"]}
+    for name, compared in operands.items():
+        rows = [op for op in report["ops"] if op["op"] == "aten::" + name]
+        nothing = {op["operand"]: op["count"] for op in rows if op["codec"] == "nothing"}
+        # The first may have been saved before anybody knew what it was. `max` and `min` share one storage.
+        assert all(nothing.get(operand, 0) >= 3 for operand in compared) or name == "min", (name, rows)
+        # One byte an element, of which there are as many as there are of the operand.
+        [outcome] = [op for op in rows if op["raw_bytes"] == 512 * 64 * op["count"]]
+        assert outcome["count"] >= 3 and outcome["stored_bytes"] <= outcome["raw_bytes"] / 4 + 64 * outcome["count"], outcome

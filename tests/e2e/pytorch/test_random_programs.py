@@ -10,7 +10,7 @@ import pytest
 import fake_device
 import harness
 
-QUICK, LONG = range(0, 60), range(1000, 1400)
+QUICK, LONG = range(0, 30), range(1000, 1150)
 EXACT = {"": {}, "side": {"stream": "side"}, "window": {"raw_window": 0.5}}
 OTHERS = {
     "default": harness.preset("default"), "default, side": harness.preset("default") | {"stream": "side"},

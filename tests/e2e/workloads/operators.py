@@ -56,6 +56,50 @@ def pointwise():
 
 
 @workload
+def compared():
+    """What backward only compares, after a first time by which its operators are known: with equal values, with NaN."""
+
+    def rounded(x):
+        return (x * 2).round()
+
+    def holed(x):
+        return x.masked_fill(x.abs() < 0.1, float("nan"))
+
+    return check_each(
+        {
+            "maximum, unknown": lambda a, b: torch.maximum(a, b),
+            "minimum, unknown": lambda a, b: torch.minimum(a, b),
+            "maximum": lambda a, b: torch.maximum(rounded(a), rounded(b)) * a,
+            "minimum": lambda a, b: torch.minimum(rounded(a), rounded(b)) * a,
+            "maximum of itself": lambda a, b: torch.maximum(a.exp(), a.exp()),
+            "maximum, broadcast": lambda a, b: torch.maximum(a, b[:1, :, :1]),
+            "minimum, broadcast": lambda a, b: torch.minimum(a[:, :1], b),
+            "maximum with a number": lambda a, b: torch.maximum(a.exp(), torch.tensor(1.0)),
+            "minimum with a number": lambda a, b: torch.minimum(torch.tensor(0.5), rounded(a)),
+            "maximum with infinity": lambda a, b: torch.maximum(a / (b > 0), torch.tensor(float("inf"))),
+            "maximum with NaN": lambda a, b: torch.maximum(holed(a), holed(b)),
+            "minimum of two types": lambda a, b: torch.minimum(a.bfloat16(), b),
+            "maximum in place of one": lambda a, b: torch.maximum(a, b).mul_(2),
+            "amax, unknown": lambda a, b: a.amax(1),
+            "amin, unknown": lambda a, b: a.amin(1),
+            "amax": lambda a, b: rounded(a).amax(1) * b[:, 0],
+            "amax, kept": lambda a, b: rounded(a) - rounded(a).amax(-1, keepdim=True),
+            "amax of all": lambda a, b: rounded(a).amax(),
+            "amax over two": lambda a, b: rounded(a).amax((-1, 0)),
+            "amin over two": lambda a, b: rounded(a).amin((0, 1)),
+            "amin, transposed": lambda a, b: rounded(a).transpose(0, 2).amin(1),
+            "amax with NaN": lambda a, b: holed(a).amax(2),
+            "max, unknown": lambda a, b: a.max(),
+            "min, unknown": lambda a, b: a.min(),
+            "max": lambda a, b: rounded(a).max() * b,
+            "min": lambda a, b: rounded(a).min() * b,
+            "max with NaN": lambda a, b: holed(a).max() * b,
+            "softmax by hand": lambda a, b: (a - a.amax(-1, keepdim=True)).exp() * b,
+        }
+    )
+
+
+@workload
 def activations():
     return check_each(
         {

@@ -52,6 +52,7 @@ SAME = {
     "base": "by an argument",
     "normed": "by an argument",
     "reduced": "by an argument",
+    "compared_with_other": "sign or interval",
     "sign": "sign or interval",
     "open_interval": "sign or interval",
     "interval_3": "sign or interval",

@@ -41,6 +41,22 @@ def zeros_for(values):
     return lambda x: torch.zeros_like(x) if x.shape == values.shape and torch.equal(x, values) else x
 
 
+def one_beside(a, b):
+    """Of two tensors that backward only compares: 1 for `b`, and for `a` what compares with 1 as it does with `b`."""
+
+    def restored(x):
+        if not (x.shape == a.shape and torch.equal(x, a)):
+            return torch.ones_like(x)
+        return torch.where(a == b, 1, torch.where(a > b, float("inf"), -float("inf"))).to(x.dtype)
+
+    return restored
+
+
+def kept_beside(a, b):
+    """The same where `b` stays as it is."""
+    return lambda x: torch.where(a == b, b, (a - b) * float("inf")) if torch.equal(x, a) else x
+
+
 # PyTorch has no derivative of these operators' derivatives, or none that reads the operand's like.
 WITHOUT_SECOND_DERIVATIVE = ("hardsigmoid", "segment_reduce")
 
@@ -186,6 +202,18 @@ def cases():
         ("rfft2", lambda v: torch.view_as_real(torch.fft.rfft2(v)), image),
     ]:
         yield name, function, [values], torch.zeros_like
+    steps, others = (torch.randn(3, 4, 13).mul(2).round() for _ in range(2))  # many are equal
+    for name in ("maximum", "minimum"):
+        function = getattr(torch, name)
+        yield name, function, [steps, others], one_beside(steps, others)
+        yield f"{name}, one kept", function, [steps, others], kept_beside(steps, others)
+    for name in ("amax", "amin"):
+        function = getattr(torch, name)
+        yield name, lambda v, f=function: f(v, 1), [steps], one_beside(steps, function(steps, 1, True))
+        yield f"{name}, of all", lambda v, f=function: f(v), [steps], one_beside(steps, function(steps))
+    for name in ("max", "min"):
+        function = getattr(torch, name)
+        yield name, function, [steps], one_beside(steps, function(steps))
     right = torch.randn(8, 3)
     triangle = torch.randn(8, 8).tril() + 8 * torch.eye(8)
     scores, classes = torch.randn(12, 8), torch.arange(12) % 8

@@ -46,12 +46,15 @@ struct Numbers {
   c10::ScalarType type;
 };
 
+/// Of an operand that backward only compares: how it compares is held (autograd/held_compared.h).
+struct ComparisonHeld {};
+
 /// An operator's parameters that belong to a saved tensor: for max-pool's indices the extents of
 /// the pooled input's plane, for an input that is compared with numbers these, for the base of a
 /// power the exponent, for a norm's input its order, for scatter_reduce's operands the reduction,
 /// for a recurrent layer's workspace what is in it.
-using OperatorSays =
-    std::variant<std::monostate, Extent, std::array<float, 2>, Exponent, Reduction, Numbers>;
+using OperatorSays = std::variant<std::monostate, Extent, std::array<float, 2>, Exponent, Reduction,
+                                  Numbers, ComparisonHeld>;
 
 /// One saving of a storage: by which site, and as what. Owned by the hook that autograd holds, or
 /// by a recipe. Linked into its entry's list of uses.
@@ -67,6 +70,8 @@ struct Use {
   /// Whether a recipe made it, as a RecipesUse: recipes read values, whatever the operator's
   /// backward reads.
   bool is_recipes : 1 = false;
+  /// Whether Cinch holds the tensor in place of what the program saved (held_compared.h).
+  bool is_stand_in : 1 = false;
   /// What backward reads of it; set when the entry is planned.
   codecs::Reads reads = codecs::Reads::values;
   /// The lower half of the autograd node's sequence number, which counts per forward thread.
@@ -162,7 +167,7 @@ struct Entry {
   bool counted = false;          ///< among EntryLists::planned
   // Set when it is saved, when it is planned and when it leaves the window, never changed after
   // that.
-  bool unsaved : 1 = false;   ///< the program did not save it: it is a recipe's own copy
+  bool unsaved : 1 = false;   ///< the program did not save it: a recipe's own copy, a stand-in
   bool tried : 1 = false;     ///< its exact values are kept for an adaptive policy's trials
   bool compared : 1 = false;  ///< its exact values are kept to compute exact gradients
   bool ranged : 1 = false;    ///< its planes' ranges are wanted

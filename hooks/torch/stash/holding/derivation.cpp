@@ -58,6 +58,7 @@ bool holds_values(const Entry& entry) {
   if (entry.recipe != nullptr && !was_stored) return true;
   const Use* compares = nullptr;
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
+    if (std::holds_alternative<ComparisonHeld>(use->operator_says)) continue;
     const codecs::Reads reads = use->is_recipes ? codecs::Reads::values : reads_at(*use->site);
     if (reads == codecs::Reads::values) return true;
     if (reads != codecs::Reads::interval) continue;

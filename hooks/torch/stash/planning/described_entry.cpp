@@ -48,6 +48,10 @@ bool reduces_linearly(const Use& use) {
   return reduction != nullptr && reduction->is_linear;
 }
 
+bool is_comparison_held(const Use& use) {
+  return std::holds_alternative<ComparisonHeld>(use.operator_says);
+}
+
 // Whether the storage is a workspace of float32 numbers, in whole pages, as oneDNN makes it. What
 // it keeps for numbers of other types is a mixture of types.
 bool is_float_workspace(const Use& use) {
@@ -123,8 +127,8 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
     }
     uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
                     origin_of(*use), numbers(*use), exponent(*use), reduces_linearly(*use),
-                    c10::isComplexType(use->type), has_gaps, use->is_recipes,
-                    is_recomputed(by_pair, *use), names.reads});
+                    is_comparison_held(*use), c10::isComplexType(use->type), has_gaps,
+                    use->is_recipes, is_recomputed(by_pair, *use), names.reads});
   }
   const Geometry* cover = of.cover.get();
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,
@@ -148,9 +152,10 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
     if (!counts(*use, derives)) continue;
     key.push_back(reinterpret_cast<std::intptr_t>(&known_names_of(*use)));
     key.push_back(reinterpret_cast<std::intptr_t>(use->site->names()));
-    key.push_back(static_cast<std::int64_t>(use->type) * 32 + (use->is_output ? 1 : 0) +
+    key.push_back(static_cast<std::int64_t>(use->type) * 64 + (use->is_output ? 1 : 0) +
                   (use->is_recipes ? 2 : 0) + (reduces_linearly(*use) ? 4 : 0) +
-                  (is_float_workspace(*use) ? 8 : 0) + (is_recomputed(by_pair, *use) ? 16 : 0));
+                  (is_float_workspace(*use) ? 8 : 0) + (is_recomputed(by_pair, *use) ? 16 : 0) +
+                  (is_comparison_held(*use) ? 32 : 0));
     const auto extent = index_extent(*use);
     key.insert(key.end(), extent.begin(), extent.end());
     key.push_back(std::bit_cast<std::int64_t>(numbers(*use)));
