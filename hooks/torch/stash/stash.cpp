@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "agent/telemetry/process.h"
 #include "allocator/torch/host_allocator.h"
@@ -171,7 +172,9 @@ void Stash::begin_appraised_growth() {
 }
 
 c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
-  if (reader == Reader::program && !reads_values(*use.site)) use.site->note_shown();
+  const bool may_hold_no_values =
+      !reads_values(*use.site) || std::holds_alternative<ComparisonHeld>(use.operator_says);
+  if (reader == Reader::program && may_hold_no_values) use.site->note_shown();
   Holding& holding = holdings_.of(entry);
   if (c10::Storage captured = holding.restore_in_capture(entry, use)) return captured;
   holding.before_reading(entry);

@@ -263,3 +263,30 @@ def test_compared_operands_take_two_bits(tmp_path, least):
         # One byte an element, of which there are as many as there are of the operand.
         [outcome] = [op for op in rows if op["raw_bytes"] == 512 * 64 * op["count"]]
         assert outcome["count"] >= 3 and outcome["stored_bytes"] <= outcome["raw_bytes"] / 4 + 64 * outcome["count"], outcome
+
+
+SHOWN = """
+import torch
+torch.manual_seed(0)
+first, second, last = (torch.randn(64, 64, requires_grad=True) for _ in range(3))
+x = torch.randn(512, 64)
+
+def forward():
+    y = torch.maximum(x @ first, x @ second)
+    return y @ last, y.grad_fn
+
+for step in range(6):
+    y, node = forward()
+    loss = y.sin().sin().mean()
+    try:
+        print(torch.equal(node._saved_self, x @ first))
+    except RuntimeError as error:
+        print("refused" if "keep them from the beginning" in str(error) else error)
+    loss.backward()
+"""
+
+
+def test_compared_operands_keep_their_values_once_they_were_looked_at(tmp_path):
+    looks = harness.run_python(["-c", SHOWN], tmp_path, harness.LOSSLESS).stdout.split()
+    assert looks.count("refused") == 1 and looks.count("True") == 5, looks
+    assert looks[-3:] == ["True"] * 3
