@@ -10,8 +10,8 @@ import pytest
 import fake_device
 import harness
 
-QUICK, LONG = range(0, 30), range(1000, 1150)
-EXACT = {"": {}, "side": {"stream": "side"}, "window": {"raw_window": 0.5}}
+QUICK, LONG = range(0, 20), range(1000, 1100)
+EXACT = {"current": {}, "side": {"stream": "side"}, "window": {"raw_window": 0.5}}
 OTHERS = {
     "default": harness.preset("default"), "default, side": harness.preset("default") | {"stream": "side"},
     "division": harness.preset("division") | {"guard": {"every_steps": 1}}, "blpa": harness.preset("blpa"),
@@ -19,21 +19,24 @@ OTHERS = {
     "comet": {"version": 1, "policy": "comet", "min_bytes": 0, "comet": {"every_steps": 1}},
     "budget": {"version": 1, "policy": "budget", "min_bytes": 0, "budget": {"ratio": 6, "every_steps": 1}},
 }  # fmt: skip
-# Work of the device that runs late and in any order, and events that say so late.
-LATE = {"schedule": "random:7", "event_delay": 2, "poison": True}
+# "late": work of the device that runs late and in any order, and events that say so late.
+SCHEDULES = {"eager": {}, "late": {"schedule": "random:7", "event_delay": 2, "poison": True}}
 
-quick_and_long = pytest.mark.parametrize(
-    "numbers", [pytest.param(QUICK, marks=pytest.mark.quick, id="quick"), pytest.param(LONG, id="long")]
-)
+
+def cases(kinds, quick: list):
+    """Each with many programs, and those that are `quick` with few, too."""
+    few = [pytest.param(QUICK, kind, marks=pytest.mark.quick, id=f"{kind}, few") for kind in quick]
+    return pytest.mark.parametrize(("numbers", "kind"), few + [pytest.param(LONG, kind, id=kind) for kind in kinds])
 
 
 def outcomes(run: harness.Run) -> dict[int, dict]:
     return {line["number"]: line for line in map(json.loads, run.stdout.splitlines())}
 
 
-def train(numbers: range, folder, policy=None, device="cpu", **fake) -> dict[int, dict]:
-    """What each program computed, and the errors that PyTorch raised."""
-    arguments = ["-m", "random_programs", numbers.start, len(numbers)]
+def train(numbers: range, folder, policy=None, device="cpu", together=None, **fake) -> dict[int, dict]:
+    """What each program computed, and the errors that PyTorch raised. `together`: so many at a time."""
+    how = [] if together is None else ["--together", together]
+    arguments = ["-m", "random_programs", *how, numbers.start, len(numbers)]
     extra = {"OMP_NUM_THREADS": "1", "E2E_DEVICE": device}
     if device == "cuda":
         return outcomes(fake_device.start(arguments, folder, device, policy, extra=extra, says=..., **fake))
@@ -64,28 +67,34 @@ def check(under: dict[int, dict], plain: dict[int, dict], same_bits: bool):
     assert [number for number in under if under[number]["stash_bytes"] != 0] == []
 
 
-@quick_and_long
-@pytest.mark.parametrize("kind", EXACT)
+@cases(EXACT, quick=["current", "side"])
 def test_same_bits(plain, tmp_path, numbers, kind):
     check(train(numbers, tmp_path, harness.LOSSLESS | EXACT[kind]), plain(numbers), same_bits=True)
 
 
-@quick_and_long
-@pytest.mark.parametrize("policy", OTHERS)
-def test_same_errors(plain, tmp_path, numbers, policy):
-    check(train(numbers, tmp_path, OTHERS[policy]), plain(numbers), same_bits=False)
+@cases(OTHERS, quick=["default"])
+def test_same_errors(plain, tmp_path, numbers, kind):
+    check(train(numbers, tmp_path, OTHERS[kind]), plain(numbers), same_bits=False)
 
 
 @fake_device.needed
-@quick_and_long
-@pytest.mark.parametrize("fake", [{}, LATE], ids=["eager", "late"])
-def test_same_bits_on_a_device(plain, tmp_path, numbers, fake):
+@cases(SCHEDULES, quick=["late"])
+def test_same_bits_on_a_device(plain, tmp_path, numbers, kind):
     numbers = numbers[: len(numbers) // 2]
-    check(train(numbers, tmp_path, harness.LOSSLESS, "cuda", **fake), plain(numbers, "cuda"), same_bits=True)
+    under = train(numbers, tmp_path, harness.LOSSLESS, "cuda", **SCHEDULES[kind])
+    check(under, plain(numbers, "cuda"), same_bits=True)
 
 
 @fake_device.needed
-@quick_and_long
-def test_same_errors_on_a_device(plain, tmp_path, numbers):
+@cases(SCHEDULES, quick=[])
+def test_same_errors_on_a_device(plain, tmp_path, numbers, kind):
     numbers = numbers[: len(numbers) // 2]
-    check(train(numbers, tmp_path, harness.preset("default"), "cuda", **LATE), plain(numbers, "cuda"), same_bits=False)
+    under = train(numbers, tmp_path, harness.preset("default"), "cuda", **SCHEDULES[kind])
+    check(under, plain(numbers, "cuda"), same_bits=False)
+
+
+def test_same_bits_together(tmp_path):
+    """Four threads at a time train programs that draw no random numbers."""
+    plain = train(LONG, tmp_path / "plain", together=4)
+    check(train(LONG, tmp_path / "current", harness.LOSSLESS, together=4), plain, same_bits=True)
+    check(train(LONG, tmp_path / "side", harness.LOSSLESS | EXACT["side"], together=4), plain, same_bits=True)
