@@ -101,8 +101,8 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
   };
   if (verdict == Verdict::undefined) return nullptr;
   const bool is_wanted = verdict == Verdict::wanted;
-  const bool may_be_last = HeldCompared::awaits_last() && may_be_kept(verdict);
-  if (!is_wanted && !may_be_last) return decline(verdict);
+  const bool may_be_last = is_wanted || (HeldCompared::awaits_last() && may_be_kept(verdict));
+  if (!may_be_last) return decline(verdict);
   Site& site = site_at(site_address);
   // Outputs are exempt: PyTorch itself unpacks an output as a new tensor.
   if (site.python() && !is_output && !is_bare_in_python(*tensor.unsafeGetTensorImpl())) {
@@ -112,8 +112,8 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
     learn_site(site, tensor.unsafeGetTensorImpl(), is_output);
   }
   const SiteNames* names = site.names();
-  if (names != nullptr && names->compares == SiteNames::Compares::last && !is_wrapper &&
-      stash().dry_run() == nullptr) {
+  const bool may_compare = names != nullptr && !is_wrapper && stash().dry_run() == nullptr;
+  if (may_compare && names->compares == SiteNames::Compares::last) {
     if (auto last = HeldCompared::last(site, is_output, is_wanted)) return last;
   }
   if (!is_wanted) return decline(verdict);
@@ -127,9 +127,8 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
     const OperatorFrame* frame = frame_with_arguments(storage_bytes(tensor));
     if (frame != nullptr) says = said(names->parameters, *frame);
   }
-  const bool is_compared = names != nullptr && names->compares == SiteNames::Compares::first;
-  if (is_compared && !is_wrapper && stash().dry_run() == nullptr) {
-    return HeldCompared::first(site, is_output);
+  if (may_compare && names->compares == SiteNames::Compares::first) {
+    return HeldCompared::first(site);
   }
   Site& saved_at = site.python() ? function_site(site) : site;
   if (!is_wrapper) return std::make_unique<HeldTensor>(saved_at, is_output, says);

@@ -46,8 +46,8 @@ Comparison::~Comparison() {
 }
 
 at::Tensor Comparison::values(c10::ScalarType type, const at::Tensor& b) const {
-  const BelowProgram guard;
   c10::Storage storage = stash().restore(*entry_, use_);
+  const BelowProgram guard;
   const bool is_known = storage.data() != nullptr;  // not to a probe that only asks what is read
   const at::Tensor codes =
       tensor_over(std::move(storage), device_type(*entry_), use_.type, use_.geometry);

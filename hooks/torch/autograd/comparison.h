@@ -22,9 +22,8 @@ class Comparison {
   };
 
   /// Computes how `a` and `b`, which broadcast, compare, and has the stash hold that.
-  /// @param a_is_left Whether backward has `a` on the left of `==`: strides of what it computes
-  /// from
-  ///   there on, and so the order of sums, depend on that
+  /// @param a_is_left Whether backward has `a` on the left of `==`, by which strides, and so the
+  ///   order of sums, are chosen from there on
   /// @param like How `a` was saved @throws std::exception when there is no memory
   Comparison(const at::Tensor& a, const at::Tensor& b, Of of, bool a_is_left, const Use& like);
   Comparison(const Comparison&) = delete;

@@ -72,6 +72,11 @@ class Held : public torch::autograd::SavedVariableHooks {
   void note(const at::Tensor& tensor, bool is_output);
   /// Notes the input `tensor` itself, to see whether it was detached or given other data.
   void watch(const at::Tensor& tensor);
+  /// What `restore` gives: as in PyTorch, it and the original share one version counter.
+  at::Tensor with_version(at::Tensor tensor) const {
+    tensor.unsafeGetTensorImpl()->set_version_counter(version_);
+    return tensor;
+  }
   bool was_leaf() const noexcept { return was_leaf_; }
   /// The input that `watch` noted, while it lives; else null.
   c10::intrusive_ptr<c10::TensorImpl> original() const { return original_.lock(); }

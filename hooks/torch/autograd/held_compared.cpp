@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include "hooks/torch/autograd/tensor_over.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/below_program.h"
+#include "hooks/torch/program/node_number.h"
 #include "hooks/torch/stash/entry/verdict.h"
 #include "hooks/torch/stash/stash.h"
 
@@ -22,7 +22,7 @@ namespace cinch::hooks {
 
 /// What the hooks of both tensors share.
 struct HeldCompared::Pair {
-  std::string op;
+  std::string_view op;
   std::uint64_t node = 0;       ///< its number
   HeldTensor* first = nullptr;  ///< null if autograd keeps the first tensor itself
   at::Tensor kept_first;        ///< set then
@@ -40,12 +40,7 @@ struct Declined {
 thread_local std::weak_ptr<void> awaiting;
 thread_local Declined declined;
 
-/// The number of the node that is being made.
-std::uint64_t node_number() {
-  return at::sequence_number::peek() - 1;
-}
-
-Comparison::Of asked_by(const std::string& op) {
+Comparison::Of asked_by(std::string_view op) {
   using enum Comparison::Of;
   if (op == "aten::maximum" || op == "aten::minimum") return order;
   return op == "aten::amax" || op == "aten::amin" ? equality : sameness;
@@ -59,6 +54,7 @@ at::Tensor with_reduced(const at::Tensor& result, std::int64_t rank) {
   if (node == nullptr) return {};
   at::Tensor with = result.tensor_data();
   if (node->keepdim || node->dim.empty()) return with;
+  const BelowProgram guard;
   std::vector<std::int64_t> dims;
   for (const std::int64_t dim : node->dim) dims.push_back(dim < 0 ? dim + rank : dim);
   std::ranges::sort(dims);
@@ -67,7 +63,7 @@ at::Tensor with_reduced(const at::Tensor& result, std::int64_t rank) {
 }
 
 /// What backward compares a first tensor of `rank` dimensions with.
-at::Tensor compared_with(const std::string& op, const at::Tensor& last, std::int64_t rank) {
+at::Tensor compared_with(std::string_view op, const at::Tensor& last, std::int64_t rank) {
   using namespace torch::autograd::generated;
   if (op == "aten::amax") return with_reduced<AmaxBackward0>(last, rank);
   if (op == "aten::amin") return with_reduced<AminBackward0>(last, rank);
@@ -79,19 +75,19 @@ at::Tensor compared_with(const std::string& op, const at::Tensor& last, std::int
 HeldCompared::HeldCompared(std::shared_ptr<Pair> pair, bool is_first, bool is_output)
     : pair_(std::move(pair)), is_first_(is_first), is_output_(is_output) {}
 
-std::unique_ptr<HeldCompared> HeldCompared::first(Site& site, bool is_output) {
+std::unique_ptr<HeldCompared> HeldCompared::first(Site& site) {
   auto pair = std::make_shared<Pair>();
   pair->op = site.names()->op;
-  pair->node = node_number();
-  std::unique_ptr<HeldCompared> hooks(new HeldCompared(pair, true, is_output));
-  hooks->held_ = std::make_unique<HeldTensor>(site, is_output);
+  pair->node = new_nodes_number();
+  std::unique_ptr<HeldCompared> hooks(new HeldCompared(pair, true, false));
+  hooks->held_ = std::make_unique<HeldTensor>(site, false);
   pair->first = hooks->held_.get();
   awaiting = pair;
   return hooks;
 }
 
 void HeldCompared::note_declined(const at::Tensor& tensor) noexcept {
-  declined = {&tensor, node_number()};
+  declined = {&tensor, new_nodes_number()};
 }
 
 bool HeldCompared::awaits_last() noexcept {
@@ -100,10 +96,10 @@ bool HeldCompared::awaits_last() noexcept {
 
 std::unique_ptr<HeldCompared> HeldCompared::last(Site& site, bool is_output, bool is_wanted) {
   auto pair = std::static_pointer_cast<Pair>(std::exchange(awaiting, {}).lock());
-  const std::string& op = site.names()->op;
-  if (pair == nullptr || pair->node != node_number() || pair->op != op) {
+  const std::string_view op = site.names()->op;
+  if (pair == nullptr || pair->node != new_nodes_number() || pair->op != op) {
     const bool first_is_kept = is_wanted && asked_by(op) == Comparison::Of::order &&
-                               declined.tensor != nullptr && declined.node == node_number();
+                               declined.tensor != nullptr && declined.node == new_nodes_number();
     if (!first_is_kept) return nullptr;
     const Verdict verdict = judge(*declined.tensor, false, false, 0);
     if (verdict != Verdict::wanted && verdict != Verdict::parameter) return nullptr;
@@ -131,7 +127,6 @@ void HeldCompared::call_pack_hook(const at::Tensor& tensor) {
 
 // Holds how the two tensors compare, the last of which is `tensor`, if their values are known.
 void HeldCompared::compare(const at::Tensor& tensor) {
-  const BelowProgram guard;
   const bool is_alone = pair_->first == nullptr;
   HeldTensor& replaced = is_alone ? *held_ : *pair_->first;
   if (!replaced.is_as_saved() || replaced.use().site->shown()) return;
@@ -153,15 +148,10 @@ at::Tensor HeldCompared::restore(Reader reader) {
   if (reader == Reader::program || !pair_->comparison) {
     return held_ == nullptr ? kept_ : held_->restore(reader);
   }
-  const bool is_compared = is_first_ || pair_->first == nullptr;
-  at::Tensor tensor = ones();
-  if (is_compared) {
-    const at::Tensor& with = pair_->first == nullptr ? pair_->kept_first : tensor;
-    tensor = pair_->comparison->values(held_->use().type, with);
-  }
-  // As in PyTorch, the unpacked tensor and the original share one version counter.
-  tensor.unsafeGetTensorImpl()->set_version_counter(version());
-  return tensor;
+  const bool is_alone = pair_->first == nullptr;
+  if (!is_first_ && !is_alone) return with_version(ones());
+  const at::Tensor with = is_alone ? pair_->kept_first : ones();
+  return with_version(pair_->comparison->values(held_->use().type, with));
 }
 
 /// As many as the tensor has elements.

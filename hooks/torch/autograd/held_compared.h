@@ -21,7 +21,7 @@ namespace cinch::hooks {
 class HeldCompared final : public Held {
  public:
   /// The hooks for a first tensor, which the stash wants. @param site Where it is saved
-  static std::unique_ptr<HeldCompared> first(Site& site, bool is_output);
+  static std::unique_ptr<HeldCompared> first(Site& site);
 
   /// Notes that autograd keeps `tensor` itself, which may be a first one.
   static void note_declined(const at::Tensor& tensor) noexcept;

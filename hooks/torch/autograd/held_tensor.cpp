@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/autograd/held_tensor.h"
 
-#include <ATen/SequenceNumber.h>
 #include <ATen/core/TensorBase.h>
 
 #include "hooks/torch/autograd/recognise.h"
 #include "hooks/torch/autograd/tensor_over.h"
 #include "hooks/torch/process/no_throw.h"
+#include "hooks/torch/program/node_number.h"
 #include "hooks/torch/stash/entry/verdict.h"
 #include "hooks/torch/stash/stash.h"
 
@@ -36,8 +36,7 @@ void HeldTensor::call_pack_hook(const at::Tensor& tensor) {
   }
   use_.type = tensor.scalar_type();
   use_.is_conjugate = tensor.is_conj();
-  use_.sequence = static_cast<std::uint32_t>(at::sequence_number::peek() -
-                                             1);  // of the node that is being made
+  use_.sequence = static_cast<std::uint32_t>(new_nodes_number());
   try {
     use_.geometry = Geometry(tensor);
     const bool in_backward = runs_backward();
@@ -84,9 +83,7 @@ at::Tensor HeldTensor::restore(Reader reader) {
   at::Tensor tensor =
       tensor_over(std::move(storage), device_type(*entry_), use_.type, use_.geometry);
   if (use_.is_conjugate) tensor.unsafeGetTensorImpl()->_set_conj(true);
-  // As in PyTorch, the unpacked tensor and the original share one version counter.
-  tensor.unsafeGetTensorImpl()->set_version_counter(version());
-  return tensor;
+  return with_version(std::move(tensor));
 }
 
 // PyTorch holds an input as an object, not its memory: after `x.data = ...` backward reads the new

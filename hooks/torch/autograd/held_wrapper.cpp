@@ -53,10 +53,7 @@ at::Tensor HeldWrapper::restore(Reader reader) {
   for (const Part& part : parts_) {
     plain.push_back(part.held == nullptr ? part.tensor : part.held->restore(reader));
   }
-  at::Tensor tensor = put_together(plan_, plain);
-  // As in PyTorch, the unpacked tensor and the original share one version counter.
-  tensor.unsafeGetTensorImpl()->set_version_counter(version());
-  return tensor;
+  return with_version(put_together(plan_, plain));
 }
 
 Held::Description HeldWrapper::describe() {

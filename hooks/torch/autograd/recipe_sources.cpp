@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include <ATen/ScalarOps.h>
-#include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "hooks/torch/autograd/members.h"
 #include "hooks/torch/autograd/saved_constants.h"
 #include "hooks/torch/program/below_program.h"
+#include "hooks/torch/program/node_number.h"
 #include "hooks/torch/stash/entry/entry_work.h"
 #include "hooks/torch/stash/stash.h"
 
@@ -149,7 +149,7 @@ bool RecipeSources::hold_copy(const at::Tensor& tensor, Site& site, Value& to) {
   use.site = &site;
   use.geometry = Geometry(layout.sizes, layout.strides, 0);
   use.type = tensor.scalar_type();
-  use.sequence = static_cast<std::uint32_t>(at::sequence_number::peek() - 1);
+  use.sequence = static_cast<std::uint32_t>(new_nodes_number());
   Recipe::Source& source = recipe_.all_sources[recipe_.source_count];
   source.version = c10::VariableVersion(0);  // nobody changes it
   source.saved_version = 0;

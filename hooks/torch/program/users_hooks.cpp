@@ -6,7 +6,8 @@
 #include <cstdint>
 
 #include <ATen/SavedTensorHooks.h>
-#include <ATen/SequenceNumber.h>
+
+#include "hooks/torch/program/node_number.h"
 
 namespace cinch::hooks {
 namespace {
@@ -25,7 +26,7 @@ bool users_hooks_in_force() {
 }
 
 void note_users_hooks() noexcept {
-  const std::uint64_t sequence = at::sequence_number::peek() - 1;
+  const std::uint64_t sequence = new_nodes_number();
   noted[sequence % slots].store(static_cast<std::uint32_t>(sequence) + 1,
                                 std::memory_order_relaxed);
 }

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "agent/telemetry/process.h"
 #include "allocator/torch/host_allocator.h"
@@ -145,7 +144,7 @@ Entry* Stash::save_again(const at::Tensor& tensor, Use& use, std::uint32_t versi
 bool Stash::note_comparison(const Entry& entry, Use& use) {
   const std::lock_guard lock(lists_.mutex);
   if (entry.place != Entry::Place::owned) return false;
-  use.operator_says = ComparisonHeld{};
+  use.is_comparison_held = true;
   return true;
 }
 
@@ -172,8 +171,7 @@ void Stash::begin_appraised_growth() {
 }
 
 c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
-  const bool may_hold_no_values =
-      !reads_values(*use.site) || std::holds_alternative<ComparisonHeld>(use.operator_says);
+  const bool may_hold_no_values = use.is_comparison_held || !reads_values(*use.site);
   if (reader == Reader::program && may_hold_no_values) use.site->note_shown();
   Holding& holding = holdings_.of(entry);
   if (c10::Storage captured = holding.restore_in_capture(entry, use)) return captured;

@@ -20,7 +20,7 @@ OTHERS = {
     "budget": {"version": 1, "policy": "budget", "min_bytes": 0, "budget": {"ratio": 6, "every_steps": 1}},
 }  # fmt: skip
 # "late": work of the device that runs late and in any order, and events that say so late.
-SCHEDULES = {"eager": {}, "late": {"schedule": "random:7", "event_delay": 2, "poison": True}}
+SCHEDULES = {"eager": {}, "late": fake_device.LATE | {"schedule": "random:7"}}
 
 
 def cases(kinds, quick: list):

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from random_programs.operators import DRAW_NUMBERS, LEAVE_OPERANDS, LEAVE_RESULTS, OPERATORS, Values
+from random_programs.operands import Values
+from random_programs.operators import DRAW_NUMBERS, LEAVE_OPERANDS, LEAVE_RESULTS, OPERATORS
 from random_programs.regions import REGIONS
 from random_programs.training import BACKWARDS
 
@@ -64,9 +65,7 @@ class Program:
             if each.result in gone or gone & set(each.operands):
                 gone.add(each.result)
             else:
-                kept.append(dataclasses.replace(each, drops=list(each.drops)))
-        for each in kept:
-            each.drops = [number for number in each.drops if number not in gone]
+                kept.append(each)
         return dataclasses.replace(self, instructions=kept)
 
     def without_random_numbers(self) -> "Program":
@@ -111,8 +110,8 @@ class Maker:
         """Adds one, if the operator that comes up suits."""
         [name] = self.rng.choices(list(OPERATORS), [each.weight for each in OPERATORS.values()])
         operator, values = OPERATORS[name], self.values
-        is_recomputed = region is not None and self.program.regions[region] != "autocast"
-        if operator.in_place and (not self.changes_in_place or is_recomputed):
+        may_change = self.changes_in_place and (region is None or self.program.regions[region] == "autocast")
+        if operator.in_place and not may_change:
             return
         chosen = operator.choose(values)
         if chosen is None:

@@ -46,15 +46,12 @@ struct Numbers {
   c10::ScalarType type;
 };
 
-/// Of an operand that backward only compares: how it compares is held (autograd/held_compared.h).
-struct ComparisonHeld {};
-
 /// An operator's parameters that belong to a saved tensor: for max-pool's indices the extents of
 /// the pooled input's plane, for an input that is compared with numbers these, for the base of a
 /// power the exponent, for a norm's input its order, for scatter_reduce's operands the reduction,
 /// for a recurrent layer's workspace what is in it.
-using OperatorSays = std::variant<std::monostate, Extent, std::array<float, 2>, Exponent, Reduction,
-                                  Numbers, ComparisonHeld>;
+using OperatorSays =
+    std::variant<std::monostate, Extent, std::array<float, 2>, Exponent, Reduction, Numbers>;
 
 /// One saving of a storage: by which site, and as what. Owned by the hook that autograd holds, or
 /// by a recipe. Linked into its entry's list of uses.
@@ -72,6 +69,9 @@ struct Use {
   bool is_recipes : 1 = false;
   /// Whether Cinch holds the tensor in place of what the program saved (held_compared.h).
   bool is_stand_in : 1 = false;
+  /// Of an operand that backward only compares: whether a stand-in says how it compares, so that
+  /// backward reads no value of this one.
+  bool is_comparison_held : 1 = false;
   /// What backward reads of it; set when the entry is planned.
   codecs::Reads reads = codecs::Reads::values;
   /// The lower half of the autograd node's sequence number, which counts per forward thread.

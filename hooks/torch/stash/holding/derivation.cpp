@@ -54,11 +54,10 @@ bool share_interval(const Use& a, const Use& b) {
 // Whether a use reads the entry's values, or it may be derived, or needs several intervals' masks,
 // which no codec but of values holds. pre: the stash's lock is held
 bool holds_values(const Entry& entry) {
-  const bool was_stored = entry.recipe != nullptr && entry.recipe->depth == 0;
-  if (entry.recipe != nullptr && !was_stored) return true;
+  if (entry.recipe != nullptr && entry.recipe->depth != 0) return true;
   const Use* compares = nullptr;
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
-    if (std::holds_alternative<ComparisonHeld>(use->operator_says)) continue;
+    if (use->is_comparison_held) continue;
     const codecs::Reads reads = use->is_recipes ? codecs::Reads::values : reads_at(*use->site);
     if (reads == codecs::Reads::values) return true;
     if (reads != codecs::Reads::interval) continue;

@@ -48,10 +48,6 @@ bool reduces_linearly(const Use& use) {
   return reduction != nullptr && reduction->is_linear;
 }
 
-bool is_comparison_held(const Use& use) {
-  return std::holds_alternative<ComparisonHeld>(use.operator_says);
-}
-
 // Whether the storage is a workspace of float32 numbers, in whole pages, as oneDNN makes it. What
 // it keeps for numbers of other types is a mixture of types.
 bool is_float_workspace(const Use& use) {
@@ -127,7 +123,7 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
     }
     uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
                     origin_of(*use), numbers(*use), exponent(*use), reduces_linearly(*use),
-                    is_comparison_held(*use), c10::isComplexType(use->type), has_gaps,
+                    use->is_comparison_held, c10::isComplexType(use->type), has_gaps,
                     use->is_recipes, is_recomputed(by_pair, *use), names.reads});
   }
   const Geometry* cover = of.cover.get();
@@ -155,7 +151,7 @@ void set_class_key(const Entry& entry, bool derives, Words& key) {
     key.push_back(static_cast<std::int64_t>(use->type) * 64 + (use->is_output ? 1 : 0) +
                   (use->is_recipes ? 2 : 0) + (reduces_linearly(*use) ? 4 : 0) +
                   (is_float_workspace(*use) ? 8 : 0) + (is_recomputed(by_pair, *use) ? 16 : 0) +
-                  (is_comparison_held(*use) ? 32 : 0));
+                  (use->is_comparison_held ? 32 : 0));
     const auto extent = index_extent(*use);
     key.insert(key.end(), extent.begin(), extent.end());
     key.push_back(std::bit_cast<std::int64_t>(numbers(*use)));
