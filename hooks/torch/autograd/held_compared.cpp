@@ -127,6 +127,7 @@ void HeldCompared::call_pack_hook(const at::Tensor& tensor) {
 
 // Holds how the two tensors compare, the last of which is `tensor`, if their values are known.
 void HeldCompared::compare(const at::Tensor& tensor) {
+  if (held_ != nullptr && held_->entry() == nullptr) return;
   const bool is_alone = pair_->first == nullptr;
   HeldTensor& replaced = is_alone ? *held_ : *pair_->first;
   if (!replaced.is_as_saved() || replaced.use().site->shown()) return;
@@ -154,7 +155,7 @@ at::Tensor HeldCompared::restore(Reader reader) {
   return with_version(pair_->comparison->values(held_->use().type, with));
 }
 
-/// As many as the tensor has elements.
+/// As many as the tensor has elements. @pre there is a comparison
 at::Tensor HeldCompared::ones() const {
   const BelowProgram guard;
   if (held_ == nullptr) return at::ones({}, kept_.options()).expand(kept_.sizes());
@@ -163,8 +164,8 @@ at::Tensor HeldCompared::ones() const {
 }
 
 Held::Description HeldCompared::describe() {
-  const at::Tensor tensor = held_ == nullptr ? kept_ : ones();
-  return {tensor.toString(), tensor.sizes().vec()};
+  if (held_ != nullptr) return held_->describe();
+  return {kept_.toString(), kept_.sizes().vec()};
 }
 
 }  // namespace cinch::hooks

@@ -20,6 +20,7 @@ class HeldTensor final : public Held {
 
   void call_pack_hook(const at::Tensor& tensor) override;
   at::Tensor restore(Reader reader) override;
+  Description describe() override;
 
   /// The tensor as it was saved, for as long as the stash knows its exact values; else undefined.
   /// @throws c10::Error when there is no memory
@@ -34,7 +35,6 @@ class HeldTensor final : public Held {
   const Use& use() const noexcept { return use_; }
 
  private:
-  Description describe() override;
   at::Tensor changed_original() const;
   void list(const at::Tensor& tensor) noexcept;
 
