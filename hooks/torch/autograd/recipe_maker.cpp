@@ -35,16 +35,12 @@ RecipeMaker::RecipeMaker(Layout layout, const at::Tensor& actual, Site& site, De
       actual_(actual),
       site_(site),
       derived_(derived),
-      recipe_(std::make_unique<Recipe>()),
+      recipe_(stash().derivation().new_recipe()),
       sources_(*recipe_) {
   recipe_->elements = layout_.elements();
   recipe_->type = actual.scalar_type();
   recipe_->device = actual.device();
   recipe_->threads = is_on_device() ? 0 : at::get_num_threads();
-}
-
-RecipeMaker::~RecipeMaker() {
-  if (recipe_ != nullptr) stash().derivation().release_sources(*recipe_);
 }
 
 bool RecipeMaker::make(Node& node, std::uint32_t output) {
@@ -65,7 +61,7 @@ bool RecipeMaker::make(Node& node, std::uint32_t output) {
          made.layout().elements() == recipe_->elements;
 }
 
-std::unique_ptr<Recipe> RecipeMaker::take(std::uint32_t version) {
+OfferedRecipe RecipeMaker::take(std::uint32_t version) {
   recipe_->version = version;
   const bool serves = recipe_->depth <= stash().settings().derive.depth &&
                       stash().derivation().proves(*recipe_, site_, actual_);

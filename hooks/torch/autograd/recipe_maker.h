@@ -15,14 +15,14 @@
 #include "hooks/torch/autograd/node_kinds.h"
 #include "hooks/torch/autograd/recipe_sources.h"
 #include "hooks/torch/stash/entry/layout.h"
+#include "hooks/torch/stash/holding/derivation.h"
 #include "hooks/torch/stash/recipes/recipe.h"
 
 namespace cinch::hooks {
 
 /// Builds the recipe of one tensor, from the node that made it backwards. Where autograd does not
 /// say how a computed value lay in memory, it is taken to lie as its result does: what is wrong
-/// comes to light when the recipe is proved. Releases the sources that the recipe holds, unless
-/// take() hands it out.
+/// comes to light when the recipe is proved.
 class RecipeMaker {
  public:
   /// What becomes of sources that are derived themselves.
@@ -36,7 +36,6 @@ class RecipeMaker {
   RecipeMaker(Layout layout, const at::Tensor& actual, Site& site, Derived derived);
   RecipeMaker(const RecipeMaker&) = delete;
   RecipeMaker& operator=(const RecipeMaker&) = delete;
-  ~RecipeMaker();
 
   /// Builds the recipe of the output `output` of `node`. @return whether it could
   bool make(torch::autograd::Node& node, std::uint32_t output);
@@ -47,7 +46,7 @@ class RecipeMaker {
 
   /// Hands out the recipe if it is proved to give the tensor's bits, or to be near them
   /// (nearness.h) where that may serve; else returns null. @param version Of the tensor, saved
-  std::unique_ptr<Recipe> take(std::uint32_t version);
+  OfferedRecipe take(std::uint32_t version);
 
   /// Whether the recipe computes a source that it might hold.
   bool has_computed_derived() const noexcept { return has_computed_derived_; }
@@ -61,7 +60,7 @@ class RecipeMaker {
   using Value = Recipe::Value;
 
   // The functions that build a value into `to` return whether they could. If not, the sources that
-  // they have held by then stay held until the destructor releases them. `want` is the layout that
+  // they have held by then stay held until the recipe's end. `want` is the layout that
   // the value has if it is computed.
 
   bool compute(Node& node, const Layout& want, Value& to);
@@ -127,7 +126,7 @@ class RecipeMaker {
   Site& site_;
   Derived derived_;
   bool has_computed_derived_ = false;
-  std::unique_ptr<Recipe> recipe_;
+  OfferedRecipe recipe_;
   RecipeSources sources_;       // of *recipe_, until take() hands that out
   const Node* last_ = nullptr;  // the node that made the tensor
   int steps_ = 0;

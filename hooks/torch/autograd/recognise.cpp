@@ -51,7 +51,7 @@ void pair_with_log_sum_exp(torch::autograd::Node& attention, Recipe& output) {
 
 }  // namespace
 
-std::unique_ptr<Recipe> recognise(const at::Tensor& tensor, Site& site) noexcept try {
+OfferedRecipe recognise(const at::Tensor& tensor, Site& site) noexcept try {
   const at::Tensor base = tensor.is_view() ? at::Tensor(tensor._base()) : tensor;
   const auto& grad_fn = base.grad_fn();
   if (grad_fn == nullptr || kind_of(*grad_fn) == NodeKind::other) return nullptr;

@@ -73,14 +73,8 @@ Verdict Stash::judge(const at::Tensor& tensor, bool is_output,
   return policy_.is_paused() ? Verdict::paused : Verdict::wanted;
 }
 
-Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe) {
+Entry& Stash::save(const at::Tensor& tensor, Use& use, OfferedRecipe recipe) {
   if (side_.is_on() && is_forked_child()) side_.do_orphans();
-  // If the recipe is not taken, or something throws, it is given up after the lock.
-  const auto give_up = [this](Recipe* unused) {
-    derivation_.give_up(*unused);
-    delete unused;
-  };
-  std::unique_ptr<Recipe, decltype(give_up)> offered(recipe.release(), give_up);
   Intake::Entries ready;
   std::vector<c10::Storage> freed;
   Entry* entry = nullptr;
@@ -103,7 +97,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> r
     ++entry->holders;
     if (use.is_recipes || use.is_stand_in) entry->unsaved = true;
     if (use.site->take_wanted()) entry->wanted = true;
-    if (offered != nullptr && entry->first_use == &use) entry->recipe.reset(offered.release());
+    if (recipe != nullptr && entry->first_use == &use) entry->recipe.reset(recipe.release());
     intake_.collect(poll_per_save, nullptr, ready);
     freed = settler_.take_freed();
     message = adaptation_.take_message();

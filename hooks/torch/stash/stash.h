@@ -68,7 +68,7 @@ class Stash final : private EntryKeeper {
   ///   deleted, and its holds on sources given up.
   /// A recipe saves a copy of its own that way, with a RecipesUse.
   /// @throws std::exception when there is no memory; `use` was then not added
-  Entry& save(const at::Tensor& tensor, Use& use, std::unique_ptr<Recipe> recipe = nullptr);
+  Entry& save(const at::Tensor& tensor, Use& use, OfferedRecipe recipe = {});
 
   /// Adds one use of the entry from which a backward that builds a graph read `tensor`'s storage.
   /// @param version Of the tensor @return the entry; null if there is none

@@ -142,6 +142,11 @@ class SourceValues {
 
 }  // namespace
 
+void RecipesEnd::operator()(Recipe* recipe) const noexcept {
+  derivation->give_up(*recipe);
+  delete recipe;
+}
+
 Derivation::Derivation(EntryLists& lists, EntryKeeper& keeper, GuardLooks& looks,
                        const PolicyInForce& policy, const Holdings& holdings)
     : lists_(lists),
@@ -254,17 +259,12 @@ void Derivation::give_sides(Recipe& recipe) {
   recipe.gave_sides = true;
 }
 
-void Derivation::pair(Recipe& output, Entry& log_sum_exp, std::unique_ptr<Recipe> recipe) {
+void Derivation::pair(Recipe& output, Entry& log_sum_exp, OfferedRecipe recipe) {
   auto pair = std::make_shared<AttentionPair>();
-  {
-    const std::lock_guard lock(lists_.mutex);
-    if (log_sum_exp.place == Entry::Place::owned && log_sum_exp.recipe == nullptr) {
-      output.pair = recipe->pair = std::move(pair);
-      log_sum_exp.recipe = std::move(recipe);
-      return;
-    }
-  }
-  release_sources(*recipe);
+  const std::lock_guard lock(lists_.mutex);
+  if (log_sum_exp.place != Entry::Place::owned || log_sum_exp.recipe != nullptr) return;
+  output.pair = recipe->pair = std::move(pair);
+  log_sum_exp.recipe.reset(recipe.release());
 }
 
 void Derivation::note_fate(const Recipe& recipe, Fate fate) noexcept {

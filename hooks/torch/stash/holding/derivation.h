@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -26,6 +27,18 @@ namespace cinch::hooks {
 /// the decoded ones.
 enum class Bias : std::uint8_t { kept, subtracted };
 
+class Derivation;
+
+/// Deletes a recipe that belongs to no entry, and gives up its holds on its sources. @pre the
+/// stash's lock is not held
+struct RecipesEnd {
+  Derivation* derivation = nullptr;
+  void operator()(Recipe* recipe) const noexcept;
+};
+
+/// A recipe that is being made or offered.
+using OfferedRecipe = std::unique_ptr<Recipe, RecipesEnd>;
+
 /// Derived entries, which hold no values of their own: decides which entries may be computed from
 /// others, and computes them (docs/derived.md). Thread-safe.
 class Derivation {
@@ -36,6 +49,8 @@ class Derivation {
   Derivation(const Derivation&) = delete;
   Derivation& operator=(const Derivation&) = delete;
 
+  /// A recipe of nothing yet. @throws std::bad_alloc
+  OfferedRecipe new_recipe() { return {new Recipe, {this}}; }
   /// Makes `entry` the next source of a recipe that is being made: adds a copy of `like`, but with
   /// this geometry, to its uses.
   /// @return how many recipes lie between its values and stored ones; nothing, and no use is added,
@@ -67,7 +82,7 @@ class Derivation {
   void give_sides(Recipe& recipe);
 
   /// Makes `recipe`, which is proved, that of the log-sum-exp that belongs to attention's `output`.
-  void pair(Recipe& output, Entry& log_sum_exp, std::unique_ptr<Recipe> recipe);
+  void pair(Recipe& output, Entry& log_sum_exp, OfferedRecipe recipe);
 
   /// Tells attention's other part what becomes of the part that `recipe` is for. Called by the
   /// saving thread alone, so that no decision depends on how far the side thread is. @pre the
