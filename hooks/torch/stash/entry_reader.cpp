@@ -353,7 +353,10 @@ void EntryReader::decode_if_wanted(Entry& entry, codecs::Reads reads) {
   // Watched entries are decoded where their error is measured, derived ones when sources are read.
   const bool computes =
       is_derived(entry) && (reads == codecs::Reads::values || entry.recipe->signs_in_source);
-  if (!wanted || computes || entry.sample != nullptr || !alive.expired()) return;
+  // The source of a recipe that is not settled yet, and will find that there is only a mask.
+  const bool lacks = entry.state == Entry::State::encoded &&
+                     !codecs::serves(held_by(entry).codec->restores(), reads);
+  if (!wanted || computes || lacks || entry.sample != nullptr || !alive.expired()) return;
   entry.decoded->ahead = holdings_.of(entry).decode_ahead(entry, reads);
   alive = weak(entry.decoded->ahead);
 }

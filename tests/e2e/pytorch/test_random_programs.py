@@ -11,6 +11,8 @@ import fake_device
 import harness
 
 QUICK, LONG = range(0, 20), range(1000, 1100)
+# A mask was decoded ahead as values.
+FOUND_ON_SIDE = range(21090, 21098)
 EXACT = {"current": {}, "side": {"stream": "side"}, "window": {"raw_window": 0.5}}
 OTHERS = {
     "default": harness.preset("default"), "default, side": harness.preset("default") | {"stream": "side"},
@@ -82,6 +84,13 @@ def test_same_errors(plain, tmp_path, numbers, kind):
 def test_same_bits_on_a_device(plain, tmp_path, numbers, kind):
     numbers = numbers[: len(numbers) // 2]
     under = train(numbers, tmp_path, harness.LOSSLESS, "cuda", **SCHEDULES[kind])
+    check(under, plain(numbers, "cuda"), same_bits=True)
+
+
+@fake_device.needed
+@pytest.mark.parametrize("numbers", [LONG[:50], FOUND_ON_SIDE], ids=["many", "found"])
+def test_same_bits_on_a_device_with_a_side_stream(plain, tmp_path, numbers):
+    under = train(numbers, tmp_path, harness.LOSSLESS | EXACT["side"], "cuda", **SCHEDULES["late"])
     check(under, plain(numbers, "cuda"), same_bits=True)
 
 
