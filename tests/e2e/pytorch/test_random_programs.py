@@ -10,6 +10,7 @@ import pytest
 import fake_device
 import harness
 
+INJECTOR = harness.BUILD / "lib/libe2e_no_memory.so"
 QUICK, LONG = range(0, 20), range(1000, 1100)
 # A mask was decoded ahead as values.
 FOUND_ON_SIDE = range(21090, 21098)
@@ -100,6 +101,17 @@ def test_same_errors_on_a_device(plain, tmp_path, numbers, kind):
     numbers = numbers[: len(numbers) // 2]
     under = train(numbers, tmp_path, harness.preset("default"), "cuda", **SCHEDULES[kind])
     check(under, plain(numbers, "cuda"), same_bits=False)
+
+
+@pytest.mark.parametrize("kind", ["current", "side"])
+def test_same_bits_without_an_allocation(plain, tmp_path, kind):
+    """Where one of the core's allocations fails, the same bits, or an error that says so."""
+    arguments = ["-m", "random_programs", "--failing", INJECTOR, LONG.start, len(LONG)]
+    extra = {"OMP_NUM_THREADS": "1"}
+    run = harness.run_python(arguments, tmp_path, harness.LOSSLESS | EXACT[kind], extra, beside=(INJECTOR,))
+    under = outcomes(run)
+    check(under, plain(LONG), same_bits=True)
+    assert {number: shown for number, each in under.items() if (shown := each["shown"])} == {}
 
 
 def test_same_bits_together(tmp_path):

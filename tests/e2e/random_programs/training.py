@@ -51,7 +51,7 @@ class Training:
             try:
                 results = backward(self, step)
                 digests.append(digest([*results, *[each.grad for each in self.trained]]))
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 self.errors.append(text_of(error))
                 digests.append("error")
                 for each in self.trained:

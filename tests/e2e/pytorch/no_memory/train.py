@@ -7,7 +7,6 @@ MODE "cold": each in a forked process that has saved nothing before; "warm": in 
 "1" where the gradients have to be the same bits.
 """
 
-import ctypes
 import gc
 import os
 import sys
@@ -17,12 +16,10 @@ import torch
 import torch.nn.functional as F
 
 import live
+from failing_allocations import NEVER, FailingAllocations, says_so
 
 library, mode, stop, exact = sys.argv[1:]
-injector = ctypes.CDLL(library)
-injector.fail_allocation.argtypes = (ctypes.c_long,)
-injector.counted_allocations.restype = ctypes.c_long
-NEVER = 1 << 40
+allocations = FailingAllocations(library)
 
 
 class Squared(torch.autograd.Function):
@@ -59,7 +56,7 @@ def train():
         try:
             loss.backward()
         except (RuntimeError, MemoryError) as error:
-            assert any(words in str(error) for words in ("bad_alloc", "no memory", "out of memory", "defect")), error
+            assert says_so(error), error
             refused = True
             for weight in weights:
                 weight.grad = None
@@ -69,11 +66,10 @@ def train():
 
 def check(number):
     """Trains with that allocation failing, and again without. Returns how many there were."""
-    injector.fail_allocation(number)
+    allocations.fail(number)
     print("number", number, flush=True)
     refused, first = train()
-    n = injector.counted_allocations()
-    injector.fail_allocation(0)
+    n = allocations.stop()
     gc.collect()
     refused_again, second = train()
     assert not refused_again, number
