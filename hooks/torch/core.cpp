@@ -19,13 +19,14 @@
 #include "files/terminal.h"
 #include "hooks/preload/core_abi.h"
 #include "hooks/preload/environment.h"
-#include "hooks/torch/autograd/added_numbers.h"
 #include "hooks/torch/autograd/engine.h"
-#include "hooks/torch/autograd/gathered_inputs.h"
-#include "hooks/torch/autograd/held_compared.h"
-#include "hooks/torch/autograd/held_wrapper.h"
+#include "hooks/torch/autograd/held/held_compared.h"
+#include "hooks/torch/autograd/held/held_wrapper.h"
+#include "hooks/torch/autograd/held/saved_inputs.h"
+#include "hooks/torch/autograd/nodes/added_numbers.h"
+#include "hooks/torch/autograd/nodes/gathered_inputs.h"
+#include "hooks/torch/autograd/recognising/recognise.h"
 #include "hooks/torch/autograd/register_hooks.h"
-#include "hooks/torch/autograd/saved_inputs.h"
 #include "hooks/torch/gradients/exact_backward.h"
 #include "hooks/torch/gradients/guard_check.h"
 #include "hooks/torch/gradients/observer.h"
@@ -272,6 +273,7 @@ const CoreTable* start(EngineStub engine_stub) {
   }
   if (settings.telemetry && !is_off("CINCH_TELEMETRY")) begin_telemetry(settings.name);
   saved_inputs::register_lock();
+  recognise_by(recognise);
   start_stash(std::move(settings), std::move(dry_run), appraisal);
   register_site_locks();
   listen_to_the_stash();

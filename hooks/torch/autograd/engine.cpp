@@ -8,7 +8,7 @@
 #include <exception>
 #include <utility>
 
-#include "hooks/torch/autograd/held_tensor.h"
+#include "hooks/torch/autograd/held/held_tensor.h"
 #include "hooks/torch/program/users_hooks.h"
 
 namespace cinch::hooks {

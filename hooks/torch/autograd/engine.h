@@ -6,7 +6,7 @@
 
 #include <torch/csrc/autograd/engine.h>
 
-#include "hooks/torch/autograd/held.h"
+#include "hooks/torch/autograd/held/held.h"
 
 namespace cinch::hooks {
 

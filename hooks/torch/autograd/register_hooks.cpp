@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/autograd/register_hooks.h"
 
-#include "hooks/torch/autograd/held.h"
-#include "hooks/torch/autograd/members.h"
+#include "hooks/torch/autograd/held/held.h"
+#include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/program/users_hooks.h"
 
 namespace cinch::hooks {

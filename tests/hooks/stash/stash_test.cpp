@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hooks/torch/autograd/held_tensor.h"
+#include "hooks/torch/autograd/held/held_tensor.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/program/autograd_node.h"
 #include "hooks/torch/stash/entry/entry_work.h"

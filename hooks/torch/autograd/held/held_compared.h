@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "hooks/torch/autograd/held/comparison.h"
+#include "hooks/torch/autograd/held/held.h"
+#include "hooks/torch/autograd/held/held_tensor.h"
+#include "hooks/torch/program/site.h"
+
+namespace cinch::hooks {
+
+/// One of the two tensors that an operator saves whose backward only compares them
+/// (SiteNames::Compares). Once both are saved, how they compare is held, and backward is given
+/// values that compare alike: those of the last tensor are all 1. Where the first one is too small
+/// to be held it stays as it is, and the last one is given values that compare with that. Where no
+/// comparison can be made, each is held as any other. The program itself is given values as long as
+/// these are held.
+class HeldCompared final : public Held {
+ public:
+  /// The hooks for a first tensor, which the stash wants. @param site Where it is saved
+  static std::unique_ptr<HeldCompared> first(Site& site);
+
+  /// Notes that autograd keeps `tensor` itself, which may be a first one.
+  static void note_declined(const at::Tensor& tensor) noexcept;
+
+  /// Whether the last tensor may follow, to a first one that this thread saved.
+  static bool awaits_last() noexcept;
+
+  /// The hooks for the last tensor; null where no first one was saved for the same node.
+  /// @param is_wanted Whether the stash wants it; it is kept else
+  static std::unique_ptr<HeldCompared> last(Site& site, bool is_output, bool is_wanted);
+
+  void call_pack_hook(const at::Tensor& tensor) override;
+  at::Tensor restore(Reader reader) override;
+
+ private:
+  struct Pair;
+
+  HeldCompared(std::shared_ptr<Pair> pair, bool is_first, bool is_output);
+  Description describe() override;
+  void compare(const at::Tensor& tensor);
+  at::Tensor ones() const;
+
+  std::shared_ptr<Pair> pair_;
+  std::unique_ptr<HeldTensor> held_;  ///< null if the stash does not want it
+  at::Tensor kept_;                   ///< set then
+  bool is_first_;
+  bool is_output_;
+};
+
+}  // namespace cinch::hooks
