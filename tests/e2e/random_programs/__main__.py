@@ -16,6 +16,7 @@ import gc
 import json
 import os
 import sys
+import time
 import warnings
 
 import torch
@@ -35,7 +36,11 @@ def stash_bytes() -> int | None:
     # PyTorch keeps the graph of a backward that failed until the thread's next one begins.
     torch.zeros(1, requires_grad=True).sum().backward()
     gc.collect()
-    return live.stash_bytes()
+    for _ in range(500):  # what was released may still be on its way through the side thread
+        if not (left := live.stash_bytes()):
+            break
+        time.sleep(0.01)
+    return left
 
 
 def train_one_by_one(programs):

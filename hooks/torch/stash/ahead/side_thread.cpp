@@ -28,7 +28,7 @@ bool SideThread::wait_for(const Entry& entry) {
              return job.entry == &entry && job.kind == Job::Kind::settle;
            });
   };
-  done_.wait(lock, [&] { return state_ == State::ended || stopping_ || !is_waiting(); });
+  done_.wait(lock, [&] { return state_ == State::ended || !is_waiting(); });
   return !is_waiting();
 }
 
@@ -50,6 +50,7 @@ void SideThread::stop() noexcept {
   pthread_join(thread_, nullptr);
   const std::lock_guard lock(mutex_);
   state_ = State::ended;
+  done_.notify_all();
 }
 
 void SideThread::begin_in_child() {
@@ -76,7 +77,7 @@ void SideThread::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
     arrived_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-    if (stopping_) return;
+    if (jobs_.empty()) return;
     const Job job = jobs_.front();
     jobs_.pop_front();
     if (job.kind == Job::Kind::settle) at_work_ = job.entry;

@@ -43,10 +43,10 @@ class SideThread {
   bool wait_for(const Entry& entry);
 
   /// Takes the jobs that no thread will do any more: those in the queue when this process was
-  /// forked or the thread was stopped. The caller must do them.
+  /// forked. The caller must do them.
   std::deque<Job> take_orphans();
 
-  /// Ends the thread after its current job. submit() then refuses all jobs.
+  /// Ends the thread after the jobs in its queue. submit() then refuses all jobs.
   void stop() noexcept;
 
   /// Call in a forked child, where the thread does not exist. @pre mutex() is not held

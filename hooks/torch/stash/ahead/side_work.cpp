@@ -58,9 +58,4 @@ void SideWork::do_orphans() noexcept {
   });
 }
 
-void SideWork::stop() noexcept {
-  thread_.stop();
-  do_orphans();
-}
-
 }  // namespace cinch::hooks

@@ -11,8 +11,8 @@
 
 namespace cinch::hooks {
 
-/// Hands work to the stash's side thread, and does that work itself where the thread is gone: in a
-/// forked child, or after stop(). Thread-safe; no lock of the stash is held.
+/// Hands work to the stash's side thread, and does the work that a forked child has no thread for.
+/// Thread-safe; no lock of the stash is held.
 class SideWork {
  public:
   /// @param uses_side_stream Whether the policy's stream is "side"
@@ -36,8 +36,9 @@ class SideWork {
   /// Does the jobs that no thread will do any more.
   void do_orphans() noexcept;
 
-  /// Ends the thread and does its remaining jobs.
-  void stop() noexcept;
+  /// Ends the thread, which does its jobs first. A process that ends must not do them itself: its
+  /// codecs' workspace is gone by then.
+  void stop() noexcept { thread_.stop(); }
 
   void begin_in_child() { thread_.begin_in_child(); }
 
