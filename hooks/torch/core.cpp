@@ -128,8 +128,12 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
     const OperatorFrame* frame = frame_with_arguments(storage_bytes(tensor));
     if (frame != nullptr) says = said(names->parameters, *frame);
   }
-  if (may_compare && names->compares == SiteNames::Compares::first) {
-    return HeldCompared::first(site);
+  const auto* reduction = std::get_if<Reduction>(&says);
+  if (may_compare && (reduction == nullptr || !reduction->is_linear)) {
+    if (names->compares == SiteNames::Compares::first) return HeldCompared::first(site);
+    if (names->compares == SiteNames::Compares::second) {
+      if (auto second = HeldCompared::second(site)) return second;
+    }
   }
   Site& saved_at = site.python() ? function_site(site) : site;
   if (!is_wrapper) return std::make_unique<HeldTensor>(saved_at, is_output, says);

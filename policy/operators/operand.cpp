@@ -397,8 +397,9 @@ OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
 }
 
 Reads reads_of(const OperandFact& fact, const Use& use) noexcept {
+  const bool is_compared = fact.kind == OperandKind::compared || fact.kind == OperandKind::reduced;
+  if (is_compared && use.is_comparison_held) return Reads::nothing;
   if (fact.kind == OperandKind::reduced && use.is_linear_reduction) return Reads::nothing;
-  if (fact.kind == OperandKind::compared && use.is_comparison_held) return Reads::nothing;
   const bool is_unknown_interval = fact.reads == Reads::interval && !interval_of(fact, use);
   return is_unknown_interval ? Reads::values : fact.reads;
 }

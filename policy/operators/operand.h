@@ -21,9 +21,11 @@ enum class OperandKind : std::uint8_t {
   /// The argument of sin, cosh and the like: a factor of which the absolute error counts, however
   /// large the values are.
   angle,
-  base,     ///< of a power: a factor where the exponent is a whole number from 1, else unknown
-  normed,   ///< of a norm: a factor where its order is a number from 2, else unknown
-  reduced,  ///< of scatter_reduce: unread where it is linear (sum, mean), else unknown
+  base,    ///< of a power: a factor where the exponent is a whole number from 1, else unknown
+  normed,  ///< of a norm: a factor where its order is a number from 2, else unknown
+  /// Of scatter_reduce: unread where it is linear (sum, mean), or the largest or least, and how it
+  /// compares is held instead; else unknown.
+  reduced,
   /// Asked for nothing but how it compares with another operand, or with the result: unread where
   /// that is held instead, else exact.
   compared,
@@ -90,7 +92,7 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds,
-/// `nothing` for what is `reduced` linearly, and where how it compares is held.
+/// `nothing` for what is `reduced` linearly, and where how it compares is held instead.
 codecs::Reads reads_of(const OperandFact& fact, const Use& use) noexcept;
 
 }  // namespace cinch::policy

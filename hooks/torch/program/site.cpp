@@ -67,7 +67,11 @@ SiteNames::Parameters parameters_of(const char* op, const std::string& operand) 
 
 SiteNames::Compares compares_of(const char* op, const std::string& operand) {
   using enum SiteNames::Compares;
-  if (policy::operand_fact(op, operand).kind != policy::OperandKind::compared) return nothing;
+  const policy::OperandKind kind = policy::operand_fact(op, operand).kind;
+  if (kind == policy::OperandKind::reduced && contains(op, "::scatter_reduce")) {
+    return operand == "self" ? first : operand == "src" ? second : last;
+  }
+  if (kind != policy::OperandKind::compared) return nothing;
   const bool has_result = policy::operand_fact(op, "other").kind != policy::OperandKind::compared;
   return operand == (has_result ? "self" : "other") ? first : last;
 }

@@ -23,8 +23,9 @@ struct SiteNames {
   /// For an operand that backward only compares with another one that the operator saves.
   enum class Compares : std::uint8_t {
     nothing,
-    first,  ///< it is saved first: "self" of amax, "other" of maximum
-    last    ///< "result" of amax, "self" of maximum
+    first,   ///< it is saved first: "self" of amax, "other" of maximum
+    second,  ///< "src" of scatter_reduce, which saves "self" first and "result" last
+    last     ///< "result" of amax, "self" of maximum
   };
   Compares compares = Compares::nothing;
   /// For a compiled region: what its backward reads the tensor for. `operand` says it in words.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/stash.h"
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <string_view>
@@ -96,7 +97,7 @@ Entry& Stash::save(const at::Tensor& tensor, Use& use, OfferedRecipe recipe) {
     lists_.add_use(*entry, use);
     ++entry->holders;
     if (use.is_recipes || use.is_stand_in) entry->unsaved = true;
-    if (use.site->take_wanted()) entry->wanted = true;
+    if (use.site->take_wanted() || use.awaits_comparison) entry->wanted = true;
     if (recipe != nullptr && entry->first_use == &use) entry->recipe.reset(recipe.release());
     intake_.collect(poll_per_save, nullptr, ready);
     freed = settler_.take_freed();
@@ -135,10 +136,13 @@ Entry* Stash::save_again(const at::Tensor& tensor, Use& use, std::uint32_t versi
   return entry;
 }
 
-bool Stash::note_comparison(const Entry& entry, Use& use) {
+bool Stash::note_comparisons(std::span<const Compared> all) {
   const std::lock_guard lock(lists_.mutex);
-  if (entry.place != Entry::Place::owned) return false;
-  use.is_comparison_held = true;
+  const auto is_planned = [](const Compared& each) {
+    return each.first->place != Entry::Place::owned;
+  };
+  if (std::ranges::any_of(all, is_planned)) return false;
+  for (const auto& [entry, use] : all) use->is_comparison_held = true;
   return true;
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -74,9 +76,11 @@ class Stash final : private EntryKeeper {
   /// @param version Of the tensor @return the entry; null if there is none
   Entry* save_again(const at::Tensor& tensor, Use& use, std::uint32_t version);
 
-  /// Notes that how the operand of `use`, which was just saved, compares is held elsewhere: its
-  /// backward reads no value of `entry`. @return false where the entry is planned already
-  bool note_comparison(const Entry& entry, Use& use);
+  /// An operand that backward only compares.
+  using Compared = std::pair<const Entry*, Use*>;
+  /// Notes that how these operands, which were just saved, compare is held elsewhere: backward
+  /// reads no value of them. @return false, and nothing is noted, where an entry is planned already
+  bool note_comparisons(std::span<const Compared> all);
 
   /// Notes that a backward that builds a graph read `storage` through `use`. Does nothing unless
   /// these are all values of `entry`.

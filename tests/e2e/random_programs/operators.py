@@ -206,8 +206,14 @@ def index_like(x, rows):
 
 
 def scatter(x, rows, reduce):
+    """Into zeros, in place or not, or into other values; at times with many that are equal."""
     index = index_like(x, rows)
-    return torch.zeros_like(x).scatter_reduce(0, index, x.gather(0, index), reduce)
+    picked = x.gather(0, index)
+    if len(rows) % 2:
+        return x.new_zeros(x.shape).scatter_reduce_(0, index, picked.round(), reduce, include_self=False)
+    if rows[0] % 2:
+        return (x * 0.5).scatter_reduce(0, index, picked, reduce)
+    return torch.zeros_like(x).scatter_reduce(0, index, picked, reduce)
 
 
 def index_add(x, rows):

@@ -65,6 +65,14 @@ def compared():
     def holed(x):
         return x.masked_fill(x.abs() < 0.1, float("nan"))
 
+    index = (torch.arange(24) * 7 % 5).view(-1, 1).expand(8, 24, 24)
+
+    def reduced(into, x, how="amax", include_self=True):
+        return into[:, :6].scatter_reduce(1, index, x, how, include_self=include_self)
+
+    def reduced_in_place(x, how="amax"):
+        return x.new_zeros(8, 6, 24).scatter_reduce_(1, index, x, how, include_self=False)
+
     return check_each(
         {
             "maximum, unknown": lambda a, b: torch.maximum(a, b),
@@ -94,6 +102,19 @@ def compared():
             "max": lambda a, b: rounded(a).max() * b,
             "min": lambda a, b: rounded(a).min() * b,
             "max with NaN": lambda a, b: holed(a).max() * b,
+            "scatter_reduce, unknown": lambda a, b: reduced(a, b),
+            "scatter_reduce_, unknown": lambda a, b: reduced_in_place(a),
+            "scatter_reduce": lambda a, b: reduced(rounded(a), rounded(b)) * a[:, :6],
+            "scatter_reduce of the least": lambda a, b: reduced(rounded(a), rounded(b), "amin", False),
+            "scatter_reduce, no own": lambda a, b: reduced(rounded(a), rounded(b), include_self=False),
+            "scatter_reduce with NaN": lambda a, b: reduced(holed(a), holed(b)),
+            "scatter_reduce of itself": lambda a, b: reduced(rounded(a), rounded(a)),
+            "scatter_reduce of a transposed": lambda a, b: reduced(a, rounded(b).transpose(0, 2).contiguous().transpose(0, 2)),
+            "scatter_reduce_": lambda a, b: reduced_in_place(rounded(a)) * b[:, :6],
+            "scatter_reduce_ of the least": lambda a, b: reduced_in_place(rounded(a), "amin"),
+            "scatter_reduce_ of a part": lambda a, b: reduced_in_place(torch.cat([rounded(a), b], 2)[:, :, :24]),
+            "scatter_reduce, mean": lambda a, b: reduced(a, b, "mean"),
+            "scatter_reduce, prod": lambda a, b: reduced(a, b, "prod"),
             "softmax by hand": lambda a, b: (a - a.amax(-1, keepdim=True)).exp() * b,
         }
     )

@@ -52,6 +52,21 @@ def one_beside(a, b):
     return restored
 
 
+def ones_for_reduced(function, into, source, index):
+    """The same for what scatter_reduce compares along the last dimension: itself, and its source, with the result."""
+    result = function(source)
+    equal_own, equal_source = into == result, source == result.gather(2, index)
+
+    def restored(x):
+        if not x.is_floating_point():
+            return x
+        if x.shape == source.shape:
+            return equal_source.to(x.dtype)
+        return equal_own.to(x.dtype) if torch.equal(x, into) else torch.ones_like(x)
+
+    return restored
+
+
 def kept_beside(a, b):
     """The same where `b` stays as it is."""
     return lambda x: torch.where(a == b, b, (a - b) * float("inf")) if torch.equal(x, a) else x
@@ -214,6 +229,12 @@ def cases():
     for name in ("max", "min"):
         function = getattr(torch, name)
         yield name, function, [steps], one_beside(steps, function(steps))
+    into, index = steps.narrow(2, 0, 5) * 2, torch.arange(steps.numel()).reshape(steps.shape) % 4
+    for how in ("amax", "amin"):
+        for own in (True, False):
+            function = scattered(how, own)
+            name = f"scatter_reduce, {how}, {'with' if own else 'without'} its own"
+            yield name, function, [steps], ones_for_reduced(function, into, steps, index)
     right = torch.randn(8, 3)
     triangle = torch.randn(8, 8).tril() + 8 * torch.eye(8)
     scores, classes = torch.randn(12, 8), torch.arange(12) % 8

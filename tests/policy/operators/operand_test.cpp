@@ -185,13 +185,16 @@ TEST(OperandFact, SolversTolerateErrorsInTheSolutionAlone) {
   EXPECT_EQ(operand_fact("aten::linalg_inv_ex", "result0").kind, OperandKind::exact);
 }
 
-TEST(OperandFact, ScatteredSumsReadNoValues) {
+TEST(OperandFact, ScatteredSumsAndComparedOnesReadNoValues) {
   Use use;
   for (const char* operand : {"self", "src", "result"}) {
     const OperandFact fact = operand_fact("aten::scatter_reduce_", operand);
     use.is_linear_reduction = false;
     EXPECT_EQ(reads_of(fact, use), Reads::values) << "a product, or a maximum";
     EXPECT_EQ(kind_of(fact, use), OperandKind::unknown);
+    use.is_comparison_held = true;
+    EXPECT_EQ(reads_of(fact, use), Reads::nothing) << "of a maximum";
+    use.is_comparison_held = false;
     use.is_linear_reduction = true;
     EXPECT_EQ(reads_of(fact, use), Reads::nothing);
   }

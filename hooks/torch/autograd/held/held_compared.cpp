@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include "hooks/torch/autograd/held/tensor_over.h"
+#include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/program/node_number.h"
@@ -20,16 +21,20 @@
 
 namespace cinch::hooks {
 
-/// What the hooks of both tensors share.
-struct HeldCompared::Pair {
+/// What the hooks of all tensors share.
+struct HeldCompared::Group {
   std::string_view op;
-  std::uint64_t node = 0;       ///< its number
-  HeldTensor* first = nullptr;  ///< null if autograd keeps the first tensor itself
-  at::Tensor kept_first;        ///< set then
+  std::uint64_t node = 0;        ///< its number
+  HeldTensor* first = nullptr;   ///< null if autograd keeps the first tensor itself
+  HeldTensor* second = nullptr;  ///< null if there is none
+  at::Tensor kept_first;         ///< set where `first` is null
   std::optional<Comparison> comparison;
+  std::optional<Comparison> of_second;  ///< set with `comparison`, if there is a second one
 };
 
 namespace {
+
+using torch::autograd::SavedVariable;
 
 /// A tensor that autograd keeps, and the number of the node that saved it last.
 struct Declined {
@@ -62,6 +67,20 @@ at::Tensor with_reduced(const at::Tensor& result, std::int64_t rank) {
   return with;
 }
 
+/// An index that a node saved, if it is known.
+at::Tensor index_in(SavedVariable& saved) {
+  if (!saved.has_hooks()) {
+    return members::is_as_saved(saved) ? members::data_of(saved).tensor_data() : at::Tensor();
+  }
+  const HeldTensor* held = held_by_stash(saved);
+  return held != nullptr && held->is_as_saved() ? held->exact() : at::Tensor();
+}
+
+/// Whether its values are to be replaced by how they compare.
+bool is_to_replace(const HeldTensor& tensor) {
+  return tensor.is_as_saved() && !tensor.use().site->shown();
+}
+
 /// What backward compares a first tensor of `rank` dimensions with.
 at::Tensor compared_with(std::string_view op, const at::Tensor& last, std::int64_t rank) {
   using namespace torch::autograd::generated;
@@ -72,17 +91,35 @@ at::Tensor compared_with(std::string_view op, const at::Tensor& last, std::int64
 
 }  // namespace
 
-HeldCompared::HeldCompared(std::shared_ptr<Pair> pair, bool is_first, bool is_output)
-    : pair_(std::move(pair)), is_first_(is_first), is_output_(is_output) {}
+HeldCompared::HeldCompared(std::shared_ptr<Group> group, Role role, bool is_output)
+    : group_(std::move(group)), role_(role), is_output_(is_output) {}
 
 std::unique_ptr<HeldCompared> HeldCompared::first(Site& site) {
-  auto pair = std::make_shared<Pair>();
-  pair->op = site.names()->op;
-  pair->node = new_nodes_number();
-  std::unique_ptr<HeldCompared> hooks(new HeldCompared(pair, true, false));
+  auto group = std::make_shared<Group>();
+  group->op = site.names()->op;
+  group->node = new_nodes_number();
+  std::unique_ptr<HeldCompared> hooks(new HeldCompared(group, Role::first, false));
   hooks->held_ = std::make_unique<HeldTensor>(site, false);
-  pair->first = hooks->held_.get();
-  awaiting = pair;
+  // In place, PyTorch saves a copy that nobody else owns.
+  hooks->held_->await_comparison();
+  group->first = hooks->held_.get();
+  awaiting = group;
+  return hooks;
+}
+
+std::shared_ptr<HeldCompared::Group> HeldCompared::saved_before(Site& site) {
+  auto group = std::static_pointer_cast<Group>(awaiting.lock());
+  const bool is_same =
+      group != nullptr && group->node == new_nodes_number() && group->op == site.names()->op;
+  return is_same ? group : nullptr;
+}
+
+std::unique_ptr<HeldCompared> HeldCompared::second(Site& site) {
+  auto group = saved_before(site);
+  if (group == nullptr) return nullptr;
+  std::unique_ptr<HeldCompared> hooks(new HeldCompared(group, Role::second, false));
+  hooks->held_ = std::make_unique<HeldTensor>(site, false);
+  group->second = hooks->held_.get();
   return hooks;
 }
 
@@ -95,19 +132,20 @@ bool HeldCompared::awaits_last() noexcept {
 }
 
 std::unique_ptr<HeldCompared> HeldCompared::last(Site& site, bool is_output, bool is_wanted) {
-  auto pair = std::static_pointer_cast<Pair>(std::exchange(awaiting, {}).lock());
+  auto group = saved_before(site);
+  awaiting = {};
   const std::string_view op = site.names()->op;
-  if (pair == nullptr || pair->node != new_nodes_number() || pair->op != op) {
+  if (group == nullptr) {
     const bool first_is_kept = is_wanted && asked_by(op) == Comparison::Of::order &&
                                declined.tensor != nullptr && declined.node == new_nodes_number();
     if (!first_is_kept) return nullptr;
     const Verdict verdict = judge(*declined.tensor, false, false, 0);
     if (verdict != Verdict::wanted && verdict != Verdict::parameter) return nullptr;
-    pair = std::make_shared<Pair>();
-    pair->op = op;
-    pair->kept_first = declined.tensor->tensor_data();
+    group = std::make_shared<Group>();
+    group->op = op;
+    group->kept_first = declined.tensor->tensor_data();
   }
-  std::unique_ptr<HeldCompared> hooks(new HeldCompared(std::move(pair), false, is_output));
+  std::unique_ptr<HeldCompared> hooks(new HeldCompared(std::move(group), Role::last, is_output));
   if (is_wanted) hooks->held_ = std::make_unique<HeldTensor>(site, is_output);
   return hooks;
 }
@@ -120,39 +158,75 @@ void HeldCompared::call_pack_hook(const at::Tensor& tensor) {
   } else {
     kept_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
   }
-  if (is_first_) return;
+  if (role_ != Role::last || (held_ != nullptr && held_->entry() == nullptr)) return;
   const TimeInCinch time;
-  if_memory_allows([&] { compare(tensor); });
+  if_memory_allows([&] {
+    if (group_->second == nullptr) {
+      compare(tensor);
+    } else {
+      compare_reduced(tensor);
+    }
+  });
 }
 
 // Holds how the two tensors compare, the last of which is `tensor`, if their values are known.
 void HeldCompared::compare(const at::Tensor& tensor) {
-  if (held_ != nullptr && held_->entry() == nullptr) return;
-  const bool is_alone = pair_->first == nullptr;
-  HeldTensor& replaced = is_alone ? *held_ : *pair_->first;
-  if (!replaced.is_as_saved() || replaced.use().site->shown()) return;
+  const bool is_alone = group_->first == nullptr;
+  HeldTensor& replaced = is_alone ? *held_ : *group_->first;
+  if (!is_to_replace(replaced)) return;
   const at::Tensor values = replaced.exact();
   if (!values.defined()) return;
   const at::Tensor other =
-      is_alone ? pair_->kept_first : compared_with(pair_->op, tensor, values.dim());
+      is_alone ? group_->kept_first : compared_with(group_->op, tensor, values.dim());
   if (!other.defined()) return;
   // Backward asks `self == other`, of which `other` is saved first, and `result == self`.
-  pair_->comparison.emplace(values, other, asked_by(pair_->op), is_alone, replaced.use());
-  if (!replaced.note_comparison()) {
-    pair_->comparison.reset();
+  group_->comparison.emplace(values, other, asked_by(group_->op), is_alone, replaced.use());
+  if (!HeldTensor::note_comparisons({&replaced})) {
+    group_->comparison.reset();
   } else if (held_ != nullptr && !is_alone) {
-    held_->note_comparison();
+    HeldTensor::note_comparisons({held_.get()});
   }
 }
 
+// The same for scatter_reduce of the largest or least, which asks of itself and of its source
+// which elements equal those of the result that they have become.
+void HeldCompared::compare_reduced(const at::Tensor& result) {
+  using Backward = torch::autograd::generated::ScatterReduceBackward0;
+  auto* node = dynamic_cast<Backward*>(result.grad_fn().get());
+  if (node == nullptr || (node->reduce != "amax" && node->reduce != "amin")) return;
+  HeldTensor& self = *group_->first;
+  HeldTensor& source = *group_->second;
+  if (!is_to_replace(self) || !is_to_replace(source)) return;
+  const at::Tensor own = self.exact();
+  const at::Tensor added = source.exact();
+  const at::Tensor index = index_in(node->index_);
+  if (!own.defined() || !added.defined() || !index.defined()) return;
+  const at::Tensor reduced = result.tensor_data();
+  at::Tensor of_added;
+  {
+    const BelowProgram guard;
+    of_added = reduced.gather(node->dim, index);
+  }
+  const Comparison::Of equality = Comparison::Of::equality;
+  group_->of_second.emplace(added, of_added, equality, true, source.use());
+  group_->comparison.emplace(own, reduced, equality, true, self.use());
+  const bool are_noted = held_ == nullptr
+                             ? HeldTensor::note_comparisons({&self, &source})
+                             : HeldTensor::note_comparisons({&self, &source, held_.get()});
+  if (are_noted) return;
+  group_->comparison.reset();
+  group_->of_second.reset();
+}
+
 at::Tensor HeldCompared::restore(Reader reader) {
-  if (reader == Reader::program || !pair_->comparison) {
+  if (reader == Reader::program || !group_->comparison) {
     return held_ == nullptr ? kept_ : held_->restore(reader);
   }
-  const bool is_alone = pair_->first == nullptr;
-  if (!is_first_ && !is_alone) return with_version(ones());
-  const at::Tensor with = is_alone ? pair_->kept_first : ones();
-  return with_version(pair_->comparison->values(held_->use().type, with));
+  const bool is_alone = group_->first == nullptr;
+  if (role_ == Role::last && !is_alone) return with_version(ones());
+  const Comparison& comparison = *(role_ == Role::second ? group_->of_second : group_->comparison);
+  const at::Tensor with = is_alone ? group_->kept_first : ones();
+  return with_version(comparison.values(held_->use().type, with));
 }
 
 /// As many as the tensor has elements. @pre there is a comparison

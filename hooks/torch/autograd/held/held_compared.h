@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +14,9 @@
 namespace cinch::hooks {
 
 /// One of the two tensors that an operator saves whose backward only compares them
-/// (SiteNames::Compares). Once both are saved, how they compare is held, and backward is given
-/// values that compare alike: those of the last tensor are all 1. Where the first one is too small
+/// (SiteNames::Compares); scatter_reduce, of the largest or least, compares two with the result.
+/// Once all are saved, how they compare is held, and backward is given values that compare alike:
+/// those of the last tensor are all 1. Where the first one is too small
 /// to be held it stays as it is, and the last one is given values that compare with that. Where no
 /// comparison can be made, each is held as any other. The program itself is given values as long as
 /// these are held.
@@ -22,6 +24,10 @@ class HeldCompared final : public Held {
  public:
   /// The hooks for a first tensor, which the stash wants. @param site Where it is saved
   static std::unique_ptr<HeldCompared> first(Site& site);
+
+  /// The hooks for a second one, which the stash wants; null where no first one was saved for the
+  /// same node.
+  static std::unique_ptr<HeldCompared> second(Site& site);
 
   /// Notes that autograd keeps `tensor` itself, which may be a first one.
   static void note_declined(const at::Tensor& tensor) noexcept;
@@ -37,17 +43,21 @@ class HeldCompared final : public Held {
   at::Tensor restore(Reader reader) override;
 
  private:
-  struct Pair;
+  enum class Role : std::uint8_t { first, second, last };
+  struct Group;
 
-  HeldCompared(std::shared_ptr<Pair> pair, bool is_first, bool is_output);
+  HeldCompared(std::shared_ptr<Group> group, Role role, bool is_output);
+  /// Those that the same node saved before, on this thread; null: none
+  static std::shared_ptr<Group> saved_before(Site& site);
   Description describe() override;
   void compare(const at::Tensor& tensor);
+  void compare_reduced(const at::Tensor& result);
   at::Tensor ones() const;
 
-  std::shared_ptr<Pair> pair_;
+  std::shared_ptr<Group> group_;
   std::unique_ptr<HeldTensor> held_;  ///< null if the stash does not want it
   at::Tensor kept_;                   ///< set then
-  bool is_first_;
+  Role role_;
   bool is_output_;
 };
 

@@ -2,8 +2,10 @@
 #include "hooks/torch/autograd/held/held_tensor.h"
 
 #include <ATen/core/TensorBase.h>
+#include <c10/util/SmallVector.h>
 
 #include "hooks/torch/autograd/held/tensor_over.h"
+#include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/node_number.h"
 #include "hooks/torch/stash/entry/verdict.h"
@@ -79,8 +81,13 @@ at::Tensor HeldTensor::exact() const {
   return tensor_over(std::move(values), device_type(*entry_), use_.type, use_.geometry);
 }
 
-bool HeldTensor::note_comparison() {
-  return entry_ != nullptr && stash().note_comparison(*entry_, use_);
+bool HeldTensor::note_comparisons(std::initializer_list<HeldTensor*> all) {
+  c10::SmallVector<Stash::Compared, 3> compared;
+  for (HeldTensor* each : all) {
+    if (each->entry_ == nullptr) return false;
+    compared.emplace_back(each->entry_, &each->use_);
+  }
+  return stash().note_comparisons(compared);
 }
 
 at::Tensor HeldTensor::restore(Reader reader) {
@@ -117,6 +124,11 @@ Held::Description HeldTensor::describe() {
                                                     c10::DataPtr(nullptr, device), nullptr, false),
                                        device.type(), use_.type, Geometry());
   return {empty.toString(), use_.geometry.sizes().vec()};
+}
+
+HeldTensor* held_by_stash(torch::autograd::SavedVariable& saved) {
+  auto* held = dynamic_cast<HeldTensor*>(members::hooks_of(saved).get());
+  return held == nullptr || held->entry() == nullptr ? nullptr : held;
 }
 
 }  // namespace cinch::hooks

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
+
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/saved_variable.h>
 
 #include "hooks/torch/autograd/held/held.h"
 #include "hooks/torch/autograd/held/saved_inputs.h"
@@ -34,9 +37,12 @@ class HeldTensor final : public Held {
   /// @throws c10::Error when there is no memory
   at::Tensor exact() const;
 
-  /// Notes that backward only asks how the tensor compares, which is held elsewhere. @pre it was
-  /// just saved @return false where its entry is planned already
-  bool note_comparison();
+  /// Has the tensor, which is about to be saved, wait for note_comparisons().
+  void await_comparison() noexcept { use_.awaits_comparison = true; }
+
+  /// Notes that backward only asks how these tensors compare, which is held elsewhere. @pre they
+  /// were just saved @return false, and nothing is noted, where an entry is planned already
+  static bool note_comparisons(std::initializer_list<HeldTensor*> all);
 
   /// The tensor's entry; null if the stash did not take the tensor.
   Entry* entry() const noexcept { return entry_; }
@@ -51,5 +57,8 @@ class HeldTensor final : public Held {
   at::Tensor alias_;              ///< the tensor itself if the stash did not take it
   saved_inputs::Key listed_ = 0;  ///< its key among the saved inputs; 0: it is not listed
 };
+
+/// The tensor that holds the saved variable in the stash; null if none does.
+HeldTensor* held_by_stash(torch::autograd::SavedVariable& saved);
 
 }  // namespace cinch::hooks

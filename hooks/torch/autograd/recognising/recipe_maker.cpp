@@ -21,7 +21,6 @@ namespace {
 
 namespace generated = torch::autograd::generated;
 using saved_constants::has_data;
-using saved_constants::held_by_stash;
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 

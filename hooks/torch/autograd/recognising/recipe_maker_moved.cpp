@@ -19,7 +19,6 @@ namespace cinch::hooks {
 namespace {
 
 namespace generated = torch::autograd::generated;
-using saved_constants::held_by_stash;
 
 // How many times as large as an unsaved input is what is picked out of it, at least. A sum of what
 // is picked out of two inputs has both.

@@ -16,7 +16,6 @@
 namespace cinch::hooks {
 namespace {
 
-using saved_constants::held_by_stash;
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 

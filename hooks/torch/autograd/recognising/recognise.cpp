@@ -31,7 +31,7 @@ std::optional<Layout> filling_layout(const at::Tensor& tensor) {
 const HeldTensor* held_log_sum_exp(torch::autograd::Node& attention) {
   const NodeLock lock(attention);
   const auto saved = lock ? attention_step(attention) : std::nullopt;
-  return saved ? saved_constants::held_by_stash(*saved->log_sum_exp) : nullptr;
+  return saved ? held_by_stash(*saved->log_sum_exp) : nullptr;
 }
 
 /// Derives the log-sum-exp, too, where that is proved. PyTorch saves it before the output.

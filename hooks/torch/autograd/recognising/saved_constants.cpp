@@ -35,11 +35,6 @@ const at::Tensor* parameter(const Edge& edge) {
 
 }  // namespace
 
-HeldTensor* held_by_stash(SavedVariable& saved) {
-  auto* held = dynamic_cast<HeldTensor*>(members::hooks_of(saved).get());
-  return held == nullptr || held->entry() == nullptr ? nullptr : held;
-}
-
 bool has_data(SavedVariable& saved) {
   return saved.has_hooks() || members::data_of(saved).defined();
 }

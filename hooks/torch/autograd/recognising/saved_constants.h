@@ -17,9 +17,6 @@ namespace cinch::hooks::saved_constants {
 /// Most values that a recipe copies; more would not be small beside the tensor.
 inline constexpr std::int64_t most = 65536;
 
-/// The tensor that holds the saved variable in the stash; null if none does.
-HeldTensor* held_by_stash(torch::autograd::SavedVariable& saved);
-
 /// Whether the variable has a tensor: PyTorch's own, or one that hooks packed.
 bool has_data(torch::autograd::SavedVariable& saved);
 

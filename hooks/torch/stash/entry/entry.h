@@ -69,6 +69,8 @@ struct Use {
   bool is_recipes : 1 = false;
   /// Whether Cinch holds the tensor in place of what the program saved (held_compared.h).
   bool is_stand_in : 1 = false;
+  /// Of an operand that backward only compares: whether it may be compared with what is saved next.
+  bool awaits_comparison : 1 = false;
   /// Of an operand that backward only compares: whether a stand-in says how it compares, so that
   /// backward reads no value of this one.
   bool is_comparison_held : 1 = false;
@@ -174,7 +176,7 @@ struct Entry {
   std::uint8_t : 0;
   bool ahead : 1 = false;     ///< counted by ReadAhead as decoded ahead
   bool sized : 1 = false;     ///< its class was told its encoded size
-  bool wanted : 1 = false;    ///< its exact values are, to prove a recipe
+  bool wanted : 1 = false;    ///< its exact values are, to prove a recipe or to be compared
   std::uint16_t member = 0;   ///< index in the class's members
   std::uint32_t holders = 0;  ///< uses, plus threads that work on it
   std::uint32_t id = 0;
