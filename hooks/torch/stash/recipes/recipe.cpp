@@ -247,8 +247,9 @@ class Run {
       inputs.indices =
           static_cast<const std::int64_t*>(values_[static_cast<std::size_t>(step.indices)]);
     }
-    // The mask holds the signs of the recipe's last step only.
-    if (&step == &recipe_.value.steps.back()) inputs.mask = mask_;
+    // The mask holds the signs of the recipe's last step only. What sees or joins values has none.
+    const std::vector<Recipe::Step>& last = recipe_.value.steps;
+    if (!last.empty() && &step == &last.back()) inputs.mask = mask_;
     return inputs;
   }
 
