@@ -239,8 +239,11 @@ def largest_of_groups(x):
     groups = x.new_zeros(50, 64).scatter_reduce_(0, index, x, "amax", include_self=False)
     return x + groups.index_select(0, index[:, 0])
 
+def with_few(x):
+    return torch.cat([(x[:400] * 0.7).scatter_reduce(0, index[:10], x[:10] * 1.5, "amax"), x[400:]])
+
 def forward(x):
-    x = largest_of_groups(x @ weights[8])
+    x = with_few(largest_of_groups(x @ weights[8]))
     y = torch.maximum(x @ weights[0], low) @ weights[1]
     y = torch.minimum(y @ weights[2], y @ weights[3]) @ weights[4]
     y = minus_largest((y @ weights[5]).view(8, 64, 64))

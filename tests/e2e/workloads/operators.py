@@ -55,12 +55,24 @@ def pointwise():
     )
 
 
+class Rounded(torch.autograd.Function):
+    """Rounds, so that many values are equal, and lets all of the gradient through."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
 @workload
 def compared():
     """What backward only compares, after a first time by which its operators are known: with equal values, with NaN."""
 
     def rounded(x):
-        return (x * 2).round()
+        return Rounded.apply(x * 2)
 
     def holed(x):
         return x.masked_fill(x.abs() < 0.1, float("nan"))

@@ -51,6 +51,11 @@ Comparison::Of asked_by(std::string_view op) {
   return op == "aten::amax" || op == "aten::amin" ? equality : sameness;
 }
 
+/// Whether the operator saves a second tensor, which is compared, too.
+bool has_second(std::string_view op) {
+  return op.starts_with("aten::scatter_reduce");
+}
+
 /// `result` with the dimensions that its node reduced, of an operand that had `rank`; undefined
 /// where the node is another one.
 template <typename Backward>
@@ -101,7 +106,7 @@ std::unique_ptr<HeldCompared> HeldCompared::first(Site& site) {
   std::unique_ptr<HeldCompared> hooks(new HeldCompared(group, Role::first, false));
   hooks->held_ = std::make_unique<HeldTensor>(site, false);
   // In place, PyTorch saves a copy that nobody else owns.
-  hooks->held_->await_comparison();
+  if (has_second(group->op)) hooks->held_->await_comparison();
   group->first = hooks->held_.get();
   awaiting = group;
   return hooks;
@@ -161,10 +166,10 @@ void HeldCompared::call_pack_hook(const at::Tensor& tensor) {
   if (role_ != Role::last || (held_ != nullptr && held_->entry() == nullptr)) return;
   const TimeInCinch time;
   if_memory_allows([&] {
-    if (group_->second == nullptr) {
-      compare(tensor);
-    } else {
+    if (has_second(group_->op)) {
       compare_reduced(tensor);
+    } else {
+      compare(tensor);
     }
   });
 }
@@ -194,6 +199,7 @@ void HeldCompared::compare_reduced(const at::Tensor& result) {
   using Backward = torch::autograd::generated::ScatterReduceBackward0;
   auto* node = dynamic_cast<Backward*>(result.grad_fn().get());
   if (node == nullptr || (node->reduce != "amax" && node->reduce != "amin")) return;
+  if (group_->second == nullptr) return;  // the stash did not want it
   HeldTensor& self = *group_->first;
   HeldTensor& source = *group_->second;
   if (!is_to_replace(self) || !is_to_replace(source)) return;
