@@ -45,7 +45,7 @@ struct Plan {
   policy::Decision::Offload offload = policy::Decision::Offload::never;
   std::string_view reason;
   std::vector<Candidate> candidates;
-  std::vector<codecs::Reads> reads;  ///< per use
+  std::vector<codecs::Reads> reads;  ///< of each use that counts for the policy
   /// No node reads values, but entries are computed from them.
   bool only_recipes_read_values = false;
   /// The report's row for entries that are derived; null where they are stored.

@@ -96,10 +96,7 @@ std::shared_ptr<const Plan> PlanMaker::make(const policy::Policy& policy, const 
   DescribedEntry described(entry, derives_);
   auto seen = described.uses.begin();
   for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
-    if (!counts(*use, derives_)) {
-      plan->reads.push_back(codecs::Reads::nothing);
-      continue;
-    }
+    if (!counts(*use, derives_)) continue;
     const SiteNames& names = names_of(*use);
     plan->reads.push_back(
         use->is_recipes ? codecs::Reads::values

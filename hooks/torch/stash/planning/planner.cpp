@@ -87,10 +87,9 @@ void Planner::plan_as_member(Entry& entry, EntryClass& of_kind) {
     auto& harder = of_kind.harder_plans[entry.caution];
     if (harder == nullptr) harder = maker_.make(*harder_, entry, entry.caution, nullptr);
   }
-  Use* use = entry.first_use;
-  for (const codecs::Reads reads : entry.own_plan->reads) {
-    use->reads = reads;
-    use = use->next;
+  auto reads = entry.own_plan->reads.begin();
+  for (Use* use = entry.first_use; use != nullptr; use = use->next) {
+    use->reads = counts(*use, derives_) ? *reads++ : codecs::Reads::nothing;
   }
   EntryRow*& row = of_kind.members[place].row;
   if (row == nullptr) row = &statistics_.entries().row(entry);

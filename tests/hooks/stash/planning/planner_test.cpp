@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -74,6 +76,34 @@ TEST_F(PlannerTest, OneGrowthMayHaveMoreClassesThanAreKnown) {
   }
   const auto known = std::ranges::count_if(once, [](const auto& each) { return !each.expired(); });
   EXPECT_LE(static_cast<std::size_t>(known), Planner::most_classes);
+}
+
+// In a dry run recipes of other policies hold sources, too.
+TEST_F(PlannerTest, UsesOfRecipesDoNotCountWhereThePolicyDerivesNothing) {
+  policy::Settings deriving_nothing = settings();
+  deriving_nothing.derive.enabled = false;
+  const policy::Policy policy(std::move(deriving_nothing));
+  Planner planner(policy, nullptr, statistics_);
+  const at::Tensor tensor = at::empty({64});
+  Entry entries[2];
+  Use uses[4];
+  for (Use& use : uses) {
+    use.site = &site_;
+    use.type = at::kFloat;
+    use.geometry = Geometry(tensor);
+  }
+  uses[0].is_recipes = uses[2].is_recipes = true;
+  for (Use& use : std::span(uses).first(3)) entries[0].append(use);
+  entries[1].append(uses[3]);
+  for (Entry& entry : entries) {
+    entry.raw = tensor.storage();
+    entry.raw_bytes = tensor.nbytes();
+    planner.plan(entry, 1);
+  }
+  EXPECT_EQ(entries[0].entry_class, entries[1].entry_class);
+  for (const Use& use : uses) {
+    EXPECT_EQ(use.reads, use.is_recipes ? codecs::Reads::nothing : codecs::Reads::values);
+  }
 }
 
 /// An operand of fused attention, and another one: both are sources of the output's recipe.
