@@ -36,11 +36,14 @@ def outcomes(run: harness.Run) -> dict[int, dict]:
     return {line["number"]: line for line in map(json.loads, run.stdout.splitlines())}
 
 
-def train(numbers: range, folder, policy=None, device="cpu", together=None, **fake) -> dict[int, dict]:
-    """What each program computed, and the errors that PyTorch raised. `together`: so many at a time."""
+def train(numbers: range, folder, policy=None, device="cpu", together=None, dry_run=None, **fake) -> dict[int, dict]:
+    """What each program computed, and the errors that PyTorch raised. `together`: so many at a time. `dry_run`: of these
+    policies."""
     how = [] if together is None else ["--together", together]
     arguments = ["-m", "random_programs", *how, numbers.start, len(numbers)]
     extra = {"OMP_NUM_THREADS": "1", "E2E_DEVICE": device}
+    if dry_run is not None:
+        extra["CINCH_DRY_RUN"] = dry_run
     if device == "cuda":
         return outcomes(fake_device.start(arguments, folder, device, policy, extra=extra, says=..., **fake))
     beside = ()
@@ -112,6 +115,11 @@ def test_same_bits_without_an_allocation(plain, tmp_path, kind):
     under = outcomes(run)
     check(under, plain(LONG), same_bits=True)
     assert {number: shown for number, each in under.items() if (shown := each["shown"])} == {}
+
+
+@pytest.mark.quick
+def test_same_bits_in_a_dry_run(plain, tmp_path):
+    check(train(QUICK, tmp_path, harness.LOSSLESS, dry_run="lossless,default,division"), plain(QUICK), same_bits=True)
 
 
 def test_same_bits_together(tmp_path):
