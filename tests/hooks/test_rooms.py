@@ -10,9 +10,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = ["process", "program", "stash", "gradients", "outside", "autograd"]
 AUTOGRAD = ["nodes", "held", "recognising"]
 STASH = ["device", "entry", "lists", "recipes", "planning", "adapting", "ahead", "holding"]
+HOUSES = {"hooks/torch": CORE, "hooks/torch/autograd": AUTOGRAD, "hooks/torch/stash": STASH}
 
 
-@pytest.mark.parametrize(("house", "rooms"), [("hooks/torch", CORE), ("hooks/torch/autograd", AUTOGRAD), ("hooks/torch/stash", STASH)])
+@pytest.mark.parametrize(("house", "rooms"), HOUSES.items())
 def test_each_room_includes_only_rooms_before_it(house, rooms):
     # Files beside the rooms know them all.
     assert sorted(path.name for path in (ROOT / house).iterdir() if path.is_dir()) == sorted(rooms)

@@ -264,7 +264,10 @@ def test_compared_operands_take_two_bits(tmp_path, least):
     report = harness.run_python(["-c", COMPARED, tmp_path / "cinch.pt"], tmp_path / "cinch", policy).report
     plain, cinch = (torch.load(tmp_path / name) for name in ("plain.pt", "cinch.pt"))
     assert all(harness.same_bits(a, b) for a, b in zip(plain, cinch, strict=True))
-    operands = {"maximum": ["self"], "scatter_reduce_": ["self", "src", "result"], "minimum": ["self", "other"], "amax": ["self"], "max": ["self"], "min": ["self"]}
+    operands = {
+        "maximum": ["self"], "minimum": ["self", "other"], "amax": ["self"], "max": ["self"], "min": ["self"],
+        "scatter_reduce_": ["self", "src", "result"],
+    }  # fmt: skip
     for name, compared in operands.items():
         rows = [op for op in report["ops"] if op["op"] == "aten::" + name]
         nothing = {op["operand"]: op["count"] for op in rows if op["codec"] == "nothing"}

@@ -37,8 +37,8 @@ def outcomes(run: harness.Run) -> dict[int, dict]:
 
 
 def train(numbers: range, folder, policy=None, device="cpu", together=None, dry_run=None, **fake) -> dict[int, dict]:
-    """What each program computed, and the errors that PyTorch raised. `together`: so many at a time. `dry_run`: of these
-    policies."""
+    """What each program computed, and the errors that PyTorch raised. `together`: so many at a time. `dry_run`: of
+    these policies."""
     how = [] if together is None else ["--together", together]
     arguments = ["-m", "random_programs", *how, numbers.start, len(numbers)]
     extra = {"OMP_NUM_THREADS": "1", "E2E_DEVICE": device}

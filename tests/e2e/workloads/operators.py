@@ -77,6 +77,9 @@ def compared():
     def holed(x):
         return x.masked_fill(x.abs() < 0.1, float("nan"))
 
+    def transposed(x):
+        return x.transpose(0, 2).contiguous().transpose(0, 2)
+
     index = (torch.arange(24) * 7 % 5).view(-1, 1).expand(8, 24, 24)
 
     def reduced(into, x, how="amax", include_self=True):
@@ -121,7 +124,7 @@ def compared():
             "scatter_reduce, no own": lambda a, b: reduced(rounded(a), rounded(b), include_self=False),
             "scatter_reduce with NaN": lambda a, b: reduced(holed(a), holed(b)),
             "scatter_reduce of itself": lambda a, b: reduced(rounded(a), rounded(a)),
-            "scatter_reduce of a transposed": lambda a, b: reduced(a, rounded(b).transpose(0, 2).contiguous().transpose(0, 2)),
+            "scatter_reduce of a transposed": lambda a, b: reduced(a, transposed(rounded(b))),
             "scatter_reduce_": lambda a, b: reduced_in_place(rounded(a)) * b[:, :6],
             "scatter_reduce_ of the least": lambda a, b: reduced_in_place(rounded(a), "amin"),
             "scatter_reduce_ of a part": lambda a, b: reduced_in_place(torch.cat([rounded(a), b], 2)[:, :, :24]),
