@@ -130,6 +130,14 @@ def compared():
             "scatter_reduce_ of a part": lambda a, b: reduced_in_place(torch.cat([rounded(a), b], 2)[:, :, :24]),
             "scatter_reduce, mean": lambda a, b: reduced(a, b, "mean"),
             "scatter_reduce, prod": lambda a, b: reduced(a, b, "prod"),
+            # Whether a value at a bound has a gradient depends on PyTorch's version.
+            **{
+                f"{name}, {time}": lambda a, b, bounds=bounds: rounded(a).clamp(**bounds) * b
+                for time in ("unknown", "at its bounds")
+                for name, bounds in {
+                    "clamp": {"min": -1, "max": 2}, "clamp_min": {"min": 0}, "clamp_max": {"max": 1},
+                }.items()
+            },
             "softmax by hand": lambda a, b: (a - a.amax(-1, keepdim=True)).exp() * b,
         }
     )
