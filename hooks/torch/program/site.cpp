@@ -79,7 +79,7 @@ SiteNames::Parameters parameters_of(const char* op, const std::string& operand) 
 SiteNames::Compares compares_of(const char* op, const std::string& operand) {
   using enum SiteNames::Compares;
   const policy::OperandKind kind = policy::operand_fact(op, operand).kind;
-  if (kind == policy::OperandKind::reduced && contains(op, "::scatter_reduce")) {
+  if (kind == policy::OperandKind::reduced && is_scatter_reduce(op)) {
     return operand == "self" ? first : operand == "src" ? second : last;
   }
   if (kind != policy::OperandKind::compared) return nothing;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/entry.h"
@@ -31,6 +32,12 @@ struct SiteNames {
   /// For a compiled region: what its backward reads the tensor for. `operand` says it in words.
   std::vector<policy::BackwardRead> reads = {};
 };
+
+/// Whether `op` is scatter_reduce, in place or not: the only one with a second tensor that is
+/// compared.
+inline bool is_scatter_reduce(std::string_view op) {
+  return op.starts_with("aten::scatter_reduce");
+}
 
 /// A place in torch's code that saves a tensor: the return address of a SavedVariable constructor
 /// call. In torch's generated code it belongs to exactly one operator and one operand

@@ -7,7 +7,6 @@ Prints two objects, of forward and backward, with each figure's mean over the la
 has more than the other: what a step costs once drops out. A layer saves two tensors.
 """
 
-import ctypes
 import json
 import sys
 import time
@@ -15,6 +14,7 @@ import time
 import torch
 
 import fakecuda
+from failing_allocations import NEVER, FailingAllocations
 
 SHORT, LONG = 4, 12
 STEPS = 8  # until plans are made, recipes proved and pools filled
@@ -29,9 +29,7 @@ CUDAS = {
 }
 torch.set_num_threads(1)
 control = fakecuda.control()
-injector = ctypes.CDLL(sys.argv[1])
-injector.fail_allocation.argtypes = (ctypes.c_long,)
-injector.counted_allocations.restype = injector.counted_locks.restype = ctypes.c_long
+allocations = FailingAllocations(sys.argv[1])
 torch.manual_seed(0)  # whether what is encoded losslessly frees a block of memory depends on the numbers
 weight = torch.randn(16, 16, device="cuda", requires_grad=True)
 x = torch.randn(32, 16, device="cuda")
@@ -40,8 +38,8 @@ x = torch.randn(32, 16, device="cuda")
 def counts():
     time.sleep(0.02)  # the engine's thread may still be dropping the graph
     return {
-        "host allocations": injector.counted_allocations(),
-        "locks": injector.counted_locks(),
+        "host allocations": allocations.count(),
+        "locks": allocations.locks(),
         "device allocations": torch.cuda.memory_stats()["allocation.all.allocated"],
         "waits of the host": control.host_syncs() + control.implicit_syncs(),
     } | {name: control.calls(call) for name, call in CUDAS.items()}
@@ -63,7 +61,7 @@ def step(layers):
     return forward, since(begin)
 
 
-injector.fail_allocation(1 << 60)
+allocations.fail(NEVER)
 found = {layers: [step(layers) for _ in range(STEPS)][-1] for layers in (SHORT, LONG)}
 for short, long in zip(found[SHORT], found[LONG]):
     print(json.dumps({name: (long[name] - count) / (LONG - SHORT) for name, count in short.items()}))

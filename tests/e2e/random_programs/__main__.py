@@ -16,7 +16,6 @@ import gc
 import json
 import os
 import sys
-import time
 import warnings
 
 import torch
@@ -36,11 +35,7 @@ def stash_bytes() -> int | None:
     # PyTorch keeps the graph of a backward that failed until the thread's next one begins.
     torch.zeros(1, requires_grad=True).sum().backward()
     gc.collect()
-    for _ in range(500):  # what was released may still be on its way through the side thread
-        if not (left := live.stash_bytes()):
-            break
-        time.sleep(0.01)
-    return left
+    return live.stash_bytes_in_the_end()
 
 
 def train_one_by_one(programs):

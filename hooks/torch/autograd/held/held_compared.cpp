@@ -12,7 +12,6 @@
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include "hooks/torch/autograd/held/tensor_over.h"
-#include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/program/node_number.h"
@@ -34,8 +33,6 @@ struct HeldCompared::Group {
 
 namespace {
 
-using torch::autograd::SavedVariable;
-
 /// A tensor that autograd keeps, and the number of the node that saved it last.
 struct Declined {
   const at::Tensor* tensor = nullptr;  ///< lives while the node is made
@@ -49,11 +46,6 @@ Comparison::Of asked_by(std::string_view op) {
   using enum Comparison::Of;
   if (op == "aten::maximum" || op == "aten::minimum") return order;
   return op == "aten::amax" || op == "aten::amin" ? equality : sameness;
-}
-
-/// Whether the operator saves a second tensor, which is compared, too.
-bool has_second(std::string_view op) {
-  return op.starts_with("aten::scatter_reduce");
 }
 
 /// `result` with the dimensions that its node reduced, of an operand that had `rank`; undefined
@@ -70,15 +62,6 @@ at::Tensor with_reduced(const at::Tensor& result, std::int64_t rank) {
   std::ranges::sort(dims);
   for (const std::int64_t dim : dims) with = with.unsqueeze(dim);
   return with;
-}
-
-/// An index that a node saved, if it is known.
-at::Tensor index_in(SavedVariable& saved) {
-  if (!saved.has_hooks()) {
-    return members::is_as_saved(saved) ? members::data_of(saved).tensor_data() : at::Tensor();
-  }
-  const HeldTensor* held = held_by_stash(saved);
-  return held != nullptr && held->is_as_saved() ? held->exact() : at::Tensor();
 }
 
 /// Whether its values are to be replaced by how they compare.
@@ -106,7 +89,7 @@ std::unique_ptr<HeldCompared> HeldCompared::first(Site& site) {
   std::unique_ptr<HeldCompared> hooks(new HeldCompared(group, Role::first, false));
   hooks->held_ = std::make_unique<HeldTensor>(site, false);
   // In place, PyTorch saves a copy that nobody else owns.
-  if (has_second(group->op)) hooks->held_->await_comparison();
+  if (is_scatter_reduce(group->op)) hooks->held_->await_comparison();
   group->first = hooks->held_.get();
   awaiting = group;
   return hooks;
@@ -166,7 +149,7 @@ void HeldCompared::call_pack_hook(const at::Tensor& tensor) {
   if (role_ != Role::last || (held_ != nullptr && held_->entry() == nullptr)) return;
   const TimeInCinch time;
   if_memory_allows([&] {
-    if (has_second(group_->op)) {
+    if (is_scatter_reduce(group_->op)) {
       compare_reduced(tensor);
     } else {
       compare(tensor);
@@ -205,7 +188,7 @@ void HeldCompared::compare_reduced(const at::Tensor& result) {
   if (!is_to_replace(self) || !is_to_replace(source)) return;
   const at::Tensor own = self.exact();
   const at::Tensor added = source.exact();
-  const at::Tensor index = index_in(node->index_);
+  const at::Tensor index = exact_of(node->index_);
   if (!own.defined() || !added.defined() || !index.defined()) return;
   const at::Tensor reduced = result.tensor_data();
   at::Tensor of_added;
@@ -216,10 +199,7 @@ void HeldCompared::compare_reduced(const at::Tensor& result) {
   const Comparison::Of equality = Comparison::Of::equality;
   group_->of_second.emplace(added, of_added, equality, true, source.use());
   group_->comparison.emplace(own, reduced, equality, true, self.use());
-  const bool are_noted = held_ == nullptr
-                             ? HeldTensor::note_comparisons({&self, &source})
-                             : HeldTensor::note_comparisons({&self, &source, held_.get()});
-  if (are_noted) return;
+  if (HeldTensor::note_comparisons({&self, &source, held_.get()})) return;
   group_->comparison.reset();
   group_->of_second.reset();
 }

@@ -16,10 +16,9 @@ namespace cinch::hooks {
 /// One of the two tensors that an operator saves whose backward only compares them
 /// (SiteNames::Compares); scatter_reduce, of the largest or least, compares two with the result.
 /// Once all are saved, how they compare is held, and backward is given values that compare alike:
-/// those of the last tensor are all 1. Where the first one is too small
-/// to be held it stays as it is, and the last one is given values that compare with that. Where no
-/// comparison can be made, each is held as any other. The program itself is given values as long as
-/// these are held.
+/// those of the last tensor are all 1. Where the first one is too small to be held it stays as it
+/// is, and the last one is given values that compare with that. Where no comparison can be made,
+/// each is held as any other. The program itself is given values as long as these are held.
 class HeldCompared final : public Held {
  public:
   /// The hooks for a first tensor, which the stash wants. @param site Where it is saved

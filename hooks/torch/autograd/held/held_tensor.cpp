@@ -84,6 +84,7 @@ at::Tensor HeldTensor::exact() const {
 bool HeldTensor::note_comparisons(std::initializer_list<HeldTensor*> all) {
   c10::SmallVector<Stash::Compared, 3> compared;
   for (HeldTensor* each : all) {
+    if (each == nullptr) continue;
     if (each->entry_ == nullptr) return false;
     compared.emplace_back(each->entry_, &each->use_);
   }
@@ -129,6 +130,14 @@ Held::Description HeldTensor::describe() {
 HeldTensor* held_by_stash(torch::autograd::SavedVariable& saved) {
   auto* held = dynamic_cast<HeldTensor*>(members::hooks_of(saved).get());
   return held == nullptr || held->entry() == nullptr ? nullptr : held;
+}
+
+at::Tensor exact_of(torch::autograd::SavedVariable& saved) {
+  if (!saved.has_hooks()) {
+    return members::is_as_saved(saved) ? members::data_of(saved).tensor_data() : at::Tensor();
+  }
+  const HeldTensor* held = held_by_stash(saved);
+  return held != nullptr && held->is_as_saved() ? held->exact() : at::Tensor();
 }
 
 }  // namespace cinch::hooks

@@ -40,8 +40,9 @@ class HeldTensor final : public Held {
   /// Has the tensor, which is about to be saved, wait for note_comparisons().
   void await_comparison() noexcept { use_.awaits_comparison = true; }
 
-  /// Notes that backward only asks how these tensors compare, which is held elsewhere. @pre they
-  /// were just saved @return false, and nothing is noted, where an entry is planned already
+  /// Notes that backward only asks how these tensors compare, which is held elsewhere. A null one
+  /// is passed over. @pre they were just saved @return false, and nothing is noted, where an entry
+  /// is planned already
   static bool note_comparisons(std::initializer_list<HeldTensor*> all);
 
   /// The tensor's entry; null if the stash did not take the tensor.
@@ -60,5 +61,9 @@ class HeldTensor final : public Held {
 
 /// The tensor that holds the saved variable in the stash; null if none does.
 HeldTensor* held_by_stash(torch::autograd::SavedVariable& saved);
+
+/// What a node saved, not copied: the program's memory, or the exact values that the stash holds.
+/// Undefined if these are not known, or it changed since. @pre the variable has a tensor
+at::Tensor exact_of(torch::autograd::SavedVariable& saved);
 
 }  // namespace cinch::hooks

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <typeinfo>
 
-#include <ATen/ops/from_blob.h>
-#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
@@ -124,23 +122,10 @@ bool copy_bias(const Edge& edge, bool has_weight, std::int64_t n, std::vector<fl
 
 at::Tensor find(SavedVariable& saved) {
   if (!has_data(saved)) return {};
-  if (!saved.has_hooks()) {
-    return members::is_as_saved(saved) ? members::data_of(saved).tensor_data() : at::Tensor();
-  }
-  const HeldTensor* held = held_by_stash(saved);
-  if (held == nullptr || !held->is_as_saved()) return {};
-  const c10::ScalarType type = held->use().type;
-  const Geometry& geometry = held->use().geometry;
-  const c10::Storage exact = stash().exact().of(*held->entry());
-  const auto bytes =
-      c10::elementSize(type) * static_cast<std::size_t>(c10::multiply_integers(geometry.sizes()));
-  if (!exact || exact.nbytes() != bytes || geometry.offset() != 0) return {};
-  return at::for_blob(exact.mutable_data(), geometry.sizes())
-      .strides(geometry.strides())
-      .deleter([exact](void*) {})
-      .target_device(exact.device())
-      .options(at::TensorOptions().dtype(type).device(exact.device()))
-      .make_tensor();
+  at::Tensor found = exact_of(saved);
+  const bool is_part = saved.has_hooks() && found.defined() &&
+                       (found.storage_offset() != 0 || found.storage().nbytes() != found.nbytes());
+  return is_part ? at::Tensor() : found;
 }
 
 bool find_factors(SavedVariable& saved, std::int64_t n, c10::Device device, at::Tensor& to) {

@@ -77,10 +77,9 @@ def check(number):
         assert all(grad.isfinite().all() for grad in found), number
         if exact == "1":
             assert all(torch.equal(a, b) for a, b in zip(second, found)), number
-    for _ in range(2000):  # what was released may still be on its way through the side thread
-        if live.stash_bytes() == 0:
-            return n
-    raise AssertionError(f"{number}: {live.stash_bytes()} bytes stay")
+    left = live.stash_bytes_in_the_end()
+    assert left == 0, f"{number}: {left} bytes stay"
+    return n
 
 
 def in_child(work) -> bool:
