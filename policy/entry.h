@@ -52,6 +52,8 @@ struct Use {
   /// not a number or not known.
   std::array<float, 2> numbers = {std::numeric_limits<float>::quiet_NaN(),
                                   std::numeric_limits<float>::quiet_NaN()};
+  /// The PyTorch at hand gives a value at one of clamp's bounds no gradient.
+  bool clamp_leaves_out_ends = false;
   /// For the base of a power: the exponent; for a norm's input: its order; 0 where unknown.
   float exponent = 0;
   /// For operands of scatter_reduce and its like: it sums or takes the mean.

@@ -351,6 +351,15 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
     if (!codecs::is_quantizable(use.type) || !std::isfinite(bound)) return bound;
     return codecs::value_of(use.type, codecs::bits_of(use.type, bound));
   };
+  // Clamp's bounds. The ends of an interval in float32 are left out by closing it at their neighbours.
+  const auto least = [&](float bound) {
+    const float end = rounded(bound);
+    return use.clamp_leaves_out_ends ? std::nextafter(end, infinity) : end;
+  };
+  const auto most = [&](float bound) {
+    const float end = rounded(bound);
+    return use.clamp_leaves_out_ends ? std::nextafter(end, -infinity) : end;
+  };
   codecs::IntervalBounds bounds = {0, 0};
   switch (fact.interval) {
     case Interval::none:
@@ -362,13 +371,13 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
       break;
     case Interval::closed:
       if (std::isnan(a) && std::isnan(b)) return std::nullopt;
-      bounds = {rounded(or_none(a, -infinity)), rounded(or_none(b, infinity)), true};
+      bounds = {or_none(least(a), -infinity), or_none(most(b), infinity), true};
       break;
     case Interval::at_least:
-      bounds = {rounded(a), infinity, true};
+      bounds = {least(a), infinity, true};
       break;
     case Interval::at_most:
-      bounds = {-infinity, rounded(a), true};
+      bounds = {-infinity, most(a), true};
       break;
     case Interval::above:
       if (rounded(a) != a) return std::nullopt;

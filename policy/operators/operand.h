@@ -41,7 +41,8 @@ enum class OperandKind : std::uint8_t {
 };
 
 /// The interval that backward compares an operand with. a and b are the operator's second and third
-/// argument.
+/// argument. Of `closed`, `at_least` and `at_most`, which are clamp's, `Use` says whether the ends
+/// are left out.
 enum class Interval : std::uint8_t {
   none,
   between_3,        ///< -3 < x < 3

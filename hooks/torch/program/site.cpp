@@ -8,7 +8,6 @@
 #include <unordered_map>
 
 #include <dlfcn.h>
-#include <torch/version.h>
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/program/compiled_region.h"
@@ -49,15 +48,6 @@ int pooled_dimensions(const char* op) {
   return digit >= '1' && digit <= '3' ? digit - '0' : 0;
 }
 
-/// Whether the fact's interval has ends that this PyTorch may leave out: those of 2.14 and 2.15
-/// give a value at clamp's bound no gradient, that of 2.11 does, and those between were not tried.
-bool may_leave_out_ends(policy::Interval interval) {
-  constexpr bool leaves_none_out = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 11;
-  using enum policy::Interval;
-  const bool is_clamps = interval == closed || interval == at_least || interval == at_most;
-  return is_clamps && !leaves_none_out;
-}
-
 SiteNames::Parameters parameters_of(const char* op, const std::string& operand) {
   using enum SiteNames::Parameters;
   const policy::OperandFact fact = policy::operand_fact(op, operand);
@@ -71,7 +61,6 @@ SiteNames::Parameters parameters_of(const char* op, const std::string& operand) 
       break;
   }
   if (contains(op, "::mkldnn_rnn_layer") && operand == "result3") return number_type;
-  if (may_leave_out_ends(fact.interval)) return none;  // backward then gets the values
   const bool are_known = fact.interval == policy::Interval::between_3;
   return fact.reads == codecs::Reads::interval && !are_known ? numbers : none;
 }

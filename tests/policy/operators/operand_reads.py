@@ -23,15 +23,20 @@ def middles(lower, upper):
     return restored
 
 
-def middles_of_closed(lower, upper):
-    """The same where the bounds lie inside, rounded to the type: outside a value next to it."""
+# Since 2.14 a value at one of clamp's bounds has no gradient.
+CLAMP_LEAVES_OUT_ENDS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
+
+
+def middles_of_closed(lower, upper, leaves_out_ends=False):
+    """The same of an interval whose bounds, rounded to the type, lie inside: outside a value next to it."""
 
     def restored(x):
         low, high = (torch.tensor(bound).to(x.dtype) for bound in (lower, upper))
         most = torch.finfo(x.dtype).max
         middle = low.clamp(-most, most) / 2 + high.clamp(-most, most) / 2
         outside = low - low.abs() - 1 if lower > -float("inf") else high + high.abs() + 1
-        return torch.where((x >= low) & (x <= high), middle, outside)
+        is_inside = (x > low) & (x < high) if leaves_out_ends else (x >= low) & (x <= high)
+        return torch.where(is_inside, middle, outside)
 
     return restored
 
@@ -160,7 +165,8 @@ def cases():
         for layout, values in [("float32", wide), ("bfloat16", wide.bfloat16())]:
             if layout == "bfloat16" and "threshold" in name:
                 continue  # the bound that is no value of float32's would be one of bfloat16's
-            yield f"{name}, {layout}", function, [values], middles_of_closed(lower, upper)
+            leaves_out_ends = CLAMP_LEAVES_OUT_ENDS and name.startswith("clamp")
+            yield f"{name}, {layout}", function, [values], middles_of_closed(lower, upper, leaves_out_ends)
     # Of PReLU's input this is said of one gradient only: the weight's reads values below 0.
     slopes = torch.tensor([0.25, -0.5, 0.0, 2.0])
     for layout, values in [("contiguous", image), ("channels last", last), ("bfloat16", image.bfloat16())]:

@@ -113,6 +113,29 @@ TEST(OperandFact, ClampsCompareWithNumbers) {
   EXPECT_EQ(operand_fact("aten::clamp", "self").kind, OperandKind::exact);
 }
 
+TEST(OperandFact, ClampsMayLeaveOutTheirBounds) {
+  const auto interval = [](std::string_view op, float second, float third = kNone) {
+    Use use;
+    use.numbers = {second, third};
+    use.type = codecs::ElementType::float32;
+    use.clamp_leaves_out_ends = true;
+    return interval_of(operand_fact(op, "self"), use);
+  };
+  const auto holds = [&](float x, std::string_view op, float second, float third = kNone) {
+    return is_inside(x, *interval(op, second, third));
+  };
+  EXPECT_FALSE(holds(-7, "aten::clamp", -7, 7));
+  EXPECT_TRUE(holds(std::nextafter(-7.0F, 0.0F), "aten::clamp", -7, 7));
+  EXPECT_TRUE(holds(std::nextafter(7.0F, 0.0F), "aten::clamp", -7, 7));
+  EXPECT_FALSE(holds(7, "aten::clamp", -7, 7));
+  EXPECT_TRUE(holds(-kInfinity, "aten::clamp", kNone, 7)) << "there is no lower bound";
+  EXPECT_FALSE(holds(0, "aten::clamp_min", 0));
+  EXPECT_FALSE(holds(-0.0F, "aten::clamp_min", 0));
+  EXPECT_FALSE(holds(0, "aten::clamp_max", 0));
+  EXPECT_EQ(interval("aten::clamp", 7, 7), std::nullopt) << "nothing lies between";
+  EXPECT_EQ(interval("aten::hardtanh", -7, 7), (codecs::IntervalBounds{-7, 7, false}));
+}
+
 TEST(OperandFact, FactorsTolerateApproximation) {
   for (const auto& [op, operand] : {std::pair{"aten::mul", "other"},
                                     {"aten::mul_", "self"},
