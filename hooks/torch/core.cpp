@@ -40,9 +40,9 @@
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/program/python_tensor.h"
 #include "hooks/torch/program/site.h"
-#include "hooks/torch/stash/entry/listeners.h"
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/figures/listeners.h"
 #include "hooks/torch/stash/module_names.h"
+#include "hooks/torch/stash/saved/verdict.h"
 #include "hooks/torch/stash/stash.h"
 #include "policy/policy.h"
 

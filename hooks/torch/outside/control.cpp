@@ -24,7 +24,7 @@
 #include "hooks/torch/outside/snapshot_file_program.h"
 #include "hooks/torch/process/interpreter.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/device/streams.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

@@ -12,7 +12,7 @@
 #include "agent/telemetry/quiet_thread.h"
 #include "hooks/torch/outside/control.h"
 #include "hooks/torch/process/cuda_plugin.h"
-#include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/figures/listeners.h"
 
 namespace cinch::hooks {
 namespace {

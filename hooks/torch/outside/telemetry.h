@@ -4,7 +4,7 @@
 #include <string>
 
 #include "agent/telemetry/layout.h"
-#include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/figures/listeners.h"
 
 namespace cinch::hooks {
 

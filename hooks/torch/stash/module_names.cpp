@@ -21,7 +21,7 @@
 #include "hooks/torch/program/autograd_node.h"
 #include "hooks/torch/program/op_context.h"
 #include "hooks/torch/program/parameter.h"
-#include "hooks/torch/stash/entry/entry_rows.h"
+#include "hooks/torch/stash/figures/entry_rows.h"
 #include "hooks/torch/stash/module_names_program.h"
 #include "hooks/torch/stash/stash.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/figures/listeners.h"
 
 namespace cinch::hooks {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "hooks/torch/stash/adapting/policy_in_force.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/holding/holdings.h"
 #include "hooks/torch/stash/lists/entry_lists.h"
 #include "hooks/torch/stash/settler.h"

@@ -11,7 +11,7 @@
 #include "hooks/torch/stash/adapting/policy_in_force.h"
 #include "hooks/torch/stash/ahead/side_work.h"
 #include "hooks/torch/stash/entry/entry_keeper.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/holding/derivation.h"
 #include "hooks/torch/stash/holding/holdings.h"
 #include "hooks/torch/stash/intake.h"

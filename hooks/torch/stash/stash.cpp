@@ -13,10 +13,11 @@
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/process/process_memory.h"
+#include "hooks/torch/program/backward.h"
 #include "hooks/torch/program/op_context.h"
-#include "hooks/torch/stash/entry/entry_rows.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/figures/entry_rows.h"
+#include "hooks/torch/stash/figures/listeners.h"
 
 namespace cinch::hooks {
 namespace {

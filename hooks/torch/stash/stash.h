@@ -23,9 +23,8 @@
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/entry_keeper.h"
 #include "hooks/torch/stash/entry/read_storages.h"
-#include "hooks/torch/stash/entry/statistics.h"
-#include "hooks/torch/stash/entry/verdict.h"
 #include "hooks/torch/stash/entry_reader.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/holding/derivation.h"
 #include "hooks/torch/stash/holding/device_holding.h"
 #include "hooks/torch/stash/holding/exact_values.h"
@@ -35,6 +34,7 @@
 #include "hooks/torch/stash/lists/entry_lists.h"
 #include "hooks/torch/stash/recipes/recipe.h"
 #include "hooks/torch/stash/rescue.h"
+#include "hooks/torch/stash/saved/verdict.h"
 #include "hooks/torch/stash/settler.h"
 
 namespace cinch::hooks {

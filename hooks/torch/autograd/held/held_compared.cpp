@@ -15,7 +15,7 @@
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/program/node_number.h"
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/saved/verdict.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

@@ -7,8 +7,9 @@
 #include "hooks/torch/autograd/held/tensor_over.h"
 #include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/process/no_throw.h"
+#include "hooks/torch/program/backward.h"
 #include "hooks/torch/program/node_number.h"
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/saved/verdict.h"
 #include "hooks/torch/stash/stash.h"
 
 namespace cinch::hooks {

@@ -11,7 +11,7 @@
 #include "hooks/torch/autograd/held/held_tensor.h"
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/program/wrapper_tensor.h"
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/saved/verdict.h"
 
 namespace cinch::hooks {
 

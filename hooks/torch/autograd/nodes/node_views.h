@@ -8,7 +8,7 @@
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "hooks/torch/stash/entry/layout.h"
+#include "hooks/torch/stash/saved/layout.h"
 
 namespace cinch::hooks {
 

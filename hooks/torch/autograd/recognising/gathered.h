@@ -6,8 +6,8 @@
 #include <c10/core/Device.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "hooks/torch/stash/saved/layout.h"
 
 namespace cinch::hooks {
 

@@ -7,8 +7,8 @@
 #include <torch/csrc/autograd/generated/Functions.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-#include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "hooks/torch/stash/saved/layout.h"
 
 /// The operators of autograd's nodes as steps of recipes, without their operands. nullopt: a recipe
 /// can't have this one. `want` is the layout of the result.

@@ -14,9 +14,9 @@
 
 #include "hooks/torch/autograd/nodes/node_kinds.h"
 #include "hooks/torch/autograd/recognising/recipe_sources.h"
-#include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/holding/derivation.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "hooks/torch/stash/saved/layout.h"
 
 namespace cinch::hooks {
 

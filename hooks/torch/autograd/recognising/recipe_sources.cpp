@@ -8,6 +8,7 @@
 
 #include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/autograd/recognising/saved_constants.h"
+#include "hooks/torch/program/backward.h"
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/program/node_number.h"
 #include "hooks/torch/stash/entry/entry_work.h"

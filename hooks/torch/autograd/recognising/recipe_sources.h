@@ -8,8 +8,8 @@
 
 #include "hooks/torch/autograd/held/held_tensor.h"
 #include "hooks/torch/program/site.h"
-#include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "hooks/torch/stash/saved/layout.h"
 
 namespace cinch::hooks {
 

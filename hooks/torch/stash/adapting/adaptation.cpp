@@ -9,10 +9,10 @@
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/op_context.h"
-#include "hooks/torch/stash/entry/entry_rows.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/listeners.h"
 #include "hooks/torch/stash/entry/plan.h"
+#include "hooks/torch/stash/figures/entry_rows.h"
+#include "hooks/torch/stash/figures/listeners.h"
 #include "hooks/torch/stash/recipes/layers_of_sources.h"
 
 namespace cinch::hooks {
@@ -166,7 +166,7 @@ void Adaptation::note_choice(const Entry& entry) {
   const bool same_bytes = member.chosen_bytes == plan.stored_bytes || plan.sized;
   if (member.chosen == chosen && same_bytes) return;
   if (member.chosen != nullptr) {
-    timeline_.decided("choice", entry.row->title(),
+    timeline_.decided("choice", entry.row->name.title(),
                       member.chosen->codec + ", " + std::to_string(member.chosen_bytes) +
                           " bytes -> " + chosen->codec + ", " + std::to_string(plan.stored_bytes) +
                           " bytes");

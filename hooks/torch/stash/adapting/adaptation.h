@@ -13,7 +13,7 @@
 #include "hooks/torch/stash/adapting/dry_run.h"
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/nodes_that_read.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/lists/timeline.h"
 #include "policy/adapting/director.h"
 #include "policy/file/state_file.h"

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "agent/telemetry/report.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 
 namespace cinch::hooks {
 

@@ -16,7 +16,7 @@
 #include "hooks/torch/stash/adapting/simulated_growth.h"
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/plan.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/planning/planner.h"
 #include "hooks/torch/stash/recipes/layers_of_sources.h"
 #include "policy/adapting/director.h"

@@ -6,7 +6,7 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
-#include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/figures/listeners.h"
 
 namespace cinch::hooks {
 namespace {

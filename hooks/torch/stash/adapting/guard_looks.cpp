@@ -8,9 +8,9 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
-#include "hooks/torch/stash/entry/entry_rows.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/figures/entry_rows.h"
+#include "hooks/torch/stash/figures/listeners.h"
 #include "policy/adapting/part.h"
 
 namespace cinch::hooks {
@@ -146,7 +146,7 @@ void GuardLooks::note_caution(const Entry& entry, const char* what, double error
                 broken ? "%s off beyond all bounds (%.2g, limit %.2g): held losslessly"
                        : "%s off by %.2g, limit %.2g: held more precisely",
                 what, error, limit);
-  if_memory_allows([&] { lists_.timeline.decided("guard", entry.row->title(), detail); });
+  if_memory_allows([&] { lists_.timeline.decided("guard", entry.row->name.title(), detail); });
 }
 
 }  // namespace cinch::hooks

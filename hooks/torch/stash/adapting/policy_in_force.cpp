@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/figures/listeners.h"
 #include "policy/deciding/rescue.h"
 
 namespace cinch::hooks {

@@ -10,7 +10,7 @@
 
 #include "hooks/torch/stash/adapting/adaptation.h"
 #include "hooks/torch/stash/adapting/guard.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/lists/entry_lists.h"
 #include "hooks/torch/stash/planning/planner.h"
 #include "policy/policy.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "hooks/torch/process/no_throw.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 
 namespace cinch::hooks {
 namespace {

@@ -45,6 +45,14 @@ c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
+bool is_capturing(c10::Device device) {
+  return is_capturing(current_stream(device));
+}
+
+bool is_capturing(const c10::Stream& stream) {
+  return cuda_codecs()->is_capturing(native(stream));
+}
+
 c10::Stream stand_in(const c10::Stream& stream) {
   const bool is_programs = stream.id() != 0 && stream.id() == id_of(stream.native_handle());
   return is_programs ? own_stream(Own::side, stream.device()) : stream;

@@ -20,6 +20,12 @@ c10::Stream own_stream(Own which, c10::Device device);
 /// The calling thread's current stream of that device.
 c10::Stream current_stream(c10::Device device);
 
+/// Whether a CUDA graph is recording the calling thread's current stream.
+bool is_capturing(c10::Device device);
+
+/// Whether a CUDA graph is recording `stream`.
+bool is_capturing(const c10::Stream& stream);
+
 /// `stream` itself; or Cinch's side stream, for one that the program made (ExternalStream) and may
 /// destroy.
 c10::Stream stand_in(const c10::Stream& stream);

@@ -15,9 +15,9 @@
 #include "codecs/codec.h"
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry/exact_part.h"
-#include "hooks/torch/stash/entry/geometry.h"
 #include "hooks/torch/stash/entry/sides.h"
-#include "hooks/torch/stash/entry/storage_identity.h"
+#include "hooks/torch/stash/saved/geometry.h"
+#include "hooks/torch/stash/saved/storage_identity.h"
 
 namespace cinch::hooks {
 

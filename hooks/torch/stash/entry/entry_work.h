@@ -13,8 +13,8 @@
 #include "codecs/codec.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/entry/entry.h"
-#include "hooks/torch/stash/entry/entry_rows.h"
 #include "hooks/torch/stash/entry/plan.h"
+#include "hooks/torch/stash/figures/entry_rows.h"
 #include "policy/operators/operand.h"
 
 /// Helpers for the parts of the stash that work on one entry.

@@ -1,21 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/torch/stash/entry/read_storages.h"
 
-#include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/graph_task.h>
-
 namespace cinch::hooks {
-
-bool runs_backward() noexcept {
-  return torch::autograd::get_current_node() != nullptr;
-}
-
-bool builds_graph_in_backward() noexcept {
-  // Gradients are also on while a checkpointed region is computed again, whose graph is not kept.
-  return c10::GradMode::is_enabled() && runs_backward() &&
-         torch::autograd::get_current_graph_task_keep_graph();
-}
 
 void ReadStorages::add(const c10::Storage& storage, Entry& entry, std::uint32_t version) {
   const c10::StorageImpl* const key = storage.unsafeGetStorageImpl();

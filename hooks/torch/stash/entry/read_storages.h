@@ -10,13 +10,6 @@
 
 namespace cinch::hooks {
 
-/// Whether this thread runs a node of a backward.
-bool runs_backward() noexcept;
-
-/// Whether it does so for `create_graph`: the node saves what it reads and computes for a second
-/// backward. Not to be asked in a pack hook, for which autograd switches gradients off.
-bool builds_graph_in_backward() noexcept;
-
 /// Which entry each storage belongs to that a backward reads while it builds a graph. What a node
 /// saves of it then is one more use of that entry. Not thread-safe: the stash's lock guards it.
 class ReadStorages {

@@ -13,8 +13,8 @@
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/streams.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/listeners.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/figures/listeners.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 #include "policy/algorithms/algorithm.h"
 
 namespace cinch::hooks {

@@ -13,7 +13,7 @@
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 #include "hooks/torch/stash/recipes/device_arithmetic.h"
 #include "hooks/torch/stash/recipes/device_comparison.h"
 #include "policy/adapting/plane_ranges.h"

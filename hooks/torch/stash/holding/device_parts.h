@@ -5,7 +5,7 @@
 #include "hooks/torch/stash/adapting/policy_in_force.h"
 #include "hooks/torch/stash/ahead/read_ahead.h"
 #include "hooks/torch/stash/entry/entry_keeper.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/lists/device_queues.h"
 #include "hooks/torch/stash/lists/entry_lists.h"
 

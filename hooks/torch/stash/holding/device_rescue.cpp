@@ -11,7 +11,7 @@
 
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 #include "hooks/torch/stash/planning/planner.h"
 
 namespace cinch::hooks {

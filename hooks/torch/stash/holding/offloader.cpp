@@ -9,7 +9,7 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/offload.h"
+#include "hooks/torch/stash/on_device/offload.h"
 
 namespace cinch::hooks {
 

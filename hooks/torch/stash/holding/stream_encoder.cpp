@@ -3,8 +3,8 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/process/no_throw.h"
-#include "hooks/torch/stash/entry/offload.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/offload.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 
 namespace cinch::hooks {
 StreamEncoder::StreamEncoder(bool uses_side_stream, const PolicyInForce& policy)

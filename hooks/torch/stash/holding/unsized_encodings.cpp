@@ -9,7 +9,7 @@
 #include "hooks/torch/process/parallel.h"
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 
 namespace cinch::hooks {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "hooks/torch/stash/entry/entry.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 
 namespace cinch::hooks {
 

@@ -8,8 +8,8 @@
 #include <torch/version.h>
 
 #include "hooks/torch/program/compiled_region.h"
-#include "hooks/torch/stash/entry/verdict.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "hooks/torch/stash/saved/verdict.h"
 
 namespace cinch::hooks {
 namespace {
@@ -17,8 +17,8 @@ namespace {
 constexpr std::int64_t page_bytes = 4096;
 
 // Since 2.14 clamp's gradient at a bound is 0, as hardtanh's always was.
-constexpr bool clamp_leaves_out_ends =
-    TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 14);
+constexpr bool clamp_leaves_out_ends = TORCH_VERSION_MAJOR > 2 ||
+                                       (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 14);
 
 // The names that policies are told. None if the program itself reads what this site saves, which
 // takes values.
@@ -128,9 +128,9 @@ DescribedEntry::DescribedEntry(const Entry& of, bool derives) {
       geometry = views.of_rows(use->geometry.sizes()[0] / page_bytes, page_bytes / 4);
     }
     uses.push_back({names.op, names.operand, use->is_output, type, geometry, index_extent(*use),
-                    origin_of(*use), numbers(*use), clamp_leaves_out_ends, exponent(*use), reduces_linearly(*use),
-                    use->is_comparison_held, c10::isComplexType(use->type), has_gaps,
-                    use->is_recipes, is_recomputed(by_pair, *use), names.reads});
+                    origin_of(*use), numbers(*use), clamp_leaves_out_ends, exponent(*use),
+                    reduces_linearly(*use), use->is_comparison_held, c10::isComplexType(use->type),
+                    has_gaps, use->is_recipes, is_recomputed(by_pair, *use), names.reads});
   }
   const Geometry* cover = of.cover.get();
   entry = {of.raw_bytes, uses, cover == nullptr ? policy::Geometry{} : views.of(*cover), nullptr,

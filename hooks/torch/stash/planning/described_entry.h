@@ -7,7 +7,7 @@
 
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry/entry.h"
-#include "hooks/torch/stash/entry/words.h"
+#include "hooks/torch/stash/saved/words.h"
 #include "policy/policy.h"
 
 namespace cinch::hooks {

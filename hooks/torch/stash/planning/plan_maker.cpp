@@ -9,10 +9,10 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "hooks/torch/stash/device/cuda_codecs.h"
-#include "hooks/torch/stash/entry/on_device.h"
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 #include "hooks/torch/stash/planning/described_entry.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "hooks/torch/stash/saved/verdict.h"
 #include "policy/adapting/plane_ranges.h"
 #include "policy/layout.h"
 #include "policy/operators/operand.h"

@@ -6,7 +6,7 @@
 #include "hooks/torch/program/site.h"
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/plan.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "policy/adapting/director.h"
 #include "policy/policy.h"
 

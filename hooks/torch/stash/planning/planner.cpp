@@ -7,6 +7,7 @@
 
 #include "hooks/torch/stash/device/outcome.h"
 #include "hooks/torch/stash/planning/described_entry.h"
+#include "hooks/torch/stash/planning/entry_name.h"
 #include "policy/deciding/describe_layer.h"
 
 namespace cinch::hooks {
@@ -92,7 +93,9 @@ void Planner::plan_as_member(Entry& entry, EntryClass& of_kind) {
     use->reads = counts(*use, derives_) ? *reads++ : codecs::Reads::nothing;
   }
   EntryRow*& row = of_kind.members[place].row;
-  if (row == nullptr) row = &statistics_.entries().row(entry);
+  if (row == nullptr) {
+    row = &statistics_.entries().row(name_of(entry), c10::elementSize(telling_use(entry).type));
+  }
   entry.row = row;
 }
 

@@ -8,9 +8,9 @@
 
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/plan.h"
-#include "hooks/torch/stash/entry/statistics.h"
-#include "hooks/torch/stash/entry/words.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/planning/plan_maker.h"
+#include "hooks/torch/stash/saved/words.h"
 #include "policy/adapting/director.h"
 #include "policy/policy.h"
 

@@ -9,8 +9,8 @@
 
 #include "codecs/arithmetic/curvature.h"
 #include "codecs/cuda/pointwise/program.h"
-#include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "hooks/torch/stash/saved/layout.h"
 
 namespace cinch::hooks {
 

@@ -17,8 +17,8 @@
 
 #include "hooks/torch/stash/device/cuda_codecs.h"
 #include "hooks/torch/stash/device/streams.h"
-#include "hooks/torch/stash/entry/on_device.h"
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/on_device/on_device.h"
+#include "hooks/torch/stash/saved/verdict.h"
 
 namespace cinch::hooks {
 namespace {

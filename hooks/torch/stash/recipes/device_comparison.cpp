@@ -9,7 +9,7 @@
 
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
-#include "hooks/torch/stash/entry/offload.h"
+#include "hooks/torch/stash/on_device/offload.h"
 #include "hooks/torch/stash/recipes/nearness.h"
 #include "hooks/torch/stash/recipes/parts.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/saved/verdict.h"
 
 namespace cinch::hooks {
 namespace {

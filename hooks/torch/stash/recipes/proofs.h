@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/torch/stash/entry/words.h"
 #include "hooks/torch/stash/recipes/recipe.h"
+#include "hooks/torch/stash/saved/words.h"
 
 namespace cinch::hooks {
 

@@ -19,10 +19,10 @@
 #include "codecs/arithmetic/norms.h"
 #include "codecs/arithmetic/pooling.h"
 #include "hooks/torch/stash/entry/entry.h"
-#include "hooks/torch/stash/entry/layout.h"
 #include "hooks/torch/stash/entry/source_errors.h"
-#include "hooks/torch/stash/entry/words.h"
 #include "hooks/torch/stash/recipes/attention_pair.h"
+#include "hooks/torch/stash/saved/layout.h"
+#include "hooks/torch/stash/saved/words.h"
 
 namespace cinch::hooks {
 

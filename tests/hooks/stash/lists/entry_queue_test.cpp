@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 
 namespace cinch::hooks {
 namespace {

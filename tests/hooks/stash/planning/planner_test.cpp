@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "hooks/torch/program/site.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "hooks/torch/stash/planning/described_entry.h"
 #include "hooks/torch/stash/recipes/recipe.h"
 #include "policy/policy.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 
 #include <exception>
 #include <new>
@@ -16,8 +16,8 @@
 #include "hooks/torch/stash/device/result_pool.h"
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/entry_work.h"
-#include "hooks/torch/stash/entry/offload.h"
 #include "hooks/torch/stash/entry/source_errors.h"
+#include "hooks/torch/stash/on_device/offload.h"
 
 namespace cinch::hooks {
 namespace {
@@ -136,20 +136,6 @@ const c10::Storage& Entry::source() const noexcept {
 
 bool Entry::keeps_source() const noexcept {
   return device != nullptr && static_cast<bool>(device->source);
-}
-
-bool is_capturing(c10::Device device) {
-  return is_capturing(current_stream(device));
-}
-
-bool is_capturing(const c10::Stream& stream) {
-  return cuda_codecs()->is_capturing(native(stream));
-}
-
-bool from_device_allocator(const c10::StorageImpl& storage) {
-  const c10::DataPtr& data = storage.data_ptr();
-  return data.get() == data.get_context() &&
-         data.get_deleter() == c10::GetAllocator(storage.device_type())->raw_deleter();
 }
 
 std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs::Description& what,

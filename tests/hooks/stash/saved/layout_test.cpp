@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/layout.h"
+#include "hooks/torch/stash/saved/layout.h"
 
 #include <optional>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/geometry.h"
+#include "hooks/torch/stash/saved/geometry.h"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include <c10/core/Stream.h>
 
 #include "hooks/torch/stash/device/pinned_pool.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 
 /// Copies between a device and page-locked memory, on two streams of Cinch's own for each device:
 /// the two directions and the program's work overlap. The host waits for none of them.

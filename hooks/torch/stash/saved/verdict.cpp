@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/saved/verdict.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/autograd/function.h>
 
 #include "allocator/torch/host_allocator.h"
+#include "hooks/torch/program/backward.h"
 #include "hooks/torch/program/parameter.h"
 #include "hooks/torch/program/users_hooks.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
-#include "hooks/torch/stash/entry/on_device.h"
-#include "hooks/torch/stash/entry/read_storages.h"
+#include "hooks/torch/stash/device/streams.h"
 
 namespace cinch::hooks {
 namespace {
@@ -56,6 +55,14 @@ Verdict judge_moment() {
   if (users_hooks_in_force()) return Verdict::user_hooks;
   if (runs_backward() && !builds_graph_in_backward()) return Verdict::during_backward;
   return Verdict::wanted;
+}
+
+// Whether the memory is of PyTorch's caching allocator: it may be freed at any time, and the
+// allocator waits for work of other streams (recordStream).
+bool from_device_allocator(const c10::StorageImpl& storage) {
+  const c10::DataPtr& data = storage.data_ptr();
+  return data.get() == data.get_context() &&
+         data.get_deleter() == c10::GetAllocator(storage.device_type())->raw_deleter();
 }
 
 }  // namespace

@@ -11,22 +11,30 @@
 #include <unordered_map>
 
 #include "agent/telemetry/report.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 
 namespace cinch::hooks {
 
-struct Entry;
-
-/// A row of the report's `entries`: totals over the run for one storage of a forward, which
-/// training saves again in every step. Identified by operator, operand, type, shape and place among
-/// equals. Counters are relaxed atomics; module_names.cpp fills `where`.
-struct EntryRow : Totals {
+/// What identifies a storage of a forward, which training saves again in every step.
+struct EntryName {
   std::string op;
   std::string operand;
-  std::string type;             ///< "float32"
-  std::string shape;            ///< "8x64x56x56"
-  std::uint32_t place = 0;      ///< number among equals, from 1; 0 for the row of all others
-  std::size_t element_bytes{};  ///< 0 where rows are merged
+  std::string type;         ///< "float32"
+  std::string shape;        ///< "8x64x56x56"
+  std::uint32_t place = 0;  ///< number among equals, from 1; 0 for the row of all others
+  std::string savers;       ///< operators and operands of all its uses
+
+  /// For people, in the report's terms.
+  std::string title() const {
+    return op + ' ' + operand + ' ' + shape + " #" + std::to_string(place);
+  }
+};
+
+/// A row of the report's `entries`: totals over the run for storages of one name. Counters are
+/// relaxed atomics; module_names.cpp fills `where`.
+struct EntryRow : Totals {
+  EntryName name;
+  std::size_t element_bytes = 0;                ///< 0 where rows are merged
   std::atomic<const OpTotals*> codec{nullptr};  ///< whose codec held it last
 
   /// Set by the first thread that looks for the module; never unset.
@@ -36,11 +44,6 @@ struct EntryRow : Totals {
     std::string relation;  ///< "own": the operator works with the module's parameter; else "after"
   };
   Where where;  ///< under EntryRows' lock
-
-  /// Names the row for people, in the report's terms.
-  std::string title() const {
-    return op + ' ' + operand + ' ' + shape + " #" + std::to_string(place);
-  }
 
   /// Adds one storage that is held by the codec of `by`.
   void add(const OpTotals& by, std::uint64_t raw, std::uint64_t stored,
@@ -55,8 +58,8 @@ class EntryRows {
  public:
   static constexpr std::size_t most_rows = 10000;
 
-  /// The row of `entry`, created when new; valid forever. @pre entry is planned
-  EntryRow& row(const Entry& entry);
+  /// The row of a storage, created when new; valid forever.
+  EntryRow& row(EntryName name, std::size_t element_bytes);
 
   /// Sets `row.where`.
   void place(EntryRow& row, EntryRow::Where where);

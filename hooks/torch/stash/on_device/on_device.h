@@ -66,16 +66,6 @@ struct OnDevice {
   unsigned made_after_ = forks_before();
 };
 
-/// Whether a CUDA graph is recording the calling thread's current stream.
-bool is_capturing(c10::Device device);
-
-/// Whether a CUDA graph is recording `stream`.
-bool is_capturing(const c10::Stream& stream);
-
-/// Whether the storage's memory is of PyTorch's caching allocator: it may be freed at any time, and
-/// the allocator waits for work of other streams (recordStream).
-bool from_device_allocator(const c10::StorageImpl& storage);
-
 /// The bytes that encode_on_device allocates, with the allocator's rounding and alignment.
 /// @param what With the channels' bounds in host memory, as for encode_on_device
 std::size_t bytes_to_encode(const codecs::cuda::DeviceCodec& codec, const codecs::Description& what,

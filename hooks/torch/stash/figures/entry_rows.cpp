@@ -1,62 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/entry_rows.h"
+#include "hooks/torch/stash/figures/entry_rows.h"
 
 #include <algorithm>
-
-#include <c10/core/ScalarType.h>
-
-#include "hooks/torch/stash/entry/entry.h"
-#include "hooks/torch/stash/entry/plan.h"
+#include <utility>
 
 namespace cinch::hooks {
-namespace {
 
-std::string shape_of(const Geometry& geometry) {
-  std::string text;
-  for (const std::int64_t size : geometry.sizes()) {
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  }
-  return text.empty() ? "scalar" : text;
-}
-
-/// The use that names the row: the first that reads values, else the first.
-const Use& telling_use(const Entry& entry) {
-  for (const Use* use = entry.first_use; use != nullptr; use = use->next) {
-    if (use->reads == codecs::Reads::values) return *use;
-  }
-  return *entry.first_use;
-}
-
-}  // namespace
-
-EntryRow& EntryRows::row(const Entry& entry) {
-  const Use& use = telling_use(entry);
-  const OpTotals& names = *entry.plan().kept;
-  const std::string type(c10::getDtypeNames(use.type).first);  // a view since torch 2.14
-  const std::string shape = shape_of(use.geometry);
-  const std::uint32_t place = entry.member + 1U;
-  std::string key = type + '\n' + shape + '\n' + std::to_string(place);
-  for (const Use* each = entry.first_use; each != nullptr; each = each->next) {
-    const SiteNames* saver = each->site->names();
-    if (saver != nullptr) key += '\n' + saver->op + '\n' + saver->operand;
-  }
+EntryRow& EntryRows::row(EntryName name, std::size_t element_bytes) {
+  const std::string key =
+      name.type + '\n' + name.shape + '\n' + std::to_string(name.place) + name.savers;
   const std::lock_guard lock(mutex_);
   if (const auto known = by_key_.find(key); known != by_key_.end()) return *known->second;
   if (rows_.size() >= most_rows) {
     if (rest_ == nullptr) {
       rest_ = &rows_.emplace_back();
-      rest_->op = "(all others)";
+      rest_->name.op = "(all others)";
       rest_->looked_for = true;
     }
     return *rest_;
   }
   EntryRow& row = rows_.emplace_back();
-  row.op = names.op;
-  row.operand = names.operand;
-  row.type = type;
-  row.shape = shape;
-  row.place = place;
-  row.element_bytes = c10::elementSize(use.type);
+  row.name = std::move(name);
+  row.element_bytes = element_bytes;
   by_key_.emplace(key, &row);
   return row;
 }
@@ -74,12 +39,12 @@ void EntryRows::fill(telemetry::Report& report) const {
     const OpTotals* codec = row.codec;
     entry.module = row.where.module;
     entry.relation = row.where.relation;
-    entry.op = row.op;
-    entry.operand = row.operand;
+    entry.op = row.name.op;
+    entry.operand = row.name.operand;
     entry.codec = codec == nullptr ? "" : codec->codec;
-    entry.type = row.type;
-    entry.shape = row.shape;
-    entry.place = row.place;
+    entry.type = row.name.type;
+    entry.shape = row.name.shape;
+    entry.place = row.name.place;
     entry.count = row.count;
     entry.raw_bytes = row.raw_bytes;
     entry.stored_bytes = row.stored_bytes;

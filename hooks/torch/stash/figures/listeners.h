@@ -4,7 +4,7 @@
 #include <string>
 
 #include "agent/telemetry/layout.h"
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 #include "policy/adapting/look.h"
 
 namespace cinch::hooks {

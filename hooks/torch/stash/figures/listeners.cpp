@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/listeners.h"
+#include "hooks/torch/stash/figures/listeners.h"
 
 #include <cstdarg>
 #include <cstdio>

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "agent/telemetry/report.h"
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/saved/verdict.h"
 
 namespace cinch::hooks {
 

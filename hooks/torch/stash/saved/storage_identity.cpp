@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/storage_identity.h"
+#include "hooks/torch/stash/saved/storage_identity.h"
 
-#include "hooks/torch/stash/entry/verdict.h"
+#include "hooks/torch/stash/saved/verdict.h"
 
 namespace cinch::hooks {
 

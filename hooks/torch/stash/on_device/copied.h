@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "hooks/torch/stash/device/pinned_pool.h"
-#include "hooks/torch/stash/entry/on_device.h"
+#include "hooks/torch/stash/on_device/on_device.h"
 
 namespace cinch::hooks {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/statistics.h"
+#include "hooks/torch/stash/figures/statistics.h"
 
 #include <algorithm>
 
 #include "hooks/torch/process/no_throw.h"
-#include "hooks/torch/stash/entry/entry_rows.h"
+#include "hooks/torch/stash/figures/entry_rows.h"
 
 namespace cinch::hooks {
 namespace {

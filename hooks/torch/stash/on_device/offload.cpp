@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/stash/entry/offload.h"
+#include "hooks/torch/stash/on_device/offload.h"
 
 #include <cstdlib>
 #include <memory>
@@ -11,9 +11,9 @@
 
 #include "hooks/torch/process/process_memory.h"
 #include "hooks/torch/stash/device/cuda_codecs.h"
-#include "hooks/torch/stash/entry/copied.h"
 #include "hooks/torch/stash/entry/entry.h"
 #include "hooks/torch/stash/entry/entry_work.h"
+#include "hooks/torch/stash/on_device/copied.h"
 
 namespace cinch::hooks {
 namespace {
