@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "allocator/block.h"
-#include "allocator/block_list.h"
+#include "allocator/blocks/block.h"
+#include "allocator/blocks/block_list.h"
+#include "allocator/blocks/order.h"
+#include "allocator/blocks/pointer_table.h"
 #include "allocator/breakdown.h"
 #include "allocator/config.h"
-#include "allocator/driver.h"
-#include "allocator/fronts.h"
+#include "allocator/driver/driver.h"
 #include "allocator/lock.h"
-#include "allocator/order.h"
-#include "allocator/pointer_table.h"
-#include "allocator/space.h"
+#include "allocator/space/fronts.h"
+#include "allocator/space/space.h"
 #include "allocator/stats.h"
 
 namespace cinch::allocator {

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "allocator/driver_table.h"
+#include "allocator/driver/driver_table.h"
 
 namespace cinch::allocator {
 namespace {

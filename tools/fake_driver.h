@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "allocator/driver.h"
+#include "allocator/driver/driver.h"
 
 namespace cinch::allocator {
 

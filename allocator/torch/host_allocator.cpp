@@ -6,7 +6,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include "allocator/host_driver.h"
+#include "allocator/driver/host_driver.h"
 
 namespace cinch::allocator {
 namespace {

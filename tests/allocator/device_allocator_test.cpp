@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "allocator/core.h"
-#include "allocator/torch/cuda/runtime_driver.h"
+#include "allocator/torch/cuda/driver/runtime_driver.h"
 
 namespace cinch::allocator {
 namespace {

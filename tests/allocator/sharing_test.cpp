@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "allocator/core.h"
-#include "allocator/torch/cuda/descriptors.h"
-#include "allocator/torch/cuda/shared_handles.h"
+#include "allocator/torch/cuda/sharing/descriptors.h"
+#include "allocator/torch/cuda/sharing/shared_handles.h"
 #include "tools/fake_driver.h"
 
 namespace cinch::allocator {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/driver.h"
+#include "allocator/driver/driver.h"
 
 namespace cinch::allocator {
 

@@ -9,7 +9,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "allocator/torch/cuda/core_words.h"
+#include "allocator/torch/cuda/driver/core_words.h"
 
 namespace cinch::allocator {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "allocator/reclaimer.h"
 #include "allocator/torch/cuda/device.h"
-#include "allocator/torch/cuda/imports.h"
+#include "allocator/torch/cuda/sharing/imports.h"
 
 namespace cinch::allocator {
 

@@ -5,10 +5,10 @@
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "allocator/torch/cuda/core_words.h"
 #include "allocator/torch/cuda/cuda_allocator.h"
-#include "allocator/torch/cuda/snapshot.h"
-#include "allocator/torch/cuda/statistics.h"
+#include "allocator/torch/cuda/driver/core_words.h"
+#include "allocator/torch/cuda/figures/snapshot.h"
+#include "allocator/torch/cuda/figures/statistics.h"
 
 namespace cinch::allocator {
 CudaAllocator::DeviceStats CudaAllocator::getDeviceStats(DeviceIndex index) {

@@ -4,12 +4,12 @@
 #include <string>
 
 #include "allocator/core.h"
-#include "allocator/torch/cuda/address_ranges.h"
-#include "allocator/torch/cuda/exports.h"
-#include "allocator/torch/cuda/history.h"
+#include "allocator/torch/cuda/driver/address_ranges.h"
+#include "allocator/torch/cuda/driver/runtime_driver.h"
+#include "allocator/torch/cuda/driver/watched_driver.h"
+#include "allocator/torch/cuda/figures/history.h"
 #include "allocator/torch/cuda/private_pools.h"
-#include "allocator/torch/cuda/runtime_driver.h"
-#include "allocator/torch/cuda/watched_driver.h"
+#include "allocator/torch/cuda/sharing/exports.h"
 
 namespace cinch::allocator {
 

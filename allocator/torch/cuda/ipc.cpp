@@ -3,7 +3,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include "allocator/torch/cuda/cuda_allocator.h"
-#include "allocator/torch/cuda/descriptors.h"
+#include "allocator/torch/cuda/sharing/descriptors.h"
 
 namespace cinch::allocator {
 
