@@ -361,7 +361,7 @@ def matrices():
         ("lu_solve", close, lambda m: linalg.lu_solve(*linalg.lu_factor(m), right)),
         ("solve_triangular", triangle, lambda m: linalg.solve_triangular(m, right, upper=False)),
         ("triangular_solve", triangle, lambda m: torch.triangular_solve(right, m, upper=False)[0]),
-        *([("cholesky", positive, torch.cholesky)] if hasattr(torch, "cholesky") else []),  # gone since 2.15
+        *([("cholesky", positive, torch.cholesky)] if hasattr(torch.ops.aten, "cholesky") else []),  # not since 2.15
         ("cholesky_ex", positive, linalg.cholesky),
         ("cholesky_inverse", positive, lambda m: torch.cholesky_inverse(linalg.cholesky(m))),
         ("cholesky_solve", positive, lambda m: torch.cholesky_solve(right, linalg.cholesky(m))),
