@@ -9,7 +9,7 @@ namespace cinch {
 
 /// Increases with every change to CoreTable; the two libraries ship together, so a mismatch means a
 /// broken installation.
-inline constexpr std::uint32_t core_abi_version = 3;
+inline constexpr std::uint32_t core_abi_version = 4;
 
 /// `torch::autograd::EngineStub`, without torch's headers.
 using EngineStub = void* (*)();
@@ -33,8 +33,8 @@ struct CoreTable {
 
   /// Called after a sum or difference: `other` is the right operand, a tensor.
   void (*after_sum)(const void* result, const void* other) noexcept;
-  /// Called after `number - tensor`.
-  void (*after_difference_from)(const void* result, const void* number) noexcept;
+  /// Called after `number - tensor`, and after a pad by a number.
+  void (*after_number)(const void* result, const void* number) noexcept;
 
   /// Called after an index has picked `result` out of the tensor `input`.
   void (*after_gather)(const void* result, const void* input) noexcept;

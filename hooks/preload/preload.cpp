@@ -11,6 +11,7 @@
 //   SavedVariable::register_hooks              a user's hooks on a tensor that the core holds
 //   at::_ops::add_Tensor::call, …              sums and differences: autograd does not save the
 //                                              number of x + 1
+//   at::_ops::constant_pad_nd::call            nor the number that is padded by
 //   at::_ops::index_select::call, …            picks by an index: autograd does not save what they
 //                                              pick out of
 
@@ -38,6 +39,8 @@
 #define SUBTRACT _ZN2at4_ops10sub_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE
 #define SUBTRACT_IN_PLACE _ZN2at4_ops11sub__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE
 #define SUBTRACT_FROM _ZN2at4_ops11rsub_Scalar4callERKNS_6TensorERKN3c106ScalarES8_
+#define PAD \
+  _ZN2at4_ops15constant_pad_nd4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEERKNS5_6ScalarE
 #define INDEX_SELECT _ZN2at4_ops12index_select4callERKNS_6TensorElS4_
 #define INDEX _ZN2at4_ops12index_Tensor4callERKNS_6TensorERKN3c104ListISt8optionalIS2_EEE
 
@@ -56,6 +59,7 @@ struct Tensor {
   void* impl;
 };
 using Sum = Tensor (*)(const void* self, const void* other, const void* alpha);
+using Pad = Tensor (*)(const void* self, const void* sizes, size_t count, const void* number);
 using IndexSelect = Tensor (*)(const void* self, int64_t dimension, const void* index);
 using Index = Tensor (*)(const void* self, const void* indices);
 using SumInPlace = void* (*)(void* self, const void* other, const void* alpha);
@@ -69,6 +73,7 @@ Sum real_subtract;
 Sum real_subtract_from;
 SumInPlace real_add_in_place;
 SumInPlace real_subtract_in_place;
+Pad real_pad;
 IndexSelect real_index_select;
 Index real_index;
 const cinch::CoreTable* core;
@@ -223,6 +228,7 @@ bool find_originals() {
          must(real_subtract, STRING_OF(SUBTRACT)) != nullptr &&
          must(real_subtract_in_place, STRING_OF(SUBTRACT_IN_PLACE)) != nullptr &&
          must(real_subtract_from, STRING_OF(SUBTRACT_FROM)) != nullptr &&
+         must(real_pad, STRING_OF(PAD)) != nullptr &&
          must(real_index_select, STRING_OF(INDEX_SELECT)) != nullptr &&
          must(real_index, STRING_OF(INDEX)) != nullptr;
 }
@@ -330,7 +336,14 @@ CINCH_EXPORT void* SUBTRACT_IN_PLACE(void* self, const void* other, const void* 
 
 CINCH_EXPORT Tensor SUBTRACT_FROM(const void* self, const void* number, const void* alpha) {
   const Tensor result = must(real_subtract_from, STRING_OF(SUBTRACT_FROM))(self, number, alpha);
-  if (const auto* table = load(core)) table->after_difference_from(&result, number);
+  if (const auto* table = load(core)) table->after_number(&result, number);
+  return result;
+}
+
+// An ArrayRef is a pointer and a count, passed as these two.
+CINCH_EXPORT Tensor PAD(const void* self, const void* sizes, size_t count, const void* number) {
+  const Tensor result = must(real_pad, STRING_OF(PAD))(self, sizes, count, number);
+  if (const auto* table = load(core)) table->after_number(&result, number);
   return result;
 }
 

@@ -23,8 +23,8 @@
 #include "hooks/torch/autograd/held/held_compared.h"
 #include "hooks/torch/autograd/held/held_wrapper.h"
 #include "hooks/torch/autograd/held/saved_inputs.h"
-#include "hooks/torch/autograd/nodes/added_numbers.h"
 #include "hooks/torch/autograd/nodes/gathered_inputs.h"
+#include "hooks/torch/autograd/nodes/unsaved_numbers.h"
 #include "hooks/torch/autograd/recognising/recognise.h"
 #include "hooks/torch/autograd/register_hooks.h"
 #include "hooks/torch/gradients/exact_backward.h"
@@ -159,13 +159,13 @@ void before_register_hooks(void* saved_variable) {
 }
 
 void after_sum(const void* result, const void* other) noexcept {
-  added_numbers::note(*static_cast<const at::Tensor*>(result),
-                      *static_cast<const at::Tensor*>(other));
+  unsaved_numbers::note(*static_cast<const at::Tensor*>(result),
+                        *static_cast<const at::Tensor*>(other));
 }
 
-void after_difference_from(const void* result, const void* number) noexcept {
-  added_numbers::note(*static_cast<const at::Tensor*>(result),
-                      *static_cast<const c10::Scalar*>(number));
+void after_number(const void* result, const void* number) noexcept {
+  unsaved_numbers::note(*static_cast<const at::Tensor*>(result),
+                        *static_cast<const c10::Scalar*>(number));
 }
 
 void after_gather(const void* result, const void* input) noexcept {
@@ -190,8 +190,8 @@ void at_exit() {
   }
 }
 
-const CoreTable table = {core_abi_version, before_save,           before_register_hooks,
-                         after_sum,        after_difference_from, after_gather};
+const CoreTable table = {core_abi_version, before_save,  before_register_hooks,
+                         after_sum,        after_number, after_gather};
 
 /// Loads the policies listed in CINCH_DRY_RUN, separated by commas. Returns the first error if any.
 std::variant<std::vector<policy::Settings>, policy::PolicyError> dry_run_policies() {

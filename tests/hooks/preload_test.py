@@ -35,6 +35,7 @@ SUMS = {
     "_ZN2at4_ops10sub_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE",
     "_ZN2at4_ops11sub__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE",
     "_ZN2at4_ops11rsub_Scalar4callERKNS_6TensorERKN3c106ScalarES8_",
+    "_ZN2at4_ops15constant_pad_nd4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEERKNS5_6ScalarE",
     "_ZN2at4_ops12index_select4callERKNS_6TensorElS4_",
     "_ZN2at4_ops12index_Tensor4callERKNS_6TensorERKN3c104ListISt8optionalIS2_EEE",
 }

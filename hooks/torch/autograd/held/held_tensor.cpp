@@ -72,7 +72,7 @@ void HeldTensor::list(const at::Tensor& tensor) noexcept {
   const saved_inputs::Key key = saved_inputs::key_of(producer, output);
   if (key == 0 || !if_memory_allows([&] { saved_inputs::add(key, *this); })) return;
   listed_ = key;
-  if_memory_allows([&] { saved_inputs::add_other_form(producer, *this); });
+  if_memory_allows([&] { saved_inputs::add_other_form(producer, output, *this); });
 }
 
 at::Tensor HeldTensor::exact() const {

@@ -7,6 +7,7 @@
 
 #include "hooks/torch/autograd/held/held_tensor.h"
 #include "hooks/torch/autograd/nodes/node_kinds.h"
+#include "hooks/torch/autograd/nodes/node_views.h"
 #include "hooks/torch/process/fork.h"
 #include "hooks/torch/program/autograd_node.h"
 
@@ -15,11 +16,16 @@ namespace {
 
 using torch::autograd::Node;
 
+struct OtherForm {
+  const HeldTensor* held;
+  std::uint32_t output;  // of the node that made it
+};
+
 // Never destroyed: graphs may outlive everything.
 struct Table {
   std::mutex mutex;
   std::unordered_map<Key, const HeldTensor*> by_producer;
-  std::unordered_map<const Node*, const HeldTensor*> other_forms;  // by what made the first form
+  std::unordered_map<const Node*, OtherForm> other_forms;          // by what made the first form
   std::unordered_map<const HeldTensor*, const Node*> first_forms;  // the other way round
 };
 
@@ -65,6 +71,16 @@ FirstForm first_form(const Node& node) {
   return {input.input_nr == 0 ? input.function.get() : nullptr, Form::view};
 }
 
+// Whether the geometry is the view's. A dimension of one element may have any stride.
+bool is_of(const Geometry& geometry, const View& view) {
+  if (geometry.offset() != view.offset || geometry.sizes() != view.layout.sizes) return false;
+  const c10::DimVector strides = geometry.strides();
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    if (view.layout.sizes[i] != 1 && strides[i] != view.layout.strides[i]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Key key_of(const Node& producer, std::uint32_t output) noexcept {
@@ -82,25 +98,24 @@ void add(Key key, const HeldTensor& held) {
   table().by_producer[key] = &held;
 }
 
-void add_other_form(const Node& producer, const HeldTensor& held) {
+void add_other_form(const Node& producer, std::uint32_t output, const HeldTensor& held) {
   const Node* const first = first_form(producer).producer;
   if (first == nullptr) return;
   const std::lock_guard lock(table().mutex);
   table().first_forms[&held] = first;
-  table().other_forms[first] = &held;
+  table().other_forms[first] = {&held, output};
 }
 
 void remove(Key key, const HeldTensor& held) noexcept {
-  const auto remove_from = [&held](auto& all, auto of) {
-    const auto known = all.find(of);
-    if (known != all.end() && known->second == &held) all.erase(known);
-  };
-  const std::lock_guard lock(table().mutex);
-  remove_from(table().by_producer, key);
-  const auto first = table().first_forms.find(&held);
-  if (first == table().first_forms.end()) return;
-  remove_from(table().other_forms, first->second);
-  table().first_forms.erase(first);
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto known = all.by_producer.find(key);
+  if (known != all.by_producer.end() && known->second == &held) all.by_producer.erase(known);
+  const auto first = all.first_forms.find(&held);
+  if (first == all.first_forms.end()) return;
+  const auto other = all.other_forms.find(first->second);
+  if (other != all.other_forms.end() && other->second.held == &held) all.other_forms.erase(other);
+  all.first_forms.erase(first);
 }
 
 // A tensor that is saved but is no input of the node (of an autograd.Function) may outlive its
@@ -114,15 +129,21 @@ void find(const Node& producer, std::uint32_t output,
   if (known->second->producer().get() == &producer) look(*known->second);
 }
 
-void find_other_form(const Node& producer,
+void find_other_form(const Node& producer, const Layout& whole,
                      const std::function<void(const HeldTensor&, Form)>& look) {
   const std::lock_guard lock(table().mutex);
   const auto known = table().other_forms.find(&producer);
   if (known == table().other_forms.end()) return;
-  const NodePointer made = known->second->producer();
+  const auto& [held, output] = known->second;
+  const NodePointer made = held->producer();
   if (made == nullptr) return;
   const FirstForm first = first_form(*made);
-  if (first.producer == &producer) look(*known->second, first.form);
+  if (first.producer != &producer) return;
+  if (first.form == Form::view) {
+    const auto seen = view_through(*made, output, producer, whole, most_views);
+    if (!seen || !is_of(held->use().geometry, *seen) || !shows_all_dimensions(*seen, whole)) return;
+  }
+  look(*held, first.form);
 }
 
 }  // namespace cinch::hooks::saved_inputs

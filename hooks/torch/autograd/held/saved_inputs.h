@@ -6,6 +6,8 @@
 
 #include <torch/csrc/autograd/function.h>
 
+#include "hooks/torch/stash/saved/layout.h"
+
 namespace cinch::hooks {
 
 class HeldTensor;
@@ -27,8 +29,10 @@ void register_lock();
 void add(Key key, const HeldTensor& held);
 
 /// Adds the tensor also for the node whose first output `producer` has made wider, or sees a part
-/// of, if `producer` is such a node. @pre it was added with a key @throws std::bad_alloc
-void add_other_form(const torch::autograd::Node& producer, const HeldTensor& held);
+/// of, if `producer` is such a node. @param output The number of the tensor among the producer's
+/// outputs @pre it was added with a key @throws std::bad_alloc
+void add_other_form(const torch::autograd::Node& producer, std::uint32_t output,
+                    const HeldTensor& held);
 
 /// Removes `held`, which was added with this key, in all its forms, unless other tensors have taken
 /// its places.
@@ -39,8 +43,9 @@ void find(const torch::autograd::Node& producer, std::uint32_t output,
           const std::function<void(const HeldTensor&)>& look);
 /// How a tensor holds the first output of another node.
 enum class Form : std::uint8_t { widened, view };
-/// The same with a tensor that holds the first output in another form.
-void find_other_form(const torch::autograd::Node& producer,
+/// The same with a tensor that holds the first output in another form. Autograd does not say how
+/// that output lay in memory: a view of it is only given if it shows that it lay as `whole` says.
+void find_other_form(const torch::autograd::Node& producer, const Layout& whole,
                      const std::function<void(const HeldTensor&, Form)>& look);
 
 }  // namespace saved_inputs

@@ -47,6 +47,8 @@
 #include <ATen/ops/upsample_trilinear3d.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
+#include "hooks/torch/autograd/nodes/unsaved_numbers.h"
+
 namespace cinch::hooks {
 namespace {
 
@@ -149,15 +151,17 @@ constexpr auto dim_of = [](auto& of, Step& s) { return add(s, of.dim); };
 constexpr auto upscale_of = [](auto& of, Step& s) { return add(s, of.upscale_factor); };
 constexpr auto downscale_of = [](auto& of, Step& s) { return add(s, of.downscale_factor); };
 constexpr auto repeats_of = [](auto& of, Step& s) { return add(s, of.repeats); };
-// The number that it pads by is nowhere saved; 0 is the usual one. By nothing at all is a copy.
+// How far, and then the number that it pads by. By nothing at all is a copy.
 constexpr auto pad_of = [](auto& of, Step& s) {
   if (!add(s, of.pad)) return false;
   if (std::ranges::all_of(s.numbers, [](double size) { return size == 0; })) {
     s.op = Operator::copy;
     s.resizes = false;
     s.numbers.clear();
+    return true;
   }
-  return true;
+  const auto number = unsaved_numbers::find(of);
+  return number && add(s, *number);
 };
 constexpr auto padding_of = [](auto& of, Step& s) { return add(s, of.padding); };
 template <std::size_t rank>
@@ -190,7 +194,7 @@ void clamp(const Step& step, const at::Tensor& x, at::Tensor& y) {
   at::clamp_out(y, x, step.numbers[0], step.numbers[1]);
 }
 void pad(const Step& step, const at::Tensor& x, at::Tensor& y) {
-  at::constant_pad_nd_out(y, x, integers(step, 0, step.numbers.size()), 0);
+  at::constant_pad_nd_out(y, x, integers(step, 0, step.numbers.size() - 1), step.numbers.back());
 }
 template <auto call, std::size_t rank>
 void average(const Step& step, const at::Tensor& x, at::Tensor& y) {

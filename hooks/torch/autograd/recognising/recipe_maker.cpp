@@ -7,11 +7,11 @@
 #include <ATen/Parallel.h>
 
 #include "hooks/torch/autograd/held/saved_inputs.h"
-#include "hooks/torch/autograd/nodes/added_numbers.h"
 #include "hooks/torch/autograd/nodes/functions.h"
 #include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/autograd/nodes/node_lock.h"
 #include "hooks/torch/autograd/nodes/node_views.h"
+#include "hooks/torch/autograd/nodes/unsaved_numbers.h"
 #include "hooks/torch/autograd/recognising/node_steps.h"
 #include "hooks/torch/autograd/recognising/saved_constants.h"
 #include "hooks/torch/stash/stash.h"
@@ -86,7 +86,7 @@ bool RecipeMaker::compute(Node& node, const Layout& want, Value& to) {
                       to);
     case NodeKind::subtract_from_number:
       return static_cast<generated::RsubBackward1&>(node).alpha.equal(1) &&
-             make_with_number(node, Operator::sub, added_numbers::find(node), true, want, to);
+             make_with_number(node, Operator::sub, unsaved_numbers::find(node), true, want, to);
     case NodeKind::mul_number: {
       const double number = static_cast<generated::MulBackward1&>(node).other.toDouble();
       return make_with_number(node, Operator::mul, number, false, want, to);
@@ -202,7 +202,7 @@ bool RecipeMaker::hold_other_form(const Edge& edge, const Layout& want, Value& t
   bool is_wider = false;
   if (edge.input_nr != 0) return false;
   saved_inputs::find_other_form(
-      *edge.function, [&](const HeldTensor& held, saved_inputs::Form form) {
+      *edge.function, want, [&](const HeldTensor& held, saved_inputs::Form form) {
         is_wider = form == saved_inputs::Form::widened;
         if (held.saved_version() != 0 || !held.is_as_saved()) return;
         is_held = is_wider ? sources_.hold_value(held, to) : sources_.hold_whole(held, want, to);
@@ -336,7 +336,7 @@ bool RecipeMaker::make_sum(Node& node, Operator op, const at::Scalar& alpha, con
                            Value& to) {
   const bool is_plain = alpha.equal(1);
   if (!node.next_edge(1).is_valid()) {
-    return is_plain && make_with_number(node, op, added_numbers::find(node), false, want, to);
+    return is_plain && make_with_number(node, op, unsaved_numbers::find(node), false, want, to);
   }
   if (!make_pair(node, op, nullptr, nullptr, want, to)) return false;
   if (!is_plain) to.steps.back().numbers = {alpha.toDouble()};

@@ -82,6 +82,20 @@ std::optional<codecs::ChannelOrder> channel_order(const Layout& layout, std::int
   return codecs::ChannelOrder{samples * inner, channels, 1, tables};
 }
 
+bool shows_all_dimensions(const View& view, const Layout& whole) {
+  const auto& [sizes, strides] = view.layout;
+  for (std::size_t d = 0; d < whole.sizes.size(); ++d) {
+    const std::int64_t step = whole.strides[d];
+    bool is_shown = whole.sizes[d] == 1;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      // From place to place along the view's dimension it is `step` or more, or adds up to that.
+      is_shown |= strides[i] * (sizes[i] - 1) >= step && strides[i] < step * whole.sizes[d];
+    }
+    if (!is_shown) return false;
+  }
+  return true;
+}
+
 std::optional<View> view(const Layout& of, c10::IntArrayRef sizes) {
   if (c10::multiply_integers(sizes) != of.elements()) return std::nullopt;
   const auto strides = at::detail::computeStride(of.sizes, of.strides, sizes);

@@ -41,6 +41,10 @@ struct View {
   std::int64_t offset = 0;
 };
 
+/// Whether the view has elements at several places along each dimension of `whole`, which is dense,
+/// so that its strides tell how all of it lies.
+bool shows_all_dimensions(const View& view, const Layout& whole);
+
 // Views as PyTorch's operators of these names make them. Dimensions may count from the end.
 // nullopt: there is no such view.
 std::optional<View> view(const Layout& of, c10::IntArrayRef sizes);

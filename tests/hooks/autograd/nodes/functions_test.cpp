@@ -13,6 +13,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "hooks/torch/autograd/nodes/unsaved_numbers.h"
 #include "hooks/torch/autograd/recognising/node_steps.h"
 #include "hooks/torch/program/below_program.h"
 #include "hooks/torch/stash/recipes/host_arithmetic.h"
@@ -71,7 +72,9 @@ const std::vector<Case> cases = {
      }},
     {"pad", images,
      [](const Tensor& x) {
-       return at::constant_pad_nd(x, {1, 2, 0, 3});
+       const Tensor y = at::constant_pad_nd(x, {1, 2, 0, 3}, 0.5);
+       unsaved_numbers::note(y, c10::Scalar(0.5));  // as libcinch.so does
+       return y;
      }},
     {"pad by nothing", images,
      [](const Tensor& x) {

@@ -48,6 +48,23 @@ TEST(Layout, DenseLikeNestsDimensionsAlike) {
   EXPECT_TRUE(is_contiguous(contiguous({0, 3})));
 }
 
+TEST(Layout, SomeViewsShowAllDimensions) {
+  const Layout whole = contiguous({4, 6, 5});
+  const auto shows = [&](const std::optional<View>& view) {
+    return shows_all_dimensions(view.value(), whole);
+  };
+  EXPECT_TRUE(shows(View{whole}));
+  EXPECT_TRUE(shows(view(whole, {24, 5})));
+  EXPECT_TRUE(shows(view(whole, {2, 2, 1, 30})));
+  EXPECT_TRUE(shows(permute(whole, {2, 0, 1})));
+  EXPECT_TRUE(shows(slice(whole, 1, 1, 2, 2)));
+  EXPECT_FALSE(shows(slice(whole, 1, 1, 2, 1)));
+  EXPECT_FALSE(shows(select(whole, 0, 3)));
+  EXPECT_FALSE(shows(select(whole, 2, 0)));
+  const Layout of_one = contiguous({1, 6});
+  EXPECT_TRUE(shows_all_dimensions(*select(of_one, 0, 0), of_one)) << "one element has any stride";
+}
+
 TEST(Layout, ChannelOrders) {
   const auto plain = channel_order(contiguous({2, 3, 4, 5}), 1);
   ASSERT_TRUE(plain);

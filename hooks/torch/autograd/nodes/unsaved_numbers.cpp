@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/torch/autograd/nodes/added_numbers.h"
+#include "hooks/torch/autograd/nodes/unsaved_numbers.h"
 
 #include <cstdint>
 #include <exception>
 
 #include "hooks/torch/autograd/nodes/latest_nodes.h"
 
-namespace cinch::hooks::added_numbers {
+namespace cinch::hooks::unsaved_numbers {
 namespace {
 
 thread_local LatestNodes<double, 64> latest;
@@ -61,4 +61,4 @@ std::optional<double> find(const torch::autograd::Node& node) noexcept {
   return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
-}  // namespace cinch::hooks::added_numbers
+}  // namespace cinch::hooks::unsaved_numbers
