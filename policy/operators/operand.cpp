@@ -351,14 +351,9 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
     if (!codecs::is_quantizable(use.type) || !std::isfinite(bound)) return bound;
     return codecs::value_of(use.type, codecs::bits_of(use.type, bound));
   };
-  // Clamp's bounds. The ends of an interval in float32 are left out by closing it at their neighbours.
-  const auto least = [&](float bound) {
-    const float end = rounded(bound);
-    return use.clamp_leaves_out_ends ? std::nextafter(end, infinity) : end;
-  };
-  const auto most = [&](float bound) {
-    const float end = rounded(bound);
-    return use.clamp_leaves_out_ends ? std::nextafter(end, -infinity) : end;
+  // One of clamp's bounds. It is left out by ending the interval at its neighbour in float32.
+  const auto end = [&](float bound, float inside) {
+    return use.clamp_leaves_out_ends ? std::nextafter(rounded(bound), inside) : rounded(bound);
   };
   codecs::IntervalBounds bounds = {0, 0};
   switch (fact.interval) {
@@ -371,13 +366,13 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
       break;
     case Interval::closed:
       if (std::isnan(a) && std::isnan(b)) return std::nullopt;
-      bounds = {or_none(least(a), -infinity), or_none(most(b), infinity), true};
+      bounds = {or_none(end(a, infinity), -infinity), or_none(end(b, -infinity), infinity), true};
       break;
     case Interval::at_least:
-      bounds = {least(a), infinity, true};
+      bounds = {end(a, infinity), infinity, true};
       break;
     case Interval::at_most:
-      bounds = {-infinity, most(a), true};
+      bounds = {-infinity, end(a, -infinity), true};
       break;
     case Interval::above:
       if (rounded(a) != a) return std::nullopt;

@@ -7,9 +7,6 @@ import torch
 import harness
 from workloads import registry
 
-# Of later PyTorchs some give a value at the bound no gradient (docs/operands.md).
-CLAMPS_BY_BITS = tuple(map(int, torch.__version__.split(".")[:2])) <= (2, 11)
-
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
@@ -53,8 +50,6 @@ def test_bounded_operators_take_one_bit(tmp_path):
     assert all(harness.same_bits(a, b) for a, b in zip(plain, cinch, strict=True))
     ops = {(op["op"], op["operand"], op["codec"]): op for op in report["ops"]}
     bounded = {"hardtanh": 6, "hardtanh_": 3, "hardsigmoid": 3, "clamp": 3, "clamp_min": 3, "threshold": 3}
-    if not CLAMPS_BY_BITS:
-        bounded = {name: least for name, least in bounded.items() if not name.startswith("clamp")}
     for name, least in bounded.items():
         row = ops["aten::" + name, "self", "interval"]
         # The first of each may have been saved before anybody knew what it was.
@@ -79,7 +74,6 @@ torch.save([w.grad, v.grad], sys.argv[1])
 """
 
 
-@pytest.mark.skipif(not CLAMPS_BY_BITS, reason="clamp's input is exact under this PyTorch")
 def test_approximated_values_keep_their_sides_of_bounds(tmp_path):
     """Else the gradient of what was clamped would be let through, and other's be stopped."""
     harness.run_python(["-c", GATED, tmp_path / "plain.pt"], tmp_path / "plain")

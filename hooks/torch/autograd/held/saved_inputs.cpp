@@ -140,7 +140,7 @@ void find_other_form(const Node& producer, const Layout& whole,
   const FirstForm first = first_form(*made);
   if (first.producer != &producer) return;
   if (first.form == Form::view) {
-    const auto seen = view_through(*made, output, producer, whole, most_views);
+    const auto seen = view_through(*made, output, producer, whole);
     if (!seen || !is_of(held->use().geometry, *seen) || !shows_all_dimensions(*seen, whole)) return;
   }
   look(*held, first.form);

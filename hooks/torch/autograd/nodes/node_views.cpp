@@ -78,14 +78,11 @@ std::optional<View> view_by(const Node& node, std::uint32_t output, const Layout
 }
 
 std::optional<View> view_through(const Node& node, std::uint32_t output, const Node& first,
-                                 const Layout& whole, int most_views) {
-  if (most_views == 0 || node.num_outputs() != 1) return std::nullopt;
+                                 const Layout& whole) {
   const torch::autograd::Edge& input = node.next_edge(0);
-  if (!input.is_valid()) return std::nullopt;
-  const bool is_first = input.function.get() == &first && input.input_nr == 0;
-  const auto before =
-      is_first ? std::optional(View{whole})
-               : view_through(*input.function, input.input_nr, first, whole, most_views - 1);
+  const bool is_first = input.function.get() == &first;
+  const auto before = is_first ? std::optional(View{whole})
+                               : view_through(*input.function, input.input_nr, first, whole);
   if (!before) return std::nullopt;
   auto seen = view_by(node, output, before->layout);
   if (seen) seen->offset += before->offset;

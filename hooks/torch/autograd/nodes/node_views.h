@@ -21,10 +21,10 @@ std::optional<c10::DimVector> output_sizes(const torch::autograd::Node& node, st
 std::optional<View> view_by(const torch::autograd::Node& node, std::uint32_t output,
                             const Layout& input);
 
-/// How the node's output `output` views the first output of `first`, which lies as `whole` says, by
-/// at most `most_views` nodes. nullopt: it does not, or by nodes that are unknown here.
+/// How the node's output `output` views the first output of `first`, which lies as `whole` says.
+/// @pre the only inputs of `node`, of the node that made that, and so on lead to it
+/// @return nullopt if a view is unknown here
 std::optional<View> view_through(const torch::autograd::Node& node, std::uint32_t output,
-                                 const torch::autograd::Node& first, const Layout& whole,
-                                 int most_views);
+                                 const torch::autograd::Node& first, const Layout& whole);
 
 }  // namespace cinch::hooks

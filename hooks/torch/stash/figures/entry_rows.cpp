@@ -6,7 +6,7 @@
 
 namespace cinch::hooks {
 
-EntryRow& EntryRows::row(EntryName name, std::size_t element_bytes) {
+EntryRow& EntryRows::row(EntryName name) {
   const std::string key =
       name.type + '\n' + name.shape + '\n' + std::to_string(name.place) + name.savers;
   const std::lock_guard lock(mutex_);
@@ -21,7 +21,6 @@ EntryRow& EntryRows::row(EntryName name, std::size_t element_bytes) {
   }
   EntryRow& row = rows_.emplace_back();
   row.name = std::move(name);
-  row.element_bytes = element_bytes;
   by_key_.emplace(key, &row);
   return row;
 }
@@ -48,9 +47,9 @@ void EntryRows::fill(telemetry::Report& report) const {
     entry.count = row.count;
     entry.raw_bytes = row.raw_bytes;
     entry.stored_bytes = row.stored_bytes;
-    if (row.element_bytes != 0 && row.raw_bytes != 0) {
+    if (row.name.element_bytes != 0 && row.raw_bytes != 0) {
       entry.bits_per_element = static_cast<double>(row.stored_bytes) * 8 *
-                               static_cast<double>(row.element_bytes) /
+                               static_cast<double>(row.name.element_bytes) /
                                static_cast<double>(row.raw_bytes);
     }
     entry.encode_seconds = to_seconds(row.encode_nanoseconds);

@@ -19,10 +19,11 @@ namespace cinch::hooks {
 struct EntryName {
   std::string op;
   std::string operand;
-  std::string type;         ///< "float32"
-  std::string shape;        ///< "8x64x56x56"
-  std::uint32_t place = 0;  ///< number among equals, from 1; 0 for the row of all others
-  std::string savers;       ///< operators and operands of all its uses
+  std::string type;               ///< "float32"
+  std::size_t element_bytes = 0;  ///< of that type; 0 for the row of all others
+  std::string shape;              ///< "8x64x56x56"
+  std::uint32_t place = 0;        ///< number among equals, from 1; 0 for the row of all others
+  std::string savers;             ///< operators and operands of all its uses
 
   /// For people, in the report's terms.
   std::string title() const {
@@ -34,7 +35,6 @@ struct EntryName {
 /// relaxed atomics; module_names.cpp fills `where`.
 struct EntryRow : Totals {
   EntryName name;
-  std::size_t element_bytes = 0;                ///< 0 where rows are merged
   std::atomic<const OpTotals*> codec{nullptr};  ///< whose codec held it last
 
   /// Set by the first thread that looks for the module; never unset.
@@ -59,7 +59,7 @@ class EntryRows {
   static constexpr std::size_t most_rows = 10000;
 
   /// The row of a storage, created when new; valid forever.
-  EntryRow& row(EntryName name, std::size_t element_bytes);
+  EntryRow& row(EntryName name);
 
   /// Sets `row.where`.
   void place(EntryRow& row, EntryRow::Where where);

@@ -6,9 +6,6 @@
 
 namespace cinch::hooks {
 
-/// The use that names `entry`: the first that reads values, else the first. @pre entry is planned
-const Use& telling_use(const Entry& entry);
-
 /// The name of `entry`'s row in the report. @pre entry is planned
 EntryName name_of(const Entry& entry);
 

@@ -93,9 +93,7 @@ void Planner::plan_as_member(Entry& entry, EntryClass& of_kind) {
     use->reads = counts(*use, derives_) ? *reads++ : codecs::Reads::nothing;
   }
   EntryRow*& row = of_kind.members[place].row;
-  if (row == nullptr) {
-    row = &statistics_.entries().row(name_of(entry), c10::elementSize(telling_use(entry).type));
-  }
+  if (row == nullptr) row = &statistics_.entries().row(name_of(entry));
   entry.row = row;
 }
 
