@@ -7,9 +7,9 @@
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off
-#include "codecs/cpu/pack-inl.h"
-#include "codecs/cpu/philox_lanes-inl.h"
-#include "codecs/cpu/transpose_tiles-inl.h"
+#include "codecs/cpu/vectors/pack-inl.h"
+#include "codecs/cpu/vectors/philox_lanes-inl.h"
+#include "codecs/cpu/vectors/transpose_tiles-inl.h"
 // clang-format on
 
 #if HWY_ONCE

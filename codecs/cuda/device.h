@@ -13,7 +13,7 @@
 
 #include <cuda_runtime.h>
 
-#include "codecs/cuda/loading.h"
+#include "codecs/cuda/library/loading.h"
 #include "codecs/cuda/succeeds.h"
 
 /// Declares `name` as the block's dynamic shared memory, aligned to 16 bytes.

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codecs/cuda/own_streams.h"
+#include "codecs/cuda/library/own_streams.h"
 #include "codecs/cuda/runtime.h"
 #include "codecs/cuda/succeeds.h"
 

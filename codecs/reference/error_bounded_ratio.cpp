@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/error_bounded_ratio.h"
+#include "codecs/formats/error_bounded/error_bounded_ratio.h"
 
 #include <algorithm>
 #include <array>

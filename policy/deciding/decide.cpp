@@ -11,7 +11,7 @@
 #include <numeric>
 #include <utility>
 
-#include "codecs/formats/interval.h"
+#include "codecs/formats/masks/interval.h"
 #include "codecs/formats/without_zero_rows.h"
 #include "policy/algorithms/algorithm.h"
 #include "policy/deciding/caution.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "codecs/codec.h"
-#include "codecs/formats/interval.h"
+#include "codecs/formats/masks/interval.h"
 #include "policy/entry.h"
 
 namespace cinch::policy {

@@ -22,7 +22,7 @@
 #include <cuda_runtime_api.h>
 
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/load.h"
+#include "codecs/cuda/library/load.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codecs/formats/window_index.h"
+#include "codecs/formats/lossless/window_index.h"
 #include "tests/codecs/support.h"
 
 namespace cinch::codecs::test {

@@ -5,8 +5,8 @@
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off
-#include "codecs/cpu/bits-inl.h"
-#include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/philox-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();

@@ -5,7 +5,7 @@
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off
-#include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/vectors/philox-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();

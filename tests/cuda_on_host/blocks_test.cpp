@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codecs/cuda/running_total.cuh"
+#include "codecs/cuda/blocks/running_total.cuh"
 
 namespace cinch::cuda_on_host {
 namespace {

@@ -12,7 +12,7 @@
 #include <set>
 #include <type_traits>
 
-#include "codecs/cuda/loading.h"
+#include "codecs/cuda/library/loading.h"
 
 /// A stand-in for CUDA that runs kernels on the host: every thread of a block is a fiber, and
 /// __syncthreads and warp intrinsics switch between them. It checks logic, not speed. It aborts

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/load.h"
+#include "codecs/cuda/library/load.h"
 #include "codecs/cuda/succeeds.h"
 #include "support.h"
 

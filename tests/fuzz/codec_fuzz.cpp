@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "codecs/formats/interval.h"
+#include "codecs/formats/masks/interval.h"
 #include "tests/fuzz/codec_case.h"
 
 namespace cinch::codecs::fuzz {

@@ -12,14 +12,14 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/blpa/job.h"
-#include "codecs/cpu/code_values-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/planes.h"
-#include "codecs/cpu/stream-inl.h"
 #include "codecs/cpu/stream.h"
 #include "codecs/cpu/stretches.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/code_values-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/stream-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/formats/blpa.h"
 #include "codecs/layout.h"

@@ -12,13 +12,13 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/blpa/job.h"
-#include "codecs/cpu/element_kinds-inl.h"
-#include "codecs/cpu/magnitude-inl.h"
-#include "codecs/cpu/narrow-inl.h"
-#include "codecs/cpu/prefetch-inl.h"
 #include "codecs/cpu/stretches.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/magnitude-inl.h"
+#include "codecs/cpu/vectors/narrow-inl.h"
+#include "codecs/cpu/vectors/prefetch-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/formats/blpa.h"
 #include "hwy/highway.h"

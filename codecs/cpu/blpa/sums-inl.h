@@ -14,9 +14,9 @@
 #include <type_traits>
 
 #include "codecs/cpu/blpa/survey.h"
-#include "codecs/cpu/element_kinds-inl.h"
-#include "codecs/cpu/magnitude-inl.h"
-#include "codecs/cpu/prefetch-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/magnitude-inl.h"
+#include "codecs/cpu/vectors/prefetch-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/float_formats.h"
 #include "codecs/formats/blpa.h"

@@ -16,7 +16,7 @@
 #include "codecs/cpu/dct/tile-inl.h"
 #include "codecs/cpu/dct/transform-inl.h"
 #include "codecs/cpu/planes.h"
-#include "codecs/cpu/wide_codes-inl.h"
+#include "codecs/cpu/vectors/wide_codes-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/cpu/zero_value_tables.h"
 #include "codecs/formats/dct.h"

@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "codecs/cpu/dct/job.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/inline_lambda.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/formats/dct.h"
 #include "hwy/highway.h"
 

@@ -11,9 +11,9 @@
 
 #include "codecs/codec.h"
 #include "codecs/cpu/dct/job.h"
-#include "codecs/cpu/float_formats-inl.h"
 #include "codecs/cpu/inline_lambda.h"
-#include "codecs/cpu/transpose-inl.h"
+#include "codecs/cpu/vectors/float_formats-inl.h"
+#include "codecs/cpu/vectors/transpose-inl.h"
 #include "codecs/formats/dct.h"
 #include "hwy/highway.h"
 

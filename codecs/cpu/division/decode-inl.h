@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/division/job.h"
 #include "codecs/cpu/division/rows-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/planes.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/element_bits.h"
 #include "codecs/layout.h"

@@ -15,7 +15,7 @@
 
 #include "codecs/cpu/masks/sign.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/formats/division.h"
+#include "codecs/formats/division/division.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs {

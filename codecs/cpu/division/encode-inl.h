@@ -12,15 +12,15 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/affine-inl.h"
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/division/batches-inl.h"
 #include "codecs/cpu/division/job.h"
 #include "codecs/cpu/division/rows-inl.h"
 #include "codecs/cpu/division/small-inl.h"
 #include "codecs/cpu/division/survey-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
-#include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/vectors/affine-inl.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/philox-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 

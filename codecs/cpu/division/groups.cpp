@@ -15,7 +15,7 @@
 #include <span>
 
 #include "codecs/cpu/workspace.h"
-#include "codecs/formats/division_groups.h"
+#include "codecs/formats/division/division_groups.h"
 
 namespace cinch::codecs {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "codecs/cpu/division/job.h"
 #include "codecs/cpu/group_quant/job.h"
-#include "codecs/formats/division_groups.h"
+#include "codecs/formats/division/division_groups.h"
 
 namespace cinch::codecs::cpu {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "codecs/codec.h"
-#include "codecs/formats/division.h"
+#include "codecs/formats/division/division.h"
 
 namespace cinch::codecs::cpu {
 

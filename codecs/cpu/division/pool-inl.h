@@ -15,7 +15,7 @@
 #include "codecs/affine.h"
 #include "codecs/cpu/division/job.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/formats/division.h"
+#include "codecs/formats/division/division.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 

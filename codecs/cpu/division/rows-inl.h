@@ -13,9 +13,9 @@
 #include <cstring>
 #include <span>
 
-#include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/formats/division.h"
+#include "codecs/formats/division/division.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "codecs/cpu/division/job.h"
-#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/vectors/float_formats-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

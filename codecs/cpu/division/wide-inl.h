@@ -14,7 +14,7 @@
 
 #include "codecs/cpu/division/pool-inl.h"
 #include "codecs/cpu/division/rows-inl.h"
-#include "codecs/cpu/float_formats-inl.h"
+#include "codecs/cpu/vectors/float_formats-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 

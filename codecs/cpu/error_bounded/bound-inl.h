@@ -11,17 +11,17 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/element_bits.h"
-#include "codecs/formats/error_bound.h"
+#include "codecs/formats/error_bounded/error_bound.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cinch::codecs::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// round_to of codecs/formats/error_bound.h, for points of lattices. @pre x is at least minus the
-/// bound; a negative x is a value of the type, or half of one
+/// round_to of codecs/formats/error_bounded/error_bound.h, for points of lattices. @pre x is at
+/// least minus the bound; a negative x is a value of the type, or half of one
 template <class S, class DF, class VF = hn::Vec<DF>>
 HWY_INLINE VF lanes_round_to(DF df, VF x) {
   if constexpr (S::kType == ElementType::bfloat16) {

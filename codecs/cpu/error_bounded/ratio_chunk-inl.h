@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "codecs/formats/error_bounded_ratio.h"
+#include "codecs/formats/error_bounded/error_bounded_ratio.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -17,7 +17,7 @@
 #include "codecs/cpu/error_bounded/bound-inl.h"
 #include "codecs/cpu/error_bounded/ratio_chunk-inl.h"
 #include "codecs/cpu/error_bounded/ratio_tables.h"
-#include "codecs/formats/error_bounded_ratio.h"
+#include "codecs/formats/error_bounded/error_bounded_ratio.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "codecs/cpu/workspace.h"
-#include "codecs/formats/error_bounded_ratio.h"
-#include "codecs/formats/huffman.h"
+#include "codecs/formats/error_bounded/error_bounded_ratio.h"
+#include "codecs/formats/error_bounded/huffman.h"
 
 /// A plan's codes as tables for the CPU's kernels. Encoding looks up numbers; decoding looks up the
 /// next bits of a stream.

@@ -11,12 +11,12 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/fixed_point/job.h"
 #include "codecs/cpu/fixed_point/tiles-inl.h"
-#include "codecs/cpu/wide_codes-inl.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/wide_codes-inl.h"
+#include "codecs/cpu/vectors/zero_value-inl.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/cpu/zero_value-inl.h"
 #include "codecs/float_formats.h"
 #include "hwy/highway.h"
 

@@ -12,11 +12,11 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/fixed_point/job.h"
 #include "codecs/cpu/fixed_point/tiles-inl.h"
-#include "codecs/cpu/masks-inl.h"
-#include "codecs/cpu/wide_codes-inl.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/masks-inl.h"
+#include "codecs/cpu/vectors/wide_codes-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 

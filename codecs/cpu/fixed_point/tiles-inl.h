@@ -12,11 +12,11 @@
 #include <cstring>
 
 #include "codecs/codec.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/fixed_point/channels.h"
 #include "codecs/cpu/fixed_point/job.h"
-#include "codecs/cpu/philox-inl.h"
-#include "codecs/cpu/transpose-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/philox-inl.h"
+#include "codecs/cpu/vectors/transpose-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

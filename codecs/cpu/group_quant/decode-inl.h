@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant/elements-inl.h"
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/group_quant/task-inl.h"
 #include "codecs/cpu/group_quant/walk-inl.h"
 #include "codecs/cpu/stretches.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "codecs/cpu/code_values-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/vectors/code_values-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

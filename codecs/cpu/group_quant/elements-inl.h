@@ -11,15 +11,15 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/bits-inl.h"
-#include "codecs/cpu/code_values-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant/dithered-inl.h"
 #include "codecs/cpu/group_quant/job.h"
 #include "codecs/cpu/group_quant/quantize-inl.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
 #include "codecs/cpu/group_quant/task-inl.h"
-#include "codecs/cpu/prefetch-inl.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/code_values-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/prefetch-inl.h"
 #include "hwy/highway.h"
 
 /// group_quant on the elements of a plane that lie in logical order.

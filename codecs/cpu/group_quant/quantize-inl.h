@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codecs/cpu/element_kinds-inl.h"
-#include "codecs/cpu/narrow-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/narrow-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -14,7 +14,7 @@
 #include <type_traits>
 
 #include "codecs/affine.h"
-#include "codecs/cpu/element_kinds-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

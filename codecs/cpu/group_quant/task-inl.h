@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "codecs/cpu/group_quant/job.h"
-#include "codecs/cpu/philox-inl.h"
+#include "codecs/cpu/vectors/philox-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 

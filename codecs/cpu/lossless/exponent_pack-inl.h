@@ -13,10 +13,10 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/lossless/pack_elements-inl.h"
 #include "codecs/cpu/lossless/pack_scratch.h"
-#include "codecs/formats/exponent_pack.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/formats/lossless/exponent_pack.h"
 #include "codecs/with_pattern.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/exponent_pack.h"
+#include "codecs/formats/lossless/exponent_pack.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/cpu/lossless/exponent_pack.cpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/narrow.h"
+#include "codecs/formats/lossless/narrow.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codecs/cpu/lossless/narrow.cpp"

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "codecs/cpu/lossless/pack_elements-inl.h"
-#include "codecs/formats/exponent_pack.h"
+#include "codecs/formats/lossless/exponent_pack.h"
 #include "codecs/with_pattern.h"
 #include "hwy/highway.h"
 

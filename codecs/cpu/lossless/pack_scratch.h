@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codecs/formats/exponent_pack.h"
+#include "codecs/formats/lossless/exponent_pack.h"
 
 namespace cinch::codecs::cpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/raw.h"
+#include "codecs/formats/lossless/raw.h"
 
 #include <cstring>
 #include <span>

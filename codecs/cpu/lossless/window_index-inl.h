@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "codecs/cpu/bits-inl.h"
 #include "codecs/cpu/lossless/window_job.h"
+#include "codecs/cpu/vectors/bits-inl.h"
 #include "codecs/cpu/workspace.h"
-#include "codecs/formats/window_index.h"
+#include "codecs/formats/lossless/window_index.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

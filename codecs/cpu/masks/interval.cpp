@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/interval.h"
+#include "codecs/formats/masks/interval.h"
 
 #include <span>
 

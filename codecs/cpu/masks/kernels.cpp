@@ -10,7 +10,7 @@
 #include "hwy/foreach_target.h"  // must come before what it includes again
 #include "hwy/highway.h"
 // clang-format off
-#include "codecs/cpu/masks-inl.h"
+#include "codecs/cpu/vectors/masks-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();

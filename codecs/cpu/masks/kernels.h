@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codecs/formats/interval.h"
-#include "codecs/formats/with_bounds.h"
+#include "codecs/formats/masks/interval.h"
+#include "codecs/formats/masks/with_bounds.h"
 
 /// Kernels of codecs that hold one bit an element, dispatched to this processor's target. Elements
 /// have 2, 4 or 8 bytes unless noted; unused bits of the last byte are 0.

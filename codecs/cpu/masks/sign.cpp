@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/sign.h"
+#include "codecs/formats/masks/sign.h"
 
 #include <span>
 

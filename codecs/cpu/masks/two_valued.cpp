@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/two_valued.h"
+#include "codecs/formats/masks/two_valued.h"
 
 #include <atomic>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/with_bounds.h"
+#include "codecs/formats/masks/with_bounds.h"
 
 #include <algorithm>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/with_sign.h"
+#include "codecs/formats/masks/with_sign.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include "codecs/cpu/masks/kernels.h"
 #include "codecs/cpu/runs.h"
 #include "codecs/element_bits.h"
-#include "codecs/formats/sign.h"
+#include "codecs/formats/masks/sign.h"
 
 namespace cinch::codecs {
 namespace {

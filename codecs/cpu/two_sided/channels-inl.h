@@ -12,8 +12,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/two_sided/job.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "codecs/formats/two_sided.h"
 #include "hwy/highway.h"

@@ -12,15 +12,15 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/cpu/bits-inl.h"
-#include "codecs/cpu/code_values-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant/dithered-inl.h"
 #include "codecs/cpu/group_quant/task-inl.h"
 #include "codecs/cpu/group_quant/walk-inl.h"
 #include "codecs/cpu/two_sided/channels-inl.h"
 #include "codecs/cpu/two_sided/job.h"
 #include "codecs/cpu/two_sided/values-inl.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/code_values-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 

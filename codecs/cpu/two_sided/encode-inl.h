@@ -12,15 +12,15 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codecs/cpu/bits-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant/quantize-inl.h"
 #include "codecs/cpu/group_quant/task-inl.h"
 #include "codecs/cpu/group_quant/walk-inl.h"
-#include "codecs/cpu/prefetch-inl.h"
 #include "codecs/cpu/two_sided/channels-inl.h"
 #include "codecs/cpu/two_sided/job.h"
 #include "codecs/cpu/two_sided/ranges-inl.h"
+#include "codecs/cpu/vectors/bits-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
+#include "codecs/cpu/vectors/prefetch-inl.h"
 #include "codecs/cpu/workspace.h"
 #include "hwy/highway.h"
 
@@ -30,7 +30,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// The codes of vectors of a group's elements, as CodeBlocks::write wants them.
 /// @param kFew codes have at most 5 bits: then those of a side never exceed their largest
-/// (CodePacker in codecs/cuda/quantize.cuh says why)
+/// (CodePacker in codecs/cuda/elements/quantize.cuh says why)
 template <class Channel, bool kFew>
 class SideCoder {
   using DF = hn::ScalableTag<float>;

@@ -12,10 +12,10 @@
 #include <limits>
 
 #include "codecs/affine.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant/ranges-inl.h"
 #include "codecs/cpu/two_sided/channels-inl.h"
 #include "codecs/cpu/two_sided/job.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -9,9 +9,9 @@
 
 #include <cstdint>
 
-#include "codecs/cpu/code_values-inl.h"
-#include "codecs/cpu/element_kinds-inl.h"
 #include "codecs/cpu/group_quant/dithered-inl.h"
+#include "codecs/cpu/vectors/code_values-inl.h"
+#include "codecs/cpu/vectors/element_kinds-inl.h"
 #include "codecs/float_formats.h"
 #include "codecs/formats/two_sided.h"
 #include "hwy/highway.h"

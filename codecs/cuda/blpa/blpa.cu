@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cuda/blpa/kernels.cuh"
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/formats/blpa.h"
 
 namespace cinch::codecs::cuda {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/blocks/logical.cuh"
+#include "codecs/cuda/blocks/pieces.cuh"
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/logical.cuh"
-#include "codecs/cuda/pieces.cuh"
+#include "codecs/cuda/elements/bits.cuh"
 #include "codecs/element_bits.h"
 #include "codecs/formats/blpa.h"
 

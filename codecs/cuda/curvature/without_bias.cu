@@ -3,8 +3,8 @@
 
 #include "codecs/arithmetic/curvature_terms.h"
 #include "codecs/cuda/curvature/without_bias.h"
-#include "codecs/cuda/nearest.cuh"
-#include "codecs/cuda/quantize.cuh"
+#include "codecs/cuda/elements/nearest.cuh"
+#include "codecs/cuda/elements/quantize.cuh"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codecs/cuda/dct/decode.cuh"
 #include "codecs/cuda/dct/encode.cuh"
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/formats/dct.h"
 #include "codecs/layout.h"
 

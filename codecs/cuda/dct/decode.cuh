@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
-#include "codecs/cuda/block_scan.cuh"
+#include "codecs/cuda/blocks/block_scan.cuh"
+#include "codecs/cuda/blocks/pieces.cuh"
 #include "codecs/cuda/dct/job.cuh"
-#include "codecs/cuda/pieces.cuh"
+#include "codecs/cuda/elements/bits.cuh"
 
 namespace cinch::codecs::cuda {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/blocks/running_total.cuh"
 #include "codecs/cuda/dct/job.cuh"
-#include "codecs/cuda/running_total.cuh"
+#include "codecs/cuda/elements/bits.cuh"
 
 namespace cinch::codecs::cuda {
 

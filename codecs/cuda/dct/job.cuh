@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/blocks/header.cuh"
 #include "codecs/cuda/codec.h"
 #include "codecs/cuda/device.h"
-#include "codecs/cuda/elements.cuh"
-#include "codecs/cuda/header.cuh"
+#include "codecs/cuda/elements/elements.cuh"
 #include "codecs/formats/dct.h"
 
 /// A block of threads takes chunks, and eight neighbouring lanes take a block of it. Depending on

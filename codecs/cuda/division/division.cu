@@ -6,9 +6,9 @@
 #include "codecs/cuda/division/interleaved.cuh"
 #include "codecs/cuda/division/large.cuh"
 #include "codecs/cuda/division/rows.cuh"
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/formats/division.h"
+#include "codecs/cuda/library/families.h"
+#include "codecs/formats/division/division.h"
 
 namespace cinch::codecs::cuda {
 namespace {

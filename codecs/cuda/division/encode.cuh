@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/division/load.cuh"
 #include "codecs/cuda/division/pool.cuh"
 #include "codecs/cuda/division/sevens.cuh"
+#include "codecs/cuda/elements/bits.cuh"
 
 /// DIVISION's encoding of planes that fit into shared memory. A block of threads takes tiles of
 /// whole planes, reads each element once and writes each code once.

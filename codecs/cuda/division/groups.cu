@@ -3,9 +3,9 @@
 
 #include "codecs/cuda/division/group_tiles.cuh"
 #include "codecs/cuda/division/groups.cuh"
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/formats/division_groups.h"
+#include "codecs/cuda/library/families.h"
+#include "codecs/formats/division/division_groups.h"
 
 namespace cinch::codecs::cuda {
 namespace {

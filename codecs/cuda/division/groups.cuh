@@ -6,7 +6,7 @@
 
 #include "codecs/cuda/division/mean.cuh"
 #include "codecs/cuda/group_quant/any.cuh"
-#include "codecs/formats/division_groups.h"
+#include "codecs/formats/division/division_groups.h"
 
 /// DIVISION with residuals in groups: a kernel for the means, then group_quant's of any groups,
 /// which subtract a mean of each element that they load, or add it to each that they store.

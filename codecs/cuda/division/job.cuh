@@ -5,13 +5,13 @@
 #include <bit>
 #include <cstdint>
 
+#include "codecs/cuda/blocks/ordered.cuh"
+#include "codecs/cuda/blocks/side_by_side.cuh"
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/elements.cuh"
-#include "codecs/cuda/fast_divide.h"
-#include "codecs/cuda/ordered.cuh"
-#include "codecs/cuda/quantize.cuh"
-#include "codecs/cuda/side_by_side.cuh"
-#include "codecs/formats/division.h"
+#include "codecs/cuda/elements/elements.cuh"
+#include "codecs/cuda/elements/fast_divide.h"
+#include "codecs/cuda/elements/quantize.cuh"
+#include "codecs/formats/division/division.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

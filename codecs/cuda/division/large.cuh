@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/blocks/logical.cuh"
+#include "codecs/cuda/blocks/pieces.cuh"
 #include "codecs/cuda/division/mean.cuh"
-#include "codecs/cuda/logical.cuh"
-#include "codecs/cuda/pieces.cuh"
+#include "codecs/cuda/elements/bits.cuh"
 #include "codecs/philox.h"
 
 /// DIVISION's encoding of planes that don't fit into shared memory, whose blocks are wider than

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/division/job.cuh"
-#include "codecs/cuda/pairs.cuh"
+#include "codecs/cuda/elements/bits.cuh"
+#include "codecs/cuda/elements/pairs.cuh"
 #include "codecs/element_bits.h"
 
 /// What DIVISION's decoding kernels share.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
 #include "codecs/cuda/division/job.cuh"
-#include "codecs/cuda/pairs.cuh"
+#include "codecs/cuda/elements/bits.cuh"
+#include "codecs/cuda/elements/pairs.cuh"
 
 /// DIVISION's encoding of rows, a warp each, without shared memory: every block is a stretch. A row
 /// is read twice, the second time from a cache.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/blocks/side_by_side.cuh"
 #include "codecs/cuda/division/table.cuh"
 #include "codecs/cuda/launch_shape.h"
-#include "codecs/cuda/side_by_side.cuh"
 
 /// Whole planes in shared memory, in logical order and as they are in global memory.
 namespace cinch::codecs::cuda {

@@ -2,8 +2,8 @@
 #include "codecs/cuda/error_bounded/ratio_decode.cuh"
 #include "codecs/cuda/error_bounded/ratio_encode.cuh"
 #include "codecs/cuda/error_bounded/ratio_plan.cuh"
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/elements.cuh"
+#include "codecs/cuda/elements/elements.cuh"
 #include "codecs/cuda/error_bounded/ratio_job.cuh"
 #include "codecs/cuda/error_bounded/ratio_reader.cuh"
 

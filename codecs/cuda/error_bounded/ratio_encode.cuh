@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/block_scan.cuh"
+#include "codecs/cuda/blocks/block_scan.cuh"
+#include "codecs/cuda/blocks/result.cuh"
 #include "codecs/cuda/error_bounded/ratio_tokens.cuh"
-#include "codecs/cuda/result.cuh"
 
 namespace cinch::codecs::cuda {
 

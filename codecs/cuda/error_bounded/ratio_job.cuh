@@ -3,11 +3,11 @@
 
 #include <array>
 
+#include "codecs/cuda/blocks/logical.cuh"
+#include "codecs/cuda/blocks/pieces.cuh"
+#include "codecs/cuda/blocks/running_total.cuh"
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/logical.cuh"
-#include "codecs/cuda/pieces.cuh"
-#include "codecs/cuda/running_total.cuh"
-#include "codecs/formats/error_bounded_ratio.h"
+#include "codecs/formats/error_bounded/error_bounded_ratio.h"
 
 /// Shared by the kernels of error_bounded_ratio. Encoding takes four: running_total_begin clears
 /// counters, ratio_survey counts the symbols of the sampled chunks, ratio_plan makes plan and code

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/block_scan.cuh"
+#include "codecs/cuda/blocks/block_scan.cuh"
 #include "codecs/cuda/error_bounded/ratio_job.cuh"
 
 /// The first kernel of decoding, which reads the header and makes tables of the code books.

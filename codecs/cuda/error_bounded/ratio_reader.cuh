@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/block_scan.cuh"
+#include "codecs/cuda/blocks/block_scan.cuh"
 #include "codecs/cuda/error_bounded/ratio_prepare.cuh"
 
 /// Reads a stream of tokens with a warp. A stream can only be read from its beginning, but a reader

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/elements.cuh"
+#include "codecs/cuda/elements/elements.cuh"
 #include "codecs/cuda/error_bounded/ratio_job.cuh"
 
 /// Turns a chunk's elements into tokens. A block of kRatioThreads threads takes a chunk, four warps
@@ -133,8 +133,9 @@ class ThreadTokens {
     return result;
   }
 
-  /// As for_each_token (codecs/formats/error_bounded_ratio.h), for the thread's elements: calls
-  /// out.run(zeros), out.escape(symbol, index in the chunk) and out.value(difference).
+  /// As for_each_token (codecs/formats/error_bounded/error_bounded_ratio.h), for the thread's
+  /// elements: calls out.run(zeros), out.escape(symbol, index in the chunk) and
+  /// out.value(difference).
   template <typename Out>
   __device__ __forceinline__ void visit(unsigned run_begin, Out& out) const {
     unsigned next = run_begin;  // first element whose zeros are not yet counted

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/blocks/header.cuh"
+#include "codecs/cuda/elements/stretch_draws.cuh"
 #include "codecs/cuda/fixed_point/job.cuh"
-#include "codecs/cuda/header.cuh"
-#include "codecs/cuda/stretch_draws.cuh"
 
 namespace cinch::codecs::cuda {
 

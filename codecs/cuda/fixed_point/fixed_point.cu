@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/fixed_point/decode.cuh"
 #include "codecs/cuda/fixed_point/encode.cuh"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/formats/fixed_point.h"
 
 namespace cinch::codecs::cuda {

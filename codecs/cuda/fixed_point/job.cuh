@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
-#include "codecs/cuda/block_scan.cuh"
+#include "codecs/cuda/blocks/block_scan.cuh"
+#include "codecs/cuda/blocks/ordered.cuh"
+#include "codecs/cuda/blocks/pieces.cuh"
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/elements.cuh"
-#include "codecs/cuda/fast_divide.h"
-#include "codecs/cuda/ordered.cuh"
-#include "codecs/cuda/pieces.cuh"
+#include "codecs/cuda/elements/bits.cuh"
+#include "codecs/cuda/elements/elements.cuh"
+#include "codecs/cuda/elements/fast_divide.h"
 #include "codecs/formats/fixed_point.h"
 #include "codecs/layout.h"
 

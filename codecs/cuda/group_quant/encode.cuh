@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/blocks/ordered.cuh"
 #include "codecs/cuda/group_quant/lanes.cuh"
-#include "codecs/cuda/ordered.cuh"
 
 namespace cinch::codecs::cuda {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/group_quant/any.cuh"
 #include "codecs/cuda/group_quant/columns.cuh"
 #include "codecs/cuda/group_quant/mixed.cuh"
 #include "codecs/cuda/group_quant/pixels.cuh"
 #include "codecs/cuda/group_quant/tiles.cuh"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/formats/group_quant.h"
 
 namespace cinch::codecs::cuda {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/blocks/logical.cuh"
+#include "codecs/cuda/blocks/side_by_side.cuh"
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/logical.cuh"
-#include "codecs/cuda/side_by_side.cuh"
-#include "codecs/cuda/stretch_draws.cuh"
+#include "codecs/cuda/elements/bits.cuh"
+#include "codecs/cuda/elements/stretch_draws.cuh"
 #include "codecs/formats/group_quant.h"
 
 namespace cinch::codecs::cuda {

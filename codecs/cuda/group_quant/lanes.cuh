@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/elements/bits.cuh"
+#include "codecs/cuda/elements/pairs.cuh"
 #include "codecs/cuda/group_quant/job.cuh"
-#include "codecs/cuda/pairs.cuh"
 
 /// group_quant's steps on groups of 16 to 256 elements, two stretches a thread, half a group apart.
 /// A warp takes 64 stretches: two groups of 256, or more smaller ones.

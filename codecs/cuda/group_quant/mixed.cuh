@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/block_scan.cuh"
+#include "codecs/cuda/blocks/block_scan.cuh"
 #include "codecs/cuda/group_quant/job.cuh"
 
 /// What group_quant does before its other kernels where planes have different bits.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/elements.cuh"
-#include "codecs/cuda/side_by_side.cuh"
+#include "codecs/cuda/blocks/side_by_side.cuh"
+#include "codecs/cuda/elements/elements.cuh"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

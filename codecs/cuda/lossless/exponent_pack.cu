@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/cuda/lossless/exponent_pack_decode.cuh"
 #include "codecs/cuda/lossless/exponent_pack_encode.cuh"
-#include "codecs/formats/exponent_pack.h"
+#include "codecs/formats/lossless/exponent_pack.h"
 #include "codecs/with_pattern.h"
 
 namespace cinch::codecs::cuda {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/elements/bits.cuh"
 #include "codecs/cuda/lossless/exponent_pack_piece.cuh"
 
 namespace cinch::codecs::cuda {

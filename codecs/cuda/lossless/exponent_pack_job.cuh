@@ -3,11 +3,11 @@
 
 #include <type_traits>
 
-#include "codecs/cuda/block_scan.cuh"
+#include "codecs/cuda/blocks/block_scan.cuh"
+#include "codecs/cuda/blocks/header.cuh"
+#include "codecs/cuda/blocks/logical.cuh"
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/header.cuh"
-#include "codecs/cuda/logical.cuh"
-#include "codecs/formats/exponent_pack.h"
+#include "codecs/formats/lossless/exponent_pack.h"
 
 /// A block of threads takes a block of elements, each thread two pieces of eight consecutive ones.
 /// The block's bytes are put together, or taken apart, in shared memory.

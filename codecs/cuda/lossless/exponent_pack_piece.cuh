@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/elements/quantize.cuh"
 #include "codecs/cuda/lossless/exponent_pack_job.cuh"
-#include "codecs/cuda/quantize.cuh"
 
 namespace cinch::codecs::cuda {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/bits.cuh"
-#include "codecs/cuda/families.h"
+#include "codecs/cuda/blocks/ordered.cuh"
+#include "codecs/cuda/blocks/result.cuh"
+#include "codecs/cuda/elements/bits.cuh"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/cuda/masks/masks.cuh"
-#include "codecs/cuda/ordered.cuh"
-#include "codecs/cuda/result.cuh"
-#include "codecs/formats/narrow.h"
+#include "codecs/formats/lossless/narrow.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/cuda/masks/masks.cuh"
-#include "codecs/formats/raw.h"
+#include "codecs/formats/lossless/raw.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

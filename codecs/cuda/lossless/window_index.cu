@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/families.h"
+#include "codecs/cuda/blocks/pieces.cuh"
+#include "codecs/cuda/blocks/result.cuh"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/cuda/lossless/window_index_tiles.cuh"
-#include "codecs/cuda/pieces.cuh"
-#include "codecs/cuda/result.cuh"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/channel_tiles.cuh"
-#include "codecs/formats/window_index.h"
+#include "codecs/cuda/blocks/channel_tiles.cuh"
+#include "codecs/formats/lossless/window_index.h"
 
 namespace cinch::codecs::cuda {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
+#include "codecs/cuda/elements/bits.cuh"
 #include "codecs/cuda/lossless/window_index_job.cuh"
 
 /// window_index of tensors whose channels lie side by side. The origin of a pixel's windows is

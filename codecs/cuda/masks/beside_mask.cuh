@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/blocks/result.cuh"
 #include "codecs/cuda/launch_shape.h"
 #include "codecs/cuda/masks/masks.cuh"
-#include "codecs/cuda/result.cuh"
-#include "codecs/formats/beside_mask.h"
+#include "codecs/formats/masks/beside_mask.h"
 
 /// What codecs share that hold one bit an element beside the bytes of an inner codec.
 namespace cinch::codecs::cuda {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/cuda/masks/masks.cuh"
 #include "codecs/element_bits.h"
-#include "codecs/formats/interval.h"
+#include "codecs/formats/masks/interval.h"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/logical.cuh"
+#include "codecs/cuda/blocks/logical.cuh"
+#include "codecs/cuda/blocks/pieces.cuh"
 #include "codecs/cuda/masks/keep_where.h"
-#include "codecs/cuda/pieces.cuh"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codecs/cuda/bits.cuh"
-#include "codecs/cuda/channel_tiles.cuh"
+#include "codecs/cuda/blocks/channel_tiles.cuh"
 #include "codecs/cuda/codec.h"
+#include "codecs/cuda/elements/bits.cuh"
 
 /// Masks of tensors whose channels lie side by side.
 namespace cinch::codecs::cuda {

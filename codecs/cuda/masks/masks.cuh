@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/blocks/logical.cuh"
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/logical.cuh"
 #include "codecs/cuda/masks/mask_tiles.cuh"
 #include "codecs/layout.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/cuda/masks/masks.cuh"
-#include "codecs/formats/two_valued.h"
+#include "codecs/formats/masks/two_valued.h"
 #include "codecs/layout.h"
 
 namespace cinch::codecs::cuda {

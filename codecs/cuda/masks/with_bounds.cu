@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/families.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/cuda/masks/beside_mask.cuh"
 #include "codecs/element_bits.h"
-#include "codecs/formats/with_bounds.h"
+#include "codecs/formats/masks/with_bounds.h"
 
 namespace cinch::codecs::cuda {
 namespace {

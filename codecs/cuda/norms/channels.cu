@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "codecs/cuda/blocks/pieces.cuh"
 #include "codecs/cuda/norms/channels.h"
 #include "codecs/cuda/norms/columns.cuh"
-#include "codecs/cuda/pieces.cuh"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "codecs/cuda/nearest.cuh"
+#include "codecs/cuda/elements/nearest.cuh"
 
 namespace cinch::codecs::cuda {
 

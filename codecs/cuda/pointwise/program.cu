@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/nearest.cuh"
-#include "codecs/cuda/pieces.cuh"
+#include "codecs/cuda/blocks/pieces.cuh"
+#include "codecs/cuda/elements/nearest.cuh"
 #include "codecs/cuda/pointwise/program.h"
 
 namespace cinch::codecs::cuda {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codecs/cuda/elements/quantize.cuh"
 #include "codecs/cuda/group_quant/any.cuh"
-#include "codecs/cuda/quantize.cuh"
 #include "codecs/cuda/two_sided/job.cuh"
 
 namespace cinch::codecs::cuda {

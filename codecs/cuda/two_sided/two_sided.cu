@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/families.h"
 #include "codecs/cuda/launch_shape.h"
+#include "codecs/cuda/library/families.h"
 #include "codecs/cuda/two_sided/decode.cuh"
 #include "codecs/cuda/two_sided/encode.cuh"
 #include "codecs/formats/two_sided.h"

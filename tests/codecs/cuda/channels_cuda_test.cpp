@@ -2,8 +2,8 @@
 #include <cmath>
 #include <vector>
 
+#include "codecs/cuda/library/own_streams.h"
 #include "codecs/cuda/norms/channels.h"
-#include "codecs/cuda/own_streams.h"
 #include "tests/codecs/cuda/device_support.h"
 
 namespace cinch::codecs::test {

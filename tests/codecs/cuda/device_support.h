@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "codecs/cuda/codec.h"
-#include "codecs/cuda/load.h"
+#include "codecs/cuda/library/load.h"
 #include "codecs/cuda/runtime.h"
 #include "tests/codecs/random_cases.h"
 #include "tests/codecs/support.h"

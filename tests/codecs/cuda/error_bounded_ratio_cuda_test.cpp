@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
-#include "codecs/formats/error_bounded_ratio.h"
+#include "codecs/formats/error_bounded/error_bounded_ratio.h"
 #include "tests/codecs/cuda/device_support.h"
 
 namespace cinch::codecs::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/formats/exponent_pack.h"
+#include "codecs/formats/lossless/exponent_pack.h"
 #include "tests/codecs/cuda/device_support.h"
 
 namespace cinch::codecs::test {

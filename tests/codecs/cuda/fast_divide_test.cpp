@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/fast_divide.h"
+#include "codecs/cuda/elements/fast_divide.h"
 
 #include <random>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vector>
 
+#include "codecs/cuda/library/own_streams.h"
 #include "codecs/cuda/masks/keep_where.h"
-#include "codecs/cuda/own_streams.h"
 #include "tests/codecs/cuda/device_support.h"
 
 namespace cinch::codecs::test {

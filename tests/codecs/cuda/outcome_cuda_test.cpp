@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "codecs/cuda/outcome.h"
+#include "codecs/cuda/library/outcome.h"
 #include "tests/codecs/cuda/device_support.h"
 
 namespace cinch::codecs::test {

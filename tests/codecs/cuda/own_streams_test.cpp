@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codecs/cuda/own_streams.h"
+#include "codecs/cuda/library/own_streams.h"
 
 #include "codecs/cuda/launch_shape.h"
 #include "tests/codecs/cuda/device_support.h"

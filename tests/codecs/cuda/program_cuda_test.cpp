@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "codecs/cuda/own_streams.h"
+#include "codecs/cuda/library/own_streams.h"
 #include "codecs/cuda/pointwise/program.h"
 #include "tests/codecs/cuda/device_support.h"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #ifdef CINCH_CUDA_ON_HOST  // device functions, which the host's stand-in can call
-#include "codecs/cuda/quantize.cuh"
+#include "codecs/cuda/elements/quantize.cuh"
 
 #include <cmath>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "codecs/cuda/pairs.cuh"
+#include "codecs/cuda/elements/pairs.cuh"
 
 namespace cinch::codecs::cuda {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "codecs/affine.h"
 #include "codecs/cuda/curvature/without_bias.h"
-#include "codecs/cuda/own_streams.h"
+#include "codecs/cuda/library/own_streams.h"
 #include "codecs/float_formats.h"
 #include "tests/codecs/cuda/device_support.h"
 

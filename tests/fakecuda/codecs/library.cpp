@@ -3,7 +3,7 @@
 // libcinch_cuda.so for the fake runtime: runs the CPU engine's codecs as work of a stream. They
 // write the same bytes as the kernels (tests/codecs/cuda compares them), so training on "cuda" must
 // give the same bits as training on the CPU.
-#include "codecs/cuda/library.h"
+#include "codecs/cuda/library/library.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include "codecs/affine.h"
-#include "codecs/cuda/host_memory.h"
+#include "codecs/cuda/library/host_memory.h"
 #include "codecs/float_formats.h"
 #include "fakecuda.h"
 

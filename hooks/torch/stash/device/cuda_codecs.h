@@ -3,7 +3,7 @@
 
 #include <c10/core/Stream.h>
 
-#include "codecs/cuda/library.h"
+#include "codecs/cuda/library/library.h"
 
 namespace cinch::hooks {
 

@@ -6,7 +6,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
-#include "codecs/cuda/library.h"
+#include "codecs/cuda/library/library.h"
 
 namespace cinch::hooks {
 
