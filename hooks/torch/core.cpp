@@ -23,6 +23,7 @@
 #include "hooks/torch/autograd/held/held_compared.h"
 #include "hooks/torch/autograd/held/held_wrapper.h"
 #include "hooks/torch/autograd/held/saved_inputs.h"
+#include "hooks/torch/autograd/nodes/decompositions.h"
 #include "hooks/torch/autograd/nodes/gathered_inputs.h"
 #include "hooks/torch/autograd/nodes/unsaved_numbers.h"
 #include "hooks/torch/autograd/recognising/recognise.h"
@@ -90,6 +91,7 @@ bool may_be_kept(Verdict verdict) {
 /// The hooks for a tensor that autograd is about to save; null: PyTorch keeps it itself.
 std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
                                 void* site_address) {
+  if (is_output) decompositions::note_result(tensor);
   Verdict verdict = stash().judge(tensor, is_output, is_inplace_on_view);
   const bool is_wrapper = verdict == Verdict::not_plain;
   if (is_wrapper) {
@@ -136,7 +138,13 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
     }
   }
   Site& saved_at = site.python() ? function_site(site) : site;
-  if (!is_wrapper) return std::make_unique<HeldTensor>(saved_at, is_output, says);
+  if (!is_wrapper) {
+    auto held = std::make_unique<HeldTensor>(saved_at, is_output, says);
+    if (decompositions::any() && decompositions::reach(current_frame(Recording::tensors), tensor)) {
+      held->magnify();
+    }
+    return held;
+  }
   auto wrapper = HeldWrapper::of(tensor, saved_at, is_output, says, verdict);
   if (wrapper == nullptr) return decline(verdict);
   return wrapper;

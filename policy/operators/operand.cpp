@@ -386,7 +386,9 @@ std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact,
   return bounds.is_interval() ? std::optional(bounds) : std::nullopt;
 }
 
-OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
+namespace {
+
+OperandKind kind_by_arguments(const OperandFact& fact, const Use& use) noexcept {
   if (fact.kind == OperandKind::reduced) return OperandKind::unknown;
   if (fact.kind == OperandKind::compared) return OperandKind::exact;
   if (fact.has_poles && use.is_complex) return OperandKind::unknown;
@@ -398,6 +400,15 @@ OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
   // A fractional power of a value that an approximation made negative is NaN.
   const bool is_polynomial = use.exponent >= 1 && use.exponent == std::trunc(use.exponent);
   return is_polynomial ? OperandKind::factor : OperandKind::unknown;
+}
+
+}  // namespace
+
+OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
+  using enum OperandKind;
+  const OperandKind kind = kind_by_arguments(fact, use);
+  const bool is_approximated = kind == activation || kind == factor || kind == angle;
+  return use.is_magnified && is_approximated && fact.reads == Reads::values ? unknown : kind;
 }
 
 Reads reads_of(const OperandFact& fact, const Use& use) noexcept {

@@ -30,7 +30,7 @@ struct OperatorFrame {
   const at::RecordFunction* function = nullptr;
   const char* name = nullptr;
   Recording recorded = Recording::nothing;
-  std::array<const void*, max_inputs> inputs{};  // TensorImpl of each argument, null for others
+  std::array<const c10::TensorImpl*, max_inputs> inputs{};  // null for other arguments
   // What is known of other arguments. They are gone when the operator runs.
   std::array<std::optional<double>, 2> numbers;  // the second and third argument
   bool reduces_linearly = false;                 // the second or fifth is "sum" or "mean"
@@ -64,6 +64,7 @@ std::atomic<std::int64_t> credit{most_credit};
 std::atomic<bool> names_wanted{false};
 std::atomic<bool> arguments_wanted{false};
 std::atomic<bool> tensors_wanted{false};
+std::atomic<bool> tensors_always_wanted{false};
 std::array<at::CallbackHandle, 4> handles{};  // by Recording
 std::mutex& switch_mutex = *new std::mutex;
 int quiet_looks = 0;                        // under switch_mutex
@@ -97,10 +98,10 @@ void prepare_workspace(OperatorFrame& frame, c10::ArrayRef<const c10::IValue> in
 
 // Has as much recorded as is wanted by now. pre: switch_mutex is held
 void switch_recording() {
-  const Recording wanted = tensors_wanted     ? Recording::tensors
-                           : arguments_wanted ? Recording::arguments
-                           : names_wanted     ? Recording::names
-                                              : Recording::nothing;
+  const Recording wanted = tensors_wanted || tensors_always_wanted ? Recording::tensors
+                           : arguments_wanted                      ? Recording::arguments
+                           : names_wanted                          ? Recording::names
+                                                                   : Recording::nothing;
   const Recording before = recording.exchange(wanted);
   if (before == wanted) return;
   const auto handle_of = [](Recording level) { return handles[static_cast<std::size_t>(level)]; };
@@ -275,6 +276,10 @@ OperatorFrame* frame_with_arguments(std::size_t bytes) {
   return current_frame(Recording::arguments);
 }
 
+void record_tensors() {
+  want(tensors_always_wanted, true);
+}
+
 void saved_while_learning() {
   constexpr int look_every = 4096;
   static std::atomic<int> saves{0};
@@ -297,6 +302,12 @@ OperatorFrame* current_frame(Recording least) noexcept {
   OperatorFrame& frame =
       stack.frames[static_cast<std::size_t>(std::min(stack.depth, max_depth) - 1)];
   return frame.recorded < least ? nullptr : &frame;
+}
+
+bool takes(const OperatorFrame& frame, bool (*is)(const c10::TensorImpl&)) {
+  return std::ranges::any_of(frame.inputs, [is](const c10::TensorImpl* tensor) {
+    return tensor != nullptr && is(*tensor);
+  });
 }
 
 const char* frame_name(const OperatorFrame& frame) noexcept {

@@ -11,6 +11,10 @@
 #include "hooks/torch/program/site.h"
 #include "policy/entry.h"
 
+namespace c10 {
+struct TensorImpl;
+}
+
 namespace cinch::hooks {
 
 /// Observes operators and optimizer steps through at::RecordFunction. Keeps a stack of running
@@ -56,6 +60,13 @@ OperatorFrame* frame_with_name();
 /// `bytes`. They are recorded from the first call on, but not while the saves that need them are
 /// few: then the operators' time is worth more than what the arguments save. Call once a save.
 OperatorFrame* frame_with_arguments(std::size_t bytes);
+
+/// Has operators' tensors recorded for good.
+void record_tensors();
+
+/// Whether `is` holds for one of the tensors that the operator takes, those in lists left out.
+/// @pre its tensors were recorded
+bool takes(const OperatorFrame& frame, bool (*is)(const c10::TensorImpl&));
 
 /// The operator's name, valid while it runs.
 const char* frame_name(const OperatorFrame& frame) noexcept;

@@ -303,3 +303,57 @@ def test_compared_operands_keep_their_values_once_they_were_looked_at(tmp_path):
     looks = harness.run_python(["-c", SHOWN], tmp_path, harness.LOSSLESS).stdout.split()
     assert looks.count("refused") == 1 and looks.count("True") == 5, looks
     assert looks[-3:] == ["True"] * 3
+
+
+DECOMPOSED = """
+import sys
+import torch
+torch.manual_seed(0)
+w = (torch.randn(64, 64) / 8).requires_grad_()
+data, noise = torch.randn(256, 64), torch.randn(64, 64)
+written = {}
+
+
+def product(a):
+    "Approximated: saved alike, but for what becomes of it."
+    return (torch.complex(a, noise) @ torch.complex(a, noise)).real
+
+
+def exponential(a):
+    values, vectors = torch.linalg.eig(a)
+    return ((vectors * values.exp()) @ torch.linalg.inv(vectors)).real
+
+
+def root(a):
+    u, values, vh = torch.linalg.svd(torch.complex(a, noise))
+    return ((u * values.sqrt().to(u.dtype)) @ vh).real
+
+
+def of_hermitian(a):
+    values, vectors = torch.linalg.eigh(torch.complex(a + a.T, noise - noise.T))
+    return (vectors @ torch.diag_embed(values.sin()).to(vectors.dtype) @ vectors.mH).real
+
+
+def projected(a):
+    "What is saved of data belongs to no graph."
+    _, vectors = torch.linalg.eigh(a + a.T)
+    return (data * 1.5) @ vectors
+
+
+for step in range(3):
+    for function in (product, exponential, root, of_hermitian, projected):
+        w.grad = None
+        (function(w * 1.0).sin() @ noise).square().mean().backward()
+        written[f"{function.__name__} {step}"] = w.grad.clone()
+torch.save(written, sys.argv[1])
+"""
+
+
+def test_eigenvectors_and_singular_vectors_get_exact_gradients(tmp_path):
+    """Else their backward magnifies errors, and refuses a complex matrix of which they make the phase matter."""
+    harness.run_python(["-c", DECOMPOSED, tmp_path / "plain.pt"], tmp_path / "plain")
+    harness.run_python(["-c", DECOMPOSED, tmp_path / "cinch.pt"], tmp_path / "cinch", harness.preset("default"))
+    plain, cinch = (torch.load(tmp_path / name) for name in ("plain.pt", "cinch.pt"))
+    errors = {name: float((cinch[name] - each).norm() / each.norm()) for name, each in plain.items()}
+    assert errors.pop("product 2") > 0.001
+    assert max(error for name, error in errors.items() if "product" not in name) < 0.01, errors

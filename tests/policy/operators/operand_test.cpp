@@ -239,5 +239,21 @@ TEST(OperandFact, WhatIsNotListedIsUnknown) {
   }
 }
 
+TEST(KindOf, NothingIsKnownOfWhatIsMagnified) {
+  const auto of = [](std::string_view op, std::string_view operand) {
+    Use use;
+    use.is_magnified = true;
+    return kind_of(operand_fact(op, operand), use);
+  };
+  for (const auto& [op, operand] : {std::pair{"aten::mm", "self"},
+                                    {"aten::mul", "other"},
+                                    {"aten::sin", "self"},
+                                    {"aten::linear", "input"}}) {
+    EXPECT_EQ(of(op, operand), OperandKind::unknown) << op;
+  }
+  EXPECT_EQ(of("aten::relu", "result"), OperandKind::activation);  // its sign, which is exact
+  EXPECT_EQ(of("aten::convolution", "weight"), OperandKind::exact);
+}
+
 }  // namespace
 }  // namespace cinch::policy

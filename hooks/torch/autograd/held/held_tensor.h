@@ -40,6 +40,9 @@ class HeldTensor final : public Held {
   /// Has the tensor, which is about to be saved, wait for note_comparisons().
   void await_comparison() noexcept { use_.awaits_comparison = true; }
 
+  /// Notes, before the tensor is saved, that an error of it would be magnified (entry.h).
+  void magnify() noexcept { use_.is_magnified = true; }
+
   /// Notes that backward only asks how these tensors compare, which is held elsewhere. A null one
   /// is passed over. @pre they were just saved @return false, and nothing is noted, where an entry
   /// is planned already

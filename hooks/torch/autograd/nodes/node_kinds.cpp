@@ -75,6 +75,9 @@ const Known& known(const Node& node) {
       with_output<generated::ScaledDotProductEfficientAttentionBackward0>(
           Kind::efficient_attention),
       with_output<generated::ScaledDotProductCudnnAttentionBackward0>(Kind::cudnn_attention),
+      {typeid(generated::LinalgEigBackward0), {Kind::eigenvectors}},
+      {typeid(generated::LinalgEighBackward0), {Kind::eigenvectors}},
+      {typeid(generated::LinalgSvdBackward0), {Kind::singular_vectors}},
       {typeid(generated::ViewBackward0), {Kind::view}},
       {typeid(generated::UnsafeViewBackward0), {Kind::view}},
       {typeid(generated::ReshapeAliasBackward0), {Kind::view}},

@@ -44,9 +44,11 @@ enum class NodeKind : std::uint8_t {
   flash_attention,  ///< of CUDA, as are the next two
   efficient_attention,
   cudnn_attention,
-  copy,   ///< to other strides or to another element type
-  found,  ///< not computed: it saved its own result
-  view,   ///< this and those below: views (node_views.h)
+  copy,          ///< to other strides or to another element type
+  found,         ///< not computed: it saved its own result
+  eigenvectors,  ///< not computed, as the next (decompositions.h)
+  singular_vectors,
+  view,  ///< this and those below: views (node_views.h)
   permute,
   transpose,
   t,

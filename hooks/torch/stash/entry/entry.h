@@ -74,6 +74,8 @@ struct Use {
   /// Of an operand that backward only compares: whether a stand-in says how it compares, so that
   /// backward reads no value of this one.
   bool is_comparison_held : 1 = false;
+  /// policy::Use::is_magnified
+  bool is_magnified : 1 = false;
   /// What backward reads of it; set when the entry is planned.
   codecs::Reads reads = codecs::Reads::values;
   /// The lower half of the autograd node's sequence number, which counts per forward thread.
