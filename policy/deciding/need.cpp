@@ -249,6 +249,7 @@ Need with_bits_for_type(Need need, const Use& use) {
 
 /// Whether the facts let `rule` hold `use` approximately.
 bool may_lose(const Rule& rule, const Use& use, const OperandFact& fact) noexcept {
+  if (use.is_magnified) return false;
   switch (fact.kind) {
     case OperandKind::compared:
     case OperandKind::exact:

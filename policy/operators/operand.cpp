@@ -408,7 +408,7 @@ OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept {
   using enum OperandKind;
   const OperandKind kind = kind_by_arguments(fact, use);
   const bool is_approximated = kind == activation || kind == factor || kind == angle;
-  return use.is_magnified && is_approximated && fact.reads == Reads::values ? unknown : kind;
+  return use.is_magnified && is_approximated && fact.reads == Reads::values ? exact : kind;
 }
 
 Reads reads_of(const OperandFact& fact, const Use& use) noexcept {

@@ -89,7 +89,7 @@ OperandFact fact_of(const BackwardRead& read) noexcept;
 std::optional<codecs::IntervalBounds> interval_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// The kind of `use`'s operand: `base` is settled by the exponent, `normed` by the order,
-/// `has_poles` by the type; what is `compared` is exact, and of what is magnified nothing is known.
+/// `has_poles` by the type; what is `compared`, and what is magnified, is exact.
 OperandKind kind_of(const OperandFact& fact, const Use& use) noexcept;
 
 /// What the backward of `use`'s operator reads: `values` for an interval with unknown bounds,

@@ -65,6 +65,10 @@ class EntryBuilder {
     uses_.back().is_complex = true;
     return *this;
   }
+  EntryBuilder& magnified() {
+    uses_.back().is_magnified = true;
+    return *this;
+  }
   EntryBuilder& recomputed() {
     uses_.back().is_recomputed = true;
     return *this;

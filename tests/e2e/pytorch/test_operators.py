@@ -324,6 +324,11 @@ def exponential(a):
     return ((vectors * values.exp()) @ torch.linalg.inv(vectors)).real
 
 
+def exponentials(a):
+    values, vectors = torch.linalg.eig(a.view(4, 16, 64).narrow(-1, 0, 16))
+    return ((vectors * values.exp().unsqueeze(-2)) @ torch.linalg.inv(vectors)).real.reshape(-1, 64)
+
+
 def root(a):
     u, values, vh = torch.linalg.svd(torch.complex(a, noise))
     return ((u * values.sqrt().to(u.dtype)) @ vh).real
@@ -341,7 +346,7 @@ def projected(a):
 
 
 for step in range(3):
-    for function in (product, exponential, root, of_hermitian, projected):
+    for function in (product, exponential, exponentials, root, of_hermitian, projected):
         w.grad = None
         (function(w * 1.0).sin() @ noise).square().mean().backward()
         written[f"{function.__name__} {step}"] = w.grad.clone()

@@ -43,6 +43,15 @@ TEST(Decide, BroadRulesCannotApproximateWhatMustBeExact) {
   EXPECT_THAT(codec_names(action("MyFunction", "x")), testing::ElementsAre("division"));
 }
 
+TEST(Decide, NoRuleApproximatesWhatIsMagnified) {
+  const Policy policy =
+      with_rules(R"({"match":{"op":"aten::bmm"},"codec":{"name":"group_quant","bits":4}})");
+  EntryBuilder product;
+  product.use("aten::bmm", "self", {4, 64, 64});
+  EXPECT_THAT(codec_names(policy.decide(product.build())), testing::ElementsAre("group_quant"));
+  EXPECT_EQ(policy.decide(product.magnified().build()).action, Action::keep);
+}
+
 TEST(Decide, RulesMayAskForRaw) {
   const Policy policy = with_rules(R"({"match":{"op":"aten::mm"},"codec":{"name":"raw"}})");
   EXPECT_THAT(codec_names(policy.decide(EntryBuilder().use("aten::mm", "self", {64, 64}).build())),

@@ -239,7 +239,7 @@ TEST(OperandFact, WhatIsNotListedIsUnknown) {
   }
 }
 
-TEST(KindOf, NothingIsKnownOfWhatIsMagnified) {
+TEST(KindOf, WhatIsMagnifiedIsExact) {
   const auto of = [](std::string_view op, std::string_view operand) {
     Use use;
     use.is_magnified = true;
@@ -249,7 +249,7 @@ TEST(KindOf, NothingIsKnownOfWhatIsMagnified) {
                                     {"aten::mul", "other"},
                                     {"aten::sin", "self"},
                                     {"aten::linear", "input"}}) {
-    EXPECT_EQ(of(op, operand), OperandKind::unknown) << op;
+    EXPECT_EQ(of(op, operand), OperandKind::exact) << op;
   }
   EXPECT_EQ(of("aten::relu", "result"), OperandKind::activation);  // its sign, which is exact
   EXPECT_EQ(of("aten::convolution", "weight"), OperandKind::exact);

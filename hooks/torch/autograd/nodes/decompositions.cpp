@@ -16,7 +16,7 @@ using torch::autograd::Edge;
 using torch::autograd::Node;
 
 // Between vectors and what is saved there may be so many nodes, besides views.
-constexpr int most_between = 3;
+constexpr int most_between = 5;
 constexpr int most_nodes = 64;
 
 std::atomic<bool> noted{false};
