@@ -140,9 +140,7 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
   Site& saved_at = site.python() ? function_site(site) : site;
   if (!is_wrapper) {
     auto held = std::make_unique<HeldTensor>(saved_at, is_output, says);
-    if (decompositions::any() && decompositions::reach(current_frame(Recording::tensors), tensor)) {
-      held->magnify();
-    }
+    if (decompositions::reach(tensor)) held->magnify();
     return held;
   }
   auto wrapper = HeldWrapper::of(tensor, saved_at, is_output, says, verdict);

@@ -18,24 +18,14 @@ import os
 import sys
 import warnings
 
-import torch
-
-import live
 from failing_allocations import FailingAllocations
 from random_programs.failing import failures_that_show
 from random_programs.program import Program, make
-from random_programs.training import Training
+from random_programs.training import Training, stash_bytes
 
 
 def train(program: Program) -> dict:
     return {"number": program.seed, **Training(program, os.environ.get("E2E_DEVICE", "cpu")).train()}
-
-
-def stash_bytes() -> int | None:
-    # PyTorch keeps the graph of a backward that failed until the thread's next one begins.
-    torch.zeros(1, requires_grad=True).sum().backward()
-    gc.collect()
-    return live.stash_bytes_in_the_end()
 
 
 def train_one_by_one(programs):

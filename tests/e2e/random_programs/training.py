@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a random program, and tells what it computed."""
 
+import gc
 import hashlib
 import re
 import threading
 
 import torch
 
+import live
 from random_programs.operators import OPERATORS
 from random_programs.regions import REGIONS
 
@@ -26,6 +28,14 @@ def digest(tensors: list[torch.Tensor | None]) -> str:
 def text_of(error: Exception) -> str:
     """Without the node that made a modified tensor, which may be named otherwise with Cinch (docs/design.md)."""
     return re.sub(r", which is output \d+ of [\w:]+,", "", str(error).split(" Hint:")[0])
+
+
+def stash_bytes() -> int | None:
+    """What is in the stash when all that was computed is gone."""
+    # PyTorch keeps the graph of a backward that failed until the thread's next one begins.
+    torch.zeros(1, requires_grad=True).sum().backward()
+    gc.collect()
+    return live.stash_bytes_in_the_end()
 
 
 class Training:

@@ -7,7 +7,9 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "hooks/torch/autograd/nodes/latest_nodes.h"
 #include "hooks/torch/autograd/nodes/node_kinds.h"
+#include "hooks/torch/program/op_context.h"
 
 namespace cinch::hooks::decompositions {
 namespace {
@@ -19,7 +21,7 @@ using torch::autograd::Node;
 constexpr int most_between = 5;
 constexpr int most_nodes = 64;
 
-std::atomic<bool> noted{false};
+std::atomic<bool> any_noted{false};
 
 bool is_values(NodeKind decomposition, std::uint32_t output) {
   return output == (decomposition == NodeKind::singular_vectors ? 1 : 0);
@@ -50,21 +52,18 @@ bool is_made_of_vectors(const c10::TensorImpl& tensor) {
 }  // namespace
 
 void note_result(const at::Tensor& result) {
-  if (any() || !result.defined()) return;
-  const auto* meta = torch::autograd::impl::get_autograd_meta(result);
-  if (meta == nullptr || meta->grad_fn_ == nullptr) return;
-  if (!is_decomposition(kind_of(*meta->grad_fn_))) return;
-  noted.store(true, std::memory_order_relaxed);
+  if (any_noted.load(std::memory_order_relaxed) || !result.defined()) return;
+  const Node* const node = node_of(result);
+  if (node == nullptr || !is_decomposition(kind_of(*node))) return;
+  any_noted.store(true, std::memory_order_relaxed);
   record_tensors();
 }
 
-bool reach(const OperatorFrame* frame, const at::Tensor& operand) {
-  return is_made_of_vectors(*operand.unsafeGetTensorImpl()) ||
-         (frame != nullptr && takes(*frame, is_made_of_vectors));
-}
-
-bool any() noexcept {
-  return noted.load(std::memory_order_relaxed);
+bool reach(const at::Tensor& operand) {
+  if (!any_noted.load(std::memory_order_relaxed)) return false;
+  if (is_made_of_vectors(*operand.unsafeGetTensorImpl())) return true;
+  const OperatorFrame* const frame = current_frame(Recording::tensors);
+  return frame != nullptr && takes(*frame, is_made_of_vectors);
 }
 
 }  // namespace cinch::hooks::decompositions

@@ -3,8 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "hooks/torch/program/op_context.h"
-
 /// Eigenvectors and singular vectors. The backward of what makes them divides by the differences
 /// of eigenvalues or singular values, which magnifies the errors of its gradients; and it refuses
 /// gradients by which a complex vector's phase matters, as errors make it seem.
@@ -14,12 +12,9 @@ namespace cinch::hooks::decompositions {
 /// recorded. Looks up the type of a node, no more.
 void note_result(const at::Tensor& result);
 
-/// Whether an operator in `frame`, which saves `operand`, takes vectors, or what few operators
-/// have made of them: an error of anything that it saves is then one of their gradients.
-/// @param frame Null where its tensors are not recorded: then `operand` alone is looked at
-bool reach(const OperatorFrame* frame, const at::Tensor& operand);
-
-/// Whether any were noted. If not, there is nothing to reach.
-bool any() noexcept;
+/// Whether the operator that saves `operand` takes vectors, or what few operators have made of
+/// them: an error of anything that it saves is then one of their gradients. Where its tensors are
+/// not recorded, `operand` alone is looked at; before any result was noted, nothing.
+bool reach(const at::Tensor& operand);
 
 }  // namespace cinch::hooks::decompositions
