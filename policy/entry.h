@@ -60,8 +60,8 @@ struct Use {
   bool is_linear_reduction = false;
   /// For operands that backward only compares: how they compare is held beside them.
   bool is_comparison_held = false;
-  /// The gradient of eigenvectors or singular vectors is computed from it: an error of it is
-  /// magnified, or refused (docs/operands.md, "Eigenvectors and singular vectors").
+  /// A decomposition's backward magnifies an error of it, or refuses it (docs/operands.md,
+  /// "Decompositions").
   bool is_magnified = false;
   /// The elements are complex numbers, which is what `geometry` counts: each is two neighbours of
   /// `type`, the real and the imaginary part.

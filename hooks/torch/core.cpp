@@ -91,7 +91,12 @@ bool may_be_kept(Verdict verdict) {
 /// The hooks for a tensor that autograd is about to save; null: PyTorch keeps it itself.
 std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool is_inplace_on_view,
                                 void* site_address) {
-  if (is_output) decompositions::note_result(tensor);
+  if (is_output) {
+    const auto* const decomposition = decompositions::note_result(tensor);
+    if (decomposition != nullptr) {
+      stash().note_magnified(decompositions::nodes_before(*decomposition));
+    }
+  }
   Verdict verdict = stash().judge(tensor, is_output, is_inplace_on_view);
   const bool is_wrapper = verdict == Verdict::not_plain;
   if (is_wrapper) {
@@ -140,7 +145,8 @@ std::unique_ptr<Held> hooks_for(const at::Tensor& tensor, bool is_output, bool i
   Site& saved_at = site.python() ? function_site(site) : site;
   if (!is_wrapper) {
     auto held = std::make_unique<HeldTensor>(saved_at, is_output, says);
-    if (decompositions::reach(tensor)) held->magnify();
+    const bool for_others = names != nullptr && names->for_others;
+    if (decompositions::reach(tensor, for_others)) held->magnify();
     return held;
   }
   auto wrapper = HeldWrapper::of(tensor, saved_at, is_output, says, verdict);

@@ -24,8 +24,12 @@ using codecs::Reads;
 
 constexpr OperandFact rows{.kind = OperandKind::activation};
 constexpr OperandFact signed_rows{.kind = OperandKind::activation, .exact_sign = true};
+constexpr OperandFact rows_for_others{.kind = OperandKind::activation, .for_others = true};
+constexpr OperandFact spatial_for_others{
+    .kind = OperandKind::activation, .spatial = true, .for_others = true};
 constexpr OperandFact spatial{.kind = OperandKind::activation, .spatial = true};
 constexpr OperandFact factor{.kind = OperandKind::factor};
+constexpr OperandFact factor_for_others{.kind = OperandKind::factor, .for_others = true};
 constexpr OperandFact signed_factor{.kind = OperandKind::factor, .exact_sign = true};
 constexpr OperandFact factor_with_poles{.kind = OperandKind::factor, .has_poles = true};
 constexpr OperandFact angle{.kind = OperandKind::angle};
@@ -66,16 +70,17 @@ struct Group {
 // An output is listed by its position, and by its name where the op's schema has one.
 constexpr Group groups[] = {
     // Convolutions and norms. What is exact of them are parameters and statistics.
-    {"_batch_norm_no_update _batch_norm_with_update _convolution _native_batch_norm_legit "
-     "_native_batch_norm_legit_no_training _nnpack_spatial_convolution convolution "
-     "convolution_overrideable cudnn_batch_norm miopen_batch_norm native_batch_norm "
+    {"_batch_norm_no_update _batch_norm_with_update _native_batch_norm_legit "
+     "_native_batch_norm_legit_no_training cudnn_batch_norm miopen_batch_norm native_batch_norm "
      "native_group_norm",
      "input", spatial, exact},
+    {"_convolution _nnpack_spatial_convolution convolution convolution_overrideable", "input",
+     spatial_for_others, exact},
     {"_conv_depthwise2d _slow_conv2d_forward conv_depthwise3d cudnn_convolution "
      "cudnn_convolution_transpose miopen_convolution miopen_convolution_transpose "
      "miopen_depthwise_convolution slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d "
      "slow_conv_transpose2d slow_conv_transpose3d",
-     "self", spatial, exact},
+     "self", spatial_for_others, exact},
     {"convolution_backward convolution_backward_overrideable cudnn_batch_norm_backward "
      "miopen_batch_norm_backward",
      "grad_output input", spatial, exact},
@@ -83,21 +88,21 @@ constexpr Group groups[] = {
     {"_slow_conv2d_backward", "grad_output self", spatial, exact},
     {"_fused_rms_norm native_layer_norm", "input", rows, exact},
     {"native_layer_norm_backward", "grad_out input", rows, exact},
-    {"conv_tbc", "self", rows, exact},
+    {"conv_tbc", "self", rows_for_others, exact},
     {"_weight_norm_interface", "*", exact},
 
     // Matrix products. mat1 and mat2 of addmm are a linear layer's input and its transposed weight;
     // the weight is a parameter's view, which the hooks never take.
-    {"linear", "input", rows, exact},
+    {"linear", "input", rows_for_others, exact},
     {"linear_backward", "grad_output self", rows, exact},
-    {"addmm", "mat1 mat2", rows},
-    {"_grouped_mm bmm mm", "mat2 self", rows},
-    {"addbmm baddbmm", "batch1 batch2", rows},
-    {"matmul", "other self", rows},
-    {"mv", "self vec", factor},
-    {"addmv", "mat vec", factor},
-    {"addr", "vec1 vec2", factor},
-    {"dot", "self tensor", factor},
+    {"addmm", "mat1 mat2", rows_for_others},
+    {"_grouped_mm bmm mm", "mat2 self", rows_for_others},
+    {"addbmm baddbmm", "batch1 batch2", rows_for_others},
+    {"matmul", "other self", rows_for_others},
+    {"mv", "self vec", factor_for_others},
+    {"addmv", "mat vec", factor_for_others},
+    {"addr", "vec1 vec2", factor_for_others},
+    {"dot", "self tensor", factor_for_others},
     {"_trilinear", "i1 i2 i3", factor},
 
     // Attention. Log-sum-exp is compared with: exp(q.k - lse).
@@ -146,7 +151,7 @@ constexpr Group groups[] = {
 
     // Products, and smooth functions that are read through their results or through a bounded
     // slope.
-    {"linalg_cross mul vdot", "other self", factor},
+    {"linalg_cross mul vdot", "other self", factor_for_others},
     {"addcmul", "tensor1 tensor2", factor},
     {"lerp", "end self weight", factor},
     {"exp exp2 expm1 ldexp", "result", factor},

@@ -69,6 +69,8 @@ struct OperandFact {
   bool exact_sign = false;
   /// Exact values that may be a mask's, such as targets of 0 and 1.
   bool may_be_mask = false;
+  /// Backward computes gradients of the operator's other operands of it, not its own.
+  bool for_others = false;
   /// The derivative has poles at complex numbers: only real values tolerate approximation.
   bool has_poles = false;
 };

@@ -304,9 +304,13 @@ OperatorFrame* current_frame(Recording least) noexcept {
   return frame.recorded < least ? nullptr : &frame;
 }
 
-bool takes(const OperatorFrame& frame, bool (*is)(const c10::TensorImpl&)) {
-  return std::ranges::any_of(frame.inputs, [is](const c10::TensorImpl* tensor) {
-    return tensor != nullptr && is(*tensor);
+bool takes(const OperatorFrame& frame, bool (*is)(const c10::TensorImpl&),
+           const c10::TensorImpl* but) {
+  return std::ranges::any_of(frame.inputs, [&](const c10::TensorImpl* tensor) {
+    if (tensor == nullptr) return false;
+    if (tensor != but) return is(*tensor);
+    but = nullptr;
+    return false;
   });
 }
 

@@ -65,8 +65,9 @@ OperatorFrame* frame_with_arguments(std::size_t bytes);
 void record_tensors();
 
 /// Whether `is` holds for one of the tensors that the operator takes, those in lists left out.
-/// @pre its tensors were recorded
-bool takes(const OperatorFrame& frame, bool (*is)(const c10::TensorImpl&));
+/// @param but A tensor that is left out once; may be null @pre the operator's tensors were recorded
+bool takes(const OperatorFrame& frame, bool (*is)(const c10::TensorImpl&),
+           const c10::TensorImpl* but = nullptr);
 
 /// The operator's name, valid while it runs.
 const char* frame_name(const OperatorFrame& frame) noexcept;

@@ -175,7 +175,8 @@ void Site::name(const char* op, std::string operand) {
   const int pooled = operand == "self" ? pooled_dimensions(op) : 0;
   const auto parameters = parameters_of(op, operand);
   const auto compares = compares_of(op, operand);
-  names_.store(new SiteNames{op, std::move(operand), pooled, parameters, compares},
+  const bool for_others = policy::operand_fact(op, operand).for_others;
+  names_.store(new SiteNames{op, std::move(operand), pooled, parameters, compares, for_others},
                std::memory_order_release);
   changes.fetch_add(1, std::memory_order_relaxed);
 }

@@ -29,6 +29,8 @@ struct SiteNames {
     last     ///< "result" of amax, "self" of maximum
   };
   Compares compares = Compares::nothing;
+  /// policy::OperandFact::for_others
+  bool for_others = false;
   /// For a compiled region: what its backward reads the tensor for. `operand` says it in words.
   std::vector<policy::BackwardRead> reads = {};
 };

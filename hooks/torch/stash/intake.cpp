@@ -72,7 +72,10 @@ bool Intake::plan(Entry& entry, Entries& ready) noexcept {
     lists_.waiting.make_place();
   });
   if (!prepared) return false;
-  const bool planned = if_memory_allows([&] { policy_.planner().plan(entry, growth_); });
+  const bool planned = if_memory_allows([&] {
+    magnified_.mark(entry);
+    policy_.planner().plan(entry, growth_);
+  });
   const bool waits = planned && entry.plan().encodes() && !is_dry_run_;
   if (!waits) lists_.waiting.give_up_place();
   if (!planned) return false;

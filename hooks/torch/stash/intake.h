@@ -14,6 +14,7 @@
 #include "hooks/torch/stash/holding/derivation.h"
 #include "hooks/torch/stash/holding/holdings.h"
 #include "hooks/torch/stash/lists/entry_lists.h"
+#include "hooks/torch/stash/planning/magnified.h"
 
 namespace cinch::hooks {
 
@@ -25,11 +26,13 @@ class Intake {
 
   /// @param is_dry_run Whether entries skip the window
   Intake(bool is_dry_run, EntryLists& lists, PolicyInForce& policy, Adaptation& adaptation,
-         Derivation& derivation, GuardLooks& looks, ReadAhead& read_ahead, const Holdings& holdings)
+         Magnified& magnified, Derivation& derivation, GuardLooks& looks, ReadAhead& read_ahead,
+         const Holdings& holdings)
       : is_dry_run_(is_dry_run),
         lists_(lists),
         policy_(policy),
         adaptation_(adaptation),
+        magnified_(magnified),
         derivation_(derivation),
         looks_(looks),
         read_ahead_(read_ahead),
@@ -67,6 +70,7 @@ class Intake {
   EntryLists& lists_;
   PolicyInForce& policy_;
   Adaptation& adaptation_;
+  Magnified& magnified_;
   Derivation& derivation_;
   GuardLooks& looks_;
   ReadAhead& read_ahead_;

@@ -48,8 +48,8 @@ Stash::Stash(policy::Settings settings, std::vector<policy::Settings> dry_run,
       devices_(uses_side_stream(this->settings()), lists_, statistics_, policy_, *this, derivation_,
                looks_, read_ahead_),
       side_(uses_side_stream(this->settings()), lists_, *this),
-      intake_(dry_run_ != nullptr, lists_, policy_, adaptation_, derivation_, looks_, read_ahead_,
-              holdings_),
+      intake_(dry_run_ != nullptr, lists_, policy_, adaptation_, magnified_, derivation_, looks_,
+              read_ahead_, holdings_),
       settler_(lists_, policy_, statistics_, dry_run_.get(), *this, derivation_, looks_, holdings_,
                intake_, side_),
       reader_(lists_, policy_, *this, derivation_, looks_, read_ahead_, holdings_, side_),
@@ -147,6 +147,17 @@ bool Stash::note_comparisons(std::span<const Compared> all) {
   return true;
 }
 
+void Stash::note_magnified(std::span<const std::uint32_t> nodes) {
+  const std::lock_guard lock(lists_.mutex);
+  magnified_.add(nodes);
+}
+
+// Backward reads `use`, perhaps for a node that magnifies errors.
+void Stash::learn_magnified(const Use& use) noexcept {
+  const std::lock_guard lock(lists_.mutex);
+  if_memory_allows([&] { magnified_.learn(use); });
+}
+
 void Stash::note_read(const c10::Storage& storage, Entry& entry, const Use& use,
                       std::uint32_t version) {
   const std::lock_guard lock(lists_.mutex);
@@ -176,6 +187,7 @@ c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
   if (c10::Storage captured = holding.restore_in_capture(entry, use)) return captured;
   holding.before_reading(entry);
   end_growth(entry);
+  if (magnified_.any_nodes()) learn_magnified(use);
   holding.settle_if_put_off(entry);
   GradientProbe* const probe = current_probe();
   if (probe == nullptr) reader_.foresee(entry, use);

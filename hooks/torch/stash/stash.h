@@ -32,6 +32,7 @@
 #include "hooks/torch/stash/holding/host_holding.h"
 #include "hooks/torch/stash/intake.h"
 #include "hooks/torch/stash/lists/entry_lists.h"
+#include "hooks/torch/stash/planning/magnified.h"
 #include "hooks/torch/stash/recipes/recipe.h"
 #include "hooks/torch/stash/rescue.h"
 #include "hooks/torch/stash/saved/verdict.h"
@@ -81,6 +82,10 @@ class Stash final : private EntryKeeper {
   /// Notes that how these operands, which were just saved, compare is held elsewhere: backward
   /// reads no value of them. @return false, and nothing is noted, where an entry is planned already
   bool note_comparisons(std::span<const Compared> all);
+
+  /// Notes nodes whose gradients magnify errors. What they read is held exactly from the next step
+  /// on. @param nodes The lower halves of their numbers @throws std::bad_alloc
+  void note_magnified(std::span<const std::uint32_t> nodes);
 
   /// Notes that a backward that builds a graph read `storage` through `use`. Does nothing unless
   /// these are all values of `entry`.
@@ -136,6 +141,7 @@ class Stash final : private EntryKeeper {
     settler_.free_later(std::move(storage));
   }
 
+  void learn_magnified(const Use& use) noexcept;
   void begin_growth();
   void begin_appraised_growth();
   void end_growth(const Entry& reading);
@@ -156,6 +162,7 @@ class Stash final : private EntryKeeper {
   GuardLooks looks_;
   PolicyInForce policy_;
   ReadAhead read_ahead_;
+  Magnified magnified_;
   Derivation derivation_;
   HostHolding host_;
   DeviceHolding devices_;

@@ -123,11 +123,13 @@ struct Parts final : EntryKeeper {
   GuardLooks looks{policy::GuardSettings{}, lists, adaptation, buffers};
   PolicyInForce policy{settings(), false, lists, statistics, adaptation, looks.guard()};
   ReadAhead read_ahead;
+  Magnified magnified;
   Told told;
   Holdings holdings{told, told};
   Derivation derivation{lists, *this, looks, policy, holdings};
   SideWork side{false, lists, *this};
-  Intake intake{false, lists, policy, adaptation, derivation, looks, read_ahead, holdings};
+  Intake intake{false,      lists, policy,     adaptation, magnified,
+                derivation, looks, read_ahead, holdings};
   Settler settler{lists,      policy, statistics, nullptr, *this,
                   derivation, looks,  holdings,   intake,  side};
 };

@@ -44,8 +44,11 @@ ELSEWHERE = re.compile(
 SAME = {
     "rows": "approximate",
     "signed_rows": "approximate",
+    "rows_for_others": "approximate",
     "spatial": "approximate",
+    "spatial_for_others": "approximate",
     "factor": "approximate",
+    "factor_for_others": "approximate",
     "signed_factor": "approximate",
     "factor_with_poles": "approximate",
     "angle": "approximate",

@@ -50,6 +50,24 @@ def well(a):
     return a[0, 0] + 8 * torch.eye(8)
 
 
+def products():
+    """Functions of two tensors of which each is saved for the other's gradient alone."""
+    yield "mul", lambda a, b: a * b
+    yield "linalg_cross", lambda a, b: torch.linalg.cross(a[..., :3], b[..., :3])
+    yield "mm", lambda a, b: a.flatten(0, 2) @ b.flatten(0, 2).T
+    yield "addmm", lambda a, b: torch.addmm(torch.ones(96), a.flatten(0, 2), b.flatten(0, 2).T)
+    yield "bmm", lambda a, b: a.flatten(0, 1) @ b.flatten(0, 1)
+    yield "baddbmm", lambda a, b: torch.baddbmm(torch.ones(8), a.flatten(0, 1), b.flatten(0, 1))
+    yield "addbmm", lambda a, b: torch.addbmm(torch.ones(8), a.flatten(0, 1), b.flatten(0, 1))
+    yield "mv", lambda a, b: a.flatten(0, 2) @ b[0, 0, 0]
+    yield "addmv", lambda a, b: torch.addmv(torch.ones(96), a.flatten(0, 2), b[0, 0, 0])
+    yield "addr", lambda a, b: torch.addr(torch.ones(8), a[0, 0, 0], b[0, 0, 0])
+    yield "dot", lambda a, b: a.flatten().dot(b.flatten())[None]
+    yield "conv2d", lambda a, b: F.conv2d(a, b, padding=1)
+    yield "conv_transpose2d", lambda a, b: F.conv_transpose2d(a.transpose(0, 1), b)
+    yield "conv_tbc", lambda a, b: torch.conv_tbc(a[0], b[0], torch.ones(8))
+
+
 def factors():
     """Functions of two tensors that save factors."""
     yield "mul", lambda a, b: a * b

@@ -4,9 +4,10 @@
 For every operand said to be read for its sign or an interval only, or not at all, training with that
 saved tensor replaced by what Cinch would restore (1 where x > 0 and 0 elsewhere; the interval's middle
 inside and its lower bound outside; zeros) gives the same gradients bit for bit. For every factor, small errors in
-what is saved make small errors in the gradients: nothing is compared or divided by. Of angles, errors that are small
-beside 1 do, not those that are small beside the values. Of what is exact, the same errors change gradients much. As a
-check of the checks, the same replacements change gradients where values are read.
+what is saved make small errors in the gradients: nothing is compared or divided by. Of what is said to be saved for
+the gradients of others, errors do not change its own. Of angles, errors that are small beside 1 do, not those that are
+small beside the values. Of what is exact, the same errors change gradients much. As a check of the checks, the same
+replacements change gradients where values are read.
 """
 
 import sys
@@ -89,6 +90,21 @@ def misread():
         yield f"{name}: other values, as a check of the checks", noticed
 
 
+def mistaken_for_others():
+    """The same for what is saved for the gradients of other operands."""
+    generator = torch.Generator().manual_seed(2)
+    values = [torch.randn(3, 4, 8, 8, generator=generator) for _ in range(2)]
+    for name, function in operand_errors.products():
+        for of in (0, 1):
+
+            def off(x):
+                return x + torch.isin(x, values[of]).all()  # where it is a view of that operand
+
+            right, wrong = gradients(function, values), gradients(function, values, off)
+            alone = torch.equal(right[of], wrong[of]) and not torch.equal(right[1 - of], wrong[1 - of])
+            yield f"{name}: operand {of + 1} is for the other's gradient alone", alone
+
+
 def misjudged():
     """The same for what is approximated, or exact."""
     inputs = [torch.randn(3, 4, 8, 8), torch.randn(3, 4, 8, 8)]
@@ -114,7 +130,7 @@ def misjudged():
 
 def main():
     torch.manual_seed(0)
-    checks = [*misread(), *misjudged()]
+    checks = [*misread(), *mistaken_for_others(), *misjudged()]
     failures = [name for name, holds in checks if not holds]
     for failure in failures:
         print(f"not as operand.cpp says: {failure}")

@@ -5,6 +5,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "hooks/torch/autograd/held/tensor_over.h"
+#include "hooks/torch/autograd/nodes/decompositions.h"
 #include "hooks/torch/autograd/nodes/members.h"
 #include "hooks/torch/process/no_throw.h"
 #include "hooks/torch/program/backward.h"
@@ -16,6 +17,14 @@ namespace cinch::hooks {
 namespace {
 
 Recogniser recogniser = nullptr;
+
+/// Notes what a decomposition by an autograd.Function, whose backward runs, was made of.
+void note_if_magnified(const Site& site) {
+  const SiteNames* const names = site.names();
+  if (names == nullptr || !decompositions::is_function(names->op)) return;
+  const auto node = torch::autograd::get_current_node();
+  if (node != nullptr) stash().note_magnified(decompositions::nodes_before(*node));
+}
 
 }  // namespace
 
@@ -94,6 +103,7 @@ bool HeldTensor::note_comparisons(std::initializer_list<HeldTensor*> all) {
 
 at::Tensor HeldTensor::restore(Reader reader) {
   if (entry_ == nullptr) return alias_;
+  if (use_.site->python()) note_if_magnified(*use_.site);
   if (at::Tensor changed = changed_original(); changed.defined()) return changed;
   c10::Storage storage = stash().restore(*entry_, use_, reader);
   if (reader == Reader::node && builds_graph_in_backward()) {
