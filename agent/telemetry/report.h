@@ -88,7 +88,8 @@ struct Report {
   struct Event {
     double seconds = 0;
     std::uint64_t step = 0;
-    /// "guard", "choice" (adaptive policy), "rescue", "policy" (a new one) or "derivation"
+    /// "guard", "choice" (adaptive policy), "rescue", "policy" (a new one), "derivation" or
+    /// "decomposition"
     std::string kind;
     std::string subject;
     std::string detail;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -152,10 +153,18 @@ void Stash::note_magnified(std::span<const std::uint32_t> nodes) {
   magnified_.add(nodes);
 }
 
-// Backward reads `use`, perhaps for a node that magnifies errors.
-void Stash::learn_magnified(const Use& use) noexcept {
+// Backward reads `entry`, perhaps for a node that magnifies errors.
+void Stash::learn_magnified(const Entry& entry, const Use& use) noexcept {
   const std::lock_guard lock(lists_.mutex);
-  if_memory_allows([&] { magnified_.learn(use); });
+  if_memory_allows([&] {
+    const bool is_new = magnified_.learn(use);
+    const bool was_off = is_new && entry.row != nullptr && entry.plan().may_be_approximated();
+    if (!was_off) return;
+    const std::string name = entry.row->name.title();
+    const char* const what = "a decomposition magnifies its errors; exact from now on";
+    tell(telemetry::EventKind::message, "%s: %s", name.c_str(), what);
+    lists_.timeline.decided("decomposition", name, what);
+  });
 }
 
 void Stash::note_read(const c10::Storage& storage, Entry& entry, const Use& use,
@@ -187,7 +196,7 @@ c10::Storage Stash::restore(Entry& entry, const Use& use, Reader reader) {
   if (c10::Storage captured = holding.restore_in_capture(entry, use)) return captured;
   holding.before_reading(entry);
   end_growth(entry);
-  if (magnified_.any_nodes()) learn_magnified(use);
+  if (magnified_.any_nodes()) learn_magnified(entry, use);
   holding.settle_if_put_off(entry);
   GradientProbe* const probe = current_probe();
   if (probe == nullptr) reader_.foresee(entry, use);

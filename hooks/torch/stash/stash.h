@@ -141,7 +141,7 @@ class Stash final : private EntryKeeper {
     settler_.free_later(std::move(storage));
   }
 
-  void learn_magnified(const Use& use) noexcept;
+  void learn_magnified(const Entry& entry, const Use& use) noexcept;
   void begin_growth();
   void begin_appraised_growth();
   void end_growth(const Entry& reading);

@@ -129,27 +129,34 @@ torch.save(written, sys.argv[1])
 
 
 def errors_of(script, tmp_path):
-    """Of each gradient under the preset `default`, relative to its size."""
+    """Of each gradient under the preset `default`, relative to its size; and what the report says was off."""
     harness.run_python(["-c", script, tmp_path / "plain.pt"], tmp_path / "plain")
-    harness.run_python(["-c", script, tmp_path / "cinch.pt"], tmp_path / "cinch", harness.preset("default"))
+    run = harness.run_python(["-c", script, tmp_path / "cinch.pt"], tmp_path / "cinch", harness.preset("default"))
     plain, cinch = (torch.load(tmp_path / name) for name in ("plain.pt", "cinch.pt"))
-    return {name: float((cinch[name] - each).norm() / each.norm()) for name, each in plain.items()}
+    errors = {name: float((cinch[name] - each).norm() / each.norm()) for name, each in plain.items()}
+    return errors, [event["subject"] for event in run.report["events"] if event["kind"] == "decomposition"]
 
 
 def test_eigenvectors_and_singular_vectors_get_exact_gradients(tmp_path):
     """Else their backward magnifies errors, and refuses a complex matrix of which they make the phase matter."""
-    errors = errors_of(DECOMPOSED, tmp_path)
+    errors, _ = errors_of(DECOMPOSED, tmp_path)
     assert errors["product 2"] > 0.001
     assert max(error for name, error in errors.items() if "product" not in name) < 0.01, errors
 
 
 @pytest.fixture(scope="module")
-def errors_before(tmp_path_factory):
+def before(tmp_path_factory):
     return errors_of(BEFORE, tmp_path_factory.mktemp("before"))
 
 
 @pytest.mark.parametrize("name", ["by_products", "by_differences", "by_function", "ridge", "covariances"])
-def test_what_a_matrix_is_made_of_is_exact_from_the_second_step_on(errors_before, name):
+def test_what_a_matrix_is_made_of_is_exact_from_the_second_step_on(before, name):
     """Else its inverse magnifies errors that are small of themselves."""
-    assert errors_before["layers 2"] > 0.001
-    assert max(errors_before[f"{name} {step}"] for step in (1, 2)) < 0.01, errors_before
+    errors, _ = before
+    assert errors["layers 2"] > 0.001
+    assert max(errors[f"{name} {step}"] for step in (1, 2)) < 0.01, errors
+
+
+def test_what_was_off_in_the_first_step_is_told(before):
+    _, off = before
+    assert any("pow self" in operand for operand in off), off

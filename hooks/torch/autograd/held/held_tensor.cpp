@@ -19,11 +19,12 @@ namespace {
 Recogniser recogniser = nullptr;
 
 /// Notes what a decomposition by an autograd.Function, whose backward runs, was made of.
-void note_if_magnified(const Site& site) {
+void note_if_magnified(const Site& site) noexcept {
   const SiteNames* const names = site.names();
   if (names == nullptr || !decompositions::is_function(names->op)) return;
   const auto node = torch::autograd::get_current_node();
-  if (node != nullptr) stash().note_magnified(decompositions::nodes_before(*node));
+  if (node == nullptr) return;
+  if_memory_allows([&] { stash().note_magnified(decompositions::nodes_before(*node)); });
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ class Timeline {
     if (++changes_ == stride_) close_interval();
   }
 
-  /// Records a decision. @param kind "guard", "choice", "rescue", "policy" or "derivation"
+  /// Records a decision. @param kind "guard", "choice", "rescue", "policy", "derivation" or
+  /// "decomposition"
   void decided(const char* kind, std::string subject, std::string detail) noexcept;
 
   /// Seconds since construction or restart().

@@ -9,10 +9,10 @@ void Magnified::add(std::span<const std::uint32_t> nodes) {
   any_nodes_.store(!nodes_.empty(), std::memory_order_relaxed);
 }
 
-void Magnified::learn(const Use& use) {
-  if (!nodes_.contains(use.sequence)) return;
+bool Magnified::learn(const Use& use) {
+  if (!nodes_.contains(use.sequence)) return false;
   if (operands_.size() >= most) operands_.clear();
-  operands_.insert(key_of(use));
+  return operands_.insert(key_of(use)).second;
 }
 
 void Magnified::mark(const Entry& entry) {

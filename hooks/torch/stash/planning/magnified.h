@@ -25,8 +25,9 @@ class Magnified {
   /// Whether any nodes were added. Needs no lock.
   bool any_nodes() const noexcept { return any_nodes_.load(std::memory_order_relaxed); }
 
-  /// Backward reads `use`: learns its operand, if the node is one of those. @throws std::bad_alloc
-  void learn(const Use& use);
+  /// Backward reads `use`: learns its operand, if the node is one of those. @return whether it was
+  /// not known @throws std::bad_alloc
+  bool learn(const Use& use);
 
   /// Marks the entry's uses by such nodes, and of operands that were learned. @throws
   /// std::bad_alloc

@@ -37,7 +37,8 @@ TEST_F(MagnifiedTest, KnowsWhatSuchNodesReadInLaterSteps) {
   EXPECT_FALSE(magnified_.any_nodes());
   magnified_.add(std::array<std::uint32_t, 2>{3, 4});
   EXPECT_TRUE(magnified_.any_nodes());
-  magnified_.learn(use(site_, 7, 3));
+  EXPECT_TRUE(magnified_.learn(use(site_, 7, 3)));
+  EXPECT_FALSE(magnified_.learn(use(site_, 7, 3))) << "is known";
   EXPECT_TRUE(marks(use(site_, 7, 103)));
   EXPECT_FALSE(marks(use(site_, 8, 103)));
   EXPECT_FALSE(marks(use(other_, 7, 103)));
@@ -50,7 +51,7 @@ TEST_F(MagnifiedTest, KnowsWhatSuchNodesSavedInThisStep) {
 
 TEST_F(MagnifiedTest, LearnsNothingOfOtherNodes) {
   magnified_.add(std::array<std::uint32_t, 1>{3});
-  magnified_.learn(use(site_, 7, 5));
+  EXPECT_FALSE(magnified_.learn(use(site_, 7, 5)));
   EXPECT_FALSE(marks(use(site_, 7, 105)));
 }
 
