@@ -5,10 +5,10 @@
     .venv/bin/python tests/bench/gradient_variance.py [--build build] [--model resnet18] [--variant NAME …]
         [--policy FILE …] [--draws 64] [--training 40] [--warm-up 60] [--json FILE]
 
-One of train_small.py's models is trained for a few steps without Cinch. From there its weights stay as they are, and
-every policy sees the same batch again and again: it may adapt for a while, and then each step's gradients are one draw.
-Nothing but the codecs' rounding differs between draws: there is one thread, so that PyTorch's sums are the same, and
-dropout drops the same elements in every step.
+One of train_small.py's models, or one of pretrained.py's, is trained for a few steps without Cinch. From there its
+weights stay as they are, and every policy sees the same batch again and again: it may adapt for a while, and then each
+step's gradients are one draw. Nothing but the codecs' rounding differs between draws: there is one thread, so that
+PyTorch's sums are the same, and dropout drops the same elements in every step.
 
 Printed are, of ĝ around the exact gradient g,
 * error: the mean of |ĝ - g|² / |g|², over all weights;
@@ -37,12 +37,13 @@ ROOT = HERE.parents[1]
 CHILD = """
 import sys
 import torch
+import pretrained
 import train_small
 
 name, state, output, steps, skipped, training = *sys.argv[1:4], *map(int, sys.argv[4:7])
 torch.manual_seed(0)
 torch.set_num_threads(1)
-task = train_small.TASKS[name](0)
+task = (train_small.TASKS | pretrained.TASKS)[name](0)
 
 def backward(batch):
     task.optimizer.zero_grad()
@@ -210,7 +211,7 @@ def measured(result: dict, exact: dict) -> dict:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--model", choices=MODELS, default="resnet18")
+    parser.add_argument("--model", choices=[*MODELS, "minilm"], default="resnet18")
     parser.add_argument("--variant", nargs="+", choices=variants(), default=[], metavar="NAME", help="default: all, or none with --policy")
     parser.add_argument("--policy", type=pathlib.Path, nargs="+", default=[], help="policy files, as further variants")
     parser.add_argument("--draws", type=int, default=64)
