@@ -304,13 +304,13 @@ OperatorFrame* current_frame(Recording least) noexcept {
   return frame.recorded < least ? nullptr : &frame;
 }
 
-bool takes(const OperatorFrame& frame, bool (*is)(const c10::TensorImpl&),
-           const c10::TensorImpl* but) {
+bool takes_besides(const OperatorFrame& frame, const c10::TensorImpl& operand,
+                   bool (*is)(const c10::TensorImpl&)) {
+  bool is_left_out = false;
   return std::ranges::any_of(frame.inputs, [&](const c10::TensorImpl* tensor) {
     if (tensor == nullptr) return false;
-    if (tensor != but) return is(*tensor);
-    but = nullptr;
-    return false;
+    if (tensor == &operand && !std::exchange(is_left_out, true)) return false;
+    return is(*tensor);
   });
 }
 

@@ -64,10 +64,10 @@ OperatorFrame* frame_with_arguments(std::size_t bytes);
 /// Has operators' tensors recorded for good.
 void record_tensors();
 
-/// Whether `is` holds for one of the tensors that the operator takes, those in lists left out.
-/// @param but A tensor that is left out once; may be null @pre the operator's tensors were recorded
-bool takes(const OperatorFrame& frame, bool (*is)(const c10::TensorImpl&),
-           const c10::TensorImpl* but = nullptr);
+/// Whether `is` holds for one of the tensors that the operator takes, those in lists left out, and
+/// `operand` left out once. @pre the operator's tensors were recorded
+bool takes_besides(const OperatorFrame& frame, const c10::TensorImpl& operand,
+                   bool (*is)(const c10::TensorImpl&));
 
 /// The operator's name, valid while it runs.
 const char* frame_name(const OperatorFrame& frame) noexcept;

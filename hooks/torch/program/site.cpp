@@ -48,9 +48,9 @@ int pooled_dimensions(const char* op) {
   return digit >= '1' && digit <= '3' ? digit - '0' : 0;
 }
 
-SiteNames::Parameters parameters_of(const char* op, const std::string& operand) {
+SiteNames::Parameters parameters_of(const char* op, const std::string& operand,
+                                    const policy::OperandFact& fact) {
   using enum SiteNames::Parameters;
-  const policy::OperandFact fact = policy::operand_fact(op, operand);
   switch (fact.kind) {
     case policy::OperandKind::base:
     case policy::OperandKind::normed:
@@ -65,9 +65,9 @@ SiteNames::Parameters parameters_of(const char* op, const std::string& operand) 
   return fact.reads == codecs::Reads::interval && !are_known ? numbers : none;
 }
 
-SiteNames::Compares compares_of(const char* op, const std::string& operand) {
+SiteNames::Compares compares_of(const char* op, const std::string& operand,
+                                policy::OperandKind kind) {
   using enum SiteNames::Compares;
-  const policy::OperandKind kind = policy::operand_fact(op, operand).kind;
   if (kind == policy::OperandKind::reduced && is_scatter_reduce(op)) {
     return operand == "self" ? first : operand == "src" ? second : last;
   }
@@ -173,10 +173,10 @@ void Site::name(const char* op, std::string operand) {
     return;
   }
   const int pooled = operand == "self" ? pooled_dimensions(op) : 0;
-  const auto parameters = parameters_of(op, operand);
-  const auto compares = compares_of(op, operand);
-  const bool for_others = policy::operand_fact(op, operand).for_others;
-  names_.store(new SiteNames{op, std::move(operand), pooled, parameters, compares, for_others},
+  const policy::OperandFact fact = policy::operand_fact(op, operand);
+  const auto parameters = parameters_of(op, operand, fact);
+  const auto compares = compares_of(op, operand, fact.kind);
+  names_.store(new SiteNames{op, std::move(operand), pooled, parameters, compares, fact.for_others},
                std::memory_order_release);
   changes.fetch_add(1, std::memory_order_relaxed);
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <optional>
+#include <utility>
 
 #include <torch/csrc/autograd/variable.h>
 
@@ -75,7 +76,7 @@ std::optional<std::int64_t> elements(const Edge& edge) {
 /// Whether the node takes a parameter of so many elements, as a layer does.
 bool takes_parameter(const Node& node, std::int64_t least) {
   return std::ranges::any_of(node.next_edges(), [&](const Edge& edge) {
-    const auto* const parameter = edge.is_valid() ? parameter_behind(edge) : nullptr;
+    const auto* const parameter = parameter_behind(edge);
     return parameter != nullptr && parameter->numel() >= least;
   });
 }
@@ -90,9 +91,7 @@ class Before {
     }
     for (std::size_t i = 0; i < all_.size(); ++i) {
       const Reached later = all_[i];
-      for (const Edge& edge : later.node->next_edges()) {
-        if (edge.is_valid()) add(edge, later);
-      }
+      for (const Edge& edge : later.node->next_edges()) add(edge, later);
     }
   }
 
@@ -114,9 +113,10 @@ class Before {
 
   /// @param by How the node behind the edge was reached, but for that node itself
   void add(const Edge& edge, Reached by) {
+    if (!edge.is_valid() || all_.size() == most_nodes) return;
     by.node = edge.function.get();
     const bool is_known = std::ranges::find(all_, by.node, &Reached::node) != all_.end();
-    if (all_.size() == most_nodes || is_known || parameter_behind(edge) != nullptr) return;
+    if (is_known || parameter_behind(edge) != nullptr) return;
     const bool is_of_size = by.of_others == 0 && elements(edge) == by.size;
     if (kind_of(*by.node) < NodeKind::view) ++(is_of_size ? by.of_size : by.of_others);
     if (by.of_size > most_of_size || by.of_others > most_of_others) return;
@@ -135,10 +135,8 @@ const Node* note_result(const at::Tensor& result) {
   if (node == nullptr || !is_decomposition(kind_of(*node))) return nullptr;
   any_noted.store(true, std::memory_order_relaxed);
   record_tensors();
-  thread_local std::uint64_t latest = 0;  // plus 1
-  if (latest == node->sequence_nr() + 1) return nullptr;
-  latest = node->sequence_nr() + 1;
-  return node;
+  thread_local std::optional<std::uint64_t> latest;
+  return std::exchange(latest, node->sequence_nr()) == node->sequence_nr() ? nullptr : node;
 }
 
 std::vector<std::uint32_t> nodes_before(const Node& decomposition) {
@@ -156,9 +154,9 @@ bool reach(const at::Tensor& operand, bool for_others) {
   if (!any_noted.load(std::memory_order_relaxed)) return false;
   const c10::TensorImpl* const tensor = operand.unsafeGetTensorImpl();
   const OperatorFrame* const frame = current_frame(Recording::tensors);
-  if (frame == nullptr) return comes_of_decomposition(*tensor);
-  if (for_others) return takes(*frame, comes_of_decomposition, tensor);
-  return comes_of_decomposition(*tensor) || takes(*frame, comes_of_decomposition);
+  const bool counts = !for_others || frame == nullptr;
+  if (counts && comes_of_decomposition(*tensor)) return true;
+  return frame != nullptr && takes_besides(*frame, *tensor, comes_of_decomposition);
 }
 
 }  // namespace cinch::hooks::decompositions

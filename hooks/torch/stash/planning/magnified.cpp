@@ -26,6 +26,7 @@ void Magnified::mark(const Entry& entry) {
 const Words& Magnified::key_of(const Use& use) {
   const auto words = use.geometry.words();
   key_.assign(words.begin(), words.end());
+  key_.push_back(static_cast<std::int64_t>(use.geometry.rank()));
   key_.push_back(reinterpret_cast<std::intptr_t>(use.site));
   key_.push_back(static_cast<std::int64_t>(use.type));
   return key_;

@@ -13,13 +13,16 @@ namespace {
 
 class MagnifiedTest : public testing::Test {
  protected:
-  Use use(Site& site, std::int64_t elements, std::uint32_t node) {
+  Use use(Site& site, const at::Tensor& tensor, std::uint32_t node) {
     Use use;
     use.site = &site;
     use.type = at::kFloat;
-    use.geometry = Geometry(at::empty({elements}));
+    use.geometry = Geometry(tensor);
     use.sequence = node;
     return use;
+  }
+  Use use(Site& site, std::int64_t elements, std::uint32_t node) {
+    return use(site, at::empty({elements}), node);
   }
   bool marks(Use use) {
     Entry entry;
@@ -42,6 +45,14 @@ TEST_F(MagnifiedTest, KnowsWhatSuchNodesReadInLaterSteps) {
   EXPECT_TRUE(marks(use(site_, 7, 103)));
   EXPECT_FALSE(marks(use(site_, 8, 103)));
   EXPECT_FALSE(marks(use(other_, 7, 103)));
+}
+
+TEST_F(MagnifiedTest, TakesNoShapeForAnother) {
+  const at::Tensor whole = at::empty({2, 3, 1, 4});
+  magnified_.add(std::array<std::uint32_t, 1>{3});
+  magnified_.learn(use(site_, whole, 3));
+  EXPECT_TRUE(marks(use(site_, whole, 103)));
+  EXPECT_FALSE(marks(use(site_, at::empty({12}).as_strided({2, 3}, {1, 4}), 103)));
 }
 
 TEST_F(MagnifiedTest, KnowsWhatSuchNodesSavedInThisStep) {
