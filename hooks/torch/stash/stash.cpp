@@ -161,7 +161,7 @@ void Stash::learn_magnified(const Entry& entry, const Use& use) noexcept {
     const bool was_off = is_new && entry.row != nullptr && entry.plan().may_be_approximated();
     if (!was_off) return;
     const std::string name = entry.row->name.title();
-    const char* const what = "a decomposition magnifies its errors; exact from now on";
+    const char* const what = "exact: a decomposition magnifies its errors";
     tell(telemetry::EventKind::message, "%s: %s", name.c_str(), what);
     lists_.timeline.decided("decomposition", name, what);
   });
